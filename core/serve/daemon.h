@@ -27,6 +27,7 @@
 #include <uv.h>
 
 #include "core/api/api.h"
+#include "core/base/progress_bar.h"
 #include "core/config/autopilot_rule.h"
 #include "core/config/compare.h"
 #include "core/config/instance_list.h"
@@ -48,7 +49,8 @@ struct load {
   atomic_bool given_up;       /* by main: it is told at the next weight */
   _Atomic size_t done, total; /* bytes of weights */
   uint64_t began_ns;
-  int status; /* of the thread, once it has ended */
+  struct lls_progress progress; /* of the thread */
+  int status;                   /* of the thread, once it has ended */
   struct lls_error error;
 };
 

@@ -17,11 +17,18 @@
 
 /* ---- the thread -------------------------------------------------------------------- */
 
+/* Where there is no terminal to draw on. */
+static void log_progress(void *context, const char *text)
+{
+  lls_log(&((struct server *)context)->log, LLS_LOG_INFO, "model", "%s", text);
+}
+
 bool server_load_progress(void *context, size_t done, size_t total)
 {
   struct server *s = context;
   lls_log(&s->log, LLS_LOG_DEBUG, "model", "weights: %zu of %zu MiB", done >> 20,
           total >> 20);
+  lls_progress_weights(&s->load.progress, done, total);
   s->load.done = done;
   s->load.total = total;
   return !s->load.given_up;
@@ -33,6 +40,7 @@ static void load(void *context)
   s->load.status = server_load_model(s, &s->load.error);
   if (s->load.status == 0)
     s->load.status = server_create_loop(s, &s->load.error);
+  lls_progress_end(&s->load.progress);
   uv_async_send(&s->load.loaded);
 }
 
@@ -70,6 +78,9 @@ static void on_request(void *context, struct lls_http_exchange *exchange)
 static int start_thread(struct server *s, struct lls_error *err)
 {
   s->load.began_ns = uv_hrtime();
+  lls_progress_begin(&s->load.progress, true, "llmserve");
+  s->load.progress.line = log_progress;
+  s->load.progress.context = s;
   int rc = uv_thread_create(&s->load.thread, load, s);
   if (rc < 0)
     return lls_fail(err, rc, "the thread that loads the model does not start: %s",

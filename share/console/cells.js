@@ -11,6 +11,12 @@ const FORM_HIDDEN = 2;
 export const ROW = { id: 0, label: 1, state: 2, level: 3, tenant: 4, prompt: 5, generated: 6, cached: 7, preemptions: 8,
   predicted: 9, priority: 10, age: 11, form: 12, owned: 13, shared: 14, host: 15, life: 16 };
 
+const LEVEL_REALTIME = 1;
+const LEGENDS = {
+  bidirectional: [["kv", "real-time"], ["moving", "best effort"], ["shared", "held by both, or several"], ["kept", "other, kept for later"], ["free", "free"]],
+  others: [["kv", "KV"], ["hidden", "hidden form"], ["shared", "held by several"], ["host", "swapped out"], ["kept", "other, kept for later"], ["free", "free"]],
+};
+
 // [[mark, units, owner], ...] in the order they are drawn.
 function runsOf(queues, tier, used) {
   const runs = [];
@@ -33,11 +39,23 @@ function runsOf(queues, tier, used) {
   return runs.filter(([, units]) => units > 0);
 }
 
+// The cache bidirectional lays real-time requests from the one end of the memory and of each
+// block, best-effort ones from the other: so are they drawn, with what is free between them.
+function fromBothEnds(runs, queues, free) {
+  const levels = new Map(queues.rows.filter((row) => row[ROW.owned] + row[ROW.shared] > 0).map((row, i) => [i + 1, row[ROW.level]]));
+  const left = [], right = [], middle = [];
+  for (const [mark, units, owner] of runs)
+    if (mark === "shared" || mark === "kept") middle.push([mark, units, owner]);
+    else if (levels.get(owner) === LEVEL_REALTIME) left.push(["kv", units, owner]);
+    else right.push(["moving", units, owner]);
+  return [...left, ...middle, ["free", free, 0], ...right];
+}
+
 export function cells() {
   const canvas = picture(rows * 11);
-  const marks = legend([["kv", "KV"], ["hidden", "hidden form"], ["shared", "held by several"], ["host", "swapped out"], ["kept", "other, kept for later"], ["free", "free"]]);
-  const text = element("p", { class: "quiet" });
+  const marks = element("div"), text = element("p", { class: "quiet" });
   const root = element("div", {}, canvas, marks, text);
+  let legendOf = null;
 
   function drawTier(context, runs, units, top, height, width) {
     const columns = Math.floor(width / 11), n = columns * Math.max(1, Math.floor(height / 11));
@@ -52,8 +70,11 @@ export function cells() {
     context.globalAlpha = 1;
   }
 
-  // Of one instance: its figures and its queues.
-  root.draw = (figures, queues) => {
+  // Of one instance: its figures and its queues, and the name of its cache manager.
+  root.draw = (figures, queues, manager) => {
+    const kind = manager in LEGENDS ? manager : "others";
+    if (legendOf !== kind) marks.replaceChildren(legend(LEGENDS[kind]));
+    legendOf = kind;
     const m = figures.memory, used = m.device_units - m.device_units_free;
     const onHost = m.host_units > 0;
     const name = `cache: ${percent(used / Math.max(1, m.device_units))} of ${whole(m.device_units)} units on the device in use`
@@ -62,8 +83,9 @@ export function cells() {
     const width = canvas.clientWidth, height = rows * 11, device = onHost ? 8 * 11 : height;
     const runs = runsOf(queues, "device", used);
     const known = runs.reduce((sum, [, units]) => sum + units, 0);
-    runs.push(["kept", Math.max(0, used - known), 0], ["free", m.device_units_free, 0]);
-    drawTier(context, runs, Math.max(1, m.device_units), 0, device, width);
+    runs.push(["kept", Math.max(0, used - known), 0]);
+    const laid = kind === "bidirectional" ? fromBothEnds(runs, queues, m.device_units_free) : [...runs, ["free", m.device_units_free, 0]];
+    drawTier(context, laid, Math.max(1, m.device_units), 0, device, width);
     if (onHost) {
       const below = runsOf(queues, "host", 0);
       const there = below.reduce((sum, [, units]) => sum + units, 0);

@@ -13,7 +13,7 @@ export function chart(height, series, options) {
     const total = (sample) => series.reduce((sum, [of]) => (options.stacked ? sum + sample.values[of] : Math.max(sum, sample.values[of])), 0);
     // One in twenty may leave the chart: a pause would flatten all the others.
     const totals = history.map(total).sort((a, b) => a - b);
-    const most = Math.max(1e-9, totals[Math.floor(0.95 * (totals.length - 1))]);
+    const most = options.most ?? Math.max(1e-9, totals[Math.floor(0.95 * (totals.length - 1))]);
     const end = history[history.length - 1].time;
     const span = Math.min(options.span, Math.max(30000, end - history[0].time));
     const x = (sample) => width * (1 - (end - sample.time) / span);

@@ -7,10 +7,11 @@ import * as chat from "./chat.js";
 import * as now from "./now.js";
 import * as queues from "./queues.js";
 import * as policies from "./policies.js";
+import * as whatif from "./whatif.js";
 
 const by = (id) => document.getElementById(id);
 const views = {};
-for (const [name, view] of Object.entries({ chat, now, queues, policies })) views[name] = view.make(by(name));
+for (const [name, view] of Object.entries({ chat, now, queues, policies, whatif })) views[name] = view.make(by(name));
 
 views.policies.onNames((names) => views.now.policies(names));
 
@@ -23,7 +24,7 @@ function show() {
     if (link.hash === `#${name}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.title = `${name[0].toUpperCase()}${name.slice(1)} - llmserve`;
+  document.title = `${document.getElementById(`${name}-title`).textContent} - llmserve`;
   views[name].shown?.();
 }
 window.addEventListener("hashchange", show);

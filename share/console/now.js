@@ -8,6 +8,7 @@ import { duration, percent, short, whole } from "./format.js";
 import { meanings } from "./meanings.js";
 
 const SPAN = 300000; // ms that are drawn and judged
+const MINUTE = 60000;
 const OUTCOMES = ["in time", "first token late", "gap too long", "pace too slow", "end late", "failed"];
 const LEVELS = ["none", "realtime", "best_effort"];
 
@@ -31,12 +32,21 @@ function makeVerdicts() {
   const seen = []; // [{time, classes: {none: [...]}}]
   const past = []; // [time, class, outcome]
   return {
+    clear: () => (seen.length = past.length = 0),
     add(figures) {
       seen.push({ time: figures.time, classes: Object.fromEntries(LEVELS.map((level) => [level, figures.classes[level].slo])) });
       while (seen.length > 2 && seen[0].time < figures.time - SPAN) seen.shift();
     },
     addPast(lives) {
       for (const life of lives) if (life[8] >= 0 && seen.length > 0 && life[10] <= seen[0].time) past.push([life[10], LEVELS[life[2]], life[8]]);
+    },
+    // Of the last minute, of all classes: whose first token came in time, and of these whose
+    // gaps were short enough; NaN where nobody had a deadline.
+    attained() {
+      const last = seen[seen.length - 1], first = seen.findLast((one) => one.time <= last.time - MINUTE) ?? seen[0];
+      const n = OUTCOMES.map((_, i) => LEVELS.reduce((all, level) => all + last.classes[level][i] - first.classes[level][i], 0));
+      const begun = sum(n) - n[1] - n[5];
+      return { ttft: sum(n) > 0 ? begun / sum(n) : NaN, tbt: begun > 0 ? 1 - n[2] / begun : NaN };
     },
     count(level) {
       const first = seen[0], last = seen[seen.length - 1];
@@ -56,6 +66,7 @@ export function make(section) {
   const memory = cells();
   const rate = chart(110, [["generated", "decode"]], { span: SPAN, unit: (most) => `${short(most)} tokens/s` });
   const parts = chart(110, [["run", "prefill"], ["place", "paused"], ["plan", "swapped"]], { span: SPAN, stacked: true, unit: (most) => `${duration(most)} a step` });
+  const attained = chart(110, [["ttft", "prefill"], ["tbt", "decode"]], { span: SPAN, most: 1, unit: percent });
   const stepTable = table("Of the last second, a step", ["plan", "place and commit", "run", "sequences"]);
   const kept = table("Requests with deadlines that ended in the last 5 minutes", ["class", ...OUTCOMES, "attained"]);
   const counts = table("Requests by state", ["class or tenant", "running", "preempted", "waiting"]);
@@ -66,7 +77,7 @@ export function make(section) {
     panel("Tokens generated", rate),
     panel("Time of a step", parts, legend([["prefill", "run"], ["paused", "place and commit"], ["swapped", "plan"]]), element("div", { class: "scroll" }, stepTable)),
     panel("Who is there", element("div", { class: "scroll" }, counts)),
-    wide(panel("Deadlines", element("div", { class: "scroll" }, kept))), figures));
+    wide(panel("Deadlines", attained, legend([["prefill", "first token in time (TTFT)"], ["decode", "of those, no gap too long (TBT)"]]), element("div", { class: "scroll" }, kept))), figures));
 
   const verdicts = makeVerdicts();
   const history = [];
@@ -106,12 +117,15 @@ export function make(section) {
       parts.draw(history, `time of a step: run ${duration(rates.run)}, place and commit ${duration(rates.place)}, plan ${duration(rates.plan)}`);
       stepTable.fill([[duration(rates.plan), duration(rates.place), duration(rates.run), short(rates.sequences)]]);
     }
+    const share = (value) => (Number.isNaN(value) ? "not known" : percent(value));
+    const lately = verdicts.attained();
+    attained.draw(history, `attainment of each last minute: of first tokens ${share(lately.ttft)}, of gaps ${share(lately.tbt)}`);
     kept.fill(LEVELS.map((level) => {
       const n = verdicts.count(level);
       return [level === "none" ? "no class" : level, ...n, sum(n) > 0 ? percent(n[0] / sum(n)) : "-"];
     }));
     if (queues !== null) {
-      memory.draw(of, queues.instances[instance.value]);
+      memory.draw(of, queues.instances[instance.value], policyNames.cache);
       drawCounts();
     }
     drawPolicies(of);
@@ -125,6 +139,7 @@ export function make(section) {
     shown: draw,
     back() {
       history.length = 0;
+      verdicts.clear(); // another process counts from zero
       last = null;
     },
     figures(data) {
@@ -132,7 +147,7 @@ export function make(section) {
         instance.replaceChildren(...data.instances.map((of, i) => element("option", { value: String(i) }, `${i}: ${of.role}`)));
       choose.hidden = data.instances.length < 2;
       verdicts.add(data);
-      if (last !== null) history.push({ time: data.time, values: ratesOf(last, data, instance.value) });
+      if (last !== null) history.push({ time: data.time, values: { ...ratesOf(last, data, instance.value), ...verdicts.attained() } });
       while (history.length > 0 && history[0].time < data.time - SPAN) history.shift();
       last = data;
       if (queues === null) draw();

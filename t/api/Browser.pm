@@ -77,8 +77,29 @@ sub note_event {
         push @{ $self->{ $p->{entry}{source} eq 'network' ? 'network' : 'errors' } }, "$p->{entry}{text} ($p->{entry}{url})";
     } elsif ($method eq 'Network.requestWillBeSent' && $p->{request}{url} =~ m{^\w+://([^/]+)}) {
         $self->{hosts}{$1}++;
+    } elsif ($method eq 'Fetch.requestPaused') {
+        $self->answer_request($p);
     }
     return;
+}
+
+# Answers requests of the page whose path is in {instead}, {PATH => sub { (status, JSON) }}, in
+# the server's place; the others go on.
+sub answer_request {
+    my ($self, $p) = @_;
+    my ($path) = $p->{request}{url} =~ m{^\w+://[^/]+/([^?#]*)};
+    my $answer = $self->{instead}{$path};
+    return $self->tell('Fetch.continueRequest', { requestId => $p->{requestId} }) if !defined $answer;
+    my ($status, $data) = $answer->($p->{request}{method}, $p->{request}{postData});
+    return $self->tell('Fetch.fulfillRequest', { requestId => $p->{requestId}, responseCode => $status, body => encode_base64($json->encode($data), ''),
+        responseHeaders => [{ name => 'content-type', value => 'application/json' }] });
+}
+
+# Requests for these paths are answered by the test.
+sub answer {
+    my ($self, %answers) = @_;
+    $self->{instead} = \%answers;
+    return $self->call('Fetch.enable', { patterns => [map { { urlPattern => "*/$_" } } keys %answers] });
 }
 
 # The next message.
@@ -93,15 +114,22 @@ sub receive {
     return $json->decode($1);
 }
 
-sub call {
+# Sends a command, and gives its number.
+sub tell {
     my ($self, $method, $params) = @_;
     my %message = (id => ++$self->{id}, method => $method, params => $params // {});
     $message{sessionId} = $self->{session} if defined $self->{session};
     print { $self->{commands} } $json->encode(\%message) . "\0";
+    return $message{id};
+}
+
+sub call {
+    my ($self, $method, $params) = @_;
+    my $id = $self->tell($method, $params);
     while (1) {
         my $answer = $self->receive;
         $self->note_event($answer->{method}, $answer->{params}) if defined $answer->{method};
-        next if ($answer->{id} // 0) != $message{id};
+        next if ($answer->{id} // 0) != $id;
         die "$method: $answer->{error}{message}\n" if defined $answer->{error};
         return $answer->{result};
     }
@@ -142,11 +170,11 @@ sub fill {
     return $self->value("(() => { const one = document.querySelector($where); one.value = $what; one.dispatchEvent(new Event('input', {bubbles: true})); })()");
 }
 
-# The first button with this text.
+# The first button in sight with this text.
 sub click {
     my ($self, $text) = @_;
     my $what = quoted($text);
-    return $self->value("[...document.querySelectorAll('button')].find((one) => one.textContent.startsWith($what)).click()");
+    return $self->value("[...document.querySelectorAll('button')].find((one) => one.checkVisibility() && one.textContent.startsWith($what)).click()");
 }
 
 sub press {

@@ -123,12 +123,51 @@ $browser->click('Undo');
 $browser->fill('[id="plugins.scheduler"]', 'fcfs');
 $browser->click('Apply');
 ok $browser->becomes($has->('Generation 3:') . " && document.getElementById('scheduler.fcfs.max_seqs')"), 'another scheduler takes over';
+$browser->fill('[id="plugins.cache"]', 'bidirectional');
+$browser->click('Apply');
+ok $browser->becomes($has->('Generation 4:')), 'and another cache';
+shows('now');
+ok $browser->becomes($has->('held by both')), '  which is drawn from both its ends';
+shows('policies');
 $browser->click('Back to the file');
-ok $browser->becomes($has->('Generation 4:') . " && document.getElementById('scheduler.apt.max_seqs')?.value !== '9'"), 'and the file again';
+ok $browser->becomes($has->('Generation 5:') . " && document.getElementById('scheduler.apt.max_seqs')?.value !== '9'"), 'and the file again';
 is_deeply [grep { !/ 4(?:00|09) / } @{ $browser->{network} }], [], 'the browser tells of no other failure than those';
 
+# ---- what if -----------------------------------------------------------------------------------
+# The answers are the test's: a simulation would take minutes.
+my %asked;
+my @states = (
+    { state => 'running', progress => 0.25 },
+    { state => 'done', progress => 1, result => { real => { request_goodput => 1.5, mean_ttft_ms => 210, slo_attainment => { all => 0.72, realtime => 0.8 } },
+        simulated => { request_goodput => 1.6, mean_ttft_ms => 200, slo_attainment => { all => 0.75, realtime => 0.82 } }, margin => 0.067,
+        candidates => [{ name => 'fcfs', settings => "plugins.scheduler=fcfs\n", metrics => { request_goodput => 2.5, mean_ttft_ms => 90, slo_attainment => { all => 0.91, realtime => 0.95 } },
+            verdict => '56 % better' }, { name => 'srpt max_seqs=4', metrics => {}, verdict => 'refused' }], winner => 'fcfs' } });
+$browser->answer('admin/whatif' => sub {
+    my ($method, $body) = @_;
+    return (200, @states > 1 ? { state => 'none' } : $states[0]) if $method eq 'GET' && !%asked;
+    return (200, @states > 1 ? shift @states : $states[0]) if $method eq 'GET';
+    %asked = %{ decode_json($body) };
+    return $asked{policies}[0] eq 'nonsense' ? (400, { error => { message => "there is no scheduler 'nonsense'" } }) : (202, { id => 'w-1' });
+});
+ok shows('whatif'), 'What if';
+ok $browser->becomes($has->('Nothing has been asked')), '  has no answer yet';
+$browser->fill('#whatif input', 'nonsense');
+$browser->click('What if?');
+ok $browser->becomes($has->("Refused: there is no scheduler 'nonsense'")), '  a wrong question is refused, with the reason';
+$browser->fill('#whatif input', 'fcfs, srpt:max_seqs=4');
+$browser->click('What if?');
+ok $browser->becomes("!document.querySelector('#whatif progress').hidden && document.querySelector('#whatif progress').value === 0.25"), '  what is simulated is shown';
+is_deeply \%asked, { policies => ['fcfs', 'srpt:max_seqs=4'], objective => 'auto' }, '  as it was asked';
+ok $browser->becomes($has->('Best: fcfs. Simulated and served are 6.7 % apart')), '  the best, and how far that can be told';
+is $browser->value("[...document.querySelectorAll('#whatif tbody tr')].map((row) => row.cells[0].textContent + ':' + row.cells[1].textContent).join()"),
+    'as it was served:1.50,as it runs, simulated:1.60,fcfs:2.50,srpt max_seqs=4:-', '  beside what was served and what runs';
+$browser->click('Apply');
+ok $browser->becomes($has->('fcfs runs')), '  and applied';
+is decode_json($server->get('/admin/policies')->{content})->{scheduler}{name}, 'fcfs', '  indeed';
+is $server->post('/admin/reload', '')->{status}, 200, '  until the file is read again';
+
 # ---- for everybody ------------------------------------------------------------------------------
-for my $view (qw(now queues policies chat)) {
+for my $view (qw(now queues policies whatif chat)) {
     shows($view);
     for my $scheme (qw(dark light)) {
         $browser->scheme($scheme);
@@ -144,7 +183,7 @@ is_deeply [grep { !$roles{$_} } qw(banner navigation main status)], [], 'landmar
 $browser->value("document.querySelector('.skip').focus()");
 my %reached;
 for (1 .. 12) { $browser->press('Tab'); $reached{ $browser->value('document.activeElement.textContent.trim()') } = 1 }
-is_deeply [grep { !$reached{$_} } qw(Chat Now Queues Policies), 'API key'], [], 'the keyboard reaches the views';
+is_deeply [grep { !$reached{$_} } qw(Chat Now Queues Policies), 'What if', 'API key'], [], 'the keyboard reaches the views';
 
 # ---- the picture -----------------------------------------------------------------------------------
 shows('now');

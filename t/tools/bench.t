@@ -98,7 +98,18 @@ sub vllm_keys {
     my $got = bench($server, @short, qw(--num-prompts 12 --max-concurrency 3 --slo-ttft 60s
         --realtime-share 0.5 --best-effort-share 0.5 --save-detailed --num-warmups 2 --metadata colour=blue),
         qw(--temperature 0));    # else one in many answers is ends of text alone, which have no text
-    my $json = $got->{json};
+    my $json  = $got->{json};
+    my @apart = map { my $life = $json->{lives}[$_]; $life->{phases}[3] - $life->{phases}[1] - $json->{ttfts}[$_] } 0 .. 11;
+    is_deeply [scalar @{ $json->{lives} }, grep { abs($_) > 1e-5 } @apart], [12], 'the lives of requests, of which a client sees the wait and the answer';
+    SKIP: {
+        skip 'gnuplot is not installed', 3 if system('command -v gnuplot >/dev/null') != 0;
+        my $seen = bench($server, qw(--random-input-len 20 --random-output-len 200 --ignore-eos --num-prompts 60 --max-concurrency 3),
+            '--plot', "$dir/load.html")->{json}{timeline};
+        cmp_ok scalar(grep { $_ > 0 } map { @{ $seen->{$_} } } qw(requests_running requests_waiting)), '>', 0,
+            'for a plot it looks at how many requests the server has';
+        is scalar @{ $seen->{cache_used} }, scalar @{ $seen->{tokens_per_s} }, '  and at its cache, all along';
+        like slurp("$dir/load.html"), qr/Requests at the server.*cache in use.*60 requests from the middle/s, '  which are on the page';
+    }
     is $got->{status}, 0, 'a run ends well';
     like $got->{out}, qr/^Successful requests: +12 +$/m, 'with its table';
     is $got->{err}, '', 'and nothing else';

@@ -21,6 +21,7 @@ struct lls_bench {
   char headers[4096]; /* of --header, each line ended */
   char model[256];    /* in requests */
   bool chat;
+  bool looks;              /* at the server, for the timeline of a plot: look.h */
   json_t *sampling;        /* members that are the same in every request */
   int32_t id_low, id_high; /* random prompts are of ids from low to high - 1 */
 };

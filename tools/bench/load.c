@@ -13,7 +13,9 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "core/base/progress_bar.h"
 #include "tools/bench/bench.h"
+#include "tools/bench/look.h"
 #include "tools/workload/random.h"
 
 #define TICK_MS 250
@@ -42,7 +44,9 @@ struct load {
   uint64_t began_ns;
   uint64_t tokens;
   uint32_t ended, n_live;
-  bool progress, stopped, over;
+  bool stopped, over;
+  struct lls_progress progress;
+  struct lls_look look;
   bool issuing; /* a request that fails at once ends inside issue() */
   int rc;
   struct lls_error *err;
@@ -261,6 +265,8 @@ static void finish(struct load *load)
   load->over = true;
   uv_close((uv_handle_t *)&load->wake, NULL);
   uv_close((uv_handle_t *)&load->tick, NULL);
+  if (load->bench->looks)
+    lls_look_end(&load->look);
   lls_client_close(load->bench->client);
 }
 
@@ -303,11 +309,14 @@ static void issue(struct load *load)
 
 /* ---- the clock --------------------------------------------------------------------- */
 
-static void show_progress(const struct load *load)
+static void show_progress(struct load *load)
 {
+  char more[80];
   double s = (double)now_of(load) / LLS_NS_PER_S;
-  fprintf(stderr, "\r\033[K%u of %u requests, %u running, %.1f tokens/s", load->ended,
-          lls_issuer_total(load->issuer), load->n_live, (double)load->tokens / s);
+  snprintf(more, sizeof more, "%u running, %.1f tokens/s", load->n_live,
+           (double)load->tokens / s);
+  lls_progress_count(&load->progress, load->ended, lls_issuer_total(load->issuer),
+                     "requests", more);
 }
 
 static void end_late_ones(struct load *load)
@@ -329,8 +338,7 @@ static void on_tick(uv_timer_t *timer)
 {
   struct load *load = timer->data;
   int64_t stop_after = load->bench->options->stop_after;
-  if (load->progress)
-    show_progress(load);
+  show_progress(load);
   if (stop_after != LLS_NEVER && now_of(load) >= stop_after)
     stop(load);
   else
@@ -349,11 +357,7 @@ int lls_bench_load(struct lls_bench *bench, const struct lls_workload *workload,
                    uint32_t max_concurrency, struct lls_report *report, bool progress,
                    struct lls_load_result *out, struct lls_error *err)
 {
-  struct load load = {.bench = bench,
-                      .workload = workload,
-                      .report = report,
-                      .progress = progress,
-                      .err = err};
+  struct load load = {.bench = bench, .workload = workload, .report = report, .err = err};
   uint64_t connections = lls_client_connections(bench->client);
   double cpu = cpu_seconds();
   if (lls_issuer_create(workload, max_concurrency, &load.issuer) < 0)
@@ -363,10 +367,12 @@ int lls_bench_load(struct lls_bench *bench, const struct lls_workload *workload,
   load.wake.data = load.tick.data = &load;
   uv_timer_start(&load.tick, on_tick, TICK_MS, TICK_MS);
   load.began_ns = uv_hrtime();
+  lls_progress_begin(&load.progress, progress, "llmserve-bench");
+  if (bench->looks)
+    lls_look_begin(&load.look, bench, report, (int64_t)load.began_ns);
   issue(&load);
   uv_run(&bench->uv, UV_RUN_DEFAULT);
-  if (progress)
-    fputs("\r\033[K", stderr);
+  lls_progress_end(&load.progress);
   *out = (struct lls_load_result){
       .client_cpu_s = cpu_seconds() - cpu,
       .elapsed_s = (double)now_of(&load) / LLS_NS_PER_S,

@@ -51,7 +51,7 @@ static const char *backend_name(const struct tool *tool)
 
 static bool progress_wanted(const struct tool *tool)
 {
-  return !tool->bench.disable_tqdm && isatty(STDERR_FILENO);
+  return !tool->bench.disable_tqdm;
 }
 
 /* ---- one run ----------------------------------------------------------------------- */
@@ -314,6 +314,7 @@ static int run_alone(const struct tool *tool)
     rc = prepare(tool, &run, &err);
   if (rc == 0)
     rc = lls_bench_open(&run.bench, &tool->bench, &tool->workload, &err);
+  run.bench.looks = plot[0] != '\0';
   if (rc < 0) {
     status = EXIT_USAGE;
   } else {

@@ -83,7 +83,7 @@ static const struct lls_param params[] = {
          APART),
     TEXT(label, "", "name of this run in results; else the backend's"),
     LIST(metadata, "more members of the JSON, KEY=VALUE"),
-    FLAG(disable_tqdm, "false", "no progress bar; there is none anyway but on a terminal",
+    FLAG(disable_tqdm, "false", "no progress bar, or lines where there is no terminal",
          APART),
     FLAG(dry_run, "false", "show the workload and the first request; send nothing",
          APART),

@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/base/file.h"
+#include "core/base/progress_bar.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/cli/cli.h"
 #include "tools/perplexity/score.h"
@@ -212,16 +212,16 @@ static int score_window(struct tool *t, int32_t *window, struct lls_error *err)
 
 static int score(struct tool *t, struct lls_error *err)
 {
-  const bool shown = isatty(STDERR_FILENO);
+  struct lls_progress progress;
   int rc = 0;
+  lls_progress_begin(&progress, true, "llmserve-perplexity");
   for (uint32_t i = 0; rc == 0 && i < t->n_chunks; i++) {
     rc = score_window(t, t->tokens + (size_t)i * (size_t)t->options.context, err);
-    if (shown && rc == 0)
-      fprintf(stderr, "\rwindow %u of %u, perplexity %.4f\033[K", i + 1, t->n_chunks,
-              exp(t->score.loss.mean));
+    char more[40];
+    snprintf(more, sizeof more, "perplexity %.4f", exp(t->score.loss.mean));
+    lls_progress_count(&progress, i + 1, t->n_chunks, "windows", more);
   }
-  if (shown)
-    fputs("\r\033[K", stderr);
+  lls_progress_end(&progress);
   return rc;
 }
 

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/progress_bar.h"
+
 #define BLOCK_TOKENS 16
 #define STEP_TOKENS  512 /* the most in one step */
 
@@ -22,6 +24,7 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
       .element = element,
       .int8 = o->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
   };
+  struct lls_progress loading;
   const struct lls_engine_options engine = {
       .model_path = o->model,
       .weights = o->weights,
@@ -35,6 +38,8 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
       .cache_bytes = (o->int8 ? 3 : 2) * (size_t)blocks * lls_unit_room(&shape, false),
       .pool.int8 = shape.int8,
       .no_hidden = true,
+      .progress = lls_progress_weights,
+      .progress_context = &loading,
   };
   const struct lls_device_options device = {
       .threads = o->threads,
@@ -43,7 +48,12 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
       .max_columns = lls_engine_max_columns(c),
   };
   int rc = lls_cpu_device_create(&device, &s->device, err);
-  return rc == 0 ? lls_engine_create(&engine, c, s->device, &s->engine, err) : rc;
+  if (rc < 0)
+    return rc;
+  lls_progress_begin(&loading, true, "llmserve-perplexity");
+  rc = lls_engine_create(&engine, c, s->device, &s->engine, err);
+  lls_progress_end(&loading);
+  return rc;
 }
 
 /* The window's blocks as they are before a token is cached: units, K's before V's. */

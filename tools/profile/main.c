@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "core/base/progress_bar.h"
 #include "core/device/quantised.h"
 #include "core/device/sampling.h"
 #include "core/assembly/options.h"
@@ -136,9 +136,14 @@ static int open_engine(struct tool *t, struct lls_error *err)
     engine.clock = cpu_ns;
   if (engine.pool.host_memory == 0)
     engine.pool.host_memory = host_bytes;
+  struct lls_progress loading;
+  lls_progress_begin(&loading, true, "llmserve-profile");
+  engine.progress = lls_progress_weights;
+  engine.progress_context = &loading;
   rc = lls_cpu_device_create(&device, &t->device, err);
   if (rc == 0)
     rc = lls_engine_create(&engine, &t->model, t->device, &t->engine, err);
+  lls_progress_end(&loading);
   if (rc < 0)
     return rc;
   lls_cost_shape_init(&t->shape, &t->model,
@@ -185,18 +190,22 @@ static int draw_one(struct tool *t, struct lls_error *err)
 }
 
 struct progress {
-  bool on;
-  int64_t began_ns, shown_ns, until_ns;
+  struct lls_progress shown;
+  int64_t began_ns, until_ns;
+  size_t runs; /* of steps, in all rounds */
 };
 
+/* Measuring ends with its time, not with a number. */
 static void show(struct progress *p, size_t steps, uint32_t round)
 {
-  int64_t now = now_ns();
-  if (!p->on || now - p->shown_ns < LLS_NS_PER_S / 10)
-    return;
-  p->shown_ns = now;
-  fprintf(stderr, "\r%zu steps, round %u, %.0f s left\033[K", steps, round + 1,
-          (double)(p->until_ns - now) * 1e-9);
+  char more[64];
+  double share = (double)(now_ns() - p->began_ns) / (double)(p->until_ns - p->began_ns);
+  snprintf(more, sizeof more, "round %u of %zu shapes", round + 1, steps);
+  const struct lls_progress_state state = {.share = share < 1 ? share : 1,
+                                           .n = (double)++p->runs,
+                                           .unit = "steps",
+                                           .more = more};
+  lls_progress_show(&p->shown, &state);
 }
 
 static bool more_steps(const struct tool *t, const struct progress *p)
@@ -281,8 +290,9 @@ static int choose_times(struct tool *t, uint32_t rounds, struct lls_error *err)
  */
 static int measure_steps(struct tool *t, struct lls_error *err)
 {
-  struct progress p = {.on = isatty(STDERR_FILENO), .began_ns = now_ns()};
+  struct progress p = {.began_ns = now_ns()};
   p.until_ns = p.began_ns + t->options.time;
+  lls_progress_begin(&p.shown, true, "llmserve-profile");
   t->steps = calloc(MOST_STEPS, sizeof *t->steps);
   t->times = calloc(MOST_STEPS, sizeof *t->times);
   t->order = calloc(MOST_STEPS, sizeof *t->order);
@@ -295,8 +305,7 @@ static int measure_steps(struct tool *t, struct lls_error *err)
     rc = another_round(t, rounds, &p, err);
   if (rc == 0)
     rc = choose_times(t, rounds, err);
-  if (p.on)
-    fputs("\r\033[K", stderr);
+  lls_progress_end(&p.shown);
   return rc;
 }
 

@@ -13,6 +13,10 @@ static void merge(struct lls_bin *into, const struct lls_bin *more)
   into->units_ns += more->units_ns;
   into->busy_ns += more->busy_ns;
   into->prefill_tokens += more->prefill_tokens;
+  into->looks += more->looks;
+  into->look_running += more->look_running;
+  into->look_waiting += more->look_waiting;
+  into->look_cache += more->look_cache;
 }
 
 /* Every two bins become one. */
@@ -100,4 +104,15 @@ void lls_report_preemption(struct lls_report *report, enum lls_preempt_mode mode
 void lls_report_bytes(struct lls_report *report, enum lls_copy_kind kind, uint64_t bytes)
 {
   report->engine.bytes[kind] += bytes;
+}
+
+void lls_report_look(struct lls_report *report, int64_t now_ns,
+                     const struct lls_report_look *look)
+{
+  const struct lls_bin seen = {.looks = 1,
+                               .look_running = look->running,
+                               .look_waiting = look->waiting,
+                               .look_cache = look->cache};
+  merge(lls_timeline_at(&report->timeline, now_ns), &seen);
+  report->looks++;
 }

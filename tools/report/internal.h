@@ -13,6 +13,8 @@ struct lls_bin {
   uint64_t arrivals, tokens;
   double batch_ns, decode_ns, waiting_ns, units_ns; /* each times how long it was so */
   double busy_ns;
+  uint32_t looks; /* from without, and their sums: */
+  double look_running, look_waiting, look_cache;
   double prefill_tokens; /* of steps that lie in several bins, a part */
 };
 
@@ -38,6 +40,8 @@ struct lls_goodput {
   bool set;
   int64_t ttft_ns, tpot_ns, e2el_ns, itl_p99_ns, itl_max_ns;
 };
+
+#define LLS_REPORT_LIVES 120
 
 enum lls_shown {
   LLS_SHOWN_TTFT = 1u << 0,
@@ -67,12 +71,17 @@ struct lls_report {
   double *service; /* (n_tenants + 1) weighted tokens while requests arrived */
   struct lls_engine_totals engine;
   struct lls_timeline timeline;
+  uint64_t looks;                          /* in the timeline */
+  struct lls_life lives[LLS_REPORT_LIVES]; /* of the load's middle; n 0: not told of */
 };
 
 struct lls_steady lls_report_steady(const struct lls_report *);
 
 /* SLOs of the requests, or --goodput's: slos.c. */
 json_t *lls_report_slos(const struct lls_report *);
+
+/* The lives of a few requests, for a picture of them: lives.c. */
+json_t *lls_report_lives(const struct lls_report *);
 
 /* How often each kind of failure came; NULL without memory. */
 json_t *lls_report_failures(const struct lls_report *);

@@ -248,10 +248,23 @@ static void append(json_t *lists, const char *key, double value)
   json_array_append_new(list, json_real(value));
 }
 
+/* A bin in which nobody looked is as the one before it. */
+static void append_looks(json_t *object, const struct lls_bin *bin, struct lls_bin *last)
+{
+  if (bin->looks > 0)
+    *last = *bin;
+  double n = last->looks > 0 ? last->looks : 1;
+  append(object, "requests_running", last->look_running / n);
+  append(object, "requests_waiting", last->look_waiting / n);
+  if (!isnan(last->look_cache))
+    append(object, "cache_used", last->look_cache / n);
+}
+
 /* One list for each quantity, a value for each bin, for plots. */
 static json_t *timeline_json(const struct lls_report *report)
 {
   const struct lls_timeline *t = &report->timeline;
+  struct lls_bin last = {0};
   json_t *object = json_object();
   bool engine = report->engine.steps > 0;
   int n = LLS_TIMELINE_BINS;
@@ -265,6 +278,8 @@ static json_t *timeline_json(const struct lls_report *report)
     double ns = b->busy_ns > 0 ? b->busy_ns : 1;
     append(object, "arrivals_per_s", (double)b->arrivals / s);
     append(object, "tokens_per_s", (double)b->tokens / s);
+    if (report->looks > 0)
+      append_looks(object, b, &last);
     if (!engine)
       continue;
     append(object, "prefill_tokens_per_s", b->prefill_tokens / s);
@@ -406,6 +421,7 @@ json_t *lls_report_json(const struct lls_report *report,
   if (report->engine.steps > 0)
     json_object_set_new(object, "engine", engine_json(report));
   json_object_set_new(object, "timeline", timeline_json(report));
+  json_object_set_new(object, "lives", lls_report_lives(report));
   if (detailed && put_requests(object, report) < 0) {
     json_decref(object);
     return NULL;

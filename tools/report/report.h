@@ -31,6 +31,7 @@
 #include <stdio.h>
 
 #include "core/base/error.h"
+#include "core/loop/life.h"
 #include "tools/workload/workload.h"
 
 enum lls_outcome_status {
@@ -103,6 +104,10 @@ int lls_report_tokens(struct lls_report *, struct lls_track *, int64_t now_ns,
 void lls_report_end(struct lls_report *, struct lls_track *, enum lls_outcome_status,
                     int64_t now_ns);
 
+/* The phases that it had, before its end, where they are known; else its times do. */
+void lls_report_life(struct lls_report *, const struct lls_track *,
+                     const struct lls_life *);
+
 /* ---- the engine, where it can be seen ---------------------------------------------- */
 
 struct lls_report_step {
@@ -119,6 +124,14 @@ struct lls_report_step {
 void lls_report_step(struct lls_report *, const struct lls_report_step *);
 void lls_report_preemption(struct lls_report *, enum lls_preempt_mode);
 void lls_report_bytes(struct lls_report *, enum lls_copy_kind, uint64_t bytes);
+
+/* A look at the engine from without, for the timeline. */
+struct lls_report_look {
+  double running, waiting; /* requests */
+  double cache;            /* share of it that is used; NaN: not told */
+};
+
+void lls_report_look(struct lls_report *, int64_t now_ns, const struct lls_report_look *);
 
 /* ---- results ----------------------------------------------------------------------- */
 

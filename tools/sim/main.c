@@ -113,15 +113,17 @@ static json_t *made_by(void *context, struct lls_error *err)
 static int simulate(void *context, const char *path, json_t *made, struct lls_error *err)
 {
   const struct tool *t = context;
+  struct lls_sim_tool_options options = t->sim;
   struct lls_workload w;
   struct lls_sim_result result;
+  options.one_of_many = lls_sweep_wanted(&t->sweep);
   int rc = lls_workload_build(&t->workload, &w, err);
   if (rc < 0)
     return rc;
   if (t->sim.write_lengths[0] != '\0')
     rc = lls_workload_write_lengths(&w, t->sim.write_lengths, err);
   if (rc == 0)
-    rc = lls_sim_run(&t->sim, &w, &result, err);
+    rc = lls_sim_run(&options, &w, &result, err);
   if (rc == 0) {
     rc = write_report(t, &w, &result, path, made, err);
     lls_sim_result_free(&result);

@@ -6,16 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/progress_bar.h"
 #include "core/loop/policy_stats_json.h"
 #include "kernels/sim/sim.h"
 #include "tools/sim/machine.h"
-#include "tools/sim/progress.h"
 #include "tools/sim/watch.h"
 #include "tools/workload/issue.h"
 
 /* A plan that never runs anything is struck out by the loop after 1,000 of them; a policy
  * that finds excuses longer than this is not going to end. */
 #define MOST_IDLE_STEPS 10000000
+#define SHOWN_STEPS     256 /* from one look at the clock to the next */
 
 /* A request has ended at a time that other instances have not reached. */
 struct ending {
@@ -79,6 +80,8 @@ static void on_finished(struct run *r, struct lls_track *track,
   o->preemptions = event->preemptions;
   if (event->prediction.source != LLS_PREDICTED_NOT)
     o->predicted_tokens = event->prediction.length;
+  if (event->life != NULL)
+    lls_report_life(r->report, track, event->life);
   end(r, track, whole ? NULL : failure_of(event->reason), event->finished_ns);
 }
 
@@ -231,14 +234,23 @@ static int step(struct run *r, uint64_t *idle_steps)
   return rc == 0 && runs ? run_instance(r, instance, idle_steps) : rc;
 }
 
+static void show_progress(struct run *r)
+{
+  char more[40];
+  snprintf(more, sizeof more, "%.0f s simulated",
+           (double)lls_machine_now(&r->machine) * 1e-9);
+  lls_progress_count(&r->progress, r->ended, lls_issuer_total(r->issuer), "requests",
+                     more);
+}
+
 static int run_to_end(struct run *r)
 {
   int rc = 0;
   uint64_t idle_steps = 0;
   for (uint64_t n = 0; rc == 0 && !lls_issuer_done(r->issuer); n++) {
     rc = step(r, &idle_steps);
-    lls_progress_show(&r->progress, n, r->ended, lls_issuer_total(r->issuer),
-                      (double)lls_machine_now(&r->machine) * 1e-9);
+    if (n % SHOWN_STEPS == 0)
+      show_progress(r);
   }
   return rc;
 }
@@ -441,7 +453,8 @@ int lls_sim_run(const struct lls_sim_tool_options *options,
   r->err = err;
   int rc = prepare(r);
   if (rc == 0) {
-    lls_progress_begin(&r->progress, !options->quiet);
+    lls_progress_begin(&r->progress, !options->quiet && !options->one_of_many,
+                       "llmserve-sim");
     rc = run_to_end(r);
     lls_progress_end(&r->progress);
   }

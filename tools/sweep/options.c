@@ -36,8 +36,9 @@ static const struct lls_param params[] = {
     LLS_PARAM_FLOAT(struct lls_sweep_options, find_rate_tolerance, "0.05", 1e-4, 1, "",
                     "it ends when the bracket is narrower than this share of the rate"),
     TEXT(plot, "",
-         "draw an SVG: attainment and latency against rate, and CDFs; of a "
-         "single run also its timeline. Needs gnuplot",
+         "draw an SVG, or a page if it ends in .html, which needs no other file: "
+         "attainment and latency against the rate, and CDFs; of a single run its "
+         "timeline, requests as bars of their phases, and CDFs. Needs gnuplot",
          OUTPUT),
     LIST(plot_results,
          "run nothing: draw --plot from the results in these folders, NAME=FOLDER each; "

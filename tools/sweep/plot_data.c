@@ -160,6 +160,20 @@ size_t lls_plot_values(const struct lls_plot_runs *runs, struct lls_plot_part pa
   return n;
 }
 
+struct lls_interval lls_plot_interval(const struct lls_plot_runs *runs,
+                                      struct lls_plot_part part, const char *key)
+{
+  double *values = calloc(part.end - part.from, sizeof *values);
+  size_t n = values != NULL ? part.end - part.from : 0;
+  for (size_t i = 0; i < n; i++)
+    values[i] = lls_result_number(runs->list[part.from + i].result, key);
+  struct lls_interval out = lls_bootstrap(values, n);
+  if (isnan(out.low)) /* a single value */
+    out.low = out.high = out.mean;
+  free(values);
+  return out;
+}
+
 /* ---- what all have in common ------------------------------------------------------- */
 
 static bool has_rate(const struct lls_plot_runs *runs, struct lls_plot_part series,

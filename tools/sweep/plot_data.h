@@ -7,6 +7,7 @@
 #include "tools/sweep/sweep.h"
 
 #define LLS_PLOT_LABEL  128
+#define LLS_PLOT_TITLE  512
 #define LLS_PLOT_CURVES 14 /* more can't be told apart: seven hues, whole and dashed */
 
 struct lls_plot_run {
@@ -45,6 +46,10 @@ struct lls_plot_part lls_plot_at(const struct lls_plot_runs *,
  * caller frees *values. */
 size_t lls_plot_values(const struct lls_plot_runs *, struct lls_plot_part repeats,
                        const char *key, double **values);
+
+/* The mean of a number of the repeats; its bounds are the mean where they are one. */
+struct lls_interval lls_plot_interval(const struct lls_plot_runs *,
+                                      struct lls_plot_part repeats, const char *key);
 
 /* "opt-13b on a100-40g, random, 600 requests" and "SLOs: TTFT 1 s": what all runs have in
  * common. */

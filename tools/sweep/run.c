@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/progress_bar.h"
 #include "tools/sweep/grid.h"
 #include "tools/sweep/made_by.h"
 
@@ -28,6 +29,7 @@ struct pool {
   size_t jobs;            /* at a time */
   size_t live, ended, total;
   struct lls_grid_tally *tally;
+  struct lls_progress progress;
 };
 
 int lls_grid_path(const struct lls_grid *grid, const struct lls_sweep_options *o,
@@ -41,14 +43,9 @@ int lls_grid_path(const struct lls_grid *grid, const struct lls_sweep_options *o
   return 0;
 }
 
-static void say_progress(const struct pool *pool, const char *what)
+static void say_progress(struct pool *pool, const char *what)
 {
-  if (pool->runner->quiet || !isatty(STDERR_FILENO))
-    return;
-  fprintf(stderr, "\r\033[K%zu of %zu runs%s%s", pool->ended, pool->total,
-          what[0] != '\0' ? ": " : "", what);
-  if (pool->ended == pool->total)
-    fputc('\n', stderr);
+  lls_progress_count(&pool->progress, pool->ended, pool->total, "runs", what);
 }
 
 static void count(struct pool *pool, const struct child *child, int status)
@@ -74,7 +71,7 @@ static void wait_for_one(struct pool *pool)
       pool->ended++;
       break;
     }
-  say_progress(pool, "");
+  say_progress(pool, NULL);
 }
 
 /* In the child. */
@@ -162,10 +159,12 @@ int lls_grid_run(const struct lls_grid *grid, const struct lls_sweep_options *o,
   free(tally->done);
   tally->done = calloc(pool.total, sizeof *tally->done);
   tally->total += pool.total;
+  lls_progress_begin(&pool.progress, !runner->quiet, "runs");
   pool.children = calloc(pool.jobs, sizeof *pool.children);
   int rc = tally->done != NULL && pool.children != NULL
                ? run_all(&pool, err)
                : lls_fail(err, -ENOMEM, "no memory for %zu runs", pool.total);
+  lls_progress_end(&pool.progress);
   free(pool.children);
   return rc;
 }

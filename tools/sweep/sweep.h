@@ -41,7 +41,7 @@ struct lls_runner {
   void *context;
   const struct lls_bound_options *bound; /* (n) what a point may set */
   size_t n;
-  bool quiet;    /* no progress on a terminal */
+  bool quiet;    /* no progress is shown */
   bool no_table; /* of a grid, and of the rates that a search tries */
   bool at_once;  /* runs side by side do not disturb each other */
 };
