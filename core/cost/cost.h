@@ -9,9 +9,8 @@
  * decodes, C their cached tokens, H tokens in hidden form: weights read once, products by
  * tokens, attention by what it reads, and W_k and W_v once more for the first of H: left
  * to c5 they were 4 us a token of OPT-13B where 0.2 are true, and hidden form never paid.
- * Least squares with forgetting (older
- * steps fade with weight 0.995 a step), every coefficient >= 0. Nothing is estimated from
- * fewer than 16 steps.
+ * Least squares with forgetting (older steps fade with weight 0.995 a step), every
+ * coefficient >= 0. Nothing is estimated from fewer than 16 steps.
  *
  * With rates (model.h) estimates are the analytical model's from the first step on, and
  * stay so until a policy brings coefficients or samples of its own; the coefficients are

@@ -34,7 +34,7 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
       .max_context = o->context,
       .max_logits = LLS_SCORER_ROWS,
       .block_tokens = BLOCK_TOKENS,
-      /* K and V of a block in int8 are the halves of a unit more. */
+      /* K and V of an int8 block are the halves of a unit more. */
       .cache_bytes = (o->int8 ? 3 : 2) * (size_t)blocks * lls_unit_room(&shape, false),
       .pool.int8 = shape.int8,
       .no_hidden = true,
