@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Some slots of blocks, from the device to the host or back: one launch for up to
- * LLS_CUDA_SLOT_RUNS of them, in place of a copy of short rows each, one for every head of
- * every layer: 1,600 of some hundred bytes with OPT-13B. A cache that two requests share
- * moves a few tokens of many blocks in a step. The host's memory is pinned, and a GPU
- * reaches it by the same address. What it gains was not measured on a GPU.
+ * LLS_CUDA_SLOT_RUNS of them, in place of a copy of short rows each, one for every head
+ * of every layer: 1,600 of some hundred bytes with OPT-13B. A cache that two requests
+ * share moves a few tokens of many blocks in a step. The host's memory is pinned, and a
+ * GPU reaches it by the same address. What it gains was not measured on a GPU.
  *
  * None of the runs of a launch may write what another writes; copies.c sees to that.
  */
