@@ -11,6 +11,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
 
+/* A row of a token or two has 8 to 64 words of 16 bytes. */
 #define THREADS 128
 
 /* A block of threads takes heads one after the other, a thread a word of them at a time:
