@@ -7,7 +7,8 @@
  * Moving a whole block is one copy, of about a MiB, and neighbouring ones are moved
  * together. Where the elements differ a kernel changes them on the device, on its way to
  * or from the host through a few staged blocks; it takes a thirtieth of the time that the
- * link does, so that nothing is gained by having it run beside the link.
+ * link does, so that nothing is gained by having it run beside the link. Some slots of
+ * blocks are short rows, one for each head and layer: many are moved by one launch.
  */
 #include "kernels/cuda/ops.h"
 
@@ -95,20 +96,65 @@ static int move(const struct lls_cuda_device *d, const struct lls_pool *p,
   return rc;
 }
 
-/* Some slots of a block. */
-static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
-                      const struct lls_copy *c)
+/* ---- some slots of blocks ------------------------------------------------------------
+ */
+
+/* Where they are, head by head. */
+static struct lls_cuda_slot_run slot_run(const struct lls_pool *p,
+                                         const struct lls_copy *c)
 {
-  size_t first = c->slot * p->slot_bytes, bytes = c->n_slots * p->slot_bytes;
-  size_t target = (size_t)(c->slot + c->shift) * p->slot_bytes;
-  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads;
-  char *to = target_of(p, c).numbers + c->target * p->unit_bytes;
-  char *from = source_of(p, c).numbers + c->source * p->unit_bytes;
-  if (bytes == 0 || from == to)
-    return 0;
-  return cudaMemcpy2DAsync(to + target, p->head_bytes, from + first, p->head_bytes, bytes,
-                           heads, kind_of(c), d->copies);
+  return (struct lls_cuda_slot_run){
+      .from =
+          source_of(p, c).numbers + c->source * p->unit_bytes + c->slot * p->slot_bytes,
+      .to = target_of(p, c).numbers + c->target * p->unit_bytes +
+            (size_t)(c->slot + c->shift) * p->slot_bytes,
+      .bytes = c->n_slots * p->slot_bytes,
+  };
 }
+
+static bool overlap(const struct lls_copy *a, const struct lls_copy *b)
+{
+  uint32_t first = (uint32_t)(a->slot + a->shift), other = (uint32_t)(b->slot + b->shift);
+  return a->target == b->target && first < other + b->n_slots &&
+         other < first + a->n_slots;
+}
+
+/* How many of n copies one launch can make: over the link, all one way, none over what
+ * another writes. Those within the device may read what others write, and are alone. */
+static size_t slots_together(const struct lls_pool *p, const struct lls_copy *c, size_t n)
+{
+  size_t most = n < LLS_CUDA_SLOT_RUNS ? n : LLS_CUDA_SLOT_RUNS;
+  if (c->kind == LLS_COPY_DEVICE_TO_DEVICE || p->slot_bytes % sizeof(uint32_t) != 0)
+    return 1;
+  for (size_t i = 1; i < most; i++) {
+    if (is_whole(p, &c[i]) || c[i].kind != c->kind || c[i].order != c->order)
+      return i;
+    for (size_t j = 0; j < i; j++)
+      if (overlap(&c[i], &c[j]))
+        return i;
+  }
+  return most;
+}
+
+static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
+                      const struct lls_copy *c, size_t n)
+{
+  struct lls_cuda_slots a = {.head_bytes = p->head_bytes,
+                             .slot_bytes = p->slot_bytes,
+                             .heads = p->shape.layers * p->shape.kv_heads};
+  struct lls_cuda_slot_run one = slot_run(p, c);
+  if (n == 1)
+    return one.bytes == 0 || one.from == one.to
+               ? 0
+               : cudaMemcpy2DAsync(one.to, p->head_bytes, one.from, p->head_bytes,
+                                   one.bytes, a.heads, kind_of(c), d->copies);
+  for (; a.n < n; a.n++)
+    a.runs[a.n] = slot_run(p, &c[a.n]);
+  return lls_cuda_run_slots(d->copies, &a);
+}
+
+/* ---- whole ones ----------------------------------------------------------------------
+ */
 
 /* How many of n copies are of neighbours. */
 static size_t neighbours(const struct lls_pool *p, const struct lls_copy *c, size_t n)
@@ -220,8 +266,9 @@ static size_t copy_some(const struct lls_cuda_device *d, const struct lls_pool *
                         const struct lls_copy *c, size_t n, int *rc)
 {
   if (!is_whole(p, c)) {
-    *rc = move_slots(d, p, c);
-    return 1;
+    n = slots_together(p, c, n);
+    *rc = move_slots(d, p, c, n);
+    return n;
   }
   n = converts(c) ? together(p, c, n) : neighbours(p, c, n);
   if (converts(c))

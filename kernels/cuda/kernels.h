@@ -304,6 +304,25 @@ struct lls_cuda_conversion {
 int lls_cuda_run_conversion(cudaStream_t, const struct lls_cuda_pool *,
                             const struct lls_cuda_conversion *);
 
+/* ---- slots.cu: a few slots of many blocks ------------------------------------------ */
+
+#define LLS_CUDA_SLOT_RUNS  64 /* of a launch */
+#define LLS_CUDA_SLOT_HEADS 64 /* blocks of threads for one of them */
+
+struct lls_cuda_slot_run {
+  const char *from; /* its first head, and the same of the others head_bytes apart */
+  char *to;
+  size_t bytes; /* of a head */
+};
+
+struct lls_cuda_slots {
+  size_t head_bytes, slot_bytes; /* of the latter all offsets are multiples, it of 4 */
+  uint32_t heads, n;
+  struct lls_cuda_slot_run runs[LLS_CUDA_SLOT_RUNS]; /* (n) */
+};
+
+int lls_cuda_run_slots(cudaStream_t, const struct lls_cuda_slots *);
+
 /* ---- attention.cu, attention_int8.cu, attention_plain.cu --------------------------- */
 
 struct lls_cuda_attention {

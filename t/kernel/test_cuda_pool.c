@@ -116,7 +116,8 @@ static void copy_all(struct lls_device *d, struct lls_pool *pool,
   pair_end(d);
 }
 
-static void copies(const struct pair *p)
+/* one_way: all are of some slots, from the host, so that one launch makes many. */
+static void copies(const struct pair *p, bool one_way)
 {
   static const struct lls_pool_shape shape = {.layers = 2,
                                               .kv_heads = HEADS,
@@ -135,7 +136,10 @@ static void copies(const struct pair *p)
                                 .source = i,
                                 .target = i};
   for (uint32_t i = 0; i < N_COPIES; i++) {
-    list[HOST_UNITS + i] = random_copy();
+    struct lls_copy *c = &list[HOST_UNITS + i];
+    do
+      *c = random_copy();
+    while (one_way && (c->kind != LLS_COPY_HOST_TO_DEVICE || c->n_slots == BLOCK_TOKENS));
     list[HOST_UNITS + i].order = i % 8 == 7 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP;
   }
   for (int i = 0; i < 2; i++) {
@@ -159,7 +163,7 @@ static void copies(const struct pair *p)
 static void order(const struct pair *p)
 {
   for (int i = 0; i < 10; i++)
-    copies(p);
+    copies(p, i % 2 == 1);
 }
 
 /* ---- int8 -------------------------------------------------------------------------- */

@@ -180,7 +180,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_DURATION(struct aligned_params, starve, "5s", 0, 3600e9,
                        "lengths that had no batch for so long go first; 0 is never",
                        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_FLOAT(struct aligned_params, starve_rounds, "2", 0, 1000, "",
+    LLS_PARAM_FLOAT(struct aligned_params, starve_rounds, "4", 0, 1000, "",
                     "and for so many times what it takes to serve all of the pool",
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(struct aligned_params, max_wait, "1s", 0, 3600e9,
