@@ -173,7 +173,7 @@ static void rescue(struct worth *w, struct lls_pol_step *s)
   struct worth_candidate *c = overdue(w, s->view->now_ns);
   if (c == NULL)
     return;
-  while (!c->started && s->tail > 1 && !has_room(w, s, c)) {
+  while (!c->started && s->tail > 0 && !has_room(w, s, c)) {
     if (!lls_pol_step_take_off(s, s->order[s->tail - 1]))
       return;
     s->tail--;
