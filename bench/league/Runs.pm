@@ -41,15 +41,15 @@ sub model_of {
   return $path;
 }
 
-# Predictions of a deviation of 0.6 in the logarithm, which is what a good predictor reaches on chats
-# (bench/predictor); the same for everybody who asks for them.
+# Predictions of a deviation in the logarithm, the same for everybody who asks for them: 0.6 is what a
+# good predictor reaches on chats (bench/predictor).
 sub predictions {
-  my ($path, @rows) = @_;
+  my ($path, $deviation, @rows) = @_;
   my $g = Mt19937->new(4242);
   open my $file, '>', $path or die "$path: $!\n";
   for (@rows) {
     my $z = sqrt(2 * $g->exponential) * cos(6.283185307179586 * $g->uniform);
-    my $length = int($_->{out} * exp(0.6 * $z) + 0.5) || 1;
+    my $length = int($_->{out} * exp($deviation * $z) + 0.5) || 1;
     print $file "$_->{label},$length\n";
   }
   close $file or die "$path: $!\n";
@@ -69,8 +69,9 @@ sub command {
     settings('engine.max_sequences=256', "engine.max_context=$positions", 'engine.max_step_tokens=' . ($w->{step} // 8192),
       ($split ? 'engine.roles=prefill,decode' : $w->{split} ? ('engine.instances=2', 'engine.roles=') : 'engine.roles=')),
     ($p->{host} ? settings('cache.host_memory=64GiB') : ()),
-    ($p->{predicted} && !$rows->[0]{hashes} ? predictions("$folder/$$.lengths", @$rows) : ()),
-    map { s/POSITIONS/$positions/r } @{$p->{more} // []});
+    (defined $p->{predicted} && !$rows->[0]{hashes} ? predictions("$folder/$$.lengths", $p->{predicted}, @$rows) : ()),
+    (map { s/POSITIONS/$positions/r } @{$p->{more} // []}),
+    (grep { $_->{hashes} || $_->{prefix} } @$rows) ? () : @{$p->{unshared} // []});
 }
 
 # The report's text; undef if it took too long.
@@ -143,7 +144,8 @@ sub share { my ($of, $n) = @_; return $n ? 100 * $of / $n : undef }
 sub run {
   my ($w, $p, $load, $seed, $rate) = @_;
   my @rows = rows($w, $seed, $quick);
-  my $text = report(command($w, $p, \@rows), '--time-scale', sprintf('%.9g', 1 / ($load * $rate)), '--save-detailed') // return;
+  my $apart = $p->{alone} ? 1000 : 1;
+  my $text = report(command($w, $p, \@rows), '--time-scale', sprintf('%.9g', $apart / ($load * $rate)), '--save-detailed') // return;
   my (@firsts, @latencies, @gaps) = ();
   @firsts = list($text, 'ttfts');
   @latencies = list($text, 'latencies');
@@ -177,8 +179,8 @@ sub run {
   my $seconds = number($text, 'duration');
   my ($worst) = sort { $a <=> $b } map { share($_->[1], $_->[0]) } grep { $_->[0] >= 10 } values %tenant;
   return (share($met{all}, $n{all}), share($met{'strict all'}, $n{all}), share($met{realtime}, $n{realtime}),
-    $n{all} ? $tokens / $seconds : undef, AptServe::mean(@normalised), percentile(0.99, @normalised), $completion / @rows,
-    number($text, 'total_token_throughput'), $stall, $wait, $worst,
+    $n{all} && !$p->{alone} ? $tokens / $seconds : undef, AptServe::mean(@normalised), percentile(0.99, @normalised), $completion / @rows,
+    $p->{alone} ? undef : number($text, 'total_token_throughput'), $stall, $wait, $worst,
     number($text, 'preemptions_recompute') + number($text, 'preemptions_swap'));
 }
 

@@ -29,7 +29,9 @@ my $unended = 100; # times the best
 # interval]}, best => {workload}{load}{figure}, summary => {policy => {...}}}
 sub of {
   my ($known, $policies, $workloads, $loads, $seeds, $figures) = @_;
-  my %s = (policies => $policies, workloads => $workloads, loads => $loads, figures => $figures);
+  my %s = (bound => {map { $_->{name} => $_->{bound} } @$policies});
+  $policies = [map { $_->{name} } @$policies];
+  %s = (%s, policies => $policies, workloads => $workloads, loads => $loads, figures => $figures);
   for my $p (@$policies) {
     for my $w (@$workloads) {
       for my $load (@$loads) {
@@ -61,9 +63,11 @@ sub cells_of { # [workload, load, cell] of a policy
   return map { my $w = $_->{name}; map { my $c = $s->{cell}{$p}{$w}{$_}; $c ? [$w, $_, $c] : () } @{$s->{loads}} } @{$s->{workloads}};
 }
 
+sub competitors { my ($s) = @_; return grep { !$s->{bound}{$_} } @{$s->{policies}} }
+
 sub find_best {
   my ($s) = @_;
-  for my $p (@{$s->{policies}}) {
+  for my $p (competitors($s)) {
     for (cells_of($s, $p)) {
       my ($w, $load, $c) = @$_;
       for my $f (grep { $c->{$_} } @{$s->{figures}}) {
@@ -96,7 +100,7 @@ sub rank {
     for my $load (@{$s->{loads}}) {
       for my $f (grep { $figure{$_}{kind} ne 'none' && !$figure{$_}{unranked} } @{$s->{figures}}) {
         my %behind;
-        for my $p (@{$s->{policies}}) {
+        for my $p (competitors($s)) {
           my $c = $s->{cell}{$p}{$w}{$load} or next;
           my $x = behind($s, $w, $load, $c, $f);
           $behind{$p} = sprintf '%.9g', $x if defined $x;
@@ -130,9 +134,10 @@ sub summary {
   return \%sum;
 }
 
-sub in_order { # by rank
+sub in_order { # by rank, then bounds
   my ($s) = @_;
-  return sort { $s->{summary}{$a}{rank} <=> $s->{summary}{$b}{rank} || $a cmp $b } grep { $s->{ranks}{$_} } @{$s->{policies}};
+  my @ranked = grep { $s->{ranks}{$_} } competitors($s);
+  return ((sort { $s->{summary}{$a}{rank} <=> $s->{summary}{$b}{rank} || $a cmp $b } @ranked), grep { $s->{bound}{$_} } @{$s->{policies}});
 }
 
 # ---- what is printed --------------------------------------------------------------------------

@@ -267,6 +267,35 @@ static void test_best_effort_gives_way(void **state)
   bed_close(&bed);
 }
 
+/* Two streams outgrow the memory: neither stands still for longer than max_stall, though
+ * the other has a second to go. */
+static void test_no_stream_stands_still_for_long(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.device_units = 80; /* 40 blocks of 16 tokens */
+  o.scheduler.parameters = POLICY_PARAMETERS("max_stall", "300ms");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 310, 90);
+  submit(&bed, 310, 90);
+  int64_t since[2] = {0}, longest = 0;
+  for (int step = 0; step < 130 && bed.finished[LLS_FINISH_LENGTH] == 0; step++) {
+    bed_step(&bed);
+    bed.now_ns += 20 * MS;
+    for (uint64_t i = 0; i < 2; i++) {
+      if (planned(&bed, i) > 0 || step == 0)
+        since[i] = bed.now_ns;
+      longest = bed.now_ns - since[i] > longest ? bed.now_ns - since[i] : longest;
+    }
+  }
+  assert_true(bed.preempted_recompute > 0);
+  assert_true(longest <= 300 * MS);
+  bed_finish(&bed, 300);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -277,6 +306,7 @@ int main(void)
       cmocka_unit_test(test_tenants),
       cmocka_unit_test(test_gaps),
       cmocka_unit_test(test_best_effort_gives_way),
+      cmocka_unit_test(test_no_stream_stands_still_for_long),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,6 +150,38 @@ static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate
   return true;
 }
 
+/* A stream that has stood still for most of max_stall comes back before all others and at
+ * the cost of the last to come, one in a plan: under overload no memory comes free by
+ * itself in time. */
+static struct worth_candidate *overdue(const struct worth *w, int64_t now_ns)
+{
+  int64_t first_ns = now_ns - w->params.max_stall * 3 / 4;
+  struct worth_candidate *first = NULL;
+  for (uint32_t i = 0; i < w->order.n; i++) {
+    struct worth_candidate *c = &w->order.all[i];
+    const struct lls_request *r = c->request;
+    if (!c->stream || worth_best_effort(r) || r->last_token_ns > first_ns)
+      continue;
+    first = c;
+    first_ns = r->last_token_ns;
+  }
+  return first;
+}
+
+static void rescue(struct worth *w, struct lls_pol_step *s)
+{
+  struct worth_candidate *c = overdue(w, s->view->now_ns);
+  if (c == NULL)
+    return;
+  while (!c->started && s->tail > 0 && !has_room(w, s, c)) {
+    if (!lls_pol_step_take_off(s, s->order[s->tail - 1]))
+      return;
+    s->tail--;
+  }
+  c->done = true;
+  take(w, s, c);
+}
+
 /* Prompts under way are the first of all, see look.c. */
 static void run_started(struct worth *w, struct lls_pol_step *s)
 {
@@ -186,6 +218,7 @@ void worth_fill(struct worth *w, struct lls_pol_step *s)
 {
   w->short_of_memory = false;
   set_order(w, s);
+  rescue(w, s);
   run_streams(w, s, false);
   run_prompts(w, s);
   run_streams(w, s, true);

@@ -143,6 +143,8 @@ struct worth_candidate *worth_next(struct worth_order *o)
   int64_t room;
   uint32_t k = densest(o, &room);
   struct worth_candidate *next = k == UINT32_MAX ? NULL : &o->all[o->kept[k]];
+  while (o->others.n > 0 && ((struct worth_candidate *)o->others.entries[0].item)->done)
+    lls_pol_heap_pop(&o->others);
   if (o->others.n > 0) {
     struct worth_candidate *c = o->others.entries[0].item;
     if (next == NULL || (passing(o, c) <= room && c->density > next->density)) {

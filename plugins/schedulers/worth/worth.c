@@ -123,7 +123,7 @@ static const struct lls_param parameters[] = {
                     "how much a tenant that had more than its share is held back; 0: not "
                     "at all",
                     RELOADABLE),
-    LLS_PARAM_FLOAT(struct worth_params, reserve, "0.2", 0, 0.9, "",
+    LLS_PARAM_FLOAT(struct worth_params, reserve, "0", 0, 0.9, "",
                     "part of the cache that requests which have missed their deadline, "
                     "or have none, leave to those that have one",
                     RELOADABLE),
