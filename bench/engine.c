@@ -5,9 +5,10 @@
  * weights.
  *
  *   bench/engine [-m MODEL] [-w auto|bf16|f32|int8|int4] [-t THREADS] [-r ROUNDS] [-c
- * CONTEXT] [-i ISA]
+ * CONTEXT] [-i ISA] [-l ROWS]
  *
- * CONTEXT (128) is of each stream before its decodes; ISA a level below the CPU's best.
+ * CONTEXT (128) is of each stream before its decodes; ISA a level below the CPU's best;
+ * ROWS picks the one load that has so many rows in a step.
  *
  * The floor of a step is the larger of two times: reading every packed weight once at the
  * machine's read bandwidth, and the multiplications of all matrices at its matrix rate
@@ -58,6 +59,7 @@ struct options {
   const char *isa;   /* NULL: the CPU's best */
   enum lls_weight_format weights;
   uint32_t threads, context; /* threads: 0 = one a core */
+  uint32_t rows;             /* of the load to run; 0: all */
   int rounds;
 };
 
@@ -175,7 +177,7 @@ static enum lls_weight_format format_named(const char *name)
 static struct options parse(int argc, char **argv)
 {
   struct options o = {.context = 128, .rounds = 3};
-  for (int c; (c = getopt(argc, argv, "m:w:t:r:c:i:")) != -1;)
+  for (int c; (c = getopt(argc, argv, "m:w:t:r:c:i:l:")) != -1;)
     switch (c) {
     case 'm':
       o.model = optarg;
@@ -195,6 +197,9 @@ static struct options parse(int argc, char **argv)
     case 'c':
       o.context = (uint32_t)atoi(optarg);
       break;
+    case 'l':
+      o.rows = (uint32_t)atoi(optarg);
+      break;
     default:
       exit(2);
     }
@@ -202,7 +207,7 @@ static struct options parse(int argc, char **argv)
     fprintf(stderr,
             "usage: bench/engine [-m MODEL] [-w auto|f32|bf16|int8|int4] [-t THREADS] "
             "[-r ROUNDS, 32 at most] [-c CONTEXT, 960 at most] "
-            "[-i generic|avx2|avxvnni|avx512|amx]\n");
+            "[-i generic|avx2|avxvnni|avx512|amx] [-l 1|16|32|512|2048]\n");
     exit(2);
   }
   return o;
@@ -285,8 +290,10 @@ int main(int argc, char **argv)
   fflush(stdout);
   if (limits_create(lls_cpu(b.device)->threads, &b.limits) != 0)
     die("limits", NULL, -ENOMEM);
-  for (size_t i = 0; i < N_LOADS; i++)
-    run(&b, &loads[i], b.options.rounds);
+  for (size_t i = 0; i < N_LOADS; i++) {
+    if (b.options.rows == 0 || b.options.rows == loads[i].streams * loads[i].tokens)
+      run(&b, &loads[i], b.options.rounds);
+  }
   limits_destroy(&b.limits);
   lls_engine_destroy(b.engine);
   b.device->ops->destroy(b.device);

@@ -225,6 +225,7 @@ static void multiply_block(const struct product *p, const struct block *b)
       .table = w->table,
       .more = b->k > 0,
       .sum_stride = p->sum_stride,
+      .stream_ahead = p->kernel->stream_ahead,
   };
   size_t lead = p->many ? b->n_k : lls_least_size(b->n_k, AHEAD / input_bytes);
   if (p->many && p->kernel->spread)
@@ -276,7 +277,7 @@ static void choose_kernels(struct product *p)
   const struct lls_linear_kernel *of = p->device->kernels.linear.of;
   const struct lls_linear_kernel *own = &of[p->weight->packed];
   p->many = p->n_rows > own->max_rows;
-  p->expands = p->many && own->expand != NULL ? own : NULL;
+  p->expands = p->many && p->n_rows > own->own_rows && own->expand != NULL ? own : NULL;
   p->kernel = p->expands != NULL ? &of[own->expanded] : own;
 }
 

@@ -91,10 +91,11 @@ struct lls_tile {
   size_t rows;          /* of the group */
   const uint8_t *table; /* CODES4's */
   bool more;
-  float *sums;        /* (panels, sum_stride), each (rows up to row_unit, 16) */
-  size_t sum_stride;  /* floats from one panel's sums to the next */
-  size_t lead;        /* a multiple of LLS_INPUT_ALIGN, at most `inputs` */
-  const char *x_next; /* as many bytes as the panel has */
+  float *sums;         /* (panels, sum_stride), each (rows up to row_unit, 16) */
+  size_t sum_stride;   /* floats from one panel's sums to the next */
+  size_t lead;         /* a multiple of LLS_INPUT_ALIGN, at most `inputs` */
+  const char *x_next;  /* as many bytes as the panel has */
+  size_t stream_ahead; /* the kernel's */
   struct lls_ahead ahead[LLS_AHEAD];
 };
 
@@ -116,6 +117,7 @@ struct lls_linear_kernel {
                      * 1: bytes, which skip counts */
   unsigned panels;  /* that a tile takes at once where groups share them */
   bool spread;      /* groups that share panels ask for `ahead` */
+  unsigned stream_ahead; /* bytes that a tile of codes asks for where weights stream by */
   /* Rearranges n_rows <= max_rows rows, `stride` elements apart, for inputs of which the
    * first `columns` are given and the others 0; out is the group's place for them. */
   void (*pack)(const float *x, size_t stride, size_t n_rows, size_t columns,
@@ -129,6 +131,7 @@ struct lls_linear_kernel {
   void (*expand)(const char *panel, size_t inputs, const uint8_t *table, const char *next,
                  char *out);
   enum lls_packed expanded;
+  unsigned own_rows; /* up to so many are not worth `expand` */
   void (*finish)(const struct lls_finish *);
   /* Around a thread's tiles of one product; NULL: nothing to do. */
   void (*begin)(void), (*end)(void);
