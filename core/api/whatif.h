@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * /admin/whatif: which policies would have served the last minutes better. How that is
- * found out is the daemon's business (core/serve/whatif_process.c); here is what is asked and
- * what is known of it.
+ * found out is the daemon's business (core/serve/whatif_process.c); here is what is asked
+ * and what is known of it.
  */
 #ifndef LLS_API_WHATIF_H
 #define LLS_API_WHATIF_H
