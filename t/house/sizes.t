@@ -20,6 +20,7 @@ my @small = (
     [ qr{^tools/plugin-check/watch_module\.c}      => 'above the watch of each kind' ],
     [ qr{^core/plugin/trial_main\.c}               => 'a main of its own: what tries a plugin' ],
     [ qr{^core/model/\w+\.c}                       => 'an architecture is a file' ],
+    [ qr{^tools/whatif/nameless\.c}              => 'the one way to a file in memory that other programs open' ],
     [ qr{^core/base/thread\.c}                     => 'the join that POSIX threads lack' ],
     [ qr{^core/base/check\.c}                      => 'what LLS_CHECK calls where there are checks' ],
     [ qr{^core/serve/descriptors\.c}               => 'one limit of the process' ],
