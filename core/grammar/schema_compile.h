@@ -46,6 +46,11 @@ bool lls_schema_is_empty(struct lls_schema *s, const struct lls_schema_set *set,
  * compile. */
 enum lls_schema_answer lls_schema_matches(const char *pattern, const char *text,
                                           size_t length);
+/* The texts of a product, as lls_grammar_product, but for `most`; its work counts as the
+ * schema's. */
+struct lls_product;
+uint32_t lls_schema_texts(struct lls_schema *s, const json_t *schema,
+                          const struct lls_product *p, int *code, struct lls_error *err);
 /* The regular expression for a format's whole text; NULL: it is none that is kept.
  * *standard: whether JSON Schema knows it. */
 const char *lls_schema_format(const char *name, bool *standard);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns of schemas against texts that are known: names of properties and
- * constants. PCRE2 reads the expression as ECMA 262 would where the two differ. */
+/* Patterns of schemas against texts that are known, names of properties and
+ * constants, and against each other. PCRE2 reads the expression as ECMA 262 would where
+ * the two differ. */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "core/grammar/regex_product.h"
 #include "core/grammar/schema_compile.h"
 
+#include <errno.h>
 #include <pcre2.h>
 
 #define MATCH_LIMIT 100000 /* steps of PCRE2; the expression is a client's */
@@ -43,4 +46,24 @@ enum lls_schema_answer lls_schema_matches(const char *pattern, const char *text,
   enum lls_schema_answer answer = match(code, text, length);
   pcre2_code_free(code);
   return answer;
+}
+
+/* Where not all has to be kept it is better to keep less than to be refused for the size.
+ */
+#define FEW_SETS       150
+#define WORK_OF_A_STEP 1000 /* ranges: so a schema's products take 0.5 s at most */
+
+uint32_t lls_schema_texts(struct lls_schema *s, const json_t *schema,
+                          const struct lls_product *p, int *code, struct lls_error *err)
+{
+  uint64_t work = 0;
+  struct lls_product bounded = *p;
+  bounded.most = s->strict ? LLS_PRODUCT_SETS : FEW_SETS;
+  if (!lls_schema_step(s, schema)) {
+    *code = -E2BIG;
+    return LLS_GRAMMAR_NONE;
+  }
+  uint32_t node = lls_grammar_product(s->json.tree, &bounded, &work, code, err);
+  s->work += (unsigned)(work / WORK_OF_A_STEP);
+  return node;
 }

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names of properties: those that are said, and those that a pattern or
- * additionalProperties admits. A grammar has no difference of two sets of names but where
- * one of them is finite, so that patterns which may overlap with anything are refused.
+ * additionalProperties admits. Patterns part the names into those that match all of some
+ * of them and none of the others; what a value may be is another question for each part.
  */
 #include "core/grammar/schema_names.h"
 
 #include "core/grammar/regex.h"
+#include "core/grammar/regex_product.h"
 #include "core/grammar/schema_compile.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -122,100 +124,160 @@ static bool matches_all(const char *pattern)
   return false;
 }
 
+#define MOST_PATTERNS 6 /* whose parts are 64 */
+
 struct others {
-  struct lls_schema_set rest; /* of names that no pattern matches */
-  const char *pattern;        /* the one that does not match all, or NULL */
-  uint32_t member;            /* which has it */
-  const json_t *schema;
-  unsigned n_patterns;
+  const char *patterns[MOST_PATTERNS]; /* (n) those that do not match all */
+  uint32_t n;
+  const json_t *at; /* a schema that has one */
 };
 
-/* One member's part in what is said of other names. */
-static bool gather(struct lls_schema *s, const struct lls_schema_set *set, uint32_t i,
-                   struct others *others)
+/* False: there are too many. */
+static bool gather(const struct lls_schema_set *set, struct others *others)
 {
   const char *pattern;
   json_t *schema;
-  bool has_all = false;
-  json_object_foreach((json_t *)lls_schema_get(set, i, "patternProperties"), pattern,
-                      schema)
-  {
-    if (matches_all(pattern)) {
-      has_all = true;
-      if (!lls_schema_add(s, &others->rest, schema, others->rest.n))
+  for (uint32_t i = 0; i < set->n; i++)
+    json_object_foreach((json_t *)lls_schema_get(set, i, "patternProperties"), pattern,
+                        schema)
+    {
+      uint32_t k = 0;
+      while (k < others->n && strcmp(others->patterns[k], pattern) != 0)
+        k++;
+      if (k < others->n || matches_all(pattern))
+        continue;
+      others->at = set->members[i].schema;
+      if (k == MOST_PATTERNS)
         return false;
-      continue;
+      others->patterns[others->n++] = pattern;
     }
-    if (others->pattern != NULL && strcmp(others->pattern, pattern) == 0 &&
-        json_equal(others->schema, schema))
-      continue;
-    others->n_patterns++;
-    others->pattern = pattern;
-    others->schema = schema;
-    others->member = i;
-  }
-  return has_all ||
-         lls_schema_add(s, &others->rest, lls_schema_additional(set, i), others->rest.n);
+  return true;
 }
 
-/* A name that the one pattern matches, and what its value may be. */
-static uint32_t by_pattern(struct lls_schema *s, const struct lls_schema_set *set,
-                           const struct lls_schema_names *names,
-                           const struct others *others)
+static bool is_in(const struct others *others, const char *pattern, uint32_t part)
 {
-  const json_t *at = set->members[others->member].schema;
-  struct lls_schema_set value = {0};
-  if (!lls_schema_add(s, &value, others->schema, 0))
-    return LLS_GRAMMAR_NONE;
-  for (uint32_t i = 0; i < set->n; i++)
-    if (i != others->member &&
-        !lls_schema_add(s, &value, lls_schema_additional(set, i), value.n))
-      return LLS_GRAMMAR_NONE;
+  for (uint32_t k = 0; k < others->n; k++)
+    if ((part >> k & 1) != 0 && strcmp(others->patterns[k], pattern) == 0)
+      return true;
+  return matches_all(pattern);
+}
+
+/* Collects what is said of values under names that match the patterns of a part only. */
+static bool value_of(struct lls_schema *s, const struct lls_schema_set *set,
+                     const struct others *others, uint32_t part,
+                     struct lls_schema_set *value)
+{
+  const char *pattern;
+  json_t *schema;
+  for (uint32_t i = 0; i < set->n; i++) {
+    bool any = false;
+    json_object_foreach((json_t *)lls_schema_get(set, i, "patternProperties"), pattern,
+                        schema)
+    {
+      if (!is_in(others, pattern, part))
+        continue;
+      any = true;
+      if (!lls_schema_add(s, value, schema, value->n))
+        return false;
+    }
+    if (!any && !lls_schema_add(s, value, lls_schema_additional(set, i), value->n))
+      return false;
+  }
+  return true;
+}
+
+/* Names by the one pattern, as it is: simpler than a product, where it serves. */
+static uint32_t by_pattern(struct lls_schema *s, const struct lls_schema_names *names,
+                           const struct others *others, int *code, struct lls_error *err)
+{
+  *code = -ENOTSUP;
   for (uint32_t i = 0; i < names->n; i++)
-    if (lls_schema_matches(others->pattern, names->names[i], strlen(names->names[i])) !=
-            LLS_SCHEMA_NO &&
-        !lls_schema_leave_out(s, at, "patternProperties",
-                              "with an expression that a name in 'properties' matches"))
+    if (lls_schema_matches(others->patterns[0], names->names[i],
+                           strlen(names->names[i])) != LLS_SCHEMA_NO)
       return LLS_GRAMMAR_NONE;
-  uint32_t node = lls_schema_compile(s, &value);
-  struct lls_error err = {0};
-  int code;
-  uint32_t name = lls_grammar_regex(
-      s->json.tree, others->pattern, strlen(others->pattern),
-      (struct lls_regex_use){.search = true, .json = true}, &code, &err);
-  if (name == LLS_GRAMMAR_NONE &&
-      !lls_schema_leave_out(s, at, "patternProperties", err.text))
-    return LLS_GRAMMAR_NONE;
-  if (name == LLS_GRAMMAR_NONE)
-    return s->json.nothing;
-  return LLS_JSON_ROW(&s->json, s->json.quote, name, s->json.quote,
-                      lls_json_bytes(&s->json, ":"), s->json.space, node);
+  return lls_grammar_regex(s->json.tree, others->patterns[0], strlen(others->patterns[0]),
+                           (struct lls_regex_use){.search = true, .json = true}, code,
+                           err);
+}
+
+static uint32_t names_of(struct lls_schema *s, const struct lls_schema_names *names,
+                         const struct others *others, uint32_t part, int *code,
+                         struct lls_error *err)
+{
+  struct lls_product product = {.n = others->n,
+                                .others = names->names,
+                                .n_others = names->n,
+                                .max = LLS_GRAMMAR_UNBOUNDED,
+                                .json = true,
+                                .nothing = s->json.nothing};
+  uint32_t node = LLS_GRAMMAR_NONE;
+  *code = -ENOTSUP;
+  if (others->n == 1 && part == 1)
+    node = by_pattern(s, names, others, code, err);
+  if (*code != -ENOTSUP)
+    return node;
+  for (uint32_t k = 0; k < others->n; k++)
+    product.terms[k] = (struct lls_product_term){
+        .pattern = others->patterns[k], .search = true, .outside = (part >> k & 1) == 0};
+  return lls_schema_texts(s, others->at, &product, code, err);
+}
+
+/* The properties of all parts; 0, or why a part cannot be told from the others. */
+static int by_parts(struct lls_schema *s, const struct lls_schema_set *set,
+                    const struct lls_schema_names *names, const struct others *others,
+                    uint32_t *node, struct lls_error *err)
+{
+  uint32_t parts[1u << MOST_PATTERNS], n = 0;
+  for (uint32_t part = 0; part < 1u << others->n && !s->failed; part++) {
+    struct lls_schema_set value = {0};
+    int code = 0;
+    if (!value_of(s, set, others, part, &value))
+      return 0;
+    if (value.impossible)
+      continue;
+    uint32_t name = names_of(s, names, others, part, &code, err);
+    if (code == -EINVAL || code == -ENOTSUP)
+      return code;
+    if (name == s->json.nothing || s->failed)
+      continue;
+    parts[n++] = LLS_JSON_ROW(&s->json, s->json.quote, name, s->json.quote,
+                              lls_json_bytes(&s->json, ":"), s->json.space,
+                              lls_schema_compile(s, &value));
+  }
+  *node = lls_json_one_of(&s->json, parts, n);
+  return 0;
+}
+
+/* As if there were no patterns. */
+static bool by_rest(struct lls_schema *s, const struct lls_schema_set *set,
+                    const struct lls_schema_names *names, uint32_t *node)
+{
+  struct lls_schema_set rest = {0};
+  if (!value_of(s, set, &(struct others){0}, 0, &rest))
+    return false;
+  *node =
+      rest.impossible
+          ? s->json.nothing
+          : LLS_JSON_ROW(&s->json, lls_json_string_but(&s->json, names->names, names->n),
+                         lls_json_bytes(&s->json, ":"), s->json.space,
+                         lls_schema_compile(s, &rest));
+  return !s->failed;
 }
 
 bool lls_schema_others(struct lls_schema *s, const struct lls_schema_set *set,
                        const struct lls_schema_names *names, uint32_t *node)
 {
   struct others others = {0};
-  for (uint32_t i = 0; i < set->n; i++)
-    if (!gather(s, set, i, &others))
+  struct lls_error err = {0};
+  if (!gather(set, &others)) {
+    if (!lls_schema_leave_out(s, others.at, "patternProperties",
+                              "with so many expressions"))
       return false;
-  bool has_rest = !others.rest.impossible;
-  if (others.n_patterns > 0 && (others.n_patterns > 1 || has_rest)) {
-    if (!lls_schema_leave_out(s, set->members[others.member].schema, "patternProperties",
-                              others.n_patterns > 1 ? "with several expressions"
-                                                    : "without 'additionalProperties': "
-                                                      "false"))
-      return false;
-    has_rest = true;
-    others.n_patterns = 0;
+    others.n = 0;
   }
-  *node = s->json.nothing;
-  if (others.n_patterns > 0)
-    *node = by_pattern(s, set, names, &others);
-  else if (has_rest) {
-    uint32_t value = lls_schema_compile(s, &others.rest);
-    *node = LLS_JSON_ROW(&s->json, lls_json_string_but(&s->json, names->names, names->n),
-                         lls_json_bytes(&s->json, ":"), s->json.space, value);
-  }
-  return !s->failed;
+  if (others.n > 0 && by_parts(s, set, names, &others, node, &err) == 0)
+    return !s->failed;
+  if (others.n > 0 && !lls_schema_leave_out(s, others.at, "patternProperties", err.text))
+    return false;
+  return by_rest(s, set, names, node);
 }

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strings: their lengths, their patterns and their formats. */
 #include "core/grammar/regex.h"
+#include "core/grammar/regex_product.h"
 #include "core/grammar/schema_compile.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* All that a set asks of a string's text: at most one expression can be kept. */
+/* All that a set asks of a string's text. */
 struct wanted {
   uint32_t min, max;
-  const char *expression;
-  bool search; /* a pattern; else a format, which is the whole text */
+  /* patterns, which are searched, and formats, which are the whole text */
+  struct lls_product_term terms[LLS_PRODUCT_TERMS]; /* (n) */
+  uint32_t n;
 };
 
 static bool want(struct lls_schema *s, const json_t *schema, const char *keyword,
@@ -18,11 +20,15 @@ static bool want(struct lls_schema *s, const json_t *schema, const char *keyword
 {
   if (expression == NULL)
     return true;
-  if (wanted->expression != NULL)
-    return (wanted->search == search && strcmp(wanted->expression, expression) == 0) ||
-           lls_schema_leave_out(s, schema, keyword, "beside another pattern or format");
-  wanted->expression = expression;
-  wanted->search = search;
+  for (uint32_t i = 0; i < wanted->n; i++)
+    if (wanted->terms[i].search == search &&
+        strcmp(wanted->terms[i].pattern, expression) == 0)
+      return true;
+  if (wanted->n == LLS_PRODUCT_TERMS)
+    return lls_schema_leave_out(s, schema, keyword,
+                                "beside so many patterns and formats");
+  wanted->terms[wanted->n++] =
+      (struct lls_product_term){.pattern = expression, .search = search};
   return true;
 }
 
@@ -64,27 +70,51 @@ static const json_t *member_with(const struct lls_schema_set *set, const char *o
   return set->members[0].schema;
 }
 
-/* Tried again without the lengths where it cannot be held to them. */
-static uint32_t by_expression(struct lls_schema *s, const struct lls_schema_set *set,
-                              const struct wanted *wanted)
+/* One expression and lengths it can be held to are simpler than a product. */
+static uint32_t by_one(struct lls_schema *s, const struct wanted *wanted, bool bounded,
+                       int *code, struct lls_error *err)
 {
-  struct lls_regex_use use = {.search = wanted->search,
+  struct lls_regex_use use = {.search = wanted->terms[0].search,
                               .json = true,
-                              .bounded = true,
+                              .bounded = bounded,
                               .min = wanted->min,
                               .max = wanted->max};
+  return lls_grammar_regex(s->json.tree, wanted->terms[0].pattern,
+                           strlen(wanted->terms[0].pattern), use, code, err);
+}
+
+static uint32_t by_all(struct lls_schema *s, const struct lls_schema_set *set,
+                       const struct wanted *wanted, int *code, struct lls_error *err)
+{
+  struct lls_product product = {.n = wanted->n,
+                                .min = wanted->min,
+                                .max = wanted->max,
+                                .json = true,
+                                .nothing = s->json.nothing};
+  memcpy(product.terms, wanted->terms, sizeof product.terms);
+  return lls_schema_texts(s, set->members[0].schema, &product, code, err);
+}
+
+/* Tried again with the first expression alone where all together cannot be kept. */
+static uint32_t by_expressions(struct lls_schema *s, const struct lls_schema_set *set,
+                               const struct wanted *wanted)
+{
   struct lls_error err = {0};
-  int code = 0;
-  size_t n = strlen(wanted->expression);
-  uint32_t node =
-      lls_grammar_regex(s->json.tree, wanted->expression, n, use, &code, &err);
+  int code = -ENOTSUP;
+  uint32_t node = LLS_GRAMMAR_NONE;
+  if (wanted->n == 1)
+    node = by_one(s, wanted, true, &code, &err);
+  if (code == -ENOTSUP)
+    node = by_all(s, set, wanted, &code, &err);
   if (code == -ENOTSUP) {
-    if (!lls_schema_leave_out(s, member_with(set, "minLength", "maxLength"),
-                              wanted->min > 0 ? "minLength" : "maxLength",
-                              "beside this pattern or format"))
+    const char *keyword = wanted->n > 1     ? "pattern"
+                          : wanted->min > 0 ? "minLength"
+                                            : "maxLength";
+    if (!lls_schema_leave_out(s, member_with(set, keyword, "format"), keyword,
+                              wanted->n > 1 ? "beside another pattern or format"
+                                            : "beside this pattern or format"))
       return LLS_GRAMMAR_NONE;
-    use.bounded = false;
-    node = lls_grammar_regex(s->json.tree, wanted->expression, n, use, &code, &err);
+    node = by_one(s, wanted, false, &code, &err);
   }
   if (code == -EINVAL &&
       lls_schema_leave_out(s, member_with(set, "pattern", "format"), "pattern", err.text))
@@ -99,11 +129,10 @@ uint32_t lls_schema_string(struct lls_schema *s, const struct lls_schema_set *se
     return LLS_GRAMMAR_NONE;
   if (wanted.min > wanted.max)
     return s->json.nothing;
-  if (wanted.expression == NULL && wanted.min == 0 && wanted.max == LLS_GRAMMAR_UNBOUNDED)
+  if (wanted.n == 0 && wanted.min == 0 && wanted.max == LLS_GRAMMAR_UNBOUNDED)
     return s->json.string;
-  uint32_t text =
-      wanted.expression != NULL
-          ? by_expression(s, set, &wanted)
-          : lls_grammar_repeat(s->json.tree, s->json.character, wanted.min, wanted.max);
+  uint32_t text = wanted.n > 0 ? by_expressions(s, set, &wanted)
+                               : lls_grammar_repeat(s->json.tree, s->json.character,
+                                                    wanted.min, wanted.max);
   return LLS_JSON_ROW(&s->json, s->json.quote, text, s->json.quote);
 }

@@ -4,6 +4,7 @@
 #include "core/grammar/gbnf.h"
 #include "core/grammar/json_schema.h"
 #include "core/grammar/regex.h"
+#include "core/grammar/regex_product.h"
 #include "core/grammar/regex_scan.h"
 
 #include "t/dice.h"
@@ -184,6 +185,10 @@ static void hostile_schemas_end(void **state)
   survive_schema(repeated("{\"properties\":{\"", "x", 5000, "\":{}}}"));
   survive_schema(repeated("{\"pattern\":\"", "(", 10000, "\"}"));
   survive_schema(repeated("{\"pattern\":\"", "(a{60000}){60000}", 100, "\"}"));
+  survive_schema(
+      repeated("{\"maxLength\":9,\"pattern\":\"", "((){60000}){60000}", 9, "\"}"));
+  survive_schema(repeated("{\"patternProperties\":{\"(a|b)*a(a|b){",
+                          "20}\":{},\"b(a|b){1", 4, "}\":{}}}"));
   survive_schema(repeated("{\"prefixItems\":[{}", ",{}", 50000, "]}"));
   survive_schema(
       repeated("{\"type\":\"integer\",\"minimum\":-1e300,\"maximum\":1e308", "", 0, "}"));
@@ -209,6 +214,92 @@ static void hostile_grammars_end(void **state)
     lls_grammar_gbnf(tree, sources[i], strlen(sources[i]));
     lls_grammar_tree_destroy(tree);
     free(sources[i]);
+  }
+}
+
+/* ---- several expressions ---- */
+
+#define LETTERS 5
+
+static const char *const letters[LETTERS] = {"a", "b", "c", "\xC3\xA9", "\n"};
+
+static void draw_text(struct dice *d, char *text, uint32_t most, uint32_t *n)
+{
+  *text = '\0';
+  *n = dice(d, 0, most);
+  for (uint32_t i = 0; i < *n; i++)
+    strcat(text, letters[dice(d, 0, LETTERS - 1)]);
+}
+
+static struct lls_grammar_tree *tree_of(const char *expression)
+{
+  struct lls_grammar_tree *tree = new_tree();
+  int code;
+  lls_grammar_set_root(tree, lls_grammar_regex(tree, expression, strlen(expression),
+                                               (struct lls_regex_use){.search = true},
+                                               &code, NULL));
+  return tree;
+}
+
+static bool is_in_product(const struct lls_product *p, struct lls_grammar_tree **trees,
+                          const char *text, uint32_t n)
+{
+  bool is = n >= p->min && n <= p->max;
+  for (uint32_t i = 0; i < p->n; i++)
+    is &= recognises(trees[i], text, strlen(text)) != p->terms[i].outside;
+  for (uint32_t i = 0; i < p->n_others; i++)
+    is &= strcmp(p->others[i], text) != 0;
+  return is;
+}
+
+static void check_product(const struct lls_product *p, struct dice *d)
+{
+  struct lls_grammar_tree *trees[LLS_PRODUCT_TERMS], *tree = new_tree();
+  struct lls_error err = {0};
+  struct lls_product made = *p;
+  uint64_t work = 0;
+  int code;
+  made.nothing = lls_grammar_choice(tree, NULL, 0);
+  lls_grammar_set_root(tree, lls_grammar_product(tree, &made, &work, &code, &err));
+  if (code != 0 || lls_grammar_tree_check(tree, &err) != 0)
+    fail_msg("%s, %s: %s", p->terms[0].pattern, p->terms[1].pattern, err.text);
+  for (uint32_t i = 0; i < p->n; i++)
+    trees[i] = tree_of(p->terms[i].pattern);
+  for (int round = 0; round < 40; round++) {
+    char text[32];
+    uint32_t n;
+    draw_text(d, text, 8, &n);
+    if (recognises(tree, text, strlen(text)) != is_in_product(p, trees, text, n))
+      fail_msg("%s%s, %s%s: \"%s\"", p->terms[0].outside ? "not " : "",
+               p->terms[0].pattern, p->terms[1].outside ? "not " : "",
+               p->terms[1].pattern, text);
+  }
+  for (uint32_t i = 0; i < p->n; i++)
+    lls_grammar_tree_destroy(trees[i]);
+  lls_grammar_tree_destroy(tree);
+}
+
+/* Beside what each expression alone has, of random texts. */
+static void products_have_the_texts_of_their_parts(void **state)
+{
+  (void)state;
+  static const char *const expressions[] = {
+      "", "^a", "b$", "^[ab]*$", "a.c|b", "^(ab|c){1,3}$", "[^a]\u00e9?$", "^(a|ab)*$"};
+  static const char *const others[] = {"", "a", "ab", "\u00e9b", "c"};
+  size_t n = sizeof expressions / sizeof expressions[0];
+  struct dice d = {11};
+  for (size_t i = 0; i < n * n * 4; i++) {
+    struct lls_product p = {
+        .terms = {{expressions[i % n], true, (i / n / n & 1) != 0},
+                  {expressions[i / n % n], true, (i / n / n & 2) != 0}},
+        .n = 2,
+        .others = others,
+        .n_others = dice(&d, 0, 5),
+        .min = dice(&d, 0, 3),
+        .max = dice(&d, 0, 1) == 0 ? LLS_GRAMMAR_UNBOUNDED : dice(&d, 3, 7),
+        .most = LLS_PRODUCT_SETS,
+    };
+    check_product(&p, &d);
   }
 }
 
@@ -265,7 +356,6 @@ static void scans_of_pieces(void **state)
   static const char *const expressions[] = {"ab",     "a+b",        "aab|b",
                                             "a{2,3}", "(ab|ba)c?a", "[ab]c[^c]",
                                             "a.*c",   "\u00e9a?",   "(a|ab)(c|bcd)"};
-  static const char *const letters[] = {"a", "b", "c", "\xC3\xA9", "\n"};
   struct dice d = {7};
   for (size_t i = 0; i < sizeof expressions / sizeof *expressions; i++) {
     const char *e = expressions[i];
@@ -276,9 +366,9 @@ static void scans_of_pieces(void **state)
                                                  (struct lls_regex_use){0}, &code, NULL));
     assert_int_equal(lls_regex_finder_create(e, strlen(e), &finder, NULL), 0);
     for (int round = 0; round < 500; round++) {
-      char text[2 * LONGEST + 1] = "";
-      for (uint32_t n = dice(&d, 0, LONGEST); n > 0; n--)
-        strcat(text, letters[dice(&d, 0, 4)]);
+      char text[2 * LONGEST + 1];
+      uint32_t n;
+      draw_text(&d, text, LONGEST, &n);
       scan_in_pieces(finder, tree, text, strlen(text), &d);
     }
     lls_regex_finder_destroy(finder);
@@ -314,6 +404,7 @@ static void scans_that_are_refused(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(products_have_the_texts_of_their_parts),
       cmocka_unit_test(scans_of_pieces),
       cmocka_unit_test(scans_that_are_refused),
       cmocka_unit_test(expressions),
