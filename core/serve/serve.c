@@ -84,7 +84,7 @@ static void on_prepared(uv_async_t *handle)
 
 /* ---- the whole ---- */
 
-/* What may fail needs a descriptor: the loop and its first way to be woken. */
+/* The loop and its first way to be woken: the two which need descriptors. */
 static int start_loop(struct server *s, struct lls_error *err)
 {
   int rc = uv_loop_init(&s->uv);
