@@ -263,8 +263,10 @@ int main(int argc, char **argv)
   signal(SIGXFSZ, SIG_IGN); /* a copy of a plugin may not grow: an error code */
   struct arguments arguments = {.settings = calloc((size_t)argc + 1, sizeof(char *))};
   int status = EXIT_USAGE;
-  if (arguments.settings == NULL)
+  if (arguments.settings == NULL) {
+    fputs("llmserve: no memory for the arguments\n", stderr);
     return EXIT_FAILURE;
+  }
   if (parse(argc, argv, &arguments) == 0)
     status = run(&arguments);
   else

@@ -87,10 +87,22 @@ static void on_prepared(uv_async_t *handle)
 
 /* ---- the whole ---- */
 
+/* The loop and its first way to be woken: the two which need descriptors. */
+static int start_loop(struct server *s, struct lls_error *err)
+{
+  int rc = uv_loop_init(&s->uv);
+  if (rc < 0)
+    return lls_fail(err, rc, "cannot wait for events: %s", uv_strerror(rc));
+  rc = uv_async_init(&s->uv, &s->wake, on_wake);
+  if (rc < 0) {
+    uv_loop_close(&s->uv);
+    return lls_fail(err, rc, "cannot be woken: %s", uv_strerror(rc));
+  }
+  return 0;
+}
+
 static void start_handles(struct server *s)
 {
-  uv_loop_init(&s->uv);
-  uv_async_init(&s->uv, &s->wake, on_wake);
   uv_async_init(&s->uv, &s->prepared, on_prepared);
   uv_async_init(&s->uv, &s->load.loaded, on_loaded);
   uv_timer_init(&s->uv, &s->deadline);
@@ -136,6 +148,28 @@ static void close_log(struct server *s)
     close(s->log.fd);
 }
 
+/* rc, err: what went wrong before. */
+static void run(struct server *s, int rc, struct lls_error *err)
+{
+  start_handles(s);
+  if (rc == 0)
+    rc = server_load(s, err);
+  if (rc < 0)
+    server_fail(s, err, rc);
+  uv_run(&s->uv, UV_RUN_DEFAULT);
+  server_end_steps(s);
+  server_destroy(s);
+  uv_loop_close(&s->uv);
+}
+
+/* Before there is a loop, which closing needs. */
+static void give_up(struct server *s, int rc, const struct lls_error *err)
+{
+  lls_log(&s->log, LLS_LOG_ERROR, "server", "%s", lls_error_text(err, rc));
+  s->status = EXIT_FAILURE;
+  server_destroy_parts(s);
+}
+
 int lls_serve(struct lls_config *config)
 {
   struct server s = {
@@ -159,16 +193,13 @@ int lls_serve(struct lls_config *config)
     lls_crash_may_exit();
     return s.status;
   }
-  start_handles(&s);
-  if (rc == 0)
-    rc = server_load(&s, &err);
-  if (rc < 0)
-    server_fail(&s, &err, rc);
-  uv_run(&s.uv, UV_RUN_DEFAULT);
-  server_end_steps(&s);
-  server_destroy(&s);
+  struct lls_error why = {0};
+  int begun = start_loop(&s, &why);
+  if (begun == 0)
+    run(&s, rc, &err);
+  else
+    give_up(&s, begun, &why);
   lls_config_free(config);
-  uv_loop_close(&s.uv);
   close_log(&s);
   lls_crash_may_exit();
   return s.status;

@@ -42,7 +42,7 @@ static bool has(const struct range *ranges, size_t count, int32_t codepoint)
 }
 
 /*
- * What the reference normalises (the crate unicode-normalization-alignments) is Unicode
+ * The reference (the crate unicode-normalization-alignments) normalises as Unicode
  * 9.0: marks made since do not change places, and what was given a decomposition since
  * stays whole. Found by asking it about every code point (t/campaign/outside.t finds what
  * is missing); those of Unicode 15 are added by its UnicodeData.txt.

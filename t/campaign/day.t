@@ -22,7 +22,7 @@ my ($days, $requests, $steps, @wrong) = (0, 0, 0);
 # The most memory that a run of so many hours had, in KiB; ends with status 0 or says why not.
 sub simulate_hours {
     my ($hours, $json, $triple, $seed) = @_;
-    my $ini = write_file('day.ini', "$triple\[engine]\nmax_context = 2048\n[cache]\ndevice_memory = 8GiB\nhost_memory = 4GiB\n[predictor.fixed]\nlength = 100\n");
+    my $ini = write_file('day.ini', "$triple\[engine]\nmax_context = 2048\n" . ($triple =~ /distserve/ ? "roles = prefill, decode\n" : '') . "[cache]\ndevice_memory = 8GiB\nhost_memory = 4GiB\n[predictor.fixed]\nlength = 100\n");
     my @command = ("$Sim::build/llmserve-sim", '--quiet', '-c', $ini, '--model', 'opt-13b', '--profile', 'a100-80g', '--dataset-name', 'random',
         '--random-input-len', 200, '--random-output-len', 100, '--random-range-ratio', 0.9, '--num-prompts', 90 * $hours, '--request-rate', 90 / 3600,
         '--burstiness', 0.2, '--tenants', 20, '--tenant-skew', 1, '--realtime-share', 0.3, '--best-effort-share', 0.5, '--slo-ttft', '2s', '--seed', $seed, '--json', $json);

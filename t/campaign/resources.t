@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What runs out: address space, descriptors, the size of a file, the disk; and clocks that jump.
+# Address space, descriptors, the size of a file and the disk run out, and clocks jump.
 # A server ends with a sentence before it has begun, or it serves: who asks gets an answer or an
 # error, and when there is room again everything is as before.
 use strict;

@@ -45,7 +45,7 @@ sub flood {
     }
     return;
 }
-# What came is read and counted; who has ended makes room.
+# Reads and counts what came; requests which have ended make room.
 my $tokens = 0;
 sub drain {
     my @still;
