@@ -1,26 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-# The parts of bench/papers/apt-serve: the paper's workloads, runs of the simulator, many at
-# a time, and the search for a rate. A run is two tenths of a second.
+# The parts of bench/papers/apt-serve: the paper's workloads, runs of the simulator, and
+# the search for a rate. A run is two tenths of a second.
 package AptServe;
 use strict;
 use warnings;
 use Exporter 'import';
 use File::Temp qw(tempdir);
-use POSIX ();
-our @EXPORT = qw(setup requests parallel simulate attainment evaluate interval mean rate_at
-  highest_rate slos write_trace);
+use Seeds qw(mean interval);
+our @EXPORT = qw(setup requests simulate attainment evaluate rate_at highest_rate slos write_trace);
 
-my ($root, $sim, $requests, $jobs, $folder);
+my ($root, $sim, $requests, $folder);
 my @seeds; # of arrivals
 
 # root: the source tree, whose presets and profiles are used; build: a build folder, or undef for
-# the llmserve-sim that is installed.
+# the llmserve-sim that is installed; jobs: runs at a time, by default as many as there are cores.
 sub setup {
   my %o = @_;
   ($root, $requests) = @o{qw(root requests)};
   $sim = defined $o{build} ? "$o{build}/llmserve-sim" : 'llmserve-sim';
   @seeds = @{$o{seeds}};
-  chomp($jobs = `nproc`);
   $folder = tempdir(CLEANUP => 1);
   $ENV{LLS_PROFILE_PATH} //= "$root/etc/profiles";
   $ENV{LLS_PLUGIN_PATH} //= "$o{build}/.libs" if defined $o{build};
@@ -181,17 +179,6 @@ sub attainment {
   return wantarray ? @sum : $sum[0];
 }
 
-sub mean { my $sum = 0; $sum += $_ for @_; return $sum / @_ }
-
-# Half of the 95 % interval of a mean (Student's t); 0 of a single value.
-sub interval {
-  my @t = (undef, undef, 12.71, 4.303, 3.182, 2.776);
-  return 0 if @_ < 2;
-  my ($mean, $squares) = (mean(@_), 0);
-  $squares += ($_ - $mean)**2 for @_;
-  return ($t[@_] // 2) * sqrt($squares / (@_ - 1) / @_);
-}
-
 # Judges one run: percent within both SLOs, percent with first token and every gap in
 # time, longest gap in seconds, percent with the first token and with P99 TBT in time, percent of
 # the time until the last arrival in which a request or more waited.
@@ -220,13 +207,15 @@ sub judge {
   return (100 * $met, 100 * $every / @firsts, $pause, 100 * $first, 100 * $p99, 100 * $queued / @bins);
 }
 
-# The same of all seeds: means, but the longest gap of all; then the interval of the first.
+# The same of all seeds: means, but the longest gap of all; then the interval of the first, and the first
+# seed by seed.
 sub evaluate {
   my ($run) = @_;
   my @of = map { [judge({%$run, seed => $_})] } @seeds;
   my @means = map { my $k = $_; mean(map { $_->[$k] } @of) } 0 .. 5;
   $means[2] = (sort { $b <=> $a } map { $_->[2] } @of)[0];
-  return (@means, interval(map { $_->[0] } @of));
+  my @met = map { $_->[0] } @of;
+  return (@means, interval(@met), @met);
 }
 
 # Rates are looked for on a grid of steps of 4 %; what its end still attains has no highest rate.
@@ -246,35 +235,6 @@ sub rate_at {
     else { $high = $middle }
   }
   return grid_rate($low);
-}
-
-# Calls the function for each task in processes of their own, as many as there are cores;
-# answers are lists of numbers, in the order of the tasks.
-sub parallel {
-  my ($function, @tasks) = @_;
-  my (%task_of, @answers);
-  my $take = sub {
-    my $pid = wait;
-    die "a run failed\n" if $? != 0;
-    open my $file, '<', "$folder/a$pid" or die "$folder/a$pid: $!\n";
-    chomp(my @lines = <$file>);
-    $answers[delete $task_of{$pid}] = \@lines;
-  };
-  for my $k (0 .. $#tasks) {
-    $take->() if keys %task_of >= $jobs;
-    my $pid = fork // die "fork: $!\n";
-    if ($pid == 0) {
-      my @values = eval { $function->($tasks[$k]) };
-      my $failure = $@;
-      warn $failure if $failure;
-      open my $file, '>', "$folder/a$$" or POSIX::_exit(1);
-      print $file "$_\n" for @values;
-      POSIX::_exit(!close($file) || $failure ? 1 : 0); # the folder is the parent's
-    }
-    $task_of{$pid} = $k;
-  }
-  $take->() while %task_of;
-  return @answers;
 }
 
 1;

@@ -114,7 +114,8 @@ static json_t *status_json(struct lls_api *api)
   bool failed = lls_loop_failed(api->config.loop, &why);
   lls_loop_status(api->config.loop, &loop);
   return json_pack(
-      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I, s:o, s:o}",
+      "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I, s:o, s:o, "
+      "s:{s:s, s:s}}",
       "version", PACKAGE_VERSION, "state",
       failed          ? "failed"
       : api->draining ? "draining"
@@ -125,7 +126,8 @@ static json_t *status_json(struct lls_api *api)
       s->config->ini.path, "plugins", plugins_json(s->config), "requests",
       requests_json(&loop), "cache", cache_json(&loop), "scheduler_fallback",
       loop.fallen_back ? loop.fallback_reason : NULL, "steps", (json_int_t)loop.steps,
-      "instances", instances_json(api->config.loop), "batches", batches_json(api));
+      "instances", instances_json(api->config.loop), "batches", batches_json(api),
+      "sandbox", "files", s->sandbox_files, "calls", s->sandbox_calls);
 }
 
 static bool is_there(struct lls_api *api, struct lls_http_exchange *exchange)
@@ -157,19 +159,21 @@ static void add_policy(json_t *sections, const struct lls_config *c,
 }
 
 /* Every key there is with its text, defaults too. */
-void lls_handle_admin_config(void *context, struct lls_http_exchange *exchange)
+json_t *lls_admin_config(const struct lls_config *c)
 {
-  struct lls_api *api = context;
-  if (!is_there(api, exchange))
-    return;
-  const struct lls_config *c = api->config.admin.state->config;
   json_t *sections = json_object();
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
     json_object_set_new(sections, s->name, section_json(c, s->name, &s->table));
   for (uint32_t i = 0; i < LLS_KINDS; i++)
     add_policy(sections, c, &c->policies.by_kind[i]);
-  lls_api_reply_json(exchange, 200,
-                     json_pack("{s:s, s:o}", "path", c->ini.path, "sections", sections));
+  return json_pack("{s:s, s:o}", "path", c->ini.path, "sections", sections);
+}
+
+void lls_handle_admin_config(void *context, struct lls_http_exchange *exchange)
+{
+  struct lls_api *api = context;
+  if (is_there(api, exchange))
+    lls_api_reply_json(exchange, 200, lls_admin_config(api->config.admin.state->config));
 }
 
 /* ---- reload ------------------------------------------------------------------------ */

@@ -41,8 +41,10 @@ static void remember_token(struct lls_choice *choice, const struct lls_sampled *
   if (choice->n_unreported == choice->token_capacity) {
     uint32_t capacity = choice->token_capacity > 0 ? choice->token_capacity * 2 : 4;
     struct lls_sampled *more = realloc(choice->tokens, capacity * sizeof *more);
-    if (more == NULL)
+    if (more == NULL) {
+      choice->generation->incomplete = true;
       return;
+    }
     choice->tokens = more;
     choice->token_capacity = capacity;
   }

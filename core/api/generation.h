@@ -76,8 +76,9 @@ struct lls_generation {
   struct lls_choice *choices;    /* (n_choices) prompt by prompt */
   struct lls_response *response; /* the form of the answer, of /v1/responses; or NULL */
   uint32_t n_choices, n_unfinished;
-  bool streaming; /* the answer has begun */
-  bool large;     /* came in a large body: takes long to free */
+  bool streaming;  /* the answer has begun */
+  bool incomplete; /* memory was short, and something of the answer is lost */
+  bool large;      /* came in a large body: takes long to free */
 };
 
 /* The prompts that an endpoint finds in a body: 0, or -1 and why, with nothing to free.

@@ -40,6 +40,21 @@ int lls_param_schema(const json_t *value, const char *name,
   return set_schema(value, name, out, error);
 }
 
+/* vLLM's clients send its text. */
+static int set_tag(const json_t *value, const char *name, struct lls_api_params *out,
+                   struct lls_api_error *error)
+{
+  json_t *tag = json_is_string(value)
+                    ? json_loadb(json_string_value(value), json_string_length(value),
+                                 JSON_ALLOW_NUL, NULL)
+                    : json_incref((json_t *)value);
+  if (!json_is_object(tag)) {
+    json_decref(tag);
+    return expected("a structural tag, or its text", name, value, error);
+  }
+  return lls_structured_set(&out->structured, LLS_STRUCTURED_TAG, tag, name, error);
+}
+
 static int set_text(const json_t *value, const char *name, enum lls_structured_kind kind,
                     struct lls_api_params *out, struct lls_api_error *error)
 {
@@ -131,11 +146,10 @@ static int read_member(const char *key, const json_t *value,
   if (strcmp(key, "json_object") == 0)
     return read_object(value, name, out, error);
   if (strcmp(key, "structural_tag") == 0)
-    return lls_api_fail(error, 400, "unsupported_parameter", name,
-                        "'%s' is not supported", name);
+    return set_tag(value, name, out, error);
   return lls_api_fail(error, 400, "unknown_parameter", name,
                       "'%s' is no part of 'structured_outputs', which knows json, regex, "
-                      "choice, grammar, json_object",
+                      "choice, grammar, json_object, structural_tag",
                       name);
 }
 
@@ -194,11 +208,12 @@ int lls_param_response_format(const json_t *value, const char *name,
                ? read_schema_format(value, out, error)
                : lls_structured_set(&out->structured, LLS_STRUCTURED_OBJECT, NULL, name,
                                     error);
-  if (type != NULL &&
-      (strcmp(type, "structural_tag") == 0 || strcmp(type, "grammar") == 0))
+  if (type != NULL && strcmp(type, "structural_tag") == 0)
+    return set_tag(value, name, out, error);
+  if (type != NULL && strcmp(type, "grammar") == 0)
     return lls_api_fail(error, 400, "unsupported_parameter", name,
                         "'response_format' of type \"%s\" is not supported", type);
   return lls_api_fail(error, 400, NULL, name,
                       "'response_format' must be an object with a 'type' of \"text\", "
-                      "\"json_object\" or \"json_schema\"");
+                      "\"json_object\", \"json_schema\" or \"structural_tag\"");
 }

@@ -34,10 +34,20 @@ static void begin_stream(struct lls_generation *generation)
   lls_sse_begin(generation->exchange);
 }
 
+/* The text of an event, or NULL: without memory, or behind one that was lost so. */
+static char *text_of(struct lls_generation *generation, const json_t *event)
+{
+  if (generation->incomplete)
+    return NULL;
+  char *text = event != NULL ? json_dumps(event, JSON_COMPACT) : NULL;
+  generation->incomplete = text == NULL;
+  return text;
+}
+
 /* Sends one event and releases it. */
 static void send_event(struct lls_generation *generation, json_t *json)
 {
-  char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+  char *text = text_of(generation, json);
   begin_stream(generation);
   if (text != NULL)
     lls_sse_data(generation->exchange, text, strlen(text));
@@ -45,10 +55,13 @@ static void send_event(struct lls_generation *generation, json_t *json)
   json_decref(json);
 }
 
-/* [DONE] is for streams without names. */
+/* [DONE] is for streams without names. A client takes what has an end for the whole: a
+ * stream that lost something has none. */
 static void end_stream(struct lls_generation *generation)
 {
-  if (generation->response != NULL)
+  if (generation->incomplete)
+    lls_http_stream_abort(generation->exchange);
+  else if (generation->response != NULL)
     lls_http_stream_end(generation->exchange);
   else
     lls_sse_end(generation->exchange);
@@ -60,10 +73,11 @@ static void send_named(struct lls_generation *generation, json_t *events)
   size_t i;
   json_t *event;
   begin_stream(generation);
+  generation->incomplete |= events == NULL;
   json_array_foreach(events, i, event)
   {
     const char *name = json_string_value(json_object_get(event, "type"));
-    char *text = json_dumps(event, JSON_COMPACT);
+    char *text = text_of(generation, event);
     if (text != NULL)
       lls_sse_event(generation->exchange, name, text, strlen(text));
     free(text);
@@ -220,7 +234,8 @@ static void write_whole(struct lls_work *work)
   json_t *json = writing->generation->response != NULL
                      ? lls_response_whole(writing->generation)
                      : lls_wire_whole(writing->generation);
-  writing->text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+  if (json != NULL && !writing->generation->incomplete)
+    writing->text = json_dumps(json, JSON_COMPACT);
   if (lls_response_input(writing->generation->response) != NULL)
     writing->response = json_incref(json);
   json_decref(json);

@@ -57,7 +57,11 @@
   ROUTE("GET", "/admin/queues", lls_handle_admin_queues)                                 \
   ROUTE("GET", "/admin/events", lls_handle_admin_events)                                 \
   ROUTE("GET", "/admin/config", lls_handle_admin_config)                                 \
+  ROUTE("GET", "/admin/history", lls_handle_admin_history)                               \
   ROUTE("GET", "/admin/policies", lls_handle_admin_policies)                             \
+  ROUTE("GET", "/admin/whatif", lls_handle_admin_whatif)                                 \
+  ROUTE("POST", "/admin/whatif", lls_handle_admin_whatif_ask)                            \
+  ROUTE("DELETE", "/admin/whatif", lls_handle_admin_whatif_give_up)                      \
   ROUTE("POST", "/admin/reload", lls_handle_admin_reload)                                \
   ROUTE("POST", "/admin/drain", lls_handle_admin_drain)
 

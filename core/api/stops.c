@@ -90,6 +90,7 @@ void lls_stops_add_text(struct lls_choice *choice, const char *piece, size_t len
   size_t from = text->length;
   LLS_API_ON_MAIN(choice->generation->api);
   lls_text_append(text, piece, length);
+  choice->generation->incomplete |= text->failed;
   bool none = params->stop.count == 0 && params->n_stop_regex == 0;
   if (none || choice->n_tokens <= params->min_tokens || text->failed) {
     choice->ready = text->length;

@@ -3,10 +3,11 @@
 #include "core/api/structured.h"
 
 #include "core/api/api.h"
-#include "core/grammar/gbnf.h"
 #include "core/grammar/grammar_cache.h"
 #include "core/grammar/json_schema.h"
+#include "core/grammar/lark.h"
 #include "core/grammar/regex.h"
+#include "core/grammar/structural_tag.h"
 #include "core/tools/tool_grammar.h"
 
 #include <errno.h>
@@ -40,8 +41,9 @@ bool lls_structured_is_likely(const struct lls_text *body)
 {
   /* in each body that asks for it, however its JSON spells the names */
   static const char *const signs[] = {
-      "json_schema\"", "json_object\"", "structured_outputs\"", "\"guided_",
-      "grammar\"",     "tool_choice\"", "\"strict\"",           "\\u00"};
+      "json_schema\"",    "json_object\"", "structured_outputs\"",
+      "\"guided_",        "grammar\"",     "tool_choice\"",
+      "structural_tag\"", "\"strict\"",    "\\u00"};
   if (body->length == 0)
     return false;
   for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
@@ -95,7 +97,9 @@ static uint32_t build(struct lls_grammar_tree *tree, const void *context)
   case LLS_STRUCTURED_CHOICE:
     return build_choice(tree, value);
   case LLS_STRUCTURED_GRAMMAR:
-    return lls_grammar_gbnf(tree, json_string_value(value), json_string_length(value));
+    return lls_grammar_text(tree, json_string_value(value), json_string_length(value));
+  case LLS_STRUCTURED_TAG:
+    return lls_grammar_structural_tag(tree, value);
   case LLS_STRUCTURED_CALLS:
     return lls_tool_grammar_of_json(tree, value);
   }

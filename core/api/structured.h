@@ -19,7 +19,8 @@ enum lls_structured_kind {
   LLS_STRUCTURED_SCHEMA,  /* JSON by the schema `value` */
   LLS_STRUCTURED_REGEX,   /* a whole match of the string `value` */
   LLS_STRUCTURED_CHOICE,  /* one of the strings of `value` */
-  LLS_STRUCTURED_GRAMMAR, /* a text of the GBNF `value` */
+  LLS_STRUCTURED_GRAMMAR, /* a text of the GBNF, or Lark's grammar, `value` */
+  LLS_STRUCTURED_TAG,     /* free text and tagged parts, by the structural tag `value` */
   LLS_STRUCTURED_CALLS,   /* calls of tools, by the lls_tool_constraint in `value` */
 };
 

@@ -86,7 +86,8 @@ static json_t *prompt_ids(const struct lls_choice *choice)
     return json_null();
   json_t *ids = json_array();
   for (size_t i = 0; i < choice->prompt->n_tokens; i++)
-    json_array_append_new(ids, json_integer(choice->prompt->tokens[i]));
+    choice->generation->incomplete |=
+        json_array_append_new(ids, json_integer(choice->prompt->tokens[i])) < 0;
   return ids;
 }
 
@@ -96,7 +97,8 @@ static json_t *token_ids(const struct lls_choice *choice)
     return json_null();
   json_t *ids = json_array();
   for (uint32_t i = 0; i < choice->n_unreported; i++)
-    json_array_append_new(ids, json_integer(choice->tokens[i].token));
+    choice->generation->incomplete |=
+        json_array_append_new(ids, json_integer(choice->tokens[i].token)) < 0;
   return ids;
 }
 

@@ -28,7 +28,14 @@ struct lls_server_config {       /* [server] */
   int64_t watchdog;              /* ns */
   const char *admin_keys;        /* file, or "": any client on this machine */
   const char *state;             /* folder, or "": nothing outlives it */
+  int64_t history;               /* ns; 0: none is kept */
+  int64_t sandbox;               /* enum lls_sandbox_choice */
+  bool autopilot;
+  const char *autopilot_policies, *autopilot_objective; /* as llmserve-whatif's */
 };
+
+/* AUTO: as far as this kernel and build have it. ON: or the server does not start. */
+enum lls_sandbox_choice { LLS_SANDBOX_AUTO, LLS_SANDBOX_OFF, LLS_SANDBOX_ON };
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
 
@@ -71,6 +78,7 @@ struct lls_engine_config {      /* [engine] */
   int64_t max_context;   /* tokens; 0 = the model's own limit */
   int64_t max_requests;  /* alive at once, running and waiting */
   int64_t seed;          /* of sampling without a seed, and of dummy weights */
+  const char *profile;   /* file or name, for llmserve-whatif; "": it measures */
 };
 
 enum lls_element_choice {
@@ -92,6 +100,7 @@ struct lls_cache_config {      /* [cache] */
 struct lls_plugins_config {                  /* [plugins] */
   struct lls_loop_limits loop;               /* first: see sections.c */
   const char *scheduler, *cache, *predictor; /* name or path */
+  const char *scheduler_sha256, *cache_sha256, *predictor_sha256; /* or "": any file */
 };
 
 /* A chosen plugin, with its section bound. */

@@ -24,6 +24,22 @@ static void check_listen(struct lls_loading *l)
                       listen);
 }
 
+static void check_autopilot(struct lls_loading *l)
+{
+  const struct lls_server_config *c = &l->config->server;
+  unsigned line = lls_loading_line(l, "server", "autopilot");
+  if (!c->autopilot)
+    return;
+  if (c->autopilot_policies[0] == '\0')
+    lls_loading_error(l, line,
+                      "[server] autopilot: autopilot_policies is to name the "
+                      "configurations that it may choose from");
+  if (c->history == 0)
+    lls_loading_error(l, line,
+                      "[server] autopilot: nothing is known of the traffic where "
+                      "[server] history is 0");
+}
+
 static bool has_suffix(const char *text, const char *suffix)
 {
   size_t length = strlen(text), end = strlen(suffix);
@@ -118,6 +134,7 @@ static void check_kept_prompts(struct lls_loading *l)
 void lls_loading_check(struct lls_loading *l)
 {
   check_listen(l);
+  check_autopilot(l);
   check_model(l);
   check_instances(l);
   check_kept_prompts(l);

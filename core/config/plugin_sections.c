@@ -37,15 +37,26 @@ void lls_policy_close(struct lls_policy *policy)
   *policy = (struct lls_policy){0};
 }
 
+/* The digest that a plugin of this kind must have; "": any. */
+static const char *pin_of(const struct lls_loading *l, uint32_t kind)
+{
+  const struct lls_plugins_config *p = &l->config->plugins;
+  return kind == LLS_KIND_SCHEDULER ? p->scheduler_sha256
+         : kind == LLS_KIND_CACHE   ? p->cache_sha256
+                                    : p->predictor_sha256;
+}
+
 /* Opens a plugin and binds the section [kind.id]; errors blame `line`. */
 static void open_policy(struct lls_loading *l, uint32_t kind, const char *name,
                         unsigned line, struct lls_policy *out)
 {
+  const char *pin = pin_of(l, kind);
   struct lls_error err = {0};
   char section[128];
   *out = (struct lls_policy){0};
-  int rc = l->serving ? lls_plugin_open_tried(kind, name, &out->module, &err)
-                      : lls_plugin_open(kind, name, &out->module, &err);
+  int rc =
+      lls_plugin_open_pinned(kind, name, l->serving ? LLS_IMAGE_TRIED : LLS_IMAGE_CHECKED,
+                             pin, &out->module, &err);
   if (rc < 0) {
     lls_loading_error(l, line, "%s", err.text);
     return;
@@ -94,7 +105,8 @@ static void check_other_section(struct lls_loading *l, const struct lls_ini_entr
   const char *name;
   uint32_t kind = lls_section_kind(entry->section, &name);
   const struct lls_config *c = l->config;
-  if (kind == 0 || is_chosen(LLS_OF_KIND(&c->policies, kind), kind, name))
+  if (kind == 0 || pin_of(l, kind)[0] != '\0' ||
+      is_chosen(LLS_OF_KIND(&c->policies, kind), kind, name))
     return;
   struct lls_policy other;
   open_policy(l, kind, name, entry->line, &other);

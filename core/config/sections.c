@@ -100,6 +100,24 @@ static const struct lls_param server_params[] = {
                    "file that all arrivals and plans are written to, for llmserve-sim "
                    "--replay; those of the last 9 starts are kept as FILE.1 to "
                    "FILE.9; empty: nothing is recorded"),
+    LLS_PARAM_DURATION(server, history, "10min", 0, 86400e9,
+                       "when requests came in the last so long, and how long they were, "
+                       "is kept for llmserve-whatif: no texts, and no more than 16384 "
+                       "requests; 0 is never"),
+    LLS_PARAM_BOOL(server, autopilot, "false",
+                   "each time [server] history has passed, llmserve-whatif simulates it "
+                   "with autopilot_policies, and one that was best three times in a row "
+                   "takes over, or goes again if it serves worse; the file is not "
+                   "touched, and SIGHUP makes it count again",
+                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(server, autopilot_policies, "",
+                     "the configurations it may choose from, with commas between, as "
+                     "--policies of llmserve-whatif has them: apt+hybrid, "
+                     "sarathi:chunk=256",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(server, autopilot_objective, "auto",
+                     "what the best is best in, as --objective of llmserve-whatif",
+                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(server, served_model_name, "",
                      "name of the model for clients; the name of its folder if empty"),
     LLS_PARAM_DURATION(server, watchdog, "30s", 0, 86400e9,
@@ -126,6 +144,14 @@ static const struct lls_param server_params[] = {
                    "/v1/batches), which go on at the next start, and responses "
                    "(/v1/responses); of one server alone; "
                    "empty: there are none"),
+    LLS_PARAM_CHOICE(
+        server, sandbox, "auto", "auto|off|on",
+        "give up what serving does not need: writing anywhere but where "
+        "this file says, other programs, outgoing connections (Landlock), "
+        "and system calls that no server makes (seccomp); auto: what the "
+        "kernel has of it, not beside a GPU; on: all of it, or no start, and "
+        "nothing is read but the folders of what is named here, where a "
+        "reload finds its files too"),
     LLS_PARAM_BYTES(api, max_upload, "512MiB", 1024, 1099511627776,
                     "largest file that can be uploaded", .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(
@@ -225,6 +251,11 @@ static const struct lls_param engine_params[] = {
                   "can't run yet wait; further ones are answered with 429"),
     LLS_PARAM_INT(engine, seed, "0", 0, 9e15, "",
                   "seed of everything random for which a request sets none"),
+    LLS_PARAM_STRING(engine, profile, "",
+                     "for llmserve-whatif: what the device can do, as a file of "
+                     "llmserve-profile or the name of one that ships; empty: measured "
+                     "for 20 seconds when somebody asks and the server is idle, and kept",
+                     .flags = LLS_PARAM_RELOADABLE),
 };
 
 typedef struct lls_cache_config cache;
@@ -279,6 +310,17 @@ static const struct lls_param plugins_params[] = {
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(plugins, predictor, "none",
                      "predicts the length of answers: name or path",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(
+        plugins, scheduler_sha256, "",
+        "what sha256sum prints of the scheduler's file: any other is refused "
+        "before anything in it runs, at the start and by a reload; sections of "
+        "other schedulers are then not checked, which would open them; empty: "
+        "any file",
+        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(plugins, cache_sha256, "", "likewise of the cache manager's file",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(plugins, predictor_sha256, "", "likewise of the predictor's file",
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(loop, plan_budget, "0", 0, 60e9,
                        "longest time the scheduler may take for a plan; 0 is no limit",

@@ -9,7 +9,7 @@
 #include "core/cost/fit.h"
 
 #define WINDOW     512 /* steps the statistics look back */
-#define LINE_TERMS 6   /* c0..c5 of cost.h */
+#define LINE_TERMS 7   /* c0..c6 of cost.h */
 
 struct lls_cost_model {
   struct lls_cost service;
@@ -34,6 +34,7 @@ static void features(const struct lls_iteration_shape *s, double x[LINE_TERMS])
   for (uint32_t i = 0; i < s->n_decodes; i++)
     x[4] += s->decode_context[i];
   x[5] = (double)s->hidden_tokens;
+  x[6] = s->hidden_tokens > 0;
 }
 
 /* Every chunk is taken to be its prompt's last: one token is drawn of each sequence. */

@@ -3,11 +3,13 @@
  * The cost of a step: statistics of the last steps, and a linear model of a step's time
  * fitted while serving. It is what struct lls_cost (host.h) answers from.
  *
- *   t = c0 + c1 P + c2 A + c3 D + c4 C + c5 H
+ *   t = c0 + c1 P + c2 A + c3 D + c4 C + c5 H + c6 [H > 0]
  *
  * with P prefill tokens, A = sum over chunks of tokens * (context + tokens / 2), D
- * decodes, C their cached tokens, H tokens restored from hidden form: weights read once,
- * products by tokens, attention by what it reads. Least squares with forgetting (older
+ * decodes, C their cached tokens, H tokens in hidden form: weights read once, products by
+ * tokens, attention by what it reads, and W_k and W_v once more for the first of H: left
+ * to c5 they were 4 us a token of OPT-13B where 0.2 are true, and hidden form never paid.
+ * Least squares with forgetting (older
  * steps fade with weight 0.995 a step), every coefficient >= 0. Nothing is estimated from
  * fewer than 16 steps.
  *

@@ -26,6 +26,7 @@ void lls_cost_shape_init(struct lls_cost_shape *s, const struct lls_model_config
   double ends = c->embed_dim == c->hidden ? 0 : (double)c->hidden * c->embed_dim;
   *s = (struct lls_cost_shape){
       .ranks = ranks,
+      .stages = 1,
       .layers = c->layers,
       .hidden = c->hidden,
       .all_weights = c->layers * qkv + (c->layers - 1) * output + plain + ends,
@@ -69,7 +70,7 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
   const double million = 1e6;
   double bandwidth = p->device.bandwidth;       /* GB/s = bytes per ns */
   double flops_per_ns = p->device.matrix * 1e3; /* TFLOP/s */
-  double share = 1 / s->ranks;
+  double share = 1 / s->ranks, link_share = share / s->stages, hops = s->stages - 1;
   double reduces = s->ranks > 1 ? s->sums * s->layers : 0;
   *r = (struct lls_cost_rates){
       .fixed_ns = (double)p->overhead.step + s->layers * (double)p->overhead.layer,
@@ -93,9 +94,12 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
       .reduce_ns = reduces * (double)p->peer_link.latency,
       .reduce_row_ns =
           reduces * 2 * (1 - share) * s->row_bytes * byte_ns(p->peer_link.bandwidth),
-      .host_byte_ns = byte_ns(p->host_link.bandwidth) * share,
-      .peer_byte_ns = byte_ns(p->peer_link.bandwidth) * share,
-      .device_byte_ns = 2 / bandwidth * share, /* read and written */
+      .stages = s->stages,
+      .hop_ns = hops * (double)p->peer_link.latency,
+      .hop_row_ns = hops * s->row_bytes * byte_ns(p->peer_link.bandwidth),
+      .host_byte_ns = byte_ns(p->host_link.bandwidth) * link_share,
+      .peer_byte_ns = byte_ns(p->peer_link.bandwidth) * link_share,
+      .device_byte_ns = 2 / bandwidth * link_share, /* read and written */
       .host_latency_ns = (double)p->host_link.latency,
       .peer_latency_ns = (double)p->peer_link.latency,
       .window = s->window,
@@ -181,13 +185,35 @@ static double absorbed_ns(const struct lls_cost_rates *r,
          r->score_ns * load->absorbed;
 }
 
-double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_load *load)
+/* A line of stages has several parts of a step under way: one of them. */
+static struct lls_cost_load part_of(const struct lls_cost_rates *r,
+                                    const struct lls_cost_load *whole)
 {
+  double parts = r->stages < whole->sequences ? r->stages : whole->sequences;
+  struct lls_cost_load p = *whole;
+  if (parts <= 1)
+    return p;
+  p.sequences /= parts;
+  p.rows /= parts;
+  p.drawn /= parts;
+  p.restored /= parts;
+  p.absorbed /= parts;
+  p.absorbed_rows /= parts;
+  p.absorbed_tokens /= parts;
+  p.chunk_ns /= parts;
+  p.cached /= parts;
+  return p;
+}
+
+double lls_cost_step_ns(const struct lls_cost_rates *r, const struct lls_cost_load *whole)
+{
+  const struct lls_cost_load part = part_of(r, whole), *load = &part;
   double ns = r->fixed_ns + load->sequences * r->sequence_ns + load->rows * r->row_ns +
               load->drawn * r->token_ns;
   if (load->rows > 0)
     ns += r->all_weights * million_ns(r, load->rows) + experts_ns(r, load->rows) +
-          r->reduce_ns + r->reduce_row_ns * load->rows;
+          r->reduce_ns + r->reduce_row_ns * load->rows + r->hop_ns +
+          r->hop_row_ns * load->rows;
   if (load->drawn > 0)
     ns += r->picked_weights * million_ns(r, load->drawn);
   if (load->restored > 0)

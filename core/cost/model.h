@@ -41,6 +41,14 @@
  *
  *   f(R) = max(bytes / (bandwidth weights), 2 R / (matrix peak matrix)).
  *
+ * A line of stages, each of N ranks and with its part of the layers, has as many parts of
+ * a step under way as there are stages or sequences, whichever is less: equal ones, as
+ * budgets of tokens make them (Sarathi-Serve, OSDI 2024, section 4.3). Each goes through
+ * all layers, and when it leaves the line its next step follows at once, so a step takes
+ * as long as one part does, plus the way of its rows from stage to stage:
+ *
+ *   (stages - 1) (latency + R d e / B_peer)
+ *
  * The straggler: kernels that give a sequence's heads to workers are done when the
  * longest sequence is. If the others are read meanwhile the larger of the two counts:
  * tail = 0. If it happens to begin last both add up: tail = 1, which is also as long as
@@ -56,6 +64,7 @@
 /* One model on so many ranks; whole-model numbers unless said otherwise. */
 struct lls_cost_shape {
   double ranks, layers, hidden;
+  double stages;          /* one after lls_cost_shape_init */
   double all_weights;     /* M: numbers that every row is multiplied with */
   double picked_weights;  /* M': numbers that drawn rows are multiplied with */
   double kv_weights;      /* K: numbers that make keys and values */
@@ -101,6 +110,7 @@ struct lls_cost_rates {
   double reduce_ns, reduce_row_ns; /* collectives of a step, and their rows */
   /* Those of absorbed X: of a step, of a row, and of a pair of A. */
   double absorb_reduce_ns, absorb_row_ns, score_ns;
+  double stages, hop_ns, hop_row_ns; /* all ways between them, and of a row */
   double host_byte_ns, peer_byte_ns, device_byte_ns, host_latency_ns, peer_latency_ns;
   double window, windowed;
   double error; /* part of a step's time that is added: estimates wrong on purpose */

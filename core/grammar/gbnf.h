@@ -5,15 +5,12 @@
  * any character, groups, |, * + ? {m} {m,} {m,n} and # comments; a text begins with the
  * rule `root`. A rule ends with its line, but where a group is open or the line ends with
  * a |; XGrammar's may go on until the next `name ::=`, and may begin with a |. Lark's
- * grammars are told by their `name: ...` and refused with a sentence that says so.
+ * grammars are lark.h's.
  */
 #ifndef LLS_GRAMMAR_GBNF_H
 #define LLS_GRAMMAR_GBNF_H
 
 #include "core/grammar/grammar_tree.h"
-
-#define LLS_GBNF_DEPTH   100   /* groups inside each other */
-#define LLS_GBNF_REPEATS 65536 /* the most times that {m,n} may say */
 
 /* The rule `root`, or LLS_GRAMMAR_NONE with the tree failed: what is wrong, in which
  * line.

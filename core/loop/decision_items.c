@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers of requests and the items of plans; see decision_log.h. */
-#include <llmserve/types.h>
+#include <llmserve/scheduler.h>
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/engine/engine.h"
 #include "core/loop/decision_log.h"
+#include "core/plugin/loader.h"
 
 int lls_decision_numbers_init(struct lls_decision_numbers *n, uint32_t max_requests)
 {
@@ -39,6 +41,54 @@ uint64_t lls_decision_number(const struct lls_decision_numbers *n, uint64_t id)
 {
   return n->by_slot[id & (n->slots - 1)];
 }
+
+/* ---- the header -------------------------------------------------------------------- */
+
+void lls_decision_write_header(const struct lls_loop_policies *p,
+                               const struct lls_engine *engine, uint32_t max_requests,
+                               uint64_t seed, struct lls_text *out)
+{
+  const struct lls_engine_caps *caps = lls_engine_caps(engine);
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
+  lls_text_printf(out, "H 2 %s %s %s", p->scheduler.module->descriptor->id,
+                  p->cache.module->descriptor->id, p->predictor.module->descriptor->id);
+  lls_text_printf(out,
+                  " cache.block_tokens=%u cache.element=%s cache.device_memory=%zu"
+                  " cache.host_memory=%zu engine.max_requests=%u"
+                  " engine.max_step_tokens=%u engine.max_sequences=%u"
+                  " engine.max_context=%u engine.seed=%" PRIu64 "\n",
+                  pool->block_tokens, pool->element == LLS_F32 ? "f32" : "bf16",
+                  pool->device_units * lls_unit_room(pool, false),
+                  pool->host_units * lls_unit_room(pool, true), max_requests,
+                  caps->max_step_tokens, caps->max_sequences, caps->max_context, seed);
+}
+
+/* ---- arrivals ---------------------------------------------------------------------- */
+
+bool lls_decision_hash(uint32_t *hash, int32_t token, uint32_t position)
+{
+  *hash = (*hash ^ (uint32_t)token) * UINT32_C(16777619);
+  return position % LLS_DECISION_HASHED == LLS_DECISION_HASHED - 1;
+}
+
+static void add_slo(struct lls_text *out, int64_t ns)
+{
+  lls_text_printf(out, " %" PRId64, ns == LLS_NEVER ? -1 : ns);
+}
+
+void lls_decision_write_arrival(uint64_t number, const struct lls_request *r,
+                                struct lls_text *out)
+{
+  lls_text_printf(out, "A %" PRIu64 " %" PRId64 " %u %u %u %d %u", number, r->arrival_ns,
+                  r->prompt_tokens, r->max_new_tokens, r->request_class, r->priority,
+                  r->tenant);
+  add_slo(out, r->slo.ttft_ns);
+  add_slo(out, r->slo.tbt_ns);
+  add_slo(out, r->slo.tpot_ns);
+  add_slo(out, r->slo.completion_ns);
+}
+
+/* ---- items ------------------------------------------------------------------------- */
 
 static int by_request(const void *a, const void *b)
 {

@@ -18,14 +18,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/engine/engine.h"
 #include "core/obs/log.h"
-#include "core/plugin/loader.h"
 
 #define WAKE_BYTES (64u << 10) /* the writer is woken for so much, */
 #define WAKE_MS    200         /* or after so long */
 #define MOST_BYTES (16u << 20) /* that wait to be written */
-#define HASH_PRIME UINT32_C(16777619)
 
 struct lls_decision_log {
   const struct lls_log *log;
@@ -177,20 +174,12 @@ static void end_plan(struct lls_decision_log *d, int64_t duration_ns)
   pass_on(d);
 }
 
-static void add_slo(struct lls_text *out, int64_t ns)
-{
-  lls_text_printf(out, " %" PRId64, ns == LLS_NEVER ? -1 : ns);
-}
-
-/* FNV-1a over the token ids, so that each hash is of everything up to there. */
 static void add_hashes(const struct lls_request *r, struct lls_text *out)
 {
-  uint32_t hash = UINT32_C(2166136261);
-  for (uint32_t i = 0; r->tokens != NULL && i < r->prompt_tokens; i++) {
-    hash = (hash ^ (uint32_t)r->tokens[i]) * HASH_PRIME;
-    if (i % LLS_DECISION_HASHED == LLS_DECISION_HASHED - 1)
+  uint32_t hash = LLS_DECISION_HASH_BEGIN;
+  for (uint32_t i = 0; r->tokens != NULL && i < r->prompt_tokens; i++)
+    if (lls_decision_hash(&hash, r->tokens[i], i))
       lls_text_printf(out, " %08" PRIx32, hash);
-  }
 }
 
 void lls_decision_log_arrival(struct lls_decision_log *d, const struct lls_request *r)
@@ -198,14 +187,7 @@ void lls_decision_log_arrival(struct lls_decision_log *d, const struct lls_reque
   if (!recording(d))
     return;
   end_plan(d, 0);
-  lls_text_printf(&d->lines, "A %" PRIu64 " %" PRId64 " %u %u %u %d %u",
-                  lls_decision_number_new(&d->numbers, r->id), r->arrival_ns,
-                  r->prompt_tokens, r->max_new_tokens, r->request_class, r->priority,
-                  r->tenant);
-  add_slo(&d->lines, r->slo.ttft_ns);
-  add_slo(&d->lines, r->slo.tbt_ns);
-  add_slo(&d->lines, r->slo.tpot_ns);
-  add_slo(&d->lines, r->slo.completion_ns);
+  lls_decision_write_arrival(lls_decision_number_new(&d->numbers, r->id), r, &d->lines);
   add_hashes(r, &d->lines);
   lls_text_puts(&d->lines, "\n");
   pass_on(d);
@@ -242,19 +224,7 @@ void lls_decision_log_finish(struct lls_decision_log *d, const struct lls_reques
 void lls_decision_log_begin(struct lls_decision_log *d, const struct lls_loop_policies *p,
                             const struct lls_engine *engine, uint64_t seed)
 {
-  const struct lls_engine_caps *caps = lls_engine_caps(engine);
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
-  lls_text_printf(&d->lines, "H 2 %s %s %s", p->scheduler.module->descriptor->id,
-                  p->cache.module->descriptor->id, p->predictor.module->descriptor->id);
-  lls_text_printf(&d->lines,
-                  " cache.block_tokens=%u cache.element=%s cache.device_memory=%zu"
-                  " cache.host_memory=%zu engine.max_requests=%u"
-                  " engine.max_step_tokens=%u engine.max_sequences=%u"
-                  " engine.max_context=%u engine.seed=%" PRIu64 "\n",
-                  pool->block_tokens, pool->element == LLS_F32 ? "f32" : "bf16",
-                  pool->device_units * lls_unit_room(pool, false),
-                  pool->host_units * lls_unit_room(pool, true), d->numbers.max_items,
-                  caps->max_step_tokens, caps->max_sequences, caps->max_context, seed);
+  lls_decision_write_header(p, engine, d->numbers.max_items, seed, &d->lines);
   pass_on(d);
 }
 

@@ -15,8 +15,9 @@
  *       p N:MODE, x N:REASON (run, preempt, reject), other kinds by their number
  *   = after duration
  *       the plan before once more, so long after it
- *   E number generated reason
- *       it ended, enum lls_finish_reason
+ *   E number generated reason [first last]
+ *       it ended, enum lls_finish_reason; when its first and last token were computed,
+ *       where no plans tell (history.h)
  *
  * Plans that do nothing are left out. A change of policies while the daemon runs is not
  * in the log: from there on plans are another scheduler's.
@@ -65,7 +66,22 @@ void lls_decision_log_plan(struct lls_decision_log *, int64_t now_ns,
 void lls_decision_log_step(struct lls_decision_log *, const struct lls_step_report *);
 void lls_decision_log_finish(struct lls_decision_log *, const struct lls_request *);
 
-/* ---- the items of a plan, for code that writes or compares them (decision_items.c) */
+/* ---- lines and the items of plans, for code that writes or compares them
+ * (decision_items.c) */
+
+/* The H line. */
+void lls_decision_write_header(const struct lls_loop_policies *,
+                               const struct lls_engine *, uint32_t max_requests,
+                               uint64_t seed, struct lls_text *out);
+
+#define LLS_DECISION_HASH_BEGIN UINT32_C(2166136261)
+
+/* FNV-1a over the token ids, so that each hash is of everything up to there; true where
+ * one is due, behind each LLS_DECISION_HASHED tokens. */
+bool lls_decision_hash(uint32_t *hash, int32_t token, uint32_t position);
+/* An A line without its hashes and its end. */
+void lls_decision_write_arrival(uint64_t number, const struct lls_request *,
+                                struct lls_text *out);
 
 struct lls_decision_numbers { /* of the requests that are alive */
   uint64_t *by_slot;          /* (slots) */

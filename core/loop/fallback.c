@@ -71,6 +71,16 @@ static int run(struct lls_instance *in, const struct lls_request *r, struct budg
   return rc;
 }
 
+/* Its blocks may lie on the host of their instance: a scheduler before had them moved. */
+static void take_over(const struct lls_step_view *view, const struct lls_request *r,
+                      struct lls_plan *plan)
+{
+  if (r->residency == LLS_RESIDENT_DEVICE)
+    lls_plan_migrate(plan, r, view->instance);
+  else if (r->residency == LLS_RESIDENT_HOST)
+    lls_plan_add(plan, LLS_PLAN_UPLOAD, r);
+}
+
 void lls_fallback_plan(struct lls_instance *in, const struct lls_step_view *view,
                        struct lls_plan *plan)
 {
@@ -98,7 +108,7 @@ void lls_fallback_plan(struct lls_instance *in, const struct lls_step_view *view
       return;
   }
   for (uint32_t i = 0; i < view->n_offered; i++)
-    lls_plan_migrate(plan, view->offered[i], view->instance);
+    take_over(view, view->offered[i], plan);
   for (uint32_t i = 0; i < view->n_waiting && left.tokens > 0 && left.sequences > 0; i++)
     if (run(in, view->waiting[i], &left, plan) == LLS_RESERVE_LATER)
       return;

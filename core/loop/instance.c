@@ -38,11 +38,12 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   in->content.cancels = calloc(max_requests, sizeof *in->content.cancels);
   in->content.predictions = calloc(max_requests, sizeof *in->content.predictions);
   in->content.settled = calloc(max_requests, sizeof *in->content.settled);
+  in->content.shifts = calloc(max_requests, sizeof *in->content.shifts);
   bool all = in->plan.items != NULL && in->alive != NULL && t->done != NULL &&
              b->live != NULL && b->sequences != NULL && b->tables != NULL &&
              b->results != NULL && b->chunks != NULL && b->decode_context != NULL &&
              in->content.cancels != NULL && in->content.predictions != NULL &&
-             in->content.settled != NULL;
+             in->content.settled != NULL && in->content.shifts != NULL;
   return rc == 0 && all ? 0 : -ENOMEM;
 }
 
@@ -134,6 +135,7 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->content.cancels);
   free(in->content.predictions);
   free(in->content.settled);
+  free(in->content.shifts);
   lls_migrate_fini(in);
   free(in->eos_tokens);
   free(in->model_name);

@@ -13,6 +13,7 @@
  *   placement.c      carry out the plan in the cache transaction; the engine's batch
  *   transfer.c       sequences between the tiers
  *   migrate.c        requests between instances
+ *   left.c           and their blocks between the tiers, where they were
  *   commit.c         tokens come back: append, stop, finish, tell policies and main
  *   cache_service.c  what of the transaction a scheduler may do itself, inside plan
  *   transaction.c    the verbs of the cache transaction
@@ -78,12 +79,29 @@ struct lls_adoption {
   LLS_EACH_KIND_OF(struct lls_succession);
 };
 
-/* Requests between two instances; migrate.c. */
+enum lls_left_place { LLS_LEFT_HERE, LLS_LEFT_HOST, LLS_LEFT_MOVING };
+
+/* Where the blocks are of a request that has left; left.c says who may touch it when. */
+struct lls_left {
+  _Atomic uint32_t place; /* enum lls_left_place */
+  int64_t since_ns;       /* by the clock of the instance that has the blocks */
+  uint64_t transfer;      /* the cache manager's, if started */
+  bool to_host, started;
+  bool shifted;                  /* so `blocks` is where it is, and no list before */
+  struct lls_block_table blocks; /* its lists are in entries */
+};
+
+/* Requests between two instances; migrate.c, left.c. */
 struct lls_migration {
   struct lls_request_list offered; /* by others, not yet here */
   struct lls_request *left; /* (slots) of those that left: as the manager knows them */
   uint32_t n_left;          /* whose blocks are still here */
-  struct lls_live **taken;  /* (max_taken) in this step */
+  struct lls_left *shelf;   /* (slots) where those are; others read it too */
+  uint32_t *shifting; /* (max_requests) slots of those asked for, the oldest first */
+  uint32_t n_shifting;
+  struct lls_block_entry *entries; /* (slots, max_entries) */
+  uint32_t max_entries;
+  struct lls_live **taken;       /* (max_taken) in this step */
   struct lls_engine_pull *pulls; /* (max_taken) of each */
   struct lls_pull *copies;       /* (max_copies) of all */
   uint32_t n_taken, max_taken, n_pulls, n_copies, max_copies;
@@ -112,7 +130,8 @@ struct lls_instance {
   struct lls_request_table *table; /* by_slot is ours, the rest is main's */
   struct lls_request_list waiting, running, preempted, moving;
   /* (n_peers) all of the server's, this one among them, by index. Of the others only the
-   * inbox, the engine as a source of blocks, and `broken` may be touched. */
+   * inbox, the engine as a source of blocks, what left for here (migration.shelf) and
+   * `broken` may be touched. */
   struct lls_instance *const *peers;
   uint32_t n_peers;
   const _Atomic uint64_t *cancelled; /* (slots) id last cancelled there; main writes */
@@ -179,6 +198,12 @@ static inline uint32_t lls_instance_alive(const struct lls_instance *in)
 {
   return in->waiting.n + in->running.n + in->preempted.n + in->moving.n +
          in->migration.offered.n;
+}
+
+/* Steps are to be made: for them, or for what others have asked of those that left. */
+static inline bool lls_instance_has_work(const struct lls_instance *in)
+{
+  return lls_instance_alive(in) > 0 || in->migration.n_shifting > 0;
 }
 
 /* Does the work that was left `deferred`. */
@@ -262,6 +287,21 @@ void lls_migrate_leave(struct lls_instance *); /* of the plan, committed */
 uint64_t lls_migrate_bytes(const struct lls_instance *); /* of this step's copies */
 void lls_migrate_arrived(struct lls_instance *);         /* with the engine's step */
 void lls_migrate_return_all(struct lls_instance *);
+
+/* ---- left.c: the blocks of those that have left, between the tiers; see there */
+int lls_left_init(struct lls_instance *, uint32_t max_requests);
+void lls_left_fini(struct lls_instance *);
+void lls_left_put(struct lls_instance *, uint32_t slot); /* it has just left */
+/* It has ended, or come back; true: its transfer has begun. */
+bool lls_left_drop(struct lls_instance *, uint32_t slot);
+void lls_left_receive(struct lls_instance *);     /* what others ask for */
+void lls_left_place(struct lls_instance *);       /* that, in the transaction */
+void lls_left_ended(struct lls_instance *);       /* with the engine's step */
+bool lls_left_moves(const struct lls_instance *); /* some are on their way */
+void lls_left_look(struct lls_instance *); /* where the offers' blocks are, for a view */
+void lls_left_ask(struct lls_instance *);  /* of the plan, committed */
+/* The lists of an offer that is to be taken; false: it can't be copied. */
+bool lls_left_find(struct lls_instance *, struct lls_live *);
 
 /* ---- adoption.c: policies that took over hear of the live requests */
 void lls_adoption_run(struct lls_instance *);

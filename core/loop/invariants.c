@@ -57,4 +57,5 @@ void lls_instance_check(const struct lls_instance *in)
   LLS_CHECK(taken == lls_instance_alive(in));
   LLS_CHECK(!in->transaction.open && in->transaction.n_done == 0);
   LLS_CHECK(in->failed || in->migration.n_taken == 0);
+  LLS_CHECK(in->migration.n_shifting <= in->migration.n_left);
 }

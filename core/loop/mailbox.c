@@ -15,6 +15,7 @@ static void free_lists(struct lls_inbox *in)
   free(in->cancels);
   free(in->predictions);
   free(in->settled);
+  free(in->shifts);
   in->cancels = NULL;
   in->capacity = 0;
 }
@@ -26,7 +27,9 @@ int lls_inbox_init(struct lls_inbox *in, uint32_t max_requests)
   in->cancels = malloc(max_requests * sizeof *in->cancels);
   in->predictions = malloc(max_requests * sizeof *in->predictions);
   in->settled = malloc(max_requests * sizeof *in->settled);
-  if (in->cancels == NULL || in->predictions == NULL || in->settled == NULL) {
+  in->shifts = malloc(max_requests * sizeof *in->shifts);
+  if (in->cancels == NULL || in->predictions == NULL || in->settled == NULL ||
+      in->shifts == NULL) {
     free_lists(in);
     return -ENOMEM;
   }
@@ -69,6 +72,15 @@ void lls_inbox_settle(struct lls_inbox *in, uint32_t slot, int64_t now_ns)
   pthread_mutex_lock(&in->lock);
   LLS_CHECK(in->n_settled < in->capacity);
   in->settled[in->n_settled++] = (struct lls_settled){.slot = slot, .mailed_ns = now_ns};
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
+void lls_inbox_shift(struct lls_inbox *in, const struct lls_shift *shift)
+{
+  pthread_mutex_lock(&in->lock);
+  LLS_CHECK(in->n_shifts < in->capacity);
+  in->shifts[in->n_shifts++] = *shift;
   pthread_cond_signal(&in->filled);
   pthread_mutex_unlock(&in->lock);
 }
@@ -186,11 +198,25 @@ static void take_settled(struct lls_inbox *in, int64_t now_ns,
   in->n_settled = left;
 }
 
+static void take_shifts(struct lls_inbox *in, int64_t now_ns,
+                        struct lls_inbox_content *out)
+{
+  uint32_t left = 0;
+  out->n_shifts = 0;
+  for (uint32_t i = 0; i < in->n_shifts; i++)
+    if (in->shifts[i].mailed_ns > now_ns)
+      in->shifts[left++] = in->shifts[i];
+    else
+      out->shifts[out->n_shifts++] = in->shifts[i];
+  in->n_shifts = left;
+}
+
 void lls_inbox_take(struct lls_inbox *in, int64_t now_ns, struct lls_inbox_content *out)
 {
   pthread_mutex_lock(&in->lock);
   take_requests(in, now_ns, &out->arrivals);
   take_settled(in, now_ns, out);
+  take_shifts(in, now_ns, out);
   memcpy(out->cancels, in->cancels, in->n_cancels * sizeof *in->cancels);
   out->n_cancels = in->n_cancels;
   in->n_cancels = 0;
@@ -208,7 +234,8 @@ void lls_inbox_take(struct lls_inbox *in, int64_t now_ns, struct lls_inbox_conte
 static bool is_empty(const struct lls_inbox *in)
 {
   return in->first == NULL && in->n_cancels == 0 && in->n_predictions == 0 &&
-         in->n_settled == 0 && in->asked == NULL && !in->stop && !in->hold;
+         in->n_settled == 0 && in->n_shifts == 0 && in->asked == NULL && !in->stop &&
+         !in->hold;
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -228,6 +255,8 @@ int64_t lls_inbox_due_ns(struct lls_inbox *in)
   }
   for (uint32_t i = 0; i < in->n_settled; i++)
     due_ns = earlier(due_ns, in->settled[i].mailed_ns);
+  for (uint32_t i = 0; i < in->n_shifts; i++)
+    due_ns = earlier(due_ns, in->shifts[i].mailed_ns);
   pthread_mutex_unlock(&in->lock);
   return due_ns;
 }

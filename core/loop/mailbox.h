@@ -27,6 +27,14 @@ struct lls_settled {
   int64_t mailed_ns;
 };
 
+/* An instance to which a request is offered wants its blocks moved, where they are. */
+struct lls_shift {
+  uint64_t request;
+  uint32_t slot;
+  bool to_host;
+  int64_t mailed_ns;
+};
+
 struct lls_inbox {
   pthread_mutex_t lock;
   pthread_cond_t filled;
@@ -36,6 +44,8 @@ struct lls_inbox {
   bool cancels_lost; /* there were more, of requests that live elsewhere or did */
   struct lls_settled *settled; /* (capacity) at most one for each slot */
   uint32_t n_settled;
+  struct lls_shift *shifts; /* (capacity) at most one for each slot */
+  uint32_t n_shifts;
   /* (capacity) from predictors that took their time */
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
@@ -56,6 +66,7 @@ void lls_inbox_free(struct lls_inbox *);
 void lls_inbox_post(struct lls_inbox *, struct lls_live *);
 /* [step] of another instance */
 void lls_inbox_settle(struct lls_inbox *, uint32_t slot, int64_t now_ns);
+void lls_inbox_shift(struct lls_inbox *, const struct lls_shift *);
 void lls_inbox_cancel(struct lls_inbox *, uint64_t id);        /* [main] */
 void lls_inbox_ask(struct lls_inbox *, struct lls_snapshot *); /* [main] */
 void lls_inbox_stop(struct lls_inbox *);                       /* [main] */
@@ -77,6 +88,8 @@ struct lls_inbox_content {
   bool cancels_lost;
   struct lls_settled *settled;
   uint32_t n_settled;
+  struct lls_shift *shifts;
+  uint32_t n_shifts;
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
   struct lls_snapshot *asked;

@@ -9,6 +9,8 @@
  *   offered  the other instance shows it to its scheduler, which takes it by planning
  *            LLS_PLAN_MIGRATE to itself. Until then it waits, and its blocks are where
  *            they were.
+ *   shifted  the one that it is offered to has the blocks moved between device and host
+ *            where they are (left.c). Only from that device it can be taken.
  *   taken    there is room: the engine that receives the blocks copies them while that
  *            step is computed.
  *   settled  it lives here now, and the instance it came from lets go of the blocks.
@@ -50,7 +52,7 @@ int lls_migrate_init(struct lls_instance *in, uint32_t max_requests)
   h->pulls = calloc(h->max_taken, sizeof *h->pulls);
   h->copies = calloc(h->max_copies, sizeof *h->copies);
   bool all = h->left != NULL && h->taken != NULL && h->pulls != NULL && h->copies != NULL;
-  return all ? 0 : -ENOMEM;
+  return all ? lls_left_init(in, max_requests) : -ENOMEM;
 }
 
 void lls_migrate_fini(struct lls_instance *in)
@@ -58,6 +60,7 @@ void lls_migrate_fini(struct lls_instance *in)
   LLS_ON_STEP(in);
   struct lls_migration *h = &in->migration;
   lls_request_list_free(&h->offered);
+  lls_left_fini(in);
   free(h->left);
   free(h->taken);
   free(h->pulls);
@@ -111,13 +114,13 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
   in->migration.left[v->slot].tokens = NULL; /* are the request's, which may end first */
   in->migration.left[v->slot].user = NULL;
   in->migration.n_left++;
+  lls_left_put(in, v->slot);
   in->status.handed_over++;
   lls_lifecycle_set_state(in, live, LLS_MOVING);
   lls_request_list_remove(&in->moving, v);
   in->table->by_slot[v->slot] = NULL;
   live->announced = false;
   live->named_in_step = 0; /* steps are counted by each instance */
-  v->residency = LLS_RESIDENT_MOVING;
   live->move.mail = LLS_MAIL_OFFER;
   live->move.mailed_ns = lls_instance_now(in);
   live->move.source = in->info.index;
@@ -145,6 +148,7 @@ void lls_migrate_leave(struct lls_instance *in)
 static void settle(struct lls_instance *in, uint32_t slot)
 {
   struct lls_policies *p = &in->policies;
+  lls_left_drop(in, slot);
   LLS_CALL(p, cache, release, &in->migration.left[slot], LLS_KEEP_PREFIX);
   in->migration.left[slot] = (struct lls_request){0};
   in->migration.n_left--;
@@ -159,6 +163,10 @@ void lls_migrate_settle(struct lls_instance *in)
 
 static uint32_t state_of(const struct lls_request *v)
 {
+  if (v->residency == LLS_RESIDENT_MOVING)
+    return LLS_MOVING;
+  if (v->residency == LLS_RESIDENT_HOST || v->residency == LLS_RESIDENT_PARTIAL)
+    return LLS_PREEMPTED;
   return lls_request_decodes(v) ? LLS_DECODING : LLS_PREFILLING;
 }
 
@@ -174,8 +182,8 @@ static void settle_in(struct lls_instance *in, struct lls_live *live)
   struct lls_request *v = &live->view;
   v->instance = in->info.index;
   v->state = LLS_FINISHED; /* of no list */
-  lls_lifecycle_set_state(in, live, state_of(v));
   lls_lifecycle_refresh(in, live);
+  lls_lifecycle_set_state(in, live, state_of(v));
   for (uint32_t i = 0; i < LLS_USER_WORDS; i++)
     live->user[i] = 0;
   live->announced = true;
@@ -183,10 +191,12 @@ static void settle_in(struct lls_instance *in, struct lls_live *live)
     LLS_CALL(p, scheduler, on_arrival, v);
 }
 
-/* No instance wanted it: as if it had never left. */
+/* No instance wanted it: as if it had never left, but that it may be on the host. */
 static void come_back(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_request *v = &live->view;
+  if (lls_left_drop(in, v->slot))
+    live->transfer = in->migration.shelf[v->slot].transfer;
   in->table->by_slot[v->slot] = live;
   in->migration.left[v->slot] = (struct lls_request){0};
   in->migration.n_left--;
@@ -267,6 +277,14 @@ static void take(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
   struct lls_migration *h = &in->migration;
+  if (live->view.residency != LLS_RESIDENT_DEVICE) {
+    lls_lifecycle_refuse(in, live, LLS_REFUSED_NO_MEMORY); /* it has to be uploaded */
+    return;
+  }
+  if (!lls_left_find(in, live)) {
+    live->move.refusal = LLS_REFUSED_UNSUPPORTED;
+    return;
+  }
   uint32_t mark = LLS_CALL(p, cache, mark);
   int rc = LLS_CALL(p, cache, reserve, &live->view, live->move.cached_tokens,
                     live->move.blocks.form, 0);

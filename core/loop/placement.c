@@ -201,6 +201,7 @@ void lls_instance_place(struct lls_instance *in)
   place_preempts(in);
   place_runs(in);
   lls_transfer_place(in);
+  lls_left_place(in);
   lls_migrate_take(in);
   LLS_CALL(p, cache, commit);
   for (uint32_t i = 0; i < in->transaction.n_done; i++) {
@@ -215,5 +216,6 @@ void lls_instance_place(struct lls_instance *in)
   lls_transaction_close(in);
   lls_migrate_pull(in);
   lls_migrate_leave(in);
+  lls_left_ask(in);
   finish_rejected(in);
 }

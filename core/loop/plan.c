@@ -119,6 +119,18 @@ static bool check_preempt(const struct lls_instance *in, const struct lls_plan_i
   return true;
 }
 
+/* An offer's blocks are moved by the instance that has them. */
+static bool check_shift(const struct lls_plan_item *item, struct lls_live *live,
+                        struct tally *t)
+{
+  bool to_host = item->kind == LLS_PLAN_OFFLOAD;
+  uint32_t from = to_host ? LLS_RESIDENT_DEVICE : LLS_RESIDENT_HOST;
+  return live->view.residency == from ||
+         bad(t, live,
+             to_host ? "offloads an offer whose blocks are not on its instance's device"
+                     : "uploads an offer whose blocks are not on its instance's host");
+}
+
 static bool check_transfer(const struct lls_instance *in,
                            const struct lls_plan_item *item, struct lls_live *live,
                            struct tally *t)
@@ -128,6 +140,8 @@ static bool check_transfer(const struct lls_instance *in,
   if (!in->caps.async_transfers)
     return bad(t, live,
                "asks for a transfer: unsupported by this engine or cache manager");
+  if (live->move.offered)
+    return check_shift(item, live, t);
   if (to_host ? state != LLS_DECODING && state != LLS_PREFILLING : state != LLS_PREEMPTED)
     return bad(t, live,
                to_host ? "offloads a request that is not on the device"
@@ -276,6 +290,7 @@ void lls_instance_plan(struct lls_instance *in)
   struct lls_step_view view;
   LLS_ON_STEP(in);
   LLS_CHECK(in->transaction.open);
+  lls_left_look(in);
   fill_view(in, &view);
   reset_plan(&in->plan);
   bool planned = !in->policies.scheduler_off && ask_scheduler(in, &view);

@@ -64,6 +64,7 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
     else
       lls_migrate_receive(in, live);
   }
+  lls_left_receive(in);
   lls_migrate_drop_broken(in);
   drain_cancels(in);
   drain_predictions(in);
@@ -170,8 +171,9 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   in->status.copied_bytes += in->batch.copied_bytes;
   in->status.handed_bytes += lls_migrate_bytes(in);
   if (batch.n_sequences == 0 && batch.n_copies == 0 && batch.n_pulls == 0) {
-    *copied = in->moving.n > 0;
+    *copied = in->moving.n > 0 || lls_left_moves(in);
     lls_transfer_ended(in); /* of what had copies already */
+    lls_left_ended(in);
     return true;
   }
   int rc = lls_engine_submit(in->engine, &batch, &in->failure);
@@ -181,6 +183,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
     rc = lls_engine_wait(in->engine, result, &in->failure);
   if (rc == 0) {
     lls_transfer_ended(in);
+    lls_left_ended(in);
     lls_migrate_arrived(in);
     *copied = batch.n_copies > 0 || batch.n_pulls > 0;
     return true;
@@ -230,6 +233,11 @@ static void observe(const struct lls_instance *in, int64_t started_ns,
   in->observer.on_step(in->observer.context, &report, &census);
 }
 
+/* A scheduler that plans nothing, or what can't be placed, is asked again in 1 ms: at a
+ * time of its own, so that of two simulated instances that wait neither is always first.
+ */
+static const int64_t poll_ns = 1000000;
+
 bool lls_instance_step(struct lls_instance *in, bool *busy)
 {
   LLS_ON_STEP(in);
@@ -241,7 +249,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
   bool go_on = drain(in);
   *busy = false;
   in->idle_until_ns = LLS_NEVER;
-  if (lls_instance_alive(in) > 0) {
+  if (lls_instance_has_work(in)) {
     plan_and_place(in);
     go_on = run(in, &result, busy) && go_on;
     if (go_on || !in->failed)
@@ -253,8 +261,10 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     in->step++;
     in->status.steps++;
   }
+  if (in->idle_until_ns <= 0 && lls_instance_has_work(in))
+    in->idle_until_ns = lls_instance_now(in) + poll_ns;
   in->deferred = in->overlap != NULL && in->observer.on_step == NULL && go_on && *busy &&
-                 lls_instance_alive(in) > 0;
+                 lls_instance_has_work(in);
   if (!in->deferred)
     lls_instance_count(in);
   if (*busy && in->batch.n > 0 && in->observer.on_step != NULL)
@@ -266,10 +276,8 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
 int64_t lls_instance_idle_ns(const struct lls_instance *in)
 {
   LLS_ON_STEP(in);
-  const int64_t poll_ns =
-      1000000; /* a scheduler that plans nothing is asked again in 1 ms */
   if (in->idle_until_ns <= 0)
-    return lls_instance_alive(in) > 0 ? poll_ns : LLS_NEVER;
+    return lls_instance_has_work(in) ? poll_ns : LLS_NEVER;
   int64_t left = in->idle_until_ns - lls_instance_now(in);
   return left > 0 ? left : 0;
 }

@@ -2,6 +2,7 @@
 /* See image.h. */
 #include "core/plugin/image.h"
 
+#include "core/base/sha256.h"
 #include "core/plugin/elf.h"
 #include "core/plugin/trial.h"
 
@@ -35,13 +36,17 @@ static int open_file(const char *path, int *out, struct stat *st, struct lls_err
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0)
     return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
-  if (fstat(fd, st) < 0 || !S_ISREG(st->st_mode)) {
+  int rc = fstat(fd, st) < 0 ? -errno : 0;
+  if (rc < 0)
+    lls_fail(err, rc, "%s: cannot look at it: %s", path, strerror(-rc));
+  else if (!S_ISREG(st->st_mode))
+    rc = lls_fail(err, -EINVAL, "%s: expected a shared object, found no regular file",
+                  path);
+  if (rc < 0)
     close(fd);
-    return lls_fail(err, -EINVAL, "%s: expected a shared object, found no regular file",
-                    path);
-  }
-  *out = fd;
-  return 0;
+  else
+    *out = fd;
+  return rc;
 }
 
 /* The copy's name shows in /proc/PID/maps and so in a debugger. */
@@ -134,8 +139,36 @@ static int load_copy(const char *path, struct lls_image *out, struct lls_error *
              : lls_fail(err, -ENOEXEC, "%s: cannot load: %s", path, reason(copy));
 }
 
-int lls_image_open(const char *path, enum lls_image_care care, struct lls_image *out,
-                   struct lls_error *err)
+static int check_digest(const char *path, int copy, const char *wanted,
+                        struct lls_error *err)
+{
+  struct lls_sha256 h;
+  char buffer[65536], found[LLS_SHA256_HEX];
+  ssize_t n;
+  off_t at = 0;
+  if (strspn(wanted, "0123456789abcdefABCDEF") != LLS_SHA256_HEX - 1 ||
+      strlen(wanted) != LLS_SHA256_HEX - 1)
+    return lls_fail(err, -EINVAL,
+                    "%s: pinned by '%s': expected the %d hexadecimal digits that "
+                    "sha256sum prints",
+                    path, wanted, LLS_SHA256_HEX - 1);
+  lls_sha256_begin(&h);
+  for (; (n = pread(copy, buffer, sizeof buffer, at)) > 0; at += n)
+    lls_sha256_add(&h, buffer, (size_t)n);
+  if (n < 0)
+    return lls_fail(err, -errno, "%s: cannot read: %s", path, strerror(errno));
+  lls_sha256_end(&h, found);
+  return strcasecmp(found, wanted) == 0
+             ? 0
+             : lls_fail(
+                   err, -EACCES,
+                   "%s: its SHA-256 is %s, but [plugins] pins another: it is not the "
+                   "file that was meant, or has been built anew",
+                   path, found);
+}
+
+int lls_image_open(const char *path, enum lls_image_care care, const char *sha256,
+                   struct lls_image *out, struct lls_error *err)
 {
   struct stat before;
   int from = -1;
@@ -144,7 +177,10 @@ int lls_image_open(const char *path, enum lls_image_care care, struct lls_image 
     return rc;
   rc = copy_file(path, from, &out->fd, err);
   if (rc == 0) {
-    rc = check_copy(path, from, &before, out->fd, care, err);
+    if (sha256[0] != '\0') /* before anything of it is run */
+      rc = check_digest(path, out->fd, sha256, err);
+    if (rc == 0)
+      rc = check_copy(path, from, &before, out->fd, care, err);
     if (rc == 0)
       rc = load_copy(path, out, err);
     if (rc < 0)

@@ -25,8 +25,9 @@ enum lls_image_care {
   LLS_IMAGE_TRIED,   /* and a process of its own has opened it (trial.h) */
 };
 
-int lls_image_open(const char *path, enum lls_image_care, struct lls_image *out,
-                   struct lls_error *err);
+/* The copy must have this SHA-256 in hexadecimal; "": any. */
+int lls_image_open(const char *path, enum lls_image_care, const char *sha256,
+                   struct lls_image *out, struct lls_error *err);
 /* Were both made of the same bytes? */
 bool lls_image_equal(const struct lls_image *, const struct lls_image *);
 void lls_image_close(struct lls_image *);

@@ -140,8 +140,9 @@ static int check(struct lls_plugin_module *m, uint32_t kind, const char *name,
   return rc < 0 ? rc : read_vtable(m, err);
 }
 
-static int open_module(uint32_t kind, const char *name, enum lls_image_care care,
-                       struct lls_plugin_module **out, struct lls_error *err)
+int lls_plugin_open_pinned(uint32_t kind, const char *name, enum lls_image_care care,
+                           const char *sha256, struct lls_plugin_module **out,
+                           struct lls_error *err)
 {
   char path[PATH_MAX];
   int rc = lls_plugin_find(kind, name, path, err);
@@ -152,7 +153,7 @@ static int open_module(uint32_t kind, const char *name, enum lls_image_care care
     rc = lls_fail(err, -ENOMEM, "%s: no memory", path);
     goto fail_alloc;
   }
-  rc = lls_image_open(path, care, &m->image, err);
+  rc = lls_image_open(path, care, sha256, &m->image, err);
   if (rc < 0)
     goto fail_alloc;
   rc = check(m, kind, name, err);
@@ -177,13 +178,13 @@ fail_alloc:
 int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **out,
                     struct lls_error *err)
 {
-  return open_module(kind, name, LLS_IMAGE_CHECKED, out, err);
+  return lls_plugin_open_pinned(kind, name, LLS_IMAGE_CHECKED, "", out, err);
 }
 
 int lls_plugin_open_tried(uint32_t kind, const char *name, struct lls_plugin_module **out,
                           struct lls_error *err)
 {
-  return open_module(kind, name, LLS_IMAGE_TRIED, out, err);
+  return lls_plugin_open_pinned(kind, name, LLS_IMAGE_TRIED, "", out, err);
 }
 
 void lls_plugin_close(struct lls_plugin_module *m)

@@ -64,6 +64,10 @@ int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **
  * dynamic linker, or in constructors, is found out by a process of its own (trial.h). */
 int lls_plugin_open_tried(uint32_t kind, const char *name, struct lls_plugin_module **out,
                           struct lls_error *err);
+/* The same, with either care, of a file with this SHA-256 in hexadecimal; "": any. */
+int lls_plugin_open_pinned(uint32_t kind, const char *name, enum lls_image_care,
+                           const char *sha256, struct lls_plugin_module **out,
+                           struct lls_error *err);
 /* After the last destroy of anything it created: its code is gone afterwards. NULL is
  * fine. */
 void lls_plugin_close(struct lls_plugin_module *);

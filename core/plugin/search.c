@@ -24,10 +24,18 @@ const char *lls_plugin_kind_name(uint32_t kind)
   }
 }
 
+/* systemd says so to what it starts itself, by the process's id (systemd.exec(5)). */
+static bool is_service(void)
+{
+  const char *pid = getenv("SYSTEMD_EXEC_PID");
+  return pid != NULL && strtoll(pid, NULL, 10) == getpid();
+}
+
 char *lls_plugin_search_path(void)
 {
-  /* Not of a program that has more rights than its user: plugins are code. */
-  const char *first = secure_getenv("LLS_PLUGIN_PATH");
+  /* Not of a program that has more rights than its user, nor of a service, which has a
+   * configuration: plugins are code. */
+  const char *first = is_service() ? NULL : secure_getenv("LLS_PLUGIN_PATH");
   if (first == NULL || first[0] == '\0')
     return strdup(LLS_PLUGIN_DIR);
   char *path = NULL;

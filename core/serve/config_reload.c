@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 /* ---- the outcome ------------------------------------------------------------------- */
@@ -21,7 +22,14 @@ static void record(struct server *s, bool good, const char *message)
   a->generation += good;
   a->reloads += good;
   a->reloads_refused += !good;
-  snprintf(a->reload_message, sizeof a->reload_message, "%s", message);
+  bool denied = !good && s->config->server.sandbox == LLS_SANDBOX_ON &&
+                strstr(message, strerror(EACCES)) != NULL;
+  snprintf(a->reload_message, sizeof a->reload_message, "%.*s%s",
+           denied ? 400 : LLS_ERROR_MAX - 1, message,
+           denied ? " ([server] sandbox is on: what a reload names lies where the start "
+                    "found its files)"
+                  : "");
+  message = a->reload_message;
   if (good)
     lls_log(&s->log, LLS_LOG_INFO, "reload", "generation %llu: %s",
             (unsigned long long)a->generation, message);
@@ -71,6 +79,7 @@ static void take_over(struct server *s, struct reload *r)
     s->log.format = (uint32_t)c->server.log_format;
   lls_api_set_limits(s->api, &c->server.api);
   server_look(s);
+  server_steer(s);
   lls_api_set_keys(s->api, &r->keys);
   r->keys = (struct lls_api_keyring){0};
 }
@@ -141,6 +150,13 @@ int server_change(struct server *s, const struct lls_changes *changes)
   if (rc == 0)
     begin(s);
   return rc;
+}
+
+int server_change_to(struct server *s, const struct lls_changes *changes)
+{
+  lls_changes_free(&s->asked);
+  s->afresh = true;
+  return server_change(s, changes);
 }
 
 void server_reload_continue(struct server *s)

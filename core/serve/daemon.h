@@ -13,9 +13,12 @@
  *   config_check.c      what would keep it from starting
  *   config_reload.c     another configuration under live requests
  *   reload_prepare.c    what of that is done beside main
+ *   sandbox.c           what the process gives up: sandbox_files.c, sandbox_calls.c
  *   stop.c              the way down
  *   service_manager.c   what the service manager hears of it
  *   hang_watch.c        plugins that do not return
+ *   whatif.c            what other policies would have done, asked of a process
+ *   autopilot.c         and done, where the owner wants it
  */
 #ifndef LLS_SERVE_DAEMON_H
 #define LLS_SERVE_DAEMON_H
@@ -25,6 +28,7 @@
 
 #include "core/api/api.h"
 #include "core/base/progress_bar.h"
+#include "core/config/autopilot.h"
 #include "core/config/compare.h"
 #include "core/config/instance_list.h"
 #include "core/engine/engine.h"
@@ -73,6 +77,39 @@ struct reload {
   struct reload *next;    /* in server.reloads */
 };
 
+/* Files without names that llmserve-whatif is given. */
+enum { WHATIF_HISTORY, WHATIF_RUNNING_CONFIG, WHATIF_ANSWER, WHATIF_FILES };
+
+/* The last question; whatif.c. */
+struct whatif {
+  struct lls_whatif_state state;
+  char policies[4096], objective[64], goodput[512];
+  bool measures;                  /* the device alone, and asks nothing */
+  void (*ended)(struct server *); /* NULL: nobody waits for it */
+  int files[WHATIF_FILES];        /* while it runs; -1: closed */
+  uv_work_t work;
+  bool writing; /* the thread of the pool has the first file */
+  int written;  /* and what became of it */
+  uv_process_t child;
+  uv_pipe_t said; /* its stderr */
+  int open;       /* of the two */
+  bool given_up;
+  int status;               /* of the process */
+  char read[512];           /* of what it says, */
+  char line[LLS_ERROR_MAX]; /* the last line */
+  size_t length;
+  bool line_ended;
+};
+
+/* autopilot.c */
+struct autopilot {
+  uv_timer_t timer;
+  struct lls_autopilot rule;
+  bool measured;             /* the device is known */
+  struct lls_changes before; /* what requests had set when the last change was made */
+  char runs[LLS_AUTOPILOT_NAME], ran_before[LLS_AUTOPILOT_NAME]; /* "": the file's */
+};
+
 #define SERVER_EXIT_DRAINED 3 /* by /admin/drain */
 
 struct server {
@@ -92,6 +129,7 @@ struct server {
   struct lls_loop *loop;
   struct lls_http_server *http;       /* of the api, once there is one */
   struct lls_decision_log *decisions; /* NULL: not recorded */
+  struct lls_history *history;        /* NULL: none is kept */
   struct lls_api *api;
   struct load load;
   struct lls_admin_state admin;
@@ -107,6 +145,8 @@ struct server {
   uv_async_t wake, prepared; /* prepared: by the thread of a reload */
   uv_signal_t terminate, interrupt, hangup;
   uv_timer_t deadline, watchdog, look;
+  struct whatif whatif;
+  struct autopilot autopilot;
   uint64_t steps_seen[LLS_MAX_INSTANCES]; /* of the watchdog */
   bool stopping;
   bool closing;
@@ -173,6 +213,8 @@ void server_destroy_parts(struct server *);
 void server_reload(struct server *);
 /* The same with settings on top, and on top of those before; -ENOMEM. */
 int server_change(struct server *, const struct lls_changes *);
+/* The same with these alone, instead of those before. */
+int server_change_to(struct server *, const struct lls_changes *);
 /* To be called on each wake, when a reload was prepared, or is not waited for. */
 void server_reload_continue(struct server *);
 
@@ -200,6 +242,25 @@ void server_stopping(void);
 void server_look(struct server *);
 /* After the last request: the step threads end, or the process does, with a failure. */
 void server_end_steps(struct server *);
+
+/* ---- sandbox.c */
+/* Before there are threads. A failure only where the configuration insists. */
+int server_give_up_files(struct server *, struct lls_error *err);
+/* When all is ready. */
+int server_give_up_calls(struct server *, struct lls_error *err);
+
+/* ---- whatif.c */
+bool server_whatif_runs(const struct server *);
+/* Begins to ask, or only to measure the device; `ended` is called on main unless the
+ * server closes before. As lls_whatif_asker.ask. */
+int server_ask_whatif(struct server *, const struct lls_whatif_question *, bool measures,
+                      void (*ended)(struct server *), struct lls_error *err);
+void server_give_up_whatif(struct server *);
+void server_free_whatif(struct server *);
+
+/* ---- autopilot.c */
+/* Begins or ends to, as the configuration says. */
+void server_steer(struct server *);
 
 /* ---- stop.c */
 /* Says why, and ends with a failure. */

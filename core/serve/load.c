@@ -132,6 +132,8 @@ void server_loaded(struct server *s)
     rc = server_create_api(s, &err);
   else
     err = s->load.error;
+  if (rc == 0)
+    rc = server_give_up_calls(s, &err);
   if (rc < 0) {
     server_fail(s, &err, rc);
     return;

@@ -93,12 +93,13 @@ static void start_handles(struct server *s)
   uv_timer_init(&s->uv, &s->deadline);
   uv_timer_init(&s->uv, &s->watchdog);
   uv_timer_init(&s->uv, &s->look);
+  uv_timer_init(&s->uv, &s->autopilot.timer);
   uv_signal_init(&s->uv, &s->terminate);
   uv_signal_init(&s->uv, &s->interrupt);
   uv_signal_init(&s->uv, &s->hangup);
   s->wake.data = s->prepared.data = s->load.loaded.data = s->deadline.data =
       s->watchdog.data = s;
-  s->look.data = s;
+  s->look.data = s->autopilot.timer.data = s;
   s->terminate.data = s->interrupt.data = s->hangup.data = s;
   uv_signal_start(&s->terminate, on_stop_signal, SIGTERM);
   uv_signal_start(&s->interrupt, on_stop_signal, SIGINT);
@@ -107,7 +108,6 @@ static void start_handles(struct server *s)
 
 #define LOG_CLOSE_MS 1000 /* for its last lines to be read */
 
-/* Without memory for a sink, writes wait for their reader. */
 static void open_log(struct server *s)
 {
   int journal = lls_journal_open(s->log.fd);
@@ -115,7 +115,15 @@ static void open_log(struct server *s)
     s->log.fd = journal;
     s->log.format = LLS_LOG_JOURNAL;
   }
+}
+
+/* Before there is a thread besides this one: what it gives up, all of them do. Without
+ * memory for a sink, writes of the log wait for their reader. */
+static int give_up_files(struct server *s, struct lls_error *err)
+{
+  int rc = server_give_up_files(s, err);
   s->log.sink = lls_log_sink_create(s->log.fd);
+  return rc;
 }
 
 static void close_log(struct server *s)
@@ -141,6 +149,8 @@ int lls_serve(struct lls_config *config)
   signal(SIGXFSZ, SIG_IGN); /* and so is a file that may not grow */
   lls_crash_install();
   int rc = server_join_ranks(&s, &err);
+  if (rc == 0)
+    rc = give_up_files(&s, &err);
   if (s.ranks != NULL && s.ranks->rank > 0) {
     s.status = server_follow(&s);
     close_log(&s);

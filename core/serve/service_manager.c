@@ -62,6 +62,7 @@ void server_ready(struct server *s)
   tell_generation(s);
   start_watchdog(s);
   server_look(s);
+  server_steer(s);
 }
 
 void server_reloading(void)

@@ -4,6 +4,7 @@
 
 #include "core/assembly/options.h"
 #include "core/base/file.h"
+#include "core/loop/history.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -89,6 +90,19 @@ static int open_decisions(struct server *s, struct lls_loop_options *options,
   return 0;
 }
 
+/* [server] history: the last minutes' traffic is kept in memory. */
+static int open_history(struct server *s, struct lls_loop_options *options,
+                        struct lls_error *err)
+{
+  int64_t span_ns = s->config->server.history;
+  if (span_ns == 0)
+    return 0;
+  int rc = lls_history_create(span_ns, options, s->engines[0], &s->history, err);
+  if (rc == 0)
+    options->observer = lls_history_observer(s->history, options->observer);
+  return rc;
+}
+
 /* Where nothing else is said, measurements are kept in the first StateDirectory= of the
  * service. */
 static void choose_folder(struct lls_loop_options *options, char *folder, size_t size)
@@ -115,6 +129,8 @@ int server_create_loop(struct server *s, struct lls_error *err)
   options.wake_context = s;
   int rc = open_decisions(s, &options, err);
   if (rc == 0)
+    rc = open_history(s, &options, err);
+  if (rc == 0)
     rc = lls_loop_create(&options, &s->loop, err);
   if (rc == 0)
     lls_log(&s->log, LLS_LOG_INFO, "plugins",
@@ -136,6 +152,17 @@ static void on_reload(void *context)
 static int on_change(void *context, const struct lls_changes *changes)
 {
   return server_change(context, changes);
+}
+
+static int on_whatif(void *context, const struct lls_whatif_question *question,
+                     struct lls_error *err)
+{
+  return server_ask_whatif(context, question, false, NULL, err);
+}
+
+static void on_give_up(void *context)
+{
+  server_give_up_whatif(context);
 }
 
 static void on_idle(void *context)
@@ -189,10 +216,14 @@ int server_create_api(struct server *s, struct lls_error *err)
       .limits = c->server.api,
       .keys = s->wanted_keys,
       .admin = {.state = &s->admin,
+                .history = s->history,
                 .context = s,
                 .reload = on_reload,
                 .change = on_change,
-                .drain = on_drain},
+                .drain = on_drain,
+                .whatif = {.state = &s->whatif.state,
+                           .ask = on_whatif,
+                           .give_up = on_give_up}},
       .state = c->server.state,
       .log = &s->log,
       .on_idle = on_idle,
@@ -213,6 +244,7 @@ void server_destroy(struct server *s)
     lls_api_destroy(s->api);
   else
     lls_http_server_destroy(s->http);
+  lls_history_destroy(s->history); /* the api's threads may have been writing it */
   server_destroy_parts(s);
 }
 
@@ -223,6 +255,8 @@ void server_destroy_parts(struct server *s)
     s->ranks->ops->destroy(s->ranks);
   lls_api_keyring_free(&s->wanted_keys);
   lls_changes_free(&s->asked);
+  lls_changes_free(&s->autopilot.before);
+  server_free_whatif(s);
   lls_chat_template_free(s->chat_template);
   lls_grammar_cache_destroy(s->grammars);
   lls_tokenizer_free(s->tokenizer);

@@ -6,6 +6,8 @@
 
 void server_close_handles(struct server *s)
 {
+  server_give_up_whatif(s);
+  uv_close((uv_handle_t *)&s->autopilot.timer, NULL);
   uv_close((uv_handle_t *)&s->wake, NULL);
   uv_close((uv_handle_t *)&s->prepared, NULL);
   uv_close((uv_handle_t *)&s->load.loaded, NULL);

@@ -80,7 +80,9 @@ struct lls_step_view {
   uint32_t max_tokens, max_sequences;      /* of this step: the engine's limits */
   const struct lls_cache_service *cache;
   /* Hand-over between instances: (n_offered) requests of others, `instance` says whose,
-   * with cached_tokens there, that lls_plan_migrate to this instance takes over. */
+   * with cached_tokens there, that lls_plan_migrate to this instance takes over. Where
+   * their blocks are there `residency` says: DEVICE, from where alone they can be taken;
+   * HOST, or MOVING, if this scheduler planned OFFLOAD or UPLOAD of the offer. */
   uint32_t n_offered;
   uint32_t n_leaving; /* handed over, whose blocks are still here */
   const struct lls_request *const *offered;

@@ -283,8 +283,10 @@ struct lls_copy {
 enum lls_plan_kind {
   LLS_PLAN_RUN = 1, /* compute `tokens` of it now, in `form` if it is the first chunk */
   LLS_PLAN_PREEMPT, /* take it off the device; `mode` says how */
-  LLS_PLAN_OFFLOAD, /* start moving it to the host, beside the steps */
-  LLS_PLAN_UPLOAD,  /* and back */
+  /* Start moving it to the host, beside the steps, and back. Of an offer: on the instance
+   * that has its blocks, which starts an upload as soon as it has room. */
+  LLS_PLAN_OFFLOAD,
+  LLS_PLAN_UPLOAD,
   LLS_PLAN_MIGRATE, /* to instance `target`; that one itself: take it over */
   LLS_PLAN_REJECT,  /* end it, for a reason REJECTED or CAPACITY */
 };

@@ -37,6 +37,45 @@ static void offer(struct lls_pol_prefiller *p, const struct lls_host *host,
     lls_pol_step_run(s, r, lls_pol_step_decode_tokens(s, r));
 }
 
+/* Victims of a decode instance. One that could never be held is asked for, to be told. */
+static void take_over(struct lls_pol_step *s)
+{
+  const struct lls_step_view *view = s->view;
+  int64_t free_units = lls_pol_step_free_units(s);
+  for (uint32_t i = 0; i < view->n_offered; i++) {
+    const struct lls_request *r = view->offered[i];
+    struct lls_need need = {.size = sizeof need};
+    s->cache->need(s->cache->context, r, r->cached_tokens, LLS_FORM_NONE, &need);
+    if (r->residency != LLS_RESIDENT_DEVICE ||
+        (need.new_units > free_units && need.new_units <= s->total_units))
+      continue;
+    lls_plan_migrate(s->plan, r, view->instance);
+    free_units -= need.new_units;
+  }
+}
+
+/* An offer that came back may lie on the host. */
+static void bring_back(const struct lls_pol_prompts *prompts, struct lls_pol_step *s,
+                       const struct lls_request *r)
+{
+  if (r->user[LLS_POL_PREFILLER_ANSWER] == LLS_REFUSED_NEVER_FITS)
+    lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
+  else
+    lls_pol_prompts_go_on(prompts, s, r);
+}
+
+/* The first is let in whatever is kept free: nobody else is there to come free. */
+static bool leaves_room(const struct lls_pol_prefiller_limits *limits,
+                        struct lls_pol_step *s, const struct lls_request *r)
+{
+  struct lls_need need = {.size = sizeof need};
+  uint32_t keep = (uint32_t)(limits->keep_free * s->total_units);
+  if (keep == 0 || (s->tail == 0 && s->runs == 0 && s->view->n_leaving == 0))
+    return true;
+  s->cache->need(s->cache->context, r, lls_pol_step_pending(s, r), LLS_FORM_NONE, &need);
+  return (uint64_t)need.new_units + keep <= lls_pol_step_free_units(s);
+}
+
 void lls_pol_prefiller_plan(struct lls_pol_prefiller *p, const struct lls_host *host,
                             const struct lls_pol_prefiller_limits *limits,
                             const struct lls_step_view *view, struct lls_plan *out)
@@ -53,8 +92,12 @@ void lls_pol_prefiller_plan(struct lls_pol_prefiller *p, const struct lls_host *
       offer(p, host, &s, view->running[i]);
     else
       lls_pol_prompts_go_on(&prompts, &s, view->running[i]);
+  for (uint32_t i = 0; i < view->n_preempted; i++)
+    bring_back(&prompts, &s, view->preempted[i]);
+  take_over(&s);
   for (uint32_t i = 0; i < view->n_waiting; i++)
-    if (!lls_pol_prompts_admit(&prompts, &s, view->waiting[i]))
+    if (!leaves_room(limits, &s, view->waiting[i]) ||
+        !lls_pol_prompts_admit(&prompts, &s, view->waiting[i]))
       break;
   lls_pol_step_end(&s);
 }

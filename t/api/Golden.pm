@@ -5,7 +5,6 @@ package Golden;
 
 use strict;
 use warnings;
-use IO::Select;
 use JSON::PP;
 use LlmServer;
 
@@ -24,23 +23,10 @@ sub body {
 # All golden prompts at once, each on its own connection; the token ids by prompt.
 sub all_at_once {
     my ($server, $copies) = @_;
-    my $select = IO::Select->new;
-    my (%which, %got, @ids);
-    for my $i (map { ($_) x $copies } 0 .. $#ANSWERS) {
-        my $socket = $server->connect;
-        syswrite $socket, LlmServer::raw_post('/v1/completions', encode_json(body($ANSWERS[$i]{prompt_ids}, $ANSWERS[$i])), 'Connection: close');
-        $which{$socket} = $i;
-        $got{$socket} = '';
-        $select->add($socket);
-    }
-    while ($select->count) {
-        for my $socket ($select->can_read($LlmServer::TIMEOUT)) {
-            next if sysread $socket, $got{$socket}, 65536, length $got{$socket};
-            $select->remove($socket);
-            my (undef, $text) = split /\r\n\r\n/, $got{$socket}, 2;
-            push @{ $ids[$which{$socket}] }, decode_json($text)->{choices}[0]{token_ids};
-        }
-    }
+    my @which = map { ($_) x $copies } 0 .. $#ANSWERS;
+    my @answers = $server->at_once(map { body($ANSWERS[$_]{prompt_ids}, $ANSWERS[$_]) } @which);
+    my @ids;
+    push @{ $ids[$which[$_]] }, $answers[$_]{choices}[0]{token_ids} for 0 .. $#which;
     return @ids;
 }
 

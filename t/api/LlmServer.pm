@@ -251,6 +251,31 @@ sub exchange {
     return read_all($socket);
 }
 
+# Completions that are all asked for before any is answered, each on its own connection;
+# what came, in the order of the bodies.
+sub at_once {
+    my ($self, @bodies) = @_;
+    my $select = IO::Select->new;
+    my (%which, @got);
+    for my $i (0 .. $#bodies) {
+        my $socket = $self->connect;
+        syswrite $socket, raw_post('/v1/completions', JSON::PP->new->utf8->encode($bodies[$i]), 'Connection: close');
+        $which{$socket} = $i;
+        $got[$i] = '';
+        $select->add($socket);
+    }
+    while ($select->count) {
+        my @ready = $select->can_read($TIMEOUT) or die "no answer in $TIMEOUT s\n";
+        for my $socket (@ready) {
+            my $i = $which{$socket};
+            next if sysread $socket, $got[$i], 65536, length $got[$i];
+            $select->remove($socket);
+            close $socket;
+        }
+    }
+    return map { JSON::PP->new->utf8->decode((split /\r\n\r\n/, $_, 2)[1]) } @got;
+}
+
 sub raw_post {
     my ($path, $body, @headers) = @_;
     return join("\r\n", "POST $path HTTP/1.1", 'Host: x', 'Content-Length: ' . length($body), @headers, '', $body);

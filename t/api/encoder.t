@@ -59,7 +59,7 @@ for my $name (qw(mean cls roberta)) {
 
 my $reference = reference('mean');
 my @texts     = @{ $reference->{texts} };
-for my $scheduler (qw(sarathi fastgen orca mlfq vtc apt alise accelgen bros aligned sjf srpt edf rr random)) {
+for my $scheduler (qw(sarathi fastgen orca mlfq vtc apt alise accelgen worth bros aligned sjf srpt edf rr random)) {
     my %more = (sarathi => "[scheduler.sarathi]\nchunk = 32\n", fastgen => "[scheduler.fastgen]\nbudget = 64\n", accelgen => "[scheduler.accelgen]\nlong_tokens = 32\n");
     serve('mean', "[plugins]\nscheduler = $scheduler\n" . ($more{$scheduler} // ''));
     are_vectors [vectors_of([@texts, @texts])], [(@{ $reference->{vectors} }) x 2], "$scheduler: the same";

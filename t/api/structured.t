@@ -131,15 +131,16 @@ refused(q{'structured_outputs.json_object' stands beside 'response_format'}, 'st
     response_format => { type => 'json_object' }, structured_outputs => { json_object => $true });
 refused(q{at byte 3: look-around}, 'guided_regex', guided_regex => 'a(?=b)');
 refused(q{line 1: a " without}, 'grammar', grammar => 'root ::= "a');
-refused(q{Lark's grammars}, 'guided_grammar', guided_grammar => 'start: "a"');
+refused(q{line 2: flags of regular expressions}, 'guided_grammar', guided_grammar => "start: A\nA: /a/i");
 refused(q{must be a JSON Schema}, 'guided_json', guided_json => 'no JSON');
 refused(q{must be an array of strings}, 'guided_choice', guided_choice => [1]);
 refused(q{must be a string}, 'guided_regex', guided_regex => 1);
 refused(q{no value is valid}, 'guided_json', guided_json => $false);
-refused(q{not supported}, 'structured_outputs.structural_tag', structured_outputs => { structural_tag => '{}' });
+refused(q{there is neither 'format' nor}, 'structured_outputs.structural_tag', structured_outputs => { structural_tag => '{}' });
+refused(q{must be a structural tag}, 'structured_outputs.structural_tag', structured_outputs => { structural_tag => '[' });
 refused(q{is no part of 'structured_outputs'}, 'structured_outputs.yaml', structured_outputs => { yaml => 'x' });
-refused(q{of type "structural_tag"}, 'response_format', response_format => { type => 'structural_tag' });
-refused(q{"json_object" or "json_schema"}, 'response_format', response_format => { type => 'xml' });
+refused(q{the format "token" is not supported}, 'response_format', response_format => { type => 'structural_tag', format => { type => 'token', token => 1 } });
+refused(q{"json_object", "json_schema" or}, 'response_format', response_format => { type => 'xml' });
 refused(q{is missing}, 'response_format.json_schema.schema', response_format => { type => 'json_schema', json_schema => { name => 'x' } });
 refused(q{more than 64 schemas hold together}, 'guided_json', guided_json => { allOf => [map { { minLength => $_ } } 1 .. 70] });
 
@@ -149,19 +150,38 @@ for my $nothing ({ grammar => '' }, { json_schema => {} }, { guided_choice => []
     is choice('/v1/completions', prompt => 'x', max_tokens => 2, ignore_eos => $true, %$nothing)->{finish_reason}, 'length', 'free: ' . (keys %$nothing)[0];
 }
 
-# ---- the reference validator ----------------------------------------------------------
+# ---- Lark's grammars, structural tags --------------------------------------------------
 
-SKIP: {
-    my $venv = LlmServer::built('t/jsonschema-venv');
-    my $why = LlmServer::make_venv($venv, 'jsonschema');
-    skip "jsonschema: $why", 1 if defined $why;
-    my $script = LlmServer::source('t/api/structured_client.py');
-    open my $out, '-|', "timeout 600 '$venv/bin/python' '$script' http://$server->{address} 110 2>&1" or die $!;
-    my @lines = <$out>;
-    close $out;
-    is $?, 0, 'jsonschema finds all answers valid' or diag @lines;
-    is scalar(grep { /^ok/ } @lines), 11, '  by 11 schemas' or diag @lines;
+like complete(structured_outputs => { grammar => qq{// Lark's\nstart: "<" N ("," N)~1..3 ">"\nN: /[0-9]{1,3}/\n} }, seed => 3), qr/\A<\d{1,3}(?:,\d{1,3}){1,3}>\z/,
+    "a grammar of Lark's";
+my $tagged = { type => 'structural_tag', format => { type => 'sequence', elements => [
+    { type => 'tag', begin => '<think>', content => { type => 'any_text' }, end => ['.', '</think>'] },
+    { type => 'tag', begin => '<answer>', content => { type => 'json_schema', json_schema => $person }, end => '</answer>' }] } };
+for my $ask ({ response_format => $tagged }, { structured_outputs => { structural_tag => $json->encode($tagged) } }) {
+    my ($answer) = complete(%$ask, seed => 4) =~ m{\A<think>[^.]*(?:\.|</think>)<answer>(.*)</answer>\z}s;
+    is_person($answer // '""', 'a structural tag');
 }
+
+# ---- judges from elsewhere --------------------------------------------------------------
+
+# A script asks for $count answers to each of $sources sources, and prints TAP.
+sub judged {
+    my ($script, $count, $sources, @packages) = @_;
+SKIP: {
+        my $venv = LlmServer::built("t/$packages[0]-venv");
+        my $why = LlmServer::make_venv($venv, @packages);
+        skip "@packages: $why", 1 if defined $why;
+        my $path = LlmServer::source("t/api/$script");
+        open my $out, '-|', "timeout 600 '$venv/bin/python' '$path' http://$server->{address} $count 2>&1" or die $!;
+        my @lines = <$out>;
+        close $out;
+        is $?, 0, "@packages: all answers are valid" or diag @lines;
+        is scalar(grep { /^ok/ } @lines), $sources, "  by $sources sources" or diag @lines;
+    }
+}
+
+judged('grammar_client.py', 20, 6, 'llguidance', 'lark');
+judged('structured_client.py', 110, 11, 'jsonschema');
 
 is $server->stop, 0, 'it ends well';
 done_testing;

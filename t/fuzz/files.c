@@ -12,7 +12,7 @@
 #include "core/model/model_config.h"
 #include "core/template/template.h"
 #include "t/fuzz/fuzz.h"
-#include "tools/sim/decision_file.h"
+#include "tools/workload/decision_file.h"
 #include "tools/workload/reader.h"
 
 static int read_rows(const char *path, const struct lls_tokenizer *tokenizer,

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sources of grammars: a JSON Schema (strict after 's', not after 'l'), a regular
- * expression after 'r' (searched after 'R', inside of JSON after 'j'), a GBNF after 'g'.
- * Whatever compiles is walked through by its masks: a token that a mask has is taken.
+ * expression after 'r' (searched after 'R', inside of JSON after 'j'), a GBNF after 'g',
+ * a grammar of Lark's after 'L', a structural tag after 't'. Whatever compiles is walked
+ * through by its masks: a token that a mask has is taken.
  */
 #include "core/grammar/compiled_grammar.h"
 #include "core/grammar/gbnf.h"
 #include "core/grammar/json_schema.h"
+#include "core/grammar/lark.h"
 #include "core/grammar/regex.h"
+#include "core/grammar/structural_tag.h"
 #include "t/fuzz/fuzz.h"
 
 #include <errno.h>
@@ -42,6 +45,8 @@ static uint32_t build(struct lls_grammar_tree *tree, char kind, const char *sour
   int code = 0;
   if (kind == 'g')
     return lls_grammar_gbnf(tree, source, n);
+  if (kind == 'L')
+    return lls_grammar_lark(tree, source, n);
   if (kind == 'r' || kind == 'R' || kind == 'j') {
     struct lls_regex_use use = {
         .search = kind != 'r', .json = kind == 'j', .bounded = kind == 'j', .max = 9};
@@ -51,6 +56,7 @@ static uint32_t build(struct lls_grammar_tree *tree, char kind, const char *sour
   }
   json_t *schema = json_loadb(source, n, JSON_DECODE_ANY, NULL);
   uint32_t node = schema == NULL ? LLS_GRAMMAR_NONE
+                  : kind == 't'  ? lls_grammar_structural_tag(tree, schema)
                                  : lls_grammar_json_schema(tree, schema, kind == 's');
   assert(schema == NULL || node != LLS_GRAMMAR_NONE ||
          lls_grammar_tree_check(tree, &err) != 0);

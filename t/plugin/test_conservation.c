@@ -53,6 +53,9 @@ static const struct harness_policy schedulers[][VARIANTS] = {
     {{"bros", POLICY_PARAMETERS("starve", "50ms", "be_min_share", "0.3")},
      {"bros", POLICY_PARAMETERS("watermark", "0", "drop", "any", "missed", "first",
                                 "token_group", "3", "preempt", "recompute")}},
+    {{"worth", NULL},
+     {"worth", POLICY_PARAMETERS("preempt", "swap", "reserve", "0.5", "gap", "5ms",
+                                 "fairness", "10", "max_stall", "100ms")}},
     {{"vtc", NULL}, {"vtc", POLICY_PARAMETERS("watermark", "0", "max_tenants", "2")}},
 };
 static const struct harness_policy caches[][VARIANTS] = {

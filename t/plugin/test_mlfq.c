@@ -138,6 +138,29 @@ static void test_the_starving_rise(void **state)
   bed_close(&bed);
 }
 
+/* Only the first and the last of a long queue rise; those between do when they are among
+ * these. */
+static void test_the_ends_rise(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters =
+      POLICY_PARAMETERS("max_seqs", "1", "starve", "100ms", "period", "10", "look", "2");
+  o.prefill_ns = MS / 10;
+  assert_int_equal(bed_open(&bed, &o), 0);
+  for (int i = 0; i < 3; i++)
+    submit(&bed, 200, 3); /* level 1 */
+  for (int i = 0; i < 200 && planned(&bed, 0) == 0; i++) {
+    submit(&bed, 40, 1); /* level 0, every step */
+    bed_step(&bed);
+  }
+  expect_level(&bed, 1, 1);
+  expect_level(&bed, 2, 1);
+  bed_finish(&bed, 300);
+  bed_close(&bed);
+}
+
 /* The lowest level's last gives way to who comes before it. */
 static void test_memory_is_taken_from_below(void **state)
 {
@@ -222,6 +245,7 @@ int main(void)
       cmocka_unit_test(test_lowest_level),
       cmocka_unit_test(test_new_ones_go_first),
       cmocka_unit_test(test_the_starving_rise),
+      cmocka_unit_test(test_the_ends_rise),
       cmocka_unit_test(test_memory_is_taken_from_below),
       cmocka_unit_test(test_host_reserve),
       cmocka_unit_test(test_nothing_is_thrown_away),

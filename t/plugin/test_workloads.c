@@ -63,6 +63,10 @@ static const struct entry {
     {{"accelgen", NULL}, false},
     {{"accelgen", POLICY_PARAMETERS("preempt", "swap", "budget", "model", "s_pf", "32")},
      false},
+    {{"worth", NULL}, false},
+    {{"worth",
+      POLICY_PARAMETERS("preempt", "swap", "reserve", "0", "gap", "5ms", "margin", "0")},
+     false},
     {{"bros", NULL}, false},
     {{"bros", POLICY_PARAMETERS("watermark", "0", "drop", "any", "missed", "first",
                                 "b_base", "4")},
@@ -154,8 +158,8 @@ static void test_every_pair_ends_everything(void **state)
 static void test_engine_of_one_phase_and_whole_prompts(void **state)
 {
   (void)state;
-  static const char *const needs_more[] = {"sarathi", "fastgen", "orca",
-                                           "rr",      "bros",    "accelgen"};
+  static const char *const needs_more[] = {"sarathi", "fastgen",  "orca", "rr",
+                                           "bros",    "accelgen", "worth"};
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
     const char *const *given = schedulers[s].policy.parameters;
     bool refused = given != NULL && strcmp(given[0], "mode") == 0;

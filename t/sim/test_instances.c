@@ -119,6 +119,10 @@ static void open_machine(struct machine *m, const char *scheduler, const char *c
     o.roles[i] = i == 0                  ? LLS_ROLE_PREFILL
                  : i == m->instances - 1 ? LLS_ROLE_DECODE
                                          : below(m, 3);
+  static const char *const pools[][5] = {
+      {"pool", "decode", NULL}, {"offers_frac", "0.1", NULL}, {"bmax_frac", "0.2", NULL}};
+  if (strcmp(scheduler, "aligned") == 0)
+    o.scheduler.parameters = pools[below(m, 3)];
   if (harness_open(&m->h, &o, &err) < 0)
     fail_msg("%s over %s: %s", scheduler, cache, err.text);
 }

@@ -17,7 +17,7 @@ sub has { my ($flag) = @_; return $flags =~ /(?:\A|\s)\Q$flag\E(?:\s|\z)/ }
 sub readelf { my (@arguments) = @_; open my $out, '-|', 'readelf', '-W', @arguments or die "readelf: $!"; local $/; return <$out> }
 
 # libtool may leave a script where the program is and put it into .libs.
-my @programs = map { -B "$build/$_" ? "$build/$_" : "$build/.libs/$_" } qw(llmserve llmserve-sim llmserve-bench llmserve-profile llmserve-perplexity llmserve-ctl llmserve-plugin-check);
+my @programs = map { -B "$build/$_" ? "$build/$_" : "$build/.libs/$_" } qw(llmserve llmserve-sim llmserve-bench llmserve-profile llmserve-perplexity llmserve-whatif llmserve-ctl llmserve-plugin-check);
 my @plugins  = glob "$build/.libs/{scheduler,cache,predictor}_*.so";
 cmp_ok scalar(@plugins), '>', 10, 'there are plugins';
 

@@ -83,6 +83,12 @@ my $other = measured(@few, '--weights', 'f32', '--reference', $model, '--against
 is $other->{'its perplexity'}, $coarse->{perplexity}, '  a reference by its path, in other weights';
 is measured(@few, '--reference', $model)->{'ratio to it'}, '1.0000', '  or in its own';
 
+my $cached = measured(@few, '--weights', 'f32', '--cache', 'int8', '--against', 'f32');
+is $cached->{'its perplexity'}, $same->{perplexity}, '  the reference has K and V as they are';
+cmp_ok $cached->{'mean KL divergence'}, '>', 1e-6, '  from which int8 diverges';
+cmp_ok $cached->{'mean KL divergence'}, '<', $coarse->{'mean KL divergence'} / 50, '  by little: it is a cache of 8 bits';
+like $cached->{out}, qr/^model: .*, cache int8$/m, '  and the report says so';
+
 # ---- what cannot be scored ------------------------------------------------------------------
 
 refused('expected a MODEL and a FILE', $model);

@@ -227,6 +227,24 @@ static void test_ranks_share_and_reduce(void **state)
   assert_close(step_ns(&r2, 16, 1, 99), step_ns(&r1, 16, 1, 99) / 2 + reduce);
 }
 
+/* Two stages have two halves of a step under way; a sequence alone goes through both. */
+static void test_stages_hold_parts(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape one = shape_of("opt-13b", 1), two = one;
+  struct lls_cost_rates r1, r2;
+  two.stages = 2;
+  lls_cost_rates_init(&r1, &p, &one);
+  lls_cost_rates_init(&r2, &p, &two);
+  double row = 5120 * 2.0 / 100;
+  assert_close(step_ns(&r2, 16, 1, 99), step_ns(&r1, 8, 1, 99) + 1000 + 8 * row);
+  assert_close(step_ns(&r2, 2, 300, 0), step_ns(&r1, 1, 300, 0) + 1000 + 300 * row);
+  assert_close(step_ns(&r2, 1, 1, 99), step_ns(&r1, 1, 1, 99) + 1000 + row);
+  assert_close(lls_cost_copy_ns(&r2, LLS_LINK_PEER, 1e6, 0),
+               lls_cost_copy_ns(&r1, LLS_LINK_PEER, 1e6, 0) / 2);
+}
+
 static void test_measured_curve_is_a_line_between_points(void **state)
 {
   (void)state;
@@ -435,6 +453,29 @@ static void test_shipped_profiles_and_models_read(void **state)
   }
 }
 
+/* The first token in hidden form costs the weights once more, others next to nothing. */
+static void test_hidden_form_has_a_price_of_entry(void **state)
+{
+  (void)state;
+  struct lls_cost_model *m;
+  assert_int_equal(lls_cost_model_create(NULL, &m), 0);
+  for (uint32_t k = 1; k <= 16; k++) {
+    const uint32_t context = 128 * k;
+    struct lls_iteration_shape shape = {
+        .size = sizeof shape, .n_decodes = 1, .decode_context = &context};
+    lls_cost_model_observe(m, &shape, 30000000 + 1000 * (int64_t)context);
+    shape.hidden_tokens = context;
+    lls_cost_model_observe(m, &shape, 34000000 + 1200 * (int64_t)context);
+  }
+  const struct lls_cost *service = lls_cost_model_service(m);
+  struct lls_iteration_shape few = {.size = sizeof few, .hidden_tokens = 100}, many = few;
+  many.hidden_tokens = 10100;
+  int64_t more = service->iteration_ns(service->context, &many) -
+                 service->iteration_ns(service->context, &few);
+  assert_true(more > 1900000 && more < 2100000); /* 0.2 us each */
+  lls_cost_model_destroy(m);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -447,6 +488,8 @@ int main(void)
       cmocka_unit_test(test_absorbed),
       cmocka_unit_test(test_absorbed_by_ranks),
       cmocka_unit_test(test_ranks_share_and_reduce),
+      cmocka_unit_test(test_stages_hold_parts),
+      cmocka_unit_test(test_hidden_form_has_a_price_of_entry),
       cmocka_unit_test(test_measured_curve_is_a_line_between_points),
       cmocka_unit_test(test_copies),
       cmocka_unit_test(test_service_starts_from_rates),

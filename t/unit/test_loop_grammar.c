@@ -116,7 +116,26 @@ static const struct setting {
 struct totals {
   uint32_t preemptions, forced;
   uint64_t steps;
+  uint32_t jumps_seen; /* by the scheduler: answers with more than a token pending */
+  uint32_t largest;    /* tokens of an answer's in one step */
 };
+
+static void look(void *context, const struct lls_step_view *view,
+                 const struct lls_plan *plan, bool own)
+{
+  struct totals *totals = context;
+  (void)own;
+  for (uint32_t i = 0; i < view->n_running; i++)
+    if (lls_request_decodes(view->running[i]))
+      totals->jumps_seen += lls_request_pending(view->running[i]) > 1;
+  for (uint32_t i = 0; i < plan->n_items; i++)
+    for (uint32_t j = 0; j < view->n_running; j++)
+      if (plan->items[i].kind == LLS_PLAN_RUN &&
+          plan->items[i].request == view->running[j]->id &&
+          lls_request_decodes(view->running[j]) &&
+          plan->items[i].tokens > totals->largest)
+        totals->largest = plan->items[i].tokens;
+}
 
 /* All in one go, under one setting. */
 static struct totals run_setting(const struct setting *t, const struct reference *ref,
@@ -132,6 +151,7 @@ static struct totals run_setting(const struct setting *t, const struct reference
   o.no_jump = t->no_jump;
   o.mask_work = t->mask_work;
   o.create_device = t->asynchronous ? create_asynchronous : NULL;
+  o.observer = (struct lls_loop_observer){.context = &totals, .on_plan = look};
   open_or_fail(&h, &o);
   struct lls_vocabulary *v = letters(h.config.vocab);
   struct lls_grammar *g = grammar_of(v, 4, 6, "g");
@@ -176,6 +196,30 @@ static void test_answers_are_texts_of_the_grammar(void **state)
 
 /* ---- jump-ahead ----------------------------------------------------------------------
  */
+
+/* Among others, with and without preemption, swapped and computed again: what was forced
+ * is pending in the scheduler's eyes, and steps compute it in pieces of several tokens.
+ */
+static void test_jumps_of_a_batch_are_pending_tokens(void **state)
+{
+  (void)state;
+  enum { N = 3 * COPIES };
+  struct reference *ref = reference_read(MODEL);
+  struct client jumped[N], drawn[N];
+  for (size_t k = 0; k < sizeof settings / sizeof *settings; k++) {
+    struct setting slow = settings[k];
+    slow.no_jump = true;
+    struct totals a = run_setting(&settings[k], ref, jumped, N);
+    struct totals b = run_setting(&slow, ref, drawn, N);
+    assert_true(a.forced > 0 && a.jumps_seen > 0 && a.largest > 1);
+    assert_true(b.forced == 0 && b.jumps_seen == 0 && b.largest == 1);
+    for (int i = 0; i < N; i++) {
+      assert_int_equal(jumped[i].n_tokens, drawn[i].n_tokens);
+      assert_same_tokens(&jumped[i], &drawn[i], drawn[i].n_tokens);
+    }
+  }
+  reference_free(ref);
+}
 
 /* "abcdabcdab" (ab|cd) "abcdabcdabcdabcdabcdabcd" */
 static struct lls_grammar *mostly_forced(const struct lls_vocabulary *v)
@@ -320,6 +364,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_answers_are_texts_of_the_grammar),
+      cmocka_unit_test(test_jumps_of_a_batch_are_pending_tokens),
       cmocka_unit_test(test_what_is_forced_takes_no_steps),
       cmocka_unit_test(test_a_jump_stays_within_the_request),
       cmocka_unit_test(test_a_dead_end_is_an_error_of_the_request),

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See ask.h. The server is told to close the connection, so that the answer is what comes
- * until then; its JSON answers are never chunked. */
+ * until then; what it answers as a whole is never chunked. */
 #include "tools/ctl/ask.h"
 
 #include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -64,54 +65,77 @@ static int exchange(int fd, const char *request, struct lls_text *answer)
   }
 }
 
-/* Takes the answer apart. */
-static int read_answer(const struct lls_text *text, json_t **out)
+/* Takes the head off; the status. */
+static int read_head(struct lls_text *text)
 {
   int status;
-  const char *body = strstr(text->data, "\r\n\r\n");
-  if (sscanf(text->data, "HTTP/1.1 %d", &status) != 1 || body == NULL)
+  const char *end = strstr(text->data, "\r\n\r\n");
+  if (sscanf(text->data, "HTTP/1.1 %d", &status) != 1 || end == NULL)
     return -EPROTO;
-  *out = json_loads(body + 4, 0, NULL);
-  return *out != NULL ? status : -EPROTO;
+  lls_text_consume(text, (size_t)(end - text->data) + 4);
+  return status;
 }
 
 /* For localhost, which every server takes for its own name whatever its address is. */
 static void write_request(const struct ctl_server *server, const char *method,
-                          const char *path, struct lls_text *request)
+                          const char *path, const char *body, struct lls_text *request)
 {
   lls_text_printf(request,
-                  "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n"
-                  "Connection: close\r\n",
-                  method, path);
+                  "%s %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n"
+                  "Connection: close\r\n%s",
+                  method, path, strlen(body),
+                  body[0] != '\0' ? "Content-Type: application/json\r\n" : "");
   if (server->key[0] != '\0')
     lls_text_printf(request, "Authorization: Bearer %s\r\n", server->key);
-  lls_text_puts(request, "\r\n");
+  lls_text_printf(request, "\r\n%s", body);
 }
 
 static int ask(const struct ctl_server *server, const char *method, const char *path,
-               struct lls_text *answer, struct lls_error *err)
+               const char *body, struct lls_text *answer, struct lls_error *err)
 {
   struct lls_text request = {0};
   int fd = open_connection(server->address, err);
   if (fd < 0)
     return fd;
-  write_request(server, method, path, &request);
+  write_request(server, method, path, body, &request);
   int rc = request.failed ? -ENOMEM : exchange(fd, request.data, answer);
   close(fd);
   lls_text_free(&request);
-  return rc;
+  return rc < 0 ? rc : read_head(answer);
+}
+
+static int unanswered(const struct ctl_server *server, const char *method,
+                      const char *path, int rc, struct lls_error *err)
+{
+  if (err->text[0] != '\0')
+    return rc;
+  return lls_fail(err, rc, "%s %s at %s: %s", method, path, server->address,
+                  rc == -EPROTO ? "this is no llmserve" : strerror(-rc));
+}
+
+int ctl_ask_with(const struct ctl_server *server, const char *method, const char *path,
+                 const json_t *body, json_t **answer, struct lls_error *err)
+{
+  struct lls_text text = {0};
+  char *sent = body != NULL ? json_dumps(body, JSON_COMPACT) : strdup("");
+  int rc = sent != NULL ? ask(server, method, path, sent, &text, err) : -ENOMEM;
+  free(sent);
+  *answer = rc > 0 ? json_loads(text.length > 0 ? text.data : "", 0, NULL) : NULL;
+  if (rc > 0 && *answer == NULL)
+    rc = -EPROTO;
+  lls_text_free(&text);
+  return rc < 0 ? unanswered(server, method, path, rc, err) : rc;
 }
 
 int ctl_ask(const struct ctl_server *server, const char *method, const char *path,
             json_t **answer, struct lls_error *err)
 {
-  struct lls_text text = {0};
-  int rc = ask(server, method, path, &text, err);
-  if (rc == 0)
-    rc = read_answer(&text, answer);
-  lls_text_free(&text);
-  if (rc < 0 && err->text[0] == '\0')
-    lls_fail(err, rc, "%s %s at %s: %s", method, path, server->address,
-             rc == -EPROTO ? "this is no llmserve" : strerror(-rc));
-  return rc;
+  return ctl_ask_with(server, method, path, NULL, answer, err);
+}
+
+int ctl_ask_text(const struct ctl_server *server, const char *path, struct lls_text *text,
+                 struct lls_error *err)
+{
+  int rc = ask(server, "GET", path, "", text, err);
+  return rc < 0 ? unanswered(server, "GET", path, rc, err) : rc;
 }

@@ -3,7 +3,9 @@
  * or configuration; 3: nobody answers. */
 #include "config.h"
 
+#include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +34,8 @@ static const char usage[] =
     "  diff     keys in which the file differs from what runs; status 1 if any does\n"
     "  watch    a line a second, until interrupted\n"
     "  drain    take no new requests, finish what runs, exit\n"
+    "  whatif OPTION...  would other policies have been better? as llmserve-whatif(1),\n"
+    "           before whose options no others stand\n"
     "\n"
     "  -a, --address=HOST:PORT  where it listens (as in the file)\n"
     "  -c, --config=FILE        its file (" DEFAULT_CONFIG ")\n"
@@ -197,8 +201,27 @@ static int run(const struct arguments *a)
   return rc;
 }
 
+/* The program beside this one, else that of PATH. */
+static int run_whatif(char **arguments)
+{
+  static char name[] = "llmserve-whatif";
+  char path[PATH_MAX];
+  ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof name);
+  char *last = n > 0 ? memrchr(path, '/', (size_t)n) : NULL;
+  arguments[0] = name;
+  if (last != NULL) {
+    memcpy(last + 1, name, sizeof name);
+    execv(path, arguments);
+  }
+  execvp(name, arguments);
+  fprintf(stderr, "llmserve-ctl: %s is not there: %s\n", name, strerror(errno));
+  return EXIT_USAGE;
+}
+
 int main(int argc, char **argv)
 {
+  if (argc > 1 && strcmp(argv[1], "whatif") == 0)
+    return run_whatif(argv + 1);
   struct arguments arguments = {.config = DEFAULT_CONFIG};
   if (parse(argc, argv, &arguments) < 0) {
     fputs("Usage: llmserve-ctl [-a HOST:PORT] [-c FILE] [-k FILE] COMMAND; see --help\n",

@@ -30,11 +30,15 @@
 
 static const char *const weight_names[] = {"auto", "f32", "bf16", "int8", "int4"};
 
+enum { CACHE_AUTO, CACHE_INT8 };
+
+static const char *const cache_names[] = {"", ", cache int8"};
+
 enum { AGAINST_NONE }; /* what follows: 1 + enum lls_weight_format */
 
 struct options {
   const char *model, *file; /* arguments, not of the table */
-  int64_t weights, against;
+  int64_t weights, cache, against;
   const char *reference;
   int64_t context, chunks, threads;
   bool help, version;
@@ -45,6 +49,8 @@ struct options {
 
 static const struct lls_param params[] = {
     CHOICE(weights, "auto", WEIGHTS, "of the model; auto: its own, as [model] weights"),
+    CHOICE(cache, "auto", "auto|int8",
+           "K and V; int8: of full blocks, as [cache] int8 = all, in steps of a block"),
     CHOICE(
         against, "none", "none|" WEIGHTS,
         "compare with the same model in these weights, such as f32: mean KL divergence "
@@ -133,6 +139,7 @@ static int open_model(struct tool *t, struct lls_error *err)
                              .weights = (enum lls_weight_format)t->options.weights,
                              .threads = (uint32_t)t->options.threads,
                              .context = (uint32_t)t->options.context,
+                             .int8 = t->options.cache == CACHE_INT8,
                          },
                          err);
 }
@@ -197,7 +204,7 @@ static int score_window(struct tool *t, int32_t *window, struct lls_error *err)
   if (rc == 0 && t->compares)
     rc = lls_scorer_skip(&t->reference, window, 0, at, err);
   for (uint32_t n; rc == 0 && at < last; at += n) {
-    n = last - at < LLS_SCORER_ROWS ? last - at : LLS_SCORER_ROWS;
+    n = last - at < t->model.rows ? last - at : t->model.rows;
     rc = score_rows(t, window, at, n, err);
   }
   return rc;
@@ -244,7 +251,8 @@ static void print(const struct tool *t)
 {
   const struct options *o = &t->options;
   const uint32_t context = (uint32_t)o->context;
-  printf("model: %s, weights %s\n", o->model, weight_names[o->weights]);
+  printf("model: %s, weights %s%s\n", o->model, weight_names[o->weights],
+         cache_names[o->cache]);
   printf("text: %s, %zu tokens: %u window%s of %u%s; of each the tokens %u to %u are "
          "scored\n",
          o->file, t->n_tokens, t->n_chunks, t->n_chunks == 1 ? "" : "s", context,

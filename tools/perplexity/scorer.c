@@ -17,6 +17,14 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
   /* As [cache] element = auto. */
   enum lls_dtype element = c->dtype == LLS_F32 ? LLS_F32 : LLS_BF16;
   struct lls_progress loading;
+  const struct lls_pool_shape shape = {
+      .layers = c->layers,
+      .kv_heads = c->kv_heads,
+      .head_dim = c->head_dim,
+      .block_tokens = BLOCK_TOKENS,
+      .element = element,
+      .int8 = o->int8 ? LLS_INT8_ALL : LLS_INT8_OFF,
+  };
   const struct lls_engine_options engine = {
       .model_path = o->model,
       .weights = o->weights,
@@ -26,14 +34,9 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
       .max_context = o->context,
       .max_logits = LLS_SCORER_ROWS,
       .block_tokens = BLOCK_TOKENS,
-      .cache_bytes = 2 * (size_t)blocks *
-                     lls_unit_bytes(&(struct lls_pool_shape){
-                         .layers = c->layers,
-                         .kv_heads = c->kv_heads,
-                         .head_dim = c->head_dim,
-                         .block_tokens = BLOCK_TOKENS,
-                         .element = element,
-                     }),
+      /* Of int8, K and V of a block are the halves of a unit more. */
+      .cache_bytes = (o->int8 ? 3 : 2) * (size_t)blocks * lls_unit_room(&shape, false),
+      .pool.int8 = shape.int8,
       .no_hidden = true,
       .progress = lls_progress_weights,
       .progress_context = &loading,
@@ -53,20 +56,31 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
   return rc;
 }
 
-/* Room for the whole window, K's blocks before V's. */
-static int create_table(struct lls_scorer *s, uint32_t blocks, struct lls_error *err)
+/* The window's blocks as they are before a token is cached: units, K's before V's. */
+static void begin_window(struct lls_scorer *s)
 {
-  s->entries = calloc(2 * (size_t)blocks, sizeof *s->entries);
-  if (s->entries == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for a window of %u blocks", blocks);
+  const uint32_t blocks = s->table.k_count;
   for (uint32_t i = 0; i < 2 * blocks; i++)
     s->entries[i] = (struct lls_block_entry){
         .block = i, .first_token = i % blocks * BLOCK_TOKENS, .count = BLOCK_TOKENS};
+  s->n_int8 = 0;
+}
+
+/* Room for the whole window. */
+static int create_table(struct lls_scorer *s, uint32_t blocks, bool int8,
+                        struct lls_error *err)
+{
+  s->entries = calloc(2 * (size_t)blocks, sizeof *s->entries);
+  if (int8)
+    s->copies = calloc(2 * (size_t)blocks, sizeof *s->copies);
+  if (s->entries == NULL || (int8 && s->copies == NULL))
+    return lls_fail(err, -ENOMEM, "no memory for a window of %u blocks", blocks);
   s->table = (struct lls_block_table){.form = LLS_FORM_KV,
                                       .k = s->entries,
                                       .v = s->entries + blocks,
                                       .k_count = blocks,
                                       .v_count = blocks};
+  begin_window(s);
   return 0;
 }
 
@@ -74,13 +88,13 @@ int lls_scorer_open(struct lls_scorer *s, const struct lls_scorer_options *o,
                     struct lls_error *err)
 {
   uint32_t blocks = (o->context + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
-  *s = (struct lls_scorer){.device = NULL};
+  *s = (struct lls_scorer){.rows = o->int8 ? BLOCK_TOKENS : LLS_SCORER_ROWS};
   int rc = lls_generator_config_read(o->model, &s->config, err);
   if (rc == 0 && o->context > s->config.max_context)
     rc = lls_fail(err, -EINVAL, "%s: has %u positions, and --context asks for %u",
                   o->model, s->config.max_context, o->context);
   if (rc == 0)
-    rc = create_table(s, blocks, err);
+    rc = create_table(s, blocks, o->int8, err);
   if (rc == 0)
     rc = create_engine(s, o, blocks, err);
   if (rc < 0)
@@ -94,7 +108,36 @@ void lls_scorer_close(struct lls_scorer *s)
   if (s->device != NULL)
     s->device->ops->destroy(s->device);
   free(s->entries);
+  free(s->copies);
   *s = (struct lls_scorer){.device = NULL};
+}
+
+/* Where a block's K or V becomes int8, once all of its tokens are cached. */
+static struct lls_copy quantise(struct lls_block_entry *e, uint32_t half)
+{
+  const struct lls_copy copy = {
+      .kind = LLS_COPY_DEVICE_TO_DEVICE,
+      .n_slots = BLOCK_TOKENS,
+      .source = e->block,
+      .target = half,
+      .target_element = LLS_ELEMENT_INT8,
+  };
+  e->block = half;
+  e->element = LLS_ELEMENT_INT8;
+  return copy;
+}
+
+/* Lists the blocks that `cached` tokens fill, and are not int8 yet; how many copies. */
+static uint32_t quantise_full(struct lls_scorer *s, uint32_t cached)
+{
+  const uint32_t blocks = s->table.k_count;
+  uint32_t n = 0;
+  for (; s->copies != NULL && s->n_int8 < cached / BLOCK_TOKENS; s->n_int8++) {
+    uint32_t half = 2 * (2 * blocks + s->n_int8);
+    s->copies[n++] = quantise(&s->entries[s->n_int8], half);
+    s->copies[n++] = quantise(&s->entries[blocks + s->n_int8], half + 1);
+  }
+  return n;
 }
 
 static int step(struct lls_scorer *s, const int32_t *tokens, uint32_t first, uint32_t n,
@@ -105,7 +148,10 @@ static int step(struct lls_scorer *s, const int32_t *tokens, uint32_t first, uin
                                                .context = first,
                                                .table = &s->table,
                                                .all_logits = logits};
-  const struct lls_engine_batch batch = {.n_sequences = 1, .sequences = &sequence};
+  const struct lls_engine_batch batch = {.n_sequences = 1,
+                                         .sequences = &sequence,
+                                         .n_copies = quantise_full(s, first),
+                                         .copies = s->copies};
   struct lls_engine_result result;
   int rc = lls_engine_submit(s->engine, &batch, err);
   return rc == 0 ? lls_engine_wait(s->engine, &result, err) : rc;
@@ -115,6 +161,8 @@ int lls_scorer_skip(struct lls_scorer *s, const int32_t *tokens, uint32_t first,
                     uint32_t n, struct lls_error *err)
 {
   int rc = 0;
+  if (first == 0)
+    begin_window(s);
   for (uint32_t at = 0, some; rc == 0 && at < n; at += some) {
     some = n - at < STEP_TOKENS ? n - at : STEP_TOKENS;
     rc = step(s, tokens + at, first + at, some, false, err);

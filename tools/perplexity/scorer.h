@@ -17,6 +17,7 @@ struct lls_scorer_options {
   enum lls_weight_format weights;
   uint32_t threads; /* 0 = one per core this process may use */
   uint32_t context; /* tokens of a window */
+  bool int8; /* K and V of full blocks, as [cache] int8 = all; logits a block at a time */
 };
 
 struct lls_scorer {
@@ -25,6 +26,9 @@ struct lls_scorer {
   struct lls_engine *engine;
   struct lls_block_entry *entries; /* of k, then of v */
   struct lls_block_table table;
+  uint32_t rows;           /* of logits in one step */
+  struct lls_copy *copies; /* (2 blocks) that quantise; NULL unless int8 */
+  uint32_t n_int8;         /* blocks of the window that are */
 };
 
 /* -EINVAL where the model has fewer positions than a window, or as lls_engine_create. On
@@ -37,7 +41,7 @@ void lls_scorer_close(struct lls_scorer *);
 int lls_scorer_skip(struct lls_scorer *, const int32_t *tokens, uint32_t first,
                     uint32_t n, struct lls_error *err);
 
-/* The logits of so many tokens (n, at most LLS_SCORER_ROWS) from position `first` on:
+/* The logits of so many tokens (n, at most `rows`) from position `first` on:
  * (n, vocab), valid until the next call. */
 int lls_scorer_rows(struct lls_scorer *, const int32_t *tokens, uint32_t first,
                     uint32_t n, const float **logits, struct lls_error *err);

@@ -33,6 +33,7 @@ static struct lls_cost_rates rates(void)
   };
   const struct lls_cost_shape shape = {
       .ranks = 1,
+      .stages = 1,
       .layers = 40,
       .hidden = 5120,
       .all_weights = 12.6e9,

@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 #include "core/loop/decision_log.h"
-#include "tools/sim/decision_file.h"
+#include "tools/workload/decision_file.h"
 
 struct lls_decisions {
   struct lls_decision_log *record; /* NULL: not recorded */

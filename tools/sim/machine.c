@@ -3,6 +3,7 @@
 #include "tools/sim/machine.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,13 +141,14 @@ static int read_profile(const char *name, struct lls_profile *out, struct lls_er
 }
 
 static void fill_rates(const struct lls_machine *m, const struct lls_profile *profile,
-                       const struct lls_engine_options *engine,
+                       const struct lls_engine_options *engine, int64_t stages,
                        struct lls_cost_rates *out)
 {
   struct lls_cost_shape shape;
   lls_cost_shape_init(&shape, &m->model,
                       lls_weight_number_bytes(engine->weights, m->model.dtype),
                       (double)lls_dtype_bytes(engine->cache_element), (uint32_t)m->ranks);
+  shape.stages = (double)stages;
   lls_cost_rates_init(out, profile, &shape);
 }
 
@@ -159,14 +161,18 @@ static int read_costs(struct lls_machine *m, const struct lls_sim_tool_options *
                       const struct lls_engine_options *engine, struct lls_error *err)
 {
   bool same = strcmp(o->estimate, "same") == 0;
+  if (o->stages > m->model.layers)
+    return lls_fail(err, -EINVAL, "--stages %" PRId64 ": the model has %u layers",
+                    o->stages, m->model.layers);
   int rc = read_profile(o->profile, &m->profile, err);
   if (rc == 0 && estimates(o) && !same)
     rc = read_profile(o->estimate, &m->estimate_profile, err);
   if (rc < 0)
     return rc;
-  fill_rates(m, &m->profile, engine, &m->rates);
+  fill_rates(m, &m->profile, engine, o->stages, &m->rates);
   if (estimates(o))
-    fill_rates(m, same ? &m->profile : &m->estimate_profile, engine, &m->estimate);
+    fill_rates(m, same ? &m->profile : &m->estimate_profile, engine, o->stages,
+               &m->estimate);
   m->estimate.error = o->estimate_error;
   return 0;
 }
@@ -226,7 +232,7 @@ static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *
   double memory = (double)m->profile.device.memory * m->profile.efficiency.memory;
   const struct lls_sim_options options = {
       .rates = m->rates,
-      .memory = (uint64_t)(memory * (double)m->ranks),
+      .memory = (uint64_t)(memory * (double)(m->ranks * o->stages)),
       .plan_ns = o->plan_time,
       .eos = m->eos,
       .name = m->profile.device.name,

@@ -37,6 +37,9 @@ static const struct lls_param params[] = {
                   "devices that share the model (tensor parallel); auto is [engine] "
                   "tensor_parallel_size",
                   .flags = LLS_PARAM_AUTO),
+    LLS_PARAM_INT(options, stages, "1", 1, 1024, "devices",
+                  "such groups in a line, each with its part of the layers (pipeline "
+                  "parallel)"),
     LLS_PARAM_CHOICE(options, device, "sim", "sim|cpu",
                      "cpu: the real engine with random weights, in real time, for "
                      "comparison"),

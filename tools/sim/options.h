@@ -16,7 +16,7 @@ struct lls_sim_tool_options {
   const char *profile, *estimate;
   double estimate_error;
   const char *model;
-  int64_t ranks;
+  int64_t ranks, stages;
   int64_t device; /* enum lls_sim_device_choice */
   bool cpu_time;
   int64_t plan_time;

@@ -407,16 +407,17 @@ static json_t *describe(struct run *r)
   if (!m->real)
     totals = totals_of(m);
   json_t *all = json_pack(
-      "{s:s, s:s, s:s, s:s, s:s, s:I, s:o, s:f, s:f, s:f, s:I, s:I, s:I, s:b}", "device",
-      m->real ? "cpu" : m->profile.device.name, "model",
+      "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:f, s:f, s:f, s:I, s:I, s:I, s:b}",
+      "device", m->real ? "cpu" : m->profile.device.name, "model",
       m->config.server.served_model_name, "scheduler",
       m->config.policies.scheduler.module->descriptor->id, "cache",
       m->config.policies.cache.module->descriptor->id, "predictor",
       m->config.policies.predictor.module->descriptor->id, "ranks", (json_int_t)m->ranks,
-      "memory", describe_memory(m), "clock_s", (double)latest(m) * 1e-9, "busy_s",
-      (double)s.device_ns_sum * 1e-9, "copy_s", (double)totals.copy_ns * 1e-9, "steps",
-      (json_int_t)s.steps, "shared_tokens", (json_int_t)s.shared_tokens, "plans_refused",
-      (json_int_t)s.plans_refused, "fallen_back", s.fallen_back);
+      "stages", (json_int_t)r->options->stages, "memory", describe_memory(m), "clock_s",
+      (double)latest(m) * 1e-9, "busy_s", (double)s.device_ns_sum * 1e-9, "copy_s",
+      (double)totals.copy_ns * 1e-9, "steps", (json_int_t)s.steps, "shared_tokens",
+      (json_int_t)s.shared_tokens, "plans_refused", (json_int_t)s.plans_refused,
+      "fallen_back", s.fallen_back);
   if (all != NULL)
     json_object_set_new(all, "policies", describe_policies(m));
   if (m->instances.n > 1 && all != NULL)

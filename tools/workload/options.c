@@ -18,8 +18,10 @@ static const struct lls_param params[] = {
          "see "
          "llmserve-trace(5)), azure, burstgpt, servegen, distserve, lengths (tables of "
          "Sarathi-Serve), mooncake or timed_trace, llmservingsim, custom (lines of "
-         "{\"prompt\"}), spec_bench, sharegpt, lmbench, alpaca; auto: seen from the "
-         "file, random without one"),
+         "{\"prompt\"}), spec_bench, sharegpt, lmbench, alpaca, decisions (the requests "
+         "of "
+         "a decision log, or of GET /admin/history); auto: seen from the file, random "
+         "without one"),
     TEXT(dataset_path, "", "the file", FILE_OPTION),
     TEXT(tokenizer, "", "a model folder with the tokenizer.json that counts texts",
          FOLDER_OPTION),

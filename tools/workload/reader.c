@@ -11,7 +11,7 @@
 
 const char lls_read_formats[] =
     "auto|csv|azure|burstgpt|servegen|distserve|lengths|mooncake|timed_trace|"
-    "llmservingsim|custom|sharegpt|alpaca";
+    "llmservingsim|custom|sharegpt|alpaca|decisions";
 
 struct lls_item *lls_rows_add(struct lls_rows *rows)
 {
@@ -101,18 +101,23 @@ int lls_row_text(struct lls_rows *rows, struct lls_item *row, const char *text,
 typedef int (*read_file)(const char *format, const char *path, struct lls_rows *,
                          struct lls_error *);
 
-/* By its first character: a JSON list of chats, lines of JSON objects, or a table. */
+/* By how it begins: a JSON list of chats, lines of JSON objects, a decision log, or a
+ * table. */
 static int guess(const char *path, read_file *out, struct lls_error *err)
 {
   FILE *file = fopen(path, "r");
-  int c;
+  int c, next;
   if (file == NULL)
     return lls_fail(err, -errno, "%s: cannot be read: %s", path, strerror(errno));
   do
     c = fgetc(file);
   while (c != EOF && isspace(c));
+  next = fgetc(file);
   fclose(file);
-  *out = c == '[' ? lls_read_chats : c == '{' ? lls_read_jsonl : lls_read_csv;
+  *out = c == '['                  ? lls_read_chats
+         : c == '{'                ? lls_read_jsonl
+         : c == 'H' && next == ' ' ? lls_read_recorded
+                                   : lls_read_csv;
   return 0;
 }
 
@@ -122,10 +127,11 @@ static read_file reader_of(const char *format)
     const char *format;
     read_file reader;
   } readers[] = {
-      {"mooncake", lls_read_jsonl},   {"timed_trace", lls_read_jsonl},
-      {"custom", lls_read_jsonl},     {"llmservingsim", lls_read_jsonl},
-      {"spec_bench", lls_read_jsonl}, {"lmbench", lls_read_chats},
-      {"alpaca", lls_read_chats},     {"sharegpt", lls_read_chats},
+      {"mooncake", lls_read_jsonl},     {"timed_trace", lls_read_jsonl},
+      {"custom", lls_read_jsonl},       {"llmservingsim", lls_read_jsonl},
+      {"spec_bench", lls_read_jsonl},   {"lmbench", lls_read_chats},
+      {"alpaca", lls_read_chats},       {"sharegpt", lls_read_chats},
+      {"decisions", lls_read_recorded},
   };
   for (size_t i = 0; i < sizeof readers / sizeof *readers; i++)
     if (strcmp(format, readers[i].format) == 0)

@@ -50,6 +50,8 @@ int lls_read_csv(const char *format, const char *path, struct lls_rows *,
                  struct lls_error *);
 int lls_read_jsonl(const char *format, const char *path, struct lls_rows *,
                    struct lls_error *);
+int lls_read_recorded(const char *format, const char *path, struct lls_rows *,
+                      struct lls_error *);
 int lls_read_chats(const char *format, const char *path, struct lls_rows *,
                    struct lls_error *);
 

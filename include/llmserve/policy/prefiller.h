@@ -3,7 +3,8 @@
  * A prefill instance (DistServe, 4.3). Whole prompts, first come, first served, as the
  * memory allows; a prefilled request is offered to a decode instance, and its blocks stay
  * here until they have been copied. So when decode is slow the memory fills up with them
- * and no new prompt fits: that is all the back-pressure there is.
+ * and no new prompt fits: that is all the back-pressure there is. What decode instances
+ * offer is taken over as there is room, and offered again.
  */
 #ifndef LLS_POL_PREFILLER_H
 #define LLS_POL_PREFILLER_H
@@ -24,6 +25,7 @@ struct lls_pol_prefiller {
 
 struct lls_pol_prefiller_limits {
   uint32_t tokens, batch; /* of prompts in a step, and prompts */
+  double keep_free;       /* part of the cache that prompts leave to other uses */
 };
 
 void lls_pol_prefiller_plan(struct lls_pol_prefiller *, const struct lls_host *,

@@ -149,6 +149,7 @@ static int try_database(struct store *s)
   sqlite3_busy_timeout(s->db, BUSY_MS);
   int rc =
       run(s, "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
+             "PRAGMA temp_store = MEMORY;"
              "CREATE TABLE IF NOT EXISTS answer(id INTEGER PRIMARY KEY AUTOINCREMENT,"
              " model TEXT NOT NULL, space INTEGER NOT NULL, length INTEGER NOT NULL,"
              " made INTEGER NOT NULL, vector BLOB NOT NULL);"

@@ -12,12 +12,34 @@
 
 /* ---- the plan ---------------------------------------------------------------------- */
 
+/* The pool is the host memory of those that prefill: cache manager and engine move it. */
+static bool is_remote(const struct aligned *a, const struct lls_step_view *view)
+{
+  return a->params.pool == POOL_PREFILL && view->role != LLS_ROLE_MIXED &&
+         view->preempt_mode == LLS_PREEMPT_SWAP && a->base.host->engine->async_transfers;
+}
+
+/* Part of the cache that is kept from prompts: for victims and what is on its way, and
+ * for a next batch as soon as the pool is full, since the device would fill up with what
+ * finds no room on the host. */
+static double keep_free(const struct aligned *a, const struct lls_step_view *view)
+{
+  struct lls_capacity host = {.size = sizeof host}, device = {.size = sizeof device};
+  if (!is_remote(a, view))
+    return 0;
+  view->cache->capacity(view->cache->context, LLS_TIER_HOST, &host);
+  view->cache->capacity(view->cache->context, LLS_TIER_DEVICE, &device);
+  bool full = host.free_units < device.total_units / 2;
+  return a->params.crb_frac + (full ? a->params.bmax_frac : 0);
+}
+
 static void prefill(struct aligned *a, const struct lls_step_view *view,
                     struct lls_plan *out)
 {
   const struct lls_pol_prefiller_limits limits = {
       .tokens = (uint32_t)a->params.prefill_tokens,
-      .batch = (uint32_t)a->params.prefill_batch};
+      .batch = (uint32_t)a->params.prefill_batch,
+      .keep_free = keep_free(a, view)};
   lls_pol_prefiller_plan(&a->prefiller, a->base.host, &limits, view, out);
 }
 
@@ -53,6 +75,8 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   a->moves =
       view->preempt_mode == LLS_PREEMPT_SWAP && a->base.host->engine->async_transfers;
   a->ahead = a->moves && a->params.prefetch != PREFETCH_OFF;
+  a->remote = is_remote(a, view);
+  home_begin(a, view);
   lls_pol_step_begin(&s, view, out, a->params.watermark);
   members_begin(a, view);
   take_turns(a, &s);
@@ -192,6 +216,14 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_FLOAT(struct aligned_params, prefill_share, "0.5", 0.01, 1, "",
                     "part of the time that prompts get while others decode",
                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(struct aligned_params, pool, "prefill", "prefill|decode",
+                     "whose host memory is the pool where instances have roles: of those "
+                     "that prefill, through whose devices the next batch and victims go, "
+                     "or of those that decode"),
+    LLS_PARAM_FLOAT(struct aligned_params, crb_frac, "0.2", 0, 0.9, "",
+                    "pool = prefill: part of the cache of those that prefill that "
+                    "prompts leave to the next batch and to victims",
+                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(struct aligned_params, offers_frac, "0.6", 0, 1, "",
                     "prefilled requests wait in the memory of their prefill instance "
                     "while they hold less than this part of a cache",

@@ -31,14 +31,15 @@ enum expand { EXPAND_FULL, EXPAND_MIN };
 enum victim { VICTIM_LONGEST, VICTIM_RANDOM };
 enum batching { BATCHING_PREFIX, BATCHING_FCFS };
 enum rest { REST_EVICT, REST_STAY };
+enum pool { POOL_PREFILL, POOL_DECODE };
 enum prefetch { PREFETCH_AUTO, PREFETCH_ON, PREFETCH_OFF };
 
 struct aligned_params {
   int64_t len_max, leaf_width, rmin, expand, switch_below, victim, starve, max_wait;
-  int64_t rest, headroom_iters, batching, prefetch, preempt;
+  int64_t rest, headroom_iters, batching, prefetch, preempt, pool;
   int64_t prefill_batch, prefill_tokens;
   double bmax_frac, class_frac, rmin_frac, switch_frac, starve_rounds, slack;
-  double bring_at, watermark, prefill_share, offers_frac;
+  double bring_at, watermark, prefill_share, offers_frac, crb_frac;
 };
 
 enum place { QUEUE, POOL, NEXT, SPARE, RUNNING };
@@ -47,14 +48,18 @@ struct member {                      /* of a slot */
   const struct lls_request *request; /* NULL: none; one that is offered: in plan only */
   uint64_t id;
   uint8_t place;
-  bool offered;   /* another instance has it still */
-  bool partial;   /* of the queue, and something of it is cached */
-  bool fresh;     /* in the list of those to look at */
-  bool leaves;    /* was sent to the host */
-  uint32_t at;    /* RUNNING: in the list */
-  uint32_t tag;   /* RUNNING: of its batch */
-  uint64_t seen;  /* offered: 1 + the step */
-  uint64_t named; /* the plan that has taken it off the device, or ended it */
+  bool offered;     /* another instance has it still */
+  bool partial;     /* of the queue, and something of it is cached */
+  bool fresh;       /* in the list of those to look at */
+  bool leaves;      /* was sent to the host */
+  uint32_t at;      /* RUNNING: in the list */
+  uint32_t tag;     /* RUNNING: of its batch */
+  uint64_t seen;    /* offered: 1 + the step */
+  uint64_t stocked; /* the last plan that wanted it on the device of who has it */
+  uint64_t named;   /* the plan that has taken it off the device, or ended it */
+  /* the batch that it left for want of memory: SPARE again, if it is offered meanwhile */
+  uint64_t spare_id;
+  uint32_t spare_tag;
 };
 
 /* Slots by length, the shortest first, then by arrival. */
@@ -90,13 +95,16 @@ struct aligned {
   struct tree_range next_lengths;
   bool next_is_all;
   uint64_t class_blocks;
-  uint32_t next_found; /* NEXT: enum search_case */
-  uint32_t arriving;   /* of NEXT, on their way when the last plan ended */
-  bool moves;          /* memory moves beside steps */
-  bool ahead;          /* and the next batch is brought here before */
-  uint32_t idle_plans; /* one after the other in which none ran or moved */
-  bool prompts_ran;    /* in the last plan */
-  int64_t debt_ns;     /* time of decodes until the next prompts */
+  uint32_t next_found;                /* NEXT: enum search_case */
+  uint32_t arriving;                  /* of NEXT, on their way when the last plan ended */
+  bool moves;                         /* memory moves beside steps */
+  bool ahead;                         /* and the next batch is brought here before */
+  bool remote;                        /* the pool is of the instances that prefill */
+  uint64_t leaving_units;             /* handed to those, and not there yet */
+  uint32_t n_leaving, next_prefiller; /* handed over; instance */
+  uint32_t idle_plans;                /* one after the other in which none ran or moved */
+  bool prompts_ran;                   /* in the last plan */
+  int64_t debt_ns;                    /* time of decodes until the next prompts */
 };
 
 static inline struct member *member_of(struct aligned *a, const struct lls_request *r)
@@ -148,6 +156,8 @@ bool batch_is_low(const struct aligned *, const struct lls_pol_step *, double ti
 bool batch_is_due(const struct aligned *, const struct lls_pol_step *);
 void batch_switch(struct aligned *, struct lls_pol_step *);
 void batch_fill(struct aligned *, struct lls_pol_step *, uint32_t seats);
+/* Those of the pool that would join it next, so many blocks of them. */
+void batch_candidates(const struct aligned *, uint64_t blocks, struct search_batch *);
 struct tree_range batch_range(const struct aligned *);
 uint32_t batch_median(const struct aligned *);
 
@@ -160,6 +170,11 @@ uint32_t decode_units(struct aligned *, const struct lls_pol_step *,
                       const struct lls_request *);
 uint32_t decode_need(const struct aligned *);
 uint32_t decode_choose_victim(struct aligned *); /* a place in `running` */
+
+/* ---- home.c: back to the instances that prefill */
+void home_begin(struct aligned *, const struct lls_step_view *);
+/* False: it can't go there. */
+bool home_send(struct aligned *, struct lls_pol_step *, uint32_t slot);
 
 /* ---- moves.c: memory ahead of need */
 void moves_plan(struct aligned *, struct lls_pol_step *);

@@ -271,6 +271,15 @@ static struct tree_range with_slack(const struct aligned *a, struct tree_range r
                              last < a->tree.len_max ? (uint32_t)last : a->tree.len_max};
 }
 
+void batch_candidates(const struct aligned *a, uint64_t blocks, struct search_batch *b)
+{
+  struct tree_range r = batch_range(a);
+  b->slots = a->found;
+  b->n = 0;
+  if (a->tag > 0 && !a->closed && !a->joined && a->tree.nodes[0].requests > 0)
+    search_near(&a->tree, r, with_slack(a, r), blocks, UINT32_MAX, b);
+}
+
 /* A batch of all there was has no lengths of its own: it is filled as long as there is
  * room for all. Nobody joins any more once others starve. */
 static bool may_fill(struct aligned *a, int64_t room, int64_t now_ns)

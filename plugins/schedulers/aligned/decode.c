@@ -114,6 +114,28 @@ uint32_t decode_need(const struct aligned *a)
   return blocks;
 }
 
+/* Ahead of that, where victims leave by way of the link between instances, which takes a
+ * step or two: half of the headroom is left when they do. Who is here and does not run
+ * leaves first. */
+static uint32_t leave_early(struct aligned *a, struct lls_pol_step *s)
+{
+  uint64_t tokens = (uint64_t)a->n_running * (uint64_t)a->params.headroom_iters / 2;
+  uint64_t need = BLOCK_UNITS * (decode_need(a) + tokens / a->block_tokens);
+  uint32_t left = 0;
+  while (a->n_running > 1 && need > lls_pol_step_free_units(s) + a->leaving_units) {
+    uint32_t slot = a->running[decode_choose_victim(a)];
+    struct member *m = &a->members[slot];
+    bool switching = is_switching(a);
+    if (!is_resident(a, slot) || !home_send(a, s, slot))
+      break;
+    m->spare_id = switching ? 0 : m->id;
+    m->spare_tag = a->tag;
+    lls_pol_scheduler_count(&a->base, "evicted", 1);
+    left++;
+  }
+  return left;
+}
+
 /* Steps 2 and 3: how many of the running batch had to leave. */
 static uint32_t make_room(struct aligned *a, struct lls_pol_step *s)
 {
@@ -306,13 +328,28 @@ static uint32_t find_oldest(const struct aligned *a, const struct lls_step_view 
   return TREE_NIL;
 }
 
+/* All memory of the instance that has the offers may be theirs, with none to bring the
+ * next batch to: one that can be had is, then. */
+static void take_any(struct aligned *a, struct lls_pol_step *s)
+{
+  for (uint32_t i = 0; i < s->view->n_offered; i++) {
+    const struct lls_request *r = s->view->offered[i];
+    if (r->residency == LLS_RESIDENT_DEVICE) {
+      members_set(a, r->slot, SPARE, s->view->now_ns);
+      return;
+    }
+  }
+}
+
 /* Memory can be shared out such that no batch fits and none can: one runs then. */
 static void force_one(struct aligned *a, struct lls_pol_step *s)
 {
   struct door door = {.seats = 1, .free_units = lls_pol_step_free_units(s)};
   uint32_t slot = find_oldest(a, s->view);
-  if (slot == TREE_NIL)
+  if (slot == TREE_NIL) {
+    take_any(a, s);
     return;
+  }
   members_set(a, slot, SPARE, s->view->now_ns);
   let_in(a, s, &door, slot);
 }
@@ -323,7 +360,8 @@ void decode_plan(struct aligned *a, struct lls_pol_step *s)
   put_back_absent(a, s->view->now_ns);
   if (a->n_running > 0 && batch_is_due(a, s))
     batch_switch(a, s);
-  bool left = make_room(a, s) > 0;
+  bool left = a->remote && leave_early(a, s) > 0;
+  left |= make_room(a, s) > 0;
   left |= run_all(a, s);
   if (!left)
     let_others_in(a, s, seats);

@@ -155,7 +155,8 @@ static void forget(struct aligned *a, uint32_t slot)
   struct member *m = &a->members[slot];
   members_set(a, slot, QUEUE, 0);
   set_partial(a, m, false);
-  *m = (struct member){.fresh = m->fresh};
+  *m = (struct member){
+      .fresh = m->fresh, .spare_id = m->spare_id, .spare_tag = m->spare_tag};
 }
 
 /* The slot's member is this request, from now on if it was not. */
@@ -240,7 +241,8 @@ static void see_offers(struct aligned *a, const struct lls_step_view *view)
     members_set(a, r->slot, QUEUE, 0);
     set_partial(a, m, false);
     m->offered = true;
-    members_set(a, r->slot, POOL, view->now_ns);
+    bool candidate = m->spare_id == r->id && m->spare_tag == a->tag;
+    members_set(a, r->slot, candidate ? SPARE : POOL, view->now_ns);
   }
   drop_offers(a, view->step + 1);
   for (uint32_t i = 0; i < view->n_offered; i++)

@@ -109,6 +109,7 @@ static void uncount(struct alise *a, struct job *j)
 {
   LLS_POL_CHECK(j->counted <= a->waits.of_level[j->level]);
   a->waits.of_level[j->level] -= j->counted;
+  a->waits.jobs[j->level] -= j->level > 0;
   j->level = 0;
   j->counted = 0;
 }
@@ -123,6 +124,7 @@ static void count(struct alise *a, const struct lls_request *r)
   j->counted = (int64_t)remaining;
   j->key = place_of(j, level, remaining);
   a->waits.of_level[j->level] += j->counted;
+  a->waits.jobs[j->level]++;
 }
 
 static void count_list(struct alise *a, const struct lls_request *const *list, uint32_t n)
@@ -335,10 +337,7 @@ static void dump(void *self, const struct lls_sink *sink)
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct alise *a = self;
-  uint32_t jobs[ALISE_MOST_LEVELS + 1] = {0};
-  for (uint32_t i = 0; i < a->base.host->engine->max_requests; i++)
-    jobs[a->jobs[i].level]++;
-  lls_pol_scheduler_level_figures(sink, jobs + 1, (uint32_t)a->params.levels, 1);
+  lls_pol_scheduler_level_figures(sink, a->waits.jobs + 1, (uint32_t)a->params.levels, 1);
   sink->number(sink->context, "t0_us", a->times.t0 / 1e3);
   sink->number(sink->context, "alpha_us", a->times.alpha / 1e3);
   sink->number(sink->context, "beta_ms", a->times.beta / 1e6);

@@ -39,9 +39,10 @@ uint32_t alise_level(const struct alise_levels *, double remaining);
 
 #define ALISE_MOST_LEVELS 32
 
-/* T of all live jobs, summed up by level. */
+/* T of all live jobs, summed up by level, and how many they are. */
 struct alise_waits {
   int64_t of_level[ALISE_MOST_LEVELS + 1];
+  uint32_t jobs[ALISE_MOST_LEVELS + 1];
 };
 
 /* EWT = min(sum of T over the jobs of lower levels, time until its promotion). */

@@ -7,6 +7,7 @@
  * A place in the queues is one number, level and place in the level: see key_of.
  */
 #include <llmserve/policy/check.h>
+#include <llmserve/policy/ends.h>
 #include <llmserve/policy/priority.h>
 #include "../../common/eviction.h"
 
@@ -17,10 +18,12 @@
 
 struct params {
   struct lls_pol_priority_params batch; /* first: the table counts from here */
-  int64_t quantum, levels, starve, period;
+  int64_t quantum, levels, starve, period, look;
   double ratio, host_reserve;
   bool proactive;
 };
+
+#define FIGURES 10 /* level_0 to level_9 */
 
 struct mlfq {
   struct lls_pol_scheduler base;
@@ -28,6 +31,8 @@ struct mlfq {
   struct lls_pol_priority priority;
   int64_t front, back; /* places before and after all that were given out */
   int64_t steps;
+  uint32_t requests[FIGURES]; /* on each level, on the last those deeper too: counted as
+                                 they move, since a server asks every second */
 };
 
 /* User words: the place in the queues, time attained since the level changed, when it ran
@@ -64,13 +69,31 @@ static double quantum_of(const struct mlfq *m, uint32_t level)
   return quantum;
 }
 
-static void move(struct mlfq *m, const struct lls_request *r, uint32_t level, bool front)
+static uint32_t *figure_of(struct mlfq *m, const struct lls_request *r)
+{
+  return &m->requests[lls_pol_min(level_of(r), FIGURES - 1)];
+}
+
+static void place(struct mlfq *m, const struct lls_request *r, uint32_t level, bool front)
 {
   int64_t at = front ? --m->front : ++m->back;
   LLS_POL_CHECK(level <= lowest(m));
   r->user[PLACE] = (uint64_t)(((int64_t)level << PLACE_BITS) + at);
   r->user[ATTAINED] = 0;
   LLS_POL_CHECK(level_of(r) == level);
+  ++*figure_of(m, r);
+}
+
+static void leave(struct mlfq *m, const struct lls_request *r)
+{
+  LLS_POL_CHECK(*figure_of(m, r) > 0);
+  --*figure_of(m, r);
+}
+
+static void move(struct mlfq *m, const struct lls_request *r, uint32_t level, bool front)
+{
+  leave(m, r);
+  place(m, r, level, front);
 }
 
 /* The smallest level whose quantum the prefill fits; the first as long as it is unknown
@@ -88,7 +111,7 @@ static uint32_t join_level(const struct mlfq *m, const struct lls_request *r)
 static void on_arrival(void *self, const struct lls_request *r)
 {
   struct mlfq *m = self;
-  move(m, r, join_level(m, r), false);
+  place(m, r, join_level(m, r), false);
   r->user[SERVED] = (uint64_t)r->arrival_ns;
   lls_pol_backlog_add(&m->priority.waiting.backlog, r);
 }
@@ -116,6 +139,12 @@ static void on_step(void *self, const struct lls_step_report *report)
 {
   for (uint32_t i = report->n_results; i-- > 0;)
     serve(self, report->results[i].request, report);
+}
+
+static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
+{
+  leave(self, r);
+  lls_pol_backlog_on_finish(self, r, reason);
 }
 
 /* A request that has come to the host waits there among the others. */
@@ -146,7 +175,9 @@ static void lift_starving(struct mlfq *m, const struct lls_step_view *v)
   if (++m->steps < m->params.period)
     return;
   m->steps = 0;
-  lift(m, v->waiting, v->n_waiting, v->now_ns);
+  struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, m->params.look);
+  lift(m, e.last, e.n_last, v->now_ns);
+  lift(m, e.first, e.n_first, v->now_ns);
   lift(m, v->preempted, v->n_preempted, v->now_ns);
   lift(m, v->running, v->n_running, v->now_ns);
 }
@@ -199,16 +230,10 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   lls_pol_step_preferences(out, ((const struct mlfq *)self)->params.batch.preempt);
 }
 
-/* Waiting requests by level; deeper ones count on the last level that is reported. */
 static void stats(void *self, const struct lls_sink *sink)
 {
-  const struct lls_pol_heap *waiting =
-      &((const struct mlfq *)self)->priority.waiting.heap;
-  uint32_t requests[10] = {0};
-  const uint32_t last = sizeof requests / sizeof *requests - 1;
-  for (uint32_t i = 0; i < waiting->n; i++)
-    requests[lls_pol_min(level_of(waiting->entries[i].item), last)]++;
-  lls_pol_scheduler_level_figures(sink, requests, last + 1, 0);
+  lls_pol_scheduler_level_figures(sink, ((const struct mlfq *)self)->requests, FIGURES,
+                                  0);
 }
 
 static void dump(void *self, const struct lls_sink *sink)
@@ -239,6 +264,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct params, period, "1000", 1, 1e9, "steps",
                   "steps between two looks for such requests",
                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_POL_ENDS_LOOK(struct params),
     LLS_PARAM_FLOAT(
         struct params, host_reserve, "0.1", 0, 0.9, "",
         "part of the host memory that must be free for a new request to begin",
@@ -279,7 +305,7 @@ static const struct lls_scheduler_vtable vtable = {
     .plan = plan,
     .on_arrival = on_arrival,
     .on_step = on_step,
-    .on_finish = lls_pol_backlog_on_finish,
+    .on_finish = on_finish,
     .on_transfer = on_transfer,
     .stats = stats,
     .dump = dump,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading a decision log (core/loop/decision_log.h has the format), line by line. */
-#ifndef LLS_SIM_TOOL_DECISION_FILE_H
-#define LLS_SIM_TOOL_DECISION_FILE_H
+#ifndef LLS_WORKLOAD_DECISION_FILE_H
+#define LLS_WORKLOAD_DECISION_FILE_H
 
 #include <llmserve/types.h>
 
@@ -28,6 +28,7 @@ struct lls_decision_line {
   const char *rest;      /* H: behind the version; A: its hashes; until the next line */
   struct lls_request asked;   /* A: prompt_tokens, max_new_tokens, class, ..., slo */
   uint32_t generated, reason; /* E */
+  int64_t first_token_ns, last_token_ns; /* E: LLS_NEVER where the log has none */
 };
 
 int lls_decision_file_open(struct lls_decision_file *, const char *path,

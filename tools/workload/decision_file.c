@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See decision_file.h. */
-#include "tools/sim/decision_file.h"
+#include "tools/workload/decision_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -160,6 +160,8 @@ static int read_end(const struct lls_decision_file *f, struct lls_decision_line 
       {"generated tokens", 0, UINT32_MAX},
       {"reason", LLS_FINISH_NONE, LLS_FINISH_ERROR},
   };
+  static const struct number first_token = {"first token", 0, TIME_MOST};
+  static const struct number last_token = {"last token", 0, TIME_MOST};
   int64_t v[3];
   const char *at = f->text + 1;
   int rc = read_numbers(f, &at, ending, 3, v, err);
@@ -168,7 +170,11 @@ static int read_end(const struct lls_decision_file *f, struct lls_decision_line 
   out->number = (uint64_t)v[0];
   out->generated = (uint32_t)v[1];
   out->reason = (uint32_t)v[2];
-  return 0;
+  out->first_token_ns = out->last_token_ns = LLS_NEVER;
+  if (*at == '\0')
+    return 0;
+  rc = read_number(f, &at, &first_token, &out->first_token_ns, err);
+  return rc < 0 ? rc : read_number(f, &at, &last_token, &out->last_token_ns, err);
 }
 
 /* -ENODATA: it is no line of a log; another error has said what is wrong with it. */
@@ -205,7 +211,7 @@ int lls_decision_file_next(struct lls_decision_file *f, struct lls_decision_line
   if (rc != -ENODATA)
     return rc < 0 ? rc : 1;
   return lls_fail(err, -EINVAL,
-                  "%s:%" PRIu64 ": expected a line of a decision log (version 1), found "
+                  "%s:%" PRIu64 ": expected a line of a decision log (version 2), found "
                   "'%.60s'",
                   f->path, f->line, f->text);
 }

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+# The papers' headline numbers: what a script says of one, the rule that judges it, and the page of all.
+#
+# headline() appends a line of JSON to the file named by HEADLINES in the environment, and does nothing without
+# it. verdict() alone decides between met, in kind and not met; no script does.
+package Headlines;
+use strict;
+use warnings;
+use Exporter 'import';
+use Fcntl qw(:flock);
+use JSON::PP;
+use Seeds qw(mean interval);
+our @EXPORT_OK = qw(headline headline_of verdict);
+
+my @keys = qw(system claim where paper ours half unit);
+
+# headline(system, claim, where in the paper, the paper's number, ours, half of its 95 % interval, unit, more).
+# paper undef: it says that there is an effect and not how large, `sign` which way. ours undef: not run. half
+# undef: one run, or none that repeats. unit: 'x' is a ratio, whose no effect is 1; of anything else it is 0. more:
+#
+#   sign    1 or -1: of the effect, where the paper has no number
+#   says    the paper's value as it has it ("1.43 to 13.7x"), where it is more than a number
+#   none    the value of no effect, where it is another (the baseline's); undef: there is none
+#   bound   'most' or 'least': the paper's number is a limit that ours keeps, not an effect that it has
+#   near    the paper's number is a value to come to, within so large a part of it
+#   note    what a reader has to know of ours
+sub headline {
+  my %line;
+  @line{@keys} = splice @_, 0, scalar @keys;
+  %line = (%line, @_);
+  my $path = $ENV{HEADLINES} // return;
+  open my $file, '>>', $path or die "$path: $!\n";
+  flock $file, LOCK_EX or die "$path: $!\n";
+  print $file JSON::PP->new->canonical->encode(\%line), "\n";
+  close $file or die "$path: $!\n";
+}
+
+# The same of values by seed in place of ours and half. The interval of ratios is that of their logarithms, low to
+# high: of three and twelve it would reach below 1 otherwise.
+sub headline_of {
+  my ($system, $claim, $where, $paper, $values, $unit, @more) = @_;
+  return headline($system, $claim, $where, $paper, undef, undef, $unit, @more) if !@$values;
+  if ($unit eq 'x' && @$values > 1 && !grep { $_ <= 0 } @$values) {
+    my @logs = map { log } @$values;
+    my ($mean, $half) = (mean(@logs), interval(@logs));
+    push @more, low => exp($mean - $half), high => exp($mean + $half);
+  }
+  headline($system, $claim, $where, $paper, mean(@$values), interval(@$values), $unit, @more);
+}
+
+sub none_of { my ($line) = @_; return exists $line->{none} ? $line->{none} : $line->{unit} eq 'x' ? 1 : 0 }
+
+# A limit is kept, or the number is at least better than that of no effect, by more than its interval.
+sub verdict_of_limit {
+  my ($line, $ours, $half) = @_;
+  my $sign = $line->{bound} eq 'most' ? 1 : -1;
+  return 'met' if $sign * $ours <= $sign * $line->{paper};
+  my $none = $line->{none} // return 'not met';
+  return $sign * ($none - $ours) > $half ? 'in kind' : 'not met';
+}
+
+# met: as far from no effect as the paper, or farther. in kind: there is an effect of the paper's sign, and it is
+# smaller, but no less than a tenth. An effect is there when the interval does not reach no effect. open: not run.
+sub verdict {
+  my ($line) = @_;
+  my $ours = $line->{ours} // return 'open';
+  my $half = $line->{half} // 0;
+  return abs($ours - $line->{paper}) <= $line->{near} * abs $line->{paper} ? 'met' : 'not met' if defined $line->{near};
+  return verdict_of_limit($line, $ours, $half) if defined $line->{bound};
+  my $none = none_of($line) // 0;
+  my $sign = $line->{sign} // ($line->{paper} < $none ? -1 : 1);
+  my $effect = $sign * ($ours - $none);
+  my $least = defined $line->{low} ? $sign * ($line->{$sign > 0 ? 'low' : 'high'} - $none) : $effect - $half;
+  return 'not met' if $least <= 0 || $effect <= 0;
+  my $part = defined $line->{paper} ? $effect / abs($line->{paper} - $none) : 1;
+  return $part >= 1 ? 'met' : $part >= 0.1 ? 'in kind' : 'not met';
+}
+
+1;

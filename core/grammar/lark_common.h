@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The terminals of Lark's library `common`, as regular expressions. */
+#ifndef LLS_GRAMMAR_LARK_COMMON_H
+#define LLS_GRAMMAR_LARK_COMMON_H
+
+#include <stddef.h>
+
+/* NULL: it has none of that name. */
+const char *lls_lark_common(const char *name, size_t length);
+
+#endif

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Landlock, by its own system calls, since C libraries have none: see sandbox.h and the
+ * kernel's Documentation/userspace-api/landlock.rst. What a kernel does not know of it
+ * yet is left out, by its ABI's number.
+ */
+#include "core/serve/sandbox.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* ---- what the kernel's header may lack --------------------------------------------- */
+
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444 /* the same on every machine */
+#define SYS_landlock_add_rule       445
+#define SYS_landlock_restrict_self  446
+#endif
+#define VERSION      1u /* of create_ruleset: asks for the ABI */
+#define PATH_BENEATH 1
+
+enum {
+  EXECUTE = 1 << 0,
+  WRITE_FILE = 1 << 1,
+  READ_FILE = 1 << 2,
+  READ_DIR = 1 << 3,
+  FIRST_ABI = (1 << 13) - 1, /* and removing and making of each kind */
+  REFER = 1 << 13,           /* ABI 2 */
+  TRUNCATE = 1 << 14,        /* 3 */
+  IOCTL_DEV = 1 << 15,       /* 5 */
+  CONNECT_TCP = 1 << 1,      /* 4, of the network */
+  SCOPE_SIGNAL = 1 << 1,     /* 6, of what is reached outside */
+  READS = READ_FILE | READ_DIR,
+};
+
+struct ruleset {
+  uint64_t files, network, scoped;
+};
+
+struct beneath {
+  uint64_t allowed;
+  int32_t folder;
+} __attribute__((packed));
+
+/* ---- rules ------------------------------------------------------------------------- */
+
+struct rules {
+  int fd;
+  uint64_t known; /* rights of files that this kernel knows */
+  unsigned reads, writes;
+  int rc;
+};
+
+/* A path that is not there needs no rule. Rights of folders mean nothing at a file. */
+static void allow(struct rules *r, const char *path, uint64_t rights)
+{
+  struct stat st;
+  int fd = path[0] != '\0' ? open(path, O_PATH | O_CLOEXEC) : -1;
+  if (fd < 0)
+    return;
+  if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode))
+    rights &= EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
+  struct beneath rule = {.allowed = rights & r->known, .folder = fd};
+  if (syscall(SYS_landlock_add_rule, r->fd, PATH_BENEATH, &rule, 0) < 0 && r->rc == 0)
+    r->rc = -errno;
+  close(fd);
+  if (rights & WRITE_FILE)
+    r->writes++;
+  else
+    r->reads++;
+}
+
+#define ALL             UINT64_MAX
+#define ALL_BUT_EXECUTE (ALL & ~(uint64_t)EXECUTE)
+
+/* The folder of a file that may be replaced by another one, as editors do. */
+static void allow_folder_of(struct rules *r, const char *path, uint64_t rights)
+{
+  char copy[PATH_MAX], real[PATH_MAX];
+  if (path[0] == '\0' || snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy)
+    return;
+  allow(r, dirname(copy), rights);
+  if (realpath(path, real) != NULL) /* the file may be a link to elsewhere */
+    allow(r, dirname(real), rights);
+}
+
+/* A model's folder, and those that links in it lead to, as in the cache of
+ * huggingface_hub. */
+static void allow_model(struct rules *r, const char *path)
+{
+  char file[PATH_MAX];
+  DIR *dir = opendir(path);
+  if (dir == NULL) { /* a .gguf */
+    allow_folder_of(r, path, READS);
+    return;
+  }
+  allow(r, path, READS);
+  for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
+    if (entry->d_type == DT_LNK &&
+        snprintf(file, sizeof file, "%s/%s", path, entry->d_name) < (int)sizeof file)
+      allow_folder_of(r, file, READS);
+  closedir(dir);
+}
+
+static void allow_search_path(struct rules *r)
+{
+  char *path = lls_plugin_search_path(), *rest = path;
+  for (char *folder; (folder = strsep(&rest, ":")) != NULL;)
+    allow(r, folder, READS);
+  free(path);
+}
+
+/* Files that plugins are told of: each may be written, as a database is. */
+static void allow_params(struct rules *r, const struct lls_policy *policy)
+{
+  const struct lls_param_table *table = &policy->module->params;
+  for (size_t i = 0; i < table->n; i++) {
+    const char *path;
+    if (table->params[i].type != LLS_TYPE_PATH)
+      continue;
+    memcpy(&path, (const char *)policy->params + table->params[i].offset, sizeof path);
+    if (path != NULL)
+      allow_folder_of(r, path, ALL_BUT_EXECUTE);
+  }
+}
+
+static void allow_reads(struct rules *r, const struct lls_config *c)
+{
+  static const char *const system[] = {"/usr",  "/lib", "/lib64", "/etc",
+                                       "/proc", "/sys", "/dev",   "/run/systemd"};
+  for (size_t i = 0; i < sizeof system / sizeof *system; i++)
+    allow(r, system[i], READS);
+  allow_model(r, c->model.path);
+  allow_search_path(r);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    allow_folder_of(r, c->policies.by_kind[i].module->path, READS);
+  if (c->has_file)
+    allow_folder_of(r, c->ini.path, READS);
+  allow_folder_of(r, c->model.chat_template, READS);
+  allow_folder_of(r, c->server.api_keys, READS);
+  allow_folder_of(r, c->server.admin_keys, READS);
+  allow(r, LLS_DATA_DIR, READS);
+}
+
+static void allow_writes(struct rules *r, const struct lls_config *c)
+{
+  const char *given = getenv("STATE_DIRECTORY");
+  char folder[PATH_MAX];
+  allow(r, "/dev", READS | WRITE_FILE | TRUNCATE | IOCTL_DEV);
+  allow(r, "/proc", READS | WRITE_FILE); /* names of threads */
+  allow(r, c->server.state, ALL_BUT_EXECUTE);
+  if (access(c->server.state, F_OK) < 0) /* it is to be made */
+    allow_folder_of(r, c->server.state, ALL_BUT_EXECUTE);
+  allow_folder_of(r, c->server.decisions, ALL_BUT_EXECUTE);
+  allow(r, c->cache.measurements, ALL_BUT_EXECUTE);
+  if (given != NULL && snprintf(folder, sizeof folder, "%.*s", (int)strcspn(given, ":"),
+                                given) < (int)sizeof folder)
+    allow(r, folder, ALL_BUT_EXECUTE);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    allow_params(r, &c->policies.by_kind[i]);
+}
+
+/* This program and the dynamic linker, for trials of plugins. */
+static void allow_program(struct rules *r)
+{
+  Dl_info linker;
+  void *at = (void *)getauxval(AT_BASE); /* NOLINT: an address */
+  allow(r, "/proc/self/exe", EXECUTE | READ_FILE);
+  if (at != NULL && dladdr(at, &linker) != 0 && linker.dli_fname != NULL)
+    allow(r, linker.dli_fname, EXECUTE | READ_FILE);
+}
+
+/* ---- the whole --------------------------------------------------------------------- */
+
+static struct ruleset for_abi(long abi)
+{
+  struct ruleset all = {.files = FIRST_ABI};
+  all.files |= abi >= 2 ? REFER : 0;
+  all.files |= abi >= 3 ? TRUNCATE : 0;
+  all.files |= abi >= 5 ? IOCTL_DEV : 0;
+  all.network = abi >= 4 ? CONNECT_TCP : 0;
+  all.scoped = abi >= 6 ? SCOPE_SIGNAL : 0;
+  return all;
+}
+
+static int restrict_to(const struct lls_config *c, struct rules *r)
+{
+  bool everything = c->server.sandbox != LLS_SANDBOX_ON;
+  if (everything)
+    allow(r, "/", READS);
+  else
+    allow_reads(r, c);
+  allow_writes(r, c);
+  allow_program(r);
+  if (r->rc == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+    r->rc = -errno;
+  if (r->rc == 0 && syscall(SYS_landlock_restrict_self, r->fd, 0) < 0)
+    r->rc = -errno;
+  return r->rc;
+}
+
+int sandbox_files(const struct lls_config *c, char *done, size_t size,
+                  struct lls_error *err)
+{
+  long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, VERSION);
+  if (abi < 1)
+    return lls_fail(err, -ENOSYS, "this kernel has no Landlock (%s)", strerror(errno));
+  struct ruleset all = for_abi(abi);
+  size_t known = abi >= 6   ? sizeof all
+                 : abi >= 4 ? 2 * sizeof(uint64_t)
+                            : sizeof(uint64_t);
+  struct rules r = {.known = all.files,
+                    .fd = (int)syscall(SYS_landlock_create_ruleset, &all, known, 0)};
+  int rc = r.fd < 0 ? -errno : restrict_to(c, &r);
+  if (r.fd >= 0)
+    close(r.fd);
+  if (rc < 0)
+    return lls_fail(err, rc, "Landlock: %s", strerror(-rc));
+  if (c->server.sandbox == LLS_SANDBOX_ON)
+    snprintf(done, size, "Landlock %ld, %u places are read, %u written", abi, r.reads,
+             r.writes);
+  else
+    snprintf(done, size, "Landlock %ld, %u places are written", abi, r.writes);
+  return 0;
+}
+
+bool sandbox_is_wanted(const struct lls_config *c, bool mpi, const char **why_not)
+{
+  bool gpu = c->engine.device != LLS_DEVICE_CPU && access("/dev/nvidiactl", F_OK) == 0;
+  *why_not = NULL;
+  if (c->server.sandbox == LLS_SANDBOX_OFF)
+    *why_not = "[server] sandbox is off";
+  else if (mpi)
+    *why_not = "MPI has processes and files of its own";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  else if (c->server.sandbox == LLS_SANDBOX_AUTO)
+    *why_not = "a sanitizer is at work";
+#endif
+  else if (gpu && c->server.sandbox == LLS_SANDBOX_AUTO)
+    *why_not = "a GPU's driver has files of its own: [server] sandbox = on would insist";
+  return *why_not == NULL;
+}

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The batch: all streams on the device, then prompts in the order of worth_next while
+ * there is time and memory, then the streams of best effort, which give their memory to
+ * prompts that are in time. A stream leaves only for others that grow, and the last to
+ * come leaves first; it comes back before anything new is let in that would take the
+ * memory it waits for.
+ */
+#include "worth.h"
+
+#include <llmserve/policy/check.h>
+
+/* ---- who gives way ----------------------------------------------------------------- */
+
+/* Best effort before others, prompts before streams, streams that began too late before
+ * those that are in time; the last to come first. */
+static int64_t keeps(const struct worth *w, const struct lls_request *r)
+{
+  int64_t group = r->generated_tokens == 0 ? 2 : w->jobs[r->slot].lost;
+  group += worth_best_effort(r) ? 3 : 0;
+  return group << 58 | (r->arrival_ns & ((INT64_C(1) << 58) - 1));
+}
+
+static void set_order(struct worth *w, struct lls_pol_step *s)
+{
+  const struct lls_step_view *v = s->view;
+  struct lls_pol_heap *h = &w->victims;
+  h->n = 0;
+  for (uint32_t i = 0; i < v->n_running; i++)
+    h->entries[h->n++] = (struct lls_pol_heap_entry){.key = keeps(w, v->running[i]),
+                                                     .tie = v->running[i]->id,
+                                                     .item = (void *)v->running[i]};
+  lls_pol_heap_build(h);
+  for (uint32_t i = 0; i < v->n_running; i++)
+    w->running[i] = lls_pol_heap_pop(h).item;
+  s->order = w->running;
+}
+
+/* ---- streams ----------------------------------------------------------------------- */
+
+static void run_streams(struct worth *w, struct lls_pol_step *s, bool best)
+{
+  for (uint32_t i = 0; i < s->tail && s->sequences > 0 && s->tokens > 0; i++) {
+    const struct lls_request *r = s->order[i];
+    struct worth_job *job = &w->jobs[r->slot];
+    if (r->state != LLS_DECODING || worth_best_effort(r) != best ||
+        job->planned == w->plans)
+      continue;
+    if (lls_pol_step_decode(s, i) > 0)
+      job->planned = w->plans;
+  }
+}
+
+/* ---- prompts ----------------------------------------------------------------------- */
+
+/* Units that stay free when a candidate is let in: what streams will grow by, and, where
+ * it has no deadline any more, a part for those that have one. */
+static uint32_t spare_units(const struct worth *w, const struct lls_pol_step *s,
+                            const struct worth_candidate *c)
+{
+  double streams = s->runs + w->n_decodes;
+  double blocks = streams * w->learned.headroom / s->cache->block_tokens;
+  double spare = blocks * w->block_units;
+  if (c->stream) /* it has stood still, and takes what is free */
+    return w->block_units;
+  if (!c->kept)
+    spare += w->params.reserve * w->learned.deadlines * s->total_units;
+  return spare < s->total_units ? (uint32_t)spare : s->total_units;
+}
+
+static bool has_room(const struct worth *w, struct lls_pol_step *s,
+                     const struct worth_candidate *c)
+{
+  struct lls_need need = {.size = sizeof need};
+  if (s->runs == 0 && s->view->n_running == 0)
+    return true;
+  s->cache->need(s->cache->context, c->request, c->pending, LLS_FORM_NONE, &need);
+  uint64_t takes = (uint64_t)need.new_units + need.restore_units + spare_units(w, s, c);
+  return takes <= lls_pol_step_free_units(s);
+}
+
+/* The last of the best effort leaves, if it does not run in this plan. */
+static bool make_way(struct worth *w, struct lls_pol_step *s,
+                     const struct worth_candidate *c)
+{
+  if (s->tail == 0 || !c->kept || worth_best_effort(c->request))
+    return false;
+  const struct lls_request *last = s->order[s->tail - 1];
+  if (!worth_best_effort(last) || w->jobs[last->slot].planned == w->plans)
+    return false;
+  if (!lls_pol_step_take_off(s, last))
+    return false;
+  s->tail--;
+  return true;
+}
+
+static bool gone(const struct lls_pol_step *s, const struct lls_request *r)
+{
+  for (uint32_t i = s->tail; i < s->view->n_running; i++)
+    if (s->order[i] == r)
+      return true;
+  return false;
+}
+
+static enum lls_pol_step_answer reserve(struct worth *w, struct lls_pol_step *s,
+                                        const struct worth_candidate *c)
+{
+  const struct lls_request *r = c->request;
+  if (c->started) {
+    uint32_t mark = s->cache->mark(s->cache->context);
+    if (gone(s, r))
+      return LLS_POL_STEP_REJECTED;
+    if (lls_pol_step_reserve(s, r, c->pending) == LLS_RESERVE_OK)
+      return LLS_POL_STEP_YES;
+    s->cache->rollback(s->cache->context, mark);
+    return LLS_POL_STEP_NOT_NOW;
+  }
+  while (!has_room(w, s, c))
+    if (!make_way(w, s, c))
+      return LLS_POL_STEP_NOT_NOW;
+  uint32_t pending = lls_pol_step_pending(s, r);
+  return r->state == LLS_PREEMPTED ? lls_pol_step_bring_back(s, r, pending)
+                                   : lls_pol_step_admit(s, r, pending);
+}
+
+/* One that finds no memory closes the door behind it, but not for those that have theirs.
+ * False: the step is full. */
+static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate *c)
+{
+  const struct lls_engine_caps *engine = w->base.host->engine;
+  struct worth_job *job = &w->jobs[c->request->slot];
+  if (lls_pol_step_too_long(s, engine, c->request, c->pending))
+    return true;
+  uint32_t context = lls_request_length(c->request) - c->pending;
+  uint32_t room = worth_room(w, context, c->pending);
+  uint32_t tokens = lls_pol_step_chunk(s, engine, c->pending, s->prompts + room, false);
+  if (tokens == 0)
+    return false;
+  enum lls_pol_step_answer answer = reserve(w, s, c);
+  if (answer == LLS_POL_STEP_NOT_NOW) {
+    w->short_of_memory = true;
+    job->prefix = UINT32_MAX;
+  }
+  if (answer != LLS_POL_STEP_YES)
+    return true;
+  tokens = lls_pol_min(tokens, lls_pol_step_pending(s, c->request));
+  lls_pol_step_run(s, c->request, tokens);
+  worth_has_chunk(w, context, tokens);
+  job->planned = w->plans;
+  return true;
+}
+
+/* Prompts under way are the first of all, see look.c. */
+static void run_started(struct worth *w, struct lls_pol_step *s)
+{
+  for (uint32_t i = 0; i < w->order.n && w->order.all[i].started; i++) {
+    struct worth_candidate *c = &w->order.all[i];
+    if (!c->done && s->tokens > 0 && s->sequences > 0 && !take(w, s, c))
+      return;
+  }
+}
+
+static void run_prompts(struct worth *w, struct lls_pol_step *s)
+{
+  struct worth_candidate *c;
+  while (!w->short_of_memory && s->tokens > 0 && s->sequences > 0 &&
+         (c = worth_next(&w->order)) != NULL)
+    if (!take(w, s, c))
+      return;
+  if (w->short_of_memory)
+    run_started(w, s);
+}
+
+/* Nothing could run: the first of all goes on at the cost of the others. */
+static void progress(struct lls_pol_step *s)
+{
+  for (uint32_t i = 0; i < s->tail && s->runs == 0; i++) {
+    const struct lls_request *r = s->order[i];
+    uint32_t tokens = lls_pol_min(lls_request_pending(r), s->tokens);
+    if (tokens > 0 && lls_pol_step_grow(s, i, lls_request_pending(r)))
+      lls_pol_step_run(s, r, tokens);
+  }
+}
+
+void worth_fill(struct worth *w, struct lls_pol_step *s)
+{
+  w->short_of_memory = false;
+  set_order(w, s);
+  run_streams(w, s, false);
+  run_prompts(w, s);
+  run_streams(w, s, true);
+  if (s->runs == 0)
+    progress(s);
+}

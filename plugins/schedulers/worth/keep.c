@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which deadlines are kept, and what comes next.
+ *
+ * As many as can be: in order of due times, and whenever one would be late the dearest so
+ * far is given up (Moore, "An n job, one machine sequencing algorithm for minimizing the
+ * number of late jobs", 1968, algorithm 1, due to Hodgson). Then the densest first, of
+ * all requests, as long as it makes none late of those kept that it passes: in order of
+ * due times each has a slack, what may come before it. Where slack is ample that is
+ * shortest first, where it is not, earliest due time first.
+ */
+#include "worth.h"
+
+#include <llmserve/policy/check.h>
+
+/* ---- keeping deadlines ------------------------------------------------------------- */
+
+static void push(struct lls_pol_heap *h, struct worth_candidate *c, int64_t key)
+{
+  lls_pol_heap_push(
+      h, (struct lls_pol_heap_entry){.key = key, .tie = c->request->id, .item = c});
+}
+
+struct demand { /* of those kept so far */
+  int64_t time;
+  double memory;
+};
+
+static void add(struct demand *d, const struct worth_candidate *c, int sign)
+{
+  d->time += sign * c->time;
+  d->memory += sign * c->memory;
+}
+
+/* Time until memory for so many tokens has come free. */
+static int64_t wait_for(const struct worth_order *o, double tokens)
+{
+  double ns = tokens > 0 ? tokens / o->freed_per_ns : 0;
+  return ns < 1e15 ? (int64_t)ns : (int64_t)1e15;
+}
+
+/* When the last of them is done: what comes first is short, time or memory. */
+static int64_t end_of(const struct worth_order *o, const struct demand *d)
+{
+  int64_t wait = wait_for(o, d->memory - o->free);
+  return wait > d->time ? wait : d->time;
+}
+
+/* Gives up the dearest of those kept so far. */
+static void give_up(struct worth_order *o, struct demand *d)
+{
+  struct worth_candidate *c = lls_pol_heap_pop(&o->sizes).item;
+  c->kept = false;
+  add(d, c, -1);
+}
+
+static void collect(struct worth_order *o)
+{
+  struct lls_pol_heap *h = &o->others;
+  h->n = 0;
+  for (uint32_t i = 0; i < o->n; i++) {
+    struct worth_candidate *c = &o->all[i];
+    c->kept = false;
+    if (c->due != LLS_NEVER)
+      h->entries[h->n++] =
+          (struct lls_pol_heap_entry){.key = c->due, .tie = c->request->id, .item = c};
+  }
+  lls_pol_heap_build(h);
+}
+
+static void sort_others(struct worth_order *o)
+{
+  struct lls_pol_heap *h = &o->others;
+  h->n = 0;
+  for (uint32_t i = 0; i < o->n; i++) {
+    struct worth_candidate *c = &o->all[i];
+    if (!c->kept)
+      h->entries[h->n++] = (struct lls_pol_heap_entry){
+          .key = -(int64_t)(c->density * 1e6), .tie = c->request->id, .item = c};
+  }
+  lls_pol_heap_build(h);
+}
+
+void worth_keep(struct worth_order *o, int64_t now_ns)
+{
+  struct demand d = {0, 0};
+  uint32_t n = 0;
+  collect(o);
+  o->sizes.n = 0;
+  while (o->others.n > 0 && n < WORTH_KEPT) {
+    struct worth_candidate *c = lls_pol_heap_pop(&o->others).item;
+    c->kept = true;
+    o->kept[n++] = (uint32_t)(c - o->all);
+    push(&o->sizes, c, -(int64_t)c->dear);
+    add(&d, c, 1);
+    if (end_of(o, &d) > c->due - now_ns)
+      give_up(o, &d);
+  }
+  o->n_kept = 0;
+  d = (struct demand){0, 0};
+  for (uint32_t i = 0; i < n; i++) {
+    struct worth_candidate *c = &o->all[o->kept[i]];
+    if (!c->kept)
+      continue;
+    add(&d, c, 1);
+    c->slack = c->due - now_ns - end_of(o, &d);
+    o->kept[o->n_kept++] = o->kept[i];
+  }
+  o->crowded = d.memory > o->free;
+  sort_others(o);
+}
+
+/* ---- what comes next --------------------------------------------------------------- */
+
+/* The time that others wait longer if it passes them. */
+static int64_t passing(const struct worth_order *o, const struct worth_candidate *c)
+{
+  int64_t wait = o->crowded ? wait_for(o, c->memory) : 0;
+  return wait > c->time ? wait : c->time;
+}
+
+/* The densest of those kept that makes none late which it passes; the least slack of all.
+ */
+static uint32_t densest(const struct worth_order *o, int64_t *least_slack)
+{
+  uint32_t best = UINT32_MAX;
+  int64_t room = INT64_MAX;
+  for (uint32_t k = 0; k < o->n_kept; k++) {
+    const struct worth_candidate *c = &o->all[o->kept[k]];
+    if (c->done)
+      continue;
+    if (passing(o, c) <= room &&
+        (best == UINT32_MAX || c->density > o->all[o->kept[best]].density))
+      best = k;
+    room = c->slack < room ? c->slack : room;
+  }
+  *least_slack = room;
+  return best;
+}
+
+struct worth_candidate *worth_next(struct worth_order *o)
+{
+  int64_t room;
+  uint32_t k = densest(o, &room);
+  struct worth_candidate *next = k == UINT32_MAX ? NULL : &o->all[o->kept[k]];
+  if (o->others.n > 0) {
+    struct worth_candidate *c = o->others.entries[0].item;
+    if (next == NULL || (passing(o, c) <= room && c->density > next->density)) {
+      lls_pol_heap_pop(&o->others);
+      next = c;
+      k = o->n_kept;
+    }
+  }
+  if (next == NULL)
+    return NULL;
+  for (uint32_t i = 0; i < k && i < o->n_kept; i++) /* those it passes */
+    o->all[o->kept[i]].slack -= passing(o, next);
+  next->done = true;
+  return next;
+}

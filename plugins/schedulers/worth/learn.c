@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A policy without settings for a workload has to find out how long answers are,
+ * whether memory is what is short, how much room streams need to grow into, what each
+ * tenant has had. All are moving averages; the two prices move up fast when something was
+ * short and down slowly, which is dual ascent with two step sizes.
+ */
+#include "worth.h"
+
+#include <math.h>
+
+#define FEW_TOKENS    4
+#define MOST_HEADROOM 512
+
+static const double per_answer = 0.03, per_arrival = 0.03, per_step = 0.02;
+static const double remembered_ns = 60e9; /* of what tenants had */
+static const double flow_ns = 20e9;       /* of memory that came free */
+
+void worth_learn_begin(struct worth_learned *l)
+{
+  *l = (struct worth_learned){.output = 128, .headroom = FEW_TOKENS};
+}
+
+void worth_learn_arrival(struct worth_learned *l, const struct lls_request *r)
+{
+  const struct lls_slo *slo = &r->slo;
+  bool any = slo->ttft_ns != LLS_NEVER || slo->tbt_ns != LLS_NEVER ||
+             slo->tpot_ns != LLS_NEVER || slo->completion_ns != LLS_NEVER;
+  l->deadlines += per_arrival * (any - l->deadlines);
+}
+
+void worth_learn_end(struct worth_learned *l, const struct lls_request *r)
+{
+  l->output += per_answer * (r->generated_tokens - l->output);
+  l->freed += lls_request_length(r);
+}
+
+/* ---- tenants ----------------------------------------------------------------------- */
+
+static void charge(struct worth_learned *l, const struct lls_step_report *report)
+{
+  double kept = exp(-(double)(report->ended_ns - report->started_ns) / remembered_ns);
+  double sum = 0, squares = 0;
+  for (uint32_t i = 0; i < report->n_results; i++) {
+    const struct lls_step_result *x = &report->results[i];
+    l->used[x->request->tenant % WORTH_TENANTS] += x->tokens + x->emitted;
+  }
+  for (uint32_t i = 0; i < WORTH_TENANTS; i++) {
+    l->used[i] *= kept;
+    sum += l->used[i];
+    squares += l->used[i] > 1 ? 1 : 0;
+  }
+  l->share = squares > 1 ? sum / squares : 0;
+}
+
+double worth_excess(const struct worth_learned *l, uint32_t tenant)
+{
+  double used = l->used[tenant % WORTH_TENANTS];
+  return l->share > 0 && used > l->share ? used / l->share - 1 : 0;
+}
+
+/* ---- steps ------------------------------------------------------------------------- */
+
+void worth_learn_step(struct worth_learned *l, const struct lls_step_report *report)
+{
+  double taken = (double)(report->ended_ns - report->started_ns);
+  l->step_ns += (l->step_ns > 0 ? per_step : 1) * (taken - l->step_ns);
+  double kept = exp(-taken / flow_ns);
+  l->freed *= kept;
+  l->freed_ns = kept * l->freed_ns + taken;
+  charge(l, report);
+}
+
+void worth_learn_plan(struct worth_learned *l, bool short_of_memory, uint32_t preempted)
+{
+  l->memory_price += per_step * (short_of_memory - l->memory_price);
+  if (preempted > 0)
+    l->headroom = fmin(l->headroom * 1.2, MOST_HEADROOM);
+  else
+    l->headroom = fmax(l->headroom * 0.998, FEW_TOKENS);
+}
+
+/* ---- answers ----------------------------------------------------------------------- */
+
+/* The longer an answer has become, the longer it will go on: lengths have heavy tails. */
+double worth_left(const struct worth_learned *l, const struct lls_request *r)
+{
+  const struct lls_prediction *p = &r->prediction;
+  bool told =
+      p->length > 0 && p->source != LLS_PREDICTED_NOT && p->source != LLS_PREDICTED_PRIOR;
+  double done = r->generated_tokens, length = told ? p->length : l->output;
+  double left = fmax(length - done, fmax(0.3 * done, 1));
+  double most = (double)r->max_new_tokens - done;
+  return most > 0 && left > most ? most : left;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The worth and the cost of each request. Its worth per time is its slowdown so far,
+ * weighed by its class and priority: (waited + size) / size, the highest response ratio
+ * next of Brinch Hansen, which is shortest first among those that have just come and lets
+ * nobody wait for ever.
+ */
+#include "worth.h"
+
+#include <llmserve/policy/ends.h>
+
+#include <math.h>
+
+enum { LOOK = 4096 }; /* most that a plan looks at, see ends.h */
+
+static const double best_effort = 0.1; /* weight of that class */
+
+bool worth_best_effort(const struct lls_request *r)
+{
+  return r->request_class == LLS_CLASS_BEST_EFFORT;
+}
+
+static double weight_of(const struct lls_request *r)
+{
+  int32_t p = r->priority < -16 ? -16 : r->priority > 16 ? 16 : r->priority;
+  return (p == 0 ? 1 : exp2(-p)) * (worth_best_effort(r) ? best_effort : 1);
+}
+
+/* ---- deadlines --------------------------------------------------------------------- */
+
+static int64_t asked_gap(const struct lls_request *r)
+{
+  return r->slo.tbt_ns != LLS_NEVER ? r->slo.tbt_ns : r->slo.tpot_ns;
+}
+
+int64_t worth_gap(const struct worth *w, const struct lls_request *r)
+{
+  int64_t asked = asked_gap(r), usual = w->params.gap;
+  if (worth_best_effort(r) && asked == LLS_NEVER)
+    return 4 * usual;
+  if (asked == LLS_NEVER)
+    return usual;
+  return w->jobs[r->slot].lost && asked < usual ? usual : asked;
+}
+
+/* When its next token is due. A stream that was cut off is due before it has stood still
+ * for max_stall, whatever it asked for. */
+static int64_t due_of(const struct worth *w, const struct lls_request *r, double left)
+{
+  int64_t due = INT64_MAX;
+  if (r->generated_tokens > 0 && !worth_best_effort(r))
+    due = r->last_token_ns + w->params.max_stall / 4;
+  if (r->generated_tokens == 0 && r->slo.ttft_ns != LLS_NEVER)
+    due = lls_time_after(r->arrival_ns, r->slo.ttft_ns);
+  if (r->slo.completion_ns != LLS_NEVER) {
+    int64_t end = lls_time_after(r->arrival_ns, r->slo.completion_ns);
+    end -= (int64_t)(left * w->learned.step_ns);
+    due = end < due ? end : due;
+  }
+  return due;
+}
+
+/* ---- sizes ------------------------------------------------------------------------- */
+
+/* Step time, and the share of the memory times the time it is held, at their prices. */
+static int64_t size_of(const struct worth *w, const struct lls_request *r,
+                       uint32_t pending, double left, uint32_t total_tokens)
+{
+  const struct worth_learned *l = &w->learned;
+  double compute = pending * l->prompt_ns;
+  double held = lls_request_length(r) + left / 2;
+  double hold = held / total_tokens * (compute + left * l->step_ns);
+  double size = compute + l->memory_price * hold;
+  return size > 1 ? (int64_t)size : 1;
+}
+
+/* The prefix that others have is asked for once: a look at all prompts in every plan
+ * would take longer than the rest. */
+static uint32_t pending_of(struct worth *w, const struct lls_step_view *v,
+                           const struct lls_request *r)
+{
+  struct worth_job *job = &w->jobs[r->slot];
+  uint32_t pending = lls_request_pending(r);
+  if (r->cached_tokens > 0)
+    return pending;
+  if (job->prefix == UINT32_MAX)
+    job->prefix = v->cache->prefix(v->cache->context, r);
+  return job->prefix < pending ? pending - job->prefix : 1;
+}
+
+static void add(struct worth *w, const struct lls_step_view *v,
+                const struct lls_request *r, uint32_t total_tokens)
+{
+  struct worth_candidate *c = &w->order.all[w->order.n++];
+  double left = worth_left(&w->learned, r);
+  *c = (struct worth_candidate){.request = r,
+                                .due = LLS_NEVER,
+                                .pending = pending_of(w, v, r),
+                                .started = r->state == LLS_PREFILLING,
+                                .stream = r->generated_tokens > 0};
+  c->time = (int64_t)(c->pending * w->learned.prompt_ns) + 1;
+  c->memory = c->started ? 0 : lls_request_length(r) + left / 2;
+  c->size = size_of(w, r, c->pending, left, total_tokens);
+  int64_t due = due_of(w, r, left);
+  int64_t soonest = v->now_ns + c->time;
+  if (due != INT64_MAX && due >= soonest)
+    c->due = due;
+  if (c->stream && !worth_best_effort(r) && c->due == LLS_NEVER)
+    c->due = soonest + c->time; /* it has stood still too long: at once */
+  double dear = 1 + w->params.fairness * worth_excess(&w->learned, r->tenant);
+  double weight = weight_of(r) / dear;
+  double size = (double)c->size;
+  c->dear = c->stream ? 0 : size / weight;
+  c->density = weight * ((double)(v->now_ns - r->queue_enter_ns) + size) / size;
+}
+
+static void add_list(struct worth *w, const struct lls_step_view *v,
+                     const struct lls_request *const *list, uint32_t n,
+                     uint32_t total_tokens)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    if (i + 4 < n) {
+      __builtin_prefetch(&list[i + 4]->slot);
+      __builtin_prefetch(&list[i + 4]->slo);
+    }
+    add(w, v, list[i], total_tokens);
+  }
+}
+
+/* Best effort gives its memory to whatever is in time. */
+static double held_by_best_effort(const struct lls_step_view *v)
+{
+  double tokens = 0;
+  for (uint32_t i = 0; i < v->n_running; i++)
+    tokens += worth_best_effort(v->running[i]) ? v->running[i]->cached_tokens : 0;
+  return tokens;
+}
+
+/* Memory that is free, and comes free: as it did lately, at first as it will if all of it
+ * is held by answers of the usual length. */
+static void set_memory(struct worth *w, const struct lls_step_view *v,
+                       uint32_t total_tokens)
+{
+  const struct worth_learned *l = &w->learned;
+  struct lls_capacity capacity = {.size = sizeof capacity};
+  v->cache->capacity(v->cache->context, LLS_TIER_DEVICE, &capacity);
+  w->order.free = (double)capacity.free_units / w->block_units * v->cache->block_tokens;
+  w->order.free += held_by_best_effort(v) - l->headroom * w->n_decodes;
+  double usual = total_tokens / (l->output * l->step_ns + 1e6);
+  w->order.freed_per_ns = l->freed_ns > 1e9 ? l->freed / l->freed_ns : usual;
+  if (w->order.freed_per_ns < usual / 10)
+    w->order.freed_per_ns = usual / 10;
+}
+
+void worth_look(struct worth *w, const struct lls_step_view *v, uint32_t total_tokens)
+{
+  w->order.n = 0;
+  for (uint32_t i = 0; i < v->n_running; i++)
+    if (v->running[i]->state != LLS_DECODING)
+      add(w, v, v->running[i], total_tokens);
+  add_list(w, v, v->preempted, v->n_preempted, total_tokens);
+  struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, LOOK);
+  add_list(w, v, e.first, e.n_first, total_tokens);
+  add_list(w, v, e.last, e.n_last, total_tokens);
+  set_memory(w, v, total_tokens);
+  worth_keep(&w->order, v->now_ns);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many tokens of prompts a step has time for: no stream waits longer for its next
+ * token than it has asked for, nor than `gap`, as long as the decodes alone leave time
+ * for it. The model is asked for the step as it is so far and one chunk more: one chunk
+ * that stands for all, with no context, was late in four steps of five where prompts came
+ * behind prefixes. What a token of a prompt costs follows from the step filled with one.
+ */
+#include "worth.h"
+
+enum {
+  UNKNOWN = 512,
+  LEAST = 32
+}; /* tokens: as long as there is no model; of any step */
+
+#define AIM 0.96 /* part of a gap that a step is filled to */
+
+/* The tightest gap of the streams on the device; their contexts. */
+static int64_t tightest(struct worth *w, const struct lls_step_view *v)
+{
+  int64_t least = w->params.gap;
+  w->n_decodes = 0;
+  for (uint32_t i = 0; i < v->n_running; i++) {
+    const struct lls_request *r = v->running[i];
+    if (r->state != LLS_DECODING)
+      continue;
+    int64_t gap = worth_gap(w, r);
+    w->contexts[w->n_decodes++] = r->cached_tokens;
+    least = gap < least ? gap : least;
+  }
+  return least;
+}
+
+static int64_t step_ns(const struct worth *w, uint32_t n_chunks)
+{
+  const struct lls_cost *cost = w->base.host->cost;
+  const struct lls_iteration_shape shape = {.size = sizeof shape,
+                                            .chunks = w->chunks,
+                                            .n_chunks = n_chunks,
+                                            .n_decodes = w->n_decodes,
+                                            .decode_context = w->contexts};
+  return cost->iteration_ns(cost->context, &shape);
+}
+
+uint32_t worth_room(struct worth *w, uint32_t context, uint32_t most)
+{
+  struct lls_chunk_shape *chunk = &w->chunks[w->n_chunks];
+  uint32_t low = w->n_decodes + w->n_chunks > 0 ? 0 : LEAST;
+  if (w->n_chunks == WORTH_CHUNKS)
+    return 0;
+  if (w->within_ns == LLS_NEVER)
+    return w->unknown;
+  *chunk = (struct lls_chunk_shape){.tokens = most, .context = context};
+  if (most <= low || step_ns(w, w->n_chunks + 1) <= w->within_ns)
+    return most;
+  while (low < most) {
+    chunk->tokens = low + (most - low + 1) / 2;
+    if (step_ns(w, w->n_chunks + 1) <= w->within_ns)
+      low = chunk->tokens;
+    else
+      most = chunk->tokens - 1;
+  }
+  return low;
+}
+
+void worth_has_chunk(struct worth *w, uint32_t context, uint32_t tokens)
+{
+  if (w->n_chunks < WORTH_CHUNKS)
+    w->chunks[w->n_chunks++] = (struct lls_chunk_shape){tokens, context};
+  w->unknown -= lls_pol_min(w->unknown, tokens);
+}
+
+void worth_set_budget(struct worth *w, const struct lls_step_view *v)
+{
+  const struct lls_cost *cost = w->base.host->cost;
+  int64_t gap = tightest(w, v), alone = 0;
+  uint32_t most = v->max_tokens > w->n_decodes ? v->max_tokens - w->n_decodes : 0;
+  lls_pol_margin_begin(&w->margin, w->params.margin);
+  w->n_chunks = 0;
+  w->unknown = lls_pol_min(most, UNKNOWN);
+  w->within_ns = LLS_NEVER;
+  if (cost->prefill_ns(cost->context, LEAST, 0) == LLS_NEVER)
+    return;
+  if (w->n_decodes > 0)
+    alone = step_ns(w, 0);
+  if (alone > gap) /* the gap is lost: as much time for prompts as for the decodes */
+    gap = 2 * alone;
+  w->within_ns = lls_pol_margin_within(&w->margin, (int64_t)(AIM * (double)gap));
+  uint32_t tokens = worth_room(w, 0, most);
+  w->chunks[0] = (struct lls_chunk_shape){.tokens = tokens};
+  if (tokens >= LEAST)
+    w->learned.prompt_ns = (double)step_ns(w, 1) / tokens;
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Worth: in every step the requests that gain most for what they cost others, within the
+ * time that streams leave and with as many deadlines kept as can be. The README has the
+ * formulas.
+ */
+#include "worth.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Units of a block of KV: what one more of them adds to a request's need. */
+static void measure_block(struct worth *w, const struct lls_pol_step *s)
+{
+  const struct lls_step_view *v = s->view;
+  struct lls_need one = {.size = sizeof one}, two = one;
+  uint32_t b = s->cache->block_tokens;
+  if (v->n_waiting == 0)
+    return;
+  s->cache->need(s->cache->context, v->waiting[0], b, LLS_FORM_NONE, &one);
+  s->cache->need(s->cache->context, v->waiting[0], 2 * b, LLS_FORM_NONE, &two);
+  if (two.new_units > one.new_units)
+    w->block_units = two.new_units - one.new_units;
+}
+
+static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
+{
+  struct worth *w = self;
+  struct lls_pol_step s;
+  lls_pol_step_begin(&s, view, out, 0);
+  w->plans++;
+  measure_block(w, &s);
+  uint32_t blocks = s.total_units / w->block_units;
+  worth_set_budget(w, view);
+  worth_look(w, view, blocks * s.cache->block_tokens + 1);
+  worth_fill(w, &s);
+  worth_learn_plan(&w->learned, w->short_of_memory, s.preempted);
+  lls_pol_margin_planned(&w->margin, w->base.host, view, out);
+  lls_pol_step_end(&s);
+  return 0;
+}
+
+/* ---- events ------------------------------------------------------------------------ */
+
+static void on_arrival(void *self, const struct lls_request *r)
+{
+  struct worth *w = self;
+  w->jobs[r->slot] = (struct worth_job){.prefix = UINT32_MAX};
+  worth_learn_arrival(&w->learned, r);
+}
+
+/* Both deadlines or none: a stream that began too late has no gap to lose. */
+static void note_first(struct worth *w, const struct lls_request *r, int64_t now_ns)
+{
+  if (r->slo.ttft_ns != LLS_NEVER && now_ns - r->arrival_ns > r->slo.ttft_ns)
+    w->jobs[r->slot].lost = true;
+}
+
+static void on_step(void *self, const struct lls_step_report *report)
+{
+  struct worth *w = self;
+  lls_pol_margin_ran(&w->margin, report);
+  worth_learn_step(&w->learned, report);
+  for (uint32_t i = 0; i < report->n_results; i++) {
+    const struct lls_step_result *x = &report->results[i];
+    if (x->emitted > 0 && x->request->generated_tokens <= x->emitted)
+      note_first(w, x->request, report->ended_ns);
+  }
+}
+
+static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
+{
+  struct worth *w = self;
+  if (reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH)
+    worth_learn_end(&w->learned, r);
+}
+
+static void caps(void *self, struct lls_scheduler_caps *out)
+{
+  out->needs = LLS_NEEDS_MIXED_BATCH;
+  lls_pol_step_preferences(out, ((const struct worth *)self)->params.preempt);
+}
+
+/* ---- figures ----------------------------------------------------------------------- */
+
+static void stats(void *self, const struct lls_sink *sink)
+{
+  const struct worth *w = self;
+  const struct {
+    const char *name;
+    double value;
+  } figures[] = {
+      {"step_ms", (double)w->within_ns * 1e-6}, {"memory_price", w->learned.memory_price},
+      {"headroom_tokens", w->learned.headroom}, {"mean_answer_tokens", w->learned.output},
+      {"deadlines_kept", w->order.n_kept},      {"margin_ratio", w->margin.ratio},
+  };
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
+    sink->number(sink->context, figures[i].name, figures[i].value);
+}
+
+static void dump(void *self, const struct lls_sink *sink)
+{
+  lls_pol_scheduler_dump(self, sink);
+  stats(self, sink);
+}
+
+/* ---- parameters -------------------------------------------------------------------- */
+
+#define RELOADABLE .flags = LLS_PARAM_RELOADABLE
+
+static const struct lls_param parameters[] = {
+    LLS_PARAM_DURATION(struct worth_params, gap, "200ms", 1e6, 6e10,
+                       "longest time between two tokens that steps are made for, where "
+                       "requests ask for no shorter one",
+                       RELOADABLE),
+    LLS_PARAM_DURATION(struct worth_params, max_stall, "10s", 1e8, 3.6e12,
+                       "no stream that lost its memory stands still for longer, but for "
+                       "best effort",
+                       RELOADABLE),
+    LLS_PARAM_FLOAT(struct worth_params, fairness, "1", 0, 100, "",
+                    "how much a tenant that had more than its share is held back; 0: not "
+                    "at all",
+                    RELOADABLE),
+    LLS_PARAM_FLOAT(struct worth_params, reserve, "0.2", 0, 0.9, "",
+                    "part of the cache that requests which have missed their deadline, "
+                    "or have none, leave to those that have one",
+                    RELOADABLE),
+    LLS_PARAM_FLOAT(struct worth_params, margin, "0.99", 0, 0.9999, "",
+                    "part of the filled steps that shall end in time, as far as the cost "
+                    "model was off so far; 0: as it says",
+                    RELOADABLE),
+    LLS_POL_STEP_PREEMPT(struct worth_params),
+};
+
+/* ---- life -------------------------------------------------------------------------- */
+
+static void destroy(void *self)
+{
+  struct worth *w = self;
+  lls_pol_margin_free(&w->margin);
+  lls_pol_heap_free(&w->order.others);
+  lls_pol_heap_free(&w->order.sizes);
+  lls_pol_heap_free(&w->victims);
+  free(w->order.all);
+  free(w->order.kept);
+  free(w->jobs);
+  free(w->running);
+  free(w->contexts);
+  free(w);
+}
+
+static bool allocate(struct worth *w, uint32_t n)
+{
+  w->jobs = calloc(n, sizeof *w->jobs);
+  w->running = calloc(n, sizeof *w->running);
+  w->contexts = calloc(n, sizeof *w->contexts);
+  w->order.all = calloc(n, sizeof *w->order.all);
+  w->order.kept = calloc(WORTH_KEPT, sizeof *w->order.kept);
+  return w->jobs != NULL && w->running != NULL && w->contexts != NULL &&
+         w->order.all != NULL && w->order.kept != NULL &&
+         lls_pol_heap_init(&w->order.others, n) == 0 &&
+         lls_pol_heap_init(&w->order.sizes, WORTH_KEPT + 1) == 0 &&
+         lls_pol_heap_init(&w->victims, n) == 0;
+}
+
+static int create(const struct lls_host *host, const void *params, void **self)
+{
+  struct worth *w = LLS_POL_SCHEDULER_NEW(struct worth, host, parameters, params);
+  if (w == NULL)
+    return -ENOMEM;
+  w->block_units = 2;
+  worth_learn_begin(&w->learned);
+  if (lls_pol_margin_init(&w->margin, host->engine->max_sequences) < 0 ||
+      !allocate(w, host->engine->max_requests + 1)) {
+    destroy(w);
+    return -ENOMEM;
+  }
+  *self = w;
+  return 0;
+}
+
+static const struct lls_scheduler_vtable vtable = {
+    .api_version = LLS_API_VERSION,
+    .size = sizeof vtable,
+    .create = create,
+    .destroy = destroy,
+    .caps = caps,
+    .plan = plan,
+    .on_arrival = on_arrival,
+    .on_step = on_step,
+    .on_finish = on_finish,
+    .stats = stats,
+    .dump = dump,
+    .reconfigure = lls_pol_scheduler_reconfigure,
+};
+
+LLS_POL_SCHEDULER_PLUGIN("worth", struct worth_params,
+                         "most worth for what it costs: deadlines kept where they can "
+                         "be, else the largest slowdown, at learned prices");

@@ -1,0 +1,95 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# [server] sandbox: what a plugin of a server at work can reach with it and without; the server
+# itself serves, reloads and writes what it has to, as ever.
+use strict;
+use warnings;
+use FindBin;
+use lib $FindBin::Bin;
+use IO::Socket::INET;
+use JSON::PP;
+use LlmServer;
+use Test::More;
+
+plan skip_all => 'a sanitizer has files and system calls of its own' if LlmServer::sanitized();
+plan skip_all => 'valgrind has neither Landlock nor seccomp' if LlmServer::under();
+
+my $demo    = LlmServer::source('share/demo-model');
+my $prying  = LlmServer::built('t/fault/.libs/scheduler_prying.so');
+my $outside = File::Temp->newdir;
+my $state   = File::Temp->newdir;
+my $other   = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die $!;
+LlmServer::write_file("$outside/secret", 'x');
+my $has_state = -e LlmServer::built('core/batch/store.lo') ? "state = $state/new\n" : '';
+
+sub ini {
+    my ($sandbox, $scheduler) = @_;
+    return "sandbox = $sandbox\ndecisions = $state/decisions\n$has_state" . "[model]\npath = $demo\n[engine]\ndevice = cpu\nthreads = 1\npin = false\n"
+      . "[plugins]\nscheduler = $scheduler\n[scheduler.prying]\nread = $outside/secret\nwrite = $outside/made\nport = " . $other->sockport . "\n";
+}
+
+# A reload to the plugin that pries needs it where plugins are.
+my $plugins = File::Temp->newdir;
+system('cp', $prying, "$plugins/scheduler_prying.so") == 0 or die;
+$ENV{LLS_PLUGIN_PATH} = "$plugins:$ENV{LLS_PLUGIN_PATH}";
+
+sub found { my ($server) = @_; my ($line) = $server->log =~ /prying: (read .*)/; return $line }
+
+sub serve {
+    my ($sandbox) = @_;
+    my $server = LlmServer->serve(ini($sandbox, 'fcfs'));
+    my $status = decode_json($server->get('/admin/status')->{content});
+    is $server->post('/v1/completions', { prompt => 'Once', max_tokens => 4 })->{status}, 200, "$sandbox: it serves";
+    $server->configure(ini($sandbox, 'prying'));
+    is $server->post('/admin/reload', '')->{status}, 200, '  and reloads to a plugin' or diag $server->log;
+    my $found = found($server);
+    $server->configure(ini($sandbox, 'sarathi'));
+    is $server->post('/admin/reload', '')->{status}, 200, '  and to another';
+    is $server->post('/v1/completions', { prompt => 'Once', max_tokens => 4 })->{status}, 200, '  and serves';
+    return ($server, $status->{sandbox}, $found);
+}
+
+my ($server, $status, $found) = serve('off');
+is_deeply $status, { files => 'off: [server] sandbox is off', calls => 'off: [server] sandbox is off' }, '  the status says that there is none';
+is $found, 'read 0, write 0, program 0, connect 0, call 0, signal 0', '  a plugin reaches everything';
+is $server->stop, 0, '  and ends';
+unlink "$outside/made", "$state/decisions";
+
+($server, $status, $found) = serve('auto');
+my ($abi)    = $status->{files} =~ /\ALandlock (\d+), \d+ places are written\z/;
+my $filtered = $status->{calls} =~ /\Aseccomp, \d+ system calls are left\z/;
+ok defined $abi || $status->{files} =~ /\Aoff: this kernel has no Landlock/, '  the status says what it gave up of files' or diag $status->{files};
+ok $filtered || $status->{calls} =~ /\Aoff: .*seccomp/, '  and of system calls' or diag $status->{calls};
+like $server->log, qr/info +sandbox: files: \Q$status->{files}\E\n/, '  so does the log';
+like $server->log, qr/info +sandbox: system calls: \Q$status->{calls}\E\n/, '  of both';
+
+# The line of the plugin, by what the kernel has.
+sub expect {
+    my ($reads) = @_;
+    return sprintf 'read %s, write %s, program %s, connect %s, call %s, signal %s', $reads,
+        defined $abi ? qw(EACCES EACCES) : (0, 0), ($abi // 0) >= 4 ? 'EACCES' : 0, $filtered ? 'ENOSYS' : 0, ($abi // 0) >= 6 ? 'EPERM' : 0;
+}
+is $found, expect(0), '  a plugin reads what it wants, and no more';
+ok !-e "$outside/made", '  it made no file' if defined $abi;
+my ($seccomp) = LlmServer::read_file("/proc/$server->{pid}/status") =~ /^Seccomp:\s+(\d)/m;
+is $seccomp, 2, '  every thread has the filter' if $filtered;
+is scalar(grep { !/^Seccomp:\s+2/m } map { LlmServer::read_file($_) } glob "/proc/$server->{pid}/task/*/status"), 0, '    indeed' if $filtered;
+ok -d "$state/new", '  a folder for the state was made' if $has_state;
+is $server->stop, 0, '  and ends';
+ok -s "$state/decisions", '  decisions were written';
+
+if (!defined $abi || !$filtered) {
+    ok !eval { LlmServer->serve(ini('on', 'fcfs')); 1 }, 'on: no start where the kernel or the build lacks it';
+    like $@, qr/\[server\] sandbox: /, '  which is said';
+    done_testing;
+    exit;
+}
+($server, $status, $found) = serve('on');
+like $status->{files}, qr/\ALandlock $abi, \d+ places are read, \d+ written\z/, '  the status says that';
+is $found, expect('EACCES'), '  a plugin reads nothing else either';
+$server->configure(ini('on', $prying));
+my $refused = $server->post('/admin/reload', '');
+is $refused->{status}, 409, '  nor does a reload';
+like $refused->{json}{error}{message}, qr/cannot open: Permission denied \([^)]*\[server\] sandbox/, '  whose sentence says why' or diag $refused->{content};
+is $server->stop, 0, '  and ends';
+done_testing;

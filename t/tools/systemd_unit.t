@@ -1,0 +1,47 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# The systemd unit, judged by systemd: its exposure is 1.5 of 10 at most, and every system call
+# that the sandbox leaves (core/serve/sandbox_calls.c) is one that the unit leaves.
+use strict;
+use warnings;
+use File::Temp;
+use Test::More;
+
+my $top = $ENV{LLS_SRCDIR} // '.';
+plan skip_all => 'systemd-analyze is not installed (systemd)' if system('command -v systemd-analyze >/dev/null 2>&1') != 0;
+
+sub read_file { my ($path) = @_; open my $in, '<', $path or die "$path: $!"; local $/; return <$in> }
+sub lines_of { my (@command) = @_; open my $out, '-|', "@command 2>&1" or die "$!"; return <$out> }
+
+my $folder = File::Temp->newdir;
+my $unit   = read_file("$top/etc/llmserve.service.in");
+$unit =~ s/\@bindir\@/\/usr\/bin/g;
+$unit =~ s/\@(?:sysconfdir|docdir)\@/\/etc/g;
+open my $out, '>', "$folder/llmserve.service" or die $!;
+print $out $unit;
+close $out or die $!;
+
+my @judged = lines_of('systemd-analyze', 'security', '--offline=true', "$folder/llmserve.service");
+plan skip_all => 'this systemd-analyze judges no file (--offline is of 250)' if "@judged" !~ /Overall exposure level/;
+my ($level) = "@judged" =~ /Overall exposure level for \S+: ([\d.]+)/;
+cmp_ok $level, '<=', 1.5, 'the exposure of the service' or diag @judged;
+
+# The calls of a name, which may be a group of groups.
+my %known;
+sub calls_of {
+    my ($name) = @_;
+    return $name if $name !~ /\A@/;
+    return @{ $known{$name} //= [map { calls_of($_) } map { /^\h+(\@?\w[\w-]*)$/ ? $1 : () } lines_of('systemd-analyze', 'syscall-filter', $name)] };
+}
+my %left;
+for ($unit =~ /^SystemCallFilter=(.*)$/mg) {
+    my ($not, $names) = /\A(~?)(.*)/;
+    for my $call (map { calls_of($_) } split ' ', $names) { $not ? delete $left{$call} : ($left{$call} = 1) }
+}
+my ($list) = read_file("$top/core/serve/sandbox_calls.c") =~ /calls\[\] = \{(.*?)\};/s;
+my @calls = $list =~ /"(\w+)"/g;
+cmp_ok scalar(@calls), '>', 100, 'the sandbox leaves system calls';
+my %there = map { $_ => 1 } calls_of('@known');
+is join(' ', grep { !$left{$_} && (!%there || $there{$_}) } @calls), '', '  which the unit leaves too';
+is_deeply [grep { !$left{$_} && $there{$_} } qw(landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp)], [], '  and those that make the sandbox';
+done_testing;

@@ -1,0 +1,111 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# GET /admin/history and llmserve-whatif: what a server had is told without its texts, read as a
+# trace, simulated with other policies, and a winner is named only where it is far enough ahead.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/../api", "$FindBin::Bin/../sim";
+use JSON::PP;
+use List::Util qw(max sum);
+use LlmServer;
+use Sim;
+use Test::More;
+
+my $model = "$source/t/data/models/stories260K";
+my $ini   = "[model]\npath = $model\n[engine]\nthreads = 1\npin = false\n[plugins]\nscheduler = sarathi\n";
+my $ten   = profile('ten.ini');
+delete $ENV{LLMSERVE_ADMIN_KEY};
+
+# ---- what the server tells -------------------------------------------------------------------
+my $server = LlmServer->serve($ini);
+my $text   = $server->get('/admin/history')->{content};
+like $text, qr/\AH 2 sarathi paged none cache\.block_tokens=16 .* engine\.max_context=512 .*\n\z/, 'a server that had nothing to do';
+my ($status, $out, $err) = run('llmserve-whatif', '-a', $server->{address}, '-c', "$server->{folder}/llmserve.ini", '--profile', $ten);
+is $status, 2, '  of which nothing can be said';
+like $err, qr/^llmserve-whatif: .*history: has no requests$/m, '  as the answer says';
+
+my @same = map { 300 + $_ % 50 } 1 .. 40;
+for my $n (1 .. 6) {
+    my %more = $n % 2 ? (priority => $n, slo => { ttft_ms => 5000 }) : ();
+    $server->post('/v1/completions', { prompt => [@same, 100 + $n], max_tokens => 5 + $n, ignore_eos => JSON::PP::true, temperature => 0, %more });
+}
+my $told = $server->get('/admin/history');
+is $told->{headers}{'content-type'}, 'text/plain; charset=utf-8', 'requests, as text';
+my @arrivals = $told->{content} =~ /^A (.*)$/mg;
+my @ends     = $told->{content} =~ /^E (.*)$/mg;
+is scalar(@arrivals), 6, '  each when it came';
+is scalar(@ends), 6, '  and when it ended';
+my @fields = split / /, $arrivals[0];
+is_deeply [@fields[0, 2, 3, 5, 7]], [1, 41, 6, 1, 5_000_000_000], '  with what was asked';
+is scalar(@fields) - 11, 2, '  and a hash for each 16 tokens of the prompt';
+is $arrivals[5] =~ s/.* (\S+ \S+)\z/$1/r, $arrivals[0] =~ s/.* (\S+ \S+)\z/$1/r, '  which those who share them have in common';
+my ($number, $generated, $reason, $first, $last) = split / /, $ends[5];
+is_deeply [$number, $generated, $reason], [6, 11, 2], '  how long the answer was, and why it ended';
+cmp_ok $first, '>', (split / /, $arrivals[5])[1], '  its first token came after it';
+cmp_ok $last, '>', $first, '  and its last after that';
+
+my $history = write_file('history', $told->{content});
+my $report  = simulate('-c', "$server->{folder}/llmserve.ini", '--profile', $ten, '--trace', $history);
+is_deeply [@$report{qw(completed total_input_tokens total_output_tokens)}], [6, 6 * 41, sum(6 .. 11)], 'llmserve-sim reads it as a trace';
+
+# ---- against what was served -------------------------------------------------------------------
+sub whatif {
+    my @arguments = @_;
+    my ($code, $said, $why) = run('llmserve-whatif', '--quiet', '--json', "$folder/answer.json", '-c', "$server->{folder}/llmserve.ini", '--profile', $ten, @arguments);
+    return { status => $code, out => $said, err => $why, $code == 0 ? %{ decode_json(read_file("$folder/answer.json")) } : () };
+}
+
+my $asked = whatif('-a', $server->{address}, '--policies', 'fcfs', 'sarathi:chunk=64..128:64,nonesuch', 'rr+hybrid', '--objective', 'latency');
+is $asked->{status}, 0, 'the server is asked' or diag $asked->{err};
+is_deeply [map { $_->{name} } @{ $asked->{results} }], ['sarathi+paged+none', 'fcfs', 'sarathi chunk=64', 'sarathi chunk=128', 'nonesuch', 'rr+hybrid'], '  what runs, and each candidate';
+like $asked->{results}[4]{error}, qr/no scheduler 'nonesuch'/, '  one that does not exist is left out, with its reason';
+my @latency = map { my @a = split / /, $arrivals[$_]; my @e = split / /, $ends[$_]; ($e[4] - $a[1]) / 1e6 } 0 .. 5;
+cmp_ok abs($asked->{served}{mean_e2el_ms} - sum(@latency) / 6), '<', 1e-6, '  what was served is what the history says';
+my $simulated = $asked->{results}[0]{report}{mean_e2el_ms};
+cmp_ok abs($asked->{margin} - abs($simulated / $asked->{served}{mean_e2el_ms} - 1)), '<', 1e-9, '  how far simulated is from served';
+ok !$asked->{margin_assumed}, '    is known';
+is $asked->{best}, undef, '  no winner where all are alike';
+like $asked->{out}, qr/^No difference that can be told/m, '    which is said';
+
+# ---- one that is told ------------------------------------------------------------------------
+# A long answer and forty short ones, one at a time: who takes turns has a tenth of the latency.
+my $queue = "H 2 fcfs paged none engine.max_sequences=1\nA 1 0 40 400 0 0 0 -1 -1 -1 -1\n" . join('', map { "A $_ " . $_ * 1000 . " 40 4 0 0 0 -1 -1 -1 -1\n" } 2 .. 41) . "E 1 400 2\n" . join '', map { "E $_ 4 2\n" } 2 .. 41;
+my $log  = write_file('queue', $queue);
+my $told_apart = whatif('--history', $log, '--policies', 'rr,mlfq,fcfs');
+is $told_apart->{status}, 0, 'a decision log in place of a server' or diag $told_apart->{err};
+is $told_apart->{results}[0]{name}, 'fcfs+paged+none', '  which names what ran';
+ok $told_apart->{margin_assumed}, '  but not how it was served';
+is $told_apart->{best}, 'mlfq', '  the winner takes turns';
+cmp_ok $told_apart->{gain}, '>', 0.5, '    by far';
+is $told_apart->{results}[3]{gain}, 0, '  and what runs already is no better than itself';
+like $told_apart->{out}, qr/^Best: $told_apart->{best}, whose latency would be .*\n\nplugins\.scheduler=$told_apart->{best}$/m, '  the answer says what to set';
+
+is whatif('--history', $log, '--policies', 'fcfs', '--goodput', 'e2el:1000000')->{objective}, 'goodput', 'with SLOs the objective is goodput';
+my ($ctl, $passed_on) = run('llmserve-ctl', 'whatif', '--quiet', '-c', "$server->{folder}/llmserve.ini", '--history', $log, '--profile', $ten, '--policies', 'mlfq');
+is $ctl, 0, 'llmserve-ctl whatif is the same';
+like $passed_on, qr/^Best: mlfq,/m, '  with the same answer';
+
+# ---- what can't be answered --------------------------------------------------------------------
+sub refused {
+    my ($code, $sentence, @arguments) = @_;
+    my $answer = whatif(@arguments);
+    is $answer->{status}, $code, "refused: $sentence";
+    like $answer->{err}, qr/^llmserve-whatif: [^\n]*$sentence[^\n]*\n\z/, '  and it says why';
+    return;
+}
+refused(2, '--objective: expected', '--history', $log, '--objective', 'beauty');
+refused(2, 'a part is empty', '--history', $log, '--policies', 'apt+');
+refused(2, 'more than three parts', '--history', $log, '--policies', 'a+b+c+d');
+refused(2, 'more than 256 candidates', '--history', $log, '--policies', 'sarathi:chunk=1..1000');
+refused(2, 'nowhere: cannot open', '--history', "$folder/nowhere");
+refused(2, "expected the first line of a decision log", '--history', write_file('headless', "E 1 4 2\n"));
+refused(2, 'request 9 ends before it came', '--history', write_file('early', "H 2 fcfs paged none\nA 1 0 4 4 0 0 0 -1 -1 -1 -1\nE 9 4 2\n"));
+refused(2, 'number: expected 2, found 3', '--history', write_file('gap', "H 2 fcfs paged none\nA 1 0 4 4 0 0 0 -1 -1 -1 -1\nA 3 0 4 4 0 0 0 -1 -1 -1 -1\n"));
+refused(1, 'what runs cannot be simulated: .*no scheduler', '--history', write_file('foreign', $queue =~ s/fcfs/foreign/r));
+refused(3, 'no llmserve at', '-a', '127.0.0.1:1');
+
+my $silent = LlmServer->serve("history = 0\n$ini");
+is $silent->get('/admin/history')->{status}, 404, 'no history where none is kept';
+refused(1, 'history is 0', '-a', $silent->{address});
+done_testing;

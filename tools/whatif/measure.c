@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See measure.h. */
+#include "tools/whatif/measure.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FIXED_ARGUMENTS 24
+
+/* ---- metrics ---------------------------------------------------------------------- */
+
+static const struct metric metrics[] = {
+    {"goodput", "request_goodput", true},
+    {"throughput", "output_throughput", true},
+    {"ttft", "mean_ttft_ms", false},
+    {"ttft_p99", "p99_ttft_ms", false},
+    {"tpot", "mean_tpot_ms", false},
+    {"tpot_p99", "p99_tpot_ms", false},
+    {"latency", "mean_e2el_ms", false},
+    {"latency_p99", "p99_e2el_ms", false},
+    {"normalised", "mean_normalised_latency_ms", false},
+    {"stall", "max_itl_ms", false},
+    {"preempted", "preemptions", false},
+    {"met", "slo_attainment", true},
+};
+
+const struct metric *metric_find(const char *name)
+{
+  for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
+    if (strcmp(metrics[i].name, name) == 0)
+      return &metrics[i];
+  return NULL;
+}
+
+double metric_of(const json_t *report, const struct metric *m)
+{
+  const json_t *value = json_object_get(report, m->key);
+  if (json_is_object(value)) /* slo_attainment */
+    value = json_object_get(value, "all");
+  return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+double metric_apart(double x, double base)
+{
+  return base > 0 ? x / base - 1 : NAN;
+}
+
+/* ---- running it ------------------------------------------------------------------- */
+
+struct arguments {
+  char **items; /* (room + 1) */
+  size_t n, room;
+};
+
+static void add(struct arguments *a, const char *text)
+{
+  a->items[a->n++] = (char *)text; /* exec changes none */
+}
+
+static void add_option(struct arguments *a, const char *name, const char *value)
+{
+  add(a, name);
+  add(a, value);
+}
+
+static size_t count_lines(const char *lines)
+{
+  size_t n = 0;
+  for (const char *at = lines; at != NULL && *at != '\0'; at = strchr(at, '\n')) {
+    at += *at == '\n';
+    n += *at != '\0';
+  }
+  return n;
+}
+
+/* Cuts the lines, each of which becomes an argument behind the option. */
+static void add_lines(struct arguments *a, const char *option, char *lines)
+{
+  char *rest = lines;
+  if (count_lines(lines) == 0)
+    return;
+  add(a, option);
+  for (char *line = strtok_r(lines, "\n", &rest); line != NULL;
+       line = strtok_r(NULL, "\n", &rest))
+    add(a, line);
+}
+
+static void list_arguments(const struct simulation *s, const char *report,
+                           struct arguments *a)
+{
+  const struct whatif_options *o = s->options;
+  add(a, "llmserve-sim");
+  add(a, "--quiet");
+  add_option(a, "--config", s->running->config);
+  add_option(a, "--trace", s->running->history);
+  add_option(a, "--dataset-name", "decisions");
+  add_option(a, "--profile", s->profile);
+  add_option(a, "--json", report);
+  if (o->model[0] != '\0')
+    add_option(a, "--model", o->model);
+}
+
+static int run(const struct simulation *s, char *settings, char *goodput,
+               const char *report, struct lls_error *err)
+{
+  const struct child_limits limits = {.time_ns = s->options->most_time,
+                                      .memory_bytes = s->options->most_memory,
+                                      .idle = true};
+  size_t room = FIXED_ARGUMENTS + count_lines(settings) + count_lines(goodput);
+  struct arguments a = {.items = calloc(room + 1, sizeof *a.items), .room = room};
+  if (a.items == NULL)
+    return lls_fail(err, -ENOMEM, "no memory");
+  list_arguments(s, report, &a);
+  add_lines(&a, "--goodput", goodput);
+  add_lines(&a, "--set", settings);
+  int rc = child_run(a.items, &limits, err);
+  free(a.items);
+  return rc;
+}
+
+int simulate(const struct simulation *s, const char *settings, json_t **report,
+             struct lls_error *err)
+{
+  char *all = NULL, *path = NULL, *goodput = strdup(s->options->goodput);
+  json_error_t why;
+  int rc = 0;
+  *report = NULL;
+  if (asprintf(&all, "%s%s", s->running->settings, settings) < 0)
+    all = NULL;
+  if (asprintf(&path, "%s/report.json", s->folder) < 0)
+    path = NULL;
+  if (all == NULL || path == NULL || goodput == NULL)
+    rc = lls_fail(err, -ENOMEM, "no memory");
+  if (rc == 0)
+    rc = run(s, all, goodput, path, err);
+  if (rc == 0 && (*report = json_load_file(path, 0, &why)) == NULL)
+    rc = lls_fail(err, -EPROTO, "%s: %s", path, why.text);
+  if (path != NULL)
+    unlink(path);
+  free(all);
+  free(path);
+  free(goodput);
+  return rc;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One simulation of the traffic, and the metrics that are looked at. */
+#ifndef LLS_WHATIF_MEASURE_H
+#define LLS_WHATIF_MEASURE_H
+
+#include <jansson.h>
+
+#include "tools/whatif/child.h"
+#include "tools/whatif/running.h"
+
+struct metric {
+  const char *name; /* of --objective */
+  const char *key;  /* in a report */
+  bool more;        /* is better */
+};
+
+/* NULL: there is none of that name. */
+const struct metric *metric_find(const char *name);
+/* Its value in a report; NaN where there is none. */
+double metric_of(const json_t *report, const struct metric *);
+/* How far `x` is from what `base` says, as a part of it; NaN where either is unknown. */
+double metric_apart(double x, double base);
+
+struct simulation {
+  const struct whatif_options *options;
+  const struct running *running;
+  const char *profile; /* path or name */
+  const char *folder;  /* for the report */
+};
+
+/* The report of the traffic with these settings beside what runs; -ECHILD with
+ * llmserve-sim's sentence where they are refused. */
+int simulate(const struct simulation *, const char *settings, json_t **report,
+             struct lls_error *err);
+
+/* --profile auto: the path of a profile of the configuration's device, measured now if
+ * there is none of an earlier time; malloc'ed. */
+int profile_find(const struct whatif_options *, const struct running *, char **path,
+                 struct lls_error *err);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See question.h. */
+#include "tools/whatif/question.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/whatif/verdict.h"
+
+/* ---- comparing -------------------------------------------------------------------- */
+
+static void tell_progress(const struct whatif_options *o, const char *name, size_t i,
+                          size_t n)
+{
+  if (!o->quiet)
+    fprintf(stderr, "llmserve-whatif: %zu of %zu: %s\n", i + 1, n, name);
+}
+
+/* Simulates all. The running policies must work; a candidate that does not is left out,
+ * with its reason. */
+static int simulate_all(const struct simulation *s, struct result *results, size_t n,
+                        struct lls_error *err)
+{
+  for (size_t i = 0; i < n; i++) {
+    struct result *r = &results[i];
+    tell_progress(s->options, r->name, i, n);
+    int rc = simulate(s, r->settings, &r->report, &r->why);
+    if (rc < 0 && i == 0)
+      return lls_fail(err, rc, "what runs cannot be simulated: %s", r->why.text);
+  }
+  return 0;
+}
+
+static int keep(const struct verdict *v, const struct result *runs, struct answered *out,
+                struct lls_error *err)
+{
+  *out = (struct answered){0};
+  if (v->best == NULL)
+    return 0;
+  out->best = strdup(v->best->name);
+  out->settings = strdup(v->best->settings);
+  if (asprintf(&out->sentence,
+               "%s would have served the last minutes better than %s: %s by %.0f %% "
+               "(simulated; differences of less than %.0f %% are not told)",
+               v->best->name, runs->name, v->objective->name, 100 * v->gain,
+               100 * v->margin) < 0)
+    out->sentence = NULL;
+  if (out->best != NULL && out->settings != NULL && out->sentence != NULL)
+    return 0;
+  answered_free(out);
+  return lls_fail(err, -ENOMEM, "no memory for the answer");
+}
+
+static int tell(const struct whatif_options *o, const struct verdict *v,
+                const struct result *results, size_t n, const struct traffic *t,
+                struct lls_error *err)
+{
+  if (!o->notify)
+    verdict_print(v, results, n, t);
+  if (o->json[0] == '\0')
+    return 0;
+  json_t *json = verdict_json(v, results, n, t);
+  int rc = json == NULL ? lls_fail(err, -ENOMEM, "no memory for the answer")
+           : json_dump_file(json, o->json, JSON_INDENT(1)) < 0
+               ? lls_fail(err, -EIO, "%s: cannot be written", o->json)
+               : 0;
+  json_decref(json);
+  return rc;
+}
+
+static int compare(const struct simulation *s, const struct candidates *all,
+                   const struct traffic *t, const struct metric *objective,
+                   struct answered *out, struct lls_error *err)
+{
+  size_t n = all->n + 1;
+  struct result *results = calloc(n, sizeof *results);
+  if (results == NULL)
+    return lls_fail(err, -ENOMEM, "no memory for the results");
+  results[0] = (struct result){.name = s->running->name, .settings = ""};
+  for (size_t i = 0; i < all->n; i++)
+    results[i + 1] =
+        (struct result){.name = all->items[i].name, .settings = all->items[i].settings};
+  int rc = simulate_all(s, results, n, err);
+  if (rc == 0) {
+    struct verdict v = judge(results, n, t, objective);
+    rc = tell(s->options, &v, results, n, t, err);
+    if (rc == 0)
+      rc = keep(&v, &results[0], out, err);
+  }
+  for (size_t i = 0; i < n; i++)
+    json_decref(results[i].report);
+  free(results);
+  return rc;
+}
+
+/* ---- one after the other ---------------------------------------------------------- */
+
+static int with_profile(const struct simulation *s, const struct candidates *all,
+                        const struct traffic *t, struct answered *out,
+                        struct lls_error *err)
+{
+  const struct whatif_options *o = s->options;
+  const char *wanted = strcmp(o->objective, "auto") != 0 ? o->objective
+                       : t->has_slos                     ? "goodput"
+                                                         : "latency";
+  const struct metric *objective = metric_find(wanted);
+  struct simulation with = *s;
+  char *profile;
+  if (objective == NULL)
+    return lls_fail(err, -EINVAL,
+                    "--objective: expected one of those that --help lists, "
+                    "found '%s'",
+                    wanted);
+  int rc = profile_find(o, s->running, &profile, err);
+  if (rc < 0)
+    return rc;
+  with.profile = profile;
+  rc = compare(&with, all, t, objective, out, err);
+  free(profile);
+  return rc;
+}
+
+static int measured(const struct simulation *s, struct lls_error *err)
+{
+  char *profile;
+  int rc = profile_find(s->options, s->running, &profile, err);
+  if (rc == 0) {
+    puts(profile);
+    free(profile);
+  }
+  return rc;
+}
+
+static int with_traffic(const struct whatif_options *o, const struct candidates *all,
+                        const char *folder, struct answered *out, struct lls_error *err)
+{
+  struct running running;
+  struct traffic traffic;
+  int rc = running_ask(o, folder, &running, err);
+  if (rc < 0)
+    return rc;
+  const struct simulation s = {.options = o, .running = &running, .folder = folder};
+  if (o->measure)
+    rc = measured(&s, err);
+  else if ((rc = traffic_read(running.history, o->goodput, &traffic, err)) == 0) {
+    rc = with_profile(&s, all, &traffic, out, err);
+    traffic_free(&traffic);
+  }
+  running_free(&running);
+  return rc;
+}
+
+int question_ask(const struct whatif_options *o, const struct candidates *all,
+                 struct answered *out, struct lls_error *err)
+{
+  char folder[] = "/tmp/llmserve-whatif-XXXXXX";
+  *out = (struct answered){0};
+  if (mkdtemp(folder) == NULL)
+    return lls_fail(err, -errno, "%s: cannot be made: %s", folder, strerror(errno));
+  int rc = with_traffic(o, all, folder, out, err);
+  rmdir(folder);
+  return rc;
+}
+
+void answered_free(struct answered *a)
+{
+  free(a->best);
+  free(a->settings);
+  free(a->sentence);
+  *a = (struct answered){0};
+}

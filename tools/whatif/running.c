@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See running.h. */
+#include "tools/whatif/running.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/workload/decision_file.h"
+
+#define DEFAULT_ADDRESS "127.0.0.1:8080" /* of [server] listen */
+
+static void ignore_line(void *context, unsigned line, const char *sentence)
+{
+  (void)context, (void)line, (void)sentence; /* llmserve-sim says it */
+}
+
+/* ---- asking ----------------------------------------------------------------------- */
+
+static int refused(const json_t *answer, int status, struct lls_error *err)
+{
+  const char *why =
+      json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
+  return lls_fail(err, -EACCES, "the server refuses (%d): %s", status,
+                  why != NULL ? why : "no reason given");
+}
+
+int whom_ask(const struct whom *w, const char *method, const char *path,
+             const json_t *body, json_t **answer, struct lls_error *err)
+{
+  int status = ctl_ask_with(&w->server, method, path, body, answer, err);
+  if (status < 300)
+    return status < 0 ? status : 0;
+  int rc = refused(*answer, status, err);
+  json_decref(*answer);
+  *answer = NULL;
+  return rc;
+}
+
+static int write_file(const char *path, const struct lls_text *text,
+                      struct lls_error *err)
+{
+  FILE *file = fopen(path, "we");
+  bool good = file != NULL && fwrite(text->data, 1, text->length, file) == text->length;
+  int rc = file == NULL || (fclose(file) == 0 && good) ? 0 : -EIO;
+  if (file == NULL)
+    rc = -errno;
+  return rc < 0 ? lls_fail(err, rc, "%s: cannot be written: %s", path, strerror(-rc)) : 0;
+}
+
+static int ask_history(const struct whom *w, struct running *out, struct lls_error *err)
+{
+  struct lls_text text = {0};
+  int status = ctl_ask_text(&w->server, "/admin/history", &text, err), rc = status;
+  if (status >= 300) {
+    json_t *answer = json_loads(text.data, 0, NULL);
+    rc = refused(answer, status, err);
+    json_decref(answer);
+  } else if (status >= 0) {
+    out->asked = true;
+    rc = write_file(out->history, &text, err);
+  }
+  lls_text_free(&text);
+  return rc;
+}
+
+/* ---- what runs -------------------------------------------------------------------- */
+
+/* The three policies, each with all its parameters as they are now. */
+static void list_policies(const json_t *sections, struct lls_text *name,
+                          struct lls_text *settings)
+{
+  static const char *const kinds[] = {"scheduler", "cache", "predictor"};
+  const json_t *plugins = json_object_get(sections, "plugins");
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+    const char *id = json_string_value(json_object_get(plugins, kinds[i])), *key;
+    char section[128];
+    json_t *value;
+    if (id == NULL)
+      continue;
+    lls_text_printf(name, "%s%s", i > 0 ? "+" : "", id);
+    lls_text_printf(settings, "plugins.%s=%s\n", kinds[i], id);
+    snprintf(section, sizeof section, "%s.%s", kinds[i], id);
+    json_object_foreach(json_object_get(sections, section), key, value)
+        lls_text_printf(settings, "%s.%s=%s\n", section, key, json_string_value(value));
+  }
+}
+
+static int take_config(const json_t *answer, struct running *out, struct lls_error *err)
+{
+  struct lls_text name = {0}, settings = {0};
+  const char *path = json_string_value(json_object_get(answer, "path"));
+  const json_t *engine = json_object_get(json_object_get(answer, "sections"), "engine");
+  const char *profile = json_string_value(json_object_get(engine, "profile"));
+  out->profile = profile != NULL ? strdup(profile) : NULL;
+  list_policies(json_object_get(answer, "sections"), &name, &settings);
+  if (path != NULL && access(path, R_OK) == 0) {
+    free(out->config);
+    out->config = strdup(path);
+  }
+  out->name = name.data;
+  out->settings = settings.data;
+  return name.failed || settings.failed || out->config == NULL || name.data == NULL
+             ? lls_fail(err, -ENOMEM, "no memory for the running configuration")
+             : 0;
+}
+
+static int ask_server(const struct whom *w, struct running *out, struct lls_error *err)
+{
+  json_t *answer = NULL;
+  int rc = ask_history(w, out, err);
+  if (rc < 0)
+    return rc;
+  rc = whom_ask(w, "GET", "/admin/config", NULL, &answer, err);
+  if (rc == 0)
+    rc = take_config(answer, out, err);
+  json_decref(answer);
+  if (rc < 0 || (rc = whom_ask(w, "GET", "/admin/status", NULL, &answer, err)) < 0)
+    return rc;
+  const json_t *requests = json_object_get(answer, "requests");
+  out->idle = json_integer_value(json_object_get(requests, "running")) == 0 &&
+              json_integer_value(json_object_get(requests, "waiting")) == 0;
+  json_decref(answer);
+  return 0;
+}
+
+/* What the server would have answered; "idle" beside it. */
+static int read_config(const char *path, struct running *out, struct lls_error *err)
+{
+  json_error_t why;
+  json_t *answer = json_load_file(path, 0, &why);
+  if (answer == NULL)
+    return lls_fail(err, -EINVAL, "%s:%d: %s", path, why.line, why.text);
+  int rc = take_config(answer, out, err);
+  out->idle = json_is_true(json_object_get(answer, "idle"));
+  json_decref(answer);
+  return rc;
+}
+
+/* ---- its first line --------------------------------------------------------------- */
+
+/* "SCHEDULER CACHE PREDICTOR SECTION.KEY=VALUE ...": the policies of the start, for who
+ * could not ask which run now, and the limits of the engine. */
+static int take_header(const char *header, struct running *out, struct lls_error *err)
+{
+  static const char *const kinds[] = {"scheduler", "cache", "predictor"};
+  struct lls_text name = {0}, settings = {0};
+  size_t part = 0;
+  lls_text_puts(&settings, out->settings != NULL ? out->settings : "");
+  for (const char *at = header; *at != '\0'; part++) {
+    int length = (int)strcspn(at, " ");
+    if (part >= 3)
+      lls_text_printf(&settings, "%.*s\n", length, at);
+    else if (out->settings == NULL)
+      lls_text_printf(&settings, "plugins.%s=%.*s\n", kinds[part], length, at);
+    if (part < 3)
+      lls_text_printf(&name, "%s%.*s", part > 0 ? "+" : "", length, at);
+    at += length;
+    at += strspn(at, " ");
+  }
+  if (out->name == NULL)
+    out->name = name.data;
+  else
+    lls_text_free(&name);
+  free(out->settings);
+  out->settings = settings.data;
+  return out->name == NULL || settings.failed || settings.data == NULL
+             ? lls_fail(err, -ENOMEM, "no memory for the running configuration")
+             : 0;
+}
+
+static int read_header(struct running *out, struct lls_error *err)
+{
+  struct lls_decision_file in;
+  struct lls_decision_line line = {0};
+  int rc = lls_decision_file_open(&in, out->history, err);
+  if (rc < 0)
+    return rc;
+  rc = lls_decision_file_next(&in, &line, err);
+  if (rc >= 0 && (rc == 0 || line.kind != 'H'))
+    rc = lls_fail(err, -EINVAL, "%s:1: expected the first line of a decision log",
+                  out->history);
+  if (rc > 0)
+    rc = take_header(line.rest, out, err);
+  lls_text_free(&line.items);
+  lls_decision_file_close(&in);
+  return rc;
+}
+
+/* ---- the whole -------------------------------------------------------------------- */
+
+int whom_find(const struct whatif_options *o, struct whom *w, struct lls_error *err)
+{
+  struct lls_error unread = {0};
+  *w = (struct whom){.server = {.address = o->address}};
+  w->server.key = w->key;
+  bool has_ini = lls_ini_read(o->config, ignore_line, NULL, &w->ini, &unread) == 0;
+  const struct lls_ini_entry *listen =
+      has_ini ? lls_ini_find(&w->ini, "server", "listen") : NULL;
+  if (o->address[0] == '\0')
+    w->server.address = listen != NULL ? listen->value : DEFAULT_ADDRESS;
+  int rc = ctl_find_key(o->key_file[0] != '\0' ? o->key_file : NULL,
+                        has_ini ? &w->ini : NULL, w->key, err);
+  if (rc < 0)
+    whom_free(w);
+  return rc;
+}
+
+void whom_free(struct whom *w)
+{
+  lls_ini_free(&w->ini);
+}
+
+static int ask_somebody(const struct whatif_options *o, struct running *out,
+                        struct lls_error *err)
+{
+  struct whom w;
+  int rc = whom_find(o, &w, err);
+  if (rc < 0)
+    return rc;
+  rc = ask_server(&w, out, err);
+  whom_free(&w);
+  return rc;
+}
+
+static int read_files(const struct whatif_options *o, struct running *out,
+                      struct lls_error *err)
+{
+  out->history = strdup(o->history);
+  out->idle = true;
+  return o->running[0] != '\0' ? read_config(o->running, out, err) : 0;
+}
+
+int running_ask(const struct whatif_options *o, const char *folder, struct running *out,
+                struct lls_error *err)
+{
+  *out = (struct running){.config = strdup(o->config)};
+  int rc = 0;
+  if (o->history[0] != '\0')
+    rc = read_files(o, out, err);
+  else if (asprintf(&out->history, "%s/history", folder) < 0)
+    out->history = NULL;
+  else
+    rc = ask_somebody(o, out, err);
+  if (rc == 0 && (out->config == NULL || out->history == NULL))
+    rc = lls_fail(err, -ENOMEM, "no memory");
+  if (rc == 0)
+    rc = read_header(out, err);
+  if (rc < 0)
+    running_free(out);
+  return rc;
+}
+
+void running_free(struct running *r)
+{
+  if (r->asked)
+    unlink(r->history);
+  free(r->config);
+  free(r->name);
+  free(r->settings);
+  free(r->history);
+  free(r->profile);
+  *r = (struct running){0};
+}

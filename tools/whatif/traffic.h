@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The traffic as it was really served: the numbers that a simulation of it is held
+ * against. */
+#ifndef LLS_WHATIF_TRAFFIC_H
+#define LLS_WHATIF_TRAFFIC_H
+
+#include <jansson.h>
+
+#include "tools/whatif/whatif.h"
+
+struct traffic {
+  uint32_t requests;
+  double seconds;  /* from the first to the last that came */
+  bool has_slos;   /* some request has one, or --goodput gives it one */
+  bool gaps;       /* an SLO is about gaps within an answer, which the history has not */
+  json_t *metrics; /* as llmserve-sim reports them; NULL: the log has no times */
+};
+
+/* goodput: lines of KEY:MS, or "". */
+int traffic_read(const char *path, const char *goodput, struct traffic *out,
+                 struct lls_error *err);
+void traffic_free(struct traffic *);
+
+#endif
