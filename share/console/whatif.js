@@ -6,30 +6,22 @@ import { send, whyOf } from "./connection.js";
 import { element, labelled, panel, select, table } from "./elements.js";
 import { duration, percent, short, whole } from "./format.js";
 
-const OBJECTIVES = ["auto", "goodput", "throughput", "ttft", "ttft_p99", "tpot", "tpot_p99", "latency", "latency_p99", "normalised"];
-// What is shown first, with a name for people; whatever else an answer has comes after them.
-const METRICS = {
-  request_goodput: "goodput, requests/s", goodput: "goodput, requests/s", slo_attainment: "attained", mean_e2el_ms: "mean latency", p99_e2el_ms: "P99 latency",
-  mean_ttft_ms: "mean TTFT", p99_ttft_ms: "P99 TTFT", max_itl_ms: "longest stall", longest_stall_ms: "longest stall", output_throughput: "tokens/s", throughput: "tokens/s",
-  preemptions: "preemptions",
-};
+const OBJECTIVES = ["auto", "goodput", "throughput", "ttft", "ttft_p99", "tpot", "tpot_p99", "latency", "latency_p99", "normalised", "stall"];
+// What is shown of a report (doc/api.md): the path of a number, its name for people, how it is written.
+const COLUMNS = [
+  ["request_goodput", "goodput, requests/s", short], ["slo_attainment.all", "attained", percent], ["mean_e2el_ms", "mean latency", duration],
+  ["p99_e2el_ms", "P99 latency", duration], ["mean_ttft_ms", "mean TTFT", duration], ["max_itl_ms", "longest stall", duration],
+  ["output_throughput", "tokens/s", short], ["preemptions", "preemptions", whole],
+];
+const GROUPS = [["slo_attainment_by_class", "class"], ["slo_attainment_by_tenant", "tenant"]];
 
-// {"slo_attainment": {"realtime": 0.9}} as {"slo_attainment.realtime": 0.9}
-function flat(metrics, before = "") {
-  return Object.entries(metrics ?? {}).flatMap(([name, value]) =>
-    value !== null && typeof value === "object" ? flat(value, `${before}${name}.`) : typeof value === "number" ? [[before + name, value]] : []);
-}
+const at = (report, path) => path.split(".").reduce((object, name) => object?.[name], report ?? undefined);
 
-function titleOf(name) {
-  const [first, ...rest] = name.split(".");
-  return [METRICS[first] ?? first.replaceAll("_", " "), ...rest].join(", ");
-}
-
-function shown(name, value) {
-  if (value === undefined) return "-";
-  if (name.includes("attain")) return percent(value);
-  if (name.endsWith("_ms")) return duration(value);
-  return name === "preemptions" ? whole(value) : short(value);
+// The columns of which at least one of the reports has the number, with those by class and tenant.
+function columnsOf(reports) {
+  const groups = GROUPS.flatMap(([key, kind]) => [...new Set(reports.flatMap((report) => Object.keys(report?.[key] ?? {})))]
+    .filter((name) => name !== "none").map((name) => [`${key}.${name}.all`, `attained, ${kind} ${name}`, percent]));
+  return [...COLUMNS, ...groups].filter(([path]) => reports.some((report) => typeof at(report, path) === "number"));
 }
 
 // {"plugins.scheduler": ...} of lines SECTION.KEY=VALUE, as POST /admin/reload takes them.
@@ -42,20 +34,21 @@ function settingsOf(lines) {
   return set;
 }
 
-// The answer as a table; `apply` is called with a candidate.
-function resultOf(result, apply) {
-  const rows = [["as it was served", result.real], ["as it runs, simulated", result.simulated],
-    ...result.candidates.map((one) => [one.name, one.metrics, one])].map(([name, metrics, one]) => [name, Object.fromEntries(flat(metrics)), one]);
-  const found = new Set(rows.flatMap(([, metrics]) => Object.keys(metrics)));
-  const order = Object.keys(METRICS), rank = (name) => (order.indexOf(name.split(".")[0]) + order.length + 1) % (order.length + 1);
-  const names = [...found].sort((a, b) => rank(a) - rank(b));
-  const made = table("The same traffic with each", ["", ...names.map(titleOf), "verdict", ""]);
-  made.fill(rows.map(([name, metrics, one]) => [one?.name === result.winner && one ? element("strong", {}, name) : name,
-    ...names.map((of) => shown(of, metrics[of])), one?.verdict ?? "",
-    one?.settings ? element("button", { type: "button", "aria-label": `Apply ${name}`, onclick: () => apply(one) }, "Apply") : ""]));
-  const margin = typeof result.margin === "number" ? ` Simulated and served are ${percent(result.margin)} apart: smaller differences are not told.` : "";
-  const verdict = result.winner ? `Best: ${result.winner}.` : "No difference that can be told.";
-  return [element("p", {}, element("strong", {}, verdict), margin), element("div", { class: "scroll" }, made)];
+// The answer as a table; `apply` is called with a candidate. The first result is what runs.
+function resultOf(answer, apply) {
+  const [runs, ...others] = answer.results;
+  const columns = columnsOf([answer.served, ...answer.results.map(({ report }) => report)]);
+  const cells = (report) => columns.map(([path, , text]) => (typeof at(report, path) === "number" ? text(at(report, path)) : "-"));
+  const gain = (one) => one.error ?? (typeof one.gain === "number" ? `${one.gain < 0 ? "" : "+"}${(100 * one.gain).toFixed(1)} %` : "-");
+  const button = (one) => (one.report ? element("button", { type: "button", "aria-label": `Apply ${one.name}`, onclick: () => apply(one) }, "Apply") : "");
+  const made = table(`The same traffic with each, and by how much ${answer.objective} would be better`, ["", ...columns.map(([, name]) => name), "better", ""]);
+  made.fill([...(answer.served ? [["as it was served", ...cells(answer.served), "", ""]] : []), [`simulated: ${runs.name}, which runs`, ...cells(runs.report), runs.error ?? "", ""],
+    ...others.map((one) => [one.name === answer.best ? element("strong", {}, one.name) : one.name, ...cells(one.report), gain(one), button(one)])]);
+  const apart = answer.margin_assumed ? `How it was served is not known: differences of less than ${percent(answer.margin)} are not told.`
+    : `Simulated and served are ${percent(answer.margin)} apart: smaller differences are not told.`;
+  const verdict = answer.best ? `Best: ${answer.best}.` : "No difference that can be told.";
+  return [element("p", {}, element("strong", {}, verdict), ` ${whole(answer.requests)} requests in ${duration(1000 * answer.seconds)}. ${apart}`),
+    element("div", { class: "scroll" }, made)];
 }
 
 export function make(section) {
@@ -92,7 +85,7 @@ export function make(section) {
     bar.value = state.progress ?? 0;
     go.disabled = running;
     if (running) say(`simulating: ${percent(state.progress ?? 0)}`, true);
-    else if (state.state === "failed") say(`Failed: ${state.error ?? state.why ?? "the server's log says why"}`, false);
+    else if (state.state === "failed") say(`Failed: ${state.reason}`, false);
     else say(state.state === "none" ? "Nothing has been asked." : "", true);
     if (state.result) answer.replaceChildren(...resultOf(state.result, apply));
     else if (state.state !== "running") answer.replaceChildren(element("p", { class: "quiet" }, "None yet."));

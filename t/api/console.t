@@ -134,14 +134,19 @@ ok $browser->becomes($has->('Generation 5:') . " && document.getElementById('sch
 is_deeply [grep { !/ 4(?:00|09) / } @{ $browser->{network} }], [], 'the browser tells of no other failure than those';
 
 # ---- what if -----------------------------------------------------------------------------------
-# The answers are the test's: a simulation would take minutes.
+ok shows('whatif'), 'What if';
+ok $browser->becomes($has->('Nothing has been asked')), '  has no answer yet, as the server says';
+shows('chat');
+
+# From here on the answers are the test's, with what the page has to show.
 my %asked;
 my @states = (
     { state => 'running', progress => 0.25 },
-    { state => 'done', progress => 1, result => { real => { request_goodput => 1.5, mean_ttft_ms => 210, slo_attainment => { all => 0.72, realtime => 0.8 } },
-        simulated => { request_goodput => 1.6, mean_ttft_ms => 200, slo_attainment => { all => 0.75, realtime => 0.82 } }, margin => 0.067,
-        candidates => [{ name => 'fcfs', settings => "plugins.scheduler=fcfs\n", metrics => { request_goodput => 2.5, mean_ttft_ms => 90, slo_attainment => { all => 0.91, realtime => 0.95 } },
-            verdict => '56 % better' }, { name => 'srpt max_seqs=4', metrics => {}, verdict => 'refused' }], winner => 'fcfs' } });
+    { state => 'done', progress => 1, result => { requests => 400, seconds => 60, objective => 'goodput', margin => 0.067, margin_assumed => JSON::PP::false, gain => 0.56,
+        best => 'fcfs', served => { request_goodput => 1.5, mean_ttft_ms => 210 },
+        results => [{ name => 'apt+paged+none', settings => '', gain => 0, report => { request_goodput => 1.6, mean_ttft_ms => 200 } },
+            { name => 'fcfs', settings => "plugins.scheduler=fcfs\n", gain => 0.56, report => { request_goodput => 2.5, slo_attainment_by_class => { realtime => { all => 0.95 } } } },
+            { name => 'nonesuch', settings => "plugins.scheduler=nonesuch\n", error => "no scheduler 'nonesuch'" }] } });
 $browser->answer('admin/whatif' => sub {
     my ($method, $body) = @_;
     return (200, @states > 1 ? { state => 'none' } : $states[0]) if $method eq 'GET' && !%asked;
@@ -149,8 +154,7 @@ $browser->answer('admin/whatif' => sub {
     %asked = %{ decode_json($body) };
     return $asked{policies}[0] eq 'nonsense' ? (400, { error => { message => "there is no scheduler 'nonsense'" } }) : (202, { id => 'w-1' });
 });
-ok shows('whatif'), 'What if';
-ok $browser->becomes($has->('Nothing has been asked')), '  has no answer yet';
+shows('whatif');
 $browser->fill('#whatif input', 'nonsense');
 $browser->click('What if?');
 ok $browser->becomes($has->("Refused: there is no scheduler 'nonsense'")), '  a wrong question is refused, with the reason';
@@ -158,9 +162,10 @@ $browser->fill('#whatif input', 'fcfs, srpt:max_seqs=4');
 $browser->click('What if?');
 ok $browser->becomes("!document.querySelector('#whatif progress').hidden && document.querySelector('#whatif progress').value === 0.25"), '  what is simulated is shown';
 is_deeply \%asked, { policies => ['fcfs', 'srpt:max_seqs=4'], objective => 'auto' }, '  as it was asked';
-ok $browser->becomes($has->('Best: fcfs. Simulated and served are 6.7 % apart')), '  the best, and how far that can be told';
-is $browser->value("[...document.querySelectorAll('#whatif tbody tr')].map((row) => row.cells[0].textContent + ':' + row.cells[1].textContent).join()"),
-    'as it was served:1.50,as it runs, simulated:1.60,fcfs:2.50,srpt max_seqs=4:-', '  beside what was served and what runs';
+ok $browser->becomes($has->('Best: fcfs. 400 requests in 1.0 min. Simulated and served are 6.7 % apart: smaller differences are not told.')), '  the best, and how far that can be told';
+is $browser->value("[...document.querySelectorAll('#whatif tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent).join()).join('; ')"),
+    "as it was served,1.50,210 ms,-,,; simulated: apt+paged+none, which runs,1.60,200 ms,-,,; fcfs,2.50,-,95 %,+56.0 %,Apply; nonesuch,-,-,-,no scheduler 'nonesuch',",
+    '  beside what was served and what runs';
 $browser->click('Apply');
 ok $browser->becomes($has->('fcfs runs')), '  and applied';
 is decode_json($server->get('/admin/policies')->{content})->{scheduler}{name}, 'fcfs', '  indeed';

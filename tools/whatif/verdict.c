@@ -164,7 +164,8 @@ static json_t *number_or_null(double value)
  * most of it. */
 static json_t *numbers_of(const json_t *report)
 {
-  static const char *const left_out[] = {"quantiles", "timeline", "machine", "made_by"};
+  static const char *const left_out[] = {"quantiles", "timeline", "lives", "machine",
+                                         "made_by"};
   json_t *numbers = json_copy((json_t *)report);
   for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
     json_object_del(numbers, left_out[i]);
