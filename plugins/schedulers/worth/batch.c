@@ -203,13 +203,22 @@ static void run_prompts(struct worth *w, struct lls_pol_step *s)
     run_started(w, s);
 }
 
+/* A stream that could not grow even alone has been rejected. */
+static bool named(const struct lls_pol_step *s, const struct lls_request *r)
+{
+  for (uint32_t i = 0; i < s->plan->n_items; i++)
+    if (s->plan->items[i].request == r->id)
+      return true;
+  return false;
+}
+
 /* Nothing could run: the first of all goes on at the cost of the others. */
 static void progress(struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->runs == 0; i++) {
     const struct lls_request *r = s->order[i];
     uint32_t tokens = lls_pol_min(lls_request_pending(r), s->tokens);
-    if (tokens > 0 && lls_pol_step_grow(s, i, lls_request_pending(r)))
+    if (tokens > 0 && !named(s, r) && lls_pol_step_grow(s, i, lls_request_pending(r)))
       lls_pol_step_run(s, r, tokens);
   }
 }
