@@ -152,7 +152,7 @@ static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate
 
 /* A stream that has stood still for most of max_stall comes back before all others and at
  * the cost of the last to come, one in a plan: under overload no memory comes free by
- * itself in time. */
+ * itself in time. Not one under way, which the growth of others could still cut off. */
 static struct worth_candidate *overdue(const struct worth *w, int64_t now_ns)
 {
   int64_t first_ns = now_ns - w->params.max_stall * 3 / 4;
@@ -160,7 +160,7 @@ static struct worth_candidate *overdue(const struct worth *w, int64_t now_ns)
   for (uint32_t i = 0; i < w->order.n; i++) {
     struct worth_candidate *c = &w->order.all[i];
     const struct lls_request *r = c->request;
-    if (!c->stream || worth_best_effort(r) || r->last_token_ns > first_ns)
+    if (!c->stream || c->started || worth_best_effort(r) || r->last_token_ns > first_ns)
       continue;
     first = c;
     first_ns = r->last_token_ns;
@@ -173,7 +173,7 @@ static void rescue(struct worth *w, struct lls_pol_step *s)
   struct worth_candidate *c = overdue(w, s->view->now_ns);
   if (c == NULL)
     return;
-  while (!c->started && s->tail > 0 && !has_room(w, s, c)) {
+  while (s->tail > 0 && !has_room(w, s, c)) {
     if (!lls_pol_step_take_off(s, s->order[s->tail - 1]))
       return;
     s->tail--;
@@ -203,13 +203,22 @@ static void run_prompts(struct worth *w, struct lls_pol_step *s)
     run_started(w, s);
 }
 
+/* A stream that could not grow even alone has been rejected. */
+static bool named(const struct lls_pol_step *s, const struct lls_request *r)
+{
+  for (uint32_t i = 0; i < s->plan->n_items; i++)
+    if (s->plan->items[i].request == r->id)
+      return true;
+  return false;
+}
+
 /* Nothing could run: the first of all goes on at the cost of the others. */
 static void progress(struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->runs == 0; i++) {
     const struct lls_request *r = s->order[i];
     uint32_t tokens = lls_pol_min(lls_request_pending(r), s->tokens);
-    if (tokens > 0 && lls_pol_step_grow(s, i, lls_request_pending(r)))
+    if (tokens > 0 && !named(s, r) && lls_pol_step_grow(s, i, lls_request_pending(r)))
       lls_pol_step_run(s, r, tokens);
   }
 }
