@@ -428,7 +428,7 @@ uint32_t lls_grammar_product(struct lls_grammar_tree *tree, const struct lls_pro
   if (allocate(&p) && read_terms(&p, err) && explore(&p))
     node = make_rules(&p);
   if (p.code == -ENOTSUP)
-    lls_fail(err, -ENOTSUP, "the expressions have too many states together");
+    lls_fail(err, -ENOTSUP, "with expressions that have too many states together");
   else if (p.code == -ENOMEM)
     lls_grammar_fail(tree, "no memory for the grammar");
   *code = p.code != 0                ? p.code

@@ -38,7 +38,9 @@ sub make_venv {
     return 'python3 has no venv (Debian: python3-venv)' if system("python3 -m venv '$venv' >/dev/null 2>&1") != 0;
     # one quick try: where no package index is reached, this is no reason to wait
     my $pip = "'$venv/bin/python' -m pip --disable-pip-version-check --timeout 10 --retries 0 install -q @packages";
-    return 'no package index is reached' if system("timeout 300 $pip >'$venv/pip.log' 2>&1") != 0;
+    my $status = system("timeout 300 $pip >'$venv/pip.log' 2>&1") >> 8;
+    return 'pip took more than 300 s' if $status == 124;
+    return 'no package index is reached' if $status != 0;
     write_file("$venv/ready", "@packages");
     return;
 }
