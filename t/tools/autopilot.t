@@ -97,14 +97,14 @@ my $server = LlmServer->serve("history = 3s\nautopilot = on\nautopilot_policies 
 ok $server->log_becomes(qr/autopilot: /), 'a server with an autopilot asks by itself';
 is $server->post('/admin/whatif', { policies => ['a+b+c+d'] })->{status} =~ s/409/202/r, 202, 'anybody may ask, one at a time';
 my $state;
-for (1 .. 300) { $state = $server->get('/admin/whatif')->{json}; last if $state->{state} ne 'running'; select undef, undef, undef, .1 }
+for (1 .. 300) { $state = decode_json($server->get('/admin/whatif')->{content}); last if $state->{state} ne 'running'; select undef, undef, undef, .1 }
 like $state->{state}, qr/\A(?:failed|done|none)\z/, '  and it ends';
 is $server->post('/admin/whatif', { policies => 'apt' })->{status}, 400, 'a question that is none';
 is $server->post('/admin/whatif', { goodput => { ttft => 'soon' } })->{status}, 400, '  nor this';
 is $server->request('DELETE', '/admin/whatif')->{status}, 200, 'a question can be given up';
 is $server->stop, 0, 'it ends well, whatever is being asked';
 
-my ($status, undef, $why) = run('llmserve', '--check-config', write_file('bare.ini', "[server]\nautopilot = on\n[model]\npath = $model\n"));
+my ($status, undef, $why) = run('llmserve', '--check-config', '-c', write_file('bare.ini', "[server]\nautopilot = on\n[model]\npath = $model\n"));
 isnt $status, 0, 'an autopilot wants candidates';
 like $why, qr/\[server\] autopilot: autopilot_policies is to name/, '  and says so';
 done_testing;

@@ -23,7 +23,7 @@ my $text   = $server->get('/admin/history')->{content};
 like $text, qr/\AH 2 sarathi paged none cache\.block_tokens=16 .* engine\.max_context=512 .*\n\z/, 'a server that had nothing to do';
 my ($status, $out, $err) = run('llmserve-whatif', '-a', $server->{address}, '-c', "$server->{folder}/llmserve.ini", '--profile', $ten);
 is $status, 2, '  of which nothing can be said';
-like $err, qr/^llmserve-whatif: .*history: has no requests$/m, '  as the answer says';
+like $err, qr/^llmserve-whatif: .*: has no requests$/m, '  as the answer says';
 
 my @same = map { 300 + $_ % 50 } 1 .. 40;
 for my $n (1 .. 6) {
