@@ -120,7 +120,7 @@ for my $kind (Faults::ALLOC, Faults::IO, Faults::SHORT) {
 @all = Faults::chosen() ? Faults::chosen() : shuffle(@all);
 my (@wrong, $n);
 for my $place (@all) {
-    last if !Campaign::goes_on($end) && ($n // 0) >= 5;
+    last if !Campaign::goes_on($end) && ($n // 0) >= 8;
     $n++;
     my $wrong = try_place(@$place);
     my $grown = defined $wrong ? undef : eval { $n % 5 == 0 || $ENV{LLS_CAMPAIGN_SECONDS} || Faults::chosen() ? leaks_at(@$place) : undef };

@@ -3,7 +3,7 @@
 # A mixed load for as long as there is: streams, whole answers, chats, wrong requests, clients that
 # leave and reloads. After the first quarter, in which caches fill, memory, descriptors, threads and
 # mappings stay as they are, and the gaps between tokens at the end are not longer than in the
-# middle. The suite has seconds of it, which show that it works and no more.
+# middle. The suite has moments of it, which show that it works and no more.
 use strict;
 use warnings;
 use FindBin;

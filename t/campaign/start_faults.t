@@ -65,6 +65,8 @@ sub try_place {
     if (!$faults->failed) { $count{passed}++ }
     if (!$server) {
         return "$name: no end: $log" if $log =~ /\Ano end/;
+        # libuv ends the process itself where its first pipe or its table of watchers cannot be had
+        if (($status & 127) == 6 && $log =~ /\babort\+[^\n]*\n[^\n]*libuv\.so/) { $count{"libuv's own end"}++; return }
         return "$name: killed by signal " . ($status & 127) . ": $log" if $status & 127;
         return "$name: status " . ($status >> 8) . ": $log" if ($status >> 8) != 1 && ($status >> 8) != 2;
         $log =~ s/\Allmserve did not start:\n//;
@@ -92,7 +94,7 @@ my @all = map { places($_) } Faults::ALLOC, Faults::IO, Faults::SHORT;
 my $n   = 0;
 my @wrong;
 for my $place (@all) {
-    last if !Campaign::goes_on($end) && $n >= 5;
+    last if !Campaign::goes_on($end) && $n >= 8;
     push @wrong, try_place(@$place);
     $n++;
 }
