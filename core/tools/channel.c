@@ -76,11 +76,13 @@ static bool step_message(struct lls_tool_parser *parser)
 static bool step_header(struct lls_tool_parser *parser)
 {
   const struct lls_text *held = &parser->held;
-  const char *mark = find(held->data, held->length, message_mark);
-  if (mark == NULL && held->length <= MAX_HEADER)
+  const char *mark;
+  int near =
+      lls_tool_find_near(held->data, held->length, message_mark, MAX_HEADER, &mark);
+  if (near == 0)
     return false;
   parser->message = LLS_TOOL_OTHER;
-  if (mark != NULL) {
+  if (near > 0) {
     size_t n = (size_t)(mark - held->data);
     parser->message = read_header(parser, held->data, n);
     parser->at = n + strlen(message_mark);

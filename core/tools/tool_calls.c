@@ -59,11 +59,12 @@ static bool step_named(struct lls_tool_parser *parser)
   const char *text = parser->held.data + parser->at;
   const char *mark = format->name_end != NULL ? format->name_end : "[ARGS]";
   size_t n = parser->held.length - parser->at, length = lls_tool_name_length(text, n);
-  const char *end = memmem(text, n, mark, strlen(mark));
+  const char *end;
+  int near = lls_tool_find_near(text, n, mark, LLS_TOOL_NAME_BYTES, &end);
   bool other = length < n && format->name_begin == NULL && text[length] != mark[0];
-  if (end == NULL && !other && n <= LLS_TOOL_NAME_BYTES)
+  if (near == 0 && !other)
     return false;
-  if (end == NULL || other)
+  if (near < 0 || other)
     return lls_tool_give_up(parser);
   size_t name_length = (size_t)(end - text);
   const char *name = find_name(format, text, &name_length);
@@ -89,8 +90,10 @@ static int read_keyed_name(const struct lls_tool_format *format, const char *tex
     return begins;
   *length = lls_tool_name_length(text + *name, n - *name);
   *end = *name + *length;
+  if (*end >= LLS_TOOL_NAME_BYTES)
+    return -1;
   if (*end == n)
-    return n < LLS_TOOL_NAME_BYTES ? 0 : -1;
+    return 0;
   if (format->name_end == NULL)
     return 1;
   begins = lls_tool_begins(text + *end, n - *end, format->name_end);

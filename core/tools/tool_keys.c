@@ -80,15 +80,20 @@ static int take_argument(struct lls_tool_parser *parser)
   const char *text = parser->held.data + parser->at;
   const char *end = parser->held.data + parser->held.length;
   const char *key = text + strlen(format->key_begin);
-  const char *key_end = find(key, end, format->key_end);
-  if (key_end == NULL)
-    return (size_t)(end - key) > LLS_TOOL_NAME_BYTES ? -1 : 0;
+  const char *key_end, *begin;
+  int near = lls_tool_find_near(key, (size_t)(end - key), format->key_end,
+                                LLS_TOOL_NAME_BYTES, &key_end);
+  if (near <= 0)
+    return near;
   const char *value = key_end + strlen(format->key_end);
   const char *opens = format->value_begin;
-  const char *begin = opens != NULL ? find(value, end, opens) : value;
-  if (begin == NULL)
-    return (size_t)(end - value) > LLS_TOOL_NAME_BYTES ? -1 : 0;
-  value = opens != NULL ? begin + strlen(opens) : begin;
+  near = opens == NULL ? 1
+                       : lls_tool_find_near(value, (size_t)(end - value), opens,
+                                            LLS_TOOL_NAME_BYTES, &begin);
+  if (near <= 0)
+    return near;
+  if (opens != NULL)
+    value = begin + strlen(opens);
   const char *value_end = find(value, end, format->value_end);
   if (value_end == NULL)
     return 0;

@@ -46,6 +46,15 @@ int lls_tool_begins(const char *text, size_t n, const char *with)
   return n >= length;
 }
 
+int lls_tool_find_near(const char *text, size_t n, const char *mark, size_t most,
+                       const char **place)
+{
+  *place = memmem(text, n, mark, strlen(mark));
+  if (*place == NULL)
+    return n >= most ? -1 : 0;
+  return (size_t)(*place - text) + strlen(mark) > most ? -1 : 1;
+}
+
 void lls_tool_take(struct lls_tool_parser *parser)
 {
   lls_text_consume(&parser->held, parser->at);

@@ -76,6 +76,11 @@ struct lls_tool_parser {
 bool lls_tool_is_space(char byte);
 /* 1: the text begins with it; 0: it may, when there is more of it; -1: it does not. */
 int lls_tool_begins(const char *text, size_t n, const char *with);
+/* The first such mark: 1 with its place, where it ends within the first `most` bytes; 0:
+ * it may still come; -1: it is farther away. What it says of the whole of a text does not
+ * depend on the pieces in which that comes. */
+int lls_tool_find_near(const char *text, size_t n, const char *mark, size_t most,
+                       const char **place);
 
 /* Drops what was looked at, and looks at the rest from its beginning. */
 void lls_tool_take(struct lls_tool_parser *parser);

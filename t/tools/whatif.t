@@ -6,11 +6,14 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../api", "$FindBin::Bin/../sim";
+use IO::Socket::INET;
 use JSON::PP;
 use List::Util qw(max sum);
 use LlmServer;
 use Sim;
+use POSIX ();
 use Test::More;
+use Time::HiRes qw(sleep time);
 
 my $model = "$source/t/data/models/stories260K";
 my $ini   = "[model]\npath = $model\n[engine]\nthreads = 1\npin = false\n[plugins]\nscheduler = sarathi\n";
@@ -86,6 +89,54 @@ my ($ctl, $passed_on) = run('llmserve-ctl', 'whatif', '--quiet', '-c', "$server-
 is $ctl, 0, 'llmserve-ctl whatif is the same';
 like $passed_on, qr/^Best: mlfq,/m, '  with the same answer';
 
+# ---- taking it over, and asking again ------------------------------------------------------------
+# A server that is none: it tells the queue, and keeps what it is asked to change.
+my $stub = IO::Socket::INET->new(Listen => 8, LocalAddr => '127.0.0.1') or die "listen: $!";
+my $answers = fork // die "fork: $!";
+if ($answers == 0) {
+    my $sections = { plugins => { scheduler => 'fcfs', cache => 'paged', predictor => 'none' }, 'scheduler.fcfs' => {} };
+    my %says = (
+        'GET /admin/history' => $queue,
+        'GET /admin/config'  => encode_json({ path => "$server->{folder}/llmserve.ini", sections => $sections }),
+        'GET /admin/status'  => '{"requests": {"running": 0, "waiting": 0}}',
+        'POST /admin/reload' => '{"message": "scheduler fcfs -> mlfq"}',
+    );
+    while (my $client = $stub->accept) {
+        my ($head, $body) = ('', '');
+        while (my $line = <$client>) { $head .= $line; last if $line eq "\r\n" }
+        read $client, $body, $1 if $head =~ /^content-length: (\d+)/mi;
+        my ($what) = $head =~ m{\A(\S+ \S+)};
+        write_file('asked', $body) if $what =~ /POST/;
+        print {$client} "HTTP/1.1 200 OK\r\n\r\n$says{$what}";
+        close $client;
+    }
+    POSIX::_exit(0);
+}
+my $applied = whatif('-a', '127.0.0.1:' . $stub->sockport, '--policies', 'mlfq', '--apply');
+is $applied->{status}, 0, 'the best may be taken over' or diag $applied->{err};
+like $applied->{out}, qr/^Applied: scheduler fcfs -> mlfq$/m, '  and the server says what that changed';
+is_deeply decode_json(read_file("$folder/asked")), { set => { plugins => { scheduler => 'mlfq' } } }, '  which is what it was asked';
+unlink "$folder/asked";
+is whatif('-a', '127.0.0.1:' . $stub->sockport, '--policies', 'fcfs', '--apply')->{status}, 0, 'where nothing is better';
+ok !-e "$folder/asked", '  nothing is asked of it';
+kill 'KILL', $answers;
+waitpid $answers, 0;
+
+my $config = write_file('running.json', encode_json({ path => "$server->{folder}/llmserve.ini", idle => JSON::PP::true, sections => { plugins => { scheduler => 'sarathi', cache => 'paged', predictor => 'none' }, 'scheduler.sarathi' => { chunk => '64' } } }));
+is whatif('--history', $log, '--running', $config, '--policies', 'fcfs')->{results}[0]{name}, 'sarathi+paged+none', 'an answer of /admin/config in place of the server';
+
+my $watch = fork // die "fork: $!";
+if ($watch == 0) {
+    open STDOUT, '>', "$folder/watched" or die;
+    exec "$Sim::build/llmserve-whatif", '--quiet', '-c', "$server->{folder}/llmserve.ini", '--profile', $ten, '--history', $log, '--policies', 'mlfq', '--watch', '100ms', '--notify' or die;
+}
+my $until = time + $LlmServer::TIMEOUT;
+sleep 0.1 until read_file("$folder/watched") =~ /\n/ || time > $until;
+sleep 1;
+kill 'TERM', $watch;
+waitpid $watch, 0;
+like read_file("$folder/watched"), qr/\A3 times in a row: mlfq would have served the last minutes better than fcfs\+paged\+none: latency by [^\n]+\n\z/, 'asked again and again it tells of one that was best three times, once';
+
 # ---- what can't be answered --------------------------------------------------------------------
 sub refused {
     my ($code, $sentence, @arguments) = @_;
@@ -103,6 +154,9 @@ refused(2, "expected the first line of a decision log", '--history', write_file(
 refused(2, 'request 9 ends before it came', '--history', write_file('early', "H 2 fcfs paged none\nA 1 0 4 4 0 0 0 -1 -1 -1 -1\nE 9 4 2\n"));
 refused(2, 'number: expected 2, found 3', '--history', write_file('gap', "H 2 fcfs paged none\nA 1 0 4 4 0 0 0 -1 -1 -1 -1\nA 3 0 4 4 0 0 0 -1 -1 -1 -1\n"));
 refused(1, 'what runs cannot be simulated: .*no scheduler', '--history', write_file('foreign', $queue =~ s/fcfs/foreign/r));
+refused(2, '--apply is for a server', '--history', $log, '--apply');
+refused(2, '--running is of no use', '--running', $config);
+refused(2, 'running:1: ', '--history', $log, '--running', write_file('running', '{'));
 refused(3, 'no llmserve at', '-a', '127.0.0.1:1');
 
 my $silent = LlmServer->serve("history = 0\n$ini");
