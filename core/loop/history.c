@@ -118,12 +118,20 @@ struct lls_loop_observer lls_history_observer(struct lls_history *h,
 
 /* ---- writing ----------------------------------------------------------------------- */
 
-/* The oldest request that is kept and came at from_ns or later. */
+/* Was it over before then? Under overload a request may end long after it came, and it is
+ * those that end which tell how they were served. */
+static bool over_before(const struct past *p, int64_t from_ns)
+{
+  const struct lls_request *r = &p->request;
+  return r->arrival_ns < from_ns && r->finish_reason != LLS_FINISH_NONE &&
+         (r->last_token_ns == LLS_NEVER || r->last_token_ns < from_ns);
+}
+
+/* The oldest request that is kept and was there at from_ns or later. */
 static uint64_t oldest(struct lls_history *h, uint64_t last, int64_t from_ns)
 {
   uint64_t first = last >= LLS_HISTORY_REQUESTS ? last - LLS_HISTORY_REQUESTS + 1 : 1;
-  while (first < last &&
-         h->past[first % LLS_HISTORY_REQUESTS].request.arrival_ns < from_ns)
+  while (first < last && over_before(&h->past[first % LLS_HISTORY_REQUESTS], from_ns))
     first++;
   return first;
 }

@@ -159,6 +159,18 @@ refused(2, '--running is of no use', '--running', $config);
 refused(2, 'running:1: ', '--history', $log, '--running', write_file('running', '{'));
 refused(3, 'no llmserve at', '-a', '127.0.0.1:1');
 
+# A request counts as long as it was there: one that began long ago, and was served since, tells more than
+# those that wait.
+my $brief  = LlmServer->serve("history = 1us\n$ini");
+my $client = $brief->connect;
+syswrite $client, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":400,"ignore_eos":true,"stream":true}');
+LlmServer::read_until($client, qr/data: /);
+$brief->post('/v1/completions', { prompt => [1, 403], max_tokens => 1 });
+LlmServer::read_until($client, qr/\[DONE\]/);
+like $brief->get('/admin/history')->{content}, qr/^A 1 .*^A 2 /ms, 'who came before the time that is kept, but was there in it, is told of';
+$brief->post('/v1/completions', { prompt => [1, 403], max_tokens => 1 });
+unlike $brief->get('/admin/history')->{content}, qr/^A [12] /m, '  until it is over for so long';
+
 my $silent = LlmServer->serve("history = 0\n$ini");
 is $silent->get('/admin/history')->{status}, 404, 'no history where none is kept';
 refused(1, 'history is 0', '-a', $silent->{address});
