@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # Each promise of doc/reliability.md names the tests that hold it, which are there and are run by
-# `make check`: they stand in a Makefile.inc.
+# `make check`, or by t/campaign/run alone: they stand in a Makefile.inc.
 use strict;
 use warnings;
 use Test::More;
