@@ -22,8 +22,7 @@ sub one_sided {
     $one_sided{$_} = $why for @names;
 }
 one_sided('from the cache manager to the scheduler, through the core',
-    qw(lls_capacity.reserved_units lls_need.new_units lls_need.restore_units
-       lls_residency.LLS_RESIDENT_DEVICE));
+    qw(lls_capacity.reserved_units lls_need.new_units lls_need.restore_units));
 one_sided('from one cache manager to another, through the core', 'lls_holding.kv_count');
 one_sided('from the predictor to the scheduler, through the core',
     qw(lls_prediction.confidence lls_prediction_source.LLS_PREDICTED_MODEL
