@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Jansson does not tell its callers of memory, or they did not ask; see
+/* Jansson does not always tell its callers that there was no memory: these do; see
  * json_parts.h. */
 #include "core/api/json_parts.h"
 
