@@ -146,13 +146,15 @@ static int add_message(const struct lls_tool_dialect *dialect, const json_t *mes
                         "messages[%zu].role must be a string such as system, user, "
                         "assistant or tool",
                         index);
+  errno = 0; /* a prompt that lacks a part would have another answer; malloc says so */
   json_t *text = content_text(message, index, error);
   if (text == NULL)
     return -1;
   json_t *made = json_pack("{s:s, s:o}", "role", role, "content", text);
   copy_rest(dialect, message, made);
-  json_array_append_new(out, made);
-  return 0;
+  if (json_array_append_new(out, made) == 0 && errno != ENOMEM)
+    return 0;
+  return lls_api_fail(error, 503, NULL, NULL, "out of memory");
 }
 
 /* The messages as templates take them: known roles, contents in one string each. */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/api/json_parts.h"
 #include "core/tools/tool_grammar.h"
 
 #define SHORT_ID 9 /* letters and digits, as Mistral's templates insist on */
@@ -137,6 +138,7 @@ bool lls_chat_answer_take(struct lls_choice *choice)
   lls_text_consume(&choice->text, choice->ready);
   choice->ready = 0;
   choice->n_reasoning += lls_tool_parser_in_reasoning(choice->parser);
+  choice->generation->incomplete |= lls_tool_answer_lacks(&choice->answer);
   name_calls(choice);
   return lls_tool_parser_is_over(choice->parser);
 }
@@ -146,6 +148,7 @@ void lls_chat_answer_end(struct lls_choice *choice)
   if (choice->parser == NULL)
     return;
   lls_tool_parser_finish(choice->parser);
+  choice->generation->incomplete |= lls_tool_answer_lacks(&choice->answer);
   name_calls(choice);
 }
 
@@ -157,12 +160,12 @@ static json_t *string_of(const struct lls_text *text)
 }
 
 /* vLLM's name, and the one that it had before, which is llama.cpp's and DeepSeek's. */
-static void put_reasoning(json_t *object, const struct lls_tool_answer *answer)
+static void put_reasoning(json_t **object, const struct lls_tool_answer *answer)
 {
   if (answer->reasoning.length == 0)
     return;
-  json_object_set_new(object, "reasoning", string_of(&answer->reasoning));
-  json_object_set_new(object, "reasoning_content", string_of(&answer->reasoning));
+  lls_wire_put(object, "reasoning", string_of(&answer->reasoning));
+  lls_wire_put(object, "reasoning_content", string_of(&answer->reasoning));
 }
 
 static json_t *whole_calls(const struct lls_tool_answer *answer)
@@ -170,10 +173,9 @@ static json_t *whole_calls(const struct lls_tool_answer *answer)
   json_t *calls = json_array();
   for (uint32_t i = 0; i < answer->n_calls; i++) {
     const struct lls_tool_call *call = &answer->calls[i];
-    json_array_append_new(calls,
-                          json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", call->id, "type",
-                                    "function", "function", "name", call->name,
-                                    "arguments", string_of(&call->arguments)));
+    lls_wire_add(&calls, json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", call->id, "type",
+                                   "function", "function", "name", call->name,
+                                   "arguments", string_of(&call->arguments)));
   }
   return calls;
 }
@@ -187,9 +189,9 @@ json_t *lls_chat_answer_message(const struct lls_choice *choice)
   json_t *message =
       json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
                 silent ? json_null() : string_of(&answer->content), "refusal");
-  put_reasoning(message, answer);
+  put_reasoning(&message, answer);
   if (answer->n_calls > 0)
-    json_object_set_new(message, "tool_calls", whole_calls(answer));
+    lls_wire_put(&message, "tool_calls", whole_calls(answer));
   return message;
 }
 
@@ -212,7 +214,7 @@ static json_t *call_parts(const struct lls_tool_answer *answer)
   uint32_t first = answer->n_announced > 0 ? answer->n_announced - 1 : 0;
   for (uint32_t i = first; i < answer->n_calls; i++)
     if (i >= answer->n_announced || answer->calls[i].arguments.length > 0)
-      json_array_append_new(calls, call_part(answer, i));
+      lls_wire_add(&calls, call_part(answer, i));
   return calls;
 }
 
@@ -221,11 +223,11 @@ json_t *lls_chat_answer_delta(const struct lls_choice *choice)
   const struct lls_tool_answer *answer = &choice->answer;
   json_t *delta = json_object();
   if (answer->content.length > 0)
-    json_object_set_new(delta, "content", string_of(&answer->content));
-  put_reasoning(delta, answer);
+    lls_wire_put(&delta, "content", string_of(&answer->content));
+  put_reasoning(&delta, answer);
   json_t *calls = call_parts(answer);
-  if (json_array_size(calls) > 0)
-    json_object_set(delta, "tool_calls", calls);
+  if (calls == NULL || json_array_size(calls) > 0)
+    lls_wire_put(&delta, "tool_calls", json_incref(calls));
   json_decref(calls);
   return delta;
 }

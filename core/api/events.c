@@ -101,6 +101,8 @@ static void keep_scores(struct lls_choice *choice, const struct lls_event *event
   choice->scores = malloc(bytes);
   if (choice->scores != NULL)
     memcpy(choice->scores, event->prompt_scores, bytes);
+  else
+    choice->generation->incomplete = true;
 }
 
 /* One more token; it may end the choice. */

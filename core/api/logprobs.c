@@ -65,16 +65,18 @@ static size_t shown_characters(const struct lls_choice *choice, int32_t token,
 
 static json_t *token_string(const struct lls_bytes *text)
 {
+  if (text->failed)
+    return NULL;
   return json_stringn(text->length > 0 ? text->data : "", text->length);
 }
 
 /* ---- completions ---------------------------------------------------------------- */
 
-static void set_logprob(json_t *top, struct lls_bytes *key, float logprob)
+static void set_logprob(json_t **top, struct lls_bytes *key, float logprob)
 {
   lls_bytes_append(key, "", 1);
-  if (!key->failed)
-    json_object_set_new(top, key->data, json_real(finite_logprob(logprob)));
+  lls_wire_put(top, key->failed ? "" : key->data,
+               key->failed ? NULL : json_real(finite_logprob(logprob)));
   key->length--;
 }
 
@@ -86,10 +88,10 @@ static json_t *top_by_string(const struct lls_choice *choice,
   uint32_t most = (uint32_t)choice->generation->params.logprobs;
   for (uint32_t i = 0; i < sampled->n_top && i < most; i++) {
     token_name(choice, sampled->top_token[i], text);
-    set_logprob(top, text, sampled->top_logprob[i]);
+    set_logprob(&top, text, sampled->top_logprob[i]);
   }
   token_name(choice, sampled->token, text);
-  set_logprob(top, text, sampled->logprob);
+  set_logprob(&top, text, sampled->logprob);
   return top;
 }
 
@@ -101,10 +103,10 @@ static void add_token(struct arrays *to, const struct lls_choice *choice,
                       const struct lls_sampled *sampled, size_t offset,
                       struct lls_bytes *text)
 {
-  json_array_append_new(to->tops, top_by_string(choice, sampled, text));
-  json_array_append_new(to->tokens, token_string(text));
-  json_array_append_new(to->logprobs, json_real(finite_logprob(sampled->logprob)));
-  json_array_append_new(to->offsets, json_integer((json_int_t)offset));
+  lls_wire_add(&to->tops, top_by_string(choice, sampled, text));
+  lls_wire_add(&to->tokens, token_string(text));
+  lls_wire_add(&to->logprobs, json_real(finite_logprob(sampled->logprob)));
+  lls_wire_add(&to->offsets, json_integer((json_int_t)offset));
 }
 
 /* The first token of a prompt comes after nothing: it has no likelihood. */
@@ -112,10 +114,10 @@ static void add_first(struct arrays *to, const struct lls_choice *choice,
                       struct lls_bytes *text)
 {
   token_name(choice, choice->prompt->tokens[0], text);
-  json_array_append_new(to->tops, json_null());
-  json_array_append_new(to->tokens, token_string(text));
-  json_array_append_new(to->logprobs, json_null());
-  json_array_append_new(to->offsets, json_integer(0));
+  lls_wire_add(&to->tops, json_null());
+  lls_wire_add(&to->tokens, token_string(text));
+  lls_wire_add(&to->logprobs, json_null());
+  lls_wire_add(&to->offsets, json_integer(0));
 }
 
 static bool reports_prompt(const struct lls_choice *choice)
@@ -133,8 +135,10 @@ static size_t echoed(const struct lls_choice *choice, struct arrays *to,
   struct lls_detokenizer detokenizer;
   struct lls_text piece = {0};
   size_t offset = 0;
-  if (!lls_text_reserve(&piece, lls_detokenizer_room(tokenizer)))
+  if (!lls_text_reserve(&piece, lls_detokenizer_room(tokenizer))) {
+    choice->generation->incomplete = true;
     return 0;
+  }
   lls_detokenizer_init(&detokenizer, tokenizer, false, false);
   for (size_t i = 0; i < prompt->n_tokens; i++) {
     if (to != NULL && i == 0)
@@ -167,16 +171,15 @@ static json_t *completion_logprobs(const struct lls_choice *choice,
 
 /* ---- prompts -------------------------------------------------------------------- */
 
-static void add_entry(json_t *entries, const struct lls_choice *choice, int32_t token,
+static void add_entry(json_t **entries, const struct lls_choice *choice, int32_t token,
                       float logprob, uint32_t rank, struct lls_bytes *text)
 {
   char key[16];
   snprintf(key, sizeof key, "%d", token);
   token_text(choice, token, text);
-  json_object_set_new(entries, key,
-                      json_pack("{s:f, s:I, s:o}", "logprob", finite_logprob(logprob),
-                                "rank", (json_int_t)rank, "decoded_token",
-                                token_string(text)));
+  lls_wire_put(entries, key,
+               json_pack("{s:f, s:I, s:o}", "logprob", finite_logprob(logprob), "rank",
+                         (json_int_t)rank, "decoded_token", token_string(text)));
 }
 
 /* The token of the prompt and those that were likelier, or would have been. */
@@ -185,10 +188,10 @@ static json_t *prompt_entry(const struct lls_choice *choice, const struct lls_sa
 {
   json_t *entries = json_object();
   uint32_t most = (uint32_t)choice->generation->params.prompt_logprobs;
-  add_entry(entries, choice, s->token, s->logprob, s->rank, text);
+  add_entry(&entries, choice, s->token, s->logprob, s->rank, text);
   for (uint32_t i = 0; i < s->n_top && i < most; i++)
     if (s->top_token[i] != s->token)
-      add_entry(entries, choice, s->top_token[i], s->top_logprob[i], i + 1, text);
+      add_entry(&entries, choice, s->top_token[i], s->top_logprob[i], i + 1, text);
   return entries;
 }
 
@@ -198,9 +201,9 @@ json_t *lls_wire_prompt_logprobs(const struct lls_choice *choice)
   if (choice->scores == NULL || choice->generation->params.prompt_logprobs == LLS_UNSET)
     return json_null();
   json_t *list = json_array();
-  json_array_append_new(list, json_null());
+  lls_wire_add(&list, json_null());
   for (size_t i = 1; i < choice->prompt->n_tokens; i++)
-    json_array_append_new(list, prompt_entry(choice, &choice->scores[i], &text));
+    lls_wire_add(&list, prompt_entry(choice, &choice->scores[i], &text));
   lls_bytes_free(&text);
   return list;
 }
@@ -215,7 +218,7 @@ static json_t *one_token(const struct lls_choice *choice, int32_t token, float l
                                                 token, &length);
   json_t *numbers = json_array();
   for (size_t i = 0; i < length; i++)
-    json_array_append_new(numbers, json_integer((unsigned char)bytes[i]));
+    lls_wire_add(&numbers, json_integer((unsigned char)bytes[i]));
   token_name(choice, token, text);
   return json_pack("{s:o, s:f, s:o}", "token", token_string(text), "logprob",
                    finite_logprob(logprob), "bytes", numbers);
@@ -229,10 +232,10 @@ static json_t *chat_logprobs(const struct lls_choice *choice, struct lls_bytes *
     json_t *token = one_token(choice, sampled->token, sampled->logprob, text);
     json_t *top = json_array();
     for (uint32_t k = 0; k < sampled->n_top; k++)
-      json_array_append_new(
-          top, one_token(choice, sampled->top_token[k], sampled->top_logprob[k], text));
-    json_object_set_new(token, "top_logprobs", top);
-    json_array_append_new(content, token);
+      lls_wire_add(
+          &top, one_token(choice, sampled->top_token[k], sampled->top_logprob[k], text));
+    lls_wire_put(&token, "top_logprobs", top);
+    lls_wire_add(&content, token);
   }
   return json_pack("{s:o, s:n}", "content", content, "refusal");
 }
@@ -259,6 +262,7 @@ size_t lls_wire_logprobs_characters(const struct lls_choice *choice)
     count = echoed(choice, NULL, &text);
   for (uint32_t i = 0; i < choice->n_unreported; i++)
     count += shown_characters(choice, choice->tokens[i].token, &text);
+  choice->generation->incomplete |= text.failed;
   lls_bytes_free(&text);
   return count;
 }

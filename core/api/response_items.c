@@ -68,20 +68,28 @@ const char *lls_response_previous(const struct lls_response *r)
 
 static void emit(struct lls_response *r, const char *type, json_t *members)
 {
-  json_object_set_new(members, "type", json_string(type));
-  json_object_set_new(members, "sequence_number", json_integer(r->n_events++));
-  json_array_append_new(r->events, members);
+  lls_wire_put(&members, "type", json_string(type));
+  lls_wire_put(&members, "sequence_number", json_integer(r->n_events++));
+  lls_wire_add(&r->events, members);
 }
 
 /* Emits one about the open item. */
 static void emit_of_item(struct lls_response *r, const char *type, json_t *members)
 {
-  json_object_set_new(members, "item_id", json_string(r->id));
-  json_object_set_new(members, "output_index",
-                      json_integer((json_int_t)json_array_size(r->output)));
+  lls_wire_put(&members, "item_id", json_string(r->id));
+  lls_wire_put(&members, "output_index",
+               json_integer((json_int_t)json_array_size(r->output)));
   if (r->open != CALL)
-    json_object_set_new(members, "content_index", json_integer(0));
+    lls_wire_put(&members, "content_index", json_integer(0));
   emit(r, type, members);
+}
+
+/* A part of the answer could not be had: neither what is due nor the whole can be. */
+static void lose(struct lls_response *r)
+{
+  json_decref(r->events);
+  json_decref(r->output);
+  r->events = r->output = NULL;
 }
 
 static json_t *take_events(struct lls_response *r)
@@ -96,6 +104,8 @@ static json_t *take_events(struct lls_response *r)
 
 static json_t *text_of(const struct lls_response *r)
 {
+  if (r->text.failed)
+    return NULL;
   return json_stringn(r->text.length > 0 ? r->text.data : "", r->text.length);
 }
 
@@ -140,9 +150,9 @@ static void emit_text(struct lls_response *r, bool over, const char *member, jso
   };
   json_t *members = json_pack("{s:o}", member, text);
   if (r->open == MESSAGE)
-    json_object_set_new(members, "logprobs", json_array());
+    lls_wire_put(&members, "logprobs", json_array());
   if (r->open == CALL && over)
-    json_object_set(members, "name", r->name);
+    lls_wire_put(&members, "name", json_incref(r->name));
   emit_of_item(r, types[r->open][over], members);
 }
 
@@ -155,7 +165,7 @@ static void close_item(struct lls_response *r, const char *status)
     emit_of_item(r, "response.content_part.done", json_pack("{s:o}", "part", part_of(r)));
   json_t *item = item_of(r, status);
   emit_item(r, "response.output_item.done", json_incref(item));
-  json_array_append_new(r->output, item);
+  lls_wire_add(&r->output, item);
   r->open = NO_ITEM;
 }
 
@@ -213,6 +223,8 @@ static void take(struct lls_response *r, json_t *message)
 {
   size_t i;
   json_t *part, *calls = json_object_get(message, "tool_calls");
+  if (message == NULL)
+    lose(r);
   take_text(r, json_object_get(message, "reasoning"), REASONING, "rs");
   take_text(r, json_object_get(message, "content"), MESSAGE, "msg");
   json_array_foreach(calls, i, part)
@@ -278,10 +290,16 @@ static json_t *response(const struct lls_generation *generation, const char *sta
                                ? json_pack("{s:s}", "reason", "max_output_tokens")
                                : json_null(),
                            "usage", over ? usage(generation) : json_null());
-  json_object_set_new(more, "service_tier", lls_wire_service_tier(generation));
-  json_object_update(object, more);
+  lls_wire_put(&more, "service_tier", lls_wire_service_tier(generation));
+  bool whole =
+      json_object_size(object) == json_object_size(r->echo) &&
+      json_array_size(json_object_get(more, "output")) == json_array_size(r->output) &&
+      json_object_update(object, more) == 0;
   json_decref(more);
-  return object;
+  if (whole)
+    return object;
+  json_decref(object);
+  return NULL;
 }
 
 static const char *end_status(const struct lls_generation *generation)
@@ -337,8 +355,8 @@ json_t *lls_response_failure(const struct lls_generation *generation,
   struct lls_response *r = generation->response;
   begin(r, generation);
   json_t *object = response(generation, "failed");
-  json_object_set_new(
-      object, "error",
+  lls_wire_put(
+      &object, "error",
       json_pack("{s:s, s:s}", "code", "server_error", "message", error->message.text));
   emit_response(r, "response.failed", object);
   return take_events(r);

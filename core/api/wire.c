@@ -29,7 +29,7 @@ static json_t *envelope(const struct lls_generation *generation, bool chunk,
                 (json_int_t)generation->created_s, "model", generation->api->model_name,
                 "choices", choices, "system_fingerprint", generation->api->fingerprint);
   if (generation->endpoint == LLS_CHAT)
-    json_object_set_new(object, "service_tier", lls_wire_service_tier(generation));
+    lls_wire_put(&object, "service_tier", lls_wire_service_tier(generation));
   return object;
 }
 
@@ -65,11 +65,11 @@ json_t *lls_wire_usage(const struct lls_generation *generation)
     reasoning += generation->choices[i].n_reasoning;
   }
   json_t *object = counts(prompt, completion);
-  json_object_set_new(object, "prompt_tokens_details",
-                      json_pack("{s:I}", "cached_tokens", cached_tokens(generation)));
+  lls_wire_put(&object, "prompt_tokens_details",
+               json_pack("{s:I}", "cached_tokens", cached_tokens(generation)));
   if (generation->endpoint == LLS_CHAT)
-    json_object_set_new(object, "completion_tokens_details",
-                        json_pack("{s:I}", "reasoning_tokens", reasoning));
+    lls_wire_put(&object, "completion_tokens_details",
+                 json_pack("{s:I}", "reasoning_tokens", reasoning));
   return object;
 }
 
@@ -86,8 +86,7 @@ static json_t *prompt_ids(const struct lls_choice *choice)
     return json_null();
   json_t *ids = json_array();
   for (size_t i = 0; i < choice->prompt->n_tokens; i++)
-    choice->generation->incomplete |=
-        json_array_append_new(ids, json_integer(choice->prompt->tokens[i])) < 0;
+    lls_wire_add(&ids, json_integer(choice->prompt->tokens[i]));
   return ids;
 }
 
@@ -97,8 +96,7 @@ static json_t *token_ids(const struct lls_choice *choice)
     return json_null();
   json_t *ids = json_array();
   for (uint32_t i = 0; i < choice->n_unreported; i++)
-    choice->generation->incomplete |=
-        json_array_append_new(ids, json_integer(choice->tokens[i].token)) < 0;
+    lls_wire_add(&ids, json_integer(choice->tokens[i].token));
   return ids;
 }
 
@@ -119,19 +117,19 @@ static json_t *stop_reason(const struct lls_choice *choice)
 static json_t *end_of_choice(json_t *object, const struct lls_choice *choice)
 {
   const struct lls_generation *generation = choice->generation;
-  json_object_set_new(object, "logprobs", lls_wire_logprobs(choice));
-  json_object_set_new(object, "finish_reason",
-                      choice->finish_reason != NULL ? json_string(choice->finish_reason)
-                                                    : json_null());
-  json_object_set_new(object, "stop_reason", stop_reason(choice));
+  lls_wire_put(&object, "logprobs", lls_wire_logprobs(choice));
+  lls_wire_put(&object, "finish_reason",
+               choice->finish_reason != NULL ? json_string(choice->finish_reason)
+                                             : json_null());
+  lls_wire_put(&object, "stop_reason", stop_reason(choice));
   bool completion = generation->endpoint == LLS_COMPLETIONS;
   if (completion && reports(generation, generation->params.prompt_logprobs != LLS_UNSET))
-    json_object_set_new(object, "prompt_logprobs", lls_wire_prompt_logprobs(choice));
+    lls_wire_put(&object, "prompt_logprobs", lls_wire_prompt_logprobs(choice));
   if (reports(generation, generation->params.return_token_ids))
-    json_object_set_new(object, "token_ids", token_ids(choice));
+    lls_wire_put(&object, "token_ids", token_ids(choice));
   if (completion && !choice->begun &&
       reports(generation, generation->params.return_token_ids))
-    json_object_set_new(object, "prompt_token_ids", prompt_ids(choice));
+    lls_wire_put(&object, "prompt_token_ids", prompt_ids(choice));
   return object;
 }
 
@@ -166,7 +164,7 @@ json_t *lls_wire_delta(const struct lls_choice *choice)
 {
   json_t *delta = lls_chat_answer_delta(choice);
   if (choice->ready > 0)
-    json_object_set_new(delta, "content", ready_text(choice));
+    lls_wire_put(&delta, "content", ready_text(choice));
   return delta;
 }
 
@@ -184,10 +182,10 @@ static json_t *chunk(const struct lls_choice *choice, json_t *part, uint32_t n_t
   const struct lls_generation *generation = choice->generation;
   json_t *object = envelope(generation, true, json_pack("[o]", part));
   if (generation->params.continuous_usage)
-    json_object_set_new(object, "usage",
-                        counts((json_int_t)choice->prompt->n_tokens, n_tokens));
+    lls_wire_put(&object, "usage",
+                 counts((json_int_t)choice->prompt->n_tokens, n_tokens));
   else if (generation->params.include_usage)
-    json_object_set_new(object, "usage", json_null());
+    lls_wire_put(&object, "usage", json_null());
   return object;
 }
 
@@ -207,14 +205,14 @@ json_t *lls_wire_role_chunk(const struct lls_choice *choice)
                 "role", "assistant", "content", "", "logprobs", "finish_reason");
   json_t *whole = chunk(choice, object, 0);
   if (generation->params.return_token_ids)
-    json_object_set_new(whole, "prompt_token_ids", prompt_ids(choice));
+    lls_wire_put(&whole, "prompt_token_ids", prompt_ids(choice));
   return whole;
 }
 
 json_t *lls_wire_usage_chunk(const struct lls_generation *generation)
 {
   json_t *object = envelope(generation, true, json_array());
-  json_object_set_new(object, "usage", lls_wire_usage(generation));
+  lls_wire_put(&object, "usage", lls_wire_usage(generation));
   return object;
 }
 
@@ -224,15 +222,14 @@ json_t *lls_wire_whole(const struct lls_generation *generation)
   bool chat = generation->endpoint == LLS_CHAT;
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     const struct lls_choice *choice = &generation->choices[i];
-    json_array_append_new(choices,
-                          chat ? chat_message(choice) : completion_choice(choice));
+    lls_wire_add(&choices, chat ? chat_message(choice) : completion_choice(choice));
   }
   json_t *object = envelope(generation, false, choices);
-  json_object_set_new(object, "usage", lls_wire_usage(generation));
+  lls_wire_put(&object, "usage", lls_wire_usage(generation));
   if (!chat)
     return object;
-  json_object_set_new(object, "prompt_token_ids", prompt_ids(&generation->choices[0]));
-  json_object_set_new(object, "prompt_logprobs",
-                      lls_wire_prompt_logprobs(&generation->choices[0]));
+  lls_wire_put(&object, "prompt_token_ids", prompt_ids(&generation->choices[0]));
+  lls_wire_put(&object, "prompt_logprobs",
+               lls_wire_prompt_logprobs(&generation->choices[0]));
   return object;
 }

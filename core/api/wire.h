@@ -4,6 +4,7 @@
 #define LLS_API_WIRE_H
 
 #include "core/api/generation.h"
+#include "core/api/json_parts.h"
 
 /*
  * All return a new reference, or NULL without memory. Those of a choice report its ready

@@ -71,8 +71,10 @@ static struct lls_grammar *find(struct lls_grammar_cache *cache, const char *key
   HASH_FIND(hh, cache->kept, key, n, kept);
   if (kept == NULL)
     return NULL;
-  HASH_DEL(cache->kept, kept);
-  HASH_ADD_KEYPTR(hh, cache->kept, kept->key, n, kept);
+  if (HASH_COUNT(cache->kept) > 1) { /* the last one would take the table with it */
+    HASH_DEL(cache->kept, kept);
+    HASH_ADD_KEYPTR(hh, cache->kept, kept->key, n, kept);
+  }
   return lls_grammar_ref(kept->grammar);
 }
 

@@ -79,8 +79,9 @@ static void append_connection(struct lls_text *head,
     lls_text_puts(head, "connection: keep-alive\r\n");
 }
 
-/* Status line and headers, `framing` among them, to the empty line. */
-static void make_head(struct lls_http_connection *connection, unsigned status,
+/* Status line and headers, `framing` among them, to the empty line. False without memory:
+ * a head that lacks a line may say what is not so, and the client is given up. */
+static bool make_head(struct lls_http_connection *connection, unsigned status,
                       const char *type, const char *framing, struct lls_text *head)
 {
   const struct lls_text *added = &connection->exchange.headers;
@@ -94,6 +95,11 @@ static void make_head(struct lls_http_connection *connection, unsigned status,
   append_connection(head, connection);
   lls_text_append(head, added->data, added->length);
   lls_text_puts(head, "\r\n");
+  if (!head->failed && !added->failed)
+    return true;
+  lls_text_free(head);
+  lls_http_connection_close(connection);
+  return false;
 }
 
 static bool is_head_request(const struct lls_http_connection *connection)
@@ -125,7 +131,8 @@ void lls_http_reply(struct lls_http_exchange *exchange, unsigned status, const c
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;
   snprintf(framing, sizeof framing, "content-length: %zu\r\n", length);
-  make_head(connection, status, type, framing, &head);
+  if (!make_head(connection, status, type, framing, &head))
+    return;
   uv_buf_t pieces[] = {
       uv_buf_init(head.data, (unsigned)head.length),
       uv_buf_init((char *)body, (unsigned)length),
@@ -148,8 +155,9 @@ void lls_http_stream_begin(struct lls_http_exchange *exchange, unsigned status,
     return;
   if (exchange->request.http10)
     exchange->request.keep_alive = false; /* the end of the connection ends the body */
-  make_head(connection, status, type,
-            exchange->request.http10 ? "" : "transfer-encoding: chunked\r\n", &head);
+  if (!make_head(connection, status, type,
+                 exchange->request.http10 ? "" : "transfer-encoding: chunked\r\n", &head))
+    return;
   uv_buf_t piece = uv_buf_init(head.data, (unsigned)head.length);
   send_pieces(connection, &piece, 1, SIZE_MAX);
   lls_text_free(&head);

@@ -344,7 +344,10 @@ static void on_closed(uv_handle_t *handle)
   end_exchange(connection);
   lls_text_free(&connection->ahead);
   lls_http_output_free(&connection->output);
-  free(connection);
+  if (server->spare == NULL)
+    server->spare = connection;
+  else
+    free(connection);
   lls_http_server_handle_closed(server);
 }
 
@@ -476,10 +479,26 @@ bool lls_http_peer_is_local(struct lls_http_exchange *exchange)
   return lls_http_connection_of(exchange)->local;
 }
 
+/* A client that is not accepted keeps libuv from looking for others, for ever: where
+ * there is no memory the spare one takes it, and closes. */
+static struct lls_http_connection *make_connection(struct lls_http_server *server,
+                                                   bool *refused)
+{
+  struct lls_http_connection *connection = calloc(1, sizeof *connection);
+  *refused = connection == NULL;
+  if (connection != NULL || server->spare == NULL)
+    return connection;
+  connection = server->spare;
+  server->spare = NULL;
+  *connection = (struct lls_http_connection){0};
+  return connection;
+}
+
 void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *listener)
 {
   LLS_HTTP_ON_MAIN(server);
-  struct lls_http_connection *connection = calloc(1, sizeof *connection);
+  bool refused;
+  struct lls_http_connection *connection = make_connection(server, &refused);
   if (connection == NULL)
     return;
   if (uv_tcp_init(server->uv, &connection->tcp) != 0) {
@@ -487,9 +506,9 @@ void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *lis
     return;
   }
   init_connection(connection, server);
-  bool full = server->counters.open > (uint64_t)server->config.limits.max_connections;
-  if (uv_accept(listener, (uv_stream_t *)&connection->tcp) != 0 || full) {
-    server->counters.refused += full;
+  refused |= server->counters.open > (uint64_t)server->config.limits.max_connections;
+  if (uv_accept(listener, (uv_stream_t *)&connection->tcp) != 0 || refused) {
+    server->counters.refused += refused;
     lls_http_connection_close(connection);
     return;
   }

@@ -61,6 +61,7 @@ struct lls_http_server {
   struct lls_http_config config;
   struct lls_http_counters counters;
   struct lls_http_connection *connections; /* utlist */
+  struct lls_http_connection *spare;       /* for a client without memory; may be out */
   uv_tcp_t listeners[LLS_HTTP_MAX_LISTENERS];
   unsigned n_listeners;
   char address[80];

@@ -23,6 +23,11 @@ int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
   struct lls_http_server *server = calloc(1, sizeof *server);
   if (server == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
+  server->spare = calloc(1, sizeof *server->spare);
+  if (server->spare == NULL) {
+    free(server);
+    return lls_fail(err, -ENOMEM, "out of memory");
+  }
   server->uv = uv;
   server->thread = lls_this_thread();
   server->config = *config;
@@ -32,6 +37,8 @@ int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
 
 void lls_http_server_destroy(struct lls_http_server *server)
 {
+  if (server != NULL)
+    free(server->spare);
   free(server);
 }
 

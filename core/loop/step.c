@@ -261,8 +261,9 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     in->step++;
     in->status.steps++;
   }
+  int64_t now_ns = lls_instance_now(in);
   if (in->idle_until_ns <= 0 && lls_instance_has_work(in))
-    in->idle_until_ns = lls_instance_now(in) + poll_ns;
+    in->idle_until_ns = now_ns < INT64_MAX - poll_ns ? now_ns + poll_ns : INT64_MAX;
   in->deferred = in->overlap != NULL && in->observer.on_step == NULL && go_on && *busy &&
                  lls_instance_has_work(in);
   if (!in->deferred)

@@ -32,8 +32,11 @@ void lls_tool_answer_call(struct lls_tool_answer *answer, const char *name, size
 void lls_tool_answer_arguments(struct lls_tool_answer *answer, const char *bytes,
                                size_t n)
 {
-  if (answer->n_calls > 0)
-    lls_text_append(&answer->calls[answer->n_calls - 1].arguments, bytes, n);
+  if (answer->n_calls == 0)
+    return;
+  struct lls_text *arguments = &answer->calls[answer->n_calls - 1].arguments;
+  lls_text_append(arguments, bytes, n);
+  answer->failed |= arguments->failed;
 }
 
 /* Only the last of the announced calls can have got more arguments. */
@@ -48,6 +51,11 @@ bool lls_tool_answer_news(const struct lls_tool_answer *answer)
   return answer->content.length > 0 || answer->reasoning.length > 0 ||
          answer->n_calls > answer->n_announced ||
          (first < answer->n_calls && answer->calls[first].arguments.length > 0);
+}
+
+bool lls_tool_answer_lacks(const struct lls_tool_answer *answer)
+{
+  return answer->failed || answer->content.failed || answer->reasoning.failed;
 }
 
 void lls_tool_answer_sent(struct lls_tool_answer *answer)

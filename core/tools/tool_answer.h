@@ -33,6 +33,8 @@ void lls_tool_answer_arguments(struct lls_tool_answer *answer, const char *bytes
                                size_t n);
 /* True if there is something that was not sent. */
 bool lls_tool_answer_news(const struct lls_tool_answer *answer);
+/* True if there was no memory for a part of it. */
+bool lls_tool_answer_lacks(const struct lls_tool_answer *answer);
 /* All of it was sent. */
 void lls_tool_answer_sent(struct lls_tool_answer *answer);
 void lls_tool_answer_free(struct lls_tool_answer *answer);

@@ -219,6 +219,7 @@ void lls_tool_parser_push(struct lls_tool_parser *parser, const char *bytes, siz
   lls_text_append(&parser->held, bytes, n);
   while (parser->held.length > 0 && step(parser))
     ;
+  parser->answer->failed |= parser->held.failed;
   if (parser->held.length <= LLS_TOOL_HELD_BYTES)
     return;
   parser->at = parser->held.length;

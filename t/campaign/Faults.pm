@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The other side of fail_once.c: which call of a server is to fail, and which there are.
 #
-#   my $faults = Faults->new;                        # the file that both map
+#   my $faults = Faults->new;                        # the file that both map; depth => 9: so many callers
+#                                                    # tell places apart, and not six
 #   $faults->record(Faults::ALLOC);                  # before a server starts, or while it runs
 #   my @places = $faults->places;
 #   $faults->fail(Faults::ALLOC, $place); ... $faults->off;
@@ -41,8 +42,8 @@ sub missing {
 }
 
 sub new {
-    my ($class) = @_;
-    my $self = bless { file => File::Temp->new }, $class;
+    my ($class, %self) = @_;
+    my $self = bless { depth => DEPTH, %self, file => File::Temp->new }, $class;
     $self->put(OFF, 0, 0);
     return $self;
 }
@@ -61,7 +62,7 @@ sub put {
     open my $out, '+<:raw', $path or die "$path: $!";
     truncate $out, HEAD + 8 * PLACES;
     $self->write_at($out, 0, pack('L', OFF));
-    $self->write_at($out, 4, pack('L3 Q', $kinds, DEPTH, 0, $wanted));
+    $self->write_at($out, 4, pack('L3 Q', $kinds, $self->{depth}, 0, $wanted));
     $self->write_at($out, 32, pack('L2', 0, chosen() ? 1 : 0));
     $self->write_at($out, HEAD, "\0" x (8 * PLACES)) if $mode == RECORD;
     $self->write_at($out, 0, pack('L', $mode));

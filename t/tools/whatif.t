@@ -131,7 +131,7 @@ if ($watch == 0) {
     exec "$Sim::build/llmserve-whatif", '--quiet', '-c', "$server->{folder}/llmserve.ini", '--profile', $ten, '--history', $log, '--policies', 'mlfq', '--watch', '100ms', '--notify' or die;
 }
 my $until = time + $LlmServer::TIMEOUT;
-sleep 0.1 until read_file("$folder/watched") =~ /\n/ || time > $until;
+sleep 0.1 until (-e "$folder/watched" && read_file("$folder/watched") =~ /\n/) || time > $until;
 sleep 1;
 kill 'TERM', $watch;
 waitpid $watch, 0;
