@@ -88,6 +88,20 @@ ok !$pid || gone($pid), '  and what it started has gone';
 ($out, $status) = prove(3, 'left.t');
 like $out, qr/^  not ok - it ended, but left processes behind/m, 'a test that leaves a server behind is named';
 
+# Programs that compute wait for each other here; a script finds none of them.
+mkdir "$folder/t" and mkdir "$folder/t/kernel" or die "$folder/t: $!";
+for (['left', 'right'], ['right', 'left']) {
+    my ($name, $other) = @$_;
+    script("t/kernel/test_$name", "#!/bin/sh\necho 1..1\n>'$folder/$name'\nfor i in \$(seq 100); do [ -e '$folder/$other' ] && break; sleep .1; done\n"
+          . "[ -e '$folder/$other' ] && echo ok 1 || echo not ok 1\nsleep .3\nrm -f '$folder/$name'\n");
+}
+script('alone.t', "#!/bin/sh\necho 1..1\n[ -e '$folder/left' ] || [ -e '$folder/right' ] && echo not ok 1 || echo ok 1\n");
+SKIP: {
+    skip 'one processor', 1 if qx(nproc) < 2;
+    ($out, $status) = prove(30, qw(alone.t t/kernel/test_left t/kernel/test_right alone.t));
+    is $status, 0, 'what computes runs beside its like, and a script alone' or diag $out;
+}
+
 # A process that has ended may wait for somebody to collect it.
 sub gone {
     my ($id) = @_;
