@@ -7,6 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/api/prefix_hash.h"
 #include "core/base/address.h"
 
 static const char *header(const struct lls_http_exchange *exchange, const char *name)
@@ -171,7 +172,7 @@ bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchan
     if (strcmp(origin, "*") != 0)
       lls_http_add_header(exchange, "access-control-allow-credentials", "true");
     lls_http_add_header(exchange, "access-control-expose-headers",
-                        "x-request-id, retry-after");
+                        "x-request-id, retry-after, " LLS_PREFIX_HEADER);
     lls_http_add_header(exchange, "vary", "origin");
   }
   if (!asks)

@@ -8,6 +8,7 @@
 #include "core/api/access.h"
 #include "core/api/chat_answer.h"
 #include "core/api/generation.h"
+#include "core/api/prefix_hash.h"
 #include "core/api/request_headers.h"
 #include "core/api/response_memory.h"
 #include "core/api/responses.h"
@@ -27,6 +28,7 @@ struct reading {
   struct lls_response_past past;     /* before it, of /v1/responses */
   json_t *body;                      /* read, and waits for the items of its past */
   struct lls_response *response;     /* of /v1/responses, until a generation has it */
+  char prefix_hash[LLS_PREFIX_HEX];  /* of the prompt; "": not read */
   struct lls_generation *generation; /* what was asked for, or NULL and why: */
   struct lls_api_error error;
 };
@@ -64,6 +66,13 @@ static int check_echo(const struct lls_api_params *params,
                       tokens, most);
 }
 
+static void hash_prefix(struct reading *reading, const json_t *body)
+{
+  struct lls_prefix prefix = {0};
+  lls_prefix_add_body(&prefix, body);
+  lls_prefix_hash(&prefix, reading->prefix_hash);
+}
+
 /* The parameters and prompts of a request: 0, or -1 and why, with nothing to free. */
 static int read_request(struct reading *reading, const json_t *body,
                         struct lls_api_params *params,
@@ -76,6 +85,7 @@ static int read_request(struct reading *reading, const json_t *body,
     return -1;
   if (reading->read_prompts(config, body, params, prompts, error) != 0)
     goto fail_prompts;
+  hash_prefix(reading, body);
   if (check_choices(config, params, prompts, error) == 0 &&
       check_echo(params, prompts, error) == 0 &&
       lls_chat_answer_require(config, prompts, params, error) == 0)
@@ -247,6 +257,7 @@ static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
     return;
   }
   reading->generation = NULL;
+  lls_http_add_header(exchange, LLS_PREFIX_HEADER, reading->prefix_hash);
   lls_generation_start(api, generation, exchange);
 }
 

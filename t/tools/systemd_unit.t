@@ -44,4 +44,17 @@ cmp_ok scalar(@calls), '>', 100, 'the sandbox leaves system calls';
 my %there = map { $_ => 1 } calls_of('@known');
 is join(' ', grep { !$left{$_} && (!%there || $there{$_}) } @calls), '', '  which the unit leaves too';
 is_deeply [grep { !$left{$_} && $there{$_} } qw(landlock_create_ruleset landlock_add_rule landlock_restrict_self seccomp)], [], '  and those that make the sandbox';
+
+# The template: what make derives from the unit differs by its name alone.
+my $template = read_file("$ENV{LLS_BUILDDIR}/etc/llmserve@.service");
+my $made     = read_file("$ENV{LLS_BUILDDIR}/etc/llmserve.service");
+my @was = split /\n/, $made;
+my @is  = split /\n/, $template;
+is_deeply [map { $is[$_] } grep { $is[$_] ne $was[$_] && $was[$_] !~ /^#|^ExecStart|^ExecReload/ } 0 .. $#was],
+    ['Description=LLM server with policies as plugins (%i)', 'StateDirectory=llmserve/%i', 'WorkingDirectory=%S/llmserve/%i'], 'llmserve@ has a state folder for each name';
+is scalar(() = $template =~ m{/llmserve/%i\.ini$}mg), 2, '  and a configuration';
+open my $copy, '>', "$folder/llmserve\@.service" or die $!;
+print $copy $template =~ s{^Exec(\w+)=\S*/(\w+)}{Exec$1=/bin/true}mgr;
+close $copy or die $!;
+is join('', grep { /llmserve@/ } lines_of('systemd-analyze', 'verify', "$folder/llmserve\@one.service")), '', '  and systemd has nothing to say of it';
 done_testing;

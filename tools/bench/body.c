@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The POST of one item. Prompts go as text where the workload has text, as token ids to
- * completions where it has none, and as made-up words to a chat, about a token each.
+ * completions where it has none, and as made-up words to a chat, about a token each; the
+ * hash of their first bytes goes along, for a proxy that sends them by it.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/api/prefix_hash.h"
 #include "tools/bench/bench.h"
 #include "tools/workload/random.h"
 
 /* ---- the prompt -------------------------------------------------------------------- */
 
 static int put_ids(const struct lls_bench *b, const struct lls_workload *workload,
-                   const struct lls_item *item, struct lls_text *out,
-                   struct lls_error *err)
+                   const struct lls_item *item, struct lls_prefix *prefix,
+                   struct lls_text *out, struct lls_error *err)
 {
+  size_t begin = out->length + 1;
   int32_t *ids = calloc(item->prompt_tokens, sizeof *ids);
   if (ids == NULL)
     return lls_fail(err, -ENOMEM, "no memory for a prompt");
@@ -23,13 +26,16 @@ static int put_ids(const struct lls_bench *b, const struct lls_workload *workloa
                          item->ids != NULL ? INT32_MAX : b->id_high, ids);
   for (uint32_t i = 0; rc == 0 && i < item->prompt_tokens; i++)
     lls_text_printf(out, "%s%d", i == 0 ? "[" : ",", ids[i]);
+  if (!out->failed && out->length > begin)
+    lls_prefix_add(prefix, out->data + begin, out->length - begin);
   lls_text_puts(out, "]");
   free(ids);
   return rc < 0 ? lls_fail(err, rc, "a prompt has ids out of range") : 0;
 }
 
-static void put_string(const char *text, struct lls_text *out)
+static void put_string(const char *text, struct lls_prefix *prefix, struct lls_text *out)
 {
+  lls_prefix_add(prefix, text, strlen(text));
   json_t *string = json_string(text);
   char *quoted = json_dumps(string, JSON_ENCODE_ANY);
   lls_text_puts(out, quoted != NULL ? quoted : "\"\"");
@@ -38,7 +44,7 @@ static void put_string(const char *text, struct lls_text *out)
 }
 
 static void put_words(const struct lls_workload *workload, const struct lls_item *item,
-                      struct lls_text *out)
+                      struct lls_prefix *prefix, struct lls_text *out)
 {
   static const char *const words[] = {"time", "day",  "man",  "house", "tree",  "water",
                                       "city", "road", "bird", "book",  "table", "river",
@@ -46,28 +52,34 @@ static void put_words(const struct lls_workload *workload, const struct lls_item
   struct lls_random random =
       lls_random_at(workload->seed, LLS_STREAM_TOKENS, item->index);
   lls_text_puts(out, "\"");
+  size_t begin = out->length;
   for (uint32_t i = 0; i < item->prompt_tokens; i++)
     lls_text_printf(out, "%s%s", i == 0 ? "" : " ",
                     words[lls_random_below(&random, sizeof words / sizeof *words)]);
+  if (!out->failed)
+    lls_prefix_add(prefix, out->data + begin, out->length - begin);
   lls_text_puts(out, "\"");
 }
 
 static int put_prompt(const struct lls_bench *b, const struct lls_workload *workload,
-                      const struct lls_item *item, struct lls_text *out,
-                      struct lls_error *err)
+                      const struct lls_item *item, struct lls_prefix *prefix,
+                      struct lls_text *out, struct lls_error *err)
 {
+  static const char role[] = "user\n";
   if (!b->chat) {
     lls_text_puts(out, "{\"prompt\":");
     if (item->text == NULL)
-      return put_ids(b, workload, item, out, err);
-    put_string(item->text, out);
+      return put_ids(b, workload, item, prefix, out, err);
+    put_string(item->text, prefix, out);
     return 0;
   }
   lls_text_puts(out, "{\"messages\":[{\"role\":\"user\",\"content\":");
+  lls_prefix_add(prefix, role, sizeof role - 1);
   if (item->text != NULL)
-    put_string(item->text, out);
+    put_string(item->text, prefix, out);
   else
-    put_words(workload, item, out);
+    put_words(workload, item, prefix, out);
+  lls_prefix_add(prefix, "\n", 1);
   lls_text_puts(out, "}]");
   return 0;
 }
@@ -120,23 +132,33 @@ static char *other_members(const struct lls_bench *b, const struct lls_item *ite
   return text;
 }
 
+static void put_prefix_hash(const struct lls_prefix *prefix, struct lls_text *out)
+{
+  char hex[LLS_PREFIX_HEX];
+  lls_prefix_hash(prefix, hex);
+  lls_text_printf(out, LLS_PREFIX_HEADER ": %s\r\n", hex);
+}
+
 int lls_bench_request(const struct lls_bench *b, const struct lls_workload *workload,
                       const struct lls_item *item, struct lls_text *out,
                       struct lls_error *err)
 {
   struct lls_text body = {0};
+  struct lls_prefix prefix = {0};
   char *others = other_members(b, item);
   int rc = others == NULL ? lls_fail(err, -ENOMEM, "no memory for a request")
-                          : put_prompt(b, workload, item, &body, err);
+                          : put_prompt(b, workload, item, &prefix, &body, err);
   if (rc == 0) {
     lls_text_puts(&body, ",");
     lls_text_puts(&body, others + 1);
     lls_text_printf(out,
                     "POST %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
-                    "Accept: text/event-stream\r\nx-request-id: %s%u\r\n%s"
-                    "Content-Length: %zu\r\n\r\n",
+                    "Accept: text/event-stream\r\nx-request-id: %s%u\r\n%s",
                     b->path, b->host, b->options->request_id_prefix, item->index,
-                    b->headers, body.length);
+                    b->headers);
+    if (b->options->send_prefix_hash)
+      put_prefix_hash(&prefix, out);
+    lls_text_printf(out, "Content-Length: %zu\r\n\r\n", body.length);
     lls_text_append(out, body.data, body.length);
     if (body.failed || out->failed)
       rc = lls_fail(err, -ENOMEM, "no memory for a request");

@@ -45,6 +45,10 @@ static const struct lls_param params[] = {
         send_slo, "true",
         "send class, priority, slo and the tenant (as user) with requests that have them "
         "(llmserve reads them)"),
+    FLAG(
+        send_prefix_hash, "true",
+        "send the hash of the prompt's first 1024 bytes as x-llmserve-prefix-hash, which "
+        "a proxy can choose replicas by"),
     FLAG(continuous_usage, "false",
          "ask for the usage in every chunk (stream_options.continuous_usage_stats), for "
          "itl_per_token where a chunk has several tokens"),

@@ -36,6 +36,7 @@ struct lls_bench_options {
   bool ignore_eos;
   int64_t vocab_size;
   bool send_slo;
+  bool send_prefix_hash;
   double temperature, top_p, top_k, min_p;
   double frequency_penalty, presence_penalty, repetition_penalty;
   int64_t logprobs;

@@ -1,0 +1,152 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# etc/kubernetes against a running server: paths, ports and keys are the server's, every series that
+# the monitor, the autoscaler and the endpoint picker read is in /metrics as its readers want it. Where
+# there is kustomize the manifests are rendered, and `make check-clients` validates them by the schemas of
+# Kubernetes; definitions of custom resources are read from the folder LLS_CRDS.
+use strict;
+use warnings;
+use FindBin;
+use lib "$FindBin::Bin/..", "$FindBin::Bin/../api";
+use LlmServer;
+use File::Find;
+use File::Temp;
+use IO::Select;
+use Test::More;
+use Venv;
+
+my $top    = LlmServer::source('etc/kubernetes');
+my $folder = File::Temp->newdir;
+my %text;
+find({ no_chdir => 1, wanted => sub { $text{ substr $_, length "$top/" } = LlmServer::read_file($_) if -f } }, $top);
+my $deployment = $text{'base/deployment.yaml'};
+my $ini        = $text{'base/llmserve.ini'};
+my ($demo)     = LlmServer::source('share/demo-model');
+
+# Seconds, as an ini's or a manifest's key has them.
+sub seconds { my ($text, $key) = @_; return $text =~ /\b$key\s*[:=]\s*(\d+)/ ? $1 : die "no $key" }
+
+# ---- the configuration and what asks for it -----------------------------------------
+(my $local = $ini) =~ s/^\[server\]\nlisten = .*\n//m;
+$local =~ s/\A;.*\n//;
+$local =~ s/^path = .*/path = $demo\n[engine]\nthreads = 1\npin = false/m;
+my $server = LlmServer->serve($local =~ s/^\[server\]\n//mr);
+my ($port) = $ini =~ /^listen = 0\.0\.0\.0:(\d+)$/m;
+like $deployment, qr/\{name: http, containerPort: $port\}/, 'the port of the container is the server\'s';
+is_deeply [map { /targetPorts: \[\{number: (\d+)\}\]/ } values %text], [$port], 'and that of the pool';
+my @paths = map { /httpGet: \{path: ([^,]+), port: http\}/g, /^ +path: (\/metrics)$/mg } values %text;
+is_deeply [sort @paths], [qw(/live /live /metrics /ready)], 'probes and the monitor ask';
+is $server->get($_)->{status}, 200, "  $_ is answered" for @paths;
+my ($sleep) = $deployment =~ /preStop:\s+exec: \{command: \[sleep, "(\d+)"\]\}/;
+cmp_ok seconds($deployment, 'terminationGracePeriodSeconds'), '>', $sleep + seconds($ini, 'drain_timeout') + 10,
+    'a pod may drain: preStop, drain_timeout, the last step';
+like $deployment, qr/^ +\Q$_\E$/m, "the pod has $_" for 'readOnlyRootFilesystem: true', 'runAsNonRoot: true', 'capabilities: {drop: [ALL]}';
+
+# ---- series -------------------------------------------------------------------------
+# Families of the page: type, and samples by their labels.
+sub families {
+    my %family;
+    for (split /\n/, $server->get('/metrics')->{content}) {
+        $family{$1}{type} = $2 if /^# TYPE (\S+) (\S+)$/;
+        $family{$1}{samples}{$2 // ''} = $3 if /^([\w:]+)(?:\{(.*)\})? (\S+)(?: \d+)?$/;
+    }
+    return %family;
+}
+$server->post('/v1/completions', { prompt => 'Once upon a time', max_tokens => 4, slo => { ttft_ms => 60000 }, class => 'realtime' });
+my %family = families();
+
+my ($keep) = $text{'monitoring/servicemonitor.yaml'} =~ /regex: "(.*?)"/s;
+$keep =~ s/\\\n\s*//g;
+my @kept = map { my $name = $_; $name =~ s/\(([\w|]+)\)\z// ? map { "$name$_" } split /\|/, $1 : $name } split /\|(?![^(]*\))/, $keep;
+cmp_ok scalar @kept, '>', 15, 'the monitor keeps series';
+is_deeply [grep { !$family{$_}{samples} } @kept], [], '  which are there';
+
+my ($query) = $text{'autoscaling/prometheus-adapter.yaml'} =~ /vllm:\(([\w|]+)\)/;
+my @scaled = $text{'autoscaling/autoscaler.yaml'} =~ /metric: \{name: vllm_(\w+)\}/g;
+is_deeply [sort @scaled], [sort split /\|/, $query], 'the autoscaler asks for what the adapter has';
+is_deeply [map { $family{"vllm:$_"}{type} } @scaled], [qw(gauge gauge)], '  gauges that are there';
+is_deeply [grep { my $name = "vllm:$_"; !grep { $_ eq $name } @kept } @scaled], [], '  and that the monitor keeps';
+
+# The picker's flags, and what its protocol wants of them (Gateway API inference extension, docs/proposals/
+# 003-model-server-protocol of 2026-08: name, type, and the labels that are read).
+my %flag = map { @$_ } map { [/--([\w-]+-metric)=(\S+)/] } grep { /-metric=/ } split /\n/, $text{'inference/picker.yaml'};
+is_deeply \%flag, { 'total-queued-requests-metric' => 'vllm:num_requests_waiting',
+    'kv-cache-usage-percentage-metric' => 'vllm:kv_cache_usage_perc', 'lora-info-metric' => 'vllm:lora_requests_info' }, 'the picker is told the protocol\'s names';
+my @protocol = (
+    ['vllm:num_requests_waiting'], ['vllm:num_requests_running'], ['vllm:kv_cache_usage_perc'],
+    ['vllm:cache_config_info', qw(block_size num_gpu_blocks)],
+    ['vllm:lora_requests_info', qw(max_lora running_lora_adapters waiting_lora_adapters)],
+);
+for (@protocol) {
+    my ($name, @labels) = @$_;
+    is $family{$name}{type}, 'gauge', "the picker finds $name";
+    my ($sample, @more) = keys %{ $family{$name}{samples} };
+    is scalar @more, 0, '  once';
+    like $sample, qr/\b$_="/, "  with $_" for @labels;
+}
+like +(keys %{ $family{'vllm:cache_config_info'}{samples} })[0], qr/block_size="[1-9]\d*",num_gpu_blocks="[1-9]\d*"/, 'blocks are whole numbers';
+is $server->stop, 0, 'the server ends well';
+
+# The picker's scorers go by these: a held request is running, one behind it waits, and the cache is in use.
+{
+    $server = LlmServer->serve("[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\nmax_sequences = 1\n[plugins]\nscheduler = fcfs\ncache = paged\n");
+    my @open = map { my $socket = $server->connect; syswrite $socket, LlmServer::raw_post('/v1/completions',
+        '{"prompt":"Once upon a time","max_tokens":1000,"ignore_eos":true,"stream":true}', 'content-type: application/json'); $socket } 1 .. 3;
+    my ($most_running, $most_waiting, $most_used) = (0, 0, 0);
+    my $deadline = time + $LlmServer::TIMEOUT;
+    until (($most_running && $most_waiting && $most_used) || time > $deadline) {
+        my %now = families();
+        my ($running, $waiting, $used) = map { (values %{ $now{"vllm:$_"}{samples} })[0] } qw(num_requests_running num_requests_waiting kv_cache_usage_perc);
+        ($most_running, $most_waiting, $most_used) = ($running, $waiting, $used) if $running && $waiting && $used;
+    }
+    is_deeply [$most_running, $most_waiting], [1, 2], 'one runs, two wait';
+    ok $most_used > 0 && $most_used <= 1, '  and the cache\'s use is a fraction';
+    close $_ for @open;
+    is $server->stop, 0, 'the server ends well';
+}
+
+# ---- SIGHUP when the file has changed -----------------------------------------------
+# In a namespace of its own, as a pod is: the script signals every llmserve that it sees.
+SKIP: {
+    skip 'no namespaces of processes (unshare)', 3 if system('unshare --pid --fork --mount-proc true 2>/dev/null') != 0;
+    my ($script) = $text{'reload/reloader.yaml'} =~ /args:\n +- \|\n(.*?)\n +env:/s;
+    my ($indent) = $script =~ /\A( +)/;
+    $script =~ s/^$indent//mg;
+    LlmServer::write_file("$folder/watch", $script);
+    my $served = LlmServer->serve($local =~ s/^\[server\]\n//mr, undef, 'unshare', '--pid', '--fork', '--mount-proc', '--kill-child',
+        'sh', '-c', 'for at; do config=$at; done; PERIOD=0.1 CONFIG=$config sh "$0" & exec "$@"', "$folder/watch");
+    Time::HiRes::sleep(0.3);
+    $served->configure(($local =~ s/^\[server\]\n//mr) =~ s/sarathi/fcfs/r);
+    my $deadline = time + $LlmServer::TIMEOUT;
+    Time::HiRes::sleep(0.05) until $served->log =~ /reload: generation 2/ || time > $deadline;
+    like $served->log, qr/reload: generation 2/, 'a changed file is read';
+    $served->configure('nonsense = 1');
+    Time::HiRes::sleep(0.05) until $served->log =~ /reload: refused/ || time > $deadline;
+    like $served->log, qr/reload: refused/, 'one that is wrong is refused';
+    is $served->get('/ready')->{status}, 200, '  and changes nothing';
+    # unshare itself lets no SIGTERM through, and takes what is inside along
+    $served->signal('KILL');
+    $served->wait_for_end;
+}
+
+# ---- rendered, and by the schemas ---------------------------------------------------
+my ($render) = grep { my ($program) = split; system("command -v $program >/dev/null 2>&1") == 0 } 'kustomize build', 'kubectl kustomize';
+SKIP: {
+    skip 'neither kustomize nor kubectl is installed', 1 if !defined $render;
+    for my $overlay (qw(base all)) {
+        is system("$render '$top/$overlay' >$folder/$overlay.yaml 2>$folder/why"), 0, "$overlay is rendered" or diag LlmServer::read_file("$folder/why");
+    }
+    my $all = LlmServer::read_file("$folder/all.yaml");
+    my %kinds = map { $_ => 1 } $all =~ /^kind: (\w+)$/mg;
+    is_deeply [grep { !$kinds{$_} } qw(ConfigMap Deployment HTTPRoute HorizontalPodAutoscaler InferencePool PodDisruptionBudget Service ServiceMonitor)],
+        [], 'all that is promised is there';
+    like LlmServer::read_file("$folder/base.yaml"), qr/name: llmserve-[0-9a-z]{10}$/m, 'without the reload a changed file rolls the pods';
+    unlike $all, qr/name: llmserve-(?!picker)[0-9a-z]{10}$/m, 'with it the name stays';
+    skip 'make check-clients validates by the schemas of Kubernetes', 1 unless $ENV{LLS_CLIENTS};
+    my ($python, $why) = Venv::make('kubernetes', 'kubernetes-validate==1.36.0', 'pyyaml', 'jsonschema');
+    skip $why, 1 if defined $why;
+    my $script = LlmServer::source('t/tools/kubernetes_schemas.py');
+    my $crds   = $ENV{LLS_CRDS} // '';
+    cmp_ok Venv::judge('Kubernetes', "'$python' '$script' $crds <$folder/all.yaml"), '>', 10, 'and no less';
+}
+done_testing;
