@@ -92,6 +92,8 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
     rc = allocate(in, o->max_requests);
   if (rc == 0)
     rc = lls_migrate_init(in, o->max_requests);
+  if (rc == 0)
+    rc = lls_peer_loads_init(in);
   in->eos_tokens = malloc((o->n_eos_tokens + 1) * sizeof *in->eos_tokens);
   if (rc < 0 || in->eos_tokens == NULL)
     return lls_fail(err, -ENOMEM,
@@ -112,7 +114,11 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
     rc = lls_measure_hidden(in, o->measurements, o->measure_always, err);
   if (rc == 0)
     rc = lls_compat_calibrate(in, &in->policies, err);
-  return rc < 0 ? rc : lls_kept_prompts_read(in, err);
+  if (rc == 0)
+    rc = lls_kept_prompts_read(in, err);
+  if (rc == 0)
+    lls_peer_loads_show(in); /* others may plan before it has made a step */
+  return rc;
 }
 
 void lls_instance_fini(struct lls_instance *in)
@@ -137,6 +143,7 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->content.settled);
   free(in->content.shifts);
   lls_migrate_fini(in);
+  lls_peer_loads_fini(in);
   free(in->eos_tokens);
   free(in->model_name);
   free(in->model_folder);

@@ -14,6 +14,7 @@
  *   transfer.c       sequences between the tiers
  *   migrate.c        requests between instances
  *   left.c           and their blocks between the tiers, where they were
+ *   peer_load.c      what instances tell each other of their load
  *   commit.c         tokens come back: append, stop, finish, tell policies and main
  *   cache_service.c  what of the transaction a scheduler may do itself, inside plan
  *   transaction.c    the verbs of the cache transaction
@@ -36,6 +37,7 @@
 #include "core/loop/request_list.h"
 #include "core/loop/loop.h"
 #include "core/loop/mailbox.h"
+#include "core/loop/peer_load.h"
 #include "core/loop/policies.h"
 #include "core/loop/policy_host.h"
 #include "core/loop/policy_stats.h"
@@ -130,12 +132,13 @@ struct lls_instance {
   struct lls_request_table *table; /* by_slot is ours, the rest is main's */
   struct lls_request_list waiting, running, preempted, moving;
   /* (n_peers) all of the server's, this one among them, by index. Of the others only the
-   * inbox, the engine as a source of blocks, what left for here (migration.shelf) and
-   * `broken` may be touched. */
+   * inbox, the engine as a source of blocks, what left for here (migration.shelf), the
+   * board of its load and `broken` may be touched. */
   struct lls_instance *const *peers;
   uint32_t n_peers;
   const _Atomic uint64_t *cancelled; /* (slots) id last cancelled there; main writes */
   struct lls_migration migration;
+  struct lls_peer_loads *loads; /* NULL: there is one instance alone */
 
   struct lls_plan plan; /* its items are allocated once */
   uint64_t *alive;      /* (max_requests) of adoption: ids in order of arrival */

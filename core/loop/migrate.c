@@ -124,6 +124,7 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
   live->move.mail = LLS_MAIL_OFFER;
   live->move.mailed_ns = lls_instance_now(in);
   live->move.source = in->info.index;
+  lls_peer_loads_sent(in, live, target);
   lls_inbox_post(in->peers[target]->inbox, live);
 }
 
@@ -233,6 +234,7 @@ static void receive_offer(struct lls_instance *in, struct lls_live *live)
   in->table->by_slot[v->slot] = live;
   lls_request_list_insert(&in->migration.offered, v);
   live->move.offered = true;
+  lls_peer_loads_received(in, live);
   int rc = LLS_CALL(&in->policies, cache, admit, v);
   if (rc < 0) {
     lls_lifecycle_log_refusal(in, live, rc);

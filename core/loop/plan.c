@@ -61,6 +61,7 @@ static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
       .preempted = in->preempted.items,
       .moving = in->moving.items,
       .offered = in->migration.offered.items,
+      .loads = in->loads != NULL ? in->loads->list : NULL,
       .max_tokens = in->caps.max_step_tokens,
       .max_sequences = in->caps.max_sequences,
       .cache = &in->service,
@@ -291,6 +292,7 @@ void lls_instance_plan(struct lls_instance *in)
   LLS_ON_STEP(in);
   LLS_CHECK(in->transaction.open);
   lls_left_look(in);
+  lls_peer_loads_look(in);
   fill_view(in, &view);
   reset_plan(&in->plan);
   bool planned = !in->policies.scheduler_off && ask_scheduler(in, &view);

@@ -40,6 +40,7 @@ struct lls_move {
   bool offered;      /* it waits in the offered list of its instance */
   uint32_t source;   /* instance that has the blocks */
   uint32_t cached_tokens;
+  uint32_t units;                  /* of that device that it held when it left */
   uint32_t refusal;                /* of a return: enum lls_refusal */
   struct lls_block_table blocks;   /* there; its lists are in entries */
   struct lls_block_entry *entries; /* (max_entries) in the request's allocation */

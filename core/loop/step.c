@@ -154,6 +154,7 @@ void lls_instance_count(struct lls_instance *in)
   LLS_ON_STEP(in);
   count_memory(in);
   lls_policy_stats_take(in);
+  lls_peer_loads_show(in);
   in->deferred = false;
 }
 

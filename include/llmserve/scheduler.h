@@ -60,6 +60,21 @@ struct lls_scheduler_caps {
   /* version 1 ends here */
 };
 
+/*
+ * The load of an instance, as it was at the end of its last step. Offers are those that
+ * it had seen by then, and those on their way to it from the instance that looks.
+ */
+struct lls_instance_load {
+  uint32_t size;
+  uint32_t requests;      /* that live there, offers to it among them */
+  uint32_t device_units;  /* of its cache */
+  uint32_t free_units;    /* of these, as lls_capacity has them */
+  uint32_t offered_units; /* that the offers hold where they are now */
+  bool failed;            /* takes nothing any more: what is offered to it is lost */
+  int64_t step_ns;        /* mean of its last steps; LLS_NEVER: none yet */
+  /* version 1 ends here */
+};
+
 /* The view that plan gets. All lists in (arrival_ns, id) order. */
 struct lls_step_view {
   uint32_t size;
@@ -86,6 +101,8 @@ struct lls_step_view {
   uint32_t n_offered;
   uint32_t n_leaving; /* handed over, whose blocks are still here */
   const struct lls_request *const *offered;
+  /* (instances of the topology) by index; NULL where there is one alone */
+  const struct lls_instance_load *const *loads;
   /* version 1 ends here */
 };
 

@@ -4,34 +4,19 @@
 
 #include <llmserve/policy/prompts.h>
 
-/* The first instance in the list that decodes, from `from` on, counting round. */
-static uint32_t next_decoder(const struct lls_topology *t, uint32_t from)
-{
-  for (uint32_t i = 0; i < t->n_instances; i++) {
-    uint32_t index = (from + i) % t->n_instances;
-    if (t->instances[index].role == LLS_ROLE_DECODE)
-      return index;
-  }
-  return from; /* the core has made sure that there is one */
-}
-
-static uint32_t target(struct lls_pol_prefiller *p, const struct lls_host *host)
-{
-  uint32_t decoder = next_decoder(host->topology, p->next_target);
-  p->next_target = decoder + 1;
-  return decoder;
-}
-
 /* It was prefilled and has a token: away with it. What no decode instance can ever hold
- * ends; what cannot be copied is decoded here, beside the prompts. */
+ * ends; what cannot be copied, or finds nobody, is decoded here, beside the prompts. */
 static void offer(struct lls_pol_prefiller *p, const struct lls_host *host,
                   struct lls_pol_step *s, const struct lls_request *r)
 {
   uint64_t answer = r->user[LLS_POL_PREFILLER_ANSWER];
+  uint32_t to = LLS_POL_PLACE_NOWHERE;
+  if (answer == 0)
+    to = lls_pol_place(&p->place, host->topology, s->view, LLS_ROLE_DECODE, r);
   if (answer == LLS_REFUSED_NEVER_FITS)
     lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
-  else if (answer == 0)
-    lls_plan_migrate(s->plan, r, target(p, host));
+  else if (to != LLS_POL_PLACE_NOWHERE)
+    lls_plan_migrate(s->plan, r, to);
   else if (s->tokens > 0 && s->sequences > 0 &&
            lls_pol_step_reserve(s, r, lls_pol_step_decode_tokens(s, r)) == LLS_RESERVE_OK)
     lls_pol_step_run(s, r, lls_pol_step_decode_tokens(s, r));
@@ -87,6 +72,7 @@ void lls_pol_prefiller_plan(struct lls_pol_prefiller *p, const struct lls_host *
       .batch = lls_pol_min(limits->batch, view->max_sequences),
   };
   lls_pol_step_begin(&s, view, out, 0);
+  lls_pol_place_begin(&p->place);
   for (uint32_t i = 0; i < view->n_running; i++)
     if (view->running[i]->state == LLS_DECODING)
       offer(p, host, &s, view->running[i]);

@@ -28,6 +28,8 @@ struct bench {
   uint32_t free_units;
   double counted; /* of all events */
   struct lls_cache_service cache;
+  struct lls_instance_load loads[3];
+  const struct lls_instance_load *load_list[3];
   struct lls_step_view view;
   struct lls_plan plan;
   struct lls_plan_item items[MOST];
@@ -130,6 +132,12 @@ static void open_bench(struct bench *b, const struct harness_policy *policy,
                                    .max_tokens = 4096,
                                    .max_sequences = 64,
                                    .cache = &b->cache};
+  for (uint32_t i = 0; i < 3; i++) {
+    b->loads[i] =
+        (struct lls_instance_load){.device_units = 2 * BLOCKS, .free_units = 2 * BLOCKS};
+    b->load_list[i] = &b->loads[i];
+  }
+  b->view.loads = b->load_list;
   b->plan = (struct lls_plan){.items = b->items, .max_items = MOST};
 }
 
@@ -242,7 +250,65 @@ static void test_accepts_in_order_as_the_memory_allows(void **state)
   close_bench(&b);
 }
 
-static void test_prefilled_requests_are_offered_in_turn(void **state)
+/* Requests of 7, 1 and 1 blocks: to the one that is then filled least, with what the plan
+ * has given it. 2,000 units here, 1,000 there; what is in use counts, and what it was
+ * offered. */
+static void test_offered_to_the_least_loaded(void **state)
+{
+  (void)state;
+  static const struct {
+    uint32_t units[2], free_units[2], offered[2];
+    bool failed[2];
+    const char *plan;
+    uint32_t requests[2];
+    int64_t step_ns[2];
+  } cases[] = {
+      {{2000, 2000}, {2000, 2000}, {0, 0}, {false, false}, "m1:1 m2:2 m3:2", {}, {}},
+      {{2000, 2000}, {1990, 2000}, {0, 0}, {false, false}, "m1:2 m2:1 m3:1", {}, {}},
+      {{2000, 2000}, {2000, 2000}, {16, 0}, {false, false}, "m1:2 m2:2 m3:1", {}, {}},
+      {{2000, 1000}, {1900, 1000}, {0, 0}, {false, false}, "m1:2 m2:2 m3:2", {}, {}},
+      {{2000, 1000}, {1900, 940}, {0, 0}, {false, false}, "m1:1 m2:1 m3:1", {}, {}},
+      {{2000, 2000}, {0, 2000}, {0, 0}, {false, true}, "m1:1 m2:1 m3:1", {}, {}},
+      {{2000, 2000}, {2000, 2000}, {0, 0}, {true, true}, "r1:1 r2:1 r3:1", {}, {}},
+      {{2000, 2000}, {2000, 2000}, {}, {}, "m1:2 m2:1 m3:1", {2, 1}, {}},
+      {{2000, 2000}, {2000, 2000}, {}, {}, "m1:2 m2:1 m3:1", {}, {2, 1}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct bench b;
+    open_bench(&b, &(struct harness_policy){"distserve", NULL}, LLS_ROLE_PREFILL);
+    for (uint32_t k = 0; k < 3; k++) {
+      b.list[0][k] = add(&b, k, 100, 1, 100);
+      b.units[k] = k == 0 ? 14 : 2;
+    }
+    b.view.n_running = 3;
+    for (uint32_t k = 0; k < 2; k++)
+      b.loads[1 + k] = (struct lls_instance_load){.device_units = cases[i].units[k],
+                                                  .free_units = cases[i].free_units[k],
+                                                  .offered_units = cases[i].offered[k],
+                                                  .failed = cases[i].failed[k],
+                                                  .requests = cases[i].requests[k],
+                                                  .step_ns = cases[i].step_ns[k]};
+    assert_string_equal(plan_of(&b), cases[i].plan);
+    close_bench(&b);
+  }
+}
+
+static void test_or_to_each_in_turn(void **state)
+{
+  (void)state;
+  struct bench b;
+  open_bench(
+      &b, &(struct harness_policy){"distserve", POLICY_PARAMETERS("placement", "turn")},
+      LLS_ROLE_PREFILL);
+  for (uint32_t i = 0; i < 3; i++)
+    b.list[0][i] = add(&b, i, 100, 1, 100);
+  b.view.n_running = 3;
+  b.loads[1].free_units = 0;
+  assert_string_equal(plan_of(&b), "m1:1 m2:2 m3:1");
+  close_bench(&b);
+}
+
+static void test_answers_of_those_they_were_offered_to(void **state)
 {
   (void)state;
   struct bench b;
@@ -284,7 +350,9 @@ int main(void)
       cmocka_unit_test(test_accepts_while_those_that_wait_hold_little),
       cmocka_unit_test(test_blocking_migration_is_a_step_of_its_own),
       cmocka_unit_test(test_accepts_in_order_as_the_memory_allows),
-      cmocka_unit_test(test_prefilled_requests_are_offered_in_turn),
+      cmocka_unit_test(test_offered_to_the_least_loaded),
+      cmocka_unit_test(test_or_to_each_in_turn),
+      cmocka_unit_test(test_answers_of_those_they_were_offered_to),
       cmocka_unit_test(test_prompts_whole_and_in_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

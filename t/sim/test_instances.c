@@ -3,7 +3,8 @@
  * Random workloads on several simulated instances, each with a clock of its own: every
  * request ends once and with all its tokens unless it was cancelled or can't fit, its
  * events come in order, no plan is bad, all memory comes back on every instance, no
- * instance sees what others do later, and the same seed repeats itself to the byte.
+ * instance sees what others do later, each sees how loaded the others were when it plans,
+ * and the same seed repeats itself to the byte.
  */
 #include "t/tap.h"
 
@@ -17,7 +18,16 @@
 #define MACHINES   60 /* of each kind */
 #define MAX_TURNS  200000
 
+/* An instance had this at the end of each of its steps. */
+struct past {
+  int64_t at_ns[MAX_TURNS];
+  uint32_t alive[MAX_TURNS], free_units[MAX_TURNS];
+  uint32_t n;
+};
+
 struct machine {
+  struct past past[HARNESS_INSTANCES];
+  uint64_t looks;
   struct harness h;
   struct lls_sim_options sim;
   struct crowd crowd;
@@ -34,6 +44,38 @@ static void on_event(void *context, const struct lls_event *event)
 {
   struct machine *m = context;
   crowd_event(&m->crowd, event, lls_sim_now(m->h.devices[m->turn]));
+}
+
+static void remember(struct machine *m, uint32_t instance)
+{
+  struct past *past = &m->past[instance];
+  struct lls_loop_status s;
+  uint32_t role;
+  lls_loop_instance_status(m->h.loop, instance, &role, &s);
+  past->at_ns[past->n] = lls_sim_now(m->h.devices[instance]);
+  past->alive[past->n] = s.waiting + s.running + s.preempted + s.offered;
+  past->free_units[past->n++] = s.device_units_free;
+}
+
+/* The view has every instance as it was at its last step that had ended by then, and no
+ * fewer requests. */
+static void check_loads(void *context, const struct lls_step_view *view,
+                        const struct lls_plan *plan, bool own)
+{
+  struct machine *m = context;
+  (void)plan, (void)own;
+  for (uint32_t i = 0; i < m->instances; i++) {
+    const struct past *past = &m->past[i];
+    uint32_t n = past->n;
+    while (n > 0 && past->at_ns[n - 1] > view->now_ns)
+      n--;
+    if (n == 0)
+      continue;
+    assert_int_equal(view->loads[i]->free_units, past->free_units[n - 1]);
+    assert_true(view->loads[i]->requests >= past->alive[n - 1]);
+    assert_true(i != view->instance || view->loads[i]->requests == past->alive[n - 1]);
+    m->looks += i != view->instance;
+  }
 }
 
 static int64_t act(struct machine *m, int64_t now_ns)
@@ -57,6 +99,7 @@ static void run(struct machine *m)
     if (arrives)
       continue;
     assert_true(lls_loop_step_one(m->h.loop, m->turn) >= 0);
+    remember(m, m->turn);
     lls_loop_events(m->h.loop, on_event, m);
     if (turns > MAX_TURNS)
       fail_msg("%u requests hang", crowd_unended(&m->crowd));
@@ -114,6 +157,7 @@ static void open_machine(struct machine *m, const char *scheduler, const char *c
       .seed = m->crowd.random,
       .sim = &m->sim,
       .instances = m->instances,
+      .observer = {.context = m, .on_plan = check_loads},
   };
   for (uint32_t i = 0; i < m->instances && roles; i++)
     o.roles[i] = i == 0                  ? LLS_ROLE_PREFILL
@@ -132,11 +176,13 @@ static uint64_t run_machine(const char *scheduler, const char *cache, bool roles
                             uint64_t *handed_over)
 {
   static struct machine m;
-  m = (struct machine){.crowd = {.random = seed, .digest = 1, .grammar = grammar}};
+  memset(&m, 0, sizeof m);
+  m.crowd = (struct crowd){.random = seed, .digest = 1, .grammar = grammar};
   open_machine(&m, scheduler, cache, roles);
   crowd_draw(&m.crowd, CROWD_MOST, 0, 4, 200000000);
   run(&m);
   check(&m);
+  assert_true(m.looks > 0);
   harness_close(&m.h);
   *handed_over += m.handed_over;
   return m.crowd.digest;

@@ -116,6 +116,58 @@ static void test_other_caches_hand_over_too(void **state)
   }
 }
 
+struct looker {
+  struct lls_instance_load load; /* of instance 1, as 0 saw it last */
+};
+
+static void look(void *context, const struct lls_step_view *view,
+                 const struct lls_plan *plan, bool own)
+{
+  struct looker *l = context;
+  (void)plan, (void)own;
+  if (view->instance == 0)
+    l->load = *view->loads[1];
+}
+
+/* An offer counts before the instance that it goes to knows of it, and once. */
+static void test_offers_on_their_way_are_part_of_the_load(void **state)
+{
+  (void)state;
+  struct harness h;
+  struct looker seen;
+  struct reference *ref = reference_read(MODEL);
+  struct harness_options o = roles("distserve");
+  struct client clients[3];
+  o.observer = (struct lls_loop_observer){.context = &seen, .on_plan = look};
+  open_or_fail(&h, &o);
+  uint32_t units = o.device_units;
+  for (int i = 0; i < 3; i++)
+    submit(&h, &clients[i], &ref->prompts[i]);
+  for (int i = 0; i < 2; i++) /* prefill, offer */
+    assert_int_equal(lls_loop_step_one(h.loop, 0) >= 0, 1);
+  assert_int_equal(seen.load.requests, 0);
+  struct client late;
+  submit(&h, &late, &ref->prompts[0]);
+  lls_loop_step_one(h.loop, 0);
+  assert_int_equal(seen.load.requests, 3);
+  uint32_t offered = seen.load.offered_units;
+  assert_true(offered > 0 && offered < units);
+  assert_int_equal(seen.load.device_units, units);
+  assert_int_equal(seen.load.free_units, units);
+  assert_int_equal(seen.load.step_ns, LLS_NEVER);
+  lls_loop_step_one(h.loop, 1); /* takes over; decodes with the next step */
+  lls_loop_step_one(h.loop, 1);
+  lls_loop_step_one(h.loop, 0);
+  assert_int_equal(seen.load.requests, 3);
+  assert_int_equal(seen.load.offered_units, 0);
+  assert_true(seen.load.free_units <= units - offered);
+  assert_true(seen.load.step_ns > 0);
+  run_to_end(&h);
+  assert_all_memory_is_back(&h);
+  harness_close(&h);
+  reference_free(ref);
+}
+
 static void test_several_of_each_role(void **state)
 {
   (void)state;
@@ -348,6 +400,7 @@ int main(void)
       cmocka_unit_test(test_mixed_instances_share_the_requests),
       cmocka_unit_test(test_handed_over_requests_go_on_with_the_reference_text),
       cmocka_unit_test(test_other_caches_hand_over_too),
+      cmocka_unit_test(test_offers_on_their_way_are_part_of_the_load),
       cmocka_unit_test(test_several_of_each_role),
       cmocka_unit_test(test_scarce_memory),
       cmocka_unit_test(test_step_threads_do_the_same),

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A prefill instance (DistServe, 4.3). Whole prompts, first come, first served, as the
- * memory allows; a prefilled request is offered to a decode instance, and its blocks stay
- * here until they have been copied. So when decode is slow the memory fills up with them
- * and no new prompt fits: that is all the back-pressure there is. What decode instances
- * offer is taken over as there is room, and offered again.
+ * memory allows; a prefilled request is offered to the decode instance with least to do
+ * (place.h), and its blocks stay here until they have been copied. So when decode is slow
+ * the memory fills up with them and no new prompt fits: that is all the back-pressure
+ * there is. What decode instances offer is taken over as there is room, and offered
+ * again.
  */
 #ifndef LLS_POL_PREFILLER_H
 #define LLS_POL_PREFILLER_H
 
+#include <llmserve/policy/place.h>
 #include <llmserve/policy/step.h>
 
 #ifdef __cplusplus
@@ -16,7 +18,7 @@ extern "C" {
 #endif
 
 struct lls_pol_prefiller {
-  uint32_t next_target; /* decode instances in turn */
+  struct lls_pol_place place;
 };
 
 /* A request's scratch word: of the instance that it was offered to, enum lls_refusal or

@@ -95,16 +95,17 @@ struct aligned {
   struct tree_range next_lengths;
   bool next_is_all;
   uint64_t class_blocks;
-  uint32_t next_found;                /* NEXT: enum search_case */
-  uint32_t arriving;                  /* of NEXT, on their way when the last plan ended */
-  bool moves;                         /* memory moves beside steps */
-  bool ahead;                         /* and the next batch is brought here before */
-  bool remote;                        /* the pool is of the instances that prefill */
-  uint64_t leaving_units;             /* handed to those, and not there yet */
-  uint32_t n_leaving, next_prefiller; /* handed over; instance */
-  uint32_t idle_plans;                /* one after the other in which none ran or moved */
-  bool prompts_ran;                   /* in the last plan */
-  int64_t debt_ns;                    /* time of decodes until the next prompts */
+  uint32_t next_found;             /* NEXT: enum search_case */
+  uint32_t arriving;               /* of NEXT, on their way when the last plan ended */
+  bool moves;                      /* memory moves beside steps */
+  bool ahead;                      /* and the next batch is brought here before */
+  bool remote;                     /* the pool is of the instances that prefill */
+  uint64_t leaving_units;          /* handed to those, and not there yet */
+  struct lls_pol_place prefillers; /* whose turn it is to take those that go home */
+  uint32_t n_leaving;              /* handed over */
+  uint32_t idle_plans;             /* one after the other in which none ran or moved */
+  bool prompts_ran;                /* in the last plan */
+  int64_t debt_ns;                 /* time of decodes until the next prompts */
 };
 
 static inline struct member *member_of(struct aligned *a, const struct lls_request *r)

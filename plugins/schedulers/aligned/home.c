@@ -10,22 +10,10 @@
 /* The blocks that are still here are taken to be as large as all that were to leave. */
 void home_begin(struct aligned *a, const struct lls_step_view *view)
 {
+  lls_pol_place_begin(&a->prefillers);
   if (a->n_leaving > view->n_leaving)
     a->leaving_units = a->leaving_units * view->n_leaving / a->n_leaving;
   a->n_leaving = view->n_leaving;
-}
-
-static uint32_t next_prefiller(struct aligned *a)
-{
-  const struct lls_topology *t = a->base.host->topology;
-  for (uint32_t i = 0; i < t->n_instances; i++) {
-    uint32_t index = (a->next_prefiller + i) % t->n_instances;
-    if (t->instances[index].role == LLS_ROLE_PREFILL) {
-      a->next_prefiller = index + 1;
-      return index;
-    }
-  }
-  return TREE_NIL;
 }
 
 /* One that came back once can't be copied, and stays. */
@@ -35,8 +23,9 @@ bool home_send(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
   const struct lls_request *r = m->request;
   if (r->user[LLS_POL_PREFILLER_ANSWER] != 0 || r->missing_tokens > 0)
     return false;
-  uint32_t to = next_prefiller(a);
-  if (to == TREE_NIL)
+  uint32_t to =
+      lls_pol_place(&a->prefillers, a->base.host->topology, s->view, LLS_ROLE_PREFILL, r);
+  if (to == LLS_POL_PLACE_NOWHERE)
     return false;
   lls_plan_migrate(s->plan, r, to);
   m->named = a->plans;

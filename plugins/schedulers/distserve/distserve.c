@@ -14,6 +14,7 @@ static void prefill(struct distserve *d, const struct lls_step_view *view,
   const struct lls_pol_prefiller_limits limits = {
       .tokens = (uint32_t)d->params.prefill_tokens,
       .batch = (uint32_t)d->params.prefill_batch};
+  d->prefiller.place.in_turn = d->params.placement == PLACEMENT_TURN;
   lls_pol_prefiller_plan(&d->prefiller, d->base.host, &limits, view, out);
 }
 
@@ -83,6 +84,11 @@ static const struct lls_param parameters[] = {
                      "whether decodes go on while blocks of others are copied from a "
                      "prefill instance, or wait",
                      .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(
+        struct distserve_params, placement, "load", "load|turn",
+        "a decode instance for a prefilled request: the least loaded one, or "
+        "each in turn",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
 static int create(const struct lls_host *host, const void *params, void **self)

@@ -7,12 +7,13 @@
 #include <llmserve/policy/prefiller.h>
 #include <llmserve/policy/scheduler.h>
 
+enum placement { PLACEMENT_LOAD, PLACEMENT_TURN };
 enum migration { MIGRATION_OVERLAPPED, MIGRATION_BLOCKING };
 
 struct distserve_params {
   int64_t prefill_batch, prefill_tokens, decode_batch;
   double accept_frac;
-  int64_t preempt, migration;
+  int64_t preempt, migration, placement;
 };
 
 struct distserve {
