@@ -3,14 +3,15 @@
  * How many JSON Schemas compile, and whether their automata tell valid instances from
  * invalid ones.
  *
- *   bench/grammar_coverage FOLDER [--loose] [--wrong]
+ *   bench/grammar_coverage FOLDER [--loose] [--wrong] [--refused]
  *
  * FOLDER has files of MaskBench (guidance-ai/jsonschemabench, maskbench/data), each an
  * object with `schema` and `tests`, or of JSON-Schema-Test-Suite (tests/draft2020-12),
  * each an array of such. Prints a row for each data set: schemas; those that compile;
  * those of which no instance is judged wrongly; instances that are valid and refused, and
  * invalid and accepted; the time to compile; then what schemas were refused for. --loose:
- * `strict` is false. --wrong: names each instance that is judged wrongly, and where.
+ * `strict` is false. --wrong: names each instance that is judged wrongly, and where;
+ * --refused: each schema that is refused, and why.
  *
  * Instances are judged as they would be written: with ", " and ": ", and with properties
  * in the order that the file has; or as they are, where the file has their texts
@@ -48,7 +49,7 @@ struct coverage {
   double us[MOST_TIMES]; /* to compile, of those that compile */
   unsigned n_us;
   struct lls_vocabulary *vocabulary;
-  bool strict, names_wrong;
+  bool strict, names_wrong, names_refused;
 };
 
 static void die(const char *what)
@@ -193,6 +194,8 @@ static void judge(struct coverage *c, struct data_set *set, const char *file,
   unsigned wrong = 0;
   set->schemas++;
   if (compile(c, json_object_get(one, "schema"), &grammar, &err) != 0) {
+    if (c->names_refused)
+      printf("%s: %s\n", file, err.text);
     count_reason(c, err.text);
     return;
   }
@@ -290,14 +293,16 @@ int main(int argc, char **argv)
   static struct coverage coverage = {.strict = true};
   struct dirent **files;
   if (argc < 2)
-    die("FOLDER [--loose] [--wrong]");
+    die("FOLDER [--loose] [--wrong] [--refused]");
   for (int i = 2; i < argc; i++) {
     if (strcmp(argv[i], "--loose") == 0)
       coverage.strict = false;
     else if (strcmp(argv[i], "--wrong") == 0)
       coverage.names_wrong = true;
+    else if (strcmp(argv[i], "--refused") == 0)
+      coverage.names_refused = true;
     else
-      die("options are --loose and --wrong");
+      die("options are --loose, --wrong and --refused");
   }
   int n = scandir(argv[1], &files, NULL, alphasort);
   if (n < 0)

@@ -7,6 +7,8 @@
 #include "core/grammar/json_schema.h"
 
 #include "core/grammar/schema_compile.h"
+#include "core/grammar/schema_made.h"
+#include "core/grammar/schema_names.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -125,18 +127,37 @@ static bool are_apart(struct lls_schema *s, const struct lls_schema_set *set, ui
   return lls_schema_is_empty(s, &both, 0);
 }
 
-static bool check_one_of(struct lls_schema *s, const struct lls_schema_set *set,
-                         uint32_t at, const json_t *branches)
+/* Adds that no other branch holds, but for those that cannot. Where not all has to be
+ * kept, a value may be valid by two of them. */
+static bool add_exclusion(struct lls_schema *s, const struct lls_schema_set *set,
+                          uint32_t at, const json_t *branches, size_t chosen,
+                          struct lls_schema_set *with)
 {
   size_t n = json_array_size(branches);
-  for (size_t i = 0; i < n && s->strict; i++)
-    for (size_t k = i + 1; k < n; k++)
-      if (!are_apart(s, set, at, json_array_get(branches, i),
-                     json_array_get(branches, k)) &&
-          (s->failed || !lls_schema_leave_out(s, set->members[at].schema, "oneOf",
-                                              "with branches that may hold together")))
-        return false;
+  const json_t *branch = json_array_get(branches, chosen);
+  for (size_t k = 0; k < n && s->strict; k++) {
+    const json_t *other = json_array_get(branches, k);
+    if (k == chosen || are_apart(s, set, at, branch, other))
+      continue;
+    const json_t *fails = lls_schema_not(s, other);
+    if (fails == NULL)
+      lls_schema_fail(s, other, "no memory for it");
+    if (s->failed || !lls_schema_add(s, with, fails, at))
+      return false;
+  }
   return true;
+}
+
+static uint32_t branch(struct lls_schema *s, const struct lls_schema_set *set,
+                       uint32_t at, uint32_t made, const json_t *branches, size_t chosen)
+{
+  struct lls_schema_set with;
+  if (!branch_set(s, set, at, made, json_array_get(branches, chosen), &with) ||
+      (made == LLS_SCHEMA_ONE_OF && !add_exclusion(s, set, at, branches, chosen, &with)))
+    return LLS_GRAMMAR_NONE;
+  if (s->made != NULL && lls_schema_is_empty(s, &with, 0))
+    return s->json.nothing;
+  return s->failed ? LLS_GRAMMAR_NONE : lls_schema_compile(s, &with);
 }
 
 static uint32_t branches_of(struct lls_schema *s, const struct lls_schema_set *set,
@@ -147,21 +168,56 @@ static uint32_t branches_of(struct lls_schema *s, const struct lls_schema_set *s
   if (n == 0)
     return lls_schema_fail(s, set->members[at].schema,
                            "'%s' must be an array of one or more schemas", keyword);
-  if (made == LLS_SCHEMA_ONE_OF && !check_one_of(s, set, at, branches))
-    return LLS_GRAMMAR_NONE;
-  uint32_t *nodes = malloc(n * sizeof *nodes), node = LLS_GRAMMAR_NONE;
+  uint32_t *nodes = malloc(n * sizeof *nodes);
   if (nodes == NULL)
     return lls_schema_fail(s, set->members[at].schema, "no memory for it");
-  for (size_t i = 0; i < n; i++) {
-    struct lls_schema_set with;
-    nodes[i] = LLS_GRAMMAR_NONE;
-    if (!branch_set(s, set, at, made, json_array_get(branches, i), &with))
-      goto done;
-    nodes[i] = lls_schema_compile(s, &with);
-  }
-  node = lls_json_one_of(&s->json, nodes, (uint32_t)n);
-done:
+  for (size_t i = 0; i < n; i++)
+    nodes[i] = s->failed ? LLS_GRAMMAR_NONE : branch(s, set, at, made, branches, i);
+  uint32_t node =
+      s->failed ? LLS_GRAMMAR_NONE : lls_json_one_of(&s->json, nodes, (uint32_t)n);
   free(nodes);
+  return node;
+}
+
+/* ---- a property that is not named ---- */
+
+/* One that another member names, which has to be there then, or one that none names. */
+static bool beyond_set(struct lls_schema *s, const struct lls_schema_set *set,
+                       uint32_t at, const char *name, struct lls_schema_set *with)
+{
+  const json_t *named = lls_schema_get(set, at, "properties");
+  *with = *set;
+  with->members[at].made |= LLS_SCHEMA_BEYOND | (name == NULL ? LLS_SCHEMA_OTHER : 0);
+  if (name == NULL)
+    return true;
+  if (json_object_get(named, name) != NULL) {
+    with->impossible = true;
+    return true;
+  }
+  const json_t *requires = lls_schema_requires(s, name); /* NULL is seen by beyond() */
+  return requires != NULL && lls_schema_add(s, with, requires, at);
+}
+
+static uint32_t beyond(struct lls_schema *s, const struct lls_schema_set *set,
+                       uint32_t at)
+{
+  struct lls_schema_names names = {0};
+  uint32_t *nodes = NULL, node = LLS_GRAMMAR_NONE, n = 0;
+  if (lls_schema_names_read(s, set, &names))
+    nodes = malloc((names.n + 1) * sizeof *nodes);
+  for (uint32_t i = 0; nodes != NULL && i <= names.n && !s->failed; i++) {
+    struct lls_schema_set with;
+    if (!beyond_set(s, set, at, i < names.n ? names.names[i] : NULL, &with) ||
+        with.impossible || lls_schema_is_empty(s, &with, 0))
+      continue;
+    nodes[n++] = lls_schema_compile(s, &with);
+  }
+  if (nodes != NULL && !s->failed)
+    node = lls_json_one_of(&s->json, nodes, n);
+  else
+    lls_schema_fail(s, set->members[at].schema, "no memory for it");
+  free(nodes);
+  lls_schema_names_free(&names);
   return node;
 }
 
@@ -201,6 +257,10 @@ static uint32_t compile_complete(struct lls_schema *s, const struct lls_schema_s
     if (!(made & LLS_SCHEMA_ONE_OF) && lls_schema_get(set, i, "oneOf") != NULL)
       return branches_of(s, set, i, LLS_SCHEMA_ONE_OF, "oneOf");
   }
+  for (uint32_t i = 0; i < set->n; i++)
+    if (!(set->members[i].made & LLS_SCHEMA_BEYOND) &&
+        lls_schema_has_mark(s, set->members[i].schema, LLS_SCHEMA_IS_BEYOND))
+      return beyond(s, set, i);
   return by_types(s, set);
 }
 
@@ -256,6 +316,7 @@ uint32_t lls_grammar_json_schema(struct lls_grammar_tree *tree, const json_t *sc
     HASH_DEL(s.memos, memo);
     free(memo);
   }
+  lls_schema_free_made(&s);
   return node;
 }
 

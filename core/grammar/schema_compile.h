@@ -3,7 +3,10 @@
  * From sets of schemas to nodes.
  *
  *   json_schema.c       a set: constants, branches, types; what was compiled before
- *   schema_constant.c   whether a constant is valid; whether no value is
+ *   schema_rewrite.c    `not`, `if` and dependencies by other keywords
+ *   schema_negation.c   the opposite of a schema;  schema_made.c: what was made so
+ *   schema_constant.c   whether a constant is valid
+ *   schema_empty.c      whether it can be seen that no value is
  *   schema_keywords.c   keywords that are refused
  *   schema_parts.c      the schemas for an item or a property
  *   schema_object.c     properties;  schema_names.c: what they are called
@@ -18,6 +21,10 @@
 #define LLS_GRAMMAR_SCHEMA_COMPILE_H
 
 #include "core/grammar/schema_set.h"
+
+/* Adds what $ref and allOf bring, and, if strict, what `not`, `if` and dependencies ask.
+ * False with a failure. */
+bool lls_schema_complete(struct lls_schema *s, struct lls_schema_set *set);
 
 /* The values that satisfy all members of a set. */
 uint32_t lls_schema_compile(struct lls_schema *s, const struct lls_schema_set *set);

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Facts about schemas that need no grammar: whether a constant is valid, and whether
- * no value is. The first is a validator for the keywords that grammars keep; the second
- * looks for one reason in types, constants and required properties, and is what tells the
- * branches of a oneOf apart.
- */
+/* Judges constants: a validator for the keywords that grammars keep. */
 #include "core/grammar/schema_compile.h"
 
 #include "core/tokenizer/utf8.h"
@@ -21,6 +16,18 @@ static answer and (answer a, answer b)
   return a == LLS_SCHEMA_NO || b == LLS_SCHEMA_NO ? LLS_SCHEMA_NO
          : a == LLS_SCHEMA_YES                    ? b
                                                   : LLS_SCHEMA_UNKNOWN;
+}
+
+static answer opposite(answer holds)
+{
+  return holds == LLS_SCHEMA_YES  ? LLS_SCHEMA_NO
+         : holds == LLS_SCHEMA_NO ? LLS_SCHEMA_YES
+                                  : LLS_SCHEMA_UNKNOWN;
+}
+
+static answer or (answer a, answer b)
+{
+  return opposite(and(opposite(a), opposite(b)));
 }
 
 static answer whether(bool holds)
@@ -135,6 +142,35 @@ static answer set_holds(struct lls_schema *s, const struct lls_schema_set *set,
   return holds;
 }
 
+static answer items_are_unique(const json_t *value)
+{
+  size_t n = json_array_size(value);
+  for (size_t i = 0; i < n; i++)
+    for (size_t k = i + 1; k < n; k++)
+      if (is_equal(json_array_get(value, i), json_array_get(value, k)))
+        return LLS_SCHEMA_NO;
+  return LLS_SCHEMA_YES;
+}
+
+/* One item is as `contains` says; how many is not counted. */
+static answer contains_holds(struct lls_schema *s, const json_t *schema,
+                             const json_t *value, unsigned depth)
+{
+  const json_t *wanted = json_object_get(schema, "contains"), *item;
+  answer any = LLS_SCHEMA_NO;
+  size_t index;
+  if (wanted == NULL)
+    return LLS_SCHEMA_YES;
+  if (json_object_get(schema, "minContains") != NULL ||
+      json_object_get(schema, "maxContains") != NULL)
+    return LLS_SCHEMA_UNKNOWN;
+  json_array_foreach((json_t *)value, index, item)
+  {
+    any = or (any, lls_schema_holds(s, wanted, item, depth));
+  }
+  return any;
+}
+
 static answer array_holds(struct lls_schema *s, const json_t *schema, const json_t *value,
                           unsigned depth)
 {
@@ -150,6 +186,18 @@ static answer array_holds(struct lls_schema *s, const json_t *schema, const json
       return LLS_SCHEMA_UNKNOWN;
     holds = and(holds, set_holds(s, &set, item, depth));
   }
+  if (json_is_true(json_object_get(schema, "uniqueItems")))
+    holds = and(holds, items_are_unique(value));
+  return and(holds, contains_holds(s, schema, value, depth));
+}
+
+static answer name_holds(struct lls_schema *s, const json_t *schema, const char *name,
+                         unsigned depth)
+{
+  json_t *text = json_string(name);
+  answer holds =
+      text == NULL ? LLS_SCHEMA_UNKNOWN : lls_schema_holds(s, schema, text, depth);
+  json_decref(text);
   return holds;
 }
 
@@ -167,11 +215,14 @@ static answer object_holds(struct lls_schema *s, const json_t *schema,
     holds = and(holds, whether(json_is_string(item) &&
                                json_object_get(value, json_string_value(item)) != NULL));
   }
+  const json_t *names = json_object_get(schema, "propertyNames");
   json_object_foreach((json_t *)value, name, item)
   {
     struct lls_schema_set set = {0};
     if (!lls_schema_property(s, &self, name, &set))
       return LLS_SCHEMA_UNKNOWN;
+    if (names != NULL)
+      holds = and(holds, name_holds(s, names, name, depth));
     holds = and(holds, set_holds(s, &set, item, depth));
   }
   return holds;
@@ -195,6 +246,61 @@ static void count_holding(struct lls_schema *s, const json_t *schemas,
   }
 }
 
+/* Judges what a dependency asks of an object that has the property. */
+static answer dependency_holds(struct lls_schema *s, const json_t *asks,
+                               const json_t *value, unsigned depth)
+{
+  size_t index;
+  const json_t *name;
+  if (json_is_string(asks))
+    return whether(json_object_get(value, json_string_value(asks)) != NULL);
+  if (!json_is_array(asks))
+    return lls_schema_holds(s, asks, value, depth);
+  json_array_foreach((json_t *)asks, index, name)
+  {
+    if (json_object_get(value, json_string_value(name)) == NULL)
+      return LLS_SCHEMA_NO;
+  }
+  return LLS_SCHEMA_YES;
+}
+
+static answer dependencies_hold(struct lls_schema *s, const json_t *schema,
+                                const json_t *value, unsigned depth)
+{
+  static const char *const keywords[] = {"dependencies", "dependentRequired",
+                                         "dependentSchemas"};
+  answer holds = LLS_SCHEMA_YES;
+  const char *name;
+  json_t *asks;
+  for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++)
+    json_object_foreach(json_object_get(schema, keywords[i]), name, asks)
+    {
+      if (json_object_get(value, name) != NULL)
+        holds = and(holds, dependency_holds(s, asks, value, depth));
+    }
+  return holds;
+}
+
+static answer conditions_hold(struct lls_schema *s, const json_t *schema,
+                              const json_t *value, unsigned depth)
+{
+  const json_t *not = json_object_get(schema, "not"),
+               *test = json_object_get(schema, "if");
+  const json_t *then = json_object_get(schema, "then"),
+               *otherwise = json_object_get(schema, "else");
+  answer holds = dependencies_hold(s, schema, value, depth);
+  if (not != NULL)
+    holds = and(holds, opposite(lls_schema_holds(s, not, value, depth)));
+  if (test == NULL || (then == NULL && otherwise == NULL))
+    return holds;
+  answer is = lls_schema_holds(s, test, value, depth);
+  if (then != NULL)
+    holds = and(holds, or (opposite(is), lls_schema_holds(s, then, value, depth)));
+  if (otherwise != NULL)
+    holds = and(holds, or (is, lls_schema_holds(s, otherwise, value, depth)));
+  return holds;
+}
+
 static answer combined(struct lls_schema *s, const json_t *schema, const json_t *value,
                        unsigned depth)
 {
@@ -212,7 +318,7 @@ static answer combined(struct lls_schema *s, const json_t *schema, const json_t 
   count_holding(s, one, value, depth, &yes, &unknown);
   if (one != NULL && (yes != 1 || unknown > 0))
     holds = and(holds, yes > 1 || unknown == 0 ? LLS_SCHEMA_NO : LLS_SCHEMA_UNKNOWN);
-  return holds;
+  return and(holds, conditions_hold(s, schema, value, depth));
 }
 
 answer lls_schema_holds(struct lls_schema *s, const json_t *schema, const json_t *value,
@@ -223,7 +329,7 @@ answer lls_schema_holds(struct lls_schema *s, const json_t *schema, const json_t
   struct lls_schema_set set = {0};
   unsigned types;
   if (depth > DEEPEST || !lls_schema_add(s, &set, schema, 0) ||
-      !lls_schema_complete(s, &set) || !lls_schema_types_of(s, &set, &types))
+      !lls_schema_gather(s, &set, 0) || !lls_schema_types_of(s, &set, &types))
     return LLS_SCHEMA_UNKNOWN;
   if ((types & type_of(value)) == 0)
     return LLS_SCHEMA_NO;
@@ -246,71 +352,4 @@ answer lls_schema_holds(struct lls_schema *s, const json_t *schema, const json_t
       holds = and(holds, object_holds(s, member, value, depth + 1));
   }
   return holds;
-}
-
-/* ---- no value at all ---- */
-
-/* True if none of a member's constants is valid. */
-static bool has_no_constant(struct lls_schema *s, const struct lls_schema_set *set)
-{
-  size_t index;
-  const json_t *value, *constant = NULL, *values = NULL;
-  for (uint32_t i = 0; i < set->n && constant == NULL; i++) {
-    constant = lls_schema_get(set, i, "const");
-    values = values != NULL ? values : lls_schema_get(set, i, "enum");
-  }
-  if (constant != NULL)
-    return set_holds(s, set, constant, 1) == LLS_SCHEMA_NO;
-  if (values == NULL)
-    return false;
-  json_array_foreach((json_t *)values, index, value)
-  {
-    if (set_holds(s, set, value, 1) != LLS_SCHEMA_NO)
-      return false;
-  }
-  return true;
-}
-
-static bool lacks_required(struct lls_schema *s, const struct lls_schema_set *set,
-                           unsigned depth)
-{
-  size_t index;
-  const json_t *name;
-  for (uint32_t i = 0; i < set->n; i++)
-    json_array_foreach((json_t *)lls_schema_get(set, i, "required"), index, name)
-    {
-      struct lls_schema_set value = {0};
-      if (json_is_string(name) &&
-          (!lls_schema_property(s, set, json_string_value(name), &value) ||
-           lls_schema_is_empty(s, &value, depth + 1)))
-        return !s->failed;
-    }
-  return false;
-}
-
-static bool has_no_length(struct lls_schema *s, const struct lls_schema_set *set,
-                          const char *min, const char *max)
-{
-  uint32_t least = 0, most = LLS_GRAMMAR_UNBOUNDED;
-  return lls_schema_count(s, set, min, true, &least) &&
-         lls_schema_count(s, set, max, false, &most) && least > most;
-}
-
-bool lls_schema_is_empty(struct lls_schema *s, const struct lls_schema_set *set,
-                         unsigned depth)
-{
-  struct lls_schema_set whole = *set;
-  unsigned types;
-  if (depth > 4 || !lls_schema_complete(s, &whole) ||
-      !lls_schema_types_of(s, &whole, &types))
-    return false;
-  if (types == 0 || has_no_constant(s, &whole))
-    return true;
-  if ((types & LLS_SCHEMA_OBJECT) && lacks_required(s, &whole, depth))
-    types &= ~(unsigned)LLS_SCHEMA_OBJECT;
-  if ((types & LLS_SCHEMA_ARRAY) && has_no_length(s, &whole, "minItems", "maxItems"))
-    types &= ~(unsigned)LLS_SCHEMA_ARRAY;
-  if ((types & LLS_SCHEMA_STRING) && has_no_length(s, &whole, "minLength", "maxLength"))
-    types &= ~(unsigned)LLS_SCHEMA_STRING;
-  return types == 0;
 }

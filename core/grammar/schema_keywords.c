@@ -13,36 +13,25 @@ struct keyword {
 };
 
 static const struct keyword refused[] = {
-    {"not", LLS_SCHEMA_ANY},
     {"$dynamicRef", LLS_SCHEMA_ANY},
     {"$recursiveRef", LLS_SCHEMA_ANY},
     {"extends", LLS_SCHEMA_ANY},
     {"disallow", LLS_SCHEMA_ANY},
-    {"dependencies", LLS_SCHEMA_OBJECT},
-    {"dependentRequired", LLS_SCHEMA_OBJECT},
-    {"dependentSchemas", LLS_SCHEMA_OBJECT},
     {"propertyNames", LLS_SCHEMA_OBJECT},
-    {"contains", LLS_SCHEMA_ARRAY},
+    {"minContains", LLS_SCHEMA_ARRAY},
+    {"maxContains", LLS_SCHEMA_ARRAY},
     {"uniqueItems", LLS_SCHEMA_ARRAY},
     {"unevaluatedItems", LLS_SCHEMA_ARRAY},
 };
 
-/* false, true as a schema, or an object without anything in it. */
+/* False, true as a schema, or an object without anything in it. */
 static bool asks_for_nothing(const json_t *value, const char *name)
 {
-  if (strcmp(name, "not") == 0 || strcmp(name, "contains") == 0)
-    return strcmp(name, "not") == 0 && json_is_false(value);
+  if (strcmp(name, "minContains") == 0)
+    return json_number_value(value) == 1;
   if (strcmp(name, "uniqueItems") == 0)
     return json_is_false(value);
   return json_is_true(value) || (json_is_object(value) && json_object_size(value) == 0);
-}
-
-/* `if` says nothing without `then` or `else`, nor they without it. */
-static bool is_conditional(const json_t *schema)
-{
-  return json_object_get(schema, "if") != NULL &&
-         (json_object_get(schema, "then") != NULL ||
-          json_object_get(schema, "else") != NULL);
 }
 
 static bool is_above(const struct lls_schema_set *set, uint32_t i, uint32_t below)
@@ -78,8 +67,6 @@ bool lls_schema_check_keywords(struct lls_schema *s, const struct lls_schema_set
           !lls_schema_leave_out(s, schema, refused[k].name, ""))
         return false;
     }
-    if (is_conditional(schema) && !lls_schema_leave_out(s, schema, "if", ""))
-      return false;
     if ((types & LLS_SCHEMA_OBJECT) && !check_unevaluated(s, set, i))
       return false;
   }

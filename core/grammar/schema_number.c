@@ -284,6 +284,21 @@ static uint32_t multiples(struct lls_schema *s, const struct lls_schema_set *set
   return between(s, range, integers);
 }
 
+/* Numbers that are no integers: with a point, and a last digit that is not 0. */
+static uint32_t fractions(struct lls_schema *s, const struct lls_schema_set *set,
+                          const struct range *range)
+{
+  struct lls_json_syntax *json = &s->json;
+  if ((range->multiple != NULL || range->low.value != NULL ||
+       range->high.value != NULL) &&
+      !lls_schema_leave_out(s, set->members[0].schema, "not",
+                            "of integers beside bounds"))
+    return LLS_GRAMMAR_NONE;
+  uint32_t last =
+      lls_grammar_class(json->tree, (struct lls_grammar_range[]){{'1', '9'}}, 1);
+  return LLS_JSON_ROW(json, json->integer, lls_json_bytes(json, "."), json->digits, last);
+}
+
 uint32_t lls_schema_number(struct lls_schema *s, const struct lls_schema_set *set,
                            unsigned types)
 {
@@ -291,6 +306,8 @@ uint32_t lls_schema_number(struct lls_schema *s, const struct lls_schema_set *se
   bool integers = (types & LLS_SCHEMA_FRACTION) == 0;
   if (!read_range(s, set, &range))
     return LLS_GRAMMAR_NONE;
+  if ((types & LLS_SCHEMA_INTEGER) == 0)
+    return fractions(s, set, &range);
   if (range.multiple != NULL)
     return multiples(s, set, &range, integers);
   if (range.low.value != NULL || range.high.value != NULL)

@@ -138,6 +138,15 @@ static bool count_properties(struct object *o, const struct lls_schema_set *set,
   return true;
 }
 
+/* True where a member wants a property that no member names. */
+static bool wants_other(const struct lls_schema_set *set)
+{
+  for (uint32_t i = 0; i < set->n; i++)
+    if (set->members[i].made & LLS_SCHEMA_OTHER)
+      return true;
+  return false;
+}
+
 static bool read_members(struct object *o, const struct lls_schema_set *set)
 {
   struct lls_schema *s = o->s;
@@ -175,6 +184,8 @@ static uint32_t inside(struct object *o, const struct lls_schema_set *set)
     return json->nothing;
   if (!count_properties(o, set, &min_others, &max_others))
     return LLS_GRAMMAR_NONE;
+  if (min_others == 0 && wants_other(set))
+    min_others = 1;
   return members_and_others(o, min_others, max_others);
 }
 

@@ -2,6 +2,7 @@
 /* Sets of schemas: what belongs together through $ref and allOf; see schema_set.h. */
 #include "core/grammar/schema_set.h"
 
+#include "core/grammar/schema_made.h"
 #include "core/grammar/schema_place.h"
 
 #include <stdarg.h>
@@ -115,9 +116,9 @@ static bool add_all_of(struct lls_schema *s, struct lls_schema_set *set, uint32_
   return true;
 }
 
-bool lls_schema_complete(struct lls_schema *s, struct lls_schema_set *set)
+bool lls_schema_gather(struct lls_schema *s, struct lls_schema_set *set, uint32_t first)
 {
-  for (uint32_t i = 0; i < set->n; i++)
+  for (uint32_t i = first; i < set->n; i++)
     if (!lls_schema_step(s, set->members[i].schema) || !add_reference(s, set, i) ||
         !add_all_of(s, set, i))
       return false;
@@ -152,6 +153,8 @@ static bool types_of_one(struct lls_schema *s, const json_t *schema, unsigned *t
   const json_t *type = json_object_get(schema, "type"), *name;
   size_t index;
   unsigned any = 0;
+  if (lls_schema_has_mark(s, schema, LLS_SCHEMA_IS_FRACTION))
+    *types &= LLS_SCHEMA_FRACTION;
   if (type == NULL)
     return true;
   if (!json_is_array(type))

@@ -29,11 +29,18 @@ enum lls_schema_types {
   LLS_SCHEMA_ANY = 127
 };
 
-enum { LLS_SCHEMA_ANY_OF = 1, LLS_SCHEMA_ONE_OF = 2 }; /* choices that were made */
+/* Choices that were made. LLS_SCHEMA_OTHER: of a schema that wants a property which it
+ * does not name, that it is one which no member names. */
+enum {
+  LLS_SCHEMA_ANY_OF = 1,
+  LLS_SCHEMA_ONE_OF = 2,
+  LLS_SCHEMA_BEYOND = 4,
+  LLS_SCHEMA_OTHER = 8
+};
 
 struct lls_schema_member {
   const json_t *schema; /* an object */
-  uint32_t made;        /* LLS_SCHEMA_ANY_OF | LLS_SCHEMA_ONE_OF */
+  uint32_t made;        /* LLS_SCHEMA_ANY_OF | ... */
   uint32_t from;        /* the member that brought it, or itself */
 };
 
@@ -44,6 +51,7 @@ struct lls_schema_set {
 };
 
 struct lls_schema_memo;
+struct lls_schema_made;
 
 /* One schema while it is compiled. */
 struct lls_schema {
@@ -52,6 +60,8 @@ struct lls_schema {
   bool strict, failed;
   unsigned depth, work;
   struct lls_schema_memo *memos; /* sets that have a node */
+  struct lls_schema_made *made;  /* schemas of schema_made.h */
+  json_t *requires;              /* the same, by name */
 };
 
 /* Fails with "the schema at #/properties/a: ..."; returns LLS_GRAMMAR_NONE. */
@@ -67,8 +77,8 @@ bool lls_schema_step(struct lls_schema *s, const json_t *schema);
  * them are schemas, too; NULL is none. False if the compiling has failed. */
 bool lls_schema_add(struct lls_schema *s, struct lls_schema_set *set,
                     const json_t *schema, uint32_t from);
-/* Adds what $ref and allOf bring. */
-bool lls_schema_complete(struct lls_schema *s, struct lls_schema_set *set);
+/* Adds what $ref and allOf bring, of the members from `first` on. */
+bool lls_schema_gather(struct lls_schema *s, struct lls_schema_set *set, uint32_t first);
 
 /* The types that all of a set's members allow; false with a failure. */
 bool lls_schema_types_of(struct lls_schema *s, const struct lls_schema_set *set,

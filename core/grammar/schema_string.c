@@ -3,9 +3,12 @@
 #include "core/grammar/regex.h"
 #include "core/grammar/regex_product.h"
 #include "core/grammar/schema_compile.h"
+#include "core/grammar/schema_made.h"
 
 #include <errno.h>
 #include <string.h>
+
+#define MOST_OTHERS 512
 
 /* All that a set asks of a string's text. */
 struct wanted {
@@ -13,35 +16,63 @@ struct wanted {
   /* patterns, which are searched, and formats, which are the whole text */
   struct lls_product_term terms[LLS_PRODUCT_TERMS]; /* (n) */
   uint32_t n;
+  const char *others[MOST_OTHERS]; /* (n_others) texts that it is not */
+  uint32_t n_others;
+  bool none; /* no text is left */
 };
 
+/* Its expression may be NULL. */
 static bool want(struct lls_schema *s, const json_t *schema, const char *keyword,
-                 const char *expression, bool search, struct wanted *wanted)
+                 struct lls_product_term term, struct wanted *wanted)
 {
-  if (expression == NULL)
+  if (term.pattern == NULL)
     return true;
   for (uint32_t i = 0; i < wanted->n; i++)
-    if (wanted->terms[i].search == search &&
-        strcmp(wanted->terms[i].pattern, expression) == 0)
+    if (wanted->terms[i].search == term.search &&
+        wanted->terms[i].outside == term.outside &&
+        strcmp(wanted->terms[i].pattern, term.pattern) == 0)
       return true;
   if (wanted->n == LLS_PRODUCT_TERMS)
     return lls_schema_leave_out(s, schema, keyword,
                                 "beside so many patterns and formats");
-  wanted->terms[wanted->n++] =
-      (struct lls_product_term){.pattern = expression, .search = search};
+  wanted->terms[wanted->n++] = term;
   return true;
 }
 
-static bool want_format(struct lls_schema *s, const json_t *schema, struct wanted *wanted)
+/* A format that is not known says nothing, so that no text is against it. */
+static bool want_format(struct lls_schema *s, const json_t *schema, bool outside,
+                        struct wanted *wanted)
 {
   const char *name = json_string_value(json_object_get(schema, "format"));
   bool standard = false;
   if (name == NULL)
     return true;
   const char *expression = lls_schema_format(name, &standard);
+  wanted->none |= expression == NULL && !standard && outside;
   if (expression == NULL)
     return !standard || lls_schema_leave_out(s, schema, "format", name);
-  return want(s, schema, "format", expression, false, wanted);
+  return want(s, schema, "format",
+              (struct lls_product_term){.pattern = expression, .outside = outside},
+              wanted);
+}
+
+/* Adds what a `not` of schema_negation.c has. */
+static bool want_others(struct lls_schema *s, const json_t *schema, struct wanted *wanted)
+{
+  const json_t *opposite = json_object_get(schema, "not"), *text;
+  size_t index;
+  json_array_foreach(json_object_get(opposite, "enum"), index, text)
+  {
+    if (wanted->n_others == MOST_OTHERS ||
+        strlen(json_string_value(text)) != json_string_length(text))
+      return lls_schema_leave_out(s, schema, "not", "with so many constants");
+    wanted->others[wanted->n_others++] = json_string_value(text);
+  }
+  struct lls_product_term term = {
+      .pattern = json_string_value(json_object_get(opposite, "pattern")),
+      .search = true,
+      .outside = true};
+  return want(s, schema, "not", term, wanted) && want_format(s, opposite, true, wanted);
 }
 
 static bool read_wanted(struct lls_schema *s, const struct lls_schema_set *set,
@@ -52,8 +83,12 @@ static bool read_wanted(struct lls_schema *s, const struct lls_schema_set *set,
     const json_t *pattern = json_object_get(schema, "pattern");
     if (pattern != NULL && !json_is_string(pattern))
       return !lls_schema_fail(s, schema, "'pattern' must be a string");
-    if (!want(s, schema, "pattern", json_string_value(pattern), true, wanted) ||
-        !want_format(s, schema, wanted))
+    struct lls_product_term term = {.pattern = json_string_value(pattern),
+                                    .search = true};
+    if (!want(s, schema, "pattern", term, wanted) ||
+        !want_format(s, schema, false, wanted) ||
+        (lls_schema_has_mark(s, schema, LLS_SCHEMA_PLAIN_NOT) &&
+         !want_others(s, schema, wanted)))
       return false;
   }
   return lls_schema_count(s, set, "minLength", true, &wanted->min) &&
@@ -87,6 +122,8 @@ static uint32_t by_all(struct lls_schema *s, const struct lls_schema_set *set,
                        const struct wanted *wanted, int *code, struct lls_error *err)
 {
   struct lls_product product = {.n = wanted->n,
+                                .others = wanted->others,
+                                .n_others = wanted->n_others,
                                 .min = wanted->min,
                                 .max = wanted->max,
                                 .json = true,
@@ -102,7 +139,7 @@ static uint32_t by_expressions(struct lls_schema *s, const struct lls_schema_set
   struct lls_error err = {0};
   int code = -ENOTSUP;
   uint32_t node = LLS_GRAMMAR_NONE;
-  if (wanted->n == 1)
+  if (wanted->n == 1 && wanted->n_others == 0 && !wanted->terms[0].outside)
     node = by_one(s, wanted, true, &code, &err);
   if (code == -ENOTSUP)
     node = by_all(s, set, wanted, &code, &err);
@@ -127,12 +164,15 @@ uint32_t lls_schema_string(struct lls_schema *s, const struct lls_schema_set *se
   struct wanted wanted = {.max = LLS_GRAMMAR_UNBOUNDED};
   if (!read_wanted(s, set, &wanted))
     return LLS_GRAMMAR_NONE;
-  if (wanted.min > wanted.max)
+  if (wanted.min > wanted.max || wanted.none)
     return s->json.nothing;
   if (wanted.n == 0 && wanted.min == 0 && wanted.max == LLS_GRAMMAR_UNBOUNDED)
-    return s->json.string;
-  uint32_t text = wanted.n > 0 ? by_expressions(s, set, &wanted)
-                               : lls_grammar_repeat(s->json.tree, s->json.character,
-                                                    wanted.min, wanted.max);
+    return wanted.n_others == 0
+               ? s->json.string
+               : lls_json_string_but(&s->json, wanted.others, wanted.n_others);
+  uint32_t text =
+      wanted.n + wanted.n_others > 0
+          ? by_expressions(s, set, &wanted)
+          : lls_grammar_repeat(s->json.tree, s->json.character, wanted.min, wanted.max);
   return LLS_JSON_ROW(&s->json, s->json.quote, text, s->json.quote);
 }

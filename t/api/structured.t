@@ -122,8 +122,8 @@ sub refused {
     return;
 }
 
-my $not = { type => 'object', properties => { a => { not => { type => 'null' } } }, additionalProperties => $false };
-refused(q{the schema at #/properties/a: 'not' is not supported}, 'guided_json', guided_json => $not);
+my $not = { type => 'object', properties => { a => { not => { multipleOf => 2 } } }, additionalProperties => $false };
+refused(q{the schema at #/properties/a/not: 'multipleOf' is not supported inside 'not'}, 'guided_json', guided_json => $not);
 is choice('/v1/completions', prompt => 'x', response_format => { type => 'json_schema', json_schema => { name => 'n', schema => $not } })->{finish_reason} =~ /\A(?:stop|length)\z/,
     1, 'what is not strict leaves it out';
 refused(q{'grammar' stands beside 'guided_regex'}, 'grammar', guided_regex => 'a', grammar => 'root ::= "a"');

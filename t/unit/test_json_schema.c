@@ -273,6 +273,70 @@ static void combinations(void **state)
        {"2"}}, );
 }
 
+/* Grammars have no complement: its values are said by other keywords. */
+static void opposites(void **state)
+{
+  CHECK(
+      {"{\"not\": {\"type\": [\"null\", \"integer\"]}}",
+       {"1.5", "-0.25", "\"a\"", "{}"},
+       {"null", "1", "1.0", "-0"}},
+      {"{\"type\": [\"string\", \"integer\", \"boolean\"], \"not\": {\"enum\": [\"ab\", "
+       "3, "
+       "true, null]}}",
+       {"\"a\"", "\"abc\"", "2", "4", "-3", "false"},
+       {"\"ab\"", "3", "true", "null"}},
+      {"{\"type\": \"string\", \"not\": {\"pattern\": \"^a\"}, \"maxLength\": 2}",
+       {"\"\"", "\"ba\"", "\"b\""},
+       {"\"a\"", "\"ab\"", "\"bab\""}},
+      {"{\"type\": \"object\", \"not\": {\"required\": [\"a\", \"b\"]}}",
+       {"{}", "{\"a\": 1}", "{\"b\": 1, \"c\": 2}"},
+       {"{\"a\": 1, \"b\": 2}", "{\"b\": 1, \"a\": 2, \"c\": 3}", "1"}},
+      {"{\"type\": \"object\", \"properties\": {\"a\": {}, \"b\": {}, \"c\": {}}, "
+       "\"dependencies\": {\"a\": [\"b\"], \"b\": {\"properties\": {\"c\": {\"const\": "
+       "1}}}}}",
+       {"{}", "{\"c\": 2}", "{\"b\": 0, \"c\": 1}", "{\"a\": 0, \"b\": 0}"},
+       {"{\"a\": 0}", "{\"b\": 0, \"c\": 2}", "{\"a\": 0, \"c\": 1}"}},
+      {"{\"type\": \"object\", \"properties\": {\"k\": {\"enum\": [\"x\", \"y\"]}, "
+       "\"v\": "
+       "{\"type\": [\"integer\", \"null\"]}}, \"required\": [\"k\", \"v\"], \"if\": "
+       "{\"properties\": {\"k\": {\"const\": \"x\"}}}, \"then\": {\"properties\": "
+       "{\"v\": "
+       "{\"type\": \"null\"}}}, \"else\": {\"properties\": {\"v\": {\"minimum\": 5}}}}",
+       {"{\"k\": \"x\", \"v\": null}", "{\"k\": \"y\", \"v\": 5}",
+        "{\"k\": \"y\", \"v\": null}"},
+       {"{\"k\": \"x\", \"v\": 5}", "{\"k\": \"y\", \"v\": 4}"}},
+      {"{\"oneOf\": [{\"type\": \"integer\", \"minimum\": 1}, {\"type\": \"integer\", "
+       "\"maximum\": 5}]}",
+       {"0", "6", "-7"},
+       {"1", "3", "5"}},
+      {"{\"type\": \"object\", \"properties\": {\"a\": {}, \"b\": {}}, \"oneOf\": "
+       "[{\"required\": [\"a\"]}, {\"required\": [\"b\"]}]}",
+       {"{\"a\": 1}", "{\"b\": 1, \"c\": 2}"},
+       {"{}", "{\"a\": 1, \"b\": 2}", "{\"c\": 1}"}},
+      {"{\"oneOf\": [{\"type\": \"array\", \"items\": {\"type\": \"null\"}}, {\"type\": "
+       "\"array\", \"items\": {\"type\": [\"null\", \"boolean\"]}, \"maxItems\": 2}]}",
+       {"[true]", "[null, false]", "[null, null, null]"},
+       {"[]", "[null]", "[null, null]", "[true, true, null]"}},
+      {"{\"type\": \"array\", \"contains\": {\"const\": 1}, \"minItems\": 2, "
+       "\"maxItems\": 3}",
+       {"[1, 2]", "[0, 1]", "[0, 0, 1]", "[1, 1, 1]"},
+       {"[1]", "[0, 0]", "[0, 0, 0]", "[1, 0, 0, 0]"}},
+      {"{\"oneOf\": [{\"type\": \"object\", \"properties\": {\"a\": {}, \"b\": {}}, "
+       "\"additionalProperties\": false}, {\"type\": \"object\", \"properties\": {\"a\": "
+       "{}}, "
+       "\"required\": [\"a\"], \"additionalProperties\": {}}, {\"type\": \"object\", "
+       "\"properties\": {\"c\": {}}, \"required\": [\"c\"], \"additionalProperties\": "
+       "false}]}",
+       {"{}", "{\"b\": 1}", "{\"a\": 1, \"d\": 2}", "{\"c\": 1}"},
+       {"{\"a\": 1}", "{\"a\": 1, \"b\": 2}", "{\"c\": 1, \"d\": 2}",
+        "{\"b\": 1, \"c\": 2}"}},
+      {"{\"enum\": [1, 2, [1, 1], [1, 2], {\"a\": 1}], \"not\": {\"const\": 1}, "
+       "\"uniqueItems\": true, \"contains\": {\"const\": 2}, \"dependencies\": {\"a\": "
+       "[\"b\"]}}",
+       {"2", "[1, 2]"},
+       {"1", "[1, 1]", "{\"a\": 1}"}}, );
+}
+
 static void properties_come_as_the_text_has_them(void **state)
 {
   CHECK({"{\"allOf\": [{\"$ref\": \"#/$defs/base\"}, {\"properties\": {\"more\": "
@@ -297,16 +361,18 @@ static void refusals_name_the_place(void **state)
   static const struct {
     const char *schema, *says;
   } cases[] = {
-      {"{\"properties\": {\"a\": {\"not\": {\"type\": \"null\"}}}}",
-       "the schema at #/properties/a: 'not' is not supported"},
+      {"{\"properties\": {\"a\": {\"not\": {\"multipleOf\": 2}}}}",
+       "the schema at #/properties/a/not: 'multipleOf' is not supported inside 'not'"},
       {"{\"type\": \"array\", \"items\": {\"type\": \"string\", \"pattern\": "
        "\"a(?=b)\"}}",
        "#/items: 'pattern' is not supported the regular expression at byte 3: "
        "look-around"},
-      {"{\"oneOf\": [{\"minimum\": 1}, {\"maximum\": 5}]}",
-       "'oneOf' is not supported with branches that may hold together"},
+      {"{\"oneOf\": [{\"multipleOf\": 2}, {\"multipleOf\": 3}]}",
+       "'multipleOf' is not supported inside 'not', or in branches of 'oneOf' that may "
+       "hold together"},
       {"{\"type\": \"array\", \"uniqueItems\": true}", "'uniqueItems'"},
-      {"{\"if\": {\"type\": \"null\"}, \"then\": false}", "'if'"},
+      {"{\"if\": {\"propertyNames\": {\"maxLength\": 1}}, \"then\": false}",
+       "'propertyNames'"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct lls_grammar_tree *tree;
@@ -367,6 +433,7 @@ int main(void)
       cmocka_unit_test(arrays),
       cmocka_unit_test(objects),
       cmocka_unit_test(combinations),
+      cmocka_unit_test(opposites),
       cmocka_unit_test(properties_come_as_the_text_has_them),
       cmocka_unit_test(refusals_name_the_place),
       cmocka_unit_test(mistakes_are_refused_also_if_not_strict),

@@ -133,7 +133,7 @@ static void mistakes_are_named(void **state)
       {"start: \"a\"~3..2", "a repetition that is not"},
       {"%declare A\nstart: A", "%declare"},
       {"start: %json [1", "%json without"},
-      {"start: %json {\"not\": {}}", "'not' is not supported"},
+      {"start: %json {\"uniqueItems\": true}", "'uniqueItems' is not supported"},
       {"{'format':{'type':'token','token':1}}", "the format \"token\""},
       {"{'format':{'type':'any_text','max_tokens':4}}", "'max_tokens' is not supported"},
       {"{'format':{'type':'tag','begin':{},'content':{'type':'any_text'},'end':'x'}}",

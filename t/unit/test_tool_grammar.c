@@ -203,7 +203,7 @@ static void test_strict_functions_refuse_what_is_not_kept(void **state)
   for (int strict = 0; strict < 2; strict++) {
     json_t *tools =
         read_json("[{'function': {'name': 'f', 'parameters': {'type': 'object', "
-                  "'properties': {'a': {'not': {'type': 'string'}}}}}}]");
+                  "'properties': {'a': {'uniqueItems': true}}}}}]");
     json_t *function = json_object_get(json_array_get(tools, 0), "function");
     json_object_set_new(function, "strict", json_boolean(strict));
     constraint.tools = tools;
