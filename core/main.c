@@ -4,6 +4,7 @@
  */
 #include "config.h"
 
+#include "core/base/json_memory.h"
 #include "core/config/config.h"
 #include "core/config/help.h"
 #include "core/engine/engine.h"
@@ -257,6 +258,7 @@ static int run(const struct arguments *a)
 
 int main(int argc, char **argv)
 {
+  lls_json_memory_watch();
   json_object_seed(0); /* random, and before there are threads: names are anybody's */
   if (argc == 2 && strcmp(argv[1], LLS_TRIAL_ARGUMENT) == 0)
     return lls_trial_main();

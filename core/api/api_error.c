@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json_memory.h"
 #include "core/tokenizer/utf8.h"
 
 int lls_api_fail(struct lls_api_error *error, unsigned status, const char *code,
@@ -38,7 +39,9 @@ static json_t *repaired(const char *text)
 {
   struct lls_bytes valid = {0};
   lls_utf8_repair(text, strlen(text), &valid);
-  json_t *string = json_stringn(valid.length > 0 ? valid.data : "", valid.length);
+  json_t *string = valid.failed
+                       ? NULL
+                       : json_stringn(valid.length > 0 ? valid.data : "", valid.length);
   lls_bytes_free(&valid);
   return string;
 }
@@ -70,7 +73,7 @@ void lls_api_error_reply(struct lls_http_exchange *exchange,
 
 void lls_api_reply_json(struct lls_http_exchange *exchange, unsigned status, json_t *json)
 {
-  char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+  char *text = lls_json_text(json, JSON_COMPACT);
   if (text != NULL)
     lls_http_reply(exchange, status, "application/json", text, strlen(text));
   else
@@ -86,7 +89,7 @@ void lls_api_error_body(void *context, unsigned status, const char *reason,
   struct lls_api_error error;
   lls_api_fail(&error, status, NULL, NULL, "%s", reason);
   json_t *json = lls_api_error_json(&error);
-  char *text = json_dumps(json, JSON_COMPACT);
+  char *text = lls_json_text(json, JSON_COMPACT);
   if (text != NULL)
     lls_text_puts(out, text);
   free(text);

@@ -5,9 +5,10 @@
  */
 #include "core/api/api_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/base/json_memory.h"
 
 /* ---- unknown names ---------------------------------------------------------------- */
 
@@ -50,25 +51,17 @@ static void not_json(const json_error_t *why, bool no_memory, struct lls_api_err
                  why->line, why->column);
 }
 
-/* True if there is memory for any string of the body while it grows, twice as large each
- * time: where there is none the parser takes the string for shorter than it is. */
-static bool has_room(size_t length)
-{
-  void *room = malloc(4 * length + 1);
-  free(room);
-  return room != NULL;
-}
-
 json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error)
 {
   json_error_t why;
-  json_t *body = NULL;
-  errno = 0; /* the parser calls a failed allocation a syntax error; malloc says more */
-  if (has_room(text->length))
-    body = json_loadb(text->length > 0 ? text->data : "", text->length,
-                      JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
-  if (body == NULL) {
-    not_json(&why, errno == ENOMEM, error);
+  uint64_t shortages = lls_json_shortages();
+  json_t *body = json_loadb(text->length > 0 ? text->data : "", text->length,
+                            JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+  /* the parser calls a failed allocation a syntax error, or takes a string for shorter */
+  bool no_memory = lls_json_shortages() != shortages;
+  if (body == NULL || no_memory) {
+    json_decref(body);
+    not_json(&why, no_memory, error);
     return NULL;
   }
   if (!json_is_object(body)) {

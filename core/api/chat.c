@@ -59,7 +59,10 @@ static json_t *content_text(const json_t *message, size_t index,
     return NULL;
   }
   json_t *text = NULL;
-  if (join_parts(content, index, &joined, error) == 0)
+  int status = join_parts(content, index, &joined, error);
+  if (status == 0 && joined.failed)
+    lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  else if (status == 0)
     text = json_stringn(joined.length > 0 ? joined.data : "", joined.length);
   lls_text_free(&joined);
   return text;
@@ -146,13 +149,12 @@ static int add_message(const struct lls_tool_dialect *dialect, const json_t *mes
                         "messages[%zu].role must be a string such as system, user, "
                         "assistant or tool",
                         index);
-  errno = 0; /* a prompt that lacks a part would have another answer; malloc says so */
   json_t *text = content_text(message, index, error);
   if (text == NULL)
     return -1;
   json_t *made = json_pack("{s:s, s:o}", "role", role, "content", text);
   copy_rest(dialect, message, made);
-  if (json_array_append_new(out, made) == 0 && errno != ENOMEM)
+  if (json_array_append_new(out, made) == 0)
     return 0;
   return lls_api_fail(error, 503, NULL, NULL, "out of memory");
 }

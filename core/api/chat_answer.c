@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/api/json_parts.h"
+#include "core/base/json_memory.h"
 #include "core/tools/tool_grammar.h"
 
 #define SHORT_ID 9 /* letters and digits, as Mistral's templates insist on */
@@ -164,8 +164,8 @@ static void put_reasoning(json_t **object, const struct lls_tool_answer *answer)
 {
   if (answer->reasoning.length == 0)
     return;
-  lls_wire_put(object, "reasoning", string_of(&answer->reasoning));
-  lls_wire_put(object, "reasoning_content", string_of(&answer->reasoning));
+  lls_json_put(object, "reasoning", string_of(&answer->reasoning));
+  lls_json_put(object, "reasoning_content", string_of(&answer->reasoning));
 }
 
 static json_t *whole_calls(const struct lls_tool_answer *answer)
@@ -173,7 +173,7 @@ static json_t *whole_calls(const struct lls_tool_answer *answer)
   json_t *calls = json_array();
   for (uint32_t i = 0; i < answer->n_calls; i++) {
     const struct lls_tool_call *call = &answer->calls[i];
-    lls_wire_add(&calls, json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", call->id, "type",
+    lls_json_add(&calls, json_pack("{s:s, s:s, s:{s:s, s:o}}", "id", call->id, "type",
                                    "function", "function", "name", call->name,
                                    "arguments", string_of(&call->arguments)));
   }
@@ -183,15 +183,13 @@ static json_t *whole_calls(const struct lls_tool_answer *answer)
 json_t *lls_chat_answer_message(const struct lls_choice *choice)
 {
   const struct lls_tool_answer *answer = &choice->answer;
-  if (choice->parser == NULL)
-    return NULL;
   bool silent = answer->n_calls > 0 && answer->content.length == 0;
   json_t *message =
       json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
                 silent ? json_null() : string_of(&answer->content), "refusal");
   put_reasoning(&message, answer);
   if (answer->n_calls > 0)
-    lls_wire_put(&message, "tool_calls", whole_calls(answer));
+    lls_json_put(&message, "tool_calls", whole_calls(answer));
   return message;
 }
 
@@ -214,7 +212,7 @@ static json_t *call_parts(const struct lls_tool_answer *answer)
   uint32_t first = answer->n_announced > 0 ? answer->n_announced - 1 : 0;
   for (uint32_t i = first; i < answer->n_calls; i++)
     if (i >= answer->n_announced || answer->calls[i].arguments.length > 0)
-      lls_wire_add(&calls, call_part(answer, i));
+      lls_json_add(&calls, call_part(answer, i));
   return calls;
 }
 
@@ -223,11 +221,11 @@ json_t *lls_chat_answer_delta(const struct lls_choice *choice)
   const struct lls_tool_answer *answer = &choice->answer;
   json_t *delta = json_object();
   if (answer->content.length > 0)
-    lls_wire_put(&delta, "content", string_of(&answer->content));
+    lls_json_put(&delta, "content", string_of(&answer->content));
   put_reasoning(&delta, answer);
   json_t *calls = call_parts(answer);
   if (calls == NULL || json_array_size(calls) > 0)
-    lls_wire_put(&delta, "tool_calls", json_incref(calls));
+    lls_json_put(&delta, "tool_calls", json_incref(calls));
   json_decref(calls);
   return delta;
 }

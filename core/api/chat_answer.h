@@ -28,7 +28,7 @@ bool lls_chat_answer_take(struct lls_choice *choice);
 /* The answer is over: takes what was held back, too. */
 void lls_chat_answer_end(struct lls_choice *choice);
 
-/* The whole message, or NULL where the text is all. */
+/* The whole message, of a choice that has a parser; NULL without memory. */
 json_t *lls_chat_answer_message(const struct lls_choice *choice);
 /* The part that was not sent yet; an empty object without a parser. */
 json_t *lls_chat_answer_delta(const struct lls_choice *choice);

@@ -13,6 +13,7 @@
 #include "core/api/response_memory.h"
 #include "core/api/responses.h"
 #include "core/api/work.h"
+#include "core/base/json_memory.h"
 #include "core/grammar/compiled_grammar.h"
 
 #define MAX_ECHO_SCORES 20000 /* in a chunk: 0.5 MB, and 10 ms of main */
@@ -131,7 +132,7 @@ static json_t *take_body(struct reading *reading)
 }
 
 /* Sets the generation, or the error. */
-static void make_generation(struct reading *reading)
+static void read_generation(struct reading *reading)
 {
   const struct lls_api_config *config = &reading->work.config;
   struct lls_api_params params;
@@ -159,6 +160,22 @@ static void make_generation(struct reading *reading)
   lls_grammar_unref(grammar);
   lls_api_params_free(&params);
   lls_prompts_free(&prompts);
+}
+
+/* A prompt that lacks a part would have another answer, and an error for want of memory
+ * another sentence. */
+static void make_generation(struct reading *reading)
+{
+  uint64_t shortages = lls_json_shortages();
+  read_generation(reading);
+  if (lls_json_shortages() == shortages)
+    return;
+  if (reading->generation != NULL)
+    lls_generation_drop(reading->work.api, reading->generation);
+  json_decref(reading->body);
+  reading->generation = NULL;
+  reading->body = NULL;
+  lls_api_fail(&reading->error, 503, NULL, NULL, "out of memory");
 }
 
 /* Frees what the generation does not need: trees of millions of values would keep the

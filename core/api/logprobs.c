@@ -75,7 +75,7 @@ static json_t *token_string(const struct lls_bytes *text)
 static void set_logprob(json_t **top, struct lls_bytes *key, float logprob)
 {
   lls_bytes_append(key, "", 1);
-  lls_wire_put(top, key->failed ? "" : key->data,
+  lls_json_put(top, key->failed ? "" : key->data,
                key->failed ? NULL : json_real(finite_logprob(logprob)));
   key->length--;
 }
@@ -103,10 +103,10 @@ static void add_token(struct arrays *to, const struct lls_choice *choice,
                       const struct lls_sampled *sampled, size_t offset,
                       struct lls_bytes *text)
 {
-  lls_wire_add(&to->tops, top_by_string(choice, sampled, text));
-  lls_wire_add(&to->tokens, token_string(text));
-  lls_wire_add(&to->logprobs, json_real(finite_logprob(sampled->logprob)));
-  lls_wire_add(&to->offsets, json_integer((json_int_t)offset));
+  lls_json_add(&to->tops, top_by_string(choice, sampled, text));
+  lls_json_add(&to->tokens, token_string(text));
+  lls_json_add(&to->logprobs, json_real(finite_logprob(sampled->logprob)));
+  lls_json_add(&to->offsets, json_integer((json_int_t)offset));
 }
 
 /* The first token of a prompt comes after nothing: it has no likelihood. */
@@ -114,10 +114,10 @@ static void add_first(struct arrays *to, const struct lls_choice *choice,
                       struct lls_bytes *text)
 {
   token_name(choice, choice->prompt->tokens[0], text);
-  lls_wire_add(&to->tops, json_null());
-  lls_wire_add(&to->tokens, token_string(text));
-  lls_wire_add(&to->logprobs, json_null());
-  lls_wire_add(&to->offsets, json_integer(0));
+  lls_json_add(&to->tops, json_null());
+  lls_json_add(&to->tokens, token_string(text));
+  lls_json_add(&to->logprobs, json_null());
+  lls_json_add(&to->offsets, json_integer(0));
 }
 
 static bool reports_prompt(const struct lls_choice *choice)
@@ -177,7 +177,7 @@ static void add_entry(json_t **entries, const struct lls_choice *choice, int32_t
   char key[16];
   snprintf(key, sizeof key, "%d", token);
   token_text(choice, token, text);
-  lls_wire_put(entries, key,
+  lls_json_put(entries, key,
                json_pack("{s:f, s:I, s:o}", "logprob", finite_logprob(logprob), "rank",
                          (json_int_t)rank, "decoded_token", token_string(text)));
 }
@@ -201,9 +201,9 @@ json_t *lls_wire_prompt_logprobs(const struct lls_choice *choice)
   if (choice->scores == NULL || choice->generation->params.prompt_logprobs == LLS_UNSET)
     return json_null();
   json_t *list = json_array();
-  lls_wire_add(&list, json_null());
+  lls_json_add(&list, json_null());
   for (size_t i = 1; i < choice->prompt->n_tokens; i++)
-    lls_wire_add(&list, prompt_entry(choice, &choice->scores[i], &text));
+    lls_json_add(&list, prompt_entry(choice, &choice->scores[i], &text));
   lls_bytes_free(&text);
   return list;
 }
@@ -218,7 +218,7 @@ static json_t *one_token(const struct lls_choice *choice, int32_t token, float l
                                                 token, &length);
   json_t *numbers = json_array();
   for (size_t i = 0; i < length; i++)
-    lls_wire_add(&numbers, json_integer((unsigned char)bytes[i]));
+    lls_json_add(&numbers, json_integer((unsigned char)bytes[i]));
   token_name(choice, token, text);
   return json_pack("{s:o, s:f, s:o}", "token", token_string(text), "logprob",
                    finite_logprob(logprob), "bytes", numbers);
@@ -232,10 +232,10 @@ static json_t *chat_logprobs(const struct lls_choice *choice, struct lls_bytes *
     json_t *token = one_token(choice, sampled->token, sampled->logprob, text);
     json_t *top = json_array();
     for (uint32_t k = 0; k < sampled->n_top; k++)
-      lls_wire_add(
+      lls_json_add(
           &top, one_token(choice, sampled->top_token[k], sampled->top_logprob[k], text));
-    lls_wire_put(&token, "top_logprobs", top);
-    lls_wire_add(&content, token);
+    lls_json_put(&token, "top_logprobs", top);
+    lls_json_add(&content, token);
   }
   return json_pack("{s:o, s:n}", "content", content, "refusal");
 }

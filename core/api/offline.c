@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/api/generation.h"
+#include "core/base/json_memory.h"
 
 int lls_offline_set_params(const struct lls_offline *offline,
                            struct lls_api_params *params, struct lls_api_error *error)
@@ -27,7 +28,7 @@ int lls_offline_set_params(const struct lls_offline *offline,
 void lls_offline_fail(struct lls_offline *offline, const struct lls_api_error *error)
 {
   json_t *json = lls_api_error_json(error);
-  char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
+  char *text = lls_json_text(json, JSON_COMPACT);
   LLS_ON_MAIN_THREAD();
   if (text != NULL)
     offline->answer(offline, error->status, text, strlen(text));

@@ -39,7 +39,7 @@ static char *text_of(struct lls_generation *generation, const json_t *event)
 {
   if (generation->incomplete)
     return NULL;
-  char *text = lls_wire_text(event);
+  char *text = lls_json_text(event, JSON_COMPACT);
   generation->incomplete = text == NULL;
   return text;
 }
@@ -164,7 +164,7 @@ static void on_whole_kept(struct lls_generation *generation, bool stored, void *
     exchange->on_gone = NULL;
     if (!stored)
       say_not_stored(keeping->json);
-    char *other = stored ? NULL : lls_wire_text(keeping->json);
+    char *other = stored ? NULL : lls_json_text(keeping->json, JSON_COMPACT);
     const char *text = other != NULL ? other : keeping->text;
     lls_http_reply(exchange, 200, "application/json", text, strlen(text));
     free(other);
@@ -200,7 +200,7 @@ static void finish_response(struct lls_generation *generation)
 {
   json_t *events = lls_response_end(generation);
   bool stores = lls_response_input(generation->response) != NULL;
-  char *text = stores ? lls_wire_text(last_response(events)) : NULL;
+  char *text = stores ? lls_json_text(last_response(events), JSON_COMPACT) : NULL;
   struct keeping *keeping = keep(events, text);
   if (keeping != NULL) {
     lls_response_memory_put(generation, text, on_events_kept, keeping);
@@ -235,7 +235,7 @@ static void write_whole(struct lls_work *work)
                      ? lls_response_whole(writing->generation)
                      : lls_wire_whole(writing->generation);
   if (json != NULL && !writing->generation->incomplete)
-    writing->text = lls_wire_text(json);
+    writing->text = lls_json_text(json, JSON_COMPACT);
   if (lls_response_input(writing->generation->response) != NULL)
     writing->response = json_incref(json);
   json_decref(json);

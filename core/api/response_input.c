@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/json_memory.h"
 #include "core/api/responses.h"
 
 static void set_id(json_t *item, const char *prefix)
@@ -38,8 +39,10 @@ static json_t *stored_item(const json_t *given)
                                             {"reasoning", "rs"}};
   json_t *item = json_copy((json_t *)given);
   if (json_object_get(item, "type") == NULL)
-    json_object_set_new(item, "type", json_string("message"));
+    lls_json_put(&item, "type", json_string("message"));
   const char *type = json_string_value(json_object_get(item, "type"));
+  if (type == NULL)
+    return item;
   for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
     if (strcmp(type, prefixes[i][0]) == 0)
       set_id(item, prefixes[i][1]);
@@ -65,7 +68,7 @@ char *lls_response_input_text(const json_t *input)
   {
     json_array_set_new(items, i, stored_item(given));
   }
-  char *text = json_dumps(items, JSON_COMPACT);
+  char *text = lls_json_text(items, JSON_COMPACT);
   json_decref(items);
   return text;
 }

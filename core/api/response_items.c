@@ -68,19 +68,19 @@ const char *lls_response_previous(const struct lls_response *r)
 
 static void emit(struct lls_response *r, const char *type, json_t *members)
 {
-  lls_wire_put(&members, "type", json_string(type));
-  lls_wire_put(&members, "sequence_number", json_integer(r->n_events++));
-  lls_wire_add(&r->events, members);
+  lls_json_put(&members, "type", json_string(type));
+  lls_json_put(&members, "sequence_number", json_integer(r->n_events++));
+  lls_json_add(&r->events, members);
 }
 
 /* Emits one about the open item. */
 static void emit_of_item(struct lls_response *r, const char *type, json_t *members)
 {
-  lls_wire_put(&members, "item_id", json_string(r->id));
-  lls_wire_put(&members, "output_index",
+  lls_json_put(&members, "item_id", json_string(r->id));
+  lls_json_put(&members, "output_index",
                json_integer((json_int_t)json_array_size(r->output)));
   if (r->open != CALL)
-    lls_wire_put(&members, "content_index", json_integer(0));
+    lls_json_put(&members, "content_index", json_integer(0));
   emit(r, type, members);
 }
 
@@ -150,9 +150,9 @@ static void emit_text(struct lls_response *r, bool over, const char *member, jso
   };
   json_t *members = json_pack("{s:o}", member, text);
   if (r->open == MESSAGE)
-    lls_wire_put(&members, "logprobs", json_array());
+    lls_json_put(&members, "logprobs", json_array());
   if (r->open == CALL && over)
-    lls_wire_put(&members, "name", json_incref(r->name));
+    lls_json_put(&members, "name", json_incref(r->name));
   emit_of_item(r, types[r->open][over], members);
 }
 
@@ -165,7 +165,7 @@ static void close_item(struct lls_response *r, const char *status)
     emit_of_item(r, "response.content_part.done", json_pack("{s:o}", "part", part_of(r)));
   json_t *item = item_of(r, status);
   emit_item(r, "response.output_item.done", json_incref(item));
-  lls_wire_add(&r->output, item);
+  lls_json_add(&r->output, item);
   r->open = NO_ITEM;
 }
 
@@ -260,6 +260,8 @@ static json_int_t count_of(const json_t *object, const char *name)
 static json_t *usage(const struct lls_generation *generation)
 {
   json_t *chat = lls_wire_usage(generation);
+  if (chat == NULL)
+    return NULL;
   const json_t *prompt = json_object_get(chat, "prompt_tokens_details");
   const json_t *answer = json_object_get(chat, "completion_tokens_details");
   json_t *out =
@@ -290,7 +292,7 @@ static json_t *response(const struct lls_generation *generation, const char *sta
                                ? json_pack("{s:s}", "reason", "max_output_tokens")
                                : json_null(),
                            "usage", over ? usage(generation) : json_null());
-  lls_wire_put(&more, "service_tier", lls_wire_service_tier(generation));
+  lls_json_put(&more, "service_tier", lls_wire_service_tier(generation));
   bool whole =
       json_object_size(object) == json_object_size(r->echo) &&
       json_array_size(json_object_get(more, "output")) == json_array_size(r->output) &&
@@ -355,7 +357,7 @@ json_t *lls_response_failure(const struct lls_generation *generation,
   struct lls_response *r = generation->response;
   begin(r, generation);
   json_t *object = response(generation, "failed");
-  lls_wire_put(
+  lls_json_put(
       &object, "error",
       json_pack("{s:s, s:s}", "code", "server_error", "message", error->message.text));
   emit_response(r, "response.failed", object);

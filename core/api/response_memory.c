@@ -10,6 +10,7 @@
 #include "core/api/responses.h"
 #include "core/api/store_call.h"
 #include "core/api/store_front.h"
+#include "core/base/json_memory.h"
 #include "core/batch/response_table.h"
 
 bool lls_response_memory_is_on(const struct lls_api *api)
@@ -37,8 +38,14 @@ struct asking {
 static void run_ask(struct lls_store_job *job, struct lls_store *store)
 {
   struct asking *asking = (struct asking *)job;
+  uint64_t shortages = lls_json_shortages();
   asking->items = lls_responses_items(store, asking->tenant, asking->id, true,
                                       &asking->status, &asking->error);
+  if (lls_json_shortages() == shortages)
+    return;
+  json_decref(asking->items);
+  asking->items = NULL;
+  asking->status = -ENOMEM;
 }
 
 static void on_asker_gone(void *owner)

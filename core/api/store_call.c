@@ -9,6 +9,7 @@
 
 #include "core/api/access.h"
 #include "core/api/store_front.h"
+#include "core/base/json_memory.h"
 
 struct lls_store *lls_store_of(struct lls_api *api, struct lls_http_exchange *exchange)
 {
@@ -31,9 +32,11 @@ static void on_gone(void *owner)
 static void run(struct lls_store_job *job, struct lls_store *store)
 {
   struct lls_store_call *call = (struct lls_store_call *)job;
+  uint64_t shortages = lls_json_shortages();
   call->ask(call, store);
   /* a list of 10,000 files takes too long to be written on main */
-  call->text = call->answer != NULL ? json_dumps(call->answer, JSON_COMPACT) : NULL;
+  if (lls_json_shortages() == shortages)
+    call->text = lls_json_text(call->answer, JSON_COMPACT);
   json_decref(call->answer);
   call->answer = NULL;
 }

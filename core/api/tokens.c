@@ -11,6 +11,7 @@
 #include "core/api/api_params.h"
 #include "core/api/prompt.h"
 #include "core/api/work.h"
+#include "core/base/json_memory.h"
 
 /* Most tokens of one request: the answer to more would take main too long to send. */
 #define MAX_TOKENS (1 << 20)
@@ -186,13 +187,14 @@ static void run(struct lls_work *work)
 {
   struct translation *translation = (struct translation *)work;
   struct lls_api_error *error = &translation->error;
+  uint64_t shortages = lls_json_shortages();
   json_t *body = lls_api_body(&work->body, error);
   json_t *json = body != NULL ? translation->translate(&work->config, body,
                                                        &translation->unknown, error)
                               : NULL;
-  if (json != NULL)
-    translation->answer = json_dumps(json, JSON_COMPACT);
-  if (json != NULL && translation->answer == NULL)
+  if (json != NULL && lls_json_shortages() == shortages)
+    translation->answer = lls_json_text(json, JSON_COMPACT);
+  if (translation->answer == NULL && (json != NULL || lls_json_shortages() != shortages))
     lls_api_fail(error, 503, NULL, NULL, "out of memory");
   json_decref(json);
   json_decref(body);

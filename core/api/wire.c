@@ -29,7 +29,7 @@ static json_t *envelope(const struct lls_generation *generation, bool chunk,
                 (json_int_t)generation->created_s, "model", generation->api->model_name,
                 "choices", choices, "system_fingerprint", generation->api->fingerprint);
   if (generation->endpoint == LLS_CHAT)
-    lls_wire_put(&object, "service_tier", lls_wire_service_tier(generation));
+    lls_json_put(&object, "service_tier", lls_wire_service_tier(generation));
   return object;
 }
 
@@ -65,10 +65,10 @@ json_t *lls_wire_usage(const struct lls_generation *generation)
     reasoning += generation->choices[i].n_reasoning;
   }
   json_t *object = counts(prompt, completion);
-  lls_wire_put(&object, "prompt_tokens_details",
+  lls_json_put(&object, "prompt_tokens_details",
                json_pack("{s:I}", "cached_tokens", cached_tokens(generation)));
   if (generation->endpoint == LLS_CHAT)
-    lls_wire_put(&object, "completion_tokens_details",
+    lls_json_put(&object, "completion_tokens_details",
                  json_pack("{s:I}", "reasoning_tokens", reasoning));
   return object;
 }
@@ -86,7 +86,7 @@ static json_t *prompt_ids(const struct lls_choice *choice)
     return json_null();
   json_t *ids = json_array();
   for (size_t i = 0; i < choice->prompt->n_tokens; i++)
-    lls_wire_add(&ids, json_integer(choice->prompt->tokens[i]));
+    lls_json_add(&ids, json_integer(choice->prompt->tokens[i]));
   return ids;
 }
 
@@ -96,7 +96,7 @@ static json_t *token_ids(const struct lls_choice *choice)
     return json_null();
   json_t *ids = json_array();
   for (uint32_t i = 0; i < choice->n_unreported; i++)
-    lls_wire_add(&ids, json_integer(choice->tokens[i].token));
+    lls_json_add(&ids, json_integer(choice->tokens[i].token));
   return ids;
 }
 
@@ -117,19 +117,19 @@ static json_t *stop_reason(const struct lls_choice *choice)
 static json_t *end_of_choice(json_t *object, const struct lls_choice *choice)
 {
   const struct lls_generation *generation = choice->generation;
-  lls_wire_put(&object, "logprobs", lls_wire_logprobs(choice));
-  lls_wire_put(&object, "finish_reason",
+  lls_json_put(&object, "logprobs", lls_wire_logprobs(choice));
+  lls_json_put(&object, "finish_reason",
                choice->finish_reason != NULL ? json_string(choice->finish_reason)
                                              : json_null());
-  lls_wire_put(&object, "stop_reason", stop_reason(choice));
+  lls_json_put(&object, "stop_reason", stop_reason(choice));
   bool completion = generation->endpoint == LLS_COMPLETIONS;
   if (completion && reports(generation, generation->params.prompt_logprobs != LLS_UNSET))
-    lls_wire_put(&object, "prompt_logprobs", lls_wire_prompt_logprobs(choice));
+    lls_json_put(&object, "prompt_logprobs", lls_wire_prompt_logprobs(choice));
   if (reports(generation, generation->params.return_token_ids))
-    lls_wire_put(&object, "token_ids", token_ids(choice));
+    lls_json_put(&object, "token_ids", token_ids(choice));
   if (completion && !choice->begun &&
       reports(generation, generation->params.return_token_ids))
-    lls_wire_put(&object, "prompt_token_ids", prompt_ids(choice));
+    lls_json_put(&object, "prompt_token_ids", prompt_ids(choice));
   return object;
 }
 
@@ -147,10 +147,10 @@ static json_t *completion_choice(const struct lls_choice *choice)
 
 json_t *lls_wire_message(const struct lls_choice *choice)
 {
-  json_t *message = lls_chat_answer_message(choice);
-  return message != NULL ? message
-                         : json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
-                                     ready_text(choice), "refusal");
+  if (choice->parser != NULL)
+    return lls_chat_answer_message(choice);
+  return json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", ready_text(choice),
+                   "refusal");
 }
 
 static json_t *chat_message(const struct lls_choice *choice)
@@ -164,7 +164,7 @@ json_t *lls_wire_delta(const struct lls_choice *choice)
 {
   json_t *delta = lls_chat_answer_delta(choice);
   if (choice->ready > 0)
-    lls_wire_put(&delta, "content", ready_text(choice));
+    lls_json_put(&delta, "content", ready_text(choice));
   return delta;
 }
 
@@ -182,10 +182,10 @@ static json_t *chunk(const struct lls_choice *choice, json_t *part, uint32_t n_t
   const struct lls_generation *generation = choice->generation;
   json_t *object = envelope(generation, true, json_pack("[o]", part));
   if (generation->params.continuous_usage)
-    lls_wire_put(&object, "usage",
+    lls_json_put(&object, "usage",
                  counts((json_int_t)choice->prompt->n_tokens, n_tokens));
   else if (generation->params.include_usage)
-    lls_wire_put(&object, "usage", json_null());
+    lls_json_put(&object, "usage", json_null());
   return object;
 }
 
@@ -205,14 +205,14 @@ json_t *lls_wire_role_chunk(const struct lls_choice *choice)
                 "role", "assistant", "content", "", "logprobs", "finish_reason");
   json_t *whole = chunk(choice, object, 0);
   if (generation->params.return_token_ids)
-    lls_wire_put(&whole, "prompt_token_ids", prompt_ids(choice));
+    lls_json_put(&whole, "prompt_token_ids", prompt_ids(choice));
   return whole;
 }
 
 json_t *lls_wire_usage_chunk(const struct lls_generation *generation)
 {
   json_t *object = envelope(generation, true, json_array());
-  lls_wire_put(&object, "usage", lls_wire_usage(generation));
+  lls_json_put(&object, "usage", lls_wire_usage(generation));
   return object;
 }
 
@@ -222,14 +222,14 @@ json_t *lls_wire_whole(const struct lls_generation *generation)
   bool chat = generation->endpoint == LLS_CHAT;
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     const struct lls_choice *choice = &generation->choices[i];
-    lls_wire_add(&choices, chat ? chat_message(choice) : completion_choice(choice));
+    lls_json_add(&choices, chat ? chat_message(choice) : completion_choice(choice));
   }
   json_t *object = envelope(generation, false, choices);
-  lls_wire_put(&object, "usage", lls_wire_usage(generation));
+  lls_json_put(&object, "usage", lls_wire_usage(generation));
   if (!chat)
     return object;
-  lls_wire_put(&object, "prompt_token_ids", prompt_ids(&generation->choices[0]));
-  lls_wire_put(&object, "prompt_logprobs",
+  lls_json_put(&object, "prompt_token_ids", prompt_ids(&generation->choices[0]));
+  lls_json_put(&object, "prompt_logprobs",
                lls_wire_prompt_logprobs(&generation->choices[0]));
   return object;
 }

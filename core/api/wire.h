@@ -4,7 +4,7 @@
 #define LLS_API_WIRE_H
 
 #include "core/api/generation.h"
-#include "core/api/json_parts.h"
+#include "core/base/json_memory.h"
 
 /*
  * All return a new reference, or NULL without memory. Those of a choice report its ready

@@ -106,7 +106,7 @@ static char *write_list(const struct lls_generation *generation)
 {
   struct lls_text text = {0};
   json_t *json = envelope(generation);
-  char *rest = lls_wire_text(json);
+  char *rest = lls_json_text(json, JSON_COMPACT);
   lls_text_puts(&text, "{\"object\":\"list\",\"data\":[");
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     lls_text_printf(&text, "%s{\"object\":\"embedding\",\"index\":%u,\"embedding\":",
@@ -152,7 +152,7 @@ static json_t *result(const struct lls_generation *generation, const struct rank
   json_t *json =
       json_pack("{s:i, s:f}", "index", (int)r->index, "relevance_score", r->score);
   if (generation->params.return_documents)
-    lls_wire_put(&json, "document",
+    lls_json_put(&json, "document",
                  json_pack("{s:s%}", "text", document->text, document->text_bytes));
   return json;
 }
@@ -168,8 +168,8 @@ static json_t *ranking(const struct lls_generation *generation)
   if (all != NULL)
     qsort(all, n, sizeof *all, compare);
   for (uint32_t i = 0; all != NULL && i < n && i < top; i++)
-    lls_wire_add(&results, result(generation, &all[i]));
-  lls_wire_put(&json, "results", results);
+    lls_json_add(&results, result(generation, &all[i]));
+  lls_json_put(&json, "results", results);
   bool whole = all != NULL;
   free(all);
   if (whole)
@@ -185,11 +185,11 @@ static json_t *scores(const struct lls_generation *generation)
   json_t *json = envelope(generation), *data = json_array();
   for (uint32_t i = 0; i < n; i++) {
     double score = pair_score(generation, n_first == 1 ? 0 : i, n_first + i);
-    lls_wire_add(&data, json_pack("{s:i, s:s, s:f}", "index", (int)i, "object", "score",
+    lls_json_add(&data, json_pack("{s:i, s:s, s:f}", "index", (int)i, "object", "score",
                                   "score", score));
   }
-  lls_wire_put(&json, "object", json_string("list"));
-  lls_wire_put(&json, "data", data);
+  lls_json_put(&json, "object", json_string("list"));
+  lls_json_put(&json, "data", data);
   return json;
 }
 
@@ -205,7 +205,7 @@ char *lls_wire_vectors(const struct lls_generation *generation)
     return write_list(generation);
   json_t *json =
       generation->endpoint == LLS_RERANK ? ranking(generation) : scores(generation);
-  char *text = lls_wire_text(json);
+  char *text = lls_json_text(json, JSON_COMPACT);
   json_decref(json);
   return text;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/json_memory.h"
 #include "core/batch/store_internal.h"
 
 #define COLUMNS "object, total, completed, failed"
@@ -110,7 +111,7 @@ json_t *lls_batches_create(struct lls_store *store,
     return NULL;
   lls_file_new_id(id, sizeof id, "batch_");
   json_t *object = new_object(request, id, now_s);
-  char *text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
+  char *text = lls_json_text(object, JSON_COMPACT);
   *status = text != NULL
                 ? insert(store, request, id, text, now_s + request->window_s, err)
                 : lls_fail(err, -ENOMEM, "out of memory");
@@ -127,11 +128,13 @@ int lls_batches_set_status(struct lls_store *store, int64_t seq, json_t *object,
                            const char *batch_status, struct lls_error *err)
 {
   char when[32];
+  uint64_t shortages = lls_json_shortages();
   snprintf(when, sizeof when, "%s_at", batch_status);
   json_object_set_new(object, "status", json_string(batch_status));
   if (json_is_null(json_object_get(object, when)))
     json_object_set_new(object, when, json_integer((json_int_t)time(NULL)));
-  char *text = json_dumps(object, JSON_COMPACT);
+  char *text =
+      lls_json_shortages() == shortages ? lls_json_text(object, JSON_COMPACT) : NULL;
   if (text == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   int status = lls_database_run(&store->database, NULL, NULL, err,

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/json_memory.h"
+
 #define PIECE 65536
 
 /* ---- reading ------------------------------------------------------------------------
@@ -146,8 +148,13 @@ int lls_input_line_parse(const char *text, size_t length, const char *endpoint,
                          struct lls_line_error *error)
 {
   json_error_t why;
+  uint64_t shortages = lls_json_shortages();
   json_t *object =
       json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+  if (lls_json_shortages() != shortages) {
+    json_decref(object);
+    return wrong(error, "server_error", NULL, "out of memory for the line");
+  }
   if (object == NULL)
     return wrong(error, "invalid_json_line", NULL,
                  "the line is not valid JSON: %.100s (column %d)", why.text, why.column);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/json_memory.h"
 #include "core/batch/store_internal.h"
 
 /* A commit flushes two files and the database: some 10 ms on a disk, once for so many. */
@@ -50,7 +51,7 @@ static struct lls_batch_line *make_line(struct lls_active *active,
     free(line);
     return NULL;
   }
-  char *body = json_dumps(input.body, JSON_COMPACT);
+  char *body = lls_json_text(input.body, JSON_COMPACT);
   strcpy(line->batch, active->id);
   strcpy(line->tenant, active->tenant);
   strcpy(line->endpoint, active->endpoint);
@@ -176,7 +177,7 @@ void lls_progress_refuse(struct lls_active *active, const char *custom_id,
   json_t *line =
       json_pack("{s:s, s:s?, s:n, s:{s:s, s:s}}", "id", id, "custom_id", custom_id,
                 "response", "error", "code", code, "message", message);
-  char *text = line != NULL ? json_dumps(line, JSON_COMPACT) : NULL;
+  char *text = lls_json_text(line, JSON_COMPACT);
   append(active, true, text != NULL ? text : "{}");
   active->failed++;
   free(text);

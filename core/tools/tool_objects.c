@@ -4,7 +4,6 @@
  * arguments go out as they come. The members may stand in any order, within a member
  * "function" too, and others among them.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "core/tools/tool_parser_internal.h"
@@ -38,9 +37,7 @@ static bool is_strange(const struct lls_tool_parser *parser, const char *key, si
 /* Arguments that are a string hold the JSON that is meant. */
 static void emit_whole(struct lls_tool_parser *parser, const char *bytes, size_t n)
 {
-  errno = 0;
   json_t *value = *bytes == '"' ? json_loadb(bytes, n, JSON_DECODE_ANY, NULL) : NULL;
-  parser->answer->failed |= errno == ENOMEM;
   if (json_is_string(value))
     lls_tool_emit_arguments(parser, json_string_value(value), json_string_length(value));
   else if (n != 4 || memcmp(bytes, "null", 4) != 0)
@@ -50,9 +47,7 @@ static void emit_whole(struct lls_tool_parser *parser, const char *bytes, size_t
 
 static bool begin_call(struct lls_tool_parser *parser, const char *quoted, size_t n)
 {
-  errno = 0; /* without memory it is no name, or a shorter one; malloc says so */
   json_t *name = json_loadb(quoted, n, JSON_DECODE_ANY, NULL);
-  parser->answer->failed |= errno == ENOMEM;
   bool begun =
       json_is_string(name) &&
       lls_tool_begin_call(parser, json_string_value(name), json_string_length(name));

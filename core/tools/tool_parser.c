@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json_memory.h"
 #include "core/tools/tool_parser_internal.h"
 
 #define MAX_MARKS      8
@@ -216,10 +217,11 @@ void lls_tool_parser_push(struct lls_tool_parser *parser, const char *bytes, siz
 {
   if (n == 0 || parser->mode == LLS_TOOL_OVER)
     return;
+  uint64_t shortages = lls_json_shortages(); /* no name, or a shorter one */
   lls_text_append(&parser->held, bytes, n);
   while (parser->held.length > 0 && step(parser))
     ;
-  parser->answer->failed |= parser->held.failed;
+  parser->answer->failed |= parser->held.failed || lls_json_shortages() != shortages;
   if (parser->held.length <= LLS_TOOL_HELD_BYTES)
     return;
   parser->at = parser->held.length;

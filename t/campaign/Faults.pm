@@ -10,7 +10,8 @@
 #   LlmServer->serve($ini, undef, $faults->launcher)
 #
 # LLS_FAIL_PLACE=KIND:PLACE,... tries these alone, and has the log with the callers of each
-# failure printed: what a finding names is found again so.
+# failure printed: what a finding names is found again so. LLS_FAIL_PART=2/4 has the second quarter
+# of all tried: a long run is done in four.
 package Faults;
 
 use strict;
@@ -27,8 +28,13 @@ our %NAME = (ALLOC, 'an allocation', IO, 'a call of the system', SHORT, 'half a 
 # [kind, place] of the environment.
 sub chosen { return map { my ($kind, $place) = split /:/; no warnings 'portable'; [$kind, hex $place] } split /,/, $ENV{LLS_FAIL_PLACE} // '' }
 sub name { my ($kind, $place) = @_; return sprintf '%s (%d:%x)', $NAME{$kind}, $kind, $place }
+# Those that are this run's.
+sub part {
+    my ($i, $n) = ($ENV{LLS_FAIL_PART} // '1/1') =~ m{\A(\d+)/(\d+)\z};
+    return @_[grep { $_ % $n == $i - 1 } 0 .. $#_];
+}
 # The end of a log, which is where what went wrong is.
-sub end_of { my ($log) = @_; my @lines = split /\n/, $log; return join "\n", @lines > 12 ? @lines[-12 .. -1] : @lines }
+sub end_of { my ($log) = @_; my @lines = split /\n/, $log; return join "\n", @lines > 30 ? @lines[-30 .. -1] : @lines }
 sub show { my ($name, $log) = @_; Test::More::diag("$name:\n$log") if chosen(); return }
 
 # Why there can be none.

@@ -117,7 +117,7 @@ for my $kind (Faults::ALLOC, Faults::IO, Faults::SHORT) {
     ok @places > 3, "$Faults::NAME{$kind}: a reload comes by " . @places . ' places';
     push @all, map { [$kind, $_] } @places;
 }
-@all = Faults::chosen() ? Faults::chosen() : shuffle(@all);
+@all = Faults::chosen() ? Faults::chosen() : shuffle(Faults::part(@all));
 my (@wrong, $n);
 for my $place (@all) {
     last if !Campaign::goes_on($end) && ($n // 0) >= 8;

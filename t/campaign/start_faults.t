@@ -90,7 +90,7 @@ sub try_place {
 }
 
 my @all = map { places($_) } Faults::ALLOC, Faults::IO, Faults::SHORT;
-@all = Faults::chosen() ? Faults::chosen() : shuffle(@all);
+@all = Faults::chosen() ? Faults::chosen() : shuffle(Faults::part(@all));
 my $n   = 0;
 my @wrong;
 for my $place (@all) {

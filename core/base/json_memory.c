@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Jansson's allocations are malloc's, counted where they fail; see json_memory.h. */
+#include "core/base/json_memory.h"
+
+#include <stdlib.h>
+
+#include "core/base/text.h"
+
+static _Thread_local uint64_t shortages;
+
+static void *take(size_t bytes)
+{
+  void *block = malloc(bytes);
+  shortages += block == NULL;
+  return block;
+}
+
+void lls_json_memory_watch(void)
+{
+  json_set_alloc_funcs(take, free);
+}
+
+uint64_t lls_json_shortages(void)
+{
+  return shortages;
+}
+
+/* The value is given back by Jansson where it is not taken, also where it is of an object
+ * that is NULL already: callers go on to the end and look once. */
+void lls_json_put(json_t **object, const char *key, json_t *value)
+{
+  if (json_object_set_new(*object, key, value) == 0)
+    return;
+  json_decref(*object);
+  *object = NULL;
+}
+
+void lls_json_add(json_t **array, json_t *value)
+{
+  if (json_array_append_new(*array, value) == 0)
+    return;
+  json_decref(*array);
+  *array = NULL;
+}
+
+static int append_text(const char *bytes, size_t n, void *text)
+{
+  lls_text_append(text, bytes, n);
+  return ((struct lls_text *)text)->failed ? -1 : 0;
+}
+
+/* By a callback: Jansson does not look whether the name of a member could be written. */
+char *lls_json_text(const json_t *json, size_t flags)
+{
+  struct lls_text text = {0};
+  int rc = json != NULL ? json_dump_callback(json, append_text, &text, flags) : -1;
+  if (rc != 0 || text.failed)
+    lls_text_free(&text);
+  return text.data;
+}
