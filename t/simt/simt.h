@@ -328,6 +328,18 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
   return out;
 }
 
+inline float __expf(float x)
+{
+  return std::exp(x);
+}
+
+/* 0 for what is divided by 2^126 and more, as the manual has it. */
+inline float __fdividef(float x, float y)
+{
+  bool huge = std::fabs(y) > 8.507059e37f && !std::isinf(y);
+  return huge ? 0 * x : x / y;
+}
+
 inline float rsqrtf(float x)
 {
   return 1 / std::sqrt(x);
