@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The machine code of the CUDA kernels proves some things without a GPU, for every architecture that
 # was compiled: they read and write 16 bytes at a time, keep nothing in local memory, use tensor cores,
-# and take no more instructions than was counted on.
+# and take no more instructions than was counted on; those of a tile of attention as bench/gpu-predict
+# counts them.
 # CUDA's cuobjdump shows it; without it, or in a build without CUDA, nothing can be said.
 use strict;
 use warnings;
@@ -11,16 +12,17 @@ my $folder = "$ENV{LLS_BUILDDIR}/kernels/cuda";
 
 # Source, kernel, what is said of it, instructions with the least and the most of them ('all': of any kind).
 my $none = [ 0, 0 ];
+my %narrow = ('(?:LDG|STG)\.E\.U16' => $none);
 my %local = ('LD[LG]?\.LOCAL|LDL' => $none, 'STL' => $none);
 my @wanted = (
     [ codes => qr/multiply_codes/, 'codes are read 16 bytes at a time, for tensor cores',
         { %local, 'LDG\.E\.NA\.128' => [4], HMMA => [1] } ],
     [ cache => qr/rope_writeI4bf16S0_Li8/, 'rope: 16 bytes at a time, nothing read again',
-        { %local, 'LDG\.E\.128' => [ 6, 6 ], 'STG\.E\.128' => [ 4, 4 ], '(?:LDG|STG)\.E\.U16' => $none, all => [ 1, 320 ] } ],
+        { %local, 'LDG\.E\.128' => [ 6, 6 ], 'STG\.E\.128' => [ 4, 4 ], %narrow, all => [ 1, 320 ] } ],
     [ hidden => qr/write_restoredI4bf16S0_Li8/, 'restored K and V: 16 bytes at a time, written once',
-        { %local, 'LDG\.E\.128' => [ 6, 6 ], 'STG\.E\.128' => [ 2, 2 ], '(?:LDG|STG)\.E\.U16' => $none, all => [ 1, 400 ] } ],
+        { %local, 'LDG\.E\.128' => [ 6, 6 ], 'STG\.E\.128' => [ 2, 2 ], %narrow, all => [ 1, 400 ] } ],
     [ hidden => qr/(?:read|write)_hiddenI4bf16S0_Li8/, 'hidden states: 16 bytes at a time',
-        { %local, 'LDG\.E\.128' => [1], 'STG\.E\.128' => [ 1, 1 ], '(?:LDG|STG)\.E\.U16' => $none, all => [ 1, 180 ] } ],
+        { %local, 'LDG\.E\.128' => [1], 'STG\.E\.128' => [ 1, 1 ], %narrow, all => [ 1, 180 ] } ],
     [ rows => qr/activate_rowsI4bf16Li8/, 'activations: 16 bytes at a time, without calls',
         { %local, 'LDG\.E\.128' => [ 2, 2 ], 'STG\.E\.128' => [ 1, 1 ], CALL => $none } ],
     [ attention => qr/attend_smallILi128/, 'decode attention: tensor cores, copies of 16 bytes',
@@ -51,13 +53,28 @@ sub kernels {
     while (<$in>) {
         $arch = $1 if /^\s*arch = (\S+)/;
         $kernel = $1 if /Function : (\S+)/;
-        push @{ $of{"$kernel on $arch"} }, $1 if defined $kernel && m{^\s*/\*[0-9a-f]{4,}\*/\s+(?:@\S+\s+)?([A-Z]\S*?);?\s};
+        push @{ $of{"$kernel on $arch"} }, $1
+            if defined $kernel && m{^\s*/\*[0-9a-f]{4,}\*/\s+(?:@\S+\s+)?([A-Z]\S*?);?\s};
     }
     close $in or die "$tool -sass $folder/$source.o failed\n";
     return $shown{$source} = \%of;
 }
 
-print '1..', scalar(@wanted), "\n";
+# Instructions of a warp for 64 tokens, by the shortest way through the loop.
+my %of_tile = (small => 560, int8 => 1400, large => 720);
+sub check_prediction {
+    my ($number) = @_;
+    local $ENV{PATH} = "$ENV{PATH}:" . $tool =~ s{/cuobjdump$}{}r;
+    my @lines = split /\n/, `'$^X' '$ENV{LLS_SRCDIR}/bench/gpu-predict' '$ENV{LLS_BUILDDIR}' 2>&1`;
+    my %found = map { /^a tile, (\w+)\s+(\d+) instructions/ ? ($1 => $2) : () } @lines;
+    my $rows = grep { m{(?: +\d\.\d\d[ !]){2}$} } @lines;
+    my @wrong = grep { !defined $found{$_} || $found{$_} > $of_tile{$_} } sort keys %of_tile;
+    print $? == 0 && $rows > 40 && !@wrong ? 'ok ' : 'not ok ', $number,
+        " - bench/gpu-predict: a tile of attention takes no more instructions than it did\n";
+    print "# $_\n" for @wrong || $rows <= 40 ? @lines : ();
+}
+
+print '1..', @wanted + 1, "\n";
 my $n = 0;
 for my $case (@wanted) {
     my ($source, $name, $what, $mix) = @$case;
@@ -75,3 +92,4 @@ for my $case (@wanted) {
     print @found && !@wrong ? 'ok ' : 'not ok ', ++$n, " - $source.cu: $what\n";
     print "# $_\n" for @found ? @wrong : "no such kernel in $source.o";
 }
+check_prediction(++$n);

@@ -243,6 +243,11 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE)
   simt::warp_barrier(mask, {file, line});
 }
 
+/* Blocks run one after the other: what one wrote is there. */
+inline void __threadfence()
+{
+}
+
 template <class T> T __shfl_sync(unsigned mask, T value, unsigned from, SIMT_SITE)
 {
   simt::require_whole_warp(mask, {file, line});
