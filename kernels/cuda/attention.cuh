@@ -4,7 +4,8 @@
  * heads of a KV head) against some tokens, in tiles of 64 tokens that are copied to
  * shared memory while the tile before is computed (attention_tile.cuh). Online softmax as
  * in FlashAttention-2 (Dao, 2023, algorithm 1); a context that is shared out among blocks
- * leaves states that merge_states (attention.cu) puts together (flash-decoding).
+ * leaves states that the last of them puts together (flash-decoding;
+ * attention_store.cuh).
  *
  * Two shapes. SMALL: 16 queries; the four warps take 16 tokens of the tile each and put
  * their states together in the end. A decode is bound by reading K and V once, and 16
@@ -22,23 +23,7 @@
 #ifndef LLS_CUDA_ATTENTION_CUH
 #define LLS_CUDA_ATTENTION_CUH
 
-#include "kernels/cuda/attention_tile.cuh"
-
-#define LOG2E   1.44269504f
-#define NOTHING (-INFINITY)
-
-/* 2^x to 2^-22 of itself, 0 for -infinity and what is less than normal numbers: one
- * instruction, where exp2f has four. */
-static __device__ __forceinline__ float fast_exp2(float x)
-{
-#ifdef __CUDACC__
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#else
-  return exp2f(x);
-#endif
-}
+#include "kernels/cuda/attention_store.cuh"
 
 /* The queries, into the stage that tile 1 will have. */
 template <int HD, int QUERIES>
@@ -61,12 +46,6 @@ load_queries(const work &w, const lls_cuda_attention &a, shared<bf16> stages)
 }
 
 /* ---- one warp, one tile ------------------------------------------------------------ */
-
-/* Rows g and g + 8 of 16 queries, over the tokens that the warp has seen. */
-template <int HD> struct state {
-  float values[HD / 8][4];
-  float max[2], sum[2]; /* sum: this lane's columns only */
-};
 
 struct rows { /* this lane's two, and the first and last that the warp has */
   uint32_t position[2];
@@ -198,115 +177,25 @@ static __device__ __forceinline__ void add_values(const float (&s)[N][4], shared
   }
 }
 
-/* ---- results ----------------------------------------------------------------------- */
-
-/* Two neighbouring numbers of a query's result, x and y times `inverse` of its sum, or of
- * its state. */
-template <int HD>
-static __device__ __forceinline__ void
-store_pair(const work &w, const lls_cuda_attention &a, float *states, uint32_t query,
-           uint32_t d, float x, float y, float inverse)
-{
-  if (w.item.part == LLS_CUDA_NO_PART) {
-    size_t row = w.sequence.first_row + w.item.first + query / w.group;
-    size_t head = w.kv_head * w.group + query % w.group;
-    uint32_t *out = (uint32_t *)a.out + ((row * a.heads + head) * HD + d) / 2;
-    *out = pack_bf16(x * inverse, y * inverse);
-    return;
-  }
-  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
-  float *values = states + index * LLS_CUDA_STATE_FLOATS(HD) + query % 16 * HD + d;
-  values[0] = x;
-  values[1] = y;
-}
-
-template <int HD>
-static __device__ __forceinline__ void
-store_scale(const work &w, const lls_cuda_attention &a, float *states, uint32_t query,
-            float max, float sum)
-{
-  if (w.item.part == LLS_CUDA_NO_PART)
-    return;
-  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
-  float *state = states + index * LLS_CUDA_STATE_FLOATS(HD) + 16 * HD + query % 16;
-  state[0] = max;
-  state[16] = sum;
-}
-
-/* A warp's state is its queries' whole. */
-template <int HD>
-static __device__ __forceinline__ void
-store_warp(const work &w, const lls_cuda_attention &a, float *states, const state<HD> &st)
-{
-  unsigned lane = threadIdx.x % WARP;
-#pragma unroll
-  for (int row = 0; row < 2; row++) {
-    uint32_t query = threadIdx.x / WARP * 16 + lane / 4 + row * 8;
-    if (query >= w.n_queries)
-      continue;
-    if (lane % 4 == 0)
-      store_scale<HD>(w, a, states, query, st.max[row], st.sum[row]);
-    float inverse = 1 / st.sum[row];
-#pragma unroll
-    for (int n = 0; n < HD / 8; n++)
-      store_pair<HD>(w, a, states, query, n * 8 + lane % 4 * 2, st.values[n][2 * row],
-                     st.values[n][2 * row + 1], inverse);
-  }
-}
-
-/* Four warps have the same queries over different tokens; room (4, 16, HD + 2). */
-template <int HD>
-static __device__ __forceinline__ void
-store_merged(const work &w, const lls_cuda_attention &a, float *states,
-             const state<HD> &st, shared<float> room)
-{
-  unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-  constexpr unsigned width = HD + 2; /* values, max, sum */
-#pragma unroll
-  for (int row = 0; row < 2; row++) {
-    shared<float> to = room + (warp * 16 + lane / 4 + row * 8) * width;
-    if (lane % 4 == 0) {
-      to[HD] = st.max[row];
-      to[HD + 1] = st.sum[row];
-    }
-#pragma unroll
-    for (int n = 0; n < HD / 8; n++) {
-      to[n * 8 + lane % 4 * 2] = st.values[n][2 * row];
-      to[n * 8 + lane % 4 * 2 + 1] = st.values[n][2 * row + 1];
-    }
-  }
-  __syncthreads();
-  for (unsigned i = threadIdx.x; i < w.n_queries * (HD / 2); i += blockDim.x) {
-    uint32_t query = i / (HD / 2), d = i % (HD / 2) * 2;
-    float max = NOTHING, sum = 0, x = 0, y = 0;
-    for (unsigned k = 0; k < 4; k++)
-      max = fmaxf(max, room[(k * 16 + query) * width + HD]);
-    for (unsigned k = 0; k < 4; k++) {
-      shared<float> from = room + (k * 16 + query) * width;
-      float part = from[HD], factor = part == NOTHING ? 0 : fast_exp2(part - max);
-      sum += factor * from[HD + 1];
-      x += factor * from[d];
-      y += factor * from[d + 1];
-    }
-    store_pair<HD>(w, a, states, query, d, x, y, 1 / sum);
-    if (d == 0)
-      store_scale<HD>(w, a, states, query, max, sum);
-  }
-}
-
 /* ---- the kernel -------------------------------------------------------------------- */
 
 constexpr int SMALL_THREADS = 4 * WARP, LARGE_THREADS = 8 * WARP;
+constexpr int SMALL_AT_ONCE = 3; /* blocks that a multiprocessor is to have */
+
+/* Hopper and later ones have 228 KiB, and each block takes one besides. */
+static_assert(SMALL_AT_ONCE * (shared_bytes<128, true>() + 1024 + 128) <= 228 * 1024,
+              "too much shared memory");
 
 static __device__ __forceinline__ work work_of(const lls_cuda_item &item,
                                                const lls_cuda_step *step,
                                                const lls_cuda_pool &pool,
-                                               const lls_cuda_attention &a)
+                                               const lls_cuda_attention &a,
+                                               uint32_t kv_head)
 {
   work w;
   w.item = item;
   w.layer = a.layer;
-  w.kv_head = blockIdx.y;
+  w.kv_head = kv_head;
   w.group = a.heads / a.kv_heads;
   w.n_queries = item.n_rows * w.group;
   w.sequence = step->sequences[item.sequence];
@@ -348,7 +237,8 @@ begin_with_sinks(const work &w, const lls_cuda_attention &a, uint32_t first_quer
 /* SPLIT: warps take tokens of a tile (SMALL), else queries (LARGE). */
 template <int HD, bool SPLIT, bool INT8>
 static __device__ __forceinline__ void attend(const work &w, const lls_cuda_pool &pool,
-                                              const lls_cuda_attention &a, float *states)
+                                              const lls_cuda_attention &a, float *states,
+                                              uint32_t *finished)
 {
   typedef tile_layout<HD> layout;
   constexpr int N = SPLIT ? 2 : TILE / 8; /* the warp's tokens, by 8 */
@@ -421,32 +311,50 @@ static __device__ __forceinline__ void attend(const work &w, const lls_cuda_pool
     st.sum[i] += __shfl_xor_sync(ALL_LANES, st.sum[i], 1);
     st.sum[i] += __shfl_xor_sync(ALL_LANES, st.sum[i], 2);
   }
-  if (!SPLIT) {
+  if (SPLIT) {
+    __syncthreads(); /* the stages are done with */
+    store_merged(w, a, states, st, shared_cast<float>(stages));
+  } else {
     store_warp(w, a, states, st);
-    return;
   }
-  __syncthreads(); /* the stages are done with */
-  store_merged(w, a, states, st, shared_cast<float>(stages));
+  if (w.item.part != LLS_CUDA_NO_PART && finish_part(w, a, finished))
+    merge_parts<HD>(w, a, states);
+}
+
+/* The block's piece of work in a round: items, the longest first, and for each the KV
+ * heads. Every other round goes backwards, so that who had the longest gets the shortest.
+ */
+static __device__ __forceinline__ uint32_t piece_of(uint32_t round)
+{
+  uint32_t at = round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+  return round * gridDim.x + at;
 }
 
 template <int HD, bool INT8>
-__global__ void __launch_bounds__(SMALL_THREADS, 3)
+__global__ void __launch_bounds__(SMALL_THREADS, SMALL_AT_ONCE)
     attend_small(const lls_cuda_step *step, const lls_cuda_plan *plan, lls_cuda_pool pool,
-                 float *states, lls_cuda_attention a)
+                 float *states, uint32_t *finished, lls_cuda_attention a)
 {
-  if (blockIdx.x < plan->n_small)
-    attend<HD, true, INT8>(work_of(plan->small[blockIdx.x], step, pool, a), pool, a,
-                           states);
+  uint32_t n = plan->n_small * a.kv_heads;
+  for (uint32_t round = 0, i; (i = piece_of(round)) < n; round++) {
+    if (round > 0)
+      __syncthreads(); /* shared memory is done with */
+    attend<HD, true, INT8>(
+        work_of(plan->small[i / a.kv_heads], step, pool, a, i % a.kv_heads), pool, a,
+        states, finished);
+  }
 }
 
 template <int HD, bool INT8>
 __global__ void __launch_bounds__(LARGE_THREADS, 1)
     attend_large(const lls_cuda_step *step, const lls_cuda_plan *plan, lls_cuda_pool pool,
-                 float *states, lls_cuda_attention a)
+                 float *states, uint32_t *finished, lls_cuda_attention a)
 {
-  if (blockIdx.x < plan->n_large)
-    attend<HD, false, INT8>(work_of(plan->large[blockIdx.x], step, pool, a), pool, a,
-                            states);
+  uint32_t i = blockIdx.x;
+  if (i < plan->n_large * a.kv_heads)
+    attend<HD, false, INT8>(
+        work_of(plan->large[i / a.kv_heads], step, pool, a, i % a.kv_heads), pool, a,
+        states, finished);
 }
 
 /* ---- launching --------------------------------------------------------------------- */
@@ -458,7 +366,7 @@ struct attention_call {
   const lls_cuda_plan *plan;
   const lls_cuda_pool *pool;
   const lls_cuda_grid *grid;
-  float *states;
+  const lls_cuda_states *states;
   const lls_cuda_attention *a;
 };
 
@@ -467,11 +375,11 @@ template <int HD, bool INT8> static int run(const attention_call &c)
   constexpr size_t bytes = shared_bytes<HD, INT8>();
   int rc = 0;
   if (c.grid->small > 0)
-    rc = launch(c.stream, attend_small<HD, INT8>, dim3(c.grid->small, c.a->kv_heads),
-                SMALL_THREADS, bytes, c.step, c.plan, *c.pool, c.states, *c.a);
+    rc = launch(c.stream, attend_small<HD, INT8>, c.grid->small, SMALL_THREADS, bytes,
+                c.step, c.plan, *c.pool, c.states->states, c.states->finished, *c.a);
   if (rc == 0 && c.grid->large > 0)
-    rc = launch(c.stream, attend_large<HD, INT8>, dim3(c.grid->large, c.a->kv_heads),
-                LARGE_THREADS, bytes, c.step, c.plan, *c.pool, c.states, *c.a);
+    rc = launch(c.stream, attend_large<HD, INT8>, c.grid->large, LARGE_THREADS, bytes,
+                c.step, c.plan, *c.pool, c.states->states, c.states->finished, *c.a);
   return rc;
 }
 
@@ -493,6 +401,21 @@ template <int HD, bool INT8> static int setup()
 {
   int rc = allow_shared(attend_small<HD, INT8>, shared_bytes<HD, INT8>());
   return rc != 0 ? rc : allow_shared(attend_large<HD, INT8>, shared_bytes<HD, INT8>());
+}
+
+/* Blocks of small items that run at once on a multiprocessor. */
+template <int HD, bool INT8> static int at_once()
+{
+  return blocks_at_once(attend_small<HD, INT8>, SMALL_THREADS, shared_bytes<HD, INT8>(),
+                        SMALL_AT_ONCE);
+}
+
+template <bool INT8> static int any_at_once(uint32_t head_dim)
+{
+  return head_dim == 64   ? at_once<64, INT8>()
+         : head_dim == 80 ? at_once<80, INT8>()
+         : head_dim == 96 ? at_once<96, INT8>()
+                          : at_once<128, INT8>();
 }
 
 template <bool INT8> static int setup_all()

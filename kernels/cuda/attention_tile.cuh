@@ -175,17 +175,33 @@ static __device__ __forceinline__ cell_scales first_scales(const work &w,
   return {NOT_INT8, {}, {}};
 }
 
-/* Two bytes to bf16. A byte in the last place of 2^23's fraction adds itself to it, which
- * takes fewer instructions than converting it. */
+/* Bytes of a cell become numbers by these: x = (32768 + byte) step + base. A byte in the
+ * second place of an f32 of 2^15 adds itself to it, so no byte is converted; base is
+ * rounded to 2^-9 of a step. */
+struct cell_factors {
+  float step[CELL], base[CELL];
+};
+
+static __device__ __forceinline__ cell_factors factors_of(const cell_scales &scales)
+{
+  cell_factors f;
+#pragma unroll
+  for (int c = 0; c < CELL; c++) {
+    f.step[c] = half_to_float(scales.step.v[c]);
+    f.base[c] = half_to_float(scales.least.v[c]) - 32768 * f.step[c];
+  }
+  return f;
+}
+
+/* Two bytes to bf16. */
 static __device__ __forceinline__ uint32_t widen_pair(uint32_t bytes, unsigned first,
-                                                      const cell_scales &scales, int c)
+                                                      const cell_factors &f, int c)
 {
   float x[2];
 #pragma unroll
   for (unsigned i = 0; i < 2; i++) {
-    uint32_t bits = __byte_perm(bytes, 0x4b000000, 0x7440 | (first + i));
-    x[i] = half_to_float(scales.least.v[c + i]) +
-           half_to_float(scales.step.v[c + i]) * (__uint_as_float(bits) - 8388608.0f);
+    uint32_t bits = __byte_perm(bytes, 0x47000000, 0x7404 | (first + i) << 4);
+    x[i] = __uint_as_float(bits) * f.step[c + i] + f.base[c + i];
   }
   return pack_bf16(x[0], x[1]);
 }
@@ -199,19 +215,22 @@ widen_tile(const work &w, const lls_cuda_pool &pool, uint32_t tile,
   typedef tile_layout<HD> layout;
   typedef tile_share<HD, THREADS> share;
   unsigned group = threadIdx.x / layout::cells, cell = threadIdx.x % layout::cells * CELL;
+  cell_factors factors = factors_of(scales);
 #pragma unroll 4
   for (unsigned i = 0; i < (group < share::groups ? share::rows : 0); i++) {
     uint32_t row = group * share::rows + i, half = places.half[place_of(tile, row)];
     if (half == NOT_INT8)
       continue;
-    if (half != scales.half)
+    if (half != scales.half) {
       scales = read_scales<HD>(w, pool, half);
+      factors = factors_of(scales);
+    }
     shared<bf16> at = stages + (tile % 2 * layout::stage + row * layout::stride + cell);
     several<uint32_t, 2> bytes = *shared_cast<several<uint32_t, 2>>(at);
     several<uint32_t, 4> wide;
 #pragma unroll
     for (int c = 0; c < 4; c++)
-      wide.v[c] = widen_pair(bytes.v[c / 2], c % 2 * 2, scales, 2 * c);
+      wide.v[c] = widen_pair(bytes.v[c / 2], c % 2 * 2, factors, 2 * c);
     *shared_cast<several<uint32_t, 4>>(at) = wide;
   }
 }

@@ -31,37 +31,53 @@ extern "C" int lls_cuda_run_angles(cudaStream_t s, const struct lls_cuda_step *s
   return launch(s, make_angles, a->n_rows, THREADS / 2, 0, step, *a);
 }
 
-/* A warp for each head of q, k and v of a row: block (lanes, heads at once). */
-template <class T, class E>
+/* A thread for each share of a head of q, k and v of a row; q is left alone where nothing
+ * is rotated. */
+template <class T, class E, int N>
 __global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
                            lls_cuda_rope_write a)
 {
-  unsigned row = blockIdx.x, head = blockIdx.y * blockDim.y + threadIdx.y;
-  unsigned all = a.heads + 2 * a.kv_heads;
-  bool there = head < all && row < step->n_rows;
-  T *x = (T *)a.qkv + ((size_t)row * all + head) * a.head_dim;
-  if (there && head < a.heads + a.kv_heads)
-    rotate(a.pairs, a.angles + (size_t)row * 2 * a.pairs, x);
-  __syncwarp();
-  if (!there || head < a.heads || !a.write)
+  unsigned row = blockIdx.x, all = a.heads + 2 * a.kv_heads, dims = a.head_dim;
+  unsigned head = blockIdx.y * blockDim.y + threadIdx.y + (a.pairs > 0 ? 0 : a.heads);
+  if (head >= all || row >= step->n_rows)
     return;
   bool is_v = head >= a.heads + a.kv_heads;
+  const share s = share_of<N>(threadIdx.x, is_v ? 0 : a.pairs);
+  T *x = (T *)a.qkv + ((size_t)row * all + head) * dims;
+  several<T, N> first = load_several<T, N>(x + s.first), second = first;
+  if (s.second < dims)
+    second = load_several<T, N>(x + s.second);
+  if (s.rotated) {
+    rotate(first, second, a.angles + (size_t)row * 2 * a.pairs + s.first, a.pairs);
+    store_several(x + s.first, first);
+    store_several(x + s.second, second);
+  }
+  if (head < a.heads || !a.write)
+    return;
   unsigned kv_head = (head - a.heads) % a.kv_heads;
   size_t at = is_v ? step->v_at[row] : step->k_at[row];
   unsigned layer = step->sequences[step->row_sequence[row]].scratch ? 0 : a.layer;
-  at += ((size_t)layer * pool.kv_heads + kv_head) * pool.block_tokens * a.head_dim;
-  E *slot = (E *)pool.data + at;
-  for (unsigned d = threadIdx.x; d < a.head_dim; d += blockDim.x)
-    slot[d] = from_float<E>(to_float(x[d]));
+  at += ((size_t)layer * pool.kv_heads + kv_head) * pool.block_tokens * dims;
+  store_share((E *)pool.data + at, s, first, second, dims);
+}
+
+template <class T, class E, int N>
+static int launch_pieces(cudaStream_t s, const lls_cuda_step *step,
+                         const lls_cuda_pool *pool, const lls_cuda_rope_write *a)
+{
+  unsigned heads = (a->pairs > 0 ? a->heads : 0) + 2 * a->kv_heads;
+  unsigned shares = shares_of(a->head_dim, N);
+  return launch(s, rope_write<T, E, N>, head_grid(a->n_rows, heads, shares),
+                head_block(shares), 0, step, *pool, *a);
 }
 
 template <class T, class E>
 static int launch_rope(cudaStream_t s, const lls_cuda_step *step,
                        const lls_cuda_pool *pool, const lls_cuda_rope_write *a)
 {
-  unsigned heads = a->heads + 2 * a->kv_heads, at_once = THREADS / WARP;
-  return launch(s, rope_write<T, E>, dim3(a->n_rows, (heads + at_once - 1) / at_once),
-                dim3(WARP, at_once), 0, step, *pool, *a);
+  constexpr int N = PIECE<T, E>;
+  return in_pieces(a->head_dim, a->pairs, N) ? launch_pieces<T, E, N>(s, step, pool, a)
+                                             : launch_pieces<T, E, 1>(s, step, pool, a);
 }
 
 extern "C" int lls_cuda_run_rope_write(cudaStream_t s, enum lls_dtype numbers,

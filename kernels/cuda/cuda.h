@@ -35,8 +35,9 @@ struct lls_pool {
   struct lls_pool_shape shape;
   struct lls_cuda_pool view;
   size_t unit_bytes, head_bytes, slot_bytes;
-  char *host;            /* (host_units, unit_bytes) pinned, NULL if there are none */
-  uint16_t *host_scales; /* as view.scales; NULL: the host has no int8 blocks */
+  uint32_t attention_slots; /* blocks of small items of attention that run at once */
+  char *host;               /* (host_units, unit_bytes) pinned, NULL if there are none */
+  uint16_t *host_scales;    /* as view.scales; NULL: the host has no int8 blocks */
   /* With them: blocks between their change of element and the link. */
   char *staged;            /* (STAGED, unit_bytes / 2) device */
   uint16_t *staged_scales; /* (STAGED, scales of a half) */
@@ -105,11 +106,10 @@ struct lls_cuda_device {
   struct lls_cuda_products *products; /* products.c */
   struct lls_cuda_ops *ops;           /* ops.c */
   struct lls_cuda_ranks *ranks;       /* ranks.c; NULL = alone */
-  float *angles;     /* (ROPES, max_rows, rotary dims) of the step's rows */
-  float *squares;    /* (max_rows, 2) of norms that ranks share */
-  void *widened;     /* (LLS_CUDA_WIDENED) of linear.c; NULL: no weight has codes */
-  float *states;     /* (max_states) of contexts that are shared out */
-  size_t max_states; /* floats */
+  float *angles;  /* (ROPES, max_rows, rotary dims) of the step's rows */
+  float *squares; /* (max_rows, 2) of norms that ranks share */
+  void *widened;  /* (LLS_CUDA_WIDENED) of linear.c; NULL: no weight has codes */
+  struct lls_cuda_states states;
 
   /* From step_begin to step_end. */
   struct lls_pool *pool;
@@ -238,6 +238,8 @@ const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *, const uint32_t *row
 void lls_cuda_plan_attention(struct lls_cuda_device *, struct lls_cuda_attention *);
 /* plan_size.c: items beyond one for each row that are worth making. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *, uint32_t kv_heads);
+/* Rounds of blocks that attention of small items may take beyond the least. */
+#define LLS_CUDA_MORE_ROUNDS 3
 /* The plan's grid, or one that fits every step of as many rows that are all decodes. */
 struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *,
                                         const struct lls_cuda_attention *, bool any_step);

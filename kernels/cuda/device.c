@@ -45,7 +45,8 @@ void lls_cuda_destroy(struct lls_device *device)
   cudaFreeHost(d->pull_staging);
   cudaFree(d->squares);
   cudaFree(d->angles);
-  cudaFree(d->states);
+  cudaFree(d->states.states);
+  cudaFree(d->states.finished);
   cudaFree(d->widened);
   cudaFree(d->results_at);
   cudaFreeHost(d->results);
@@ -129,6 +130,12 @@ static size_t state_bytes(const struct lls_cuda_device *d)
          sizeof(float);
 }
 
+/* A number for each state, of the smallest. */
+static size_t finished_bytes(const struct lls_cuda_device *d)
+{
+  return state_bytes(d) / LLS_CUDA_STATE_FLOATS(64);
+}
+
 static int allocate(struct lls_cuda_device *d, struct lls_error *err)
 {
   size_t rows = d->options.max_rows + LLS_CUDA_MOST_PADDING;
@@ -146,7 +153,8 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
       {(void **)&d->squares, rows * 2 * sizeof(float), false},
       {(void **)&d->angles, LLS_CUDA_ROPES * rows * LLS_CUDA_ROTARY_MAX * sizeof(float),
        false},
-      {(void **)&d->states, state_bytes(d), false},
+      {(void **)&d->states.states, state_bytes(d), false},
+      {(void **)&d->states.finished, finished_bytes(d), false},
       {(void **)&d->results, results, true},
       {(void **)&d->results_at, results, false},
   };
@@ -155,7 +163,10 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
     rc = buffers[i].pinned ? lls_cuda_malloc_pinned(buffers[i].bytes, buffers[i].out)
                            : lls_cuda_malloc(buffers[i].bytes, buffers[i].out);
   d->entries_room = INPUT_BYTES / sizeof *d->entries_at;
-  d->max_states = state_bytes(d) / sizeof(float);
+  d->states.max_states = state_bytes(d) / sizeof(float);
+  if (rc == 0 &&
+      cudaMemsetAsync(d->states.finished, 0, finished_bytes(d), d->stream) != cudaSuccess)
+    rc = -EIO;
   d->count = calloc(d->options.max_columns + (size_t)1, sizeof *d->count);
   if (rc == 0 && d->count == NULL)
     rc = -ENOMEM;

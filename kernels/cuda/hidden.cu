@@ -7,12 +7,11 @@
  * tokens of all sequences are rows of the same product.
  *
  * Bytes besides the product's, of a token and layer: X read and written once, K and V
- * read and written once; the product takes 2 kv columns operations for each of these.
+ * read and written once, 16 bytes a thread (rope.cuh); the product takes 2 kv columns
+ * operations for each of these.
  */
 #include "kernels/cuda/blocks.cuh"
 #include "kernels/cuda/rope.cuh"
-
-#define THREADS 128
 
 struct restored { /* token `token` of a sequence */
   uint32_t sequence, token;
@@ -33,66 +32,64 @@ static __device__ __forceinline__ restored find_restored(const lls_cuda_step *st
   return {low, index - step->sequences[low].first_restored};
 }
 
-/* A row of (kv_heads, head_dim) between here and a slot, whose heads are far apart. */
-template <class To, class From>
-static __device__ __forceinline__ void copy_heads(const lls_cuda_pool &pool, To *to,
-                                                  size_t to_stride, const From *from,
-                                                  size_t from_stride)
-{
-  uint32_t hd = pool.head_dim;
-  for (unsigned i = threadIdx.x; i < pool.kv_heads * hd; i += blockDim.x)
-    to[i / hd * to_stride + i % hd] =
-        from_float<To>(to_float(from[i / hd * from_stride + i % hd]));
-}
-
-template <class T, class E>
+/* A thread for each piece of a head of X of a row: block (pieces, heads at once). */
+template <class T, class E, int N>
 __global__ void write_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
                              uint32_t layer, uint32_t columns, const void *h)
 {
   uint32_t row = blockIdx.x, hd = pool.head_dim;
-  if (row >= step->n_rows)
+  uint32_t head = blockIdx.y * blockDim.y + threadIdx.y, at = threadIdx.x * N;
+  if (row >= step->n_rows || head >= pool.kv_heads)
     return;
   const lls_cuda_sequence s = step->sequences[step->row_sequence[row]];
   if (!s.scratch)
     return;
-  uint64_t at = find_token(x_list(step, s, pool, layer), s.context + row - s.first_row);
-  const T *from = (const T *)h + (size_t)row * columns;
-  copy_heads(pool, (E *)pool.data + at, (size_t)pool.block_tokens * hd, from, hd);
+  const T *from = (const T *)h + (size_t)row * columns + head * hd + at;
+  several<T, N> x = load_several<T, N>(from);
+  uint64_t slot = find_token(x_list(step, s, pool, layer), s.context + row - s.first_row);
+  E *to = (E *)pool.data + slot + (size_t)head * pool.block_tokens * hd + at;
+  store_several(to, convert(x, to));
 }
 
-template <class T, class E>
+template <class T, class E, int N>
 __global__ void read_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
                             lls_cuda_restore a)
 {
+  uint32_t head = blockIdx.y * blockDim.y + threadIdx.y, at = threadIdx.x * N;
   uint32_t hd = pool.head_dim;
+  if (head >= pool.kv_heads)
+    return;
   restored r = find_restored(step, a.first + blockIdx.x);
   const lls_cuda_sequence s = step->sequences[r.sequence];
-  uint64_t at = find_token(x_list(step, s, pool, a.layer), r.token);
-  T *to = (T *)a.x + (size_t)blockIdx.x * pool.kv_heads * hd;
-  copy_heads(pool, to, hd, (const E *)pool.data + at, (size_t)pool.block_tokens * hd);
+  uint64_t slot = find_token(x_list(step, s, pool, a.layer), r.token);
+  const E *from =
+      (const E *)pool.data + slot + (size_t)head * pool.block_tokens * hd + at;
+  T *to = (T *)a.x + ((size_t)blockIdx.x * pool.kv_heads + head) * hd + at;
+  store_several(to, convert(load_several<E, N>(from), to));
 }
 
-/* A warp for each head of k and v of a row: block (lanes, heads at once). */
-template <class T, class E>
+/* A thread for each share of a head of k and v of a row. */
+template <class T, class E, int N>
 __global__ void write_restored(const lls_cuda_step *step, lls_cuda_pool pool,
                                lls_cuda_restore a)
 {
   unsigned head = blockIdx.y * blockDim.y + threadIdx.y, hd = pool.head_dim;
-  bool there = head < 2 * pool.kv_heads, is_v = head >= pool.kv_heads;
-  restored r = find_restored(step, a.first + blockIdx.x);
-  T *x = (T *)a.kv + ((size_t)blockIdx.x * 2 * pool.kv_heads + head) * hd;
-  if (there && !is_v)
-    rotate(a.pairs, a.angles + (size_t)r.token * 2 * a.pairs, x);
-  __syncwarp();
-  if (!there)
+  bool is_v = head >= pool.kv_heads;
+  if (head >= 2 * pool.kv_heads)
     return;
+  const share part = share_of<N>(threadIdx.x, is_v ? 0 : a.pairs);
+  const T *x = (const T *)a.kv + ((size_t)blockIdx.x * 2 * pool.kv_heads + head) * hd;
+  several<T, N> first = load_several<T, N>(x + part.first), second = first;
+  if (part.second < hd)
+    second = load_several<T, N>(x + part.second);
+  restored r = find_restored(step, a.first + blockIdx.x);
+  if (part.rotated)
+    rotate(first, second, a.angles + (size_t)r.token * 2 * a.pairs + part.first, a.pairs);
   const lls_cuda_sequence s = step->sequences[r.sequence];
-  unsigned kv_head = head % pool.kv_heads;
+  unsigned kv_head = is_v ? head - pool.kv_heads : head;
   const kv_list list = is_v ? v_list(step, s, pool, a.layer, kv_head)
                             : k_list(step, s, pool, a.layer, kv_head);
-  E *slot = (E *)pool.data + find_token(list, r.token);
-  for (unsigned d = threadIdx.x; d < hd; d += blockDim.x)
-    slot[d] = from_float<E>(to_float(x[d]));
+  store_share((E *)pool.data + find_token(list, r.token), part, first, second, hd);
 }
 
 /* ---- launching --------------------------------------------------------------------- */
@@ -109,8 +106,13 @@ static int launch_write(cudaStream_t s, const lls_cuda_step *step,
                         const lls_cuda_pool *pool, uint32_t layer, uint32_t n_rows,
                         uint32_t columns, const void *h)
 {
-  return launch(s, write_hidden<T, E>, n_rows, THREADS, 0, step, *pool, layer, columns,
-                h);
+  constexpr int N = PIECE<T, E>;
+  bool pieces = in_pieces(pool->head_dim, 0, N) && columns % N == 0 &&
+                (uintptr_t)h % sizeof(several<T, N>) == 0;
+  uint32_t lanes = pool->head_dim / (pieces ? N : 1);
+  return launch(s, pieces ? write_hidden<T, E, N> : write_hidden<T, E, 1>,
+                head_grid(n_rows, pool->kv_heads, lanes), head_block(lanes), 0, step,
+                *pool, layer, columns, h);
 }
 
 extern "C" int lls_cuda_run_hidden_write(cudaStream_t s, enum lls_dtype numbers,
@@ -128,7 +130,12 @@ template <class T, class E>
 static int launch_read(cudaStream_t s, const lls_cuda_step *step,
                        const lls_cuda_pool *pool, const lls_cuda_restore *a)
 {
-  return launch(s, read_hidden<T, E>, a->n_rows, THREADS, 0, step, *pool, *a);
+  constexpr int N = PIECE<T, E>;
+  bool pieces = in_pieces(pool->head_dim, 0, N);
+  uint32_t lanes = pool->head_dim / (pieces ? N : 1);
+  return launch(s, pieces ? read_hidden<T, E, N> : read_hidden<T, E, 1>,
+                head_grid(a->n_rows, pool->kv_heads, lanes), head_block(lanes), 0, step,
+                *pool, *a);
 }
 
 extern "C" int lls_cuda_run_restore_read(cudaStream_t s, enum lls_dtype numbers,
@@ -145,9 +152,12 @@ template <class T, class E>
 static int launch_restored(cudaStream_t s, const lls_cuda_step *step,
                            const lls_cuda_pool *pool, const lls_cuda_restore *a)
 {
-  unsigned heads = 2 * pool->kv_heads, at_once = THREADS / WARP;
-  return launch(s, write_restored<T, E>, dim3(a->n_rows, (heads + at_once - 1) / at_once),
-                dim3(WARP, at_once), 0, step, *pool, *a);
+  constexpr int N = PIECE<T, E>;
+  bool pieces = in_pieces(pool->head_dim, a->pairs, N);
+  uint32_t shares = shares_of(pool->head_dim, pieces ? N : 1);
+  return launch(s, pieces ? write_restored<T, E, N> : write_restored<T, E, 1>,
+                head_grid(a->n_rows, 2 * pool->kv_heads, shares), head_block(shares), 0,
+                step, *pool, *a);
 }
 
 extern "C" int lls_cuda_run_restore_write(cudaStream_t s, enum lls_dtype numbers,

@@ -42,11 +42,27 @@ int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
   return cudaGetLastError();
 }
 
-/* Allows a kernel more than 48 KiB of dynamic shared memory; once, before launches. */
+/* Allows a kernel more than 48 KiB of dynamic shared memory, and all that there is for
+ * its blocks; once, before launches. */
 template <class... P> int allow_shared(void (*kernel)(P...), size_t bytes)
 {
-  return cudaFuncSetAttribute(reinterpret_cast<const void *>(kernel),
-                              cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+  const void *k = reinterpret_cast<const void *>(kernel);
+  int rc =
+      cudaFuncSetAttribute(k, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes);
+  return rc != cudaSuccess
+             ? rc
+             : cudaFuncSetAttribute(k, cudaFuncAttributePreferredSharedMemoryCarveout,
+                                    cudaSharedmemCarveoutMaxShared);
+}
+
+/* Blocks of a kernel that a multiprocessor has at once; `wanted` where nobody knows. */
+template <class... P>
+int blocks_at_once(void (*kernel)(P...), int threads, size_t bytes, int wanted)
+{
+  int n = 0;
+  int rc = cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+      &n, reinterpret_cast<const void *>(kernel), threads, bytes);
+  return rc == cudaSuccess && n > 0 ? n : wanted;
 }
 
 /* Brings a kernel's code to the GPU, which is otherwise done by its first launch: not
@@ -82,6 +98,11 @@ using simt::launch;
 template <class... P> int allow_shared(void (*)(P...), size_t)
 {
   return cudaSuccess;
+}
+
+template <class... P> int blocks_at_once(void (*)(P...), int, size_t, int wanted)
+{
+  return wanted;
 }
 
 template <class... P> int load(void (*kernel)(P...))

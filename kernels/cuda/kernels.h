@@ -41,23 +41,16 @@ struct lls_cuda_item {
   uint32_t sequence, first, n_rows;
   uint32_t begin, end; /* tokens, begin a multiple of 64 */
   uint32_t
-      part; /* where its state goes, in states of 16 queries; NO_PART: to the output */
+      part; /* where its states go, in states of 16 queries; NO_PART: to the output */
+  uint32_t first_part, n_parts; /* of the context's items: each as many states further */
 };
 
 #define LLS_CUDA_NO_PART UINT32_MAX
 
-/* n_parts states, each `stride` after the one before, make up to 16 queries. */
-struct lls_cuda_merge {
-  uint32_t first_row, first_query,
-      n_queries; /* query 0 is of row first_row of the step */
-  uint32_t part, n_parts, stride;
-};
-
-/* All pointers are the device's. */
+/* All pointers are the device's. Long items come first. */
 struct lls_cuda_plan {
-  uint32_t n_small, n_large, n_merges;
+  uint32_t n_small, n_large;
   const struct lls_cuda_item *small, *large; /* up to 16 queries, and up to 128 */
-  const struct lls_cuda_merge *merges;
 };
 
 /* All pointers are the device's. */
@@ -335,9 +328,17 @@ struct lls_cuda_attention {
   void *out;
 };
 
-/* How many blocks each kernel gets at least, so that a recorded launch fits any plan. */
+/* How many blocks each kernel gets. Those of small items take one after the other. */
 struct lls_cuda_grid {
-  uint32_t small, large, merges;
+  uint32_t small, large;
+};
+
+/* Parts of results of contexts that are shared out, in device memory. */
+struct lls_cuda_states {
+  float *states;      /* (max_states) */
+  uint32_t *finished; /* (max_states / STATE_FLOATS(64)) zeros between launches: how many
+                         parts are there, at the first part's place */
+  size_t max_states;  /* floats */
 };
 
 #define LLS_CUDA_SMALL 16
@@ -354,14 +355,18 @@ bool lls_cuda_attention_fits(enum lls_dtype numbers, const struct lls_cuda_pool 
 int lls_cuda_attention_setup(void); /* once for a GPU, before the first run */
 int lls_cuda_run_attention(cudaStream_t, const struct lls_cuda_step *,
                            const struct lls_cuda_plan *, const struct lls_cuda_pool *,
-                           const struct lls_cuda_grid *, float *states,
+                           const struct lls_cuda_grid *, const struct lls_cuda_states *,
                            const struct lls_cuda_attention *);
-/* The same two where a pool has int8 blocks, without the merges. */
+/* Blocks of small items that a multiprocessor has at once. */
+int lls_cuda_attention_at_once(const struct lls_cuda_pool *);
+/* The same three where a pool has int8 blocks. */
 int lls_cuda_attention_int8_setup(void);
+int lls_cuda_attention_int8_at_once(const struct lls_cuda_pool *);
 int lls_cuda_run_attention_int8(cudaStream_t, const struct lls_cuda_step *,
                                 const struct lls_cuda_plan *,
                                 const struct lls_cuda_pool *,
-                                const struct lls_cuda_grid *, float *states,
+                                const struct lls_cuda_grid *,
+                                const struct lls_cuda_states *,
                                 const struct lls_cuda_attention *);
 /* Everything else, without a plan. */
 int lls_cuda_run_attention_plain(cudaStream_t, enum lls_dtype numbers,

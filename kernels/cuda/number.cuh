@@ -92,4 +92,41 @@ template <class T, int N> struct alignas(sizeof(T) * N) several {
 /* Numbers of 16 bytes. */
 template <class T> constexpr int WIDE = 16 / sizeof(T);
 
+template <class T, int N>
+static __device__ __forceinline__ several<T, N> round_all(const float (&x)[N])
+{
+  several<T, N> out;
+  if constexpr (sizeof(T) == sizeof(bf16) && N % 2 == 0) {
+#pragma unroll
+    for (int i = 0; i < N; i += 2) {
+      uint32_t both = pack_bf16(x[i], x[i + 1]);
+      out.v[i].bits = (uint16_t)both;
+      out.v[i + 1].bits = (uint16_t)(both >> 16);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; i++)
+      out.v[i] = from_float<T>(x[i]);
+  }
+  return out;
+}
+
+/* The same as other numbers, or as they are. */
+template <class T, int N>
+static __device__ __forceinline__ several<T, N> convert(const several<T, N> &x, const T *)
+{
+  return x;
+}
+
+template <class To, class From, int N>
+static __device__ __forceinline__ several<To, N> convert(const several<From, N> &x,
+                                                         const To *)
+{
+  float wide[N];
+#pragma unroll
+  for (int i = 0; i < N; i++)
+    wide[i] = to_float(x.v[i]);
+  return round_all<To>(wide);
+}
+
 #endif

@@ -131,6 +131,8 @@ int lls_cuda_pool_create(struct lls_device *device, const struct lls_pool_shape 
     lls_cuda_pool_destroy(device, pool);
     return rc;
   }
+  int sms = lls_cuda(device)->properties.multiProcessorCount;
+  pool->attention_slots = (uint32_t)(sms * lls_cuda_attention_at_once(&pool->view));
   *out = pool;
   return 0;
 }

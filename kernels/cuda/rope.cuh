@@ -1,21 +1,112 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotating one head's vector (RoFormer, Su et al., 2021, eq. 34), in pairs (i, i +
- * pairs). */
+/*
+ * Vectors of heads by pieces of 16 bytes, and rotating them on the way (RoFormer, Su et
+ * al., 2021, eq. 34), in pairs (i, i + pairs). A thread has two pieces of a vector: of
+ * what is rotated those that belong together, of the rest two neighbours. So nothing is
+ * read twice, and a warp's accesses are whole sectors of 32 bytes.
+ */
 #ifndef LLS_CUDA_ROPE_CUH
 #define LLS_CUDA_ROPE_CUH
 
 #include "kernels/cuda/number.cuh"
 
-/* In place, by the lanes of a row of threads; the sines follow the cosines. */
-template <class T>
-static __device__ __forceinline__ void rotate(uint32_t pairs, const float *cosine, T *x)
+#define HEAD_THREADS 128 /* of a block, which has some heads of one row */
+
+/* Numbers of a piece, of rows of T that become E's. */
+template <class T, class E>
+constexpr int PIECE = sizeof(T) > sizeof(E) ? WIDE<T> : WIDE<E>;
+
+/* Do vectors of `dims`, of which 2 x pairs are rotated, consist of pieces of n? */
+static inline bool in_pieces(uint32_t dims, uint32_t pairs, int n)
 {
-  const float *sine = cosine + pairs;
-  for (unsigned i = threadIdx.x; i < pairs; i += blockDim.x) {
-    float u = to_float(x[i]), v = to_float(x[i + pairs]);
-    x[i] = from_float<T>(u * cosine[i] - v * sine[i]);
-    x[i + pairs] = from_float<T>(v * cosine[i] + u * sine[i]);
+  return dims % (uint32_t)n == 0 && pairs % (uint32_t)n == 0;
+}
+
+/* Threads for vectors' shares: (share, heads at once) in a block, (row, heads) blocks. */
+static inline dim3 head_block(uint32_t shares)
+{
+  return dim3(shares, shares < HEAD_THREADS ? HEAD_THREADS / shares : 1);
+}
+
+static inline dim3 head_grid(uint32_t rows, uint32_t heads, uint32_t shares)
+{
+  unsigned at_once = head_block(shares).y;
+  return dim3(rows, (heads + at_once - 1) / at_once);
+}
+
+/* Two pieces of a vector for each thread. */
+static inline uint32_t shares_of(uint32_t dims, int n)
+{
+  return (dims / (uint32_t)n + 1) / 2;
+}
+
+/* Where a thread's two begin. The second may be past the end, if neither is rotated. */
+struct share {
+  uint32_t first, second;
+  bool rotated;
+};
+
+template <int N>
+static __device__ __forceinline__ share share_of(uint32_t number, uint32_t pairs)
+{
+  if (number * N < pairs)
+    return {number * N, pairs + number * N, true};
+  return {2 * number * N, (2 * number + 1) * N, false};
+}
+
+template <class T, int N>
+static __device__ __forceinline__ several<T, N> load_several(const T *from)
+{
+  return *(const several<T, N> *)from;
+}
+
+template <class T, int N>
+static __device__ __forceinline__ void store_several(T *to, const several<T, N> &x)
+{
+  *(several<T, N> *)to = x;
+}
+
+/* N cosines or sines, 16 bytes at a time. */
+template <int N>
+static __device__ __forceinline__ void load_angles(float (&to)[N], const float *from)
+{
+  constexpr int AT_ONCE = N < 4 ? N : 4;
+#pragma unroll
+  for (int i = 0; i < N; i += AT_ONCE) {
+    several<float, AT_ONCE> some = load_several<float, AT_ONCE>(from + i);
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++)
+      to[i + k] = some.v[k];
   }
+}
+
+/* Both pieces of a share; the row's sines follow its cosines. */
+template <class T, int N>
+static __device__ __forceinline__ void rotate(several<T, N> &first, several<T, N> &second,
+                                              const float *cosine, uint32_t pairs)
+{
+  float c[N], s[N], u[N], v[N];
+  load_angles(c, cosine);
+  load_angles(s, cosine + pairs);
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    float x = to_float(first.v[i]), y = to_float(second.v[i]);
+    u[i] = x * c[i] - y * s[i];
+    v[i] = y * c[i] + x * s[i];
+  }
+  first = round_all<T>(u);
+  second = round_all<T>(v);
+}
+
+/* A share of a vector, as the numbers that are kept. */
+template <class T, class E, int N>
+static __device__ __forceinline__ void
+store_share(E *to, const share &s, const several<T, N> &first,
+            const several<T, N> &second, uint32_t dims)
+{
+  store_several(to + s.first, convert(first, to));
+  if (s.second < dims)
+    store_several(to + s.second, convert(second, to));
 }
 
 #endif

@@ -92,6 +92,17 @@ extern "C" int lls_cuda_run_norm(cudaStream_t s, enum lls_dtype numbers,
 
 /* ---- activations ------------------------------------------------------------------- */
 
+/* x / (1 + e^-z). What is rounded to bf16 (2^-9) is computed by approximations (2^-20),
+ * which have no branches for subnormal and huge numbers. */
+template <class T> static __device__ __forceinline__ float gate(float x, float z)
+{
+  if constexpr (sizeof(T) == sizeof(bf16))
+    return __fdividef(x, 1 + __expf(-z));
+  return x / (1 + expf(-z));
+}
+
+/* 1 + tanh(u) is 2 / (1 + e^-2u). */
+template <class T>
 static __device__ __forceinline__ float activation(enum lls_activation kind, float x)
 {
   switch (kind) {
@@ -100,14 +111,14 @@ static __device__ __forceinline__ float activation(enum lls_activation kind, flo
   case LLS_ACT_GELU:
     return x * 0.5f * erfcf(-x * 0.70710678f);
   case LLS_ACT_GELU_TANH:
-    return x * 0.5f * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+    return gate<T>(x, 2 * 0.79788456f * (x + 0.044715f * x * x * x));
   case LLS_ACT_TANH:
     return tanhf(x);
   case LLS_ACT_SILU:
-    return x / (1 + expf(-x));
+    return gate<T>(x, x);
   case LLS_ACT_CLAMPED_SWIGLU:
     x = fminf(x, 7);
-    return x / (1 + expf(-1.702f * x));
+    return gate<T>(x, 1.702f * x);
   }
   return x;
 }
@@ -122,14 +133,15 @@ template <class T, int N> __global__ void activate_rows(lls_cuda_activate a)
   group g = x[i], up = g;
   if (a.gated)
     up = x[n + i];
+  float value[N];
   for (int k = 0; k < N; k++) {
-    float value = activation(a.kind, to_float(g.v[k]));
     float u = to_float(up.v[k]);
+    value[k] = activation<T>(a.kind, to_float(g.v[k]));
     if (a.kind == LLS_ACT_CLAMPED_SWIGLU)
       u = fmaxf(fminf(u, 7), -7) + 1;
-    g.v[k] = from_float<T>(a.gated ? value * u : value);
+    value[k] *= a.gated ? u : 1;
   }
-  ((group *)a.y)[(size_t)blockIdx.x * n + i] = g;
+  ((group *)a.y)[(size_t)blockIdx.x * n + i] = round_all<T>(value);
 }
 
 /* A grid over rows and, along y, pieces of a row. */

@@ -36,7 +36,7 @@ static int attention(struct lls_cuda_device *d, const struct lls_cuda_op *op,
                                         a);
   struct lls_cuda_grid grid = lls_cuda_plan_grid(d, a, recording);
   return lls_cuda_run_attention(d->stream, d->step_at, d->plan_at + a->plan,
-                                &op->pool->view, &grid, d->states, a);
+                                &op->pool->view, &grid, &d->states, a);
 }
 
 /* The name of an operation in messages. */

@@ -3,7 +3,7 @@
  * A step's inputs, laid out for one copy, and the step's end.
  *
  *   [step][plans][rows of two gathers] at fixed places, which graphs hold addresses of
- *   [tokens][positions][...][entries][items, merges] wherever they come, found from those
+ *   [tokens][positions][...][entries][items] wherever they come, found from those
  *   [rows of more gathers] where tokens of a prompt are scored
  *
  * Of a step whose lists are in one piece (the engine's are, core/engine/table_cache.c)

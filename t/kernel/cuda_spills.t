@@ -4,7 +4,6 @@
 # every file is there for every architecture, and no kernel keeps registers in memory, nor an array
 # or an address on a stack, but where a reason is said. Kernels of tensor cores have the registers for
 # as many blocks on a multiprocessor as their launch bounds and what shares out the work count on.
-# Products of codes read codes 16 bytes at a time (the machine code says so, where CUDA's cuobjdump is there to show it).
 # A draw counts in shared memory by 32-bit atomics: those of 64 bits are loops there.
 use strict;
 use warnings;
@@ -39,25 +38,6 @@ sub ok {
     print "# $_\n" for @lines;
 }
 
-# Loads of codes and local loads and stores of each kernel that multiplies codes: architecture =>
-# kernel => instruction => times; undef where nothing shows them.
-sub instructions {
-    my ($nvcc) = grep { -x } map { "$_/nvcc" } split /:/, $ENV{PATH};
-    my @folders = (split(/:/, $ENV{PATH}), defined $nvcc ? $nvcc =~ s{/nvcc$}{}r : ());
-    my ($tool) = grep { -x } map { "$_/cuobjdump" } @folders;
-    return undef if !defined $tool;
-    my (%times, $arch, $kernel);
-    open my $in, '-|', $tool, '-sass', "$folder/codes.o" or return undef;
-    while (<$in>) {
-        $arch = $1 if /^\s*arch = (\S+)/;
-        $kernel = $1 if /Function : (\S+)/;
-        next if !defined $kernel || $kernel !~ /multiply_codes/;
-        $times{$arch}{$kernel}{$1}++ if m{^\s*/\*[0-9a-f]+\*/\s+(?:@\S+\s+)?(LDG\.E\.NA\.128|LDL|STL|HMMA)};
-    }
-    close $in or return undef;
-    return \%times;
-}
-
 # Blocks of a kernel that have to fit one multiprocessor: threads each, so many of them.
 my @fitting = (
     [ attention      => qr/attend_small/,   128,  3 ],
@@ -75,22 +55,6 @@ sub check_fitting {
     my @wide = grep { int(($_->[3] + 7) / 8) * 8 * $threads * $blocks > 65536 } @kernels;
     ok(@kernels && !@wide, "$blocks blocks of $threads threads fit a multiprocessor: $source.cu, $name",
         map { "$_->[1] on $_->[0]: $_->[3] registers" } @wide);
-}
-
-sub check_codes {
-    my $times = instructions();
-    if (!defined $times || !%$times) {
-        print 'ok ', ++$n, " # SKIP no cuobjdump to show the machine code\n";
-        return;
-    }
-    my @wrong;
-    for my $arch (sort keys %$times) {
-        while (my ($kernel, $of) = each %{ $times->{$arch} }) {
-            push @wrong, "$kernel on $arch" if $of->{LDL} || $of->{STL} || !$of->{HMMA};
-            push @wrong, "$kernel on $arch: loads" if ($of->{'LDG.E.NA.128'} // 0) < 4;
-        }
-    }
-    ok(!@wrong, 'products of codes read 16 bytes at a time, for tensor cores', @wrong);
 }
 
 # Atomics of shared memory in the PTX of a source: instruction => times; undef without nvcc.
@@ -126,9 +90,8 @@ my @framed = (
     [ qr/^cache$/, qr/make_angles/ => 'sines of large angles are reduced by a table of the library' ],
 );
 
-print '1..', 3 * @sources + @fitting + 2, "\n";
+print '1..', 3 * @sources + @fitting + 1, "\n";
 check_fitting(@$_) for @fitting;
-check_codes();
 check_sample();
 for my $source (@sources) {
     my $log = "$folder/$source.o.ptxas";

@@ -136,8 +136,7 @@ static void test_gpu_of_each_entry(void **state)
 /* ---- capture ------------------------------------------------------------------------
  */
 
-/* The first graph of a process has a kernel that the run before it had no use for: the
- * one that puts shared out contexts together. */
+/* The first graph of a process has no kernel that the run before it had no use for. */
 static void decodes(const struct pair *p)
 {
   const struct pair_shape shape = {.kv_heads = 2,

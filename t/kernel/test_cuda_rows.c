@@ -125,6 +125,8 @@ static void activations(struct rows *r)
     compare_rows(r, "activate", run_activate, kind, r->columns, r->columns, e, 1e-6);
     compare_rows(r, "gated", run_gated, kind, 2 * r->columns, r->columns, e, 1e-5);
   }
+  compare_rows(r, "gated", run_gated, LLS_ACT_CLAMPED_SWIGLU, 2 * r->columns, r->columns,
+               e, 1e-5);
   compare_rows(r, "add", run_add, 0, r->columns, r->columns, e, 1e-6);
 }
 

@@ -243,6 +243,11 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE)
   simt::warp_barrier(mask, {file, line});
 }
 
+/* Blocks run one after the other: what one wrote is there. */
+inline void __threadfence()
+{
+}
+
 template <class T> T __shfl_sync(unsigned mask, T value, unsigned from, SIMT_SITE)
 {
   simt::require_whole_warp(mask, {file, line});
@@ -326,6 +331,18 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector)
   for (unsigned i = 0; i < 4; i++)
     out |= (unsigned)(bytes >> (selector >> 4 * i & 7) * 8 & 0xff) << 8 * i;
   return out;
+}
+
+inline float __expf(float x)
+{
+  return std::exp(x);
+}
+
+/* 0 for what is divided by 2^126 and more, as the manual has it. */
+inline float __fdividef(float x, float y)
+{
+  bool huge = std::fabs(y) > 8.507059e37f && !std::isinf(y);
+  return huge ? 0 * x : x / y;
 }
 
 inline float rsqrtf(float x)

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * States of attention become results, or parts of them where a context is
+ * shared out among blocks. The block that finishes last of an item's parts puts them
+ * together, in the order of tokens, so the same every time whichever that is: a kernel of
+ * its own would cost each layer a launch, also where nothing is shared out.
+ *
+ * Parts are written, then made visible (__threadfence), then counted, as in the "thread
+ * fence reduction" of CUDA's programming guide; they are read from L2, where others' are.
+ */
+#ifndef LLS_CUDA_ATTENTION_STORE_CUH
+#define LLS_CUDA_ATTENTION_STORE_CUH
+
+#include "kernels/cuda/attention_tile.cuh"
+
+#define LOG2E   1.44269504f
+#define NOTHING (-INFINITY)
+
+/* 2^x to 2^-22 of itself, 0 for -infinity and what is less than normal numbers: one
+ * instruction, where exp2f has four. */
+static __device__ __forceinline__ float fast_exp2(float x)
+{
+#ifdef __CUDACC__
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#else
+  return exp2f(x);
+#endif
+}
+
+/* Rows g and g + 8 of 16 queries, over the tokens that the warp has seen. */
+template <int HD> struct state {
+  float values[HD / 8][4];
+  float max[2], sum[2]; /* sum: this lane's columns only */
+};
+
+/* Two neighbouring numbers of a query's result. */
+template <int HD>
+static __device__ __forceinline__ void
+store_result(const work &w, const lls_cuda_attention &a, uint32_t query, uint32_t d,
+             float x, float y)
+{
+  size_t row = w.sequence.first_row + w.item.first + query / w.group;
+  size_t head = w.kv_head * w.group + query % w.group;
+  uint32_t *out = (uint32_t *)a.out + ((row * a.heads + head) * HD + d) / 2;
+  *out = pack_bf16(x, y);
+}
+
+/* The same, x and y times `inverse` of their sum, or of a state. */
+template <int HD>
+static __device__ __forceinline__ void
+store_pair(const work &w, const lls_cuda_attention &a, float *states, uint32_t query,
+           uint32_t d, float x, float y, float inverse)
+{
+  if (w.item.part == LLS_CUDA_NO_PART) {
+    store_result<HD>(w, a, query, d, x * inverse, y * inverse);
+    return;
+  }
+  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
+  float *values = states + index * LLS_CUDA_STATE_FLOATS(HD) + query % 16 * HD + d;
+  values[0] = x;
+  values[1] = y;
+}
+
+template <int HD>
+static __device__ __forceinline__ void
+store_scale(const work &w, const lls_cuda_attention &a, float *states, uint32_t query,
+            float max, float sum)
+{
+  if (w.item.part == LLS_CUDA_NO_PART)
+    return;
+  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
+  float *state = states + index * LLS_CUDA_STATE_FLOATS(HD) + 16 * HD + query % 16;
+  state[0] = max;
+  state[16] = sum;
+}
+
+/* A warp's state is its queries' whole. */
+template <int HD>
+static __device__ __forceinline__ void
+store_warp(const work &w, const lls_cuda_attention &a, float *states, const state<HD> &st)
+{
+  unsigned lane = threadIdx.x % WARP;
+#pragma unroll
+  for (int row = 0; row < 2; row++) {
+    uint32_t query = threadIdx.x / WARP * 16 + lane / 4 + row * 8;
+    if (query >= w.n_queries)
+      continue;
+    if (lane % 4 == 0)
+      store_scale<HD>(w, a, states, query, st.max[row], st.sum[row]);
+    float inverse = 1 / st.sum[row];
+#pragma unroll
+    for (int n = 0; n < HD / 8; n++)
+      store_pair<HD>(w, a, states, query, n * 8 + lane % 4 * 2, st.values[n][2 * row],
+                     st.values[n][2 * row + 1], inverse);
+  }
+}
+
+/* Four warps have the same queries over different tokens; room (4, 16, HD + 2). */
+template <int HD>
+static __device__ __forceinline__ void
+store_merged(const work &w, const lls_cuda_attention &a, float *states,
+             const state<HD> &st, shared<float> room)
+{
+  unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  constexpr unsigned width = HD + 2; /* values, max, sum */
+#pragma unroll
+  for (int row = 0; row < 2; row++) {
+    shared<float> to = room + (warp * 16 + lane / 4 + row * 8) * width;
+    if (lane % 4 == 0) {
+      to[HD] = st.max[row];
+      to[HD + 1] = st.sum[row];
+    }
+#pragma unroll
+    for (int n = 0; n < HD / 8; n++) {
+      to[n * 8 + lane % 4 * 2] = st.values[n][2 * row];
+      to[n * 8 + lane % 4 * 2 + 1] = st.values[n][2 * row + 1];
+    }
+  }
+  __syncthreads();
+  for (unsigned i = threadIdx.x; i < w.n_queries * (HD / 2); i += blockDim.x) {
+    uint32_t query = i / (HD / 2), d = i % (HD / 2) * 2;
+    float max = NOTHING, sum = 0, x = 0, y = 0;
+    for (unsigned k = 0; k < 4; k++)
+      max = fmaxf(max, room[(k * 16 + query) * width + HD]);
+    for (unsigned k = 0; k < 4; k++) {
+      shared<float> from = room + (k * 16 + query) * width;
+      float part = from[HD], factor = part == NOTHING ? 0 : fast_exp2(part - max);
+      sum += factor * from[HD + 1];
+      x += factor * from[d];
+      y += factor * from[d + 1];
+    }
+    store_pair<HD>(w, a, states, query, d, x, y, 1 / sum);
+    if (d == 0)
+      store_scale<HD>(w, a, states, query, max, sum);
+  }
+}
+
+/* ---- parts ------------------------------------------------------------------------- */
+
+/* Four numbers that another block may have written during this launch. */
+static __device__ __forceinline__ several<float, 4> load_written(const float *from)
+{
+  several<float, 4> x;
+#ifdef __CUDACC__
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.v[0]), "=f"(x.v[1]), "=f"(x.v[2]), "=f"(x.v[3])
+               : "l"(from)
+               : "memory");
+#else
+  memcpy(&x, from, sizeof x);
+#endif
+  return x;
+}
+
+static __device__ __forceinline__ float load_written_one(const float *from)
+{
+#ifdef __CUDACC__
+  float x;
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(x) : "l"(from) : "memory");
+  return x;
+#else
+  return *from;
+#endif
+}
+
+/* Are all others of the item's parts there? Then nobody counts them any more. */
+static __device__ __forceinline__ bool
+finish_part(const work &w, const lls_cuda_attention &a, uint32_t *finished)
+{
+  SHARED_ARRAY(uint32_t, is_last, 1);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    uint32_t *count = finished + (size_t)w.item.first_part * a.kv_heads + w.kv_head;
+    bool last = atomicAdd(count, 1u) + 1 == w.item.n_parts;
+    if (last)
+      *count = 0;
+    is_last[0] = last;
+  }
+  __syncthreads();
+  bool last = is_last[0] != 0;
+  __threadfence();
+  return last;
+}
+
+/* Four numbers of a query a thread. */
+template <int HD>
+static __device__ __forceinline__ void
+merge_parts(const work &w, const lls_cuda_attention &a, const float *states)
+{
+  constexpr size_t floats = LLS_CUDA_STATE_FLOATS(HD);
+  size_t units = (w.n_queries + LLS_CUDA_SMALL - 1) / LLS_CUDA_SMALL;
+  size_t step = units * a.kv_heads * floats;
+  for (unsigned i = threadIdx.x; i < w.n_queries * (HD / 4); i += blockDim.x) {
+    uint32_t query = i / (HD / 4), d = i % (HD / 4) * 4, row = query % LLS_CUDA_SMALL;
+    size_t unit = w.item.first_part + query / LLS_CUDA_SMALL;
+    const float *first = states + (unit * a.kv_heads + w.kv_head) * floats;
+    const float *scale = first + LLS_CUDA_SMALL * HD + row,
+                *values = first + row * HD + d;
+    float max = NOTHING, sum = 0, x[4] = {0, 0, 0, 0};
+    for (uint32_t k = 0; k < w.item.n_parts; k++)
+      max = fmaxf(max, load_written_one(scale + k * step));
+#pragma unroll 4
+    for (uint32_t k = 0; k < w.item.n_parts; k++) {
+      float part = load_written_one(scale + k * step);
+      float factor = part == NOTHING ? 0 : fast_exp2(part - max);
+      several<float, 4> value = load_written(values + k * step);
+      sum += factor * load_written_one(scale + k * step + LLS_CUDA_SMALL);
+#pragma unroll
+      for (int c = 0; c < 4; c++)
+        x[c] += factor * value.v[c];
+    }
+    float inverse = 1 / sum;
+    store_result<HD>(w, a, query, d, x[0] * inverse, x[1] * inverse);
+    store_result<HD>(w, a, query, d + 2, x[2] * inverse, x[3] * inverse);
+  }
+}
+
+#endif

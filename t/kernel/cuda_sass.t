@@ -1,0 +1,95 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# The machine code of the CUDA kernels proves some things without a GPU, for every architecture that
+# was compiled: they read and write 16 bytes at a time, keep nothing in local memory, use tensor cores,
+# and take no more instructions than was counted on; those of a tile of attention as bench/gpu-predict
+# counts them.
+# CUDA's cuobjdump shows it; without it, or in a build without CUDA, nothing can be said.
+use strict;
+use warnings;
+
+my $folder = "$ENV{LLS_BUILDDIR}/kernels/cuda";
+
+# Source, kernel, what is said of it, instructions with the least and the most of them ('all': of any kind).
+my $none = [ 0, 0 ];
+my %narrow = ('(?:LDG|STG)\.E\.U16' => $none);
+my %local = ('LD[LG]?\.LOCAL|LDL' => $none, 'STL' => $none);
+my @wanted = (
+    [ codes => qr/multiply_codes/, 'codes are read 16 bytes at a time, for tensor cores',
+        { %local, 'LDG\.E\.NA\.128' => [4], HMMA => [1] } ],
+    [ cache => qr/rope_writeI4bf16S0_Li8/, 'rope: 16 bytes at a time, nothing read again',
+        { %local, 'LDG\.E\.128' => [ 6, 6 ], 'STG\.E\.128' => [ 4, 4 ], %narrow, all => [ 1, 320 ] } ],
+    [ hidden => qr/write_restoredI4bf16S0_Li8/, 'restored K and V: 16 bytes at a time, written once',
+        { %local, 'LDG\.E\.128' => [ 6, 6 ], 'STG\.E\.128' => [ 2, 2 ], %narrow, all => [ 1, 400 ] } ],
+    [ hidden => qr/(?:read|write)_hiddenI4bf16S0_Li8/, 'hidden states: 16 bytes at a time',
+        { %local, 'LDG\.E\.128' => [1], 'STG\.E\.128' => [ 1, 1 ], %narrow, all => [ 1, 180 ] } ],
+    [ rows => qr/activate_rowsI4bf16Li8/, 'activations: 16 bytes at a time, without calls',
+        { %local, 'LDG\.E\.128' => [ 2, 2 ], 'STG\.E\.128' => [ 1, 1 ], CALL => $none } ],
+    [ attention => qr/attend_smallILi128/, 'decode attention: tensor cores, copies of 16 bytes',
+        { %local, HMMA => [ 32, 32 ], LDSM => [ 24, 24 ], 'LDGSTS\.E\.BYPASS\.128' => [8] } ],
+    [ attention_int8 => qr/attend_smallILi128/, 'decode attention over int8: tensor cores, scales by 16 bytes',
+        { %local, HMMA => [ 32, 32 ], 'LDGSTS\.E\.64' => [8], 'LDG\.E\.128' => [8] } ],
+);
+
+if (!grep { -e "$folder/$_->[0].o" } @wanted) {
+    print "1..0 # SKIP built without CUDA\n";
+    exit 0;
+}
+my ($nvcc) = grep { -x } map { "$_/nvcc" } split /:/, $ENV{PATH};
+my @folders = (split(/:/, $ENV{PATH}), defined $nvcc ? $nvcc =~ s{/nvcc$}{}r : (), '/usr/local/cuda/bin');
+my ($tool) = grep { -x } map { "$_/cuobjdump" } @folders;
+if (!defined $tool) {
+    print "1..0 # SKIP no cuobjdump to show the machine code\n";
+    exit 0;
+}
+
+# Architecture and kernel => its instructions, without predicates.
+my %shown;
+sub kernels {
+    my ($source) = @_;
+    return $shown{$source} if $shown{$source};
+    my (%of, $arch, $kernel);
+    open my $in, '-|', $tool, '-sass', "$folder/$source.o" or die "$tool: $!\n";
+    while (<$in>) {
+        $arch = $1 if /^\s*arch = (\S+)/;
+        $kernel = $1 if /Function : (\S+)/;
+        push @{ $of{"$kernel on $arch"} }, $1
+            if defined $kernel && m{^\s*/\*[0-9a-f]{4,}\*/\s+(?:@\S+\s+)?([A-Z]\S*?);?\s};
+    }
+    close $in or die "$tool -sass $folder/$source.o failed\n";
+    return $shown{$source} = \%of;
+}
+
+# Instructions of a warp for 64 tokens, by the shortest way through the loop.
+my %of_tile = (small => 560, int8 => 1400, large => 720);
+sub check_prediction {
+    my ($number) = @_;
+    local $ENV{PATH} = "$ENV{PATH}:" . $tool =~ s{/cuobjdump$}{}r;
+    my @lines = split /\n/, `'$^X' '$ENV{LLS_SRCDIR}/bench/gpu-predict' '$ENV{LLS_BUILDDIR}' 2>&1`;
+    my %found = map { /^a tile, (\w+)\s+(\d+) instructions/ ? ($1 => $2) : () } @lines;
+    my $rows = grep { m{(?: +\d\.\d\d[ !]){2}$} } @lines;
+    my @wrong = grep { !defined $found{$_} || $found{$_} > $of_tile{$_} } sort keys %of_tile;
+    print $? == 0 && $rows > 40 && !@wrong ? 'ok ' : 'not ok ', $number,
+        " - bench/gpu-predict: a tile of attention takes no more instructions than it did\n";
+    print "# $_\n" for @wrong || $rows <= 40 ? @lines : ();
+}
+
+print '1..', @wanted + 1, "\n";
+my $n = 0;
+for my $case (@wanted) {
+    my ($source, $name, $what, $mix) = @$case;
+    my $of = kernels($source);
+    my @found = grep { /$name/ } sort keys %$of;
+    my @wrong;
+    for my $kernel (@found) {
+        for my $kind (sort keys %$mix) {
+            my $times = grep { $kind eq 'all' || /^(?:$kind)/ } @{ $of->{$kernel} };
+            my ($least, $most) = @{ $mix->{$kind} };
+            push @wrong, "$kernel: $kind $times times, not " . join ' to ', $least, $most // 'more'
+                if $times < $least || defined $most && $times > $most;
+        }
+    }
+    print @found && !@wrong ? 'ok ' : 'not ok ', ++$n, " - $source.cu: $what\n";
+    print "# $_\n" for @found ? @wrong : "no such kernel in $source.o";
+}
+check_prediction(++$n);
