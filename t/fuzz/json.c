@@ -10,8 +10,9 @@
 #include "core/tools/json_scan.h"
 #include "t/fuzz/fuzz.h"
 
-#define DEEPEST 100 /* of what templates are asked for; they have a bound of their own   \
-                     */
+#define DEEPEST                                                                          \
+  100 /* of what templates are asked for; they have a bound of their own                 \
+       */
 
 static unsigned depth_of(const json_t *value)
 {
