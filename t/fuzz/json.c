@@ -10,9 +10,8 @@
 #include "core/tools/json_scan.h"
 #include "t/fuzz/fuzz.h"
 
-#define DEEPEST                                                                          \
-  100 /* of what templates are asked for; they have a bound of their own                 \
-       */
+/* of what templates are asked for; they have a bound of their own */
+#define DEEPEST 100
 
 static unsigned depth_of(const json_t *value)
 {
