@@ -193,15 +193,20 @@ int lls_sim_pool_pull(struct lls_device *device, struct lls_pool *pool,
                       struct lls_device *from, const struct lls_pool *from_pool,
                       const struct lls_pull *list, size_t n)
 {
-  struct lls_sim_device *d = lls_sim(device);
+  struct lls_sim_device *d = lls_sim(device), *source = lls_sim(from);
   uint64_t bytes = 0;
-  (void)from;
   for (size_t i = 0; i < n; i++) {
     if (!lls_pull_fits(&from_pool->shape, &pool->shape, &list[i]))
       return -EINVAL;
     bytes += lls_pulled_bytes(&pool->shape, &list[i]);
   }
+  double begin_ns = fmax((double)d->now_ns + d->peer_ns, source->sends_until_ns);
+  double took_ns = pull_ns(&d->options.rates, (double)bytes);
+  source->sends_until_ns = begin_ns + took_ns;
+  d->peer_ns = begin_ns + took_ns - (double)d->now_ns;
+  d->totals.pulls++;
   d->totals.pulled_bytes += bytes;
-  d->peer_ns += pull_ns(&d->options.rates, (double)bytes);
+  d->totals.pull_ns += llround(d->peer_ns);
+  d->totals.pull_link_ns += llround(took_ns);
   return 0;
 }

@@ -20,6 +20,7 @@ struct lls_sim_device {
   double drawn;                       /* its rows that get logits */
   double before_ns, async_ns;         /* copies of the next step, by their order */
   double peer_ns;                     /* from other devices, beside it */
+  double sends_until_ns;              /* to others, by the clock of those */
   struct lls_sim_totals totals;
 };
 

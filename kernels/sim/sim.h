@@ -14,7 +14,9 @@
  * while it computes, and the step ends with the later of the two (core/engine/batch.h:
  * all copies have ended when wait returns). Blocks of another simulated device come over
  * the link between the two at the same time, or, where the profile has none, over the
- * host's link twice. The other device pays nothing: only the receiver's end is busy.
+ * host's link twice. Both ends of it are busy meanwhile: pulls of a device, and pulls
+ * from it, come one after the other in the order in which they were asked for. The device
+ * that they come from computes on.
  *
  * Tokens. How long an answer is belongs to the trace and must not reach a policy, which
  * sees max_new_tokens, the client's bound. By convention lls_sampling.seed is the true
@@ -41,7 +43,10 @@ struct lls_sim_totals {
   int64_t busy_ns;            /* of all steps */
   int64_t copy_ns, waited_ns; /* of all copies; of which steps took longer for */
   uint64_t copied_bytes[LLS_COPY_DEVICE_TO_DEVICE + 1]; /* by enum lls_copy_kind */
-  uint64_t pulled_bytes;                                /* from other devices */
+  uint64_t pulls, pulled_bytes;                         /* from other devices */
+  /* All pulls together: from the step's begin until they were there, and what the link
+   * takes for each alone. */
+  int64_t pull_ns, pull_link_ns;
   uint64_t memory_used; /* weights, buffers and device pool, bytes */
 };
 

@@ -411,6 +411,61 @@ static uint64_t plans_of(struct run *r, const char *scheduler, bool simulated)
   return r->digest;
 }
 
+static struct lls_device *a_device(struct lls_pool **pool)
+{
+  struct lls_error err = {0};
+  const struct lls_pool_shape shape = {.layers = 1,
+                                       .kv_heads = 1,
+                                       .head_dim = 32,
+                                       .block_tokens = 16,
+                                       .element = LLS_BF16,
+                                       .device_units = 64};
+  const struct lls_sim_options options = {
+      .rates = {.peer_byte_ns = 2, .peer_latency_ns = 500},
+      .memory = 1 << 20,
+      .name = "x"};
+  struct lls_device *d;
+  assert_int_equal(lls_sim_device_create(&options, &d, &err), 0);
+  assert_int_equal(d->ops->pool_create(d, &shape, pool, &err), 0);
+  return d;
+}
+
+/* A unit of 1,024 bytes takes 2,048 ns and 500 of latency: two receivers share the
+ * sender's end, two pulls of one its own, and a later one finds it free. */
+static void test_pulls_wait_for_both_ends_of_the_link(void **state)
+{
+  (void)state;
+  static const struct {
+    uint32_t to, from;
+    int64_t at_ns, took_ns;
+  } pulls[] = {{1, 0, 0, 2548},
+               {2, 0, 0, 5096},
+               {2, 1, 0, 7644},
+               {3, 0, 4000, 3644},
+               {4, 0, 9000, 2548}};
+  struct lls_device *d[5];
+  struct lls_pool *pool[5];
+  const struct lls_pull one = {.source = 1, .target = 2, .n_slots = 16};
+  int64_t before[5] = {0};
+  for (int i = 0; i < 5; i++)
+    d[i] = a_device(&pool[i]);
+  for (size_t i = 0; i < sizeof pulls / sizeof *pulls; i++) {
+    uint32_t to = pulls[i].to, from = pulls[i].from;
+    struct lls_sim_totals t;
+    lls_sim_advance(d[to], pulls[i].at_ns);
+    assert_int_equal(d[to]->ops->pool_pull(d[to], pool[to], d[from], pool[from], &one, 1),
+                     0);
+    lls_sim_totals(d[to], &t);
+    assert_int_equal(t.pull_ns - before[to], pulls[i].took_ns);
+    assert_int_equal(t.pull_link_ns, 2548 * (int64_t)t.pulls);
+    before[to] = t.pull_ns;
+  }
+  for (int i = 0; i < 5; i++) {
+    d[i]->ops->pool_destroy(d[i], pool[i]);
+    d[i]->ops->destroy(d[i]);
+  }
+}
+
 static void test_plans_are_those_of_the_real_engine(void **state)
 {
   (void)state;
@@ -430,6 +485,7 @@ int main(void)
       cmocka_unit_test(test_hidden_scratch_is_counted),
       cmocka_unit_test(test_absorbed_scratch),
       cmocka_unit_test(test_copies_take_time),
+      cmocka_unit_test(test_pulls_wait_for_both_ends_of_the_link),
       cmocka_unit_test(test_plans_are_those_of_the_real_engine),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -378,12 +378,14 @@ static json_t *describe_instances(const struct lls_machine *m)
     lls_loop_instance_status(m->loop, i, &role, &s);
     lls_sim_totals(m->devices[i], &totals);
     json_array_append_new(
-        list,
-        json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:I}", "role", lls_role_name(role),
-                  "steps", (json_int_t)s.steps, "busy_s", (double)s.device_ns_sum * 1e-9,
-                  "generated_tokens", (json_int_t)s.generated_tokens, "handed_over",
-                  (json_int_t)s.handed_over, "taken_over", (json_int_t)s.taken_over,
-                  "pulled_bytes", (json_int_t)totals.pulled_bytes));
+        list, json_pack("{s:s, s:I, s:f, s:I, s:I, s:I, s:I, s:I, s:f, s:f}", "role",
+                        lls_role_name(role), "steps", (json_int_t)s.steps, "busy_s",
+                        (double)s.device_ns_sum * 1e-9, "generated_tokens",
+                        (json_int_t)s.generated_tokens, "handed_over",
+                        (json_int_t)s.handed_over, "taken_over", (json_int_t)s.taken_over,
+                        "pulled_bytes", (json_int_t)totals.pulled_bytes, "pulls",
+                        (json_int_t)totals.pulls, "pull_s", (double)totals.pull_ns * 1e-9,
+                        "pull_link_s", (double)totals.pull_link_ns * 1e-9));
   }
   return list;
 }
