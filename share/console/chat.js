@@ -18,6 +18,7 @@ function makeSettings() {
   };
   const slo = { ttft_ms: number("ttft_ms", { min: 1, placeholder: "none" }), tbt_ms: number("tbt_ms", { min: 1, placeholder: "none" }) };
   const level = select([["", "none"], ["realtime", "realtime"], ["best_effort", "best effort"]], "");
+  level.dataset.name = "class";
   const system = element("textarea", { rows: 2, placeholder: "none" });
   const form = element("div", { class: "settings panel" }, element("h3", {}, "Request"),
     labelled("model", model), labelled("system message", system),

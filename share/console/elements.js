@@ -51,12 +51,30 @@ export function select(names, chosen) {
   return element("select", {}, ...names.map(([value, text]) => element("option", { value, selected: value === chosen }, text)));
 }
 
+// The page of another host has no clipboard without TLS; browsers still copy what is selected.
+function copySelected(text) {
+  const area = element("textarea", { readonly: true, "aria-hidden": true }, text);
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
+}
+
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return copySelected(text);
+  }
+}
+
 // A button that copies what a function says.
 export function copyButton(name, text) {
   const button = element("button", { type: "button" }, name);
   button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text()).catch(() => {});
-    button.textContent = "copied";
+    button.textContent = (await copied(text())) ? "copied" : "not copied: the browser refuses";
     setTimeout(() => (button.textContent = name), 1200);
   });
   return button;

@@ -18,7 +18,7 @@ my $model = LlmServer::source('share/demo-model');
 
 sub ini {
     my ($server) = @_;
-    return "$server\n[model]\npath = $model\n[engine]\nthreads = 1\npin = false\nmax_sequences = 24\n"
+    return "$server\n[model]\npath = $model\n[engine]\nthreads = 1\npin = false\nmax_sequences = 24\nprofile = a100-80g\n"
         . "[cache]\ndevice_memory = 1MiB\nhost_memory = 1MiB\n[plugins]\nscheduler = apt\ncache = paged\n[scheduler.apt]\npreempt = swap\n";
 }
 
@@ -109,6 +109,46 @@ $browser->fill('#chat .ask textarea', 'x');
 $browser->click('Send');
 ok $browser->becomes($has->('refused:')), 'what is refused is said';
 
+# The same request elsewhere: what is copied is run as it is.
+$browser->value('Object.defineProperty(navigator, "clipboard", { configurable: true, value: { writeText: async (text) => { window.copied = text } } })');
+$browser->click('New chat');
+$browser->fill("#chat [data-name=$_->[0]]", $_->[1]) for ['temperature', 0], ['max_tokens', 5], ['top_k', 7], ['ttft_ms', 9000], ['tbt_ms', 8000];
+$browser->fill('#chat .settings textarea', "It's \"you\".");
+$browser->fill('#chat .settings select[data-name=class]', 'best_effort');
+$browser->fill('#chat .ask textarea', "Don't say true.");
+
+sub copied {
+    my ($button) = @_;
+    $browser->value('window.copied = ""');
+    $browser->click($button);
+    $browser->becomes('window.copied !== ""');
+    return $browser->value('window.copied');
+}
+my $folder = File::Temp->newdir;
+my $curl   = copied('Copy as curl');
+is_deeply decode_json($curl =~ s/\A.* -d '//sr =~ s/'\z//r =~ s/'\\''/'/gr), { messages => [{ role => 'system', content => q(It's "you".) }, { role => 'user', content => q(Don't say true.) }],
+    temperature => 0, max_tokens => 5, top_k => 7, class => 'best_effort', slo => { ttft_ms => 9000, tbt_ms => 8000 }, stream => JSON::PP::true, stream_options => { include_usage => JSON::PP::true } },
+    'a request as curl has all that was set';
+SKIP: {
+    skip 'curl is not installed', 1 if system('command -v curl >/dev/null 2>&1') != 0;
+    LlmServer::write_file("$folder/curl", $curl);
+    like `sh $folder/curl 2>&1`, qr/"completion_tokens": ?5.*^data: \[DONE\]/ms, '  and is answered';
+}
+my $python = copied('Copy as Python');
+SKIP: {
+    my $venv = LlmServer::built('t/openai-venv');
+    my $why  = LlmServer::make_venv($venv, 'openai');
+    skip "the openai client: $why", 1 if defined $why;
+    LlmServer::write_file("$folder/ask.py", $python);
+    my $said = `'$venv/bin/python' $folder/ask.py 2>&1`;
+    ok $? == 0 && length $said > 3, 'and as Python' or diag $said;
+}
+$browser->value('Object.defineProperty(navigator, "clipboard", { value: undefined })');
+$browser->click('Copy as curl');
+ok $browser->becomes("[...document.querySelectorAll('#chat button')].some((one) => /copied/.test(one.textContent))"), 'without a clipboard of its own the page copies or says no';
+$browser->fill('#chat .settings select[data-name=class]', '');
+$browser->fill('#chat .settings textarea', '');
+
 # ---- parameters under load ------------------------------------------------------------------------
 ok shows('policies'), 'Policies';
 ok $browser->becomes("document.getElementById('scheduler.apt.max_seqs')"), '  has the parameters';
@@ -129,8 +169,12 @@ ok $browser->becomes($has->('Generation 4:')), 'and another cache';
 shows('now');
 ok $browser->becomes($has->('held by both')), '  which is drawn from both its ends';
 shows('policies');
+$browser->fill('[id="plugins.predictor"]', 'fixed');
+$browser->click('Apply');
+ok $browser->becomes($has->('Generation 5:')), 'and a predictor';
+is decode_json($server->get('/admin/policies')->{content})->{predictor}{name}, 'fixed', '  indeed';
 $browser->click('Back to the file');
-ok $browser->becomes($has->('Generation 5:') . " && document.getElementById('scheduler.apt.max_seqs')?.value !== '9'"), 'and the file again';
+ok $browser->becomes($has->('Generation 6:') . " && document.getElementById('scheduler.apt.max_seqs')?.value !== '9'"), 'and the file again';
 is_deeply [grep { !/ 4(?:00|09) / } @{ $browser->{network} }], [], 'the browser tells of no other failure than those';
 
 # ---- what if -----------------------------------------------------------------------------------
@@ -199,12 +243,22 @@ my $picture = $browser->picture;
 cmp_ok length $picture, '<=', 200_000, 'a picture of it has less than 200 KB';
 LlmServer::write_file($ENV{LLS_PICTURE}, $picture) if defined $ENV{LLS_PICTURE};
 
+# ---- what if, of the server ------------------------------------------------------------------------------
+leave();
+$browser->answer('admin/whatif' => undef);
+shows('chat');
+shows('whatif');
+$browser->fill('#whatif input', 'fcfs, srpt:max_seqs=4');
+$browser->click('What if?');
+ok $browser->becomes("[...document.querySelectorAll('#whatif tbody tr')].length === 4 && document.querySelector('#whatif tbody').innerText.includes('srpt')"), 'the server simulates what it has served';
+like $browser->value("[...document.querySelectorAll('#whatif tbody tr')].map((row) => row.cells[0].textContent).join(';')"),
+    qr/\Aas it was served;simulated: apt\+paged\+none, which runs;fcfs;srpt max_seqs=4\z/, '  with what was asked for';
+is $browser->value("[...document.querySelectorAll('#whatif tbody tr')].filter((row) => /\\d.* (?:ms|s)/.test(row.innerText)).length"), 4, '  and each has figures';
+
 # ---- away, and back ------------------------------------------------------------------------------------
 my ($port) = $server->{address} =~ /:(\d+)$/;
-leave();
 is $server->stop, 0, 'the server goes';
 ok $browser->becomes("document.getElementById('server').classList.contains('away')"), 'the page says so';
-my $folder = File::Temp->newdir;
 LlmServer::write_file("$folder/keys", "secret\n");
 $server = LlmServer->serve(ini("listen = 127.0.0.1:$port\nadmin_keys = $folder/keys"));
 ok $browser->becomes("document.getElementById('key-dialog').open"), 'it comes back, and wants a key';

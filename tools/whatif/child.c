@@ -53,7 +53,9 @@ static void become(char *const arguments[], const struct child_limits *limits, i
   dup2(nothing, STDIN_FILENO);
   dup2(nothing, STDOUT_FILENO);
   bound(RLIMIT_CPU, limits->time_ns / 1000000000);
-  bound(RLIMIT_AS, limits->memory_bytes);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  bound(RLIMIT_AS, limits->memory_bytes); /* a sanitizer maps terabytes before main */
+#endif
   if (limits->idle) { /* a kernel that refuses one of them has the other */
     setpriority(PRIO_PROCESS, 0, NICE_MOST);
     sched_setscheduler(0, SCHED_IDLE, &none);
