@@ -95,15 +95,15 @@ static const char *id_prefix(const struct lls_generation *generation)
 {
   switch (generation->endpoint) {
   case LLS_CHAT:
-    return generation->response != NULL ? "resp" : "chatcmpl";
+    return generation->response != NULL ? "resp_" : "chatcmpl-";
   case LLS_EMBEDDINGS:
-    return "embd";
+    return "embd-";
   case LLS_RERANK:
-    return "rerank";
+    return "rerank-";
   case LLS_SCORE:
-    return "score";
+    return "score-";
   default:
-    return "cmpl";
+    return "cmpl-";
   }
 }
 
@@ -114,7 +114,7 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
   generation->api = api;
   generation->arrival_ns = exchange != NULL ? exchange->arrival_ns : (int64_t)uv_hrtime();
   lls_api_new_id(fresh);
-  snprintf(generation->id, sizeof generation->id, "%s-%s", id_prefix(generation), fresh);
+  snprintf(generation->id, sizeof generation->id, "%s%s", id_prefix(generation), fresh);
   snprintf(generation->label, sizeof generation->label, "%s",
            exchange != NULL ? exchange->id : generation->id);
   generation->tenant = lls_tenants_enter(&api->tenants, generation->params.tenant);

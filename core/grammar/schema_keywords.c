@@ -41,6 +41,16 @@ static bool is_above(const struct lls_schema_set *set, uint32_t i, uint32_t belo
   return below == i;
 }
 
+/* These bring parts of schemas that need not hold: they evaluate nothing then. */
+static bool may_not_hold(const json_t *schema)
+{
+  static const char *const keywords[] = {"not", "if", "dependencies", "dependentSchemas"};
+  for (size_t k = 0; k < sizeof keywords / sizeof keywords[0]; k++)
+    if (json_object_get(schema, keywords[k]) != NULL)
+      return true;
+  return false;
+}
+
 /* unevaluatedProperties is known where all other members are its own parts. */
 static bool check_unevaluated(struct lls_schema *s, const struct lls_schema_set *set,
                               uint32_t i)
@@ -49,7 +59,8 @@ static bool check_unevaluated(struct lls_schema *s, const struct lls_schema_set 
     return true;
   for (uint32_t k = 0; k < set->n; k++)
     if (!is_above(set, i, k) || lls_schema_get(set, k, "additionalProperties") != NULL ||
-        lls_schema_get(set, k, "patternProperties") != NULL)
+        lls_schema_get(set, k, "patternProperties") != NULL ||
+        may_not_hold(set->members[k].schema))
       return lls_schema_leave_out(s, set->members[i].schema, "unevaluatedProperties",
                                   "beside other schemas for the same object");
   return true;

@@ -129,7 +129,7 @@ def check_responses(client):
          "a stream's deltas are its text")
     if "batches" not in sys.argv[3:]:
         error = raises(openai.BadRequestError,
-                       lambda: client.responses.create(model=MODEL, input="x", previous_response_id="resp-1"),
+                       lambda: client.responses.create(model=MODEL, input="x", previous_response_id="resp_1"),
                        "an earlier response")
         same(error.param, "previous_response_id", "  is not kept")
 

@@ -30,7 +30,7 @@ sub prompt_of {
 my $answer = ask({ model => 'fake/model', input => 'Once', max_output_tokens => 3, metadata => { a => 'b' }, temperature => 0.5 });
 is $answer->{status}, 200, 'a text';
 my $json = $answer->{json};
-like delete $json->{id}, qr/\Aresp-[0-9a-f]{32}\z/, 'the id';
+like delete $json->{id}, qr/\Aresp_[0-9a-f]{32}\z/, 'the id';
 LlmServer::is_recent delete $json->{created_at}, 'created now';
 like delete $json->{output}[0]{id}, qr/\Amsg_[0-9a-f]{32}\z/, 'the id of its item';
 cmp_ok length(delete $json->{output}[0]{content}[0]{text}), '>', 0, 'its text';
@@ -146,7 +146,7 @@ for (
     [{ input => 'a', max_output_tokens => 'x' }, 'max_output_tokens', qr/an integer of at least 1/],
     [{ input => 'a', max_output_tokens => 5000 }, 'input', qr/maximum context length is 512/],
     [{ input => 'a', temperature => -1 }, 'temperature', qr/temperature/],
-    [{ input => 'a', previous_response_id => 'resp-1' }, 'previous_response_id', qr/this server stores no responses .*; send all items as 'input'/],
+    [{ input => 'a', previous_response_id => 'resp_1' }, 'previous_response_id', qr/this server stores no responses .*; send all items as 'input'/],
     [{ input => 'a', conversation => 'conv-1' }, 'conversation', qr/send all items as 'input'/],
     [{ input => 'a', background => $true }, 'background', qr/is not supported/],
     [{ input => 'a', truncation => 'auto' }, 'truncation', qr/must be "disabled"/],

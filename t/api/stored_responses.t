@@ -28,9 +28,9 @@ is $first->{store}, $true, 'a response is stored';
 is stored($first->{id}), 200, '  and found';
 my $none = 'there is no response';
 for my $case (
-    [404, qr/$none 'resp-none'/, GET    => '/v1/responses/resp-none'],
-    [404, qr/$none 'resp-none'/, GET    => '/v1/responses/resp-none/input_items'],
-    [404, qr/$none 'resp-none'/, DELETE => '/v1/responses/resp-none'],
+    [404, qr/$none 'resp_none'/, GET    => '/v1/responses/resp_none'],
+    [404, qr/$none 'resp_none'/, GET    => '/v1/responses/resp_none/input_items'],
+    [404, qr/$none 'resp_none'/, DELETE => '/v1/responses/resp_none'],
     [404, qr/$none/,             GET    => "/v1/responses/$first->{id}/else"],
     [404, qr/$none/,             GET    => '/v1/responses/' . 'x' x 500],
     [400, qr/'limit' must be 1 to 100/, GET => "/v1/responses/$first->{id}/input_items?limit=101"],
@@ -40,7 +40,7 @@ for my $case (
     is $answer->{status}, $status, "$status: $method " . substr $path, 0, 60;
     like $answer->{content}, $message, '  with the reason';
 }
-for my $case ([400, 5], [404, 'resp-none'], [404, 'x' x 500]) {
+for my $case ([400, 5], [404, 'resp_none'], [404, 'x' x 500]) {
     my $answer = ask('a', previous_response_id => $case->[1]);
     is_deeply [$answer->{status}, $answer->{json}{error}{param}], [$case->[0], 'previous_response_id'], "previous_response_id: " . substr $case->[1], 0, 20;
 }
@@ -74,7 +74,7 @@ for my $turn (1 .. 3) {
     while (time < $end) {
         my $stream = @told % 2;
         my $answer = ask("turn $turn", $stream ? (stream => $true) : ());
-        my ($id) = $answer->{content} =~ /"id":"(resp-[0-9a-f]+)"/;
+        my ($id) = $answer->{content} =~ /"id":"(resp_[0-9a-f]+)"/;
         push @told, $id if $answer->{status} == 200 && (!$stream || $answer->{content} =~ /^event: response.incomplete/m);
     }
     $server->signal('KILL');

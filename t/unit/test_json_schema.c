@@ -371,6 +371,10 @@ static void refusals_name_the_place(void **state)
        "'multipleOf' is not supported inside 'not', or in branches of 'oneOf' that may "
        "hold together"},
       {"{\"type\": \"array\", \"uniqueItems\": true}", "'uniqueItems'"},
+      {"{\"type\": \"object\", \"not\": {\"not\": {\"properties\": {\"a\": {\"const\": "
+       "1}}, "
+       "\"required\": [\"a\"]}}, \"unevaluatedProperties\": false}",
+       "'unevaluatedProperties' is not supported beside"},
       {"{\"if\": {\"propertyNames\": {\"maxLength\": 1}}, \"then\": false}",
        "'propertyNames'"},
   };
