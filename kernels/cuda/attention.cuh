@@ -186,16 +186,23 @@ constexpr int SMALL_AT_ONCE = 3; /* blocks that a multiprocessor is to have */
 static_assert(SMALL_AT_ONCE * (shared_bytes<128, true>() + 1024 + 128) <= 228 * 1024,
               "too much shared memory");
 
-static __device__ __forceinline__ work work_of(const lls_cuda_item &item,
-                                               const lls_cuda_step *step,
+/* An item and a KV head: number `number` of a step's. */
+struct piece_of_step {
+  const lls_cuda_step *step;
+  const lls_cuda_item *const *items;
+  uint32_t number;
+};
+
+static __device__ __forceinline__ work work_of(const piece_of_step &piece,
                                                const lls_cuda_pool &pool,
-                                               const lls_cuda_attention &a,
-                                               uint32_t kv_head)
+                                               const lls_cuda_attention &a)
 {
+  const lls_cuda_step *step = piece.step;
+  const lls_cuda_item item = (*piece.items)[piece.number / a.kv_heads];
   work w;
   w.item = item;
   w.layer = a.layer;
-  w.kv_head = kv_head;
+  w.kv_head = piece.number % a.kv_heads;
   w.group = a.heads / a.kv_heads;
   w.n_queries = item.n_rows * w.group;
   w.sequence = step->sequences[item.sequence];
@@ -236,10 +243,11 @@ begin_with_sinks(const work &w, const lls_cuda_attention &a, uint32_t first_quer
 
 /* SPLIT: warps take tokens of a tile (SMALL), else queries (LARGE). */
 template <int HD, bool SPLIT, bool INT8>
-static __device__ __forceinline__ void attend(const work &w, const lls_cuda_pool &pool,
-                                              const lls_cuda_attention &a, float *states,
-                                              uint32_t *finished)
+static __device__ __forceinline__ void
+attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_attention &a,
+       float *states, uint32_t *finished)
 {
+  work w = work_of(piece, pool, a);
   typedef tile_layout<HD> layout;
   constexpr int N = SPLIT ? 2 : TILE / 8; /* the warp's tokens, by 8 */
   constexpr int QUERIES = SPLIT ? LLS_CUDA_SMALL : LLS_CUDA_LARGE;
@@ -311,6 +319,8 @@ static __device__ __forceinline__ void attend(const work &w, const lls_cuda_pool
     st.sum[i] += __shfl_xor_sync(ALL_LANES, st.sum[i], 1);
     st.sum[i] += __shfl_xor_sync(ALL_LANES, st.sum[i], 2);
   }
+  if (INT8) /* read again: the loop has no registers to spare for what the end needs */
+    w = work_of(piece, pool, a);
   if (SPLIT) {
     __syncthreads(); /* the stages are done with */
     store_merged(w, a, states, st, shared_cast<float>(stages));
@@ -339,9 +349,7 @@ __global__ void __launch_bounds__(SMALL_THREADS, SMALL_AT_ONCE)
   for (uint32_t round = 0, i; (i = piece_of(round)) < n; round++) {
     if (round > 0)
       __syncthreads(); /* shared memory is done with */
-    attend<HD, true, INT8>(
-        work_of(plan->small[i / a.kv_heads], step, pool, a, i % a.kv_heads), pool, a,
-        states, finished);
+    attend<HD, true, INT8>({step, &plan->small, i}, pool, a, states, finished);
   }
 }
 
@@ -350,11 +358,8 @@ __global__ void __launch_bounds__(LARGE_THREADS, 1)
     attend_large(const lls_cuda_step *step, const lls_cuda_plan *plan, lls_cuda_pool pool,
                  float *states, uint32_t *finished, lls_cuda_attention a)
 {
-  uint32_t i = blockIdx.x;
-  if (i < plan->n_large * a.kv_heads)
-    attend<HD, false, INT8>(
-        work_of(plan->large[i / a.kv_heads], step, pool, a, i % a.kv_heads), pool, a,
-        states, finished);
+  if (blockIdx.x < plan->n_large * a.kv_heads)
+    attend<HD, false, INT8>({step, &plan->large, blockIdx.x}, pool, a, states, finished);
 }
 
 /* ---- launching --------------------------------------------------------------------- */
