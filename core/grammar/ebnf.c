@@ -70,7 +70,10 @@ uint32_t lls_ebnf_rule(struct lls_ebnf *g, const char *name, size_t length)
   rule->name[length] = '\0';
   rule->node = lls_grammar_rule(g->tree, rule->name);
   HASH_ADD_KEYPTR(hh, g->rules, rule->name, length, rule);
-  return rule->node;
+  if (rule->hh.tbl != NULL)
+    return rule->node;
+  free(rule);
+  return lls_ebnf_fail(g, "no memory for it");
 }
 
 static bool take_hex(struct lls_ebnf *g, unsigned digits, uint32_t *point)

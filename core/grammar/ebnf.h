@@ -4,9 +4,9 @@
 #define LLS_GRAMMAR_EBNF_H
 
 #include "core/grammar/grammar_tree.h"
+#include "core/base/hash.h"
 
 #include <stdbool.h>
-#include <uthash.h>
 
 #define LLS_EBNF_DEPTH   100   /* groups inside each other */
 #define LLS_EBNF_REPEATS 65536 /* the most times that {m,n} may say */

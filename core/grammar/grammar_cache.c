@@ -7,7 +7,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
+
+#include "core/base/hash.h"
 
 /* Bounds of a tree: hostile sources come from clients. */
 static const struct lls_grammar_bounds bounds = {
@@ -75,7 +76,12 @@ static struct lls_grammar *find(struct lls_grammar_cache *cache, const char *key
     HASH_DEL(cache->kept, kept);
     HASH_ADD_KEYPTR(hh, cache->kept, kept->key, n, kept);
   }
-  return lls_grammar_ref(kept->grammar);
+  if (kept->hh.tbl != NULL)
+    return lls_grammar_ref(kept->grammar);
+  struct lls_grammar *grammar =
+      kept->grammar; /* no memory to keep it: it is the caller's */
+  free(kept);
+  return grammar;
 }
 
 /* Under the lock: what grammars take changes with their use. */
@@ -109,10 +115,12 @@ static void keep(struct lls_grammar_cache *cache, const char *key, size_t n,
   struct kept *other;
   HASH_FIND(hh, cache->kept, key, n, other);
   if (other == NULL) {
-    kept->grammar = lls_grammar_ref(grammar);
     HASH_ADD_KEYPTR(hh, cache->kept, kept->key, n, kept);
-    trim(cache);
-    kept = NULL;
+    if (kept->hh.tbl != NULL) {
+      kept->grammar = lls_grammar_ref(grammar);
+      trim(cache);
+      kept = NULL;
+    }
   }
   pthread_mutex_unlock(&cache->lock);
   free(kept);

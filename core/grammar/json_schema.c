@@ -6,13 +6,13 @@
  */
 #include "core/grammar/json_schema.h"
 
+#include "core/base/hash.h"
 #include "core/grammar/schema_compile.h"
 #include "core/grammar/schema_made.h"
 #include "core/grammar/schema_names.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 /* A set that was begun; its key is the members with the choices that were made. */
 struct lls_schema_memo {
@@ -47,7 +47,10 @@ static struct lls_schema_memo *begin_memo(struct lls_schema *s,
   memo->key_bytes = bytes;
   memcpy(memo->key, parts, bytes);
   HASH_ADD_KEYPTR(hh, s->memos, memo->key, bytes, memo);
-  return memo;
+  if (memo->hh.tbl != NULL)
+    return memo;
+  free(memo);
+  return NULL;
 }
 
 /* ---- constants ---- */

@@ -9,11 +9,11 @@
 
 #include "core/grammar/json_syntax.h"
 #include "core/grammar/regex_states.h"
+#include "core/base/hash.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #define MOST_WORK 4000000 /* ranges looked at: some 20 ms */
 #define OTHERS    63      /* the number of the end of texts that are not meant */
@@ -152,6 +152,11 @@ static uint32_t number_of_set(struct product *p, uint32_t count)
     return found != NULL ? found->number : LLS_REGEX_END;
   }
   HASH_ADD_KEYPTR(hh, p->by_key, made->key, bytes, made);
+  if (made->hh.tbl == NULL) {
+    free(made);
+    give_up(p, -ENOMEM);
+    return LLS_REGEX_END;
+  }
   p->subsets[p->n] = made;
   return p->n++;
 }

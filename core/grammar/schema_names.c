@@ -9,11 +9,11 @@
 #include "core/grammar/regex.h"
 #include "core/grammar/regex_product.h"
 #include "core/grammar/schema_compile.h"
+#include "core/base/hash.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 /* ---- names that are said ---- */
 

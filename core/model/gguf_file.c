@@ -85,7 +85,10 @@ static int read_entry(struct lls_gguf_cursor *c, struct lls_gguf_file *file)
     return rc;
   }
   HASH_ADD_STR(file->entries, key, e);
-  return 0;
+  if (e->hh.tbl != NULL)
+    return 0;
+  free(e);
+  return lls_fail(c->err, -ENOMEM, "%s: out of memory", file->path);
 }
 
 /* ---- the file ------------------------------------------------------------------- */

@@ -13,10 +13,10 @@
 #define LLS_MODEL_GGUF_FILE_H
 
 #include <jansson.h>
-#include <uthash.h>
 
 #include "core/base/error.h"
 #include "core/device/device.h"
+#include "core/base/hash.h"
 
 enum lls_gguf_type {
   LLS_GGUF_U8,

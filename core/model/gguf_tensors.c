@@ -108,7 +108,10 @@ static int read_tensor(struct lls_gguf_cursor *c, struct lls_gguf_file *file)
   }
   t->offset = offset;
   HASH_ADD_STR(file->tensors, name, t);
-  return 0;
+  if (t->hh.tbl != NULL)
+    return 0;
+  free(t);
+  return lls_fail(c->err, -ENOMEM, "%s: out of memory", file->path);
 }
 
 /* Each tensor begins where the one before it ended, rounded up. */

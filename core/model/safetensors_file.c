@@ -135,6 +135,10 @@ static int add_tensor(struct lls_tensor_file *file, const char *name, const json
     return rc;
   }
   HASH_ADD_STR(*tensors, name, t);
+  if (t->hh.tbl == NULL) {
+    lls_tensor_free(t);
+    return lls_fail(err, -ENOMEM, "%s: out of memory", file->path);
+  }
   *out = t;
   return 0;
 }

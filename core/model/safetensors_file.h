@@ -3,11 +3,11 @@
 #ifndef LLS_MODEL_SAFETENSORS_FILE_H
 #define LLS_MODEL_SAFETENSORS_FILE_H
 
-#include <uthash.h>
 #include <utlist.h>
 
 #include "core/base/error.h"
 #include "core/device/device.h"
+#include "core/base/hash.h"
 
 struct lls_tensor_type {
   const char *name; /* as in headers */

@@ -23,6 +23,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#ifdef __has_feature /* clang has no such macros */
+#define LLS_CLANG_SANITIZES                                                              \
+  (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define LLS_CLANG_SANITIZES 0
+#endif
+
 /* ---- what the kernel's header may lack --------------------------------------------- */
 
 #ifndef SYS_landlock_create_ruleset
@@ -264,7 +271,7 @@ bool sandbox_is_wanted(const struct lls_config *c, bool mpi, const char **why_no
     *why_not = "[server] sandbox is off";
   else if (mpi)
     *why_not = "MPI has processes and files of its own";
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || LLS_CLANG_SANITIZES
   else if (c->server.sandbox == LLS_SANDBOX_AUTO)
     *why_not = "a sanitizer is at work";
 #endif

@@ -21,10 +21,12 @@ static bool step_start(struct lls_tool_parser *parser)
     space++;
   const char *open = parser->options.reasoning->open;
   int begins = lls_tool_begins(held->data + space, held->length - space, open);
-  if (begins == 0 && space <= MAX_HELD_SPACE)
+  bool near =
+      space <= MAX_HELD_SPACE; /* more is content already, where it came in pieces */
+  if (begins == 0 && near)
     return false;
-  parser->mode = begins > 0 ? LLS_TOOL_IN_REASONING : LLS_TOOL_IN_CONTENT;
-  if (begins <= 0)
+  parser->mode = begins > 0 && near ? LLS_TOOL_IN_REASONING : LLS_TOOL_IN_CONTENT;
+  if (parser->mode == LLS_TOOL_IN_CONTENT)
     return true;
   parser->at = space + strlen(open);
   parser->trimming = true;

@@ -33,8 +33,8 @@ sub part {
     my ($i, $n) = ($ENV{LLS_FAIL_PART} // '1/1') =~ m{\A(\d+)/(\d+)\z};
     return @_[grep { $_ % $n == $i - 1 } 0 .. $#_];
 }
-# The end of a log, which is where what went wrong is.
-sub end_of { my ($log) = @_; my @lines = split /\n/, $log; return join "\n", @lines > 30 ? @lines[-30 .. -1] : @lines }
+# The end of a log, which is where what went wrong is, without the answers meanwhile.
+sub end_of { my ($log) = @_; my @lines = grep { !/: outcome \w+,/ } split /\n/, $log; return join "\n", @lines > 30 ? @lines[-30 .. -1] : @lines }
 sub show { my ($name, $log) = @_; Test::More::diag("$name:\n$log") if chosen(); return }
 
 # Why there can be none.

@@ -33,11 +33,13 @@ $streams->learn;
 
 sub status { return decode_json($server->get('/admin/status')->{content}) }
 sub plugins { my $p = status()->{plugins}; return join ' ', map { $p->{$_}{name} } qw(scheduler cache predictor) }
-sub outcomes { my $log = $server->log; my $n = () = $log =~ / reload: (?:generation \d+:|refused,)/g; return $n }
+# The line that says it may itself be what is lost, which the log says with its next one.
+my $outcome = qr/ (?:reload: ((?:generation \d+:|refused,)[^\n]*)|log: (\d+) lines are missing)/;
+sub outcomes { my $log = $server->log; my $n = () = $log =~ /$outcome/g; return $n / 2 }
 
-# By signal, so that nothing fails that only the asking needs; the line that says what came.
+# By signal, so that nothing fails that only the asking needs; the line that says what came. `was` is at work.
 sub reload {
-    my ($ini) = @_;
+    my ($ini, $was) = @_;
     my $before = outcomes();
     my $until  = time + $LlmServer::TIMEOUT;
     $server->configure($ini);
@@ -49,7 +51,9 @@ sub reload {
         $streams->pump(0.001);
     }
     $faults->off;
-    return ($server->log =~ / reload: ((?:generation \d+:|refused,)[^\n]*)/g)[-1];
+    my ($line, $missing) = ($server->log =~ /$outcome/g)[-2, -1];
+    return $line if !defined $missing;
+    return plugins() eq ($was // '') ? 'refused, and its line was lost' : 'generation of which the line was lost: ' . plugins();
 }
 
 # The blocks, descriptors and threads of a quiet process.
@@ -76,13 +80,13 @@ sub try_place {
     my $name = Faults::name($kind, $place);
     my $was  = plugins();
     $faults->fail($kind, $place);
-    my $line = reload($ini{second});
+    my $line = reload($ini{second}, $was);
     return "$name: $line\n" . Faults::end_of($server->log) if $line !~ /\A(?:generation|refused)/;
     $count{passed}++ if !$faults->failed;
     my $refused = $line =~ /\Arefused/;
     $count{ $refused ? 'refused' : 'done' }++;
     Faults::show($name, Faults::end_of($server->log));
-    return "$name: no sentence: $line" if $line !~ /: \S+ \S+/ || $line =~ /\(null\)/;
+    return "$name: no sentence: $line" if $line !~ /: \S+ \S+|line was lost/ || $line =~ /\(null\)/;
     my $now = plugins();
     return "$name: $line, but $now is at work" if $refused != ($now eq $was);
     my $wrong = there_and_back();

@@ -65,7 +65,7 @@ sub rest {
 }
 
 # Gaps and what is held, by parts of the time, and what else the machine had to do.
-my $parts = max 4, int(($end - $begin) / 600);
+my $parts = max 4, int(($end - $begin) / 600 + 0.5);
 my (@gaps, @held, @wrong, @shares, @loads);
 for my $part (0 .. $parts - 1) {
     my $until = $begin + ($end - $begin) * ($part + 1) / $parts;

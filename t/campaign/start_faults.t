@@ -29,11 +29,14 @@ sub ini {
 my $ask = { prompt => 'Once upon a time', max_tokens => 8, temperature => 0 };
 sub answer_of { my ($server) = @_; return $server->post('/v1/completions', $ask)->{json}{choices}[0]{text} }
 
+# Serving; the line that says so may itself be what is lost, which the log says a second later.
+my $ready = qr{(?|listening on http://([\w.:]+)|until then http://([\w.:]+) answers(?=.*seccomp.*lines are missing here))}s;
+
 # A start under what the faults say, to its end: undef as server where it did not come up.
 sub start {
     my ($kind) = @_;
     $faults->forget_live;
-    my $server = eval { local $SIG{ALRM} = sub { die "no end\n" }; alarm $LlmServer::TIMEOUT; LlmServer->serve(ini(), undef, $faults->launcher) };
+    my $server = eval { local $SIG{ALRM} = sub { die "no end\n" }; alarm $LlmServer::TIMEOUT; LlmServer->serve(ini(), $ready, $faults->launcher) };
     my $log = $@;
     alarm 0;
     my $status = $server ? undef : $?;

@@ -32,7 +32,8 @@ static unsigned depth_of(const json_t *value)
   return most;
 }
 
-/* Numbers and words are left to who reads the value (json_scan.h). */
+/* Numbers and words are left to who reads the value (json_scan.h). Jansson 2.14 leaves
+ * out a NUL behind a number. */
 static void check_scan(const char *text, size_t n, size_t end)
 {
   struct lls_json_scan scan = {0};
@@ -83,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
   unsigned depth = depth_of(value);
   bool delimited = json_is_string(value) || json_is_array(value) || json_is_object(value);
-  if (delimited && depth < LLS_JSON_SCAN_DEPTH)
+  if (delimited && depth < LLS_JSON_SCAN_DEPTH && memchr(text, '\0', size) == NULL)
     check_scan(text, size, (size_t)why.position);
   check_text(value);
   if (depth < DEEPEST)
