@@ -2,8 +2,9 @@
 /* Schemas that compiling made, by the address of what they were made of. */
 #include "core/grammar/schema_made.h"
 
+#include "core/base/hash.h"
+
 #include <stdlib.h>
-#include <uthash.h>
 
 struct key {
   const json_t *schema;
