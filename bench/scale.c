@@ -402,7 +402,8 @@ static int by_value(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Counts requests that came after the warm-up; one without an answer at the end is late. */
+/* Counts requests that came after the warm-up; one without an answer at the end is late.
+ */
 static void print(const struct world *w, uint32_t n, double rate)
 {
   static const char *const names[] = {"least", "prefix", "headroom"};
