@@ -68,8 +68,15 @@ cmp_ok abs($asked->{served}{mean_e2el_ms} - sum(@latency) / 6), '<', 1e-6, '  wh
 my $simulated = $asked->{results}[0]{report}{mean_e2el_ms};
 cmp_ok abs($asked->{margin} - abs($simulated / $asked->{served}{mean_e2el_ms} - 1)), '<', 1e-9, '  how far simulated is from served';
 ok !$asked->{margin_assumed}, '    is known';
+is $asked->{beside_ms}, 0, '    a device that is said to be slower than it is stays so';
 is $asked->{best}, undef, '  no winner where all are alike';
 like $asked->{out}, qr/^No difference that can be told/m, '    which is said';
+
+# A device that is said to take no time: all of what was served is beside it.
+my $swift = whatif('-a', $server->{address}, '--profile', write_file('swift.ini', read_file($ten) =~ s/10ms/10us/r), '--policies', 'fcfs');
+cmp_ok $swift->{beside_ms}, '>', 0.02, 'what steps take beside a device is found';
+cmp_ok abs($swift->{results}[$_]{report}{mean_tpot_ms} / $swift->{served}{mean_tpot_ms} - 1), '<', 0.03, '  and counted for each candidate' for 0, 1;
+like $swift->{out}, qr/apart; a step took \d+\.\d\d ms more than the profile says\.$/m, '  and said';
 
 # ---- one that is told ------------------------------------------------------------------------
 # A long answer and forty short ones, one at a time: who takes turns has a tenth of the latency.

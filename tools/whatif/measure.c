@@ -3,6 +3,7 @@
 #include "tools/whatif/measure.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 #include "tools/whatif/nameless.h"
 
-#define FIXED_ARGUMENTS 24
+#define FIXED_ARGUMENTS 26
 
 /* ---- metrics ---------------------------------------------------------------------- */
 
@@ -91,7 +92,7 @@ static void add_lines(struct arguments *a, const char *option, char *lines)
 }
 
 static void list_arguments(const struct simulation *s, const char *report,
-                           struct arguments *a)
+                           const char *beside, struct arguments *a)
 {
   const struct whatif_options *o = s->options;
   add(a, "llmserve-sim");
@@ -100,6 +101,7 @@ static void list_arguments(const struct simulation *s, const char *report,
   add_option(a, "--trace", s->running->history);
   add_option(a, "--dataset-name", "decisions");
   add_option(a, "--profile", s->profile);
+  add_option(a, "--plan-time", beside);
   add_option(a, "--json", report);
   if (o->model[0] != '\0')
     add_option(a, "--model", o->model);
@@ -111,11 +113,13 @@ static int run(const struct simulation *s, char *settings, char *goodput,
   const struct child_limits limits = {.time_ns = s->options->most_time,
                                       .memory_bytes = s->options->most_memory,
                                       .idle = true};
+  char beside[32];
   size_t room = FIXED_ARGUMENTS + count_lines(settings) + count_lines(goodput);
   struct arguments a = {.items = calloc(room + 1, sizeof *a.items), .room = room};
   if (a.items == NULL)
     return lls_fail(err, -ENOMEM, "no memory");
-  list_arguments(s, report, &a);
+  snprintf(beside, sizeof beside, "%" PRId64 "us", s->beside_ns / 1000);
+  list_arguments(s, report, beside, &a);
   add_lines(&a, "--goodput", goodput);
   add_lines(&a, "--set", settings);
   int rc = child_run(a.items, &limits, err);

@@ -25,6 +25,7 @@ struct simulation {
   const struct whatif_options *options;
   const struct running *running;
   const char *profile; /* path or name */
+  int64_t beside_ns;   /* what each step takes beside the device, see calibrate.h */
 };
 
 /* The report of the traffic with these settings beside what runs; -ECHILD with

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/whatif/calibrate.h"
 #include "tools/whatif/verdict.h"
 
 /* ---- comparing -------------------------------------------------------------------- */
@@ -18,10 +19,10 @@ static void tell_progress(const struct whatif_options *o, const char *name, size
     fprintf(stderr, "llmserve-whatif: %zu of %zu: %s\n", i + 1, n, name);
 }
 
-/* Simulates all. The running policies must work; a candidate that does not is left out,
+/* Simulates all, what runs first. That must work; a candidate that does not is left out,
  * with its reason. */
-static int simulate_all(const struct simulation *s, struct result *results, size_t n,
-                        struct lls_error *err)
+static int simulate_all(struct simulation *s, const struct traffic *t,
+                        struct result *results, size_t n, struct lls_error *err)
 {
   for (size_t i = 0; i < n; i++) {
     struct result *r = &results[i];
@@ -29,6 +30,8 @@ static int simulate_all(const struct simulation *s, struct result *results, size
     int rc = simulate(s, r->settings, &r->report, &r->why);
     if (rc < 0 && i == 0)
       return lls_fail(err, rc, "what runs cannot be simulated: %s", r->why.text);
+    if (i == 0)
+      calibrate(s, t, &r->report);
   }
   return 0;
 }
@@ -70,7 +73,7 @@ static int tell(const struct whatif_options *o, const struct verdict *v,
   return rc;
 }
 
-static int compare(const struct simulation *s, const struct candidates *all,
+static int compare(struct simulation *s, const struct candidates *all,
                    const struct traffic *t, const struct metric *objective,
                    struct answered *out, struct lls_error *err)
 {
@@ -82,9 +85,10 @@ static int compare(const struct simulation *s, const struct candidates *all,
   for (size_t i = 0; i < all->n; i++)
     results[i + 1] =
         (struct result){.name = all->items[i].name, .settings = all->items[i].settings};
-  int rc = simulate_all(s, results, n, err);
+  int rc = simulate_all(s, t, results, n, err);
   if (rc == 0) {
     struct verdict v = judge(results, n, t, objective);
+    v.beside_ns = s->beside_ns;
     rc = tell(s->options, &v, results, n, t, err);
     if (rc == 0)
       rc = keep(&v, &results[0], out, err);

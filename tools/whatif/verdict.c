@@ -116,8 +116,10 @@ static void print_verdict(const struct verdict *v, const struct traffic *t)
            "%.0f %% are not told.\n",
            100 * v->margin);
   else
-    printf("\nSimulated and served are %.1f %% apart%s.\n", 100 * v->margin,
-           t->gaps ? " at worst" : "");
+    printf(
+        "\nSimulated and served are %.1f %% apart%s; a step took %.2f ms more than the "
+        "profile says.\n",
+        100 * v->margin, t->gaps ? " at worst" : "", (double)v->beside_ns * 1e-6);
   if (v->best == NULL) {
     printf("No difference that can be told: at best %s would be %+.1f %%.\n", name,
            isnan(v->gain) ? 0 : 100 * v->gain);
@@ -190,9 +192,10 @@ json_t *verdict_json(const struct verdict *v, const struct result *results, size
   for (size_t i = 0; i < n; i++)
     json_array_append_new(list, result_json(&results[i], &results[0], v->objective));
   return json_pack(
-      "{s:I, s:f, s:s, s:s, s:b, s:f, s:b, s:o, s:s?, s:O?, s:o}", "requests",
+      "{s:I, s:f, s:s, s:s, s:b, s:f, s:b, s:f, s:o, s:s?, s:O?, s:o}", "requests",
       (json_int_t)t->requests, "seconds", t->seconds, "objective", v->objective->name,
       "metric", v->objective->key, "more", v->objective->more, "margin", v->margin,
-      "margin_assumed", v->assumed, "gain", number_or_null(v->gain), "best",
-      v->best != NULL ? v->best->name : NULL, "served", t->metrics, "results", list);
+      "margin_assumed", v->assumed, "beside_ms", (double)v->beside_ns * 1e-6, "gain",
+      number_or_null(v->gain), "best", v->best != NULL ? v->best->name : NULL, "served",
+      t->metrics, "results", list);
 }

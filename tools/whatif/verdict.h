@@ -22,6 +22,7 @@ struct verdict {
   double margin; /* a part: smaller differences are not told */
   bool assumed;  /* nothing to hold the simulation against: margin is a guess */
   const struct result *best; /* NULL: no difference that can be told */
+  int64_t beside_ns;         /* what a step took beside the device, see calibrate.h */
   double gain; /* of the best simulated one over what runs, as a part; NaN: none */
 };
 

@@ -7,6 +7,7 @@
  *   running     what the server runs: GET /admin/config       running.h
  *   candidates  policies and grids of their parameters        candidate.h
  *   each is run by llmserve-sim, a process at idle priority   child.h  measure.h
+ *   calibrate   what a step takes beside the device, by what was served    calibrate.h
  *   verdict     the best, if it is farther ahead than the simulation is off   verdict.h
  *   question    all of that once; --watch asks again and again             question.h
  *
