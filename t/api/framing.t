@@ -44,6 +44,7 @@ like $head,
        content-type:\ text\/event-stream;\ charset=utf-8\r\n
        transfer-encoding:\ chunked\r\n
        ${date}connection:\ close\r\n${id}
+       x-llmserve-prefix-hash:\ [0-9a-f]{16}\r\n
        cache-control:\ no-cache\r\n
        x-accel-buffering:\ no\z/x, 'the head of a stream';
 

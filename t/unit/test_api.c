@@ -4,10 +4,10 @@
 
 #include "core/api/api_internal.h"
 #include "core/api/api_params.h"
+#include "core/base/json_memory.h"
 #include "core/base/stop_strings.h"
 #include "core/obs/metrics.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,14 +188,14 @@ static void test_a_long_value_is_quoted_in_part(void **state)
 
 /* ---- bodies ---------------------------------------------------------------------- */
 
-static size_t most_bytes; /* of what the JSON library may allocate at once */
+static size_t most_bytes = SIZE_MAX; /* that may be allocated at once */
 
-static void *bounded_malloc(size_t bytes)
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes); /* the linker's: what this program calls malloc */
+
+void *__wrap_malloc(size_t bytes)
 {
-  if (bytes <= most_bytes)
-    return malloc(bytes);
-  errno = ENOMEM;
-  return NULL;
+  return bytes <= most_bytes ? __real_malloc(bytes) : NULL;
 }
 
 /* The library calls it a syntax error. */
@@ -211,7 +211,7 @@ static void test_no_memory_for_a_body_is_no_fault_of_the_client(void **state)
     strcat(text + 2 * i, ",1");
   strcat(text, "]}");
   request.length = strlen(text);
-  json_set_alloc_funcs(bounded_malloc, free);
+  lls_json_memory_watch();
   for (most_bytes = 32; most_bytes < ITEMS * sizeof(void *); most_bytes *= 4) {
     assert_null(lls_api_body(&request, &error));
     assert_int_equal(error.status, 503);
