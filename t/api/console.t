@@ -15,6 +15,7 @@ use POSIX ();
 use Test::More;
 
 my $model = LlmServer::source('share/demo-model');
+$ENV{LLS_PROFILE_PATH} = LlmServer::source('etc/profiles');
 
 sub ini {
     my ($server) = @_;
