@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-#define TRIES  3    /* batches change with the time of a step */
+#define TRIES  5    /* batches change with the time of a step */
+#define LESS   3    /* near saturation they grow with it: then less is tried, by this */
 #define ENOUGH 0.01 /* part of a token's time that is not worth another simulation */
 
 /* Simulates what runs with so much; false where that is refused or no nearer. */
@@ -32,16 +33,17 @@ static bool nearer(struct simulation *s, int64_t beside_ns, double served,
 void calibrate(struct simulation *s, const struct traffic *t, json_t **report)
 {
   const struct metric *tpot = metric_find("tpot");
-  double served = t->metrics != NULL ? metric_of(t->metrics, tpot) : NAN;
+  double served = t->metrics != NULL ? metric_of(t->metrics, tpot) : NAN, share = 1;
   for (int i = 0; i < TRIES; i++) {
     double missing_ms = served - metric_of(*report, tpot);
-    int64_t beside_ns = s->beside_ns;
     if (!(fabs(missing_ms) > ENOUGH * served)) /* or one of them is unknown */
       return;
-    beside_ns += (int64_t)(missing_ms * 1e6);
+    int64_t beside_ns = s->beside_ns + (int64_t)(missing_ms * share * 1e6);
     if (beside_ns < 0)
       beside_ns = 0;
-    if (beside_ns == s->beside_ns || !nearer(s, beside_ns, served, report))
+    if (beside_ns == s->beside_ns)
       return;
+    if (!nearer(s, beside_ns, served, report))
+      share /= LESS;
   }
 }
