@@ -33,6 +33,10 @@ void gpu_result(struct gpu_bench *, const char *name, const char *what, double r
  */
 bool gpu_leave_out(struct gpu_bench *, const char *name, size_t bytes, size_t available);
 
+/* From here to where it is false a profiler that is told to wait (ncu
+ * --profile-from-start off) looks on; of the one operation that is wanted alone. */
+void gpu_watch(const struct gpu_bench *, bool watch);
+
 /* ---- gpu_call.c */
 #define GPU_MAX_ROWS 16384
 #define GPU_ROUNDS   7

@@ -2,6 +2,7 @@
 /* Shared by the parts of bench/gpu; see gpu.h. */
 #include "bench/gpu.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,4 +57,20 @@ bool gpu_leave_out(struct gpu_bench *b, const char *name, size_t bytes, size_t a
   else
     printf("%-34s left out: the time is over\n", name);
   return true;
+}
+
+/* The driver's own functions, which have no parameters: the bench is not linked with it.
+ */
+void gpu_watch(const struct gpu_bench *b, bool watch)
+{
+  if (b->only == NULL)
+    return;
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  int (*call)(void) = NULL;
+  if (driver == NULL)
+    return;
+  *(void **)&call = dlsym(driver, watch ? "cuProfilerStart" : "cuProfilerStop");
+  if (call != NULL)
+    call();
+  dlclose(driver);
 }
