@@ -113,6 +113,13 @@ template <int N> static __device__ __forceinline__ void init_ring(const ring<N> 
   }
 }
 
+static __device__ __forceinline__ void init_rings(const rings &r)
+{
+  init_ring(r.queries);
+  init_ring(r.keys);
+  init_ring(r.values);
+}
+
 /* ---- producers --------------------------------------------------------------------- */
 
 /* Where a warp's rows are, in rows of head_dim numbers. CELLS lanes copy a row; what they
@@ -540,8 +547,9 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
                   lls_cuda_attention a)
 {
 #ifdef LLS_HOPPER_CODE
-  rings r = make_rings<HD>();
-  __syncthreads(); /* the barriers are there */
+  if (threadIdx.x == 0)
+    init_rings(make_rings<HD>());
+  __syncthreads();
   if (warpgroup() == 0) {
     leave_registers<PRODUCER_REGISTERS>();
     produce<HD>(step, again(plan), pool, a);

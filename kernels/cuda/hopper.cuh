@@ -204,6 +204,106 @@ static __device__ __forceinline__ void barrier_arrive(unsigned id, unsigned thre
 
 #include "hopper.h"
 
+static inline shared<bf16> aligned_shared(shared<bf16> p)
+{
+  return p + (1024 - p.place() % 1024) % 1024 / sizeof(bf16);
+}
+
+static inline uint64_t describe(shared<bf16> matrix, uint32_t apart)
+{
+  return (uint64_t)1 << 62 | (uint64_t)(1024 / 16) << 32 | (uint64_t)(apart / 16) << 16 |
+         (matrix.place() & 0x3ffff) / 16;
+}
+
+template <bool ADD>
+static inline void wgmma_rows(float (&d)[16][4], uint64_t a, uint64_t b, SIMT_SITE)
+{
+  simt::give_product({d[0], 128, ADD, false, a, b, nullptr}, {file, line});
+}
+
+template <int N>
+static inline void wgmma_columns(float (&d)[N][4], const uint32_t (&a)[4], uint64_t b,
+                                 SIMT_SITE)
+{
+  simt::give_product({d[0], 8 * N, true, true, 0, b, a}, {file, line});
+}
+
+static inline void wgmma_fence()
+{
+  simt::products_order();
+}
+
+static inline void wgmma_commit()
+{
+  simt::products_commit();
+}
+
+template <int LEFT> static inline void wgmma_wait(SIMT_SITE)
+{
+  simt::products_wait(LEFT, {file, line});
+}
+
+template <class T, int N> static inline void settle(T (&)[N][4])
+{
+}
+
+static inline unsigned warpgroup()
+{
+  return threadIdx.x / WARPGROUP;
+}
+
+static inline unsigned thread_again()
+{
+  return threadIdx.x;
+}
+
+template <class T> static inline const T *again(const T *p)
+{
+  return p;
+}
+
+template <int N> static inline void take_registers()
+{
+  static_assert(N % 8 == 0, "a number that the instruction takes");
+}
+
+template <int N> static inline void leave_registers()
+{
+  static_assert(N % 8 == 0, "a number that the instruction takes");
+}
+
+static inline void products_fence()
+{
+  simt::products_fence();
+}
+
+typedef uint64_t mbarrier;
+
+static inline void mbarrier_init(shared<mbarrier> b, uint32_t n)
+{
+  simt::mbarrier_init(b.place(), n);
+}
+
+static inline void mbarrier_arrive(shared<mbarrier> b, SIMT_SITE)
+{
+  simt::mbarrier_arrive(b.place(), {file, line});
+}
+
+static inline void mbarrier_wait(shared<mbarrier> b, uint32_t phase, SIMT_SITE)
+{
+  simt::mbarrier_wait(b.place(), phase, {file, line});
+}
+
+static inline void barrier_sync(unsigned id, unsigned threads, SIMT_SITE)
+{
+  simt::named_barrier(id, threads, true, {file, line});
+}
+
+static inline void barrier_arrive(unsigned id, unsigned threads, SIMT_SITE)
+{
+  simt::named_barrier(id, threads, false, {file, line});
+}
+
 #endif
 
 #endif
