@@ -325,10 +325,10 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
     __syncthreads(); /* the stages are done with */
     store_merged(w, a, states, st, shared_cast<float>(stages));
   } else {
-    store_warp(w, a, states, st);
+    store_warp(w, a, states, first_query, st);
   }
-  if (w.item.part != LLS_CUDA_NO_PART && finish_part(w, a, finished))
-    merge_parts<HD>(w, a, states);
+  if (w.item.part != LLS_CUDA_NO_PART && finish_part<whole_block>(w, a, finished))
+    merge_parts<HD, whole_block>(w, a, states);
 }
 
 /* The block's piece of work in a round: items, the longest first, and for each the KV
@@ -382,10 +382,14 @@ template <int HD, bool INT8> static int run(const attention_call &c)
   if (c.grid->small > 0)
     rc = launch(c.stream, attend_small<HD, INT8>, c.grid->small, SMALL_THREADS, bytes,
                 c.step, c.plan, *c.pool, c.states->states, c.states->finished, *c.a);
-  if (rc == 0 && c.grid->large > 0)
-    rc = launch(c.stream, attend_large<HD, INT8>, c.grid->large, LARGE_THREADS, bytes,
-                c.step, c.plan, *c.pool, c.states->states, c.states->finished, *c.a);
-  return rc;
+  if (rc != 0 || c.grid->large == 0)
+    return rc;
+  return lls_cuda_attention_hopper_fits(c.pool, c.grid, c.a)
+             ? lls_cuda_run_attention_hopper(c.stream, c.step, c.plan, c.pool, c.grid,
+                                             c.states, c.a)
+             : launch(c.stream, attend_large<HD, INT8>, c.grid->large, LARGE_THREADS,
+                      bytes, c.step, c.plan, *c.pool, c.states->states,
+                      c.states->finished, *c.a);
 }
 
 template <bool INT8> static int run_any(const attention_call &c)

@@ -76,15 +76,16 @@ store_scale(const work &w, const lls_cuda_attention &a, float *states, uint32_t 
   state[16] = sum;
 }
 
-/* A warp's state is its queries' whole. */
+/* A warp's state is its queries' whole, from the first on. */
 template <int HD>
 static __device__ __forceinline__ void
-store_warp(const work &w, const lls_cuda_attention &a, float *states, const state<HD> &st)
+store_warp(const work &w, const lls_cuda_attention &a, float *states,
+           uint32_t first_query, const state<HD> &st)
 {
   unsigned lane = threadIdx.x % WARP;
 #pragma unroll
   for (int row = 0; row < 2; row++) {
-    uint32_t query = threadIdx.x / WARP * 16 + lane / 4 + row * 8;
+    uint32_t query = first_query + lane / 4 + row * 8;
     if (query >= w.n_queries)
       continue;
     if (lane % 4 == 0)
@@ -165,35 +166,53 @@ static __device__ __forceinline__ float load_written_one(const float *from)
 #endif
 }
 
+/* The threads that put parts together: of the kernels of this folder but one, all. */
+struct whole_block {
+  static __device__ __forceinline__ unsigned thread()
+  {
+    return threadIdx.x;
+  }
+  static __device__ __forceinline__ unsigned count()
+  {
+    return blockDim.x;
+  }
+  static __device__ __forceinline__ void meet()
+  {
+    __syncthreads();
+  }
+};
+
 /* Are all others of the item's parts there? Then nobody counts them any more. */
+template <class THREADS>
 static __device__ __forceinline__ bool
 finish_part(const work &w, const lls_cuda_attention &a, uint32_t *finished)
 {
   SHARED_ARRAY(uint32_t, is_last, 1);
   __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
+  THREADS::meet();
+  if (THREADS::thread() == 0) {
     uint32_t *count = finished + (size_t)w.item.first_part * a.kv_heads + w.kv_head;
     bool last = atomicAdd(count, 1u) + 1 == w.item.n_parts;
     if (last)
       *count = 0;
     is_last[0] = last;
   }
-  __syncthreads();
+  THREADS::meet();
   bool last = is_last[0] != 0;
   __threadfence();
   return last;
 }
 
 /* Four numbers of a query a thread. */
-template <int HD>
+template <int HD, class THREADS>
 static __device__ __forceinline__ void
 merge_parts(const work &w, const lls_cuda_attention &a, const float *states)
 {
   constexpr size_t floats = LLS_CUDA_STATE_FLOATS(HD);
   size_t units = (w.n_queries + LLS_CUDA_SMALL - 1) / LLS_CUDA_SMALL;
   size_t step = units * a.kv_heads * floats;
-  for (unsigned i = threadIdx.x; i < w.n_queries * (HD / 4); i += blockDim.x) {
+  unsigned n = w.n_queries * (HD / 4);
+  for (unsigned i = THREADS::thread(); i < n; i += THREADS::count()) {
     uint32_t query = i / (HD / 4), d = i % (HD / 4) * 4, row = query % LLS_CUDA_SMALL;
     size_t unit = w.item.first_part + query / LLS_CUDA_SMALL;
     const float *first = states + (unit * a.kv_heads + w.kv_head) * floats;

@@ -110,6 +110,8 @@ struct lls_cuda_device {
   float *squares; /* (max_rows, 2) of norms that ranks share */
   void *widened;  /* (LLS_CUDA_WIDENED) of linear.c; NULL: no weight has codes */
   struct lls_cuda_states states;
+  uint32_t hopper_blocks; /* that attention_hopper.cu's kernel gets; 0: it is not used */
+  bool hopper_turns;
 
   /* From step_begin to step_end. */
   struct lls_pool *pool;

@@ -179,6 +179,20 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
                             d->properties.name);
 }
 
+/* LLS_CUDA_HOPPER=0 leaves the kernel for Hopper out, for comparisons; =2 is another form
+ * of it. */
+static int set_up_attention(struct lls_cuda_device *d, struct lls_error *err)
+{
+  const char *wanted = getenv("LLS_CUDA_HOPPER");
+  bool hopper = d->properties.major == 9 && (wanted == NULL || strcmp(wanted, "0") != 0);
+  int rc = lls_cuda_attention_setup();
+  if (rc == 0 && hopper)
+    rc = lls_cuda_attention_hopper_setup(&hopper);
+  d->hopper_blocks = hopper ? (uint32_t)d->properties.multiProcessorCount : 0;
+  d->hopper_turns = wanted == NULL || strcmp(wanted, "2") != 0;
+  return lls_cuda_check(rc, err, "loading kernels");
+}
+
 static int open_gpu(struct lls_cuda_device *d, struct lls_error *err)
 {
   int rc = find_gpu(d, err);
@@ -191,7 +205,7 @@ static int open_gpu(struct lls_cuda_device *d, struct lls_error *err)
   if (rc == 0)
     rc = lls_cuda_products_create(&d->products, err);
   if (rc == 0)
-    rc = lls_cuda_check(lls_cuda_attention_setup(), err, "loading kernels");
+    rc = set_up_attention(d, err);
   return rc < 0 ? rc : lls_cuda_ranks_create(d, err);
 }
 

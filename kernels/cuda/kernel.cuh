@@ -115,6 +115,17 @@ template <class... P> int load(void (*kernel)(P...))
   return cudaFuncGetAttributes(&found, reinterpret_cast<const void *>(kernel));
 }
 
+/* The same; there: whether the code is of sm_<major>.<minor> itself and has a body there,
+ * which it then has static shared memory by. */
+template <class... P> int load_body(void (*kernel)(P...), int version, bool *there)
+{
+  cudaFuncAttributes found = {};
+  int rc = cudaFuncGetAttributes(&found, reinterpret_cast<const void *>(kernel));
+  *there =
+      rc == cudaSuccess && found.binaryVersion == version && found.sharedSizeBytes > 0;
+  return rc;
+}
+
 #else
 
 #include "simt.h"
@@ -165,6 +176,12 @@ template <class... P> int blocks_at_once(void (*)(P...), int, size_t, int wanted
 template <class... P> int load(void (*kernel)(P...))
 {
   return simt::load((const void *)kernel);
+}
+
+template <class... P> int load_body(void (*kernel)(P...), int, bool *there)
+{
+  *there = true;
+  return load(kernel);
 }
 
 #endif

@@ -316,7 +316,7 @@ struct lls_cuda_slots {
 
 int lls_cuda_run_slots(cudaStream_t, const struct lls_cuda_slots *);
 
-/* ---- attention.cu, attention_int8.cu, attention_plain.cu --------------------------- */
+/* ---- attention.cu, attention_*.cu ---------------------------------------------- */
 
 struct lls_cuda_attention {
   uint32_t n_rows; /* padded */
@@ -328,9 +328,12 @@ struct lls_cuda_attention {
   void *out;
 };
 
-/* How many blocks each kernel gets. Those of small items take one after the other. */
+/* How many blocks each kernel gets. Those of small items take one after the other, and so
+ * do those of the kernel for Hopper, which has the large items where `hopper` is not 0
+ * and they are such as it takes. */
 struct lls_cuda_grid {
-  uint32_t small, large;
+  uint32_t small, large, hopper;
+  bool in_turns; /* on trial: its products are given in turns */
 };
 
 /* Parts of results of contexts that are shared out, in device memory. */
@@ -368,6 +371,19 @@ int lls_cuda_run_attention_int8(cudaStream_t, const struct lls_cuda_step *,
                                 const struct lls_cuda_grid *,
                                 const struct lls_cuda_states *,
                                 const struct lls_cuda_attention *);
+/* attention_hopper.cu: sets up the kernel for large items on GPUs of sm_90; there:
+ * whether the GPU's own code of it is in this build, so that it can be run. */
+int lls_cuda_attention_hopper_setup(bool *there);
+/* Whether it takes the large items, which are grid->large blocks' for others. */
+bool lls_cuda_attention_hopper_fits(const struct lls_cuda_pool *,
+                                    const struct lls_cuda_grid *,
+                                    const struct lls_cuda_attention *);
+int lls_cuda_run_attention_hopper(cudaStream_t, const struct lls_cuda_step *,
+                                  const struct lls_cuda_plan *,
+                                  const struct lls_cuda_pool *,
+                                  const struct lls_cuda_grid *,
+                                  const struct lls_cuda_states *,
+                                  const struct lls_cuda_attention *);
 /* Everything else, without a plan. */
 int lls_cuda_run_attention_plain(cudaStream_t, enum lls_dtype numbers,
                                  const struct lls_cuda_step *,

@@ -283,6 +283,6 @@ void lls_cuda_plan_attention(struct lls_cuda_device *d, struct lls_cuda_attentio
   sort_lengths(&p);
   share_out(&p, false);
   plan->shape = *a;
-  plan->grid = (struct lls_cuda_grid){p.out->n_small, p.out->n_large};
+  plan->grid = (struct lls_cuda_grid){.small = p.out->n_small, .large = p.out->n_large};
   in->sent = 0;
 }

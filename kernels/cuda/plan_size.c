@@ -23,11 +23,13 @@ struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *d,
   if (any_step) {
     uint32_t items = a->n_rows + lls_cuda_plan_spare(d, a->kv_heads);
     bool small = a->heads / a->kv_heads <= LLS_CUDA_SMALL;
-    grid = (struct lls_cuda_grid){small ? items : 0, small ? 0 : items};
+    grid = (struct lls_cuda_grid){.small = small ? items : 0, .large = small ? 0 : items};
   }
   grid.small *= a->kv_heads;
   grid.large *= a->kv_heads;
   if (grid.small > d->pool->attention_slots)
     grid.small = d->pool->attention_slots;
+  grid.hopper = d->hopper_blocks < grid.large ? d->hopper_blocks : grid.large;
+  grid.in_turns = d->hopper_turns;
   return grid;
 }
