@@ -120,6 +120,15 @@ static __device__ __forceinline__ void init_rings(const rings &r)
   init_ring(r.values);
 }
 
+/* The block's piece of work in a round: items, the longest first, and for each the KV
+ * heads. Every other round goes backwards, so that who had the longest gets the shortest.
+ */
+static __device__ __forceinline__ uint32_t piece_of(uint32_t round)
+{
+  uint32_t at = round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+  return round * gridDim.x + at;
+}
+
 /* ---- producers --------------------------------------------------------------------- */
 
 /* Where a warp's rows are, in rows of head_dim numbers. CELLS lanes copy a row; what they

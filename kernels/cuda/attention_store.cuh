@@ -98,46 +98,6 @@ store_warp(const work &w, const lls_cuda_attention &a, float *states,
   }
 }
 
-/* Four warps have the same queries over different tokens; room (4, 16, HD + 2). */
-template <int HD>
-static __device__ __forceinline__ void
-store_merged(const work &w, const lls_cuda_attention &a, float *states,
-             const state<HD> &st, shared<float> room)
-{
-  unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-  constexpr unsigned width = HD + 2; /* values, max, sum */
-#pragma unroll
-  for (int row = 0; row < 2; row++) {
-    shared<float> to = room + (warp * 16 + lane / 4 + row * 8) * width;
-    if (lane % 4 == 0) {
-      to[HD] = st.max[row];
-      to[HD + 1] = st.sum[row];
-    }
-#pragma unroll
-    for (int n = 0; n < HD / 8; n++) {
-      to[n * 8 + lane % 4 * 2] = st.values[n][2 * row];
-      to[n * 8 + lane % 4 * 2 + 1] = st.values[n][2 * row + 1];
-    }
-  }
-  __syncthreads();
-  for (unsigned i = threadIdx.x; i < w.n_queries * (HD / 2); i += blockDim.x) {
-    uint32_t query = i / (HD / 2), d = i % (HD / 2) * 2;
-    float max = NOTHING, sum = 0, x = 0, y = 0;
-    for (unsigned k = 0; k < 4; k++)
-      max = fmaxf(max, room[(k * 16 + query) * width + HD]);
-    for (unsigned k = 0; k < 4; k++) {
-      shared<float> from = room + (k * 16 + query) * width;
-      float part = from[HD], factor = part == NOTHING ? 0 : fast_exp2(part - max);
-      sum += factor * from[HD + 1];
-      x += factor * from[d];
-      y += factor * from[d + 1];
-    }
-    store_pair<HD>(w, a, states, query, d, x, y, 1 / sum);
-    if (d == 0)
-      store_scale<HD>(w, a, states, query, max, sum);
-  }
-}
-
 /* ---- parts ------------------------------------------------------------------------- */
 
 /* Four numbers that another block may have written during this launch. */

@@ -47,10 +47,28 @@ struct lls_cuda_item {
 
 #define LLS_CUDA_NO_PART UINT32_MAX
 
-/* All pointers are the device's. Long items come first. */
+enum { LLS_CUDA_K_WHOLE = 1, LLS_CUDA_V_WHOLE = 2, LLS_CUDA_SCRATCH = 4 };
+
+/* The same of up to 16 queries, with all that a block has to know of the sequence: it is
+ * one read from here to the entries. */
+struct lls_cuda_piece {
+  uint32_t row, n_rows; /* of the step */
+  uint32_t position;    /* of the first row */
+  uint32_t begin, end;
+  uint32_t part, first_part, n_parts;
+  uint32_t k_first, k_count, k_begin; /* entries, and the token they begin with */
+  uint32_t v_first, v_count, v_begin;
+  uint32_t flags; /* above */
+  uint32_t sinks; /* 1: it has the first of the tokens that the rows see */
+};
+
+/* All pointers are the device's. */
 struct lls_cuda_plan {
-  uint32_t n_small, n_large;
-  const struct lls_cuda_item *small, *large; /* up to 16 queries, and up to 128 */
+  uint32_t n_large;
+  const struct lls_cuda_item *large; /* up to 128 queries */
+  uint32_t n_lanes;                  /* blocks for a KV head's pieces */
+  const uint32_t *lanes;             /* (n_lanes + 1) each one's first piece */
+  const struct lls_cuda_piece *pieces;
 };
 
 /* All pointers are the device's. */
@@ -328,12 +346,13 @@ struct lls_cuda_attention {
   void *out;
 };
 
-/* How many blocks each kernel gets. Those of small items take one after the other, and so
- * do those of the kernel for Hopper, which has the large items where `hopper` is not 0
- * and they are such as it takes. */
+/* How many blocks each kernel gets. Those of the kernel for Hopper, which has the large
+ * items where `hopper` is not 0 and they are such as it takes, take one after the other.
+ */
 struct lls_cuda_grid {
   uint32_t small, large, hopper;
-  bool in_turns; /* on trial: its products are given in turns */
+  uint32_t queries; /* of a small piece at most: 8 or 16 */
+  bool in_turns;    /* on trial: Hopper's products are given in turns */
 };
 
 /* Parts of results of contexts that are shared out, in device memory. */
@@ -360,7 +379,7 @@ int lls_cuda_run_attention(cudaStream_t, const struct lls_cuda_step *,
                            const struct lls_cuda_plan *, const struct lls_cuda_pool *,
                            const struct lls_cuda_grid *, const struct lls_cuda_states *,
                            const struct lls_cuda_attention *);
-/* Blocks of small items that a multiprocessor has at once. */
+/* Blocks for pieces that a multiprocessor has at once. */
 int lls_cuda_attention_at_once(const struct lls_cuda_pool *);
 /* The same three where a pool has int8 blocks. */
 int lls_cuda_attention_int8_setup(void);
