@@ -148,6 +148,32 @@ template <class T, int N> struct alignas(sizeof(T) * N) several {
 template <class T> constexpr int WIDE = 16 / sizeof(T);
 
 template <class T, int N>
+static __device__ __forceinline__ several<T, N> load_several(const T *from)
+{
+  return *(const several<T, N> *)from;
+}
+
+template <class T, int N>
+static __device__ __forceinline__ void store_several(T *to, const several<T, N> &x)
+{
+  *(several<T, N> *)to = x;
+}
+
+/* N floats, 16 bytes at a time. */
+template <int N>
+static __device__ __forceinline__ void load_floats(float (&to)[N], const float *from)
+{
+  constexpr int AT_ONCE = N < 4 ? N : 4;
+#pragma unroll
+  for (int i = 0; i < N; i += AT_ONCE) {
+    several<float, AT_ONCE> some = load_several<float, AT_ONCE>(from + i);
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++)
+      to[i + k] = some.v[k];
+  }
+}
+
+template <class T, int N>
 static __device__ __forceinline__ several<T, N> round_all(const float (&x)[N])
 {
   several<T, N> out;
