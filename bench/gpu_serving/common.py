@@ -73,7 +73,7 @@ def limits(out):
     if DEVICE != "cuda":
         return 20e9, 1e12, "made up: no GPU"
     log = out / "limits.log"
-    if run(log, [program("gpu"), "limits"], 40) is None:
+    if log.exists() or run(log, [program("gpu"), "limits"], 40) is None:
         words = log.read_text().split()  # copy N GB/s, bf16 matrices N TFLOP/s, ...
         return float(words[1]) * 1e9, float(words[5]) * 1e12, "bench/gpu"
     name = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True,
