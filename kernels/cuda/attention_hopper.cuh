@@ -43,7 +43,7 @@ static_assert(ROWS == LLS_CUDA_LARGE, "an item's queries are a matrix");
 enum { TURN, CONSUMERS_MEET = TURN + 1 + CONSUMERS };
 
 /* Matrices that producers fill and consumers read, one after the other. */
-template <int N> struct ring {
+template <int N> struct matrix_ring {
   shared<bf16> matrices;
   shared<mbarrier> barriers; /* (N) of filling, (N) of reading */
   uint32_t number;           /* of the next matrix */
@@ -55,19 +55,20 @@ template <int HD> struct matrices {
 };
 
 template <int HD, int N>
-static __device__ __forceinline__ shared<bf16> matrix_of(const ring<N> &r)
+static __device__ __forceinline__ shared<bf16> matrix_of(const matrix_ring<N> &r)
 {
   return r.matrices + r.number % N * matrices<HD>::size;
 }
 
-template <int N> static __device__ __forceinline__ void begin_filling(const ring<N> &r)
+template <int N>
+static __device__ __forceinline__ void begin_filling(const matrix_ring<N> &r)
 {
   mbarrier_wait(r.barriers + (N + r.number % N), r.number / N - 1);
   __syncwarp();
 }
 
 /* This thread's copies, all of them, are there before it says so. */
-template <int N> static __device__ __forceinline__ void end_filling(ring<N> &r)
+template <int N> static __device__ __forceinline__ void end_filling(matrix_ring<N> &r)
 {
   copy_async_commit();
   copy_async_wait();
@@ -76,13 +77,14 @@ template <int N> static __device__ __forceinline__ void end_filling(ring<N> &r)
   r.number++;
 }
 
-template <int N> static __device__ __forceinline__ void begin_reading(const ring<N> &r)
+template <int N>
+static __device__ __forceinline__ void begin_reading(const matrix_ring<N> &r)
 {
   mbarrier_wait(r.barriers + r.number % N, r.number / N);
 }
 
 /* The warp's products with it are done. */
-template <int N> static __device__ __forceinline__ void end_reading(ring<N> &r)
+template <int N> static __device__ __forceinline__ void end_reading(matrix_ring<N> &r)
 {
   if (threadIdx.x % WARP == 0)
     mbarrier_arrive(r.barriers + (N + r.number % N));
@@ -90,8 +92,8 @@ template <int N> static __device__ __forceinline__ void end_reading(ring<N> &r)
 }
 
 struct rings {
-  ring<1> queries;
-  ring<STAGES> keys, values;
+  matrix_ring<1> queries;
+  matrix_ring<STAGES> keys, values;
 };
 
 template <int HD> static __device__ __forceinline__ rings make_rings()
@@ -105,7 +107,7 @@ template <int HD> static __device__ __forceinline__ rings make_rings()
           {m + (1 + STAGES) * size, b + (2 + 2 * STAGES), 0}};
 }
 
-template <int N> static __device__ __forceinline__ void init_ring(const ring<N> &r)
+template <int N> static __device__ __forceinline__ void init_ring(const matrix_ring<N> &r)
 {
   for (int i = 0; i < N; i++) {
     mbarrier_init(r.barriers + i, WARPGROUP / 2);
@@ -244,7 +246,7 @@ produce(const lls_cuda_step *step, const lls_cuda_plan *plan, const lls_cuda_poo
   rings r = make_rings<HD>();
   bool is_v = threadIdx.x >= WARPGROUP / 2; /* as work_of chooses the list */
   uint32_t mine = threadIdx.x / WARP % 2 * SHARE;
-  ring<STAGES> tiles = is_v ? r.values : r.keys;
+  matrix_ring<STAGES> tiles = is_v ? r.values : r.keys;
   uint32_t n = plan->n_large * a.kv_heads;
   for (uint32_t round = 0, i; (i = piece_of(round)) < n; round++) {
     work w = work_of({step, &plan->large, i}, pool, a);
