@@ -300,7 +300,7 @@ template <bool TURNS> static __device__ __forceinline__ void pass_turn()
 
 /* Gives the products of 64 queries with 128 tokens. */
 template <int HD>
-static __device__ __forceinline__ void give_scores(uint64_t queries, uint64_t keys,
+static __device__ __forceinline__ void give_scores(uint32_t queries, uint32_t keys,
                                                    float (&s)[ROWS / 8][4])
 {
 #pragma unroll
@@ -332,7 +332,7 @@ static __device__ __forceinline__ void pack_weights(const float (&s)[ROWS / 8][4
 }
 
 template <int HD>
-static __device__ __forceinline__ void give_values(const weights &p, uint64_t values,
+static __device__ __forceinline__ void give_values(const weights &p, uint32_t values,
                                                    state<HD> &st)
 {
 #pragma unroll
@@ -464,14 +464,14 @@ consume_piece(const work &w, const lls_cuda_attention &a, uint32_t first_query, 
               state<HD> &st)
 {
   constexpr uint32_t apart = ROWS * COLUMNS * sizeof(bf16);
-  uint32_t share = (threadIdx.x / WARPGROUP - 1) * SHARE;
+  uint32_t share = (warpgroup() - 1) * SHARE;
   float factor = a.soft_cap > 0 ? LOG2E : a.scale * LOG2E;
   sight v = sight_of(w, a, first_query);
   float s[ROWS / 8][4], decay[2];
   weights p;
   begin_state(w, a, first_query, st);
   begin_reading(r.queries);
-  uint64_t q = describe(matrix_of<HD>(r.queries) + share * COLUMNS, 16);
+  uint32_t q = describe(matrix_of<HD>(r.queries) + share * COLUMNS, 16);
 
   begin_reading(r.keys);
   wgmma_fence();

@@ -23,6 +23,8 @@
 #define LLS_HOPPER_CODE 1
 #endif
 
+#define UPPER_HALF (1u << 30 | 1024 / 16) /* of descriptions, see below */
+
 #ifdef __CUDACC__
 
 static __device__ __forceinline__ shared<bf16> aligned_shared(shared<bf16> p)
@@ -30,12 +32,12 @@ static __device__ __forceinline__ shared<bf16> aligned_shared(shared<bf16> p)
   return p + (1024 - shared_address(p) % 1024) % 1024 / sizeof(bf16);
 }
 
-/* What is said of a matrix: where it begins, how far apart groups of 8 rows are (1024
- * bytes), and columns 64 to 127 from 0 to 63 where its rows are what is summed over. */
-static __device__ __forceinline__ uint64_t describe(shared<bf16> matrix, uint32_t apart)
+/* The lower half of what is said of a matrix, where it begins and how far columns 64 to
+ * 127 are from 0 to 63 where its rows are what is summed over; the upper half, that
+ * groups of 8 rows follow each other and cells are swapped, is the same for all. */
+static __device__ __forceinline__ uint32_t describe(shared<bf16> matrix, uint32_t apart)
 {
-  return (uint64_t)1 << 62 | (uint64_t)(1024 / 16) << 32 | (uint64_t)(apart / 16) << 16 |
-         (shared_address(matrix) & 0x3ffff) / 16;
+  return apart / 16 << 16 | (shared_address(matrix) & 0x3ffff) / 16;
 }
 
 #define FOUR(d, i) "+f"(d[i][0]), "+f"(d[i][1]), "+f"(d[i][2]), "+f"(d[i][3])
@@ -54,33 +56,36 @@ static __device__ __forceinline__ uint64_t describe(shared<bf16> matrix, uint32_
  * being what is summed over. Warp w has rows 16 w to 16 w + 15, in registers as mma has
  * C. */
 template <bool ADD>
-static __device__ __forceinline__ void wgmma_rows(float (&d)[16][4], uint64_t a,
-                                                  uint64_t b)
+static __device__ __forceinline__ void wgmma_rows(float (&d)[16][4], uint32_t a,
+                                                  uint32_t b)
 {
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
+  asm volatile("{\n.reg .pred p;\n.reg .b64 a, b;\nsetp.ne.b32 p, %67, 0;\n"
+               "mov.b64 a, {%64, %66};\nmov.b64 b, {%65, %66};\n"
                "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" NAMES_64
-               "}, %64, %65, p, 1, 1, 0, 0;\n}"
+               "}, a, b, p, 1, 1, 0, 0;\n}"
                : FOURS_8(d, 0), FOURS_8(d, 8)
-               : "l"(a), "l"(b), "n"(ADD ? 1 : 0));
+               : "r"(a), "r"(b), "r"(UPPER_HALF), "n"(ADD ? 1 : 0));
 }
 
 /* d (64, N) += a (64, 16) b (16, N), a in registers as mma has A, b in shared memory. */
 static __device__ __forceinline__ void wgmma_columns(float (&d)[16][4],
-                                                     const uint32_t (&a)[4], uint64_t b)
+                                                     const uint32_t (&a)[4], uint32_t b)
 {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" NAMES_64
-               "}, {%64, %65, %66, %67}, %68, 1, 1, 1, 1;"
+  asm volatile("{\n.reg .b64 b;\nmov.b64 b, {%68, %69};\n"
+               "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {" NAMES_64
+               "}, {%64, %65, %66, %67}, b, 1, 1, 1, 1;\n}"
                : FOURS_8(d, 0), FOURS_8(d, 8)
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(UPPER_HALF));
 }
 
 static __device__ __forceinline__ void wgmma_columns(float (&d)[8][4],
-                                                     const uint32_t (&a)[4], uint64_t b)
+                                                     const uint32_t (&a)[4], uint32_t b)
 {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" NAMES_32
-               "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 1;"
+  asm volatile("{\n.reg .b64 b;\nmov.b64 b, {%36, %37};\n"
+               "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {" NAMES_32
+               "}, {%32, %33, %34, %35}, b, 1, 1, 1, 1;\n}"
                : FOURS_8(d, 0)
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(UPPER_HALF));
 }
 
 /* Between other uses of a product's registers and the product; it goes first. */
@@ -209,23 +214,27 @@ static inline shared<bf16> aligned_shared(shared<bf16> p)
   return p + (1024 - p.place() % 1024) % 1024 / sizeof(bf16);
 }
 
-static inline uint64_t describe(shared<bf16> matrix, uint32_t apart)
+static inline uint32_t describe(shared<bf16> matrix, uint32_t apart)
 {
-  return (uint64_t)1 << 62 | (uint64_t)(1024 / 16) << 32 | (uint64_t)(apart / 16) << 16 |
-         (matrix.place() & 0x3ffff) / 16;
+  return apart / 16 << 16 | (uint32_t)(matrix.place() & 0x3ffff) / 16;
+}
+
+static inline uint64_t whole(uint32_t description)
+{
+  return (uint64_t)UPPER_HALF << 32 | description;
 }
 
 template <bool ADD>
-static inline void wgmma_rows(float (&d)[16][4], uint64_t a, uint64_t b, SIMT_SITE)
+static inline void wgmma_rows(float (&d)[16][4], uint32_t a, uint32_t b, SIMT_SITE)
 {
-  simt::give_product({d[0], 128, ADD, false, a, b, nullptr}, {file, line});
+  simt::give_product({d[0], 128, ADD, false, whole(a), whole(b), nullptr}, {file, line});
 }
 
 template <int N>
-static inline void wgmma_columns(float (&d)[N][4], const uint32_t (&a)[4], uint64_t b,
+static inline void wgmma_columns(float (&d)[N][4], const uint32_t (&a)[4], uint32_t b,
                                  SIMT_SITE)
 {
-  simt::give_product({d[0], 8 * N, true, true, 0, b, a}, {file, line});
+  simt::give_product({d[0], 8 * N, true, true, 0, whole(b), a}, {file, line});
 }
 
 static inline void wgmma_fence()
