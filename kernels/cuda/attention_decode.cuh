@@ -63,10 +63,11 @@ static __device__ __forceinline__ const bf16 *query_of(const task &w,
          (size_t)(w.kv_head * w.group + query % w.group) * a.head_dim;
 }
 
-/* Fragments of m16n8k16: columns 2t and on, 2t + 8 and on, of each 16 dims. */
+/* Fragments of m16n8k16: columns 2t and on, 2t + 8 and on, of 16 dims from 16 j on. */
 template <int HD, int T>
-static __device__ __forceinline__ void
-load_queries(const task &w, const lls_cuda_attention &a, uint32_t (&q)[HD / 16][2 * T])
+static __device__ __forceinline__ void load_fragment(const task &w,
+                                                     const lls_cuda_attention &a, int j,
+                                                     uint32_t (&q)[2 * T])
 {
   unsigned lane = threadIdx.x % WARP;
 #pragma unroll
@@ -74,13 +75,19 @@ load_queries(const task &w, const lls_cuda_attention &a, uint32_t (&q)[HD / 16][
     uint32_t query = lane / 4 + 8 * r;
     bool there = query < w.n_queries;
     const uint32_t *from =
-        (const uint32_t *)query_of(w, a, there ? query : 0) + lane % 4;
-#pragma unroll
-    for (int j = 0; j < HD / 16; j++) {
-      q[j][r] = there ? from[j * 8] : 0;
-      q[j][T + r] = there ? from[j * 8 + 4] : 0;
-    }
+        (const uint32_t *)query_of(w, a, there ? query : 0) + lane % 4 + j * 8;
+    q[r] = there ? from[0] : 0;
+    q[T + r] = there ? from[4] : 0;
   }
+}
+
+template <int HD, int T>
+static __device__ __forceinline__ void
+load_queries(const task &w, const lls_cuda_attention &a, uint32_t (&q)[HD / 16][2 * T])
+{
+#pragma unroll
+  for (int j = 0; j < HD / 16; j++)
+    load_fragment<HD, T>(w, a, j, q[j]);
 }
 
 /* The same in f16, of dims 4t to 4t + 3, times a power of two; the inverse of that. */
@@ -147,20 +154,49 @@ static __device__ __forceinline__ uint32_t both_high(uint32_t x)
 
 /* ---- scores: token 8 n + 2t + i of the slab for query g + 8 r: s[n][2 r + i] --------- */
 
-template <int HD, int T>
-static __device__ __forceinline__ void scores_by_slab(const uint32_t (&q)[HD / 16][2 * T],
-                                              shared<bf16> k, float (&s)[2][4])
+/* The row that a lane gives to an ldmatrix of 16 tokens and 16 dims. */
+template <int HD>
+static __device__ __forceinline__ shared<bf16> line_of(shared<bf16> slab)
 {
   unsigned lane = threadIdx.x % WARP;
-  shared<bf16> row =
-      k + ((lane / 16 * 8 + lane % 8) * slab_layout<HD>::stride + lane / 8 % 2 * 8);
+  return slab +
+         ((lane / 16 * 8 + lane % 8) * slab_layout<HD>::stride + lane / 8 % 2 * 8);
+}
+
+template <int T>
+static __device__ __forceinline__ void score(const uint32_t (&q)[2 * T],
+                                             shared<bf16> line, float (&s)[2][4])
+{
+  uint32_t a[4], b[4];
+  fragment<T>(q, a);
+  ldmatrix(b, line);
+  mma(s[0], a, b[0], b[1]);
+  mma(s[1], a, b[2], b[3]);
+}
+
+template <int HD, int T>
+static __device__ __forceinline__ void scores_by_slab(const uint32_t (&q)[HD / 16][2 * T],
+                                                      shared<bf16> k, float (&s)[2][4])
+{
+  shared<bf16> line = line_of<HD>(k);
 #pragma unroll
+  for (int j = 0; j < HD / 16; j++)
+    score<T>(q[j], line + j * 16, s);
+}
+
+/* The same with queries read again, where bytes are what most slabs are. */
+template <int HD, int T>
+static __device__ __forceinline__ void scores_among_bytes(const task &w,
+                                                          const lls_cuda_attention &a,
+                                                          shared<bf16> k,
+                                                          float (&s)[2][4])
+{
+  shared<bf16> line = line_of<HD>(k);
+#pragma unroll 2
   for (int j = 0; j < HD / 16; j++) {
-    uint32_t a[4], b[4];
-    fragment<T>(q[j], a);
-    ldmatrix(b, row + j * 16);
-    mma(s[0], a, b[0], b[1]);
-    mma(s[1], a, b[2], b[3]);
+    uint32_t q[2 * T];
+    load_fragment<HD, T>(w, a, j, q);
+    score<T>(q, line + j * 16, s);
   }
 }
 
@@ -194,6 +230,7 @@ static __device__ __forceinline__ void scores_by_bytes(const uint32_t (&q)[HD / 
 template <int T> struct rows {
   uint32_t position[T]; /* of the lane's queries */
   uint32_t first, last; /* of the piece */
+  uint32_t end;         /* of its tokens */
 };
 
 static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position,
@@ -204,23 +241,22 @@ static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position
 
 /* Scales to log2 e, caps, and hides what is not to be seen. */
 template <int T>
-static __device__ __forceinline__ void mask(const task &w, const lls_cuda_attention &a,
+static __device__ __forceinline__ void mask(const lls_cuda_attention &a,
                                             const rows<T> &r, uint32_t first,
-                                            const float (&inverse)[T], float (&s)[2][4])
+                                            float (&s)[2][4])
 {
-  bool all = visible(first + SLAB - 1, r.first, w.piece.end, 0) &&
-             visible(first, r.last, w.piece.end, a.window);
+  bool all = visible(first + SLAB - 1, r.first, r.end, 0) &&
+             visible(first, r.last, r.end, a.window);
 #pragma unroll
   for (int n = 0; n < 2; n++) {
 #pragma unroll
     for (int i = 0; i < 2 * T; i++) {
-      float scale = a.scale * inverse[i / 2];
       if (a.soft_cap > 0)
-        s[n][i] = a.soft_cap * tanhf(s[n][i] * scale / a.soft_cap) * LOG2E;
+        s[n][i] = a.soft_cap * tanhf(s[n][i] * a.scale / a.soft_cap) * LOG2E;
       else
-        s[n][i] *= scale * LOG2E;
+        s[n][i] *= a.scale * LOG2E;
       uint32_t token = first + n * 8 + threadIdx.x % 4 * 2 + i % 2;
-      if (!all && !visible(token, r.position[i / 2], w.piece.end, a.window))
+      if (!all && !visible(token, r.position[i / 2], r.end, a.window))
         s[n][i] = NOTHING;
     }
   }
@@ -271,13 +307,11 @@ template <int HD, int T>
 static __device__ __forceinline__ void add_values(const float (&s)[2][4], shared<bf16> v,
                                                   answer<HD, T> &an)
 {
-  unsigned lane = threadIdx.x % WARP;
-  shared<bf16> row =
-      v + ((lane / 16 * 8 + lane % 8) * slab_layout<HD>::stride + lane / 8 % 2 * 8);
+  shared<bf16> line = line_of<HD>(v);
 #pragma unroll
   for (int c = 0; c < HD / 16; c++) {
     uint32_t a[4];
-    ldmatrix_trans(a, row + c * 16);
+    ldmatrix_trans(a, line + c * 16);
 #pragma unroll
     for (int r = 0; r < T; r++)
       mma(an.values[r][c], a, pack_bf16(s[0][2 * r], s[0][2 * r + 1]),
@@ -364,6 +398,7 @@ static __device__ __forceinline__ void begin(const task &w, const lls_cuda_atten
   unsigned lane = threadIdx.x % WARP;
   rows.first = w.piece.position;
   rows.last = w.piece.position + w.piece.n_rows - 1;
+  rows.end = w.piece.end;
 #pragma unroll
   for (int r = 0; r < T; r++) {
     uint32_t query = lane / 4 + 8 * r;
@@ -407,21 +442,23 @@ template <int HD> struct ring {
 /* All tiles of a piece; `next` is the one after the two that are under way. */
 template <int HD, int T, bool INT8>
 static __device__ __forceinline__ void
-attend_piece(const task &w, const lls_cuda_attention &a, const source &from, feed &f,
-             found &next, ring<HD> &ring, unsigned &turn, answer<HD, T> &an)
+attend_piece(const lls_cuda_piece *piece, uint32_t kv_head, const lls_cuda_attention &a,
+             const source &from, feed &f, found &next, ring<HD> &ring, unsigned &turn,
+             answer<HD, T> &an)
 {
+  const task w = task_of(piece, a, kv_head);
   uint32_t q[HD / 16][2 * T];
-  float inverse[T], one[T];
+  float inverse[T];
   rows<T> rows;
   begin<HD, T>(w, a, an, rows);
 #pragma unroll
   for (int r = 0; r < T; r++)
-    inverse[r] = one[r] = 1;
+    inverse[r] = 1;
   if (INT8)
     load_half_queries<HD, T>(w, a, q, inverse);
   else
     load_queries<HD, T>(w, a, q);
-  for (uint32_t tile = w.piece.begin; tile < w.piece.end; tile += TILE, turn ^= 2) {
+  for (uint32_t tile = w.piece.begin; tile < rows.end; tile += TILE, turn ^= 2) {
     uint32_t first = tile + threadIdx.x / WARP * SLAB;
     float s[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
     copy_async_wait_but<SLABS - 1>();
@@ -430,15 +467,18 @@ attend_piece(const task &w, const lls_cuda_attention &a, const source &from, fee
     if (k_bytes) {
       scores_by_bytes<HD, T>(q, shared_cast<uint8_t>(ring.at(turn)), s);
     } else if (INT8) {
-      uint32_t wide[HD / 16][2 * T]; /* read again: bytes are what most slabs are */
-      load_queries<HD, T>(w, a, wide);
-      scores_by_slab<HD, T>(wide, ring.at(turn), s);
+      scores_among_bytes<HD, T>(task_of(piece, a, kv_head), a, ring.at(turn), s);
     } else {
       scores_by_slab<HD, T>(q, ring.at(turn), s);
     }
     __syncwarp();
     ring.template load<INT8>(from, next, turn);
-    mask<T>(w, a, rows, first, k_bytes ? inverse : one, s);
+    if (k_bytes) {
+#pragma unroll
+      for (int i = 0; i < 4 * T; i++)
+        s[i % 2][i / 2] *= inverse[i / 4];
+    }
+    mask<T>(a, rows, first, s);
     weigh<HD, T>(s, an);
     copy_async_wait_but<SLABS - 1>();
     __syncwarp();
@@ -500,9 +540,9 @@ __global__ void __launch_bounds__(DECODE_THREADS, DECODE_AT_ONCE)
   f.all = step->entries;
   found next = begin_feed<HD, INT8>(from, f, ring);
   for (unsigned turn = 0; piece != past; piece++) {
-    task w = task_of(piece, a, kv_head);
     answer<HD, T> an;
-    attend_piece<HD, T, INT8>(w, a, from, f, next, ring, turn, an);
+    attend_piece<HD, T, INT8>(piece, kv_head, a, from, f, next, ring, turn, an);
+    const task w = task_of(piece, a, kv_head); /* read again: the loop has better use */
     store_answer<HD, T, INT8>(w, a, states, an, room);
     if (w.piece.part != LLS_CUDA_NO_PART && finish_piece(w, a, finished))
       merge_pieces<HD>(w, a, states);

@@ -29,10 +29,13 @@ my @wanted = (
         { %local, 'LDG\.E\.128' => [ 4, 4 ], 'STG\.E\.128' => [ 2, 2 ], CALL => $none } ],
     [ rows => qr/norm_rowsI4bf16Li8/, 'norms: 16 bytes at a time, weights too',
         { %local, %narrow, 'LDG\.E\.128' => [4], 'STG\.E\.128' => [2] } ],
-    [ attention => qr/attend_smallILi128/, 'decode attention: tensor cores, copies of 16 bytes',
-        { %local, HMMA => [ 32, 32 ], LDSM => [ 24, 24 ], 'LDGSTS\.E\.BYPASS\.128' => [8] } ],
-    [ attention_int8 => qr/attend_smallILi128/, 'decode attention over int8: tensor cores, scales by 16 bytes',
-        { %local, HMMA => [ 32, 32 ], 'LDGSTS\.E\.64' => [8], 'LDG\.E\.128' => [8] } ],
+    [ attention => qr/attend_decodesILi128ELi1/, 'decode attention: tensor cores, 8 queries, copies of 16 bytes',
+        { %local, HMMA => [ 24, 24 ], LDSM => [ 16, 16 ], 'LDGSTS\.E\.BYPASS\.128' => [8], 'LDGSTS\.E\.64' => $none } ],
+    [ attention => qr/attend_decodesILi128ELi2/, 'decode attention: tensor cores, 16 queries',
+        { %local, HMMA => [ 32, 32 ], LDSM => [ 16, 16 ] } ],
+    [ attention_int8 => qr/attend_decodesILi128ELi1/, 'decode attention over int8: two numbers at a time, in f16',
+        { %local, 'HMMA\.16816\.F32 *$' => [ 24, 24 ], 'HADD2 *$' => [64], 'HFMA2' => [64],
+            'LDGSTS\.E\.64' => $none } ],
 );
 
 if (!grep { -e "$folder/$_->[0].o" } @wanted) {
@@ -65,7 +68,7 @@ sub kernels {
 }
 
 # Instructions of a warp for 64 tokens, by the shortest way through the loop.
-my %of_tile = (small => 560, int8 => 1400, large => 720);
+my %of_tile = (small => 380, int8 => 640, large => 720);
 sub check_prediction {
     my ($number) = @_;
     local $ENV{PATH} = "$ENV{PATH}:" . $tool =~ s{/cuobjdump$}{}r;

@@ -40,9 +40,9 @@ sub ok {
 
 # Blocks of a kernel that have to fit one multiprocessor: threads each, so many of them.
 my @fitting = (
-    [ attention      => qr/attend_small/,   128,  3 ],
+    [ attention      => qr/attend_decodes/, 128,  3 ],
     [ attention      => qr/attend_large/,   256,  1 ],
-    [ attention_int8 => qr/attend_small/,   128,  3 ],
+    [ attention_int8 => qr/attend_decodes/, 128,  3 ],
     [ attention_int8 => qr/attend_large/,   256,  1 ],
     [ codes          => qr/multiply_codes/, 256,  2 ],
     [ sample         => qr/sample_row/,     1024, 1 ],
