@@ -7,6 +7,7 @@ LLS_BUILDDIR (the folder of the programs, or the one above their bin/), LLS_SRCD
 MODELS (llama-3-8b,opt-13b: folders of bench/, or paths)."""
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,10 +17,12 @@ ROOT = Path(os.environ.get("LLS_SRCDIR") or Path(__file__).resolve().parents[2])
 BUILD = Path(os.environ.get("LLS_BUILDDIR") or ".").resolve()
 DEVICE = os.environ.get("DEVICE", "cuda")
 MODELS = os.environ.get("MODELS", "llama-3-8b,opt-13b").split(",")
-LENGTHS = ROOT / "bench/papers/lengths/sharegpt.csv"
+STEP_TOKENS = int(os.environ.get("STEP_TOKENS", "2048"))  # of a step, in all parts
+SEQUENCES = int(os.environ.get("SEQUENCES", "256"))
+LENGTHS = Path(os.environ.get("LENGTHS") or ROOT / "bench/papers/lengths/sharegpt.csv")
 
 # Datasheets: bytes/s of memory, operations/s of bf16 without sparsity. What bench/gpu measures goes first.
-DATASHEETS = {"H100": (3.35e12, 989e12), "H200": (4.8e12, 989e12)}
+DATASHEETS = {"h100-80g": (3.35e12, 989e12), "h200": (4.8e12, 989e12)}
 
 
 def program(name):
@@ -36,6 +39,8 @@ def model_folder(name):
 
 def environment():
     e = dict(os.environ)
+    if "LLS_LIBRARY_PATH" in e:  # of the bundle, too old for Python's own modules
+        e["LD_LIBRARY_PATH"] = e["LLS_LIBRARY_PATH"]
     e.setdefault("LLS_PLUGIN_PATH", str(BUILD / ".libs"))
     e.setdefault("LLS_PROFILE_PATH", str(ROOT / "etc/profiles"))
     return e
@@ -51,12 +56,12 @@ class Deadline:
         return self.ends - time.monotonic()
 
 
-def run(log, command, limit):
+def run(log, command, limit, env=None):
     """Runs a command with its output in a file; what went wrong, or None."""
     with open(log, "w", encoding="utf-8") as out:
         try:
-            rc = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, env=environment(), check=False,
-                                timeout=max(1, limit)).returncode
+            rc = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False,
+                                env=env or environment(), timeout=max(1, limit)).returncode
         except subprocess.TimeoutExpired:
             return f"cut off after {limit:.0f} s"
     if rc == 0:
@@ -74,12 +79,17 @@ def limits(out):
         return 20e9, 1e12, "made up: no GPU"
     log = out / "limits.log"
     if log.exists() or run(log, [program("gpu"), "limits"], 40) is None:
-        words = log.read_text().split()  # copy N GB/s, bf16 matrices N TFLOP/s, ...
-        return float(words[1]) * 1e9, float(words[5]) * 1e12, "bench/gpu"
-    name = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True,
-                          check=False).stdout
-    copy, matrix = next((v for k, v in DATASHEETS.items() if k in name), DATASHEETS["H100"])
-    return copy, matrix, "the datasheet"
+        found = re.search(r"copy ([\d.]+) GB/s, bf16 matrices ([\d.]+) TFLOP/s", log.read_text())
+        if found:
+            return float(found[1]) * 1e9, float(found[2]) * 1e12, "bench/gpu"
+    return *DATASHEETS[shipped()], "the datasheet"
+
+
+def shipped():
+    """The profile in etc/profiles of this card."""
+    name = "" if DEVICE != "cuda" else subprocess.run(
+        ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, check=False).stdout
+    return "h200" if "H200" in name else "h100-80g"
 
 
 class Shape:

@@ -16,7 +16,7 @@ MODEL = os.environ.get("POLICIES_MODEL", str(c.ROOT / "bench/opt-13b"))
 CACHE = os.environ.get("POLICIES_CACHE", "12746752000")  # bytes that etc/profiles/a100-40g.ini leaves OPT-13B
 HOST = os.environ.get("POLICIES_HOST", "8GiB")  # of the systems that have a use for it
 LENGTHS = os.environ.get("POLICIES_LENGTHS", str(c.ROOT / "bench/papers/lengths/humaneval.csv"))
-ENGINE = ("engine.max_step_tokens=2048", "engine.max_sequences=256", f"cache.device_memory={CACHE}")
+ENGINE = (f"engine.max_step_tokens={c.STEP_TOKENS}", f"engine.max_sequences={c.SEQUENCES}", f"cache.device_memory={CACHE}")
 TIMES = {"apt": {"max_stall": 5}, "alise": {"first": 0.5, "age": 10, "boost": 0.5}, "aligned": {"starve": 5, "max_wait": 1},
          "accelgen": {"gamma": 0.75}, "worth": {"gap": 0.2, "max_stall": 10}}
 USES_HOST = ("bros", "alise", "aligned")

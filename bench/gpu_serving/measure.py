@@ -5,22 +5,14 @@ all: OUT/profile-MODEL.ini and the measured steps as CSV. Prints how far the fit
 seen, and what fcfs would serve of a full queue by this profile and by the one that ships for the card."""
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import common as c
 
 STARTING = 6  # seconds that weights, pools and the copies take beside --time
-SETTINGS = (f"engine.device={c.DEVICE}", "model.load_format=dummy", "engine.max_step_tokens=2048", "engine.max_sequences=256",
-            "cache.host_memory=1GiB")
-
-
-def shipped():
-    """The profile of this card in etc/profiles."""
-    name = "" if c.DEVICE != "cuda" else subprocess.run(
-        ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, check=False).stdout
-    return "h200" if "H200" in name else "h100-80g"
+ENGINE = (f"engine.max_step_tokens={c.STEP_TOKENS}", f"engine.max_sequences={c.SEQUENCES}")
+SETTINGS = (f"engine.device={c.DEVICE}", "model.load_format=dummy", "cache.host_memory=1GiB", *ENGINE)
 
 
 def profile(name, seconds, out):
@@ -40,7 +32,7 @@ def full_queue(name, profile_name, out):
     why = c.run(path.with_suffix(".log"), [
         c.program("llmserve-sim"), "--quiet", "--json", path, "-c", c.ROOT / "etc/fcfs.ini", "--model", c.model_folder(name),
         "--profile", profile_name, "--dataset-path", c.LENGTHS, "--num-prompts", "1000", "--request-rate", "inf",
-        "--max-concurrency", "256", *c.settings("engine.max_step_tokens=2048", "engine.max_sequences=256")], 60)
+        "--max-concurrency", "256", *c.settings(*ENGINE)], 60)
     if why is not None:
         return None
     report = json.loads(path.read_text())
@@ -59,11 +51,11 @@ def main():
             c.say(f"{name}: FAILED: {e}")
             continue
         fits += [[Path(name).name, *e] for e in errors]
-        queues.append([Path(name).name, full_queue(name, path, out), full_queue(name, shipped(), out)])
+        queues.append([Path(name).name, full_queue(name, path, out), full_queue(name, c.shipped(), out)])
         c.say(f"profile of {name}:\n" + path.read_text())
     c.table(["steps of", "", "n", "median, %", "p95", "max"], fits)
     c.say("")
-    c.table(["256 clients, fcfs, simulated", "measured profile, output tok/s", f"etc/profiles/{shipped()}.ini"], queues)
+    c.table(["256 clients, fcfs, simulated", "measured profile, output tok/s", f"etc/profiles/{c.shipped()}.ini"], queues)
     return 1 if bad else 0
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """bench/gpu_serving/peer.py OUT [SECONDS]: what transformers makes of the load of serve.py on the same GPU: the same
-shapes in bf16 with random weights, the same lengths, CLIENTS (256) requests at a time, greedy, no end of text.
+shapes in bf16 with random weights, the same lengths, SEQUENCES (256) requests at a time, greedy, no end of text.
 
   continuous  its continuous batching (paged cache, prefills and decodes together). It wants the package flash_attn; where
               there is none, attention is given to it that calls the flash attention inside of PyTorch, checked before
@@ -33,7 +33,7 @@ from transformers import GenerationConfig  # noqa: E402
 from transformers.generation.configuration_utils import ContinuousBatchingConfig  # noqa: E402
 from transformers.generation.continuous_batching.requests import RequestState  # noqa: E402
 
-CLIENTS = int(os.environ.get("CLIENTS", "256"))
+CLIENTS = c.SEQUENCES
 STATIC_BATCH = int(os.environ.get("STATIC_BATCH", "128"))
 FILLING = 0.35  # of a run
 DEVICE = "cuda" if c.DEVICE == "cuda" else "cpu"
@@ -294,7 +294,8 @@ def main():
             if left < 12:
                 c.say(f"{name}: no time left for {graphs}")
                 break
-            why = c.run(log, [sys.executable, __file__, out, f"{time.time() + left:.1f}", name, graphs, path], left + 5)
+            why = c.run(log, [sys.executable, __file__, out, f"{time.time() + left:.1f}", name, graphs, path], left + 5,
+                        dict(os.environ))
             c.say(log.read_text(encoding="utf-8", errors="replace")[-1500:] + (f"{name}, {graphs}: {why}" if why else ""))
             if path.exists():
                 results |= json.loads(path.read_text())

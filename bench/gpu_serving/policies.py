@@ -21,7 +21,7 @@ import experiment as e
 SEED = int(os.environ.get("SEED", "1"))
 LOADS = [float(x) for x in os.environ.get("LOADS", "1.3").split()]
 SYSTEMS = os.environ.get("SYSTEMS", ".")
-STARTING = 5  # seconds of a run without steps: weights, pools, pinned memory
+STARTING = 4  # seconds of a run without steps: weights, pools, pinned memory
 MOST_REQUESTS = int(os.environ.get("MOST_REQUESTS", "400"))
 
 
@@ -131,7 +131,7 @@ def main():
     out = Path(sys.argv[1])
     clock = c.Deadline(float(sys.argv[2]) if len(sys.argv) > 2 else 170)
     measured = out / f"profile-{Path(e.MODEL).name}.ini"
-    profile = measured if measured.exists() else os.environ.get("PROFILE", "h100-80g")
+    profile = measured if measured.exists() else os.environ.get("PROFILE") or c.shipped()
     x = e.Experiment(out, profile)
     runs = choose_runs()
     n = choose_requests(x, runs, clock.left())

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """bench/gpu_serving/serve.py OUT [SECONDS]: llmserve over HTTP on a GPU, dummy weights in the shapes of Llama-3-8B and
-OPT-13B, with CLIENTS (256) clients in a closed loop: each sends a prompt of random tokens, as long as one of ShareGPT's
+OPT-13B, with SEQUENCES (256) clients in a closed loop: each sends a prompt of random tokens, as long as one of ShareGPT's
 (bench/papers/lengths), reads as many tokens as that one's answer has, and goes on with the next.
 
 SECONDS (60) are for all models, starts included. Rates, batch and idle time are of the server's /metrics between two
@@ -20,12 +20,11 @@ from pathlib import Path
 
 import common as c
 
-CLIENTS = int(os.environ.get("CLIENTS", "256"))
+CLIENTS = c.SEQUENCES
 SCHEDULER = os.environ.get("SCHEDULER", "sarathi")
-STEP_TOKENS = int(os.environ.get("STEP_TOKENS", "2048"))
 MORE = os.environ.get("MORE_INI", "")  # of [cache]: a try on a CPU needs a bound
 FILLING = 0.3  # of a model's time, before the first look
-POLICY = {"sarathi": f"chunk = {STEP_TOKENS}\nmax_seqs = {CLIENTS}", "fcfs": f"max_tokens = {STEP_TOKENS}\nmax_seqs = {CLIENTS}"}
+POLICY = {"sarathi": f"chunk = {c.STEP_TOKENS}\nmax_seqs = {CLIENTS}", "fcfs": f"max_tokens = {c.STEP_TOKENS}\nmax_seqs = {CLIENTS}"}
 
 INI = """[server]
 listen = 127.0.0.1:0
@@ -56,7 +55,7 @@ class Server:
         for name in ("tokenizer.json", "tokenizer_config.json"):
             (folder / name).write_bytes((c.ROOT / "share/demo-model" / name).read_bytes())
         ini = out / f"serve-{model.name}.ini"
-        ini.write_text(INI.format(folder=folder, device=c.DEVICE, tokens=STEP_TOKENS, clients=CLIENTS, more=MORE,
+        ini.write_text(INI.format(folder=folder, device=c.DEVICE, tokens=c.STEP_TOKENS, clients=CLIENTS, more=MORE,
                                   scheduler=SCHEDULER, policy=POLICY[SCHEDULER]))
         self.log = out / f"serve-{model.name}.log"
         with open(self.log, "w", encoding="utf-8") as log:
@@ -172,7 +171,7 @@ def main():
     clock = c.Deadline(float(sys.argv[2]) if len(sys.argv) > 2 else 60)
     *bounds, source = c.limits(out)
     c.say(f"limits of {source}: {bounds[0] * 1e-9:.0f} GB/s, {bounds[1] * 1e-12:.0f} TFLOP/s; {CLIENTS} clients, {SCHEDULER}, "
-          f"steps of {STEP_TOKENS} tokens")
+          f"steps of {c.STEP_TOKENS} tokens")
     results, bad = {}, False
     for i, name in enumerate(c.MODELS):
         try:
