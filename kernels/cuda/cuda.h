@@ -12,7 +12,8 @@
  * Errors. The first one since step_begin is kept and ends the step; a CUDA error means
  * that the context is lost, so every later step fails too. An error of a kernel shows at
  * whatever call comes after it: with LLS_CUDA_DEBUG=1 in the environment there are no
- * graphs and each operation is waited for, so that the message names the right one.
+ * graphs and each operation is waited for, so that the message names the right one. With
+ * LLS_CUDA_FEW=0 cuBLASLt multiplies by bf16 weights for few rows too, to compare.
  */
 #ifndef LLS_CUDA_CUDA_H
 #define LLS_CUDA_CUDA_H
@@ -77,6 +78,14 @@ struct lls_cuda_shared_out {
   struct lls_cuda_grid grid;
 };
 
+/* What products with few rows need; see kernels.h. */
+struct lls_cuda_few {
+  bool numbers; /* weights in bf16, too */
+  uint32_t blocks, *finished;
+  float *parts;
+  size_t shared_bytes;
+};
+
 struct lls_cuda_ops;
 struct lls_cuda_products;
 
@@ -111,6 +120,7 @@ struct lls_cuda_device {
   struct lls_cuda_states states;
   uint32_t hopper_blocks; /* that attention_hopper.cu's kernel gets; 0: it is not used */
   bool hopper_turns;
+  struct lls_cuda_few few;
 
   /* From step_begin to step_end. */
   struct lls_pool *pool;

@@ -211,12 +211,38 @@ struct lls_cuda_codes_product {
   void *y;
 };
 
-#define LLS_CUDA_FEW 64 /* rows up to which that should beat making weights wide */
+/* Rows up to which multiplying by codes, 64 rows at a time, should beat making them wide.
+ */
+#define LLS_CUDA_FEW 256
 
 int lls_cuda_run_codes_product(cudaStream_t, const struct lls_cuda_codes_product *);
 /* Outputs [first, first + n) as numbers: to (n, inputs) bf16. */
 int lls_cuda_run_widen(cudaStream_t, const struct lls_cuda_codes *, uint32_t first,
                        uint32_t n, void *to);
+
+/* ---- few.cu: few rows, by codes or by bf16 weights -----------------------------------
+ */
+
+#define LLS_CUDA_FEW_ROWS    64  /* of a product */
+#define LLS_CUDA_FEW_OUTPUTS 128 /* that a block has the sums of */
+#define LLS_CUDA_FEW_SHARE   4   /* stages that a block should have at least */
+
+struct lls_cuda_few_product {
+  struct lls_cuda_codes w; /* NO_CODES: bf16 (outputs, inputs), no factors */
+  uint32_t first_output;   /* as lls_cuda_codes_product has these */
+  uint32_t n_rows;         /* up to FEW_ROWS */
+  uint32_t stride, add, relu, f32;
+  const void *x;
+  void *y;
+  uint32_t blocks;     /* two for each multiprocessor */
+  uint32_t stages;     /* of shared memory; run_few_product says how many */
+  size_t shared_bytes; /* of a multiprocessor */
+  float *parts;        /* (blocks, 2, FEW_OUTPUTS, FEW_ROWS) anything */
+  uint32_t *finished;  /* (blocks) zeros between launches */
+};
+
+int lls_cuda_few_setup(size_t shared_bytes); /* once for a GPU, before the first run */
+int lls_cuda_run_few_product(cudaStream_t, const struct lls_cuda_few_product *);
 
 /* ---- convert.cu: weights ---------------------------------------------------------- */
 

@@ -144,6 +144,21 @@ template <class T, int N> struct alignas(sizeof(T) * N) several {
   T v[N];
 };
 
+/* Four numbers that another block may have written during this launch. */
+static __device__ __forceinline__ several<float, 4> load_written(const float *from)
+{
+  several<float, 4> x;
+#ifdef __CUDACC__
+  asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x.v[0]), "=f"(x.v[1]), "=f"(x.v[2]), "=f"(x.v[3])
+               : "l"(from)
+               : "memory");
+#else
+  memcpy(&x, from, sizeof x);
+#endif
+  return x;
+}
+
 /* Numbers of 16 bytes. */
 template <class T> constexpr int WIDE = 16 / sizeof(T);
 
