@@ -36,6 +36,8 @@ my @wanted = (
     [ attention_int8 => qr/attend_decodesILi128ELi1/, 'decode attention over int8: two numbers at a time, in f16',
         { %local, 'HMMA\.16816\.F32 *$' => [ 24, 24 ], 'HADD2 *$' => [64], 'HFMA2' => [64],
             'LDGSTS\.E\.64' => $none } ],
+    [ attention_hopper => qr/attend_hopperILi128.* on sm_90a/, 'prefill on Hopper: products of warpgroups, copies of 16 bytes',
+        { %local, HGMMA => [ 32, 32 ], 'LDGSTS\.E\.BYPASS\.128' => [64], USETMAXREG => [ 2, 2 ] } ],
 );
 
 if (!grep { -e "$folder/$_->[0].o" } @wanted) {
@@ -68,7 +70,7 @@ sub kernels {
 }
 
 # Instructions of a warp for 64 tokens, by the shortest way through the loop.
-my %of_tile = (small => 380, int8 => 640, large => 720);
+my %of_tile = (small => 380, int8 => 640, large => 720, hopper => 600, bringing => 450);
 sub check_prediction {
     my ($number) = @_;
     local $ENV{PATH} = "$ENV{PATH}:" . $tool =~ s{/cuobjdump$}{}r;
@@ -81,7 +83,25 @@ sub check_prediction {
     print "# $_\n" for @wrong || $rows <= 40 ? @lines : ();
 }
 
-print '1..', @wanted + 1, "\n";
+# Of the waits for products of attend_hopper the second is for scores, the third for values: between the two
+# all weights are made, or nothing is computed while the values are.
+sub check_overlap {
+    my ($number) = @_;
+    my $of = kernels('attention_hopper');
+    my (@wrong, @found);
+    for my $kernel (@found = grep { /attend_hopper.* on sm_90a/ } sort keys %$of) {
+        my ($waits, $weights) = (0, 0);
+        for (@{ $of->{$kernel} }) {
+            $waits++ if /^WARPGROUP\.DEPBAR/;
+            $weights++ if $waits == 2 && /^MUFU\.EX2/;
+        }
+        push @wrong, "$kernel: $waits waits, $weights exponentials" if $waits != 4 || $weights < 64;
+    }
+    print @found && !@wrong ? 'ok ' : 'not ok ', $number, " - attention_hopper.cu: weights are made while values are added\n";
+    print "# $_\n" for @wrong;
+}
+
+print '1..', @wanted + 2, "\n";
 my $n = 0;
 for my $case (@wanted) {
     my ($source, $name, $what, $mix) = @$case;
@@ -99,4 +119,5 @@ for my $case (@wanted) {
     print @found && !@wrong ? 'ok ' : 'not ok ', ++$n, " - $source.cu: $what\n";
     print "# $_\n" for @found ? @wrong : "no such kernel in $source.o";
 }
+check_overlap(++$n);
 check_prediction(++$n);
