@@ -36,6 +36,7 @@ from transformers.generation.continuous_batching.requests import RequestState  #
 CLIENTS = c.SEQUENCES
 STATIC_BATCH = int(os.environ.get("STATIC_BATCH", "128"))
 FILLING = 0.35  # of a run
+BLOCK = 32  # tokens
 DEVICE = "cuda" if c.DEVICE == "cuda" else "cpu"
 OURS = "paged|flash_torch"  # a name with "flash" in it gets no mask
 
@@ -172,11 +173,21 @@ def closed_loop(manager, vocab, seconds, first, counter):
     return now - mark[0], counter.made - mark[1], counter.read - mark[2], ended, n
 
 
-def continuous(model, vocab, seconds, attention, graphs):
+def cache_blocks(shape):
+    """Of BLOCK tokens: for all clients, at most four fifths of the memory that is left."""
+    if DEVICE == "cpu":
+        return 512
+    free, _ = torch.cuda.mem_get_info()
+    return min(CLIENTS * 576 // BLOCK, int(0.8 * free / (BLOCK * shape.token_bytes)))
+
+
+def continuous(model, shape, seconds, attention, graphs):
+    """Graphs are made for each padded size when it is first met; coarse sizes, so that they are few."""
     model.config._attn_implementation_internal = attention
-    config = ContinuousBatchingConfig(block_size=32, allow_block_sharing=False, use_cuda_graph=graphs, use_async_batching=graphs,
-                                      max_requests_per_batch=CLIENTS,
-                                      **({"num_blocks": 512, "max_batch_tokens": 512} if DEVICE == "cpu" else {}))
+    config = ContinuousBatchingConfig(block_size=BLOCK, num_blocks=cache_blocks(shape), max_batch_tokens=1024,
+                                      max_requests_per_batch=CLIENTS, allow_block_sharing=False, use_cuda_graph=graphs,
+                                      use_async_batching=graphs,
+                                      **({"q_padding_interval_size": 256, "kv_padding_interval_size": 32768} if graphs else {}))
     generation = GenerationConfig(max_new_tokens=2048, do_sample=False, eos_token_id=-1, pad_token_id=0)
     counter, manager = Counter(), None
     try:
@@ -185,13 +196,13 @@ def continuous(model, vocab, seconds, attention, graphs):
         manager.warmup()
         manager.start()
         warm = time.perf_counter() - began
-        took, made, read, ended, n = closed_loop(manager, vocab, seconds - warm, 10, counter)
+        took, made, read, ended, n = closed_loop(manager, shape.vocab, seconds - warm, 10, counter)
         ttft = [1e3 * (r.timestamps[0] - r.created_time) for r in ended]
         tpot = [1e3 * (r.timestamps[-1] - r.timestamps[0]) / (len(r.timestamps) - 1) for r in ended if len(r.timestamps) > 1]
         processor = manager.batch_processor
         return {"output tok/s": made / took, "total tok/s": (made + read) / took, "req/s": n / took,
                 "TTFT p50, ms": percentile(ttft, 0.5), "p99": percentile(ttft, 0.99), "TPOT p50, ms": percentile(tpot, 0.5),
-                "p99 ": percentile(tpot, 0.99), "warm-up, s": warm, "cache, tokens": processor.cache.num_blocks * 32,
+                "p99 ": percentile(tpot, 0.99), "warm-up, s": warm, "cache, tokens": processor.cache.num_blocks * BLOCK,
                 "tokens a step, most": processor.max_batch_tokens, "measured, s": took}
     finally:
         counter.end()
@@ -202,7 +213,7 @@ def continuous(model, vocab, seconds, attention, graphs):
 
 # ---- static batches -------------------------------------------------------------------------------------------------
 
-def static(model, vocab, seconds):
+def static(model, shape, seconds):
     """One batch, at most so long; all take as many steps as the longest answer of it."""
     model.config._attn_implementation_internal = "sdpa"
     pool = [r for r, _ in zip(requests(), range(8 * STATIC_BATCH))]
@@ -212,7 +223,7 @@ def static(model, vocab, seconds):
     longest, most = max(r[0] for r in batch), max(r[1] for r in batch)
     ids, mask = torch.zeros(len(batch), longest, dtype=torch.long), torch.zeros(len(batch), longest, dtype=torch.long)
     for i, (n_in, _) in enumerate(batch):
-        ids[i, longest - n_in:], mask[i, longest - n_in:] = torch.randint(0, vocab, (n_in,)), 1
+        ids[i, longest - n_in:], mask[i, longest - n_in:] = torch.randint(0, shape.vocab, (n_in,)), 1
     ids, mask = ids.to(DEVICE), mask.to(DEVICE)
 
     def generate(n, share):
@@ -254,22 +265,22 @@ def attempt(what, results, f, *args):
 def one_model(name, clock, graphs, keep):
     """In a process of its own, since a failed CUDA graph leaves nothing to go on with; `keep` gets the rows so far."""
     config = AutoConfig.from_pretrained(c.model_folder(name))
-    short, results, began = c.Shape(c.model_folder(name)).name, {}, time.perf_counter()
+    shape, results, began = c.Shape(c.model_folder(name)), {}, time.perf_counter()
     Flash.check()
     with torch.device(DEVICE):
         model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation="sdpa").eval()
     model.generation_config.eos_token_id = None
-    c.say(f"{short}: made in {time.perf_counter() - began:.1f} s")
+    c.say(f"{shape.name}: made in {time.perf_counter() - began:.1f} s")
     room = clock.left()
     for attention in (OURS,) if graphs else (OURS, "paged|sdpa"):
-        what = f"{short}, continuous, {attention.split('|')[1]}{', graphs' if graphs else ''}"
-        if attempt(what, results, continuous, model, config.vocab_size, min(0.65 * room, clock.left()), attention, graphs):
+        what = f"{shape.name}, continuous, {attention.split('|')[1]}{', graphs' if graphs else ''}"
+        if attempt(what, results, continuous, model, shape, min(0.65 * room, clock.left()), attention, graphs):
             break
         if graphs:
             return
     keep(results)
     if clock.left() > 3:
-        attempt(f"{short}, static, lengths known", results, static, model, config.vocab_size, clock.left() - 2)
+        attempt(f"{shape.name}, static, lengths known", results, static, model, shape, clock.left() - 2)
     keep(results)
 
 

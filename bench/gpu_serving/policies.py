@@ -4,13 +4,14 @@
 runs in the simulator once more. See experiment.py.
 
 The runs are llmserve-sim --device cuda: every step is computed, the clock passes over times when nothing runs. Arrivals
-are the same for all systems. Load is LOADS (1.3) times the knee, which is simulated with OUT/profile-opt-13b.ini, of
-measure.py, or with what ships for the card. Requests are as many as SECONDS (170) have room for by the simulator; the
+are the same for all systems. Load is LOADS (2) times the knee: in runs of some ten seconds no queue builds up below. The
+knee is simulated with OUT/profile-opt-13b.ini, of measure.py, or with what ships for the card. Requests are as many as SECONDS (170) have room for by the simulator; the
 systems come in the order of experiment.py, and what there is no time for is left out. SYSTEMS chooses.
 """
 import json
 import os
 import re
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -18,8 +19,10 @@ from pathlib import Path
 import common as c
 import experiment as e
 
+SEEDS = int(os.environ.get("SEEDS", "5"))  # simulated beside
 SEED = int(os.environ.get("SEED", "1"))
-LOADS = [float(x) for x in os.environ.get("LOADS", "1.3").split()]
+LOADS = [float(x) for x in os.environ.get("LOADS", "2").split()]
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # 97.5 %, by how many there are
 SYSTEMS = os.environ.get("SYSTEMS", ".")
 STARTING = 4  # seconds of a run without steps: weights, pools, pinned memory
 MOST_REQUESTS = int(os.environ.get("MOST_REQUESTS", "400"))
@@ -36,35 +39,37 @@ class Run:
 
 
 def choose_runs():
-    kinds = [(s, False) for s in e.PLAIN] + [(s, True) for s in e.MIXED]
+    kinds = [(s, False) for s in e.PLAIN[:-1]] + [(s, True) for s in e.MIXED] + [(e.PLAIN[-1], False)]
     return [Run(s, mixed, load) for load in LOADS for s, mixed in kinds if re.search(SYSTEMS, s)]
 
 
-def arrivals(x, r, n):
-    return x.arrivals(n, r.load, SEED, r.mixed)
+def arrivals(x, r, n, seed=SEED):
+    return x.arrivals(n, r.load, seed, r.mixed)
 
 
-def simulate_all(x, runs, n):
-    """All runs side by side in the simulator; the lengths that alise is told go before."""
+def simulate_all(x, runs, n, seed=SEED):
+    """All runs side by side in the simulator; the lengths that alise is told go before. Reports by the runs' names."""
+    started = []
     for r in runs:
+        name = f"sim-{r.name}-{seed}"
         if r.system == "alise":
-            r.predicted = x.predict(r.name, arrivals(x, r, n), SEED)
-    started = [(r, e.start(x.command(f"sim-{r.name}", r.system, arrivals(x, r, n), "sim", r.predicted), x.out / f"sim-{r.name}.log"))
-               for r in runs]
-    for r, process in started:
-        r.simulated = x.report(f"sim-{r.name}") if process.wait() == 0 else None
-    return sum(r.simulated["machine"]["busy_s"] for r in runs if r.simulated)
+            r.predicted = x.predict(name, arrivals(x, r, n, seed), seed)
+        process = e.start(x.command(name, r.system, arrivals(x, r, n, seed), "sim", r.predicted), x.out / f"{name}.log")
+        started.append((r.name, name, process))
+    return {run: x.report(name) if process.wait() == 0 else None for run, name, process in started}
 
 
 def choose_requests(x, runs, seconds):
     """As many as there is time for, by the simulator; a round number."""
-    n = MOST_REQUESTS
-    for _ in range(4):
-        busy = simulate_all(x, runs, n)
-        room = max(20, seconds - STARTING * len(runs))
-        if busy <= room:
+    n, room = MOST_REQUESTS, max(20, seconds - STARTING * len(runs))
+    while True:
+        reports = simulate_all(x, runs, n)
+        busy = sum(report["machine"]["busy_s"] for report in reports.values() if report)
+        if busy <= room or n <= 20:
             break
         n = max(20, int(n * min(0.95, room / busy)) // 10 * 10)
+    for r in runs:
+        r.simulated = reports[r.name]
     return n
 
 
@@ -106,25 +111,53 @@ def print_fidelity(runs):
         c.table(["the simulator beside the GPU", "TTFT, ms", "TBT, ms", "tokens/s", *(f"{k}, % off" for k, _ in keys)], rows)
 
 
-def print_headlines(runs):
-    """On the GPU and, in brackets, simulated."""
-    def value(system, mixed, load, key):
-        r = next((r for r in runs if (r.system, r.mixed, r.load) == (system, mixed, load)), None)
-        return [e.figure(report, key) if r and report else None for report in (r and r.real, r and r.simulated)]
+def ratio_of(values, base):
+    """Of two figures, where both are there."""
+    return None if values is None or base is None else values / (base or 1)
 
-    def ratio(a, b):
-        return "/".join("-" if u is None or v is None else f"{u / (v or 1):.2f}x" for u, v in zip(a, b))
-    rows = []
+
+class Ratios:
+    """Headline figures of the systems over a baseline's, on the GPU and in the simulator."""
+
+    def __init__(self, x, runs, n):
+        self.real = {r.name: r.real for r in runs}
+        self.simulated = {SEED: {r.name: r.simulated for r in runs}}
+        done = [r for r in runs if r.real]
+        for seed in range(1, SEEDS + 1):
+            if seed != SEED:
+                self.simulated[seed] = simulate_all(x, done, n, seed)
+
+    def value(self, reports, system, kind, load, key):
+        report = reports.get(f"{system}-{kind}-{load:g}")
+        return None if report is None else e.figure(report, key)
+
+    def text(self, system, base, kind, load, key):
+        """GPU; simulated, the same arrivals; simulated, all seeds: mean and half a 95 % interval."""
+        def ratio(reports):
+            return ratio_of(self.value(reports, system, kind, load, key), self.value(reports, base, kind, load, key))
+        all_seeds = [r for r in map(ratio, self.simulated.values()) if r is not None]
+        words = ["-" if r is None else f"{r:.2f}" for r in (ratio(self.real), ratio(self.simulated[SEED]))]
+        if len(all_seeds) > 1:
+            half = STUDENT.get(len(all_seeds), 2.2) * statistics.stdev(all_seeds) / len(all_seeds)**0.5
+            words.append(f"{statistics.mean(all_seeds):.2f}+-{half:.2f}")
+        return ", ".join(words)
+
+
+def print_headlines(x, runs, n):
+    ratios, rows = Ratios(x, runs, n), []
     for load in LOADS:
         for system, (key, what, more) in e.HEADLINES.items():
-            it, *bases = [value(s, system == "bros", load, key) for s in (system, "fcfs", "sarathi")]
-            if it[0] is None:
+            kind = "mixed" if system == "bros" else "plain"
+            it, *bases = [ratios.value(ratios.real, s, kind, load, key) for s in (system, "fcfs", "sarathi")]
+            if it is None:
                 continue
-            known = [b[0] for b in bases if b[0] is not None]
-            holds = all(it[0] > b if more else it[0] < b for b in known)
-            rows.append([f"{load:g}", system, what, it[0], *(b[0] for b in bases), *(ratio(it, b) for b in bases),
+            known = [b for b in bases if b is not None]
+            holds = all(it > b if more else it < b for b in known)
+            rows.append([f"{load:g}", system, what, it, *bases,
+                         *(ratios.text(system, base, kind, load, key) for base in ("fcfs", "sarathi")),
                          "-" if not known else "holds" if holds else "does not"])
-    c.table(["of the knee", "policy", "figure", "it", "fcfs", "sarathi", "over fcfs, GPU/simulated", "over sarathi", "sign"], rows)
+    c.table(["of the knee", "policy", "figure", "it", "fcfs", "sarathi", "over fcfs: GPU, simulated, of all seeds", "over sarathi",
+             "sign"], rows)
 
 
 def main():
@@ -142,7 +175,7 @@ def main():
     c.say("")
     print_fidelity(runs)
     c.say("")
-    print_headlines(runs)
+    print_headlines(x, runs, n)
     left_out = [f"{r.name} ({r.why})" for r in runs if r.why]
     if left_out:
         c.say("left out or failed: " + ", ".join(left_out))

@@ -138,6 +138,29 @@ def summary(shape, looks, bench, bounds):
             "preempted": int(d.get("vllm:num_preemptions_total", 0))}
 
 
+def pool_bytes(server):
+    """Of the cache, as the log has it."""
+    found = re.search(r"cache for \d+ tokens in (\d+) MiB", server.log.read_text())
+    return int(found[1]) << 20 if found else None
+
+
+def simulated(model, server, out):
+    """The same load by the simulator, where measure.py has left a profile."""
+    profile, path = out / f"profile-{model.name}.ini", out / f"sim-serve-{model.name}.json"
+    if not profile.exists():
+        return {}
+    why = c.run(path.with_suffix(".log"), [
+        c.program("llmserve-sim"), "--quiet", "--json", path, "-c", out / f"serve-{model.name}.ini", "--profile", profile,
+        "--dataset-path", c.LENGTHS, "--num-prompts", "2000", "--max-concurrency", str(CLIENTS), "--request-rate", "inf",
+        "--warm-up", "5s", *c.settings(f"cache.device_memory={pool_bytes(server)}")], 60)
+    if why is not None:
+        c.say(f"{model.name}, simulated: FAILED: {why}")
+        return {}
+    r = json.loads(path.read_text())
+    return {"simulated: output tok/s": (r.get("steady_state") or r)["output_throughput"], "TTFT p50, ms ": r["median_ttft_ms"],
+            "TPOT p50, ms ": r["median_tpot_ms"]}
+
+
 def one_model(name, seconds, out, bounds):
     """A row of the table; `seconds` with the start."""
     model, clock = c.model_folder(name), c.Deadline(seconds)
@@ -159,11 +182,12 @@ def one_model(name, seconds, out, bounds):
         bench = json.loads((out / f"bench-{shape.name}.json").read_text())
         if bench["failed"]:
             c.say(f"{shape.name}: {bench['failed']} requests FAILED: {bench['failures']}")
-        return summary(shape, looks, bench, bounds)
+        row = summary(shape, looks, bench, bounds)
     finally:
         if meter is not None:
             meter.terminate()
         server.stop()
+    return row | simulated(model, server, out)
 
 
 def main():
@@ -182,9 +206,9 @@ def main():
     (out / "serve.json").write_text(json.dumps(results))
     if results:
         names = list(results)
-        keys = list(results[names[0]])
+        keys = list(max(results.values(), key=len))
         c.say("")
-        c.table(["llmserve"] + names, [[k.strip()] + [results[n][k] for n in names] for k in keys])
+        c.table(["llmserve"] + names, [[k.strip()] + [results[n].get(k) for n in names] for k in keys])
     return 1 if bad else 0
 
 
