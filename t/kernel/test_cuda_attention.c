@@ -237,12 +237,11 @@ PAIR_TEST(refusals)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_head_dims),     cmocka_unit_test(test_caches),
-      cmocka_unit_test(test_block_sizes),   cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_windows),       cmocka_unit_test(test_long_contexts),
-      cmocka_unit_test(test_uneven_batches), cmocka_unit_test(test_shared_blocks),
-      cmocka_unit_test(test_repeated_decodes),
-      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_head_dims),        cmocka_unit_test(test_caches),
+      cmocka_unit_test(test_block_sizes),      cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_windows),          cmocka_unit_test(test_long_contexts),
+      cmocka_unit_test(test_uneven_batches),   cmocka_unit_test(test_shared_blocks),
+      cmocka_unit_test(test_repeated_decodes), cmocka_unit_test(test_refusals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
