@@ -15,9 +15,9 @@
 #include "kernels/cuda/attention_store.cuh"
 
 /*
- * Of 8 T queries over the tokens that the warp has seen, lane = 4 g + t: max and sum (this
- * lane's columns only) of query g + 8 r, and values of queries 2t and 2t + 1 (+ 8 r), at
- * the dims of dim_of(c, g, 0) and (c, g, 1): {0: 2t, 1: 2t + 1}, then {2, 3}.
+ * Of 8 T queries over the tokens that the warp has seen, lane = 4 g + t: max and sum
+ * (this lane's columns only) of query g + 8 r, and values of queries 2t and 2t + 1 (+ 8
+ * r), at the dims of dim_of(c, g, 0) and (c, g, 1): {0: 2t, 1: 2t + 1}, then {2, 3}.
  */
 template <int HD, int T> struct answer {
   float values[T][HD / 16][4];
@@ -51,9 +51,8 @@ store_result(const task &w, const lls_cuda_attention &a, uint32_t query, uint32_
 
 /* Number `part` of states. */
 template <int HD>
-static __device__ __forceinline__ float *state_of(const task &w,
-                                                  const lls_cuda_attention &a,
-                                                  float *states, uint32_t part)
+static __device__ __forceinline__ float *
+state_of(const task &w, const lls_cuda_attention &a, float *states, uint32_t part)
 {
   return states + ((size_t)part * a.kv_heads + w.kv_head) * LLS_CUDA_STATE_FLOATS(HD);
 }
@@ -66,9 +65,8 @@ template <int HD> constexpr int room_floats()
 
 /* Shows queries first and first + 1, which lanes t and no others have. */
 template <int HD, bool INT8>
-static __device__ __forceinline__ void
-show(const float (&values)[HD / 16][4], float max, float sum, unsigned t,
-     shared<float> room)
+static __device__ __forceinline__ void show(const float (&values)[HD / 16][4], float max,
+                                            float sum, unsigned t, shared<float> room)
 {
   constexpr unsigned width = HD + 2;
   unsigned lane = threadIdx.x % WARP, g = lane / 4;
@@ -89,10 +87,9 @@ show(const float (&values)[HD / 16][4], float max, float sum, unsigned t,
 
 /* Puts the four warps together, for two queries. */
 template <int HD>
-static __device__ __forceinline__ void put_together(const task &w,
-                                                    const lls_cuda_attention &a,
-                                                    float *states, uint32_t first,
-                                                    shared<float> room)
+static __device__ __forceinline__ void
+put_together(const task &w, const lls_cuda_attention &a, float *states, uint32_t first,
+             shared<float> room)
 {
   constexpr unsigned width = HD + 2;
   for (unsigned i = threadIdx.x; i < HD; i += 4 * WARP) {
@@ -112,7 +109,7 @@ static __device__ __forceinline__ void put_together(const task &w,
       y += factor * from[d + 1];
     }
     if (w.piece.part == LLS_CUDA_NO_PART) {
-      store_result<HD>(w, a, query, d, x / sum, y / sum);
+      store_result<HD>(w, a, query, d, x * (1 / sum), y * (1 / sum));
       continue;
     }
     float *state = state_of<HD>(w, a, states, w.piece.part);
@@ -125,10 +122,9 @@ static __device__ __forceinline__ void put_together(const task &w,
 }
 
 template <int HD, int T, bool INT8>
-static __device__ __forceinline__ void store_answer(const task &w,
-                                                    const lls_cuda_attention &a,
-                                                    float *states, answer<HD, T> &an,
-                                                    shared<float> room)
+static __device__ __forceinline__ void
+store_answer(const task &w, const lls_cuda_attention &a, float *states, answer<HD, T> &an,
+             shared<float> room)
 {
 #pragma unroll
   for (int r = 0; r < T; r++) {
@@ -151,19 +147,18 @@ static __device__ __forceinline__ bool
 finish_piece(const task &w, const lls_cuda_attention &a, uint32_t *finished)
 {
   SHARED_ARRAY(uint32_t, is_last, 1);
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) {
+  if (threadIdx.x == 0) { /* its fences are for what the barrier has shown it, too */
     uint32_t *count = finished + (size_t)w.piece.first_part * a.kv_heads + w.kv_head;
+    __threadfence();
     bool last = atomicAdd(count, 1u) + 1 == w.piece.n_parts;
     if (last)
       *count = 0;
+    __threadfence();
     is_last[0] = last;
   }
   __syncthreads();
-  bool last = is_last[0] != 0;
-  __threadfence();
-  return last;
+  return is_last[0] != 0;
 }
 
 #define PARTS 8 /* read at once */
@@ -211,8 +206,9 @@ merge_pieces(const task &w, const lls_cuda_attention &a, float *states)
           x[c] += factor * value[j].v[c];
       }
     }
-    store_result<HD>(w, a, query, d, x[0] / sum, x[1] / sum);
-    store_result<HD>(w, a, query, d + 2, x[2] / sum, x[3] / sum);
+    float inverse = 1 / sum;
+    store_result<HD>(w, a, query, d, x[0] * inverse, x[1] * inverse);
+    store_result<HD>(w, a, query, d + 2, x[2] * inverse, x[3] * inverse);
   }
 }
 

@@ -34,7 +34,8 @@ constexpr int DECODE_AT_ONCE = 3; /* blocks that a multiprocessor is to have */
 /* The warps' slabs, and the room in which they meet. */
 template <int HD> constexpr size_t decode_bytes()
 {
-  return 4 * SLABS * slab_layout<HD>::size * sizeof(bf16) + room_floats<HD>() * sizeof(float);
+  return 4 * SLABS * slab_layout<HD>::size * sizeof(bf16) +
+         room_floats<HD>() * sizeof(float);
 }
 
 /* Hopper and later ones have 228 KiB, and each block takes one besides. */
@@ -54,9 +55,8 @@ static __device__ __forceinline__ void fragment(const uint32_t (&q)[2 * T],
   a[3] = T == 2 ? q[3] : 0;
 }
 
-static __device__ __forceinline__ const bf16 *query_of(const task &w,
-                                                       const lls_cuda_attention &a,
-                                                       uint32_t query)
+static __device__ __forceinline__ const bf16 *
+query_of(const task &w, const lls_cuda_attention &a, uint32_t query)
 {
   size_t columns = (size_t)(a.heads + 2 * a.kv_heads) * a.head_dim;
   return (const bf16 *)a.qkv + (w.piece.row + query / w.group) * columns +
@@ -65,9 +65,8 @@ static __device__ __forceinline__ const bf16 *query_of(const task &w,
 
 /* Fragments of m16n8k16: columns 2t and on, 2t + 8 and on, of 16 dims from 16 j on. */
 template <int HD, int T>
-static __device__ __forceinline__ void load_fragment(const task &w,
-                                                     const lls_cuda_attention &a, int j,
-                                                     uint32_t (&q)[2 * T])
+static __device__ __forceinline__ void
+load_fragment(const task &w, const lls_cuda_attention &a, int j, uint32_t (&q)[2 * T])
 {
   unsigned lane = threadIdx.x % WARP;
 #pragma unroll
@@ -152,15 +151,15 @@ static __device__ __forceinline__ uint32_t both_high(uint32_t x)
   return __byte_perm(x, 0, 0x3232);
 }
 
-/* ---- scores: token 8 n + 2t + i of the slab for query g + 8 r: s[n][2 r + i] --------- */
+/* ---- scores: token 8 n + 2t + i of the slab for query g + 8 r: s[n][2 r + i] ---------
+ */
 
 /* The row that a lane gives to an ldmatrix of 16 tokens and 16 dims. */
 template <int HD>
 static __device__ __forceinline__ shared<bf16> line_of(shared<bf16> slab)
 {
   unsigned lane = threadIdx.x % WARP;
-  return slab +
-         ((lane / 16 * 8 + lane % 8) * slab_layout<HD>::stride + lane / 8 % 2 * 8);
+  return slab + ((lane / 16 * 8 + lane % 8) * slab_layout<HD>::stride + lane / 8 % 2 * 8);
 }
 
 template <int T>
@@ -186,10 +185,9 @@ static __device__ __forceinline__ void scores_by_slab(const uint32_t (&q)[HD / 1
 
 /* The same with queries read again, where bytes are what most slabs are. */
 template <int HD, int T>
-static __device__ __forceinline__ void scores_among_bytes(const task &w,
-                                                          const lls_cuda_attention &a,
-                                                          shared<bf16> k,
-                                                          float (&s)[2][4])
+static __device__ __forceinline__ void
+scores_among_bytes(const task &w, const lls_cuda_attention &a, shared<bf16> k,
+                   float (&s)[2][4])
 {
   shared<bf16> line = line_of<HD>(k);
 #pragma unroll 2
@@ -201,9 +199,8 @@ static __device__ __forceinline__ void scores_among_bytes(const task &w,
 }
 
 template <int HD, int T>
-static __device__ __forceinline__ void scores_by_bytes(const uint32_t (&q)[HD / 16][2 * T],
-                                                       shared<uint8_t> k,
-                                                       float (&s)[2][4])
+static __device__ __forceinline__ void
+scores_by_bytes(const uint32_t (&q)[HD / 16][2 * T], shared<uint8_t> k, float (&s)[2][4])
 {
   typedef slab_layout<HD> layout;
   typedef several<uint32_t, 2> four; /* f16 */
@@ -225,7 +222,8 @@ static __device__ __forceinline__ void scores_by_bytes(const uint32_t (&q)[HD / 
   }
 }
 
-/* ---- softmax ------------------------------------------------------------------------ */
+/* ---- softmax ------------------------------------------------------------------------
+ */
 
 template <int T> struct rows {
   uint32_t position[T]; /* of the lane's queries */
@@ -241,24 +239,29 @@ static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position
 
 /* Scales to log2 e, caps, and hides what is not to be seen. */
 template <int T>
-static __device__ __forceinline__ void mask(const lls_cuda_attention &a,
-                                            const rows<T> &r, uint32_t first,
-                                            float (&s)[2][4])
+static __device__ __forceinline__ void mask(const lls_cuda_attention &a, const rows<T> &r,
+                                            uint32_t first, float (&s)[2][4])
 {
-  bool all = visible(first + SLAB - 1, r.first, r.end, 0) &&
-             visible(first, r.last, r.end, a.window);
+  float scale = a.scale * LOG2E;
+  if (a.soft_cap > 0) {
+#pragma unroll
+    for (int i = 0; i < 4 * T; i++)
+      s[i % 2][i / 2] = a.soft_cap * tanhf(s[i % 2][i / 2] * a.scale / a.soft_cap);
+    scale = LOG2E;
+  }
+#pragma unroll
+  for (int i = 0; i < 4 * T; i++)
+    s[i % 2][i / 2] *= scale;
+  if (visible(first + SLAB - 1, r.first, r.end, 0) &&
+      visible(first, r.last, r.end, a.window)) /* by all rows; so with nearly all slabs */
+    return;
+  uint32_t token = first + threadIdx.x % 4 * 2;
 #pragma unroll
   for (int n = 0; n < 2; n++) {
 #pragma unroll
-    for (int i = 0; i < 2 * T; i++) {
-      if (a.soft_cap > 0)
-        s[n][i] = a.soft_cap * tanhf(s[n][i] * a.scale / a.soft_cap) * LOG2E;
-      else
-        s[n][i] *= a.scale * LOG2E;
-      uint32_t token = first + n * 8 + threadIdx.x % 4 * 2 + i % 2;
-      if (!all && !visible(token, r.position[i / 2], r.end, a.window))
+    for (int i = 0; i < 2 * T; i++)
+      if (!visible(token + n * 8 + i % 2, r.position[i / 2], r.end, a.window))
         s[n][i] = NOTHING;
-    }
   }
 }
 
@@ -301,7 +304,8 @@ static __device__ __forceinline__ void weigh(float (&s)[2][4], answer<HD, T> &an
   }
 }
 
-/* ---- values ------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------
+ */
 
 template <int HD, int T>
 static __device__ __forceinline__ void add_values(const float (&s)[2][4], shared<bf16> v,
@@ -332,7 +336,8 @@ add_values_in_pairs(const float (&s)[2][4], shared<bf16> v, answer<HD, T> &an)
     uint32_t a[4];
 #pragma unroll
     for (int i = 0; i < 2; i++) {
-      uint32_t even = row[i * 8 * stride + c * 8], odd = row[(i * 8 + 1) * stride + c * 8];
+      uint32_t even = row[i * 8 * stride + c * 8],
+               odd = row[(i * 8 + 1) * stride + c * 8];
       a[2 * i] = __byte_perm(even, odd, 0x5410);
       a[2 * i + 1] = __byte_perm(even, odd, 0x7632);
     }
@@ -412,8 +417,8 @@ static __device__ __forceinline__ void begin(const task &w, const lls_cuda_atten
     }
 #pragma unroll
     for (int c = 0; c < HD / 16; c++)
-      an.values[r][c][0] = an.values[r][c][1] = an.values[r][c][2] =
-          an.values[r][c][3] = 0;
+      an.values[r][c][0] = an.values[r][c][1] = an.values[r][c][2] = an.values[r][c][3] =
+          0;
   }
 }
 

@@ -14,6 +14,8 @@
 #ifndef LLS_CUDA_ATTENTION_SLAB_CUH
 #define LLS_CUDA_ATTENTION_SLAB_CUH
 
+#include <stddef.h>
+
 #include "kernels/cuda/blocks.cuh"
 #include "kernels/cuda/tensor.cuh"
 
@@ -33,10 +35,27 @@ template <int HD> struct slab_layout {
 
 /* A token on its way: the lane's of a tile, of K (lanes 0 to 15) or V (the others). */
 struct found {
-  lls_block_entry entry;
+  uint32_t block, first_token, kind; /* as an entry has them */
   uint32_t token;
-  bool there, scratch;
+  bool there; /* else past the end of the piece, or of all */
+  bool scratch;
 };
+
+/* The third word of an entry: count, direction, element. */
+static_assert(sizeof(lls_block_entry) == 16 &&
+                  offsetof(lls_block_entry, direction) == 10 &&
+                  offsetof(lls_block_entry, element) == 11,
+              "entries are read at once");
+
+static __device__ __forceinline__ bool from_left(const found &t)
+{
+  return (t.kind >> 16 & 0xff) == LLS_LEFT_TO_RIGHT;
+}
+
+static __device__ __forceinline__ bool in_bytes(const found &t)
+{
+  return t.there && t.kind >> 24 != LLS_ELEMENT_MODEL;
+}
 
 /* What a warp reads next: its tokens of one tile after the other of one piece after the
  * other. */
@@ -69,7 +88,7 @@ static __device__ __forceinline__ void open_piece(feed &f)
  * where its first one is there is a number. */
 static __device__ __forceinline__ found find_tile(feed &f, uint32_t block_tokens)
 {
-  found t = {{}, 0, false, f.scratch};
+  found t = {0, 0, 0, 0, false, f.scratch};
   if (f.piece == f.past)
     return t;
   uint32_t token = f.token + threadIdx.x / WARP * SLAB + threadIdx.x % SLAB, low = 0;
@@ -85,8 +104,12 @@ static __device__ __forceinline__ found find_tile(feed &f, uint32_t block_tokens
       else
         high = middle;
     }
-  if (t.there)
-    t.entry = f.entries[low];
+  if (t.there) {
+    auto entry = *(const several<uint32_t, 4> *)(f.entries + low);
+    t.block = entry.v[0];
+    t.first_token = entry.v[1];
+    t.kind = entry.v[2];
+  }
   f.token += TILE;
   if (f.token >= f.end) {
     f.piece++;
@@ -125,12 +148,11 @@ static __device__ __forceinline__ source source_of(const lls_cuda_pool &pool,
  * from the pool's beginning: 2^32 of them are more than a GPU has. */
 static __device__ __forceinline__ uint32_t place_of(const source &from, const found &t)
 {
-  uint32_t index = t.token - t.entry.first_token;
-  uint32_t slot = t.entry.direction == LLS_LEFT_TO_RIGHT ? index
-                                                         : from.block_tokens - 1 - index;
+  uint32_t index = t.token - t.first_token;
+  uint32_t slot = from_left(t) ? index : from.block_tokens - 1 - index;
   uint32_t unit = t.scratch ? from.scratch_unit : from.unit;
   uint32_t head = t.scratch ? from.scratch_head : from.head;
-  return t.there ? t.entry.block * unit + head + slot : NOWHERE;
+  return t.there ? t.block * unit + head + slot : NOWHERE;
 }
 
 /* Copies a slab of vectors of `BYTES` each; `first` is the lane of its first token.
@@ -165,21 +187,19 @@ static __device__ __forceinline__ const uint16_t *scales_of(const source &from,
 /* Are the 16 tokens from lane `first` on in one int8 block? */
 static __device__ __forceinline__ bool is_bytes(const found &t, unsigned first)
 {
-  uint32_t block = __shfl_sync(ALL_LANES, t.entry.block, first);
-  bool like = t.there && t.entry.element != LLS_ELEMENT_MODEL && t.entry.block == block;
+  uint32_t block = __shfl_sync(ALL_LANES, t.block, first);
+  bool like = in_bytes(t) && t.block == block;
   return (__ballot_sync(ALL_LANES, like) >> first & 0xffff) == 0xffff;
 }
 
 static __device__ __forceinline__ bool has_bytes(const found &t, unsigned first)
 {
-  bool int8 = t.there && t.entry.element != LLS_ELEMENT_MODEL;
-  return (__ballot_sync(ALL_LANES, int8) >> first & 0xffff) != 0;
+  return (__ballot_sync(ALL_LANES, in_bytes(t)) >> first & 0xffff) != 0;
 }
 
 /* Eight numbers of an int8 block as bf16. */
-static __device__ __forceinline__ several<bf16, 8> widened(const uint8_t *bytes,
-                                                           const uint16_t *step,
-                                                           const uint16_t *least)
+static __device__ __forceinline__ several<bf16, 8>
+widened(const uint8_t *bytes, const uint16_t *step, const uint16_t *least)
 {
   several<uint8_t, 8> from = *(const several<uint8_t, 8> *)bytes;
   float x[8];
@@ -197,7 +217,7 @@ static __device__ __forceinline__ void load_mixed(const source &from, const foun
 {
   typedef slab_layout<HD> layout;
   constexpr unsigned cells = HD / 8;
-  uint32_t half = t.entry.element != LLS_ELEMENT_MODEL ? t.entry.block : NOT_INT8;
+  uint32_t half = in_bytes(t) ? t.block : NOT_INT8;
 #pragma unroll 1
   for (unsigned i = 0; i < SLAB * cells; i += WARP) { /* HD is a multiple of 16 */
     unsigned row = (i + threadIdx.x % WARP) / cells;
@@ -216,8 +236,8 @@ static __device__ __forceinline__ void load_mixed(const source &from, const foun
 
 /* ---- one slab ---------------------------------------------------------------------- */
 
-/* Begins to load K (first = 0) or V (first = SLAB) of a tile, if there is one; whether it
- * will be bytes. A group of copies either way. */
+/* Begins to load K (first = 0) or V (first = SLAB) of a tile, zeros if there is none
+ * left: a branch would cost more. Whether it will be bytes. */
 template <int HD, bool INT8>
 static __device__ __forceinline__ bool load_slab(const source &from, const found &t,
                                                  unsigned first, shared<bf16> to)
@@ -228,7 +248,7 @@ static __device__ __forceinline__ bool load_slab(const source &from, const found
   if (bytes) {
     shared<uint8_t> at = shared_cast<uint8_t>(to);
     copy_rows<HD, layout::int8_stride>(from.data, place, first, at);
-    uint32_t half = __shfl_sync(ALL_LANES, t.entry.block, first);
+    uint32_t half = __shfl_sync(ALL_LANES, t.block, first);
     unsigned d = threadIdx.x % WARP * 8;
     if (d < 2 * HD)
       copy_async(shared_cast<bf16>(at + (layout::steps + d * 2)),

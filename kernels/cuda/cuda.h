@@ -261,7 +261,8 @@ bool lls_cuda_in_pieces(const struct lls_cuda_attention *,
  * leave. */
 uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *, const struct lls_cuda_attention *,
                               struct lls_cuda_plan *);
-uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *, uint32_t kv_heads); /* most */
+uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *,
+                             uint32_t kv_heads); /* most */
 /* plan_size.c: large items beyond one for each row that are worth making. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *, uint32_t kv_heads);
 /* The plan's grid, or one that fits every step of as many rows that are all decodes. */

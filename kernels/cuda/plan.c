@@ -3,9 +3,9 @@
  * Shares out a step's attention among blocks of threads: which rows, against which
  * tokens. Every KV head does the same, so an item is worth kv_heads blocks.
  *
- * Decodes are cut in pieces (plan_pieces.c). The rows of prompts are large items; the last
- * ones' contexts may be cut in pieces of 512 tokens or more too, if that leaves fewer
- * multiprocessors idle.
+ * Decodes are cut in pieces (plan_pieces.c). The rows of prompts are large items; the
+ * last ones' contexts may be cut in pieces of 512 tokens or more too, if that leaves
+ * fewer multiprocessors idle.
  *
  * Sums therefore come in an order that depends on what else is in the step, as those of
  * cuBLAS do.
@@ -23,8 +23,8 @@ struct planning {
   struct lls_cuda_plan *out;
   struct lls_cuda_item *large;
   uint32_t group;
-  uint32_t large_rows;  /* of a large item */
-  uint32_t large_parts; /* pieces of a large item, if it has tiles enough */
+  uint32_t large_rows;       /* of a large item */
+  uint32_t large_parts;      /* pieces of a large item, if it has tiles enough */
   uint32_t units, max_units; /* of states taken, and there */
 };
 

@@ -54,7 +54,8 @@ static struct lls_cuda_piece piece_of(const struct cutting *c, uint32_t sequence
   };
 }
 
-/* A sequence's tiles, to the lanes that they fall in; `lane` is the last that was begun. */
+/* A sequence's tiles, to the lanes that they fall in; `lane` is the last that was begun.
+ */
 static void cut(struct cutting *c, uint32_t sequence, const struct lls_cuda_span *span,
                 uint32_t *lane)
 {
@@ -100,12 +101,11 @@ uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *d,
       .device = d, .plan = plan, .sequences = on_host(&d->inputs, there->sequences)};
   c.pieces = lls_cuda_inputs_take(&d->inputs, (step->n_rows + most) * sizeof *c.pieces,
                                   &plan->pieces);
-  c.lanes =
-      lls_cuda_inputs_take(&d->inputs, (most + 1) * sizeof *c.lanes, &plan->lanes);
+  c.lanes = lls_cuda_inputs_take(&d->inputs, (most + 1) * sizeof *c.lanes, &plan->lanes);
   for (uint32_t i = 0; i < step->n_sequences; i++)
     if (lls_cuda_in_pieces(a, &step->sequences[i]))
-      c.tiles += lls_cuda_span_of(a, &step->sequences[i], 0, step->sequences[i].n_rows)
-                     .n_tiles;
+      c.tiles +=
+          lls_cuda_span_of(a, &step->sequences[i], 0, step->sequences[i].n_rows).n_tiles;
   plan->n_lanes = c.tiles < most ? (uint32_t)c.tiles : most;
   c.lanes[0] = 0;
   for (uint32_t i = 0; i < step->n_sequences; i++) {

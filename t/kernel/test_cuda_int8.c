@@ -125,9 +125,9 @@ PAIR_TEST(repeated_decodes)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_head_dims),        cmocka_unit_test(test_caches),
-      cmocka_unit_test(test_block_sizes),      cmocka_unit_test(test_loads),
-      cmocka_unit_test(test_far_queries),      cmocka_unit_test(test_repeated_decodes),
+      cmocka_unit_test(test_head_dims),   cmocka_unit_test(test_caches),
+      cmocka_unit_test(test_block_sizes), cmocka_unit_test(test_loads),
+      cmocka_unit_test(test_far_queries), cmocka_unit_test(test_repeated_decodes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

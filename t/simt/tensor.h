@@ -29,7 +29,8 @@ inline float half_number(uint16_t bits)
   return bits >> 15 ? -size : size;
 }
 
-inline float number_at(const exchange &lane, unsigned reg, unsigned half, to_number number)
+inline float number_at(const exchange &lane, unsigned reg, unsigned half,
+                       to_number number)
 {
   uint16_t pair[2];
   std::memcpy(pair, lane.bytes + 4 * reg, sizeof pair);
