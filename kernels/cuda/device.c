@@ -49,6 +49,7 @@ void lls_cuda_destroy(struct lls_device *device)
   cudaFree(d->states.finished);
   cudaFree(d->widened);
   cudaFree(d->results_at);
+  cudaFree(d->sample_room);
   cudaFreeHost(d->results);
   free(d->count);
   destroy_event(d->step_done);
@@ -140,6 +141,7 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
 {
   size_t rows = d->options.max_rows + LLS_CUDA_MOST_PADDING;
   size_t results = rows * sizeof *d->results;
+  size_t room = lls_cuda_sample_room(d->options.max_rows, d->options.max_columns);
   const struct {
     void **out;
     size_t bytes;
@@ -157,6 +159,7 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
       {(void **)&d->states.finished, finished_bytes(d), false},
       {(void **)&d->results, results, true},
       {(void **)&d->results_at, results, false},
+      {&d->sample_room, room, false},
   };
   int rc = 0;
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers && rc == 0; i++)
@@ -164,8 +167,9 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
                            : lls_cuda_malloc(buffers[i].bytes, buffers[i].out);
   d->entries_room = INPUT_BYTES / sizeof *d->entries_at;
   d->states.max_states = state_bytes(d) / sizeof(float);
-  if (rc == 0 &&
-      cudaMemsetAsync(d->states.finished, 0, finished_bytes(d), d->stream) != cudaSuccess)
+  if (rc == 0 && (cudaMemsetAsync(d->states.finished, 0, finished_bytes(d), d->stream) !=
+                      cudaSuccess ||
+                  cudaMemsetAsync(d->sample_room, 0, room, d->stream) != cudaSuccess))
     rc = -EIO;
   d->count = calloc(d->options.max_columns + (size_t)1, sizeof *d->count);
   if (rc == 0 && d->count == NULL)
