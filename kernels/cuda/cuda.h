@@ -138,6 +138,7 @@ struct lls_cuda_device {
   struct lls_cuda_shared_out plans[LLS_CUDA_PLANS];
   size_t plan_begin[LLS_CUDA_PLANS]; /* of its lists in inputs */
   struct lls_cuda_inputs draws;
+  void *sample_room;              /* of lls_cuda_run_sample */
   uint32_t *count;                /* (max_columns) of sample.c, zeros between rows */
   struct lls_sampled *results;    /* (max_rows) pinned */
   struct lls_sampled *results_at; /* (max_rows) device */

@@ -51,6 +51,7 @@ void lls_cuda_destroy(struct lls_device *device)
   cudaFree(d->few.finished);
   cudaFree(d->widened);
   cudaFree(d->results_at);
+  cudaFree(d->sample_room);
   cudaFreeHost(d->results);
   free(d->count);
   destroy_event(d->step_done);
@@ -183,6 +184,7 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
 {
   size_t rows = d->options.max_rows + LLS_CUDA_MOST_PADDING;
   size_t results = rows * sizeof *d->results;
+  size_t room = lls_cuda_sample_room(d->options.max_rows, d->options.max_columns);
   const struct {
     void **out;
     size_t bytes;
@@ -202,6 +204,7 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
       {(void **)&d->few.finished, d->few.blocks * sizeof *d->few.finished, false},
       {(void **)&d->results, results, true},
       {(void **)&d->results_at, results, false},
+      {&d->sample_room, room, false},
   };
   int rc = 0;
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers && rc == 0; i++)
@@ -209,8 +212,9 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
                            : lls_cuda_malloc(buffers[i].bytes, buffers[i].out);
   d->entries_room = INPUT_BYTES / sizeof *d->entries_at;
   d->states.max_states = state_bytes(d) / sizeof(float);
-  if (rc == 0 &&
-      cudaMemsetAsync(d->states.finished, 0, finished_bytes(d), d->stream) != cudaSuccess)
+  if (rc == 0 && (cudaMemsetAsync(d->states.finished, 0, finished_bytes(d), d->stream) !=
+                      cudaSuccess ||
+                  cudaMemsetAsync(d->sample_room, 0, room, d->stream) != cudaSuccess))
     rc = -EIO;
   d->count = calloc(d->options.max_columns + (size_t)1, sizeof *d->count);
   if (rc == 0 && d->count == NULL)

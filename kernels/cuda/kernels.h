@@ -435,7 +435,7 @@ int lls_cuda_run_attention_plain(cudaStream_t, enum lls_dtype numbers,
                                  const struct lls_cuda_pool *,
                                  const struct lls_cuda_attention *);
 
-/* ---- sample.cu -------------------------------------------------------------------- */
+/* ---- sample.cu, sample_draw.cu ----------------------------------------------------- */
 
 /* A logit that is changed before the draw. */
 struct lls_cuda_adjustment {
@@ -448,7 +448,9 @@ struct lls_cuda_adjustment {
 
 #define LLS_CUDA_MAX_BANNED 16 /* of a row; what comes after is not banned */
 
-struct lls_cuda_draw { /* one row */
+struct lls_cuda_draw {        /* one row */
+  uint32_t drawn;             /* 0: greedy, or scored */
+  uint32_t by_count, by_mass; /* of what is drawn: top_k, top_p leave some out */
   float temperature, top_p, min_p;
   int32_t top_k;
   uint32_t n_banned;
@@ -464,16 +466,24 @@ struct lls_cuda_draw { /* one row */
   const uint32_t *allowed; /* NULL, or a bit for each token, in device memory */
 };
 
+#define LLS_CUDA_SAMPLE_ROWS 128 /* that are drawn at once */
+
 /* One token for each row of logits, which may be overwritten; all in device memory. */
 struct lls_cuda_sample {
   uint32_t n_rows, vocab;
-  float *logits;                     /* (n_rows, vocab) */
+  uint32_t drawn, filtered, twice; /* is any row: not greedy; with top_k or top_p; both */
+  float *logits;                   /* (n_rows, vocab) */
   const struct lls_cuda_draw *draws; /* (n_rows) */
   struct lls_cuda_adjustment *adjustments;
   struct lls_sampled *out; /* (n_rows) */
+  void *room;              /* lls_cuda_sample_room of them, zeros before the first use */
 };
 
+/* Bytes of working space for up to so many rows and tokens. */
+size_t lls_cuda_sample_room(uint32_t n_rows, uint32_t vocab);
 int lls_cuda_run_sample(cudaStream_t, const struct lls_cuda_sample *);
+/* What is left of up to SAMPLE_ROWS rows when their largest logits are known. */
+int lls_cuda_run_draw(cudaStream_t, const struct lls_cuda_sample *);
 
 #ifdef __cplusplus
 }

@@ -38,6 +38,10 @@ my @wanted = (
             'LDGSTS\.E\.64' => $none } ],
     [ attention_hopper => qr/attend_hopperILi128.* on sm_90a/, 'prefill on Hopper: products of warpgroups, copies of 16 bytes',
         { %local, HGMMA => [ 32, 32 ], 'LDGSTS\.E\.BYPASS\.128' => [64], USETMAXREG => [ 2, 2 ] } ],
+    [ sample => qr/choose_tokens/, 'logits: 16 bytes at a time', { %local, 'LDG\.E\.128' => [4] } ],
+    [ sample_draw => qr/count_weights/, 'weights are counted by two atomics of 32 bits',
+        { %local, 'LDG\.E\.128' => [ 4, 4 ], 'ATOMS' => [ 32, 32 ] } ],
+    [ sample_draw => qr/draw_tokens/, 'logits: 16 bytes at a time', { %local, 'LDG\.E\.128' => [ 4, 4 ] } ],
 );
 
 if (!grep { -e "$folder/$_->[0].o" } @wanted) {

@@ -46,7 +46,8 @@ my @fitting = (
     [ attention_int8 => qr/attend_decodes/, 128,  3 ],
     [ attention_int8 => qr/attend_large/,   256,  1 ],
     [ codes          => qr/multiply_codes/, 256,  2 ],
-    [ sample         => qr/sample_row/,     1024, 1 ],
+    [ sample         => qr/choose_tokens/,  512,  2 ],
+    [ sample_draw    => qr/_tokens|_weights/, 512, 2 ],
 );
 
 # A warp gets registers by 8 of each thread; there are 65,536.
@@ -77,7 +78,7 @@ sub shared_atomics {
 }
 
 sub check_sample {
-    my $times = shared_atomics('sample');
+    my $times = shared_atomics('sample_draw');
     if (!defined $times) {
         print 'ok ', ++$n, " # SKIP no nvcc to show the PTX\n";
         return;
