@@ -192,6 +192,8 @@ static int open_gpu(struct lls_cuda_device *d, struct lls_error *err)
     rc = lls_cuda_products_create(&d->products, err);
   if (rc == 0)
     rc = lls_cuda_check(lls_cuda_attention_setup(), err, "loading kernels");
+  if (rc == 0)
+    rc = lls_cuda_check(lls_cuda_experts_setup(), err, "loading kernels");
   return rc < 0 ? rc : lls_cuda_ranks_create(d, err);
 }
 

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mixtures of experts. How many rows an expert has is known on the device only, and grids
- * do not depend on it, so that a decode step stays one graph: a block of the product
- * belongs to an expert and some of its outputs, and has nothing to do if no row went
- * there.
+ * do not depend on it, so that a decode step stays one graph.
  *
- * The products read an expert's matrix once for every eight of its rows. That is what
- * decoding wants, where an expert has few; prefills would be faster on tensor cores.
- * Those with codes are in codes.cu.
+ * Products in bf16 are experts_few.cu's and experts_many.cu's, those with codes are in
+ * codes.cu. What is left is here: f32, and inputs that cannot be read 16 bytes at a time.
+ * A block belongs to an expert and some of its outputs, and has nothing to do if no row
+ * went there; the expert's matrix is read once for every eight of its rows.
  */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
@@ -150,7 +149,16 @@ extern "C" int lls_cuda_run_linear_experts(cudaStream_t s, enum lls_dtype number
   dim3 grid((a->outputs + WARPS - 1) / WARPS, a->experts);
   if (numbers == LLS_F32)
     return launch(s, multiply_experts<float>, grid, THREADS, 0, *a);
-  return launch(s, multiply_experts<bf16>, grid, THREADS, 0, *a);
+  if (a->inputs % WIDE<bf16> != 0)
+    return launch(s, multiply_experts<bf16>, grid, THREADS, 0, *a);
+  return lls_cuda_experts_are_many(a) ? lls_cuda_run_experts_many(s, a)
+                                      : lls_cuda_run_experts_few(s, a);
+}
+
+extern "C" int lls_cuda_experts_setup(void)
+{
+  int rc = lls_cuda_experts_few_setup();
+  return rc != 0 ? rc : lls_cuda_experts_many_setup();
 }
 
 /* ---- rows back --------------------------------------------------------------------- */

@@ -79,6 +79,12 @@ static __device__ __forceinline__ void copy_async_wait()
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+/* Until all but the last N that it committed are. */
+template <int N> static __device__ __forceinline__ void copy_async_wait_but()
+{
+  asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+}
+
 #else
 
 #include "tensor.h"
@@ -116,6 +122,11 @@ static inline void copy_async_commit()
 static inline void copy_async_wait()
 {
   simt::async_wait(0);
+}
+
+template <int N> static inline void copy_async_wait_but()
+{
+  simt::async_wait(N);
 }
 
 #endif
