@@ -119,7 +119,8 @@ static void mixture_close(const struct pair *p, struct mixture *m)
 /* What linear_experts gives for the first n rows, and where: y (n active, outputs). */
 struct results {
   float *y;
-  uint32_t *row, first[MOST_EXPERTS + 1];
+  uint32_t *expert, *place, *row; /* as lls_route has them */
+  uint32_t first[MOST_EXPERTS + 1];
 };
 
 static struct results run(const struct pair *p, const struct mixture *m, uint32_t n)
@@ -129,6 +130,8 @@ static struct results run(const struct pair *p, const struct mixture *m, uint32_
   uint32_t padded = n + 8, entries = padded * s->active;
   size_t numbers = (size_t)n * s->active * s->outputs;
   struct results r = {.y = malloc(numbers * sizeof *r.y),
+                      .expert = malloc(entries * sizeof *r.expert),
+                      .place = malloc(entries * sizeof *r.place),
                       .row = malloc(entries * sizeof *r.row)};
   void *x = pair_buffer(d, padded, s->inputs), *in = pair_buffer(d, padded, s->experts),
        *scores = buffer(d, (size_t)padded * s->experts * sizeof(float)),
@@ -143,6 +146,8 @@ static struct results run(const struct pair *p, const struct mixture *m, uint32_
   d->ops->linear_experts(d, m->experts, &m->route, sorted, n, y);
   pair_get(d, y, numbers, r.y);
   d->ops->download(d, m->route.first, r.first, (s->experts + 1) * sizeof *r.first);
+  d->ops->download(d, m->route.expert, r.expert, n * s->active * sizeof *r.expert);
+  d->ops->download(d, m->route.place, r.place, n * s->active * sizeof *r.place);
   d->ops->download(d, m->route.row, r.row, n * s->active * sizeof *r.row);
   pair_end(d);
   void *const buffers[] = {x, in, scores, sorted, y};
@@ -154,6 +159,8 @@ static struct results run(const struct pair *p, const struct mixture *m, uint32_
 static void results_free(struct results *r)
 {
   free(r->y);
+  free(r->expert);
+  free(r->place);
   free(r->row);
 }
 
@@ -179,6 +186,18 @@ static void check_entry(const struct pair *p, const struct mixture *m,
   }
 }
 
+/* Entries are those of their experts, in the order of their rows. */
+static void check_places(const struct shape *s, const struct results *r)
+{
+  for (uint32_t i = 0; i < s->n_rows * s->active; i++) {
+    uint32_t e = r->expert[i], at = r->place[i];
+    assert_in_range(at, r->first[e], r->first[e + 1] - 1);
+    assert_int_equal(r->row[at], i / s->active);
+    if (at > r->first[e])
+      assert_true(r->row[at - 1] < r->row[at]);
+  }
+}
+
 static void check_shape(const struct pair *p, const struct shape *s)
 {
   struct mixture m;
@@ -190,6 +209,7 @@ static void check_shape(const struct pair *p, const struct shape *s)
     for (uint32_t i = r.first[e]; i < r.first[e + 1]; i++)
       check_entry(p, &m, &r, e, i);
   }
+  check_places(s, &r);
   results_free(&r);
   mixture_close(p, &m);
 }
