@@ -4,7 +4,7 @@
  * the same run: operations, then steps of whole models with dummy weights. Everything
  * goes through the device's vtable and the engine, as in the server.
  *
- *   bench/gpu [all|operations|models] [seconds]
+ *   bench/gpu [all|operations|models|experts] [seconds]
  *   bench/gpu one "decode 32/8 heads, 16 x 4096" [seconds]
  *
  * Eight minutes (480) are enough for all of it on an H200; what there is no more time, or
@@ -19,7 +19,7 @@
 
 static _Noreturn void usage(void)
 {
-  fprintf(stderr, "usage: bench/gpu [all|operations|models|one NAME] "
+  fprintf(stderr, "usage: bench/gpu [all|operations|models|experts|one NAME] "
                   "[seconds, 60 to 3600]\n");
   exit(2);
 }
@@ -39,7 +39,9 @@ int main(int argc, char **argv)
     part = is_of_model(b.only) ? "models" : "operations";
     argc--, argv++;
   }
-  bool operations = strcmp(part, "models") != 0, models = strcmp(part, "operations") != 0;
+  bool experts = strcmp(part, "experts") == 0;
+  bool operations = strcmp(part, "models") != 0 && !experts;
+  bool models = strcmp(part, "operations") != 0 && !experts;
   int seconds = argc > 2 ? atoi(argv[2]) : 480;
   if (argc > 3 || (operations && models && strcmp(part, "all") != 0) || seconds < 60 ||
       seconds > 3600)
@@ -52,6 +54,8 @@ int main(int argc, char **argv)
          b.limits.to_host * 1e-9);
   if (operations)
     gpu_operations(&b);
+  if (experts)
+    gpu_mixtures(&b);
   if (models)
     gpu_models(&b, root != NULL ? root : LLS_SRCDIR);
   if (b.only != NULL && b.done == 0) {
