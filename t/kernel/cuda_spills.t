@@ -45,6 +45,8 @@ my @fitting = (
     [ attention_int8 => qr/attend_small/,   128,  3 ],
     [ attention_int8 => qr/attend_large/,   256,  1 ],
     [ codes          => qr/multiply_codes/, 256,  2 ],
+    [ experts_few    => qr/multiply_few/,   256,  2 ],
+    [ experts_many   => qr/multiply_many/,  256,  1 ],
     [ sample         => qr/sample_row/,     1024, 1 ],
 );
 
