@@ -45,7 +45,7 @@ template <int WIDTH> static size_t shared_bytes(uint32_t experts)
          2 * layout<WIDTH>::SUMS * sizeof(float);
 }
 
-/* What a warp brings: pieces of tiles, one after the other. */
+/* Pieces that a warp brings, of tile after tile. */
 struct source {
   uint32_t at, end; /* tiles */
   uint32_t piece, stage;

@@ -117,7 +117,7 @@ static __device__ __forceinline__ void wait(const pipe &p)
 
 /* ---- products ---------------------------------------------------------------------- */
 
-/* What a warp multiplies at once, of 16 inputs: a lane's registers. */
+/* Fragments that a warp multiplies at once, of 16 inputs: a lane's registers. */
 template <int BANDS> struct fragments {
   uint32_t x[BANDS][4], w[4][4];
 };

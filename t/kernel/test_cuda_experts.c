@@ -116,7 +116,7 @@ static void mixture_close(const struct pair *p, struct mixture *m)
   free(m->scores);
 }
 
-/* What linear_experts gives for the first n rows, and where: y (n active, outputs). */
+/* Results for the first n rows, and where they are: y (n active, outputs). */
 struct results {
   float *y;
   uint32_t *expert, *place, *row; /* as lls_route has them */
