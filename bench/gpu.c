@@ -4,7 +4,7 @@
  * the same run: operations, then steps of whole models with dummy weights. Everything
  * goes through the device's vtable and the engine, as in the server.
  *
- *   bench/gpu [all|operations|models|limits] [seconds]
+ *   bench/gpu [all|operations|models|experts|limits] [seconds]
  *   bench/gpu one "decode 32/8 heads, 16 x 4096" [seconds]
  *
  * Eight minutes (480) are enough for all of it on an H200; what there is no more time, or
@@ -19,7 +19,7 @@
 
 static _Noreturn void usage(void)
 {
-  fprintf(stderr, "usage: bench/gpu [all|operations|models|limits|one NAME] "
+  fprintf(stderr, "usage: bench/gpu [all|operations|models|experts|limits|one NAME] "
                   "[seconds, 60 to 3600]\n");
   exit(2);
 }
@@ -42,8 +42,10 @@ int main(int argc, char **argv)
   bool all = strcmp(part, "all") == 0, limits = strcmp(part, "limits") == 0;
   bool operations = all || strcmp(part, "operations") == 0;
   bool models = all || strcmp(part, "models") == 0;
+  bool experts = all || strcmp(part, "experts") == 0;
   int seconds = argc > 2 ? atoi(argv[2]) : 480;
-  if (argc > 3 || !(operations || models || limits) || seconds < 60 || seconds > 3600)
+  if (argc > 3 || !(operations || models || experts || limits) || seconds < 60 ||
+      seconds > 3600)
     usage();
   b.ends = bench_seconds() + seconds;
   gpu_measure_limits(&b);
@@ -53,6 +55,8 @@ int main(int argc, char **argv)
          b.limits.to_host * 1e-9);
   if (operations)
     gpu_operations(&b);
+  if (experts)
+    gpu_mixtures(&b);
   if (models)
     gpu_models(&b, root != NULL ? root : LLS_SRCDIR);
   if (limits)

@@ -65,9 +65,12 @@ size_t gpu_available(struct lls_device *); /* bytes */
 
 /* gpu_products.c: products with weights of 4 to 8 bits. */
 void gpu_products(struct gpu_bench *, struct lls_device *);
+/* gpu_experts.c: mixtures of experts. */
+void gpu_experts(struct gpu_bench *, struct lls_device *);
 /* gpu_operations.c: limits, then attention, restore and copies, then products. */
 void gpu_measure_limits(struct gpu_bench *);
 void gpu_operations(struct gpu_bench *);
+void gpu_mixtures(struct gpu_bench *); /* those alone */
 /* gpu_models.c: whole models with dummy weights; root: where bench/ is. */
 void gpu_models(struct gpu_bench *, const char *root);
 

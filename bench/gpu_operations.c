@@ -413,6 +413,13 @@ static void block_copies(struct gpu_bench *b, struct lls_device *d)
   d->ops->pool_destroy(d, pool);
 }
 
+void gpu_mixtures(struct gpu_bench *b)
+{
+  struct lls_device *d = gpu_open(GPU_MAX_ROWS, MAX_COLUMNS, 1);
+  gpu_experts(b, d);
+  d->ops->destroy(d);
+}
+
 void gpu_operations(struct gpu_bench *b)
 {
   struct lls_device *d = gpu_open(GPU_MAX_ROWS, MAX_COLUMNS, 256);
@@ -421,5 +428,6 @@ void gpu_operations(struct gpu_bench *b)
   block_copies(b, d);
   if (b->only == NULL)
     gpu_products(b, d);
+  gpu_experts(b, d);
   d->ops->destroy(d);
 }

@@ -173,6 +173,8 @@ static int set_up_kernels(struct lls_cuda_device *d, struct lls_error *err)
   if (rc == 0)
     rc = set_up_hopper(d);
   if (rc == 0)
+    rc = lls_cuda_experts_setup();
+  if (rc == 0)
     rc = (int)cudaMemsetAsync(d->few.finished, 0, d->few.blocks * sizeof *d->few.finished,
                               d->stream);
   if (rc == 0)

@@ -170,6 +170,9 @@ struct lls_cuda_linear_experts {
   const float *const *biases; /* (experts) each (outputs) or NULL */
   const void *x;
   void *y;
+  uint32_t entries;    /* rows of all experts */
+  uint32_t processors; /* of the GPU */
+  uint32_t wide;       /* outputs of a row can be written 16 bytes at a time */
 };
 
 struct lls_cuda_combine {
@@ -184,6 +187,14 @@ int lls_cuda_run_linear_experts(cudaStream_t, enum lls_dtype numbers,
                                 const struct lls_cuda_linear_experts *);
 int lls_cuda_run_combine(cudaStream_t, enum lls_dtype numbers,
                          const struct lls_cuda_combine *);
+int lls_cuda_experts_setup(void); /* once for a GPU, before the first run */
+
+/* experts_few.cu, experts_many.cu: products in bf16, of inputs a multiple of 8. */
+bool lls_cuda_experts_are_many(const struct lls_cuda_linear_experts *);
+int lls_cuda_run_experts_few(cudaStream_t, const struct lls_cuda_linear_experts *);
+int lls_cuda_run_experts_many(cudaStream_t, const struct lls_cuda_linear_experts *);
+int lls_cuda_experts_few_setup(void);
+int lls_cuda_experts_many_setup(void);
 
 /* ---- codes.cu: weights of 4 to 8 bits, and bf16 activations --------------------------
  */

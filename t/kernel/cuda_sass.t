@@ -17,6 +17,12 @@ my %local = ('LD[LG]?\.LOCAL|LDL' => $none, 'STL' => $none);
 my @wanted = (
     [ codes => qr/multiply_codes/, 'codes are read 16 bytes at a time, for tensor cores',
         { %local, 'LDG\.E\.NA\.128' => [4], HMMA => [1] } ],
+    [ experts_few => qr/multiply_few/, 'few rows of experts: tensor cores, copies and reads of 16 bytes',
+        { %local, HMMA => [12], 'LDGSTS\.E\.BYPASS\.128' => [8], 'LDG\.E\.128' => [ 6, 6 ], 'LDG\.E\.U16' => $none } ],
+    [ experts_many => qr/multiply_many/, 'many rows of experts: 320 mma of 64 inputs, with 16 and 4 to 16 fragments of x',
+        { %local, HMMA => [ 320, 320 ], LDSM => [ 104, 104 ], 'LDGSTS\.E\.BYPASS\.128' => [60] } ],
+    [ experts => qr/combine_rowsI4bf16Li8/, 'experts added up: 16 bytes at a time',
+        { %local, 'LDG\.E\.128' => [2], 'STG\.E\.128' => [ 1, 1 ], %narrow } ],
     [ cache => qr/rope_writeI4bf16S0_Li8/, 'rope: 16 bytes at a time, nothing read again',
         { %local, 'LDG\.E\.128' => [ 6, 6 ], 'STG\.E\.128' => [ 4, 4 ], %narrow, all => [ 1, 320 ] } ],
     [ hidden => qr/write_restoredI4bf16S0_Li8/, 'restored K and V: 16 bytes at a time, written once',

@@ -46,6 +46,8 @@ my @fitting = (
     [ attention_int8 => qr/attend_decodes/, 128,  3 ],
     [ attention_int8 => qr/attend_large/,   256,  1 ],
     [ codes          => qr/multiply_codes/, 256,  2 ],
+    [ experts_few    => qr/multiply_few/,   256,  2 ],
+    [ experts_many   => qr/multiply_many/,  256,  1 ],
     [ sample         => qr/choose_tokens/,  512,  2 ],
     [ sample_draw    => qr/_tokens|_weights/, 512, 2 ],
 );
