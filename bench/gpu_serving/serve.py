@@ -178,6 +178,8 @@ def one_model(name, seconds, out, bounds):
         watcher.start()
         clients.wait(run_for + 10)
         watcher.join()
+        if len(looks) < 2:
+            raise RuntimeError(f"no time to look: ready {run_for:.1f} s before the end")
         (out / f"metrics-{shape.name}.json").write_text(json.dumps(looks))
         bench = json.loads((out / f"bench-{shape.name}.json").read_text())
         if bench["failed"]:

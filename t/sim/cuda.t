@@ -46,7 +46,7 @@ push @settings, 'engine.device=cuda';
 ($status, $out, $err) =
   run('llmserve-profile', '--time', '1s', '--output', "$folder/gpu.ini", @settings, 'cache.host_memory=1MiB');
 is($status, 0, 'a GPU is measured') or diag($err);
-like($out, qr/^held out\s+\d+/m);
+like($out, qr/^of the fit\s+\d+/m); # the emulator is slow: perhaps one step and none held out
 my $profile = read_file("$folder/gpu.ini");
 like($profile, qr/^name = cuda: emulated GPU/m, 'and the profile is of it');
 my ($share) = $profile =~ /^\[efficiency\].*?^memory = (\S+)/ms;
