@@ -37,6 +37,12 @@ like($r->{machine}{device}, qr/^cuda: emulated GPU/, 'on the GPU');
 cmp_ok($r->{duration}, '>', 5 + 2 * (time - $began), 'nobody slept until the next arrival');
 cmp_ok($r->{machine}{busy_s}, '>', 0, 'steps took time');
 
+($status, $out, $err) = do {
+  local $ENV{SIMT_FAIL_AFTER} = 60; # launches: the weights take less
+  run('llmserve-sim', '--device', 'cuda', @settings, @load);
+};
+like($err, qr/the first steps: CUDA, .*: launch failed/, 'first steps go before the load');
+
 ($status, $out, $err) =
   run('llmserve-sim', '--device', 'cuda', @settings, @load, '--set', 'engine.instances=2', 'cache.host_memory=1MiB');
 isnt($status, 0, 'several instances');
