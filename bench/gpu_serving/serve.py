@@ -144,15 +144,15 @@ def pool_bytes(server):
     return int(found[1]) << 20 if found else None
 
 
-def simulated(model, server, out):
-    """The same load by the simulator, where measure.py has left a profile."""
+def simulated(model, server, bench, out):
+    """The same load by the simulator for about twice as long, where measure.py has left a profile."""
     profile, path = out / f"profile-{model.name}.ini", out / f"sim-serve-{model.name}.json"
     if not profile.exists():
         return {}
     why = c.run(path.with_suffix(".log"), [
         c.program("llmserve-sim"), "--quiet", "--json", path, "-c", out / f"serve-{model.name}.ini", "--profile", profile,
-        "--dataset-path", c.LENGTHS, "--num-prompts", "2000", "--max-concurrency", str(CLIENTS), "--request-rate", "inf",
-        "--warm-up", "5s", *c.settings(f"cache.device_memory={pool_bytes(server)}")], 60)
+        "--dataset-path", c.LENGTHS, "--num-prompts", str(2 * bench["completed"] + 2 * CLIENTS), "--request-rate", "inf",
+        "--max-concurrency", str(CLIENTS), *c.settings(f"cache.device_memory={pool_bytes(server)}")], 60)
     if why is not None:
         c.say(f"{model.name}, simulated: FAILED: {why}")
         return {}
@@ -178,6 +178,8 @@ def one_model(name, seconds, out, bounds):
         watcher.start()
         clients.wait(run_for + 10)
         watcher.join()
+        if len(looks) < 2:
+            raise RuntimeError(f"no time to look: ready {run_for:.1f} s before the end")
         (out / f"metrics-{shape.name}.json").write_text(json.dumps(looks))
         bench = json.loads((out / f"bench-{shape.name}.json").read_text())
         if bench["failed"]:
@@ -187,7 +189,7 @@ def one_model(name, seconds, out, bounds):
         if meter is not None:
             meter.terminate()
         server.stop()
-    return row | simulated(model, server, out)
+    return row | simulated(model, server, bench, out)
 
 
 def main():

@@ -14,6 +14,7 @@
 #include "core/device/quantised.h"
 #include "kernels/sim/sim.h"
 #include "tools/sim/find.h"
+#include "tools/sim/warm.h"
 
 #define MAX_SETTINGS 128
 
@@ -287,7 +288,7 @@ static int create_engines(struct lls_machine *m, const struct lls_sim_tool_optio
     options.clock_context = m->real ? (void *)m : m->devices[i];
     rc = lls_engine_create(&options, &m->model, m->devices[i], &m->engines[i], err);
   }
-  return rc;
+  return rc == 0 && m->real ? lls_warm_up(m->engines[0], err) : rc;
 }
 
 static void no_wake(void *context)
