@@ -25,9 +25,9 @@ static __device__ __forceinline__ bool better(float a, uint32_t i, float b, uint
 
 /* A warp a row: the best expert that is left, `active` times. A lane knows by bits which
  * of its own, every 32nd, were taken: LLS_MAX_EXPERTS are 32 for each. */
-__global__ void route_rows(lls_cuda_route a)
+static __device__ __forceinline__ void choose(const lls_cuda_route &a, uint32_t row)
 {
-  uint32_t row = blockIdx.x, lane = threadIdx.x;
+  uint32_t lane = threadIdx.x % WARP;
   const float *scores = a.scores + (size_t)row * a.route.experts;
   uint32_t *expert = a.route.expert + (size_t)row * a.route.active;
   float *weight = a.route.weight + (size_t)row * a.route.active;
@@ -67,6 +67,11 @@ __global__ void route_rows(lls_cuda_route a)
   all = warp_sum(all);
   for (uint32_t k = lane; k < a.route.active; k += WARP)
     weight[k] = weight[k] / (a.normalise ? chosen : all);
+}
+
+__global__ void route_rows(lls_cuda_route a)
+{
+  choose(a, blockIdx.x);
 }
 
 /* A block an expert: entries stay in the order of their rows. Its warps have a part of
@@ -116,10 +121,46 @@ __global__ void sort_rows(lls_cuda_route a)
   }
 }
 
+#define FEW       256  /* entries */
+#define MOST      1024 /* threads */
+#define KEY(e, i) ((e) << 10 | (i))
+static_assert(LLS_MAX_EXPERTS <= 1024 && FEW <= 1024, "keys are of two times 10 bits");
+
+/* Both at once for few entries, which decodes have: one launch, and an entry's place is
+ * the number of keys below its own. */
+__global__ void __launch_bounds__(MOST) route_few(lls_cuda_route a)
+{
+  SHARED_ARRAY(uint4, four_keys, FEW / 4);
+  shared<uint32_t> keys = shared_cast<uint32_t>(four_keys + 0);
+  uint32_t active = a.route.active, n = a.n_rows * active;
+  for (uint32_t row = threadIdx.x / WARP; row < a.n_rows; row += MOST / WARP)
+    choose(a, row);
+  __syncthreads();
+  if (threadIdx.x < FEW)
+    keys[threadIdx.x] =
+        threadIdx.x < n ? KEY(a.route.expert[threadIdx.x], threadIdx.x) : 0xffffffffu;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < n + a.route.experts + 1; i += MOST) {
+    uint32_t below = 0, key = i < n ? (uint32_t)keys[i] : KEY(i - n, 0);
+    for (uint32_t k = 0; k < n; k += 4) {
+      uint4 of = four_keys[k / 4];
+      below += (of.x < key) + (of.y < key) + (of.z < key) + (of.w < key);
+    }
+    if (i < n) {
+      a.route.place[i] = below;
+      a.route.row[below] = i / active;
+    } else {
+      a.route.first[i - n] = below;
+    }
+  }
+}
+
 extern "C" int lls_cuda_run_route(cudaStream_t s, const struct lls_cuda_route *a)
 {
   if (a->n_rows == 0)
     return 0;
+  if (a->n_rows * a->route.active <= FEW)
+    return launch(s, route_few, dim3(1), MOST, 0, *a);
   int rc = launch(s, route_rows, dim3(a->n_rows), WARP, 0, *a);
   return rc != 0 ? rc : launch(s, sort_rows, dim3(a->route.experts), THREADS, 0, *a);
 }

@@ -239,10 +239,14 @@ extern "C" int lls_cuda_run_experts_few(cudaStream_t s,
 }
 
 /* L1 has what blocks leave of it, for x. */
+template <int WIDTH> static int allow()
+{
+  size_t wanted = shared_bytes<WIDTH>(LLS_MAX_EXPERTS), most = most_shared();
+  return allow_shared(multiply_few<WIDTH>, wanted < most ? wanted : most, 75);
+}
+
 extern "C" int lls_cuda_experts_few_setup(void)
 {
-  size_t most = shared_bytes<1>(LLS_MAX_EXPERTS);
-  int rc = allow_shared(multiply_few<1>, most, 75);
-  return rc != 0 ? rc
-                 : allow_shared(multiply_few<2>, shared_bytes<2>(LLS_MAX_EXPERTS), 75);
+  int rc = allow<1>();
+  return rc != 0 ? rc : allow<2>();
 }

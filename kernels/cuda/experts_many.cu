@@ -254,21 +254,24 @@ __global__ void __launch_bounds__(THREADS, 1)
  * experts_few.cu, or there is more to multiply than to read. */
 #define MANY 8
 
+/* As many as there is room for. */
+static uint32_t stages_of(const lls_cuda_linear_experts *a)
+{
+  size_t n = (most_shared() - shares_bytes(a->experts, WARPS)) / (STAGE * sizeof(bf16));
+  return n < MOST ? (uint32_t)n : MOST;
+}
+
 extern "C" bool lls_cuda_experts_are_many(const struct lls_cuda_linear_experts *a)
 {
-  return a->entries > MANY * a->experts;
+  return a->entries > MANY * a->experts && stages_of(a) >= 2;
 }
 
 extern "C" int lls_cuda_run_experts_many(cudaStream_t s,
                                          const struct lls_cuda_linear_experts *a)
 {
-  size_t list = shares_bytes(a->experts, WARPS), stage = STAGE * sizeof(bf16);
-  size_t n = (most_shared() - list) / stage;
-  n = n < MOST ? n : MOST;
-  if (n < 2)
-    return cudaErrorInvalidValue;
-  return launch(s, multiply_many, dim3(a->processors), THREADS, n * stage + list, *a,
-                (uint32_t)n);
+  uint32_t n = stages_of(a);
+  size_t bytes = n * STAGE * sizeof(bf16) + shares_bytes(a->experts, WARPS);
+  return launch(s, multiply_many, dim3(a->processors), THREADS, bytes, *a, n);
 }
 
 extern "C" int lls_cuda_experts_many_setup(void)
