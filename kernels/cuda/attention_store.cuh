@@ -35,30 +35,37 @@ template <int HD> struct state {
   float max[2], sum[2]; /* sum: this lane's columns only */
 };
 
-/* Two neighbouring numbers of a query's result. */
+/* A query's result, in pairs of numbers. */
 template <int HD>
-static __device__ __forceinline__ void
-store_result(const work &w, const lls_cuda_attention &a, uint32_t query, uint32_t d,
-             float x, float y)
+static __device__ __forceinline__ uint32_t *
+result_at(const work &w, const lls_cuda_attention &a, uint32_t query)
 {
   size_t row = w.sequence.first_row + w.item.first + query / w.group;
   size_t head = w.kv_head * w.group + query % w.group;
-  uint32_t *out = (uint32_t *)a.out + ((row * a.heads + head) * HD + d) / 2;
-  *out = pack_bf16(x, y);
+  return (uint32_t *)a.out + (row * a.heads + head) * (HD / 2);
 }
 
-/* The same, x and y times `inverse` of their sum, or of a state. */
+/* The state that a query's part is in: values (16, HD), largest scores, sums. */
+template <int HD>
+static __device__ __forceinline__ float *
+state_at(const work &w, const lls_cuda_attention &a, float *states, uint32_t query)
+{
+  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
+  return states + index * LLS_CUDA_STATE_FLOATS(HD);
+}
+
+/* Two neighbouring numbers of a query: x and y times `inverse` of their sum, or of a
+ * state. */
 template <int HD>
 static __device__ __forceinline__ void
 store_pair(const work &w, const lls_cuda_attention &a, float *states, uint32_t query,
            uint32_t d, float x, float y, float inverse)
 {
   if (w.item.part == LLS_CUDA_NO_PART) {
-    store_result<HD>(w, a, query, d, x * inverse, y * inverse);
+    result_at<HD>(w, a, query)[d / 2] = pack_bf16(x * inverse, y * inverse);
     return;
   }
-  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
-  float *values = states + index * LLS_CUDA_STATE_FLOATS(HD) + query % 16 * HD + d;
+  float *values = state_at<HD>(w, a, states, query) + query % 16 * HD + d;
   values[0] = x;
   values[1] = y;
 }
@@ -70,8 +77,7 @@ store_scale(const work &w, const lls_cuda_attention &a, float *states, uint32_t 
 {
   if (w.item.part == LLS_CUDA_NO_PART)
     return;
-  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
-  float *state = states + index * LLS_CUDA_STATE_FLOATS(HD) + 16 * HD + query % 16;
+  float *state = state_at<HD>(w, a, states, query) + 16 * HD + query % 16;
   state[0] = max;
   state[16] = sum;
 }
@@ -88,13 +94,23 @@ store_warp(const work &w, const lls_cuda_attention &a, float *states,
     uint32_t query = first_query + lane / 4 + row * 8;
     if (query >= w.n_queries)
       continue;
+    if (w.item.part == LLS_CUDA_NO_PART) {
+      float inverse = 1 / st.sum[row];
+      uint32_t *out = result_at<HD>(w, a, query) + lane % 4;
+#pragma unroll
+      for (int n = 0; n < HD / 8; n++)
+        out[n * 4] = pack_bf16(st.values[n][2 * row] * inverse,
+                               st.values[n][2 * row + 1] * inverse);
+      continue;
+    }
     if (lane % 4 == 0)
       store_scale<HD>(w, a, states, query, st.max[row], st.sum[row]);
-    float inverse = 1 / st.sum[row];
+    float *out = state_at<HD>(w, a, states, query) + query % 16 * HD + lane % 4 * 2;
 #pragma unroll
-    for (int n = 0; n < HD / 8; n++)
-      store_pair<HD>(w, a, states, query, n * 8 + lane % 4 * 2, st.values[n][2 * row],
-                     st.values[n][2 * row + 1], inverse);
+    for (int n = 0; n < HD / 8; n++) {
+      out[n * 8] = st.values[n][2 * row];
+      out[n * 8 + 1] = st.values[n][2 * row + 1];
+    }
   }
 }
 
@@ -177,8 +193,9 @@ merge_parts(const work &w, const lls_cuda_attention &a, const float *states)
         x[c] += factor * value.v[c];
     }
     float inverse = 1 / sum;
-    store_result<HD>(w, a, query, d, x[0] * inverse, x[1] * inverse);
-    store_result<HD>(w, a, query, d + 2, x[2] * inverse, x[3] * inverse);
+    uint32_t *out = result_at<HD>(w, a, query) + d / 2;
+    out[0] = pack_bf16(x[0] * inverse, x[1] * inverse);
+    out[1] = pack_bf16(x[2] * inverse, x[3] * inverse);
   }
 }
 
