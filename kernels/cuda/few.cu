@@ -69,6 +69,21 @@ struct shares {
 
 /* ---- copies ------------------------------------------------------------------------ */
 
+/* threadIdx.x; for many rows asked for anew: what is made of it is kept in no register
+ * from stage to stage. */
+template <int TILES> static __device__ __forceinline__ uint32_t this_thread()
+{
+#ifdef __CUDACC__
+  if (TILES <= 2)
+    return threadIdx.x;
+  uint32_t x;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(x));
+  return x;
+#else
+  return threadIdx.x;
+#endif
+}
+
 /* What a thread copies, and from where: lane 4 g + t has lane t's part of outputs g and
  * g + 8 of its warp, of t 0 and 1 also the scales of one of them; and 16 bytes of x of a
  * fragment of eight rows and 32 columns, or several, all in the same columns. Where there
@@ -82,7 +97,7 @@ template <enum lls_codes_form F, int TILES> struct copies {
   const uint16_t *scales;
   const bf16 *x;
   bool there[2];
-  uint32_t column, tile, step, steps; /* the next stage */
+  uint32_t tile, step, steps; /* the next stage */
 
   __device__ __forceinline__ copies(const lls_cuda_few_product &a, uint32_t at,
                                     uint32_t of_tile)
@@ -100,8 +115,8 @@ template <enum lls_codes_form F, int TILES> struct copies {
 
   __device__ __forceinline__ void find_weights(const lls_cuda_few_product &a)
   {
-    uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    uint32_t output = tile * OUTPUTS + threadIdx.x / WARP * EACH + g;
+    uint32_t thread = this_thread<TILES>(), g = thread % WARP / 4, t = thread % 4;
+    uint32_t output = tile * OUTPUTS + thread / WARP * EACH + g;
     size_t row = (size_t)a.first_output + output;
     there[0] = output < a.w.outputs;
     there[1] = output + 8 < a.w.outputs;
@@ -110,22 +125,26 @@ template <enum lls_codes_form F, int TILES> struct copies {
       scales = a.w.scales + ((row + (t == 1 ? 8 : 0)) * steps + step) * (S::SCALES / 2);
   }
 
+  /* Where this thread's numbers are among the columns of a stage. */
+  static __device__ __forceinline__ uint32_t column_of(uint32_t thread)
+  {
+    return thread / WARP % FRAGMENTS * 32 +
+           (lls_cuda_codes_group(F) == 16 ? 4 : 8) * (thread % 4);
+  }
+
   __device__ __forceinline__ void find_x(const lls_cuda_few_product &a)
   {
-    uint32_t row = threadIdx.x / WARP / FRAGMENTS * TILE + threadIdx.x % WARP / 4;
-    uint32_t t = threadIdx.x % 4;
-    column =
-        threadIdx.x / WARP % FRAGMENTS * 32 + (lls_cuda_codes_group(F) == 16 ? 4 : 8) * t;
-    x = (const bf16 *)a.x + (size_t)row * a.w.inputs + column;
-    column += step * S::COLUMNS;
-    x += step * S::COLUMNS;
+    uint32_t thread = threadIdx.x;
+    uint32_t row = thread / WARP / FRAGMENTS * TILE + thread % WARP / 4;
+    x = (const bf16 *)a.x + (size_t)row * a.w.inputs + column_of(thread) +
+        step * S::COLUMNS;
   }
 
   __device__ __forceinline__ void weights(shared<uint8_t> to,
                                           const lls_cuda_few_product &a)
   {
-    uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
-    uint32_t warp = threadIdx.x / WARP, place = warp * (2 * WARP) + lane;
+    uint32_t thread = this_thread<TILES>(), g = thread % WARP / 4, t = thread % 4;
+    uint32_t warp = thread / WARP, place = warp * (2 * WARP) + thread % WARP;
     bool columns = F != LLS_NO_CODES || step * S::COLUMNS + 8 * t < a.w.inputs;
 #pragma unroll
     for (uint32_t half = 0; half < 2; half++, place += WARP) {
@@ -148,13 +167,15 @@ template <enum lls_codes_form F, int TILES> struct copies {
 
   __device__ __forceinline__ void rows(shared<uint8_t> to, const lls_cuda_few_product &a)
   {
-    uint32_t row = threadIdx.x / WARP / FRAGMENTS * TILE + threadIdx.x % WARP / 4;
+    uint32_t thread = this_thread<TILES>();
+    uint32_t row = thread / WARP / FRAGMENTS * TILE + thread % WARP / 4;
+    uint32_t column = step * S::COLUMNS + column_of(thread);
     const bf16 *from = x;
 #pragma unroll
     for (uint32_t n = 0; n < TILES * TILE; n += ROWS) {
       if (TILES * TILE < ROWS && row >= TILES * TILE)
         break;
-      shared<uint8_t> unit = to + S::X_AT + n / TILE * FRAGMENTS * 512 + threadIdx.x * 16;
+      shared<uint8_t> unit = to + S::X_AT + n / TILE * FRAGMENTS * 512 + thread * 16;
       bool is = row + n < a.n_rows;
       if constexpr (lls_cuda_codes_group(F) == 16) {
         copy_async_small<8>(unit, from, is && column < a.w.inputs);
@@ -165,7 +186,6 @@ template <enum lls_codes_form F, int TILES> struct copies {
       from += (size_t)ROWS * a.w.inputs;
     }
     x += S::COLUMNS;
-    column += S::COLUMNS;
   }
 
   __device__ __forceinline__ void advance(const lls_cuda_few_product &a)
@@ -175,7 +195,7 @@ template <enum lls_codes_form F, int TILES> struct copies {
     step = 0;
     tile++;
     find_weights(a);
-    find_x(a);
+    x -= steps * S::COLUMNS;
   }
 };
 
@@ -192,10 +212,10 @@ static __device__ __forceinline__ void read_words(uint32_t *to, shared<uint8_t> 
 
 template <enum lls_codes_form F, int TILES>
 static __device__ __forceinline__ void read_piece(piece<F> &to, shared<uint8_t> from,
-                                                  uint32_t half)
+                                                  uint32_t thread, uint32_t half)
 {
   using S = stage<F, TILES>;
-  uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+  uint32_t warp = thread / WARP, lane = thread % WARP;
   uint32_t place = (2 * warp + half) * WARP + lane;
   read_words<4>(to.low, from + place * LLS_CUDA_LANE_BYTES);
   if constexpr (S::HIGH > 0)
@@ -235,9 +255,10 @@ static __device__ __forceinline__ void multiply_stage(float (&sums)[TILES][4],
   using S = stage<F, TILES>;
   constexpr int FRAGMENTS = S::COLUMNS / 32;
   piece<F> c[2];
-  read_piece<F, TILES>(c[0], from, 0);
-  read_piece<F, TILES>(c[1], from, 1);
-  shared<uint8_t> of_x = from + S::X_AT + threadIdx.x % WARP * 16;
+  uint32_t thread = this_thread<TILES>();
+  read_piece<F, TILES>(c[0], from, thread, 0);
+  read_piece<F, TILES>(c[1], from, thread, 1);
+  shared<uint8_t> of_x = from + S::X_AT + thread % WARP * 16;
 #pragma unroll
   for (int q = 0; q < FRAGMENTS; q++) {
     uint32_t a[2][4]; /* of two mma: outputs g and g + 8 in turns */
@@ -249,7 +270,7 @@ static __device__ __forceinline__ void multiply_stage(float (&sums)[TILES][4],
       uint32_t x[4];
       read_words<4>(x, of_x + (n * FRAGMENTS + q) * 512);
       add_columns<F>(sums[n], a, x, c, q);
-      if (TILES > 2 && n % 2 == 1)
+      if (TILES > 2 && n % 4 == 3)
         __syncwarp(); /* or all of x is loaded first, to more registers than there are */
     }
   }
@@ -257,11 +278,14 @@ static __device__ __forceinline__ void multiply_stage(float (&sums)[TILES][4],
 
 /* ---- results ----------------------------------------------------------------------- */
 
-template <int TILES>
-static __device__ __forceinline__ void
-store_tile(const lls_cuda_few_product &a, const float (&sums)[TILES][4], uint32_t tile)
+/* Sums of N tiles of rows from tile `first` on, of 128 outputs. */
+template <int N>
+static __device__ __forceinline__ void store_sums(const lls_cuda_few_product &a,
+                                                  const float (&sums)[N][4],
+                                                  uint32_t tile, uint32_t first)
 {
   uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+  float least = a.relu ? 0 : -INFINITY;
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     uint32_t output = tile * OUTPUTS + warp * EACH + half * 8 + lane / 4;
@@ -271,16 +295,15 @@ store_tile(const lls_cuda_few_product &a, const float (&sums)[TILES][4], uint32_
     float factor = a.w.factors != nullptr ? a.w.factors[of_w] : 1;
     float bias = a.w.bias != nullptr ? a.w.bias[of_w] : 0;
 #pragma unroll
-    for (int n = 0; n < TILES * 2; n++) {
-      uint32_t row = n / 2 * TILE + lane % 4 * 2 + n % 2;
+    for (int n = 0; n < N * 2; n++) {
+      uint32_t row = (first + n / 2) * TILE + lane % 4 * 2 + n % 2;
       if (row >= a.n_rows)
         break;
       size_t at = (size_t)row * a.stride + output;
       float y = sums[n / 2][half * 2 + n % 2] * factor + bias;
       if (a.add)
         y += to_float(((const bf16 *)a.y)[at]);
-      if (a.relu)
-        y = fmaxf(y, 0);
+      y = y < least ? least : y;
       if (a.f32)
         ((float *)a.y)[at] = y;
       else
@@ -289,12 +312,13 @@ store_tile(const lls_cuda_few_product &a, const float (&sums)[TILES][4], uint32_
   }
 }
 
-/* Four sums of this thread's of a block's part: of the tile that was begun before it (0),
- * or that is not over with it (1). */
+/* Four of this thread's sums, of a block's part of the tile that begins at stage `begin`:
+ * it may have the end of one tile and the beginning of another. */
 static __device__ __forceinline__ float *part_at(const lls_cuda_few_product &a, int tiles,
-                                                 uint32_t block, bool later, int n)
+                                                 const shares &all, uint32_t block,
+                                                 uint32_t begin, int n)
 {
-  size_t part = (size_t)block * 2 + later;
+  size_t part = (size_t)block * 2 + (begin > all.begin(block));
   return a.parts + ((part * tiles + n) * THREADS + threadIdx.x) * 4;
 }
 
@@ -316,34 +340,36 @@ static __device__ __forceinline__ bool is_last(uint32_t *count, uint32_t parts,
   return last;
 }
 
-/* A tile that others have parts of, too. Has this block come last? Then sums are all. */
+/* The block has no more of this tile: leaves its sums, and if it comes last takes all. */
 template <int TILES>
-static __device__ __forceinline__ bool
-add_parts(const lls_cuda_few_product &a, const shares &all, float (&sums)[TILES][4],
-          uint32_t begin, uint32_t first, uint32_t last, shared<uint32_t> answer)
+static __device__ __forceinline__ void
+finish_tile(const lls_cuda_few_product &a, const shares &all,
+            const float (&sums)[TILES][4], uint32_t tile, uint32_t steps,
+            shared<uint32_t> answer)
 {
-  bool later = begin > all.begin(blockIdx.x);
+  constexpr int N = TILES < 4 ? TILES : 4; /* tiles of rows at once */
+  uint32_t begin = tile * steps;
+  uint32_t first = all.block_of(begin), last = all.block_of(begin + steps - 1);
 #pragma unroll
   for (int n = 0; n < TILES; n++)
-    *(several<float, 4> *)part_at(a, TILES, blockIdx.x, later, n) =
+    *(several<float, 4> *)part_at(a, TILES, all, blockIdx.x, begin, n) =
         several<float, 4>{{sums[n][0], sums[n][1], sums[n][2], sums[n][3]}};
-  if (!is_last(a.finished + first, last - first + 1, answer))
-    return false;
+  if (first != last && !is_last(a.finished + first, last - first + 1, answer))
+    return;
+#pragma unroll 1
+  for (int n = 0; n < TILES; n += N) {
+    float whole[N][4] = {{0}};
+#pragma unroll(N < 4 ? 4 : 1) /* loads under way */
+    for (uint32_t b = first; b <= last; b++)
 #pragma unroll
-  for (int n = 0; n < TILES * 4; n++)
-    sums[n / 4][n % 4] = 0;
-#pragma unroll(TILES <= 2 ? 4 : 1) /* for as many registers as there are */
-  for (uint32_t b = first; b <= last; b++) {
-    later = begin > all.begin(b);
+      for (int i = 0; i < N; i++) {
+        several<float, 4> part = load_written(part_at(a, TILES, all, b, begin, n + i));
 #pragma unroll
-    for (int n = 0; n < TILES; n++) {
-      several<float, 4> part = load_written(part_at(a, TILES, b, later, n));
-#pragma unroll
-      for (int i = 0; i < 4; i++)
-        sums[n][i] += part.v[i];
-    }
+        for (int k = 0; k < 4; k++)
+          whole[i][k] += part.v[k];
+      }
+    store_sums<N>(a, whole, tile, n);
   }
-  return true;
 }
 
 /* ---- a block ----------------------------------------------------------------------- */
@@ -373,7 +399,6 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_few_product 
     copy_async_commit();
   }
   next.x = of_x.x;
-  next.column = of_x.column;
   float sums[TILES][4] = {{0}};
   for (uint32_t i = begin; i < end; i++) {
     copy_async_wait_but(ahead - 1);
@@ -389,10 +414,7 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_few_product 
     slot = slot == ahead ? 0 : slot + 1;
     if (--left > 0 && i + 1 < end)
       continue;
-    uint32_t of_tile = tile * steps;
-    uint32_t first = all.block_of(of_tile), last = all.block_of(of_tile + steps - 1);
-    if (first == last || add_parts<TILES>(a, all, sums, of_tile, first, last, answer))
-      store_tile<TILES>(a, sums, tile);
+    finish_tile<TILES>(a, all, sums, tile, steps, answer);
 #pragma unroll
     for (int n = 0; n < TILES * 4; n++)
       sums[n / 4][n % 4] = 0;
@@ -430,7 +452,7 @@ static int run_form(cudaStream_t s, const lls_cuda_few_product &a)
     return run<F, 1>(s, a);
   if (a.n_rows <= 16)
     return run<F, 2>(s, a);
-  return a.n_rows <= 32 ? run<F, 4>(s, a) : run<F, 8>(s, a);
+  return run<F, 4>(s, a);
 }
 
 template <enum lls_codes_form F> static int set_up(size_t shared_bytes)
@@ -443,7 +465,6 @@ template <enum lls_codes_form F> static int set_up(size_t shared_bytes)
   ALLOW(1)
   ALLOW(2)
   ALLOW(4)
-  ALLOW(8)
 #undef ALLOW
   return rc;
 }

@@ -234,7 +234,7 @@ int lls_cuda_run_widen(cudaStream_t, const struct lls_cuda_codes *, uint32_t fir
 /* ---- few.cu: few rows, by codes or by bf16 weights -----------------------------------
  */
 
-#define LLS_CUDA_FEW_ROWS    64  /* of a product */
+#define LLS_CUDA_FEW_ROWS    32  /* of a product */
 #define LLS_CUDA_FEW_OUTPUTS 128 /* that a block has the sums of */
 #define LLS_CUDA_FEW_SHARE   4   /* stages that a block should have at least */
 

@@ -239,10 +239,10 @@ static void run_widened(struct lls_cuda_device *d, const struct lls_cuda_linear 
 }
 
 /* Rows up to which codes are multiplied as they lie. Products in 8 bits are twice as fast
- * as in bf16, and read weights once: they do better from two readings on. */
+ * as in bf16, and read weights once. */
 static uint32_t most_few(const struct lls_weight *w)
 {
-  return w->scales != NULL ? LLS_CUDA_FEW_ROWS : LLS_CUDA_FEW;
+  return w->scales != NULL ? 64 : LLS_CUDA_FEW;
 }
 
 static void run_part(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
