@@ -52,7 +52,8 @@ def main():
             continue
         fits += [[Path(name).name, *e] for e in errors]
         queues.append([Path(name).name, full_queue(name, path, out), full_queue(name, c.shipped(), out)])
-        c.say(f"profile of {name}:\n" + path.read_text())
+        c.say(f"profile of {name}: " + ", ".join(re.findall(r"^(?:bandwidth|matrix|prefill_attention|weights|cache|step|sequence|token) = .*",
+                                                               path.read_text(), re.M)))
     c.table(["steps of", "", "n", "median, %", "p95", "max"], fits)
     c.say("")
     c.table(["256 clients, fcfs, simulated", "measured profile, output tok/s", f"etc/profiles/{c.shipped()}.ini"], queues)

@@ -16,6 +16,7 @@ import gc
 import json
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -307,7 +308,8 @@ def main():
                 break
             why = c.run(log, [sys.executable, __file__, out, f"{time.time() + left:.1f}", name, graphs, path], left + 5,
                         dict(os.environ))
-            c.say(log.read_text(encoding="utf-8", errors="replace")[-1500:] + (f"{name}, {graphs}: {why}" if why else ""))
+            said = re.findall(r"^.*(?: made in |tok/s, |FAILED|^flash|Error: ).*$", log.read_text(errors="replace"), re.M)
+            c.say("\n".join(line[:300] for line in said[-8:]) + (f"\n{name}, {graphs}: {why}" if why else ""))
             if path.exists():
                 results |= json.loads(path.read_text())
                 break

@@ -108,6 +108,8 @@ def print_fidelity(runs):
                          *(None if v is None else f"{v:+.1f}" for v in errors.values())])
     if rows:
         rows.append(["mean size of the errors", None, None, None, *(sum(v) / len(v) if v else None for v in sizes.values())])
+        rows.append(["within 10 % (the goal)", None, None, None,
+                     *(f"{sum(x <= 10 for x in v)} of {len(v)}" for v in sizes.values())])
         c.table(["the simulator beside the GPU", "TTFT, ms", "TBT, ms", "tokens/s", *(f"{k}, % off" for k, _ in keys)], rows)
 
 
