@@ -403,6 +403,7 @@ static bool fetch(struct lls_instance *in, struct lls_live *live, uint32_t first
   lls_request_list_remove(&h->offered, &live->view);
   lls_request_list_insert(&h->fetching, &live->view);
   m->fetching = true;
+  m->began_ns = lls_instance_now(in);
   return true;
 }
 
@@ -520,6 +521,7 @@ void lls_migrate_fetched(struct lls_instance *in)
     live->move.fetching = false;
     if (f->good) {
       in->status.handed_bytes += f->bytes;
+      in->status.handed_ns += lls_instance_now(in) - live->move.began_ns;
       arrive(in, live);
       continue;
     }

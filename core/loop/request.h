@@ -41,6 +41,7 @@ struct lls_move {
   bool offered;      /* it waits in the offered list of its instance */
   bool fetching;     /* then in the fetching list: its blocks are on their way */
   uint64_t ticket;   /* of that */
+  int64_t began_ns;  /* likewise */
   uint32_t source;   /* instance that has the blocks */
   uint32_t to;       /* the channel's: instance that it is to be sent to */
   uint32_t cached_tokens;

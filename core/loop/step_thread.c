@@ -263,6 +263,7 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
   sum->handed_over += more->handed_over;
   sum->taken_over += more->taken_over;
   sum->handed_bytes += more->handed_bytes;
+  sum->handed_ns += more->handed_ns;
   sum->steps += more->steps;
   sum->plans_refused += more->plans_refused;
   sum->plans_late += more->plans_late;

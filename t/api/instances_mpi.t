@@ -121,6 +121,25 @@ for my $case ([2, "instances = 2\n", "scheduler = sarathi\n", 'two mixed instanc
     ok all_gone(@pids), '  no process is left';
 }
 
+# ---- placing by load --------------------------------------------------------------------
+# The second that decodes has a fourth of the first one's memory, and gets fewer.
+{
+    my $folder = File::Temp->newdir;
+    LlmServer::write_file("$folder/run", "#!/bin/sh\n# PROGRAM -c FILE\nif [ \"\$OMPI_COMM_WORLD_RANK\" = 2 ]; then sed 's/2MiB/512KiB/' \"\$3\" >'$folder/2.ini'; exec \"\$1\" -c '$folder/2.ini'; fi\nexec \"\$@\"\n");
+    chmod 0755, "$folder/run";
+    for my $scheduler ('distserve', 'aligned') {
+        my $server = LlmServer->serve(config("roles = prefill, decode, decode\n", "scheduler = $scheduler\n", '2MiB'), undef, Mpi::run(3, @RECOVER), "$folder/run");
+        my @bodies = map { { %{ long($golden[$_ % @golden]) }, max_tokens => 200 } } 1 .. 30;
+        my @answers = $server->at_once(@bodies);
+        is scalar(grep { @{ $_->{choices}[0]{token_ids} // [] } == 200 } @answers), 30, "$scheduler places by the load of other processes: all are answered";
+        my @all = @{ status($server)->{instances} };
+        cmp_ok $all[1]{taken_over}, '>', 1.3 * $all[2]{taken_over}, '  the one with more memory gets more';
+        note "$all[1]{taken_over} and $all[2]{taken_over}";
+        kill 'TERM', first_pid($server);
+        is $server->wait_for_end, 0, '  it ends well';
+    }
+}
+
 # ---- clients that go away, a reload ------------------------------------------------------
 {
     my $plugins = "scheduler = distserve\n";
