@@ -98,6 +98,7 @@ struct lls_cuda_device {
   int gpu; /* CUDA's number of it; lls_cuda_use */
   struct cudaDeviceProp properties;
   cudaStream_t stream, copies;
+  cudaStream_t packs;    /* of the thread that has to do with other processes; pack.c */
   cudaEvent_t step_done; /* of the step before: its blocks are written */
   cudaEvent_t reached;   /* waited for in the middle of a step */
   cudaEvent_t copies_before, copies_done;
@@ -226,6 +227,12 @@ int lls_cuda_pool_copy(struct lls_device *, struct lls_pool *, const struct lls_
 int lls_cuda_pool_pull(struct lls_device *, struct lls_pool *, struct lls_device *from,
                        const struct lls_pool *from_pool, const struct lls_pull *,
                        size_t n);
+
+/* pack.c */
+int lls_cuda_pool_pack(struct lls_device *, const struct lls_pool *,
+                       const struct lls_pull *, size_t n, void *to);
+int lls_cuda_pool_unpack(struct lls_device *, struct lls_pool *, const struct lls_pull *,
+                         size_t n, const void *from);
 
 /* restore.c */
 void lls_cuda_hidden_write(struct lls_device *, const struct lls_attention_shape *,

@@ -62,6 +62,8 @@ void lls_cuda_destroy(struct lls_device *device)
     cudaStreamDestroy(d->stream);
   if (d->copies != NULL)
     cudaStreamDestroy(d->copies);
+  if (d->packs != NULL)
+    cudaStreamDestroy(d->packs);
   free(d);
 }
 
