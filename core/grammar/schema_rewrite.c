@@ -71,7 +71,9 @@ static bool is_conditional(const json_t *schema)
 static json_t *make(struct lls_schema *s, const json_t *schema, enum lls_schema_kind kind)
 {
   return kind == LLS_SCHEMA_OF_NOT
-             ? lls_schema_negation(s, json_object_get(schema, "not"))
+             ? lls_schema_negation(
+                   s, json_object_get(schema, "not"),
+                   lls_schema_has_mark(s, schema, LLS_SCHEMA_MAY_BE_NARROW))
          : kind == LLS_SCHEMA_OF_IF ? conditional(s, schema)
                                     : dependencies(schema);
 }

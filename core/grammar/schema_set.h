@@ -62,6 +62,8 @@ struct lls_schema {
   struct lls_schema_memo *memos; /* sets that have a node */
   struct lls_schema_made *made;  /* schemas of schema_made.h */
   json_t *requires;              /* the same, by name */
+  const json_t *narrow;          /* the first of which the opposite is narrow, or NULL */
+  const char *narrow_for;        /* its keyword that has no opposite */
 };
 
 /* Fails with "the schema at #/properties/a: ..."; returns LLS_GRAMMAR_NONE. */

@@ -337,6 +337,25 @@ static void opposites(void **state)
        {"1", "[1, 1]", "{\"a\": 1}"}}, );
 }
 
+/* Of what one branch asks for, something without an opposite is not needed to see that
+ * the branch does not hold. */
+static void narrow_opposites(void **state)
+{
+  CHECK({"{\"oneOf\": [{\"type\": \"object\", \"required\": [\"a\"], "
+         "\"patternProperties\": {\"^x\": {\"type\": \"null\"}}}, {\"type\": "
+         "\"object\", "
+         "\"properties\": {\"b\": {}}, \"required\": [\"b\"]}]}",
+         {"{\"a\": 1, \"x\": null}", "{\"b\": 1}", "{\"b\": 1, \"x\": 1}"},
+         {"{\"b\": 1, \"a\": 2}", "{}", "{\"a\": 1, \"x\": 1}"}},
+        {"{\"oneOf\": [{\"enum\": [2, 4.5]}, {\"type\": \"integer\"}]}",
+         {"3", "4.5"},
+         {"2", "5.5"}},
+        {"{\"oneOf\": [{\"enum\": [[1], 2]}, {\"type\": [\"array\", \"integer\"], "
+         "\"maxItems\": 1}]}",
+         {"3", "1"},
+         {"[1]", "2"}}, );
+}
+
 static void properties_come_as_the_text_has_them(void **state)
 {
   CHECK({"{\"allOf\": [{\"$ref\": \"#/$defs/base\"}, {\"properties\": {\"more\": "
@@ -370,6 +389,9 @@ static void refusals_name_the_place(void **state)
       {"{\"oneOf\": [{\"multipleOf\": 2}, {\"multipleOf\": 3}]}",
        "'multipleOf' is not supported inside 'not', or in branches of 'oneOf' that may "
        "hold together"},
+      {"{\"oneOf\": [{\"type\": \"integer\", \"multipleOf\": 2}, {\"type\": "
+       "\"integer\", \"multipleOf\": 3}]}",
+       "'multipleOf' is not supported in branches of 'oneOf' that nothing else tells"},
       {"{\"type\": \"array\", \"uniqueItems\": true}", "'uniqueItems'"},
       {"{\"type\": \"object\", \"not\": {\"not\": {\"properties\": {\"a\": {\"const\": "
        "1}}, "
@@ -438,6 +460,7 @@ int main(void)
       cmocka_unit_test(objects),
       cmocka_unit_test(combinations),
       cmocka_unit_test(opposites),
+      cmocka_unit_test(narrow_opposites),
       cmocka_unit_test(properties_come_as_the_text_has_them),
       cmocka_unit_test(refusals_name_the_place),
       cmocka_unit_test(mistakes_are_refused_also_if_not_strict),
