@@ -10,6 +10,7 @@
  *   schema_keywords.c   keywords that are refused
  *   schema_parts.c      the schemas for an item or a property
  *   schema_object.c     properties;  schema_names.c: what they are called
+ *   schema_property_names.c  propertyNames by other keywords
  *   schema_order.c      which of the members' properties come first
  *   schema_array.c      items
  *   schema_string.c     lengths, patterns;  schema_format.c: formats
@@ -35,6 +36,10 @@ uint32_t lls_schema_array(struct lls_schema *s, const struct lls_schema_set *set
 uint32_t lls_schema_string(struct lls_schema *s, const struct lls_schema_set *set);
 uint32_t lls_schema_number(struct lls_schema *s, const struct lls_schema_set *set,
                            unsigned types);
+
+/* What a schema's propertyNames says by other keywords, a new reference; NULL: it cannot
+ * be said, or there is no memory. */
+json_t *lls_schema_property_names(struct lls_schema *s, const json_t *schema);
 
 /* Fails, if strict, where a member has a keyword for one of the types that is not kept.
  */

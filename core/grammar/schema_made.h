@@ -14,6 +14,7 @@ enum lls_schema_kind {
   LLS_SCHEMA_OF_NOT,
   LLS_SCHEMA_OF_IF,
   LLS_SCHEMA_OF_DEPENDENCIES,
+  LLS_SCHEMA_OF_NAMES,
   LLS_SCHEMA_PLAIN_NOT,     /* a string whose `not` is an enum, a pattern or a format */
   LLS_SCHEMA_IS_BEYOND,     /* an object with a property that its `properties` lack */
   LLS_SCHEMA_IS_FRACTION,   /* a number that is no integer */

@@ -238,6 +238,24 @@ static void objects(void **state)
          {"{\"a\": 1}"}}, );
 }
 
+static void names_of_properties(void **state)
+{
+  CHECK({"{\"type\": \"object\", \"propertyNames\": {\"enum\": [\"b\", \"a\"]}, "
+         "\"additionalProperties\": {\"type\": \"integer\"}}",
+         {"{}", "{\"a\": 1}", "{\"b\": 1, \"a\": 2}"},
+         {"{\"c\": 1}", "{\"a\": null}"}},
+        {"{\"type\": \"object\", \"propertyNames\": {\"$ref\": \"#/$defs/n\", "
+         "\"maxLength\": 2}, \"$defs\": {\"n\": {\"pattern\": \"^a\"}}, "
+         "\"properties\": {\"ab\": {\"const\": 1}, \"b\": {}}}",
+         {"{}", "{\"ab\": 1}", "{\"a\": 2}", "{\"ac\": 2}"},
+         {"{\"b\": 1}", "{\"ab\": 2}", "{\"abc\": 1}", "{\"c\": 1}"}},
+        {"{\"propertyNames\": {\"format\": \"date\"}}",
+         {"1", "{\"2020-02-29\": 1}"},
+         {"{\"2021-02-29\": 1}"}},
+        {"{\"propertyNames\": {\"type\": \"integer\"}}", {"1", "{}"}, {"{\"1\": 1}"}},
+        {"{\"propertyNames\": false}", {"1", "{}"}, {"{\"1\": 1}"}}, );
+}
+
 static void combinations(void **state)
 {
   CHECK(
@@ -397,6 +415,8 @@ static void refusals_name_the_place(void **state)
        "1}}, "
        "\"required\": [\"a\"]}}, \"unevaluatedProperties\": false}",
        "'unevaluatedProperties' is not supported beside"},
+      {"{\"propertyNames\": {\"not\": {\"const\": \"a\"}}}",
+       "'propertyNames' is not supported"},
       {"{\"if\": {\"propertyNames\": {\"maxLength\": 1}}, \"then\": false}",
        "'propertyNames'"},
   };
@@ -461,6 +481,7 @@ int main(void)
       cmocka_unit_test(combinations),
       cmocka_unit_test(opposites),
       cmocka_unit_test(narrow_opposites),
+      cmocka_unit_test(names_of_properties),
       cmocka_unit_test(properties_come_as_the_text_has_them),
       cmocka_unit_test(refusals_name_the_place),
       cmocka_unit_test(mistakes_are_refused_also_if_not_strict),
