@@ -9,8 +9,9 @@
  * object with `schema` and `tests`, or of JSON-Schema-Test-Suite (tests/draft2020-12),
  * each an array of such. Prints a row for each data set: schemas; those that compile;
  * those of which no instance is judged wrongly; instances that are valid and refused, and
- * invalid and accepted; the time to compile; then what schemas were refused for. --loose:
- * `strict` is false. --wrong: names each instance that is judged wrongly, and where;
+ * invalid and accepted; the processor time to compile; then what schemas were refused
+ * for. --loose: `strict` is false. --wrong: names each instance that is judged wrongly,
+ * and where;
  * --refused: each schema that is refused, and why.
  *
  * Instances are judged as they would be written: with ", " and ": ", and with properties
@@ -131,7 +132,7 @@ static void count_reason(struct coverage *c, const char *error)
 static double now_us(void)
 {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 

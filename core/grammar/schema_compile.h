@@ -66,6 +66,9 @@ uint32_t lls_schema_texts(struct lls_schema *s, const json_t *schema,
 /* The regular expression for a format's whole text; NULL: it is none that is kept.
  * *standard: whether JSON Schema knows it. */
 const char *lls_schema_format(const char *name, bool *standard);
+/* For an expression of the above, another that has some of its texts: one that takes few
+ * states, or a brief one, to be held to a length by lls_regex_narrow. NULL: none. */
+const char *lls_schema_format_some(const char *expression, bool brief);
 
 /* Collects what the members say about one property: the schemas are added to `out`. False
  * if the compiling has failed. */

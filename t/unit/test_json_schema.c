@@ -127,6 +127,35 @@ static void strings(void **state)
        {"\"//a\"", "\"a b:c\""}}, );
 }
 
+/* What bounds of one repetition do not say: lengths of several parts, and formats, of
+ * which not all texts are kept then. */
+static void lengths_of_patterns(void **state)
+{
+  CHECK({"{\"type\": \"string\", \"pattern\": \"^https?://.+$\", \"maxLength\": 1024}",
+         {"\"http://a\"", "\"https://ab.c\""},
+         {"\"http://\"", "\"ftp://a\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^(ab|c)x{0,3}(de?f)*$\", \"minLength\": "
+         "3, \"maxLength\": 5}",
+         {"\"abx\"", "\"cdf\"", "\"cxxdf\"", "\"abdef\"", "\"abxdf\""},
+         {"\"ab\"", "\"cdeffd\"", "\"abxxdf\"", "\"abdfdf\""}},
+        {"{\"type\": \"string\", \"pattern\": \"([a-z]+)?\", \"maxLength\": 4096}",
+         {"\"\"", "\"1\""},
+         {"1"}},
+        {"{\"format\": \"email\", \"minLength\": 3, \"maxLength\": 254}",
+         {"\"a@b\"", "\"first.last@sub.example.com\"", "1"},
+         {"\"a\"", "\"a@-b\""}},
+        {"{\"type\": \"string\", \"format\": \"email\", \"maxLength\": 60}",
+         {"\"first.last@sub.example.com\""},
+         {"\"first.last@sub.example.com.a-second-name.and-a-third-name.of-it\""}},
+        {"{\"type\": \"string\", \"format\": \"uri\", \"minLength\": 1, \"maxLength\": "
+         "2083}",
+         {"\"https://example.com:80/a/b%20c?d=e&f#g\"", "\"http://a\""},
+         {"\"\"", "\"example.com\"", "\"http://a/%2\"", "\"http://a b\""}},
+        {"{\"type\": \"string\", \"format\": \"uri\", \"maxLength\": 14}",
+         {"\"https://a.b/cd\""},
+         {"\"https://a.b/cde\"", "\"https//a\""}}, );
+}
+
 static void numbers(void **state)
 {
   CHECK(
@@ -476,6 +505,7 @@ int main(void)
       cmocka_unit_test(types_and_constants),
       cmocka_unit_test(strings),
       cmocka_unit_test(numbers),
+      cmocka_unit_test(lengths_of_patterns),
       cmocka_unit_test(arrays),
       cmocka_unit_test(objects),
       cmocka_unit_test(combinations),
