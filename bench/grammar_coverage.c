@@ -3,7 +3,7 @@
  * How many JSON Schemas compile, and whether their automata tell valid instances from
  * invalid ones.
  *
- *   bench/grammar_coverage FOLDER [--loose] [--wrong] [--refused]
+ *   bench/grammar_coverage FOLDER [--loose] [--wrong] [--refused] [--times]
  *
  * FOLDER has files of MaskBench (guidance-ai/jsonschemabench, maskbench/data), each an
  * object with `schema` and `tests`, or of JSON-Schema-Test-Suite (tests/draft2020-12),
@@ -12,7 +12,7 @@
  * invalid and accepted; the processor time to compile; then what schemas were refused
  * for. --loose: `strict` is false. --wrong: names each instance that is judged wrongly,
  * and where;
- * --refused: each schema that is refused, and why.
+ * --refused: each schema that is refused, and why. --times: what each schema took.
  *
  * Instances are judged as they would be written: with ", " and ": ", and with properties
  * in the order that the file has; or as they are, where the file has their texts
@@ -53,7 +53,7 @@ struct coverage {
   double us[MOST_TIMES]; /* to compile, of those that compile */
   unsigned n_us;
   struct lls_vocabulary *vocabulary;
-  bool strict, names_wrong, names_refused;
+  bool strict, names_wrong, names_refused, tells_times;
 };
 
 static void die(const char *what)
@@ -136,8 +136,8 @@ static double now_us(void)
   return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-static int compile(struct coverage *c, const json_t *schema, struct lls_grammar **grammar,
-                   struct lls_error *err)
+static int compile(struct coverage *c, const char *file, const json_t *schema,
+                   struct lls_grammar **grammar, struct lls_error *err)
 {
   static const struct lls_grammar_bounds bounds = {1u << 18, 16u << 20, 1u << 15};
   double begun = now_us();
@@ -147,8 +147,11 @@ static int compile(struct coverage *c, const json_t *schema, struct lls_grammar 
   lls_grammar_set_root(tree, lls_grammar_json_schema(tree, schema, c->strict));
   int rc = lls_grammar_compile(tree, c->vocabulary, &LLS_GRAMMAR_LIMITS, grammar, err);
   lls_grammar_tree_destroy(tree);
+  double us = now_us() - begun;
   if (rc == 0 && c->n_us < MOST_TIMES)
-    c->us[c->n_us++] = now_us() - begun;
+    c->us[c->n_us++] = us;
+  if (c->tells_times)
+    printf("%s: %.0f us to %s\n", file, us, rc == 0 ? "compile" : "be refused");
   return rc;
 }
 
@@ -213,7 +216,7 @@ static void judge(struct coverage *c, struct data_set *set, const char *file,
   size_t index;
   unsigned wrong = 0;
   set->schemas++;
-  if (compile(c, json_object_get(one, "schema"), &grammar, &err) != 0) {
+  if (compile(c, file, json_object_get(one, "schema"), &grammar, &err) != 0) {
     if (c->names_refused)
       printf("%s: %s\n", file, err.text);
     count_reason(c, err.text);
@@ -310,7 +313,7 @@ int main(int argc, char **argv)
   static struct coverage coverage = {.strict = true};
   struct dirent **files;
   if (argc < 2)
-    die("FOLDER [--loose] [--wrong] [--refused]");
+    die("FOLDER [--loose] [--wrong] [--refused] [--times]");
   for (int i = 2; i < argc; i++) {
     if (strcmp(argv[i], "--loose") == 0)
       coverage.strict = false;
@@ -318,8 +321,10 @@ int main(int argc, char **argv)
       coverage.names_wrong = true;
     else if (strcmp(argv[i], "--refused") == 0)
       coverage.names_refused = true;
+    else if (strcmp(argv[i], "--times") == 0)
+      coverage.tells_times = true;
     else
-      die("options are --loose, --wrong and --refused");
+      die("options are --loose, --wrong, --refused and --times");
   }
   int n = scandir(argv[1], &files, NULL, alphasort);
   if (n < 0)
