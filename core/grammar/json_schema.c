@@ -101,9 +101,15 @@ static uint32_t constants(struct lls_schema *s, const struct lls_schema_set *set
     return lls_schema_fail(s, set->members[0].schema, "no memory for it");
   json_array_foreach((json_t *)values, index, value)
   {
-    nodes[n++] = constant(s, set, value);
+    s->constants = values;
+    s->constant = value;
+    nodes[n++] = s->work <= LLS_SCHEMA_WORK || lls_schema_step(s, set->members[0].schema)
+                     ? constant(s, set, value)
+                     : LLS_GRAMMAR_NONE;
   }
-  uint32_t node = lls_json_one_of(&s->json, nodes, (uint32_t)n);
+  s->constants = s->constant = NULL;
+  uint32_t node =
+      s->failed ? LLS_GRAMMAR_NONE : lls_json_one_of(&s->json, nodes, (uint32_t)n);
   free(nodes);
   return node;
 }
