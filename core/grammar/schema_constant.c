@@ -149,7 +149,7 @@ static answer set_holds(struct lls_schema *s, const struct lls_schema_set *set,
   return holds;
 }
 
-static answer items_are_unique(const json_t *value)
+answer lls_schema_items_are_unique(const json_t *value)
 {
   size_t n = json_array_size(value);
   for (size_t i = 0; i < n; i++)
@@ -194,7 +194,7 @@ static answer array_holds(struct lls_schema *s, const json_t *schema, const json
     holds = and(holds, set_holds(s, &set, item, depth));
   }
   if (json_is_true(json_object_get(schema, "uniqueItems")))
-    holds = and(holds, items_are_unique(value));
+    holds = and(holds, lls_schema_items_are_unique(value));
   return and(holds, contains_holds(s, schema, value, depth));
 }
 

@@ -25,10 +25,12 @@ static const struct keyword refused[] = {
     {"unevaluatedItems", LLS_SCHEMA_ARRAY},
 };
 
-/* propertyNames stands here for those that schema_property_names.c cannot say. */
-static bool is_rewritten(const struct lls_schema *s, const json_t *schema,
-                         const char *name)
+/* These stand here for what schema_property_names.c and schema_unique.c cannot say. */
+static bool is_kept(struct lls_schema *s, const struct lls_schema_set *set,
+                    const json_t *schema, const char *name)
 {
+  if (strcmp(name, "uniqueItems") == 0)
+    return lls_schema_unique_is_kept(s, set);
   return strcmp(name, "propertyNames") == 0 &&
          lls_schema_find_made(s, schema, LLS_SCHEMA_OF_NAMES) != NULL;
 }
@@ -82,8 +84,9 @@ bool lls_schema_check_keywords(struct lls_schema *s, const struct lls_schema_set
     const json_t *schema = set->members[i].schema;
     for (size_t k = 0; k < sizeof refused / sizeof refused[0]; k++) {
       const json_t *value = json_object_get(schema, refused[k].name);
-      if (value != NULL && !is_rewritten(s, schema, refused[k].name) &&
-          (refused[k].types & types) != 0 && !asks_for_nothing(value, refused[k].name) &&
+      if (value != NULL && (refused[k].types & types) != 0 &&
+          !asks_for_nothing(value, refused[k].name) &&
+          !is_kept(s, set, schema, refused[k].name) &&
           !lls_schema_leave_out(s, schema, refused[k].name, ""))
         return false;
     }

@@ -66,6 +66,9 @@ static void types_and_constants(void **state)
         {"{\"enum\": [\"ab\", \"abc\", \"b\"], \"maxLength\": 2, \"pattern\": \"^a\"}",
          {"\"ab\""},
          {"\"abc\"", "\"b\""}},
+        {"{\"enum\": [2.0, -0.0, 1.5, 1e300]}",
+         {"2", "2.0", "0", "1.5", "1e300"},
+         {"2.", "1", "3"}},
         {"{\"const\": \"\\\"\\n\"}", {"\"\\\"\\n\""}, {"\"\"\""}}, );
 }
 
@@ -221,6 +224,21 @@ static void arrays(void **state)
       {"{\"type\": \"array\", \"items\": {\"$ref\": \"#\"}}",
        {"[]", "[[], [[]]]"},
        {"[1]"}}, );
+}
+
+static void unique_items(void **state)
+{
+  CHECK({"{\"type\": \"array\", \"uniqueItems\": true, \"minItems\": 1, \"maxItems\": 2, "
+         "\"items\": {\"enum\": [\"a\", \"b\", 3, null], \"type\": [\"string\", "
+         "\"integer\"]}}",
+         {"[\"b\", \"a\"]", "[3,\"b\"]", "[\"a\"]", "[ 3 ]"},
+         {"[]", "[\"a\", \"a\"]", "[null]", "[\"a\", \"b\", 3]"}},
+        {"{\"type\": \"array\", \"uniqueItems\": true, \"items\": {\"enum\": [1, 2, 3]}}",
+         {"[]", "[3, 1, 2]", "[2, 3]"},
+         {"[1, 2, 3, 1]", "[1, 2, 1]", "[,1]", "[1 2]"}},
+        {"{\"type\": \"array\", \"uniqueItems\": true, \"maxItems\": 1}",
+         {"[]", "[{}]"},
+         {"[1, 2]"}}, );
 }
 
 static void objects(void **state)
@@ -440,6 +458,12 @@ static void refusals_name_the_place(void **state)
        "\"integer\", \"multipleOf\": 3}]}",
        "'multipleOf' is not supported in branches of 'oneOf' that nothing else tells"},
       {"{\"type\": \"array\", \"uniqueItems\": true}", "'uniqueItems'"},
+      {"{\"type\": \"array\", \"uniqueItems\": true, \"items\": {\"enum\": [1, 2, 1.0]}}",
+       "'uniqueItems'"},
+      {"{\"type\": \"array\", \"uniqueItems\": true, \"items\": {\"enum\": [1, 2, 3, 4, "
+       "5, "
+       "6, 7, 8, 9]}}",
+       "'uniqueItems'"},
       {"{\"type\": \"object\", \"not\": {\"not\": {\"properties\": {\"a\": {\"const\": "
        "1}}, "
        "\"required\": [\"a\"]}}, \"unevaluatedProperties\": false}",
@@ -508,6 +532,7 @@ int main(void)
       cmocka_unit_test(lengths_of_patterns),
       cmocka_unit_test(arrays),
       cmocka_unit_test(objects),
+      cmocka_unit_test(unique_items),
       cmocka_unit_test(combinations),
       cmocka_unit_test(opposites),
       cmocka_unit_test(narrow_opposites),
