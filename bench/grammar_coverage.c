@@ -11,8 +11,7 @@
  * those of which no instance is judged wrongly; instances that are valid and refused, and
  * invalid and accepted; the processor time to compile; then what schemas were refused
  * for. --loose: `strict` is false. --wrong: names each instance that is judged wrongly,
- * and where;
- * --refused: each schema that is refused, and why. --times: what each schema took.
+ * and where; --refused: each schema that is refused, and why; --times: what each took.
  *
  * Instances are judged as they would be written: with ", " and ": ", and with properties
  * in the order that the file has; or as they are, where the file has their texts
@@ -195,8 +194,10 @@ static bool misjudges(const struct coverage *c, struct data_set *set,
   size_t n;
   char *text = take(grammar, test, &n);
   bool taken = n > strlen(text), by_order = false;
-  if (valid && !taken)
-    by_order = grammar_takes_in_some_order(grammar, json_object_get(test, "data"));
+  json_t *data = valid && !taken ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+  if (data != NULL)
+    by_order = grammar_takes_in_some_order(grammar, data);
+  json_decref(data);
   if (valid != taken && c->names_wrong)
     name_wrong(file, index, text, n, valid, by_order);
   free(text);
