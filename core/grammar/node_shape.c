@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define LARGEST     (1u << 20)
-#define WIDE        16 /* code points */
-#define PER_RANGE   4  /* states of a range of code points, at most about */
-#define SIZE_PASSES 4  /* sizes of recursive rules would grow for ever */
+#define LARGEST   (1u << 20)
+#define WIDE      16 /* code points */
+#define PER_RANGE 4  /* states of a range of code points, at most about */
+#define PASSES    4
 
 uint32_t lls_node_part_of_joined(const struct lls_grammar_tree *tree, uint32_t part,
                                  bool *optional)
@@ -174,32 +174,61 @@ static bool find_users(const struct lls_grammar_tree *tree, struct users *users)
   return users->list != NULL;
 }
 
-/* ---- passes ---- */
+/* ---- sizes ---- */
 
+/* From the parts up, through rules, too: a chain of rules whose sizes were not known to
+ * its end would be written out again and again. Of a rule that is met inside of itself
+ * the size is nothing there. stack, cursor, seen: (nodes), the latter two zero. */
+static void find_sizes(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
+                       uint32_t *stack, uint32_t *cursor, bool *seen)
+{
+  uint32_t n_nodes = lls_grammar_node_count(tree), depth = 0;
+  for (uint32_t i = 0; i < n_nodes; i++) {
+    if (!seen[i])
+      stack[depth++] = i;
+    seen[i] = true;
+    while (depth > 0) {
+      uint32_t at = stack[depth - 1];
+      struct lls_grammar_node n = lls_grammar_node_at(tree, at);
+      if (cursor[at] == parts_of(&n)) {
+        shapes[at].size = shape_of(tree, &n, shapes).size;
+        depth--;
+        continue;
+      }
+      uint32_t part = looked_at(tree, &n, cursor[at]++);
+      if (!seen[part])
+        stack[depth++] = part;
+      seen[part] = true;
+    }
+  }
+}
+
+/* ---- what else is known ---- */
+
+/* False where nothing changed. */
 static bool update(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
-                   uint32_t at, bool sizes)
+                   uint32_t at)
 {
   struct lls_grammar_node n = lls_grammar_node_at(tree, at);
   struct lls_node_shape s = shape_of(tree, &n, shapes), *known = &shapes[at];
-  s.size = sizes ? s.size : known->size;
   bool changed = s.nullable != known->nullable || s.productive != known->productive ||
-                 s.wide != known->wide || s.size != known->size;
+                 s.wide != known->wide;
+  s.size = known->size;
   *known = s;
   return changed;
 }
 
-/* False where nothing changed. */
 static bool find_again(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
                        uint32_t pass)
 {
   uint32_t n_nodes = lls_grammar_node_count(tree);
   bool changed = false;
   for (uint32_t i = 0; i < n_nodes; i++) /* every second time from the back */
-    changed |= update(tree, shapes, pass % 2 == 0 ? i : n_nodes - 1 - i, true);
+    changed |= update(tree, shapes, pass % 2 == 0 ? i : n_nodes - 1 - i);
   return changed;
 }
 
-/* Sizes stay. What is known only becomes true, so that this ends. */
+/* What is known only becomes true, so that this ends. */
 static void settle(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
                    const struct users *users, uint32_t *queue, bool *waits)
 {
@@ -211,7 +240,7 @@ static void settle(const struct lls_grammar_tree *tree, struct lls_node_shape *s
   while (n > 0) {
     uint32_t at = queue[--n];
     waits[at] = false;
-    if (!update(tree, shapes, at, false))
+    if (!update(tree, shapes, at))
       continue;
     for (uint32_t u = users->first[at]; u < users->first[at + 1]; u++)
       if (!waits[users->list[u]]) {
@@ -221,29 +250,37 @@ static void settle(const struct lls_grammar_tree *tree, struct lls_node_shape *s
   }
 }
 
-static int find_rest(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes)
+/* ---- all of it ---- */
+
+static bool find_all(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
+                     struct users *users, uint32_t *queue, uint32_t *cursor, bool *seen)
 {
-  struct users users = {0};
-  uint32_t n_nodes = lls_grammar_node_count(tree);
-  uint32_t *queue = malloc(n_nodes * sizeof *queue);
-  bool *waits = malloc(n_nodes * sizeof *waits);
-  bool found = queue != NULL && waits != NULL && find_users(tree, &users);
-  if (found)
-    settle(tree, shapes, &users, queue, waits);
-  free(queue);
-  free(waits);
-  free(users.first);
-  free(users.list);
-  return found ? 0 : -ENOMEM;
+  bool changed = true;
+  find_sizes(tree, shapes, queue, cursor, seen);
+  for (uint32_t pass = 0; changed && pass < PASSES; pass++)
+    changed = find_again(tree, shapes, pass);
+  if (changed && !find_users(tree, users))
+    return false;
+  if (changed)
+    settle(tree, shapes, users, queue, seen);
+  count_uses(tree, shapes);
+  return true;
 }
 
 int lls_node_shapes_find(const struct lls_grammar_tree *tree,
                          struct lls_node_shape *shapes)
 {
-  bool changed = true;
-  for (uint32_t pass = 0; pass < 2 || (changed && pass < SIZE_PASSES); pass++)
-    changed = find_again(tree, shapes, pass);
-  int rc = changed ? find_rest(tree, shapes) : 0;
-  count_uses(tree, shapes);
-  return rc;
+  struct users users = {0};
+  size_t n_nodes = lls_grammar_node_count(tree);
+  uint32_t *queue = malloc((n_nodes + 1) * sizeof *queue);
+  uint32_t *cursor = calloc(n_nodes + 1, sizeof *cursor);
+  bool *seen = calloc(n_nodes + 1, sizeof *seen);
+  bool found = queue != NULL && cursor != NULL && seen != NULL &&
+               find_all(tree, shapes, &users, queue, cursor, seen);
+  free(queue);
+  free(cursor);
+  free(seen);
+  free(users.first);
+  free(users.list);
+  return found ? 0 : -ENOMEM;
 }
