@@ -33,7 +33,8 @@ constexpr int STAGES = 2;
 constexpr int CONSUMERS = 2;
 constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
 constexpr int HOPPER_THREADS = (1 + CONSUMERS) * WARPGROUP;
-/* Of 65,536 registers each thread gets 168; 40 + 2 x 232 is three times as many. */
+/* Each thread begins with 168 of 65,536 registers; 40 + 2 x 232 is three times as many.
+ */
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
 constexpr uint32_t NO_ROW = UINT32_MAX;
 
