@@ -93,8 +93,8 @@ sub check_prediction {
     print "# $_\n" for @wrong || $rows <= 40 ? @lines : ();
 }
 
-# Of the waits for products of attend_hopper the second is for scores, the third for values: between the two
-# all weights are made, or nothing is computed while the values are.
+# The second wait for products of attend_hopper is for scores, the third for values: between the two all
+# weights are made, or nothing is computed while the values are.
 sub check_overlap {
     my ($number) = @_;
     my $of = kernels('attention_hopper');
