@@ -495,7 +495,7 @@ attend_piece(const lls_cuda_piece *piece, uint32_t kv_head, const lls_cuda_atten
       add_values<HD, T>(s, ring.at(turn + 1), an);
     __syncwarp();
     ring.template load<INT8>(from, next, turn + 1);
-    next = find_tile(f, from.block_tokens);
+    next = find_tile(f, from.pool.block_tokens);
   }
 }
 
@@ -506,10 +506,10 @@ static __device__ __forceinline__ found begin_feed(const source &from, feed &f,
 {
   open_piece(f);
   bool old = f.token + TILE <= f.settled;
-  found first = find_tile(f, from.block_tokens);
+  found first = find_tile(f, from.pool.block_tokens);
   old = old && (f.piece == f.past || f.token + TILE <= f.settled);
-  found second = find_tile(f, from.block_tokens);
-  found third = find_tile(f, from.block_tokens);
+  found second = find_tile(f, from.pool.block_tokens);
+  found third = find_tile(f, from.pool.block_tokens);
   if (!old)
     wait_for_earlier();
   ring.template load<INT8>(from, first, 0);
@@ -535,7 +535,7 @@ __global__ void __launch_bounds__(DECODE_THREADS, DECODE_AT_ONCE)
   }
   const lls_cuda_piece *piece = plan->pieces + plan->lanes[number];
   const lls_cuda_piece *past = plan->pieces + plan->lanes[number + 1];
-  const source from = source_of<HD, INT8>(pool, a.layer, kv_head);
+  const source from = {pool, a.layer, kv_head};
   shared<bf16> memory = dynamic_shared<bf16>();
   shared<float> room = shared_cast<float>(memory + 4 * SLABS * slab_layout<HD>::size);
   ring<HD> ring = {memory + threadIdx.x / WARP * SLABS * slab_layout<HD>::size, 0};
