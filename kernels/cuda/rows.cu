@@ -220,15 +220,16 @@ template <class T, int N, int PER> __global__ void activate_rows(lls_cuda_activa
   wait_for_earlier();
 #pragma unroll
   for (unsigned k = 0, i = first; k < PER; k++, i += blockDim.x) {
-    if (i >= n)
-      break;
-    g[k] = up[k] = x[i];
-    if (a.gated)
+    if (i < n)
+      g[k] = x[i];
+    up[k] = g[k];
+    if (i < n && a.gated)
       up[k] = x[n + i];
   }
 #pragma unroll
-  for (unsigned k = 0, i = first; k < PER && i < n; k++, i += blockDim.x)
-    y[i] = activated(a, g[k], up[k]);
+  for (unsigned k = 0, i = first; k < PER; k++, i += blockDim.x)
+    if (i < n)
+      y[i] = activated(a, g[k], up[k]);
 }
 
 /* A grid over rows and, along y, pieces of a row. */
