@@ -106,8 +106,10 @@ static __device__ __forceinline__ void let_next_begin()
 }
 
 /* Allows a kernel more than 48 KiB of dynamic shared memory, and all that there is for
- * its blocks; once, before launches. */
-template <class... P> int allow_shared(void (*kernel)(P...), size_t bytes)
+ * its blocks, or so much of it: the rest is L1; once, before launches. */
+template <class... P>
+int allow_shared(void (*kernel)(P...), size_t bytes,
+                 int percent = cudaSharedmemCarveoutMaxShared)
 {
   const void *k = reinterpret_cast<const void *>(kernel);
   int rc =
@@ -115,7 +117,16 @@ template <class... P> int allow_shared(void (*kernel)(P...), size_t bytes)
   return rc != cudaSuccess
              ? rc
              : cudaFuncSetAttribute(k, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                    cudaSharedmemCarveoutMaxShared);
+                                    percent);
+}
+
+/* Bytes of shared memory that a block can have. */
+static inline size_t most_shared()
+{
+  int gpu = 0, bytes = 0;
+  cudaGetDevice(&gpu);
+  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu);
+  return (size_t)bytes;
 }
 
 /* Blocks of a kernel that a multiprocessor has at once; `wanted` where nobody knows. */
@@ -134,6 +145,17 @@ template <class... P> int load(void (*kernel)(P...))
 {
   cudaFuncAttributes found;
   return cudaFuncGetAttributes(&found, reinterpret_cast<const void *>(kernel));
+}
+
+/* The same; there: whether the code is of sm_<major>.<minor> itself and has a body there,
+ * which it then has static shared memory by. */
+template <class... P> int load_body(void (*kernel)(P...), int version, bool *there)
+{
+  cudaFuncAttributes found = {};
+  int rc = cudaFuncGetAttributes(&found, reinterpret_cast<const void *>(kernel));
+  *there =
+      rc == cudaSuccess && found.binaryVersion == version && found.sharedSizeBytes > 0;
+  return rc;
 }
 
 #else
@@ -173,9 +195,14 @@ static inline void let_next_begin()
 {
 }
 
-template <class... P> int allow_shared(void (*)(P...), size_t)
+template <class... P> int allow_shared(void (*)(P...), size_t, int = 0)
 {
   return cudaSuccess;
+}
+
+static inline size_t most_shared()
+{
+  return (size_t)227 << 10;
 }
 
 template <class... P> int blocks_at_once(void (*)(P...), int, size_t, int wanted)
@@ -186,6 +213,12 @@ template <class... P> int blocks_at_once(void (*)(P...), int, size_t, int wanted
 template <class... P> int load(void (*kernel)(P...))
 {
   return simt::load((const void *)kernel);
+}
+
+template <class... P> int load_body(void (*kernel)(P...), int, bool *there)
+{
+  *there = true;
+  return load(kernel);
 }
 
 #endif

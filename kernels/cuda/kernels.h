@@ -47,10 +47,28 @@ struct lls_cuda_item {
 
 #define LLS_CUDA_NO_PART UINT32_MAX
 
-/* All pointers are the device's. Long items come first. */
+enum { LLS_CUDA_K_WHOLE = 1, LLS_CUDA_V_WHOLE = 2, LLS_CUDA_SCRATCH = 4 };
+
+/* The same of up to 16 queries, with all that a block has to know of the sequence: it is
+ * one read from here to the entries. */
+struct lls_cuda_piece {
+  uint32_t row, n_rows; /* of the step */
+  uint32_t position;    /* of the first row */
+  uint32_t begin, end;
+  uint32_t part, first_part, n_parts;
+  uint32_t k_first, k_count, k_begin; /* entries, and the token they begin with */
+  uint32_t v_first, v_count, v_begin;
+  uint32_t flags; /* above */
+  uint32_t sinks; /* 1: it has the first of the tokens that the rows see */
+};
+
+/* All pointers are the device's. */
 struct lls_cuda_plan {
-  uint32_t n_small, n_large;
-  const struct lls_cuda_item *small, *large; /* up to 16 queries, and up to 128 */
+  uint32_t n_large;
+  const struct lls_cuda_item *large; /* up to 128 queries */
+  uint32_t n_lanes;                  /* blocks for a KV head's pieces */
+  const uint32_t *lanes;             /* (n_lanes + 1) each one's first piece */
+  const struct lls_cuda_piece *pieces;
 };
 
 /* All pointers are the device's. */
@@ -152,6 +170,9 @@ struct lls_cuda_linear_experts {
   const float *const *biases; /* (experts) each (outputs) or NULL */
   const void *x;
   void *y;
+  uint32_t entries;    /* rows of all experts */
+  uint32_t processors; /* of the GPU */
+  uint32_t wide;       /* outputs of a row can be written 16 bytes at a time */
 };
 
 struct lls_cuda_combine {
@@ -166,6 +187,14 @@ int lls_cuda_run_linear_experts(cudaStream_t, enum lls_dtype numbers,
                                 const struct lls_cuda_linear_experts *);
 int lls_cuda_run_combine(cudaStream_t, enum lls_dtype numbers,
                          const struct lls_cuda_combine *);
+int lls_cuda_experts_setup(void); /* once for a GPU, before the first run */
+
+/* experts_few.cu, experts_many.cu: products in bf16, of inputs a multiple of 8. */
+bool lls_cuda_experts_are_many(const struct lls_cuda_linear_experts *);
+int lls_cuda_run_experts_few(cudaStream_t, const struct lls_cuda_linear_experts *);
+int lls_cuda_run_experts_many(cudaStream_t, const struct lls_cuda_linear_experts *);
+int lls_cuda_experts_few_setup(void);
+int lls_cuda_experts_many_setup(void);
 
 /* ---- codes.cu: weights of 4 to 8 bits, and bf16 activations --------------------------
  */
@@ -193,12 +222,38 @@ struct lls_cuda_codes_product {
   void *y;
 };
 
-#define LLS_CUDA_FEW 64 /* rows up to which that should beat making weights wide */
+/* Rows up to which multiplying by codes, 64 rows at a time, should beat making them wide.
+ */
+#define LLS_CUDA_FEW 256
 
 int lls_cuda_run_codes_product(cudaStream_t, const struct lls_cuda_codes_product *);
 /* Outputs [first, first + n) as numbers: to (n, inputs) bf16. */
 int lls_cuda_run_widen(cudaStream_t, const struct lls_cuda_codes *, uint32_t first,
                        uint32_t n, void *to);
+
+/* ---- few.cu: few rows, by codes or by bf16 weights -----------------------------------
+ */
+
+#define LLS_CUDA_FEW_ROWS    32  /* of a product */
+#define LLS_CUDA_FEW_OUTPUTS 128 /* that a block has the sums of */
+#define LLS_CUDA_FEW_SHARE   4   /* stages that a block should have at least */
+
+struct lls_cuda_few_product {
+  struct lls_cuda_codes w; /* NO_CODES: bf16 (outputs, inputs), no factors */
+  uint32_t first_output;   /* as lls_cuda_codes_product has these */
+  uint32_t n_rows;         /* up to FEW_ROWS */
+  uint32_t stride, add, relu, f32;
+  const void *x;
+  void *y;
+  uint32_t blocks;     /* two for each multiprocessor */
+  uint32_t stages;     /* of shared memory; run_few_product says how many */
+  size_t shared_bytes; /* of a multiprocessor */
+  float *parts;        /* (blocks, 2, FEW_OUTPUTS, FEW_ROWS) anything */
+  uint32_t *finished;  /* (blocks) zeros between launches */
+};
+
+int lls_cuda_few_setup(size_t shared_bytes); /* once for a GPU, before the first run */
+int lls_cuda_run_few_product(cudaStream_t, const struct lls_cuda_few_product *);
 
 /* ---- convert.cu: weights ---------------------------------------------------------- */
 
@@ -316,7 +371,7 @@ struct lls_cuda_slots {
 
 int lls_cuda_run_slots(cudaStream_t, const struct lls_cuda_slots *);
 
-/* ---- attention.cu, attention_int8.cu, attention_plain.cu --------------------------- */
+/* ---- attention.cu, attention_*.cu ---------------------------------------------- */
 
 struct lls_cuda_attention {
   uint32_t n_rows; /* padded */
@@ -328,9 +383,13 @@ struct lls_cuda_attention {
   void *out;
 };
 
-/* How many blocks each kernel gets. Those of small items take one after the other. */
+/* How many blocks each kernel gets. Those of the kernel for Hopper, which has the large
+ * items where `hopper` is not 0 and they are such as it takes, take one after the other.
+ */
 struct lls_cuda_grid {
-  uint32_t small, large;
+  uint32_t small, large, hopper;
+  uint32_t queries; /* of a small piece at most: 8 or 16 */
+  bool in_turns;    /* on trial: Hopper's products are given in turns */
 };
 
 /* Parts of results of contexts that are shared out, in device memory. */
@@ -357,7 +416,7 @@ int lls_cuda_run_attention(cudaStream_t, const struct lls_cuda_step *,
                            const struct lls_cuda_plan *, const struct lls_cuda_pool *,
                            const struct lls_cuda_grid *, const struct lls_cuda_states *,
                            const struct lls_cuda_attention *);
-/* Blocks of small items that a multiprocessor has at once. */
+/* Blocks for pieces that a multiprocessor has at once. */
 int lls_cuda_attention_at_once(const struct lls_cuda_pool *);
 /* The same three where a pool has int8 blocks. */
 int lls_cuda_attention_int8_setup(void);
@@ -368,6 +427,19 @@ int lls_cuda_run_attention_int8(cudaStream_t, const struct lls_cuda_step *,
                                 const struct lls_cuda_grid *,
                                 const struct lls_cuda_states *,
                                 const struct lls_cuda_attention *);
+/* attention_hopper.cu: sets up the kernel for large items on GPUs of sm_90; there:
+ * whether the GPU's own code of it is in this build, so that it can be run. */
+int lls_cuda_attention_hopper_setup(bool *there);
+/* Whether it takes the large items, which are grid->large blocks' for others. */
+bool lls_cuda_attention_hopper_fits(const struct lls_cuda_pool *,
+                                    const struct lls_cuda_grid *,
+                                    const struct lls_cuda_attention *);
+int lls_cuda_run_attention_hopper(cudaStream_t, const struct lls_cuda_step *,
+                                  const struct lls_cuda_plan *,
+                                  const struct lls_cuda_pool *,
+                                  const struct lls_cuda_grid *,
+                                  const struct lls_cuda_states *,
+                                  const struct lls_cuda_attention *);
 /* Everything else, without a plan. */
 int lls_cuda_run_attention_plain(cudaStream_t, enum lls_dtype numbers,
                                  const struct lls_cuda_step *,

@@ -15,7 +15,9 @@
 #include "core/device/devices.h"
 #include "core/device/numbers.h"
 
+#ifndef PAIR_ROWS
 #define PAIR_ROWS 256 /* of a step */
+#endif
 
 struct pair {
   struct lls_device *cpu, *cuda;
