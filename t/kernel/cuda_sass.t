@@ -47,7 +47,7 @@ my @wanted = (
     [ sample => qr/choose_tokens/, 'logits: 16 bytes at a time', { %local, 'LDG\.E\.128' => [4] } ],
     [ sample_draw => qr/count_weights/, 'weights are counted by two atomics of 32 bits',
         { %local, 'LDG\.E\.128' => [ 4, 4 ], 'ATOMS' => [ 32, 32 ] } ],
-    [ sample_draw => qr/draw_tokens/, 'logits: 16 bytes at a time', { %local, 'LDG\.E\.128' => [ 4, 4 ] } ],
+    [ sample_draw => qr/list_weights/, 'logits: 16 bytes at a time', { %local, 'LDG\.E\.128' => [ 4, 4 ] } ],
 );
 
 if (!grep { -e "$folder/$_->[0].o" } @wanted) {
