@@ -493,7 +493,7 @@ struct lls_cuda_sample {
 /* Bytes of working space for up to so many rows and tokens. */
 size_t lls_cuda_sample_room(uint32_t n_rows, uint32_t vocab);
 int lls_cuda_run_sample(cudaStream_t, const struct lls_cuda_sample *);
-/* What is left of up to SAMPLE_ROWS rows when their largest logits are known. */
+/* Goes on with up to SAMPLE_ROWS rows whose largest logits are known. */
 int lls_cuda_run_draw(cudaStream_t, const struct lls_cuda_sample *);
 
 #ifdef __cplusplus

@@ -32,7 +32,7 @@ my @wanted = (
     [ rows => qr/activate_rowsI4bf16Li8ELi1/, 'activations: 16 bytes at a time, without calls',
         { %local, 'LDG\.E\.128' => [ 2, 2 ], 'STG\.E\.128' => [ 1, 1 ], CALL => $none } ],
     [ rows => qr/activate_rowsI4bf16Li8ELi2/, 'activations of many rows: twice that, two at once',
-        { %local, 'LDG\.E\.128' => [ 4, 4 ], 'STG\.E\.128' => [ 2, 2 ], CALL => $none } ],
+        { %local, 'LDG\.E\.128' => [ 4, 6 ], 'STG\.E\.128' => [ 2, 2 ], CALL => $none } ],
     [ rows => qr/norm_rowsI4bf16Li8/, 'norms: 16 bytes at a time, weights too',
         { %local, %narrow, 'LDG\.E\.128' => [4], 'STG\.E\.128' => [2] } ],
     [ attention => qr/attend_decodesILi128ELi1/, 'decode attention: tensor cores, 8 queries, copies of 16 bytes',
@@ -47,7 +47,7 @@ my @wanted = (
     [ sample => qr/choose_tokens/, 'logits: 16 bytes at a time', { %local, 'LDG\.E\.128' => [4] } ],
     [ sample_draw => qr/count_weights/, 'weights are counted by two atomics of 32 bits',
         { %local, 'LDG\.E\.128' => [ 4, 4 ], 'ATOMS' => [ 32, 32 ] } ],
-    [ sample_draw => qr/draw_tokens/, 'logits: 16 bytes at a time', { %local, 'LDG\.E\.128' => [ 4, 4 ] } ],
+    [ sample_draw => qr/list_weights/, 'logits: 16 bytes at a time', { %local, 'LDG\.E\.128' => [ 4, 4 ] } ],
 );
 
 if (!grep { -e "$folder/$_->[0].o" } @wanted) {
