@@ -216,6 +216,7 @@ static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_exper
 __global__ void __launch_bounds__(THREADS, 1)
     multiply_many(lls_cuda_linear_experts a, uint32_t n_stages)
 {
+  let_next_begin();
   shared<unsigned char> all = dynamic_shared<unsigned char>();
   shared<busy_expert> list =
       shared_cast<busy_expert>(all + n_stages * STAGE * sizeof(bf16));
@@ -271,7 +272,7 @@ extern "C" int lls_cuda_run_experts_many(cudaStream_t s,
 {
   uint32_t n = stages_of(a);
   size_t bytes = n * STAGE * sizeof(bf16) + shares_bytes(a->experts, WARPS);
-  return launch(s, multiply_many, dim3(a->processors), THREADS, bytes, *a, n);
+  return launch_early(s, multiply_many, dim3(a->processors), THREADS, bytes, *a, n);
 }
 
 extern "C" int lls_cuda_experts_many_setup(void)
