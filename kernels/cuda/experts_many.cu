@@ -8,11 +8,10 @@
  * chosen among as the rows are found, and zeros are multiplied for less than 64 rows of
  * an expert.
  *
- * Of a whole tile and 64 inputs, 48 KiB and 4.2 million multiply-adds, a multiprocessor
- * reads 96 bytes of L2 for 8192 of them: 400 TFLOP/s are 4.7 of the 5.5 TB/s or so that
- * an H100's L2 has. A warp reads four fragments of x and eight of W from shared memory
- * for 32 mma, 4 KiB for 65,536 multiply-adds: half of what shared memory gives in the
- * time.
+ * Of a whole tile and 64 inputs, 48 KiB and 2.1 million multiply-adds, a multiprocessor
+ * reads a byte of L2 for 43 of them: 400 TFLOP/s are 4.7 of the 5.5 TB/s or so that an
+ * H100's L2 has. A warp reads four fragments of x and eight of W from shared memory for 32
+ * mma, 4 KiB for 65,536 multiply-adds: half of what shared memory gives in the time.
  *
  * Four stages of 64 inputs in shared memory (three, two on GPUs with less); copies go on
  * over the end of a tile, so that nothing waits at its begin. Rows of 128 bytes have
