@@ -2,16 +2,18 @@
 /*
  * Products of a mixture's experts in bf16 where they have many rows, as in prefills.
  *
- * A tile is up to 256 rows and 128 outputs. x is the A operand. Eight warps have 64 of
- * the outputs and every fourth 16 of the rows, so that all have as much to do where an
- * expert has fewer than 256: four kinds of tiles, of 64, 128, 192 and 256 rows, are
- * chosen among as the rows are found, and zeros are multiplied for less than 64 rows of
- * an expert.
+ * x is the A operand. Eight warps have 64 of a tile's outputs each and every fourth, or
+ * second, 16 of its rows: so all have as much to do where an expert has fewer rows than
+ * the tile. How many there are is found with the tile: it is multiplied as one of 1 to 4
+ * bands of 64, or 32 rows, and zeros for less than a band of an expert.
+ *
+ *   up to 256 rows, 128 outputs   where most experts have more than a tile of the other
+ *   up to 128 rows, 256 outputs   W is most of what is read, as much as memory gives
  *
  * Of a whole tile and 64 inputs, 48 KiB and 2.1 million multiply-adds, a multiprocessor
  * reads a byte of L2 for 43 of them: 400 TFLOP/s are 4.7 of the 5.5 TB/s or so that an
- * H100's L2 has. A warp reads four fragments of x and eight of W from shared memory for 32
- * mma, 4 KiB for 65,536 multiply-adds: half of what shared memory gives in the time.
+ * H100's L2 has. A warp reads four fragments of x and eight of W from shared memory for
+ * 32 mma, 4 KiB for 65,536 multiply-adds: half of what shared memory gives in the time.
  *
  * Four stages of 64 inputs in shared memory (three, two on GPUs with less); copies go on
  * over the end of a tile, so that nothing waits at its begin. Rows of 128 bytes have
@@ -26,13 +28,17 @@
 #define WARPS   (THREADS / WARP)
 #define PIECE   64 /* inputs of a stage */
 #define CELL    8
-#define CELLS   (PIECE / CELL) /* of a row */
-#define ROWS    256            /* of a tile */
-#define OUTPUTS 128
-#define BAND    64                /* rows that all warps have together */
+#define CELLS   (PIECE / CELL)    /* of a row */
 #define APART   (THREADS / CELLS) /* rows of a thread's copies */
-#define STAGE   ((OUTPUTS + ROWS) * PIECE)
-#define MOST    4 /* stages */
+#define STAGE   (384 * PIECE)     /* numbers */
+#define MOST    4                 /* stages, and bands of a tile */
+
+/* Tiles whose rows are shared out among ACROSS warps. */
+template <int ACROSS> struct layout {
+  static constexpr uint32_t BAND = 16 * ACROSS, ROWS = MOST * BAND,
+                            OUTPUTS = 64 * WARPS / ACROSS;
+  static_assert((OUTPUTS + ROWS) * PIECE == STAGE, "a stage is W's rows and x's");
+};
 
 /* ---- copies ------------------------------------------------------------------------ */
 
@@ -52,14 +58,15 @@ struct pipe {
   uint32_t n; /* of them */
 };
 
+template <class L>
 static __device__ __forceinline__ void point(const lls_cuda_linear_experts &a,
                                              const pipe &p, source &s)
 {
-  const tile t = find_tile<ROWS, OUTPUTS>(p.of, s.at);
+  const tile t = find_tile<L::ROWS, L::OUTPUTS>(p.of, s.at);
   uint32_t row = threadIdx.x / CELLS;
   s.outputs = a.outputs - t.output > row ? a.outputs - t.output - row : 0;
   s.rows = t.rows > row ? t.rows - row : 0;
-  s.bands = (t.rows + BAND - 1) / BAND;
+  s.bands = (t.rows + L::BAND - 1) / L::BAND;
   s.w = t.of.w + (size_t)(t.output + row) * a.inputs;
   s.x = (const bf16 *)a.x + (size_t)(t.of.begin + t.row + row) * a.inputs;
 }
@@ -73,6 +80,7 @@ copy_row(shared<bf16> to, const bf16 *from, uint32_t i, uint32_t there, uint32_t
 }
 
 /* Begins to copy the next piece, if there is one, and goes on. */
+template <class L>
 static __device__ __forceinline__ void bring(const lls_cuda_linear_experts &a,
                                              const pipe &p, source &s)
 {
@@ -83,12 +91,12 @@ static __device__ __forceinline__ void bring(const lls_cuda_linear_experts &a,
     shared<bf16> to = p.stages + (s.stage * STAGE + row * PIECE);
     column = inside ? column : 0;
 #pragma unroll
-    for (uint32_t i = 0; i < OUTPUTS / APART; i++)
+    for (uint32_t i = 0; i < L::OUTPUTS / APART; i++)
       copy_row(to + w_cell * CELL, s.w + column, i, inside ? s.outputs : 0, a.inputs);
-    to = to + OUTPUTS * PIECE;
+    to = to + L::OUTPUTS * PIECE;
 #pragma unroll
-    for (uint32_t i = 0; i < ROWS / APART; i++)
-      if (i < s.bands * (BAND / APART))
+    for (uint32_t i = 0; i < L::ROWS / APART; i++)
+      if (i < s.bands * (L::BAND / APART))
         copy_row(to + x_cell * CELL, s.x + column, i, inside ? s.rows : 0, a.inputs);
     s.stage = s.stage + 1 == p.n ? 0 : s.stage + 1;
     s.column += PIECE;
@@ -96,7 +104,7 @@ static __device__ __forceinline__ void bring(const lls_cuda_linear_experts &a,
       s.column = 0;
       s.at += gridDim.x;
       if (s.at < p.of.tiles)
-        point(a, p, s);
+        point<L>(a, p, s);
     }
   }
   copy_async_commit();
@@ -121,18 +129,19 @@ template <int BANDS> struct fragments {
   uint32_t x[BANDS][4], w[4][4];
 };
 
-template <int BANDS>
+template <int ACROSS, int BANDS>
 static __device__ __forceinline__ void load(fragments<BANDS> &f, shared<bf16> stage,
                                             int k)
 {
   uint32_t lane = threadIdx.x % WARP, matrix = lane / 8, i = lane % 8;
-  uint32_t warp = threadIdx.x / WARP, row = warp % 4 * 16 + matrix % 2 * 8 + i;
-  uint32_t output = warp / 4 * 64 + i / 2 * 8 + i % 2 + matrix / 2 * 2;
-  shared<bf16> x = stage + (OUTPUTS + row) * PIECE + ((2 * k + matrix / 2) ^ i) * CELL;
+  uint32_t warp = threadIdx.x / WARP, row = warp % ACROSS * 16 + matrix % 2 * 8 + i;
+  uint32_t output = warp / ACROSS * 64 + i / 2 * 8 + i % 2 + matrix / 2 * 2;
+  shared<bf16> x =
+      stage + (layout<ACROSS>::OUTPUTS + row) * PIECE + ((2 * k + matrix / 2) ^ i) * CELL;
   shared<bf16> w = stage + output * PIECE + ((2 * k + matrix % 2) ^ i) * CELL;
 #pragma unroll
   for (int n = 0; n < BANDS; n++)
-    ldmatrix(f.x[n], x + n * (BAND * PIECE));
+    ldmatrix(f.x[n], x + n * (layout<ACROSS>::BAND * PIECE));
 #pragma unroll
   for (int n = 0; n < 4; n++)
     ldmatrix(f.w[n], w + (n / 2 * 32 + n % 2 * 4) * PIECE);
@@ -176,22 +185,23 @@ static __device__ __forceinline__ void store(const lls_cuda_linear_experts &a,
       y[i] = rounded.v[i];
 }
 
-template <int BANDS>
+template <int ACROSS, int BANDS>
 static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_experts &a,
                                                      const pipe &p, source &s,
                                                      uint32_t &stage, const tile &t)
 {
+  typedef layout<ACROSS> l;
   float sum[BANDS][8][4] = {};
   for (uint32_t k = 0; k < a.inputs; k += PIECE) {
     wait(p);
-    bring(a, p, s); /* where the piece before was */
+    bring<l>(a, p, s); /* where the piece before was */
     shared<bf16> here = p.stages + stage * STAGE;
     fragments<BANDS> f[2];
-    load(f[0], here, 0);
+    load<ACROSS>(f[0], here, 0);
 #pragma unroll
     for (int i = 0; i < PIECE / 16; i++) {
       if (i + 1 < PIECE / 16)
-        load(f[(i + 1) % 2], here, i + 1);
+        load<ACROSS>(f[(i + 1) % 2], here, i + 1);
       multiply(sum, f[i % 2]);
     }
     stage = stage + 1 == p.n ? 0 : stage + 1;
@@ -200,8 +210,8 @@ static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_exper
 #pragma unroll
   for (int i = 0; i < 4 * BANDS; i++) { /* two rows of two times eight outputs */
     int n = i / 4, of = i / 2 % 2, at = i % 2;
-    uint32_t row = n * BAND + warp % 4 * 16 + of * 8 + lane / 4;
-    uint32_t output = t.output + warp / 4 * 64 + at * 32 + lane % 4 * 8;
+    uint32_t row = n * l::BAND + warp % ACROSS * 16 + of * 8 + lane / 4;
+    uint32_t output = t.output + warp / ACROSS * 64 + at * 32 + lane % 4 * 8;
     float eight[8];
 #pragma unroll
     for (int j = 0; j < 8; j++)
@@ -212,9 +222,11 @@ static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_exper
 
 /* Bytes: W and x once, and what L2 does not keep of x again. Operations: 2 for each of
  * W's numbers and each row. */
+template <int ACROSS>
 __global__ void __launch_bounds__(THREADS, 1)
     multiply_many(lls_cuda_linear_experts a, uint32_t n_stages)
 {
+  typedef layout<ACROSS> l;
   let_next_begin();
   shared<unsigned char> all = dynamic_shared<unsigned char>();
   shared<busy_expert> list =
@@ -222,28 +234,28 @@ __global__ void __launch_bounds__(THREADS, 1)
   pipe p;
   p.stages = shared_cast<bf16>(all);
   p.n = n_stages;
-  p.of = share_out<ROWS, OUTPUTS, WARPS>(a, list,
-                                         shared_cast<uint2>(list + (size_t)a.experts));
+  p.of = share_out<l::ROWS, l::OUTPUTS, WARPS>(
+      a, list, shared_cast<uint2>(list + (size_t)a.experts));
   source s = {blockIdx.x, 0, 0, 0, 0, 0, nullptr, nullptr};
   if (s.at < p.of.tiles)
-    point(a, p, s);
+    point<l>(a, p, s);
   for (uint32_t i = 0; i + 1 < p.n; i++)
-    bring(a, p, s);
+    bring<l>(a, p, s);
   uint32_t stage = 0;
   for (uint32_t at = blockIdx.x; at < p.of.tiles; at += gridDim.x) {
-    const tile t = find_tile<ROWS, OUTPUTS>(p.of, at);
-    switch ((t.rows + BAND - 1) / BAND) {
+    const tile t = find_tile<l::ROWS, l::OUTPUTS>(p.of, at);
+    switch ((t.rows + l::BAND - 1) / l::BAND) {
     case 1:
-      multiply_tile<1>(a, p, s, stage, t);
+      multiply_tile<ACROSS, 1>(a, p, s, stage, t);
       break;
     case 2:
-      multiply_tile<2>(a, p, s, stage, t);
+      multiply_tile<ACROSS, 2>(a, p, s, stage, t);
       break;
     case 3:
-      multiply_tile<3>(a, p, s, stage, t);
+      multiply_tile<ACROSS, 3>(a, p, s, stage, t);
       break;
     default:
-      multiply_tile<4>(a, p, s, stage, t);
+      multiply_tile<ACROSS, 4>(a, p, s, stage, t);
     }
   }
 }
@@ -253,6 +265,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 /* Where an expert has this many rows on the average, its weights are read again by
  * experts_few.cu, or there is more to multiply than to read. */
 #define MANY 8
+/* And where most have more than a tile of 128. */
+#define LARGE 96
 
 /* As many as there is room for. */
 static uint32_t stages_of(const lls_cuda_linear_experts *a)
@@ -271,10 +285,12 @@ extern "C" int lls_cuda_run_experts_many(cudaStream_t s,
 {
   uint32_t n = stages_of(a);
   size_t bytes = n * STAGE * sizeof(bf16) + shares_bytes(a->experts, WARPS);
-  return launch_early(s, multiply_many, dim3(a->processors), THREADS, bytes, *a, n);
+  auto kernel = a->entries > LARGE * a->experts ? multiply_many<4> : multiply_many<2>;
+  return launch_early(s, kernel, dim3(a->processors), THREADS, bytes, *a, n);
 }
 
 extern "C" int lls_cuda_experts_many_setup(void)
 {
-  return allow_shared(multiply_many, most_shared());
+  int rc = allow_shared(multiply_many<4>, most_shared());
+  return rc != 0 ? rc : allow_shared(multiply_many<2>, most_shared());
 }
