@@ -11,21 +11,24 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #define N       8192
-#define WEIGHTS 4 /* in turns: together more than any chip's cache */
+#define WEIGHTS 4   /* in turns: together more than any chip's cache */
+#define CALLS   128 /* of some 10 us, beside as much for a round's beginning and end */
 
 /* Zeros of a file's type, or random numbers that are quantised. */
 static struct lls_weight *make_weight(struct lls_device *d, enum lls_dtype type,
-                                      enum lls_weight_format format)
+                                      enum lls_weight_format format, uint32_t outputs,
+                                      uint32_t inputs)
 {
   struct lls_tensor_view view = {
-      .dtype = type, .rows = N, .columns = N, .row_stride = N, .seed = 1};
+      .dtype = type, .rows = outputs, .columns = inputs, .row_stride = inputs, .seed = 1};
   struct lls_weight *w;
   struct lls_error err = {""};
   void *zeros = NULL;
   if (lls_dtype_is_quantised(type)) {
-    view.data = zeros = calloc(N, lls_dtype_row_bytes(type, N));
+    view.data = zeros = calloc(outputs, lls_dtype_row_bytes(type, inputs));
     if (zeros == NULL)
       gpu_die("a weight", NULL, -ENOMEM);
   }
@@ -45,7 +48,7 @@ static void product(struct gpu_bench *b, struct gpu_call *c, const char *type,
   if (gpu_leave_out(b, name, 0, 0))
     return;
   c->n_rows = rows;
-  c->calls = few ? 32 : 8;
+  c->calls = few ? CALLS : 8;
   double seconds = gpu_time(c), bytes = (double)c->device->ops->weight_bytes(*c->weights);
   double mark = rows <= 16 ? 0.80 : rows >= 8192 ? 0.60 : 0;
   gpu_result(b, name, few ? "of copy bandwidth" : "of the matrix peak",
@@ -54,8 +57,45 @@ static void product(struct gpu_bench *b, struct gpu_call *c, const char *type,
              mark, false);
 }
 
+/* A layer's, of Llama-3-8B: a decode step is these, and what is between them. */
+static void layer_product(struct gpu_bench *b, struct lls_device *d, uint32_t outputs,
+                          uint32_t inputs)
+{
+  struct lls_weight *weights[WEIGHTS] = {NULL};
+  static const struct lls_device_step nothing;
+  static const uint32_t rows[] = {1, 16, 64};
+  struct gpu_call c = {.device = d,
+                       .step = &nothing,
+                       .run = gpu_run_linear,
+                       .calls = CALLS,
+                       .layers = WEIGHTS,
+                       .weights = weights};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    char name[64];
+    snprintf(name, sizeof name, "bf16 %u x %u, %u rows", outputs, inputs, rows[i]);
+    if (gpu_leave_out(b, name, (size_t)outputs * inputs * 2 * WEIGHTS, gpu_available(d)))
+      continue;
+    for (size_t k = 0; k < WEIGHTS && weights[k] == NULL; k++)
+      weights[k] = make_weight(d, LLS_BF16, LLS_WEIGHTS_BF16, outputs, inputs);
+    c.n_rows = rows[i];
+    c.x = gpu_random_rows(d, rows[i], inputs);
+    c.y = gpu_random_rows(d, rows[i], outputs);
+    double seconds = gpu_time(&c), bytes = (double)d->ops->weight_bytes(weights[0]);
+    gpu_result(b, name, "of copy bandwidth", bytes / seconds / b->limits.copy,
+               rows[i] <= 16 ? 0.80 : 0, false);
+    d->ops->release(d, LLS_MEMORY_DEVICE, c.x);
+    d->ops->release(d, LLS_MEMORY_DEVICE, c.y);
+  }
+  for (size_t k = 0; k < WEIGHTS && weights[k] != NULL; k++)
+    d->ops->weight_destroy(d, weights[k]);
+}
+
 void gpu_products(struct gpu_bench *b, struct lls_device *d)
 {
+  static const uint32_t layer[][2] = {
+      {6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}};
+  for (size_t i = 0; i < sizeof layer / sizeof *layer; i++)
+    layer_product(b, d, layer[i][0], layer[i][1]);
   static const struct {
     const char *name;
     enum lls_dtype type;
@@ -68,10 +108,12 @@ void gpu_products(struct gpu_bench *b, struct lls_device *d)
   static const struct lls_device_step nothing;
   struct lls_weight *weights[WEIGHTS];
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-    if (gpu_leave_out(b, types[i].name, (size_t)2 << 30, gpu_available(d)))
+    bool one = b->only != NULL;
+    if (one ? strncmp(b->only, types[i].name, strlen(types[i].name)) != 0
+            : gpu_leave_out(b, types[i].name, (size_t)2 << 30, gpu_available(d)))
       continue;
     for (size_t k = 0; k < WEIGHTS; k++)
-      weights[k] = make_weight(d, types[i].type, types[i].format);
+      weights[k] = make_weight(d, types[i].type, types[i].format, N, N);
     struct gpu_call c = {.device = d,
                          .step = &nothing,
                          .run = gpu_run_linear,

@@ -25,7 +25,6 @@
  * Many rows: some outputs at a time are made bf16, for cuBLASLt (linear.c).
  */
 #include "kernels/cuda/codes.cuh"
-#include "kernels/cuda/tensor.cuh"
 
 #define THREADS 256
 #define WARPS   (THREADS / WARP)
@@ -52,32 +51,6 @@ static __device__ __forceinline__ void load_x(uint32_t (&to)[4], const bf16 *x,
     load_words<2>(to, x + row + (at < columns ? at : 0));
     load_words<2>(to + 2, x + row + (at + 16 < columns ? at + 16 : 0));
   }
-}
-
-/* The sums of one group: s += scale (a x), and offsets times the sum of x, which is that
- * of a matrix of ones. */
-template <enum lls_codes_form F, int MMAS>
-static __device__ __forceinline__ void
-add_group(float (&s)[4], const uint32_t (&a)[2][4], const uint32_t (&x)[4], int first,
-          const float (&scale)[2], const float (&offset)[2])
-{
-  float part[4] = {0, 0, 0, 0};
-#pragma unroll
-  for (int i = first; i < first + MMAS; i++)
-    mma(part, a[i], x[2 * i], x[2 * i + 1]);
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-    s[i] += scale[i / 2] * part[i];
-  if (!lls_cuda_codes_offset(F))
-    return;
-  const uint32_t ones[4] = {0x3f803f80, 0x3f803f80, 0x3f803f80, 0x3f803f80};
-  float sum[4] = {0, 0, 0, 0};
-#pragma unroll
-  for (int i = first; i < first + MMAS; i++)
-    mma(sum, ones, x[2 * i], x[2 * i + 1]);
-#pragma unroll
-  for (int i = 0; i < 4; i++)
-    s[i] += offset[i / 2] * sum[i];
 }
 
 /* One piece of 16 outputs (two of each lane) times up to N tiles of rows. */

@@ -17,7 +17,7 @@
 
 #include "kernels/cuda/codes.h"
 #include "kernels/cuda/kernels.h"
-#include "kernels/cuda/number.cuh"
+#include "kernels/cuda/tensor.cuh"
 
 /* A piece's part of one lane, and the piece's scales. */
 template <enum lls_codes_form F> struct piece {
@@ -25,7 +25,7 @@ template <enum lls_codes_form F> struct piece {
                                    : lls_cuda_code_bits(F) == 5 ? 1
                                                                 : 0;
   static constexpr uint32_t SCALES = lls_cuda_piece_scales(F);
-  uint32_t low[4], high[HIGH + (HIGH == 0)], scales[SCALES / 2];
+  uint32_t low[4], high[HIGH + (HIGH == 0)], scales[SCALES / 2 + (SCALES == 0)];
 };
 
 /* Codes are read once: they leave no trace in L1, where x is. */
@@ -70,10 +70,17 @@ static __device__ __forceinline__ void load_piece(piece<F> &to, const lls_cuda_c
 
 /* ---- to bf16 ---------------------------------------------------------------------- */
 
-/* Bits of x where the mask has them, beside those of y. */
+/* Bits of x where the mask has them, beside those of y; one instruction, where the
+ * compiler makes two of constants. */
 static __device__ __forceinline__ uint32_t put(uint32_t x, uint32_t mask, uint32_t y)
 {
+#ifdef __CUDACC__
+  uint32_t both;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(both) : "r"(x), "r"(mask), "r"(y));
+  return both;
+#else
   return (x & mask) | y;
+#endif
 }
 
 /* Bits beyond four of pair p, at bits 4 and 20 on. */
@@ -92,9 +99,11 @@ template <enum lls_codes_form F>
 static __device__ __forceinline__ uint32_t pair_of(const piece<F> &c, int q, int i)
 {
   constexpr uint32_t ONE = 0x3f803f80, MAGIC = 0x43004300;
-  uint32_t v = lls_cuda_code_bits(F) == 8 ? c.low[2 * q + i / 2] >> 8 * (i % 2)
+  uint32_t v = lls_cuda_code_bits(F) == 8 ? c.low[(2 * q + i / 2) % 4] >> 8 * (i % 2)
                                           : c.low[q] >> 4 * i;
   switch (F) {
+  case LLS_NO_CODES:
+    return c.low[i];
   case LLS_CODES4:
     return fma_bf16(put(v, 0x000f000f, MAGIC), ONE, 0xc308c308); /* -136 */
   case LLS_CODES4_OFFSET:
@@ -121,6 +130,34 @@ template <enum lls_codes_form F>
 static __device__ __forceinline__ float scale_of(const piece<F> &c, int i)
 {
   return half_to_float((uint16_t)(c.scales[i / 2] >> 16 * (i % 2)));
+}
+
+/* ---- sums -------------------------------------------------------------------------- */
+
+/* The sums of one group: s += scale (a x), and offsets times the sum of x, which is that
+ * of a matrix of ones. */
+template <enum lls_codes_form F, int MMAS>
+static __device__ __forceinline__ void
+add_group(float (&s)[4], const uint32_t (&a)[2][4], const uint32_t (&x)[4], int first,
+          const float (&scale)[2], const float (&offset)[2])
+{
+  float part[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (int i = first; i < first + MMAS; i++)
+    mma(part, a[i], x[2 * i], x[2 * i + 1]);
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    s[i] += scale[i / 2] * part[i];
+  if (!lls_cuda_codes_offset(F))
+    return;
+  const uint32_t ones[4] = {0x3f803f80, 0x3f803f80, 0x3f803f80, 0x3f803f80};
+  float sum[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (int i = first; i < first + MMAS; i++)
+    mma(sum, ones, x[2 * i], x[2 * i + 1]);
+#pragma unroll
+  for (int i = 0; i < 4; i++)
+    s[i] += offset[i / 2] * sum[i];
 }
 
 #endif

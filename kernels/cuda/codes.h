@@ -26,6 +26,9 @@
  *
  * Scales are f16 times a factor for each output (lls_row_codes_exponent); where the form
  * has offsets each is followed by its own.
+ *
+ * NO_CODES are bf16 as they lie: a piece is 32 columns of a row, without scales, and the
+ * last has only what there is.
  */
 #ifndef LLS_CUDA_CODES_H
 #define LLS_CUDA_CODES_H
@@ -45,7 +48,11 @@
 
 LLS_CUDA_CONSTANT uint32_t lls_cuda_code_bits(enum lls_codes_form f)
 {
-  return f >= LLS_CODES8 ? 8 : f == LLS_CODES6 ? 6 : f == LLS_CODES5_OFFSET ? 5 : 4;
+  return f == LLS_NO_CODES        ? 16
+         : f >= LLS_CODES8        ? 8
+         : f == LLS_CODES6        ? 6
+         : f == LLS_CODES5_OFFSET ? 5
+                                  : 4;
 }
 
 LLS_CUDA_CONSTANT bool lls_cuda_codes_offset(enum lls_codes_form f)
@@ -61,19 +68,20 @@ LLS_CUDA_CONSTANT uint32_t lls_cuda_codes_group(enum lls_codes_form f)
 /* Columns of a piece; its bytes; its scales and offsets. */
 LLS_CUDA_CONSTANT uint32_t lls_cuda_piece_columns(enum lls_codes_form f)
 {
-  return lls_cuda_code_bits(f) == 8 ? 64 : 128;
+  return lls_cuda_code_bits(f) < 8 ? 128 : 512 / lls_cuda_code_bits(f);
 }
 
 LLS_CUDA_CONSTANT uint32_t lls_cuda_piece_bytes(enum lls_codes_form f)
 {
   uint32_t bits = lls_cuda_code_bits(f);
-  return LLS_CUDA_PIECE_BYTES + (bits == 8 ? 0 : (bits - 4) * LLS_CUDA_LANE_BYTES);
+  return LLS_CUDA_PIECE_BYTES + (bits >= 8 ? 0 : (bits - 4) * LLS_CUDA_LANE_BYTES);
 }
 
 LLS_CUDA_CONSTANT uint32_t lls_cuda_piece_scales(enum lls_codes_form f)
 {
-  return lls_cuda_piece_columns(f) / lls_cuda_codes_group(f) *
-         (lls_cuda_codes_offset(f) ? 2 : 1);
+  return f == LLS_NO_CODES ? 0
+                           : lls_cuda_piece_columns(f) / lls_cuda_codes_group(f) *
+                                 (lls_cuda_codes_offset(f) ? 2 : 1);
 }
 
 #endif

@@ -47,8 +47,11 @@ void lls_cuda_destroy(struct lls_device *device)
   cudaFree(d->angles);
   cudaFree(d->states.states);
   cudaFree(d->states.finished);
+  cudaFree(d->few.parts);
+  cudaFree(d->few.finished);
   cudaFree(d->widened);
   cudaFree(d->results_at);
+  cudaFree(d->sample_room);
   cudaFreeHost(d->results);
   free(d->count);
   destroy_event(d->step_done);
@@ -80,6 +83,12 @@ void lls_cuda_describe(struct lls_device *device, char *text, size_t size)
            (double)total * 1e-9);
 }
 
+static bool is_set(const char *variable, bool otherwise)
+{
+  const char *value = getenv(variable);
+  return value == NULL ? otherwise : value[0] != '\0' && strcmp(value, "0") != 0;
+}
+
 /* The one that is asked for of those that CUDA_VISIBLE_DEVICES leaves, or a rank's own; a
  * launcher may have left each rank one. */
 static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
@@ -107,6 +116,9 @@ static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
   if (d->properties.major < 8)
     return lls_fail(err, -ENODEV, "%s is of sm_%d%d: sm_80 (Ampere) or newer is needed",
                     d->properties.name, d->properties.major, d->properties.minor);
+  d->few.numbers = lls_cuda_numbers(d) == LLS_BF16 && is_set("LLS_CUDA_FEW", true);
+  d->few.blocks = 2 * (uint32_t)d->properties.multiProcessorCount;
+  d->few.shared_bytes = d->properties.sharedMemPerMultiprocessor;
   return 0;
 }
 
@@ -136,10 +148,45 @@ static size_t finished_bytes(const struct lls_cuda_device *d)
   return state_bytes(d) / LLS_CUDA_STATE_FLOATS(64);
 }
 
+/* Sums of two tiles that a block shares with others. */
+static size_t few_bytes(const struct lls_cuda_device *d)
+{
+  return (size_t)d->few.blocks * 2 * LLS_CUDA_FEW_OUTPUTS * LLS_CUDA_FEW_ROWS *
+         sizeof(float);
+}
+
+/* The kernel for Hopper's prompts: LLS_CUDA_HOPPER=0 leaves it out, 2 is its other form.
+ */
+static int set_up_hopper(struct lls_cuda_device *d)
+{
+  const char *wanted = getenv("LLS_CUDA_HOPPER");
+  bool hopper = d->properties.major == 9 && (wanted == NULL || strcmp(wanted, "0") != 0);
+  int rc = hopper ? lls_cuda_attention_hopper_setup(&hopper) : 0;
+  d->hopper_blocks = hopper ? (uint32_t)d->properties.multiProcessorCount : 0;
+  d->hopper_turns = wanted == NULL || strcmp(wanted, "2") != 0;
+  return rc;
+}
+
+static int set_up_kernels(struct lls_cuda_device *d, struct lls_error *err)
+{
+  int rc = lls_cuda_attention_setup();
+  if (rc == 0)
+    rc = set_up_hopper(d);
+  if (rc == 0)
+    rc = lls_cuda_experts_setup();
+  if (rc == 0)
+    rc = (int)cudaMemsetAsync(d->few.finished, 0, d->few.blocks * sizeof *d->few.finished,
+                              d->stream);
+  if (rc == 0)
+    rc = lls_cuda_few_setup(d->few.shared_bytes);
+  return lls_cuda_check(rc, err, "loading kernels");
+}
+
 static int allocate(struct lls_cuda_device *d, struct lls_error *err)
 {
   size_t rows = d->options.max_rows + LLS_CUDA_MOST_PADDING;
   size_t results = rows * sizeof *d->results;
+  size_t room = lls_cuda_sample_room(d->options.max_rows, d->options.max_columns);
   const struct {
     void **out;
     size_t bytes;
@@ -155,8 +202,11 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
        false},
       {(void **)&d->states.states, state_bytes(d), false},
       {(void **)&d->states.finished, finished_bytes(d), false},
+      {(void **)&d->few.parts, few_bytes(d), false},
+      {(void **)&d->few.finished, d->few.blocks * sizeof *d->few.finished, false},
       {(void **)&d->results, results, true},
       {(void **)&d->results_at, results, false},
+      {&d->sample_room, room, false},
   };
   int rc = 0;
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers && rc == 0; i++)
@@ -164,8 +214,9 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
                            : lls_cuda_malloc(buffers[i].bytes, buffers[i].out);
   d->entries_room = INPUT_BYTES / sizeof *d->entries_at;
   d->states.max_states = state_bytes(d) / sizeof(float);
-  if (rc == 0 &&
-      cudaMemsetAsync(d->states.finished, 0, finished_bytes(d), d->stream) != cudaSuccess)
+  if (rc == 0 && (cudaMemsetAsync(d->states.finished, 0, finished_bytes(d), d->stream) !=
+                      cudaSuccess ||
+                  cudaMemsetAsync(d->sample_room, 0, room, d->stream) != cudaSuccess))
     rc = -EIO;
   d->count = calloc(d->options.max_columns + (size_t)1, sizeof *d->count);
   if (rc == 0 && d->count == NULL)
@@ -179,6 +230,8 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
                             d->properties.name);
 }
 
+/* LLS_CUDA_HOPPER=0 leaves the kernel for Hopper out, for comparisons; =2 is another form
+ * of it. */
 static int open_gpu(struct lls_cuda_device *d, struct lls_error *err)
 {
   int rc = find_gpu(d, err);
@@ -191,9 +244,7 @@ static int open_gpu(struct lls_cuda_device *d, struct lls_error *err)
   if (rc == 0)
     rc = lls_cuda_products_create(&d->products, err);
   if (rc == 0)
-    rc = lls_cuda_check(lls_cuda_attention_setup(), err, "loading kernels");
-  if (rc == 0)
-    rc = lls_cuda_check(lls_cuda_experts_setup(), err, "loading kernels");
+    rc = set_up_kernels(d, err);
   return rc < 0 ? rc : lls_cuda_ranks_create(d, err);
 }
 
@@ -211,8 +262,7 @@ int lls_cuda_create(const struct lls_device_options *options, struct lls_device 
       .activation_type = options->numbers == LLS_F32 ? LLS_F32 : LLS_BF16,
   };
   d->options = *options;
-  const char *debug = getenv("LLS_CUDA_DEBUG");
-  d->debug = debug != NULL && strcmp(debug, "0") != 0 && debug[0] != '\0';
+  d->debug = is_set("LLS_CUDA_DEBUG", false);
   int rc = open_gpu(d, err);
   if (rc < 0)
     lls_cuda_destroy(&d->base);

@@ -2,9 +2,10 @@
 /*
  * Matrix products by cuBLASLt. Row-major y = x W^T is column-major y^T = W x^T, so W
  * (outputs, inputs) goes in transposed and nothing is moved. Sums are f32, also those of
- * parts of the inputs (split-K): in the output's bf16, which cuBLASLt takes where nobody
- * asks, a result was seen .9 of its last place off on an H200. f32 models are multiplied
- * in f32, not in tf32.
+ * parts of the inputs (split-K). f32 models are multiplied in f32, not in tf32.
+ *
+ * Where a product is added to y, some of cuBLASLt's kernels round it to bf16 first (seen
+ * on an H200: .7 to .9 of the last place off), which is what a model's own code does.
  *
  * What cuBLASLt has to be told, and the algorithm that its heuristic chose, are kept for
  * each shape. Rows are padded (ops.h), so shapes come back.

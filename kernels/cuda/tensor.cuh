@@ -49,13 +49,45 @@ static __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4]
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* The same of f16. */
+static __device__ __forceinline__ void mma_half(float (&d)[4], const uint32_t (&a)[4],
+                                                uint32_t b0, uint32_t b1)
+{
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /* 16 bytes, zeros where there is nothing; from is not read then. */
-static __device__ __forceinline__ void copy_async(shared<bf16> to, const void *from,
-                                                  bool there)
+template <class T>
+static __device__ __forceinline__ void copy_async(T *to, const void *from, bool there)
 {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :
                : "r"(shared_address(to)), "l"(from), "r"(there ? 16 : 0)
+               : "memory");
+}
+
+/* The same of what is read once and in order: the L2 gets what comes next as well. */
+template <class T>
+static __device__ __forceinline__ void copy_async_stream(T *to, const void *from,
+                                                         bool there)
+{
+  asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;"
+               :
+               : "r"(shared_address(to)), "l"(from), "r"(there ? 16 : 0)
+               : "memory");
+}
+
+/* 4, 8 or 16 bytes of a line that neighbours read, or later copies. */
+template <int BYTES, class T>
+static __device__ __forceinline__ void copy_async_small(T *to, const void *from,
+                                                        bool there)
+{
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+               :
+               : "r"(shared_address(to)), "l"(from), "n"(BYTES), "r"(there ? BYTES : 0)
                : "memory");
 }
 
@@ -79,10 +111,23 @@ static __device__ __forceinline__ void copy_async_wait()
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/* Until all but the last N that it committed are. */
+/* Until all but the last N groups of copies that this thread committed are there. */
 template <int N> static __device__ __forceinline__ void copy_async_wait_but()
 {
-  asm volatile("cp.async.wait_group %0;" : : "n"(N) : "memory");
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/* Until all but the last n groups (0 to 3, or more) are. */
+static __device__ __forceinline__ void copy_async_wait_but(uint32_t n)
+{
+  if (n == 0)
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+  else if (n == 1)
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+  else if (n == 2)
+    asm volatile("cp.async.wait_group 2;" ::: "memory");
+  else
+    asm volatile("cp.async.wait_group 3;" ::: "memory");
 }
 
 #else
@@ -104,9 +149,28 @@ static inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint3
   simt::mma_bf16(d, a, b0, b1, {__FILE__, __LINE__});
 }
 
-static inline void copy_async(shared<bf16> to, const void *from, bool there)
+static inline void mma_half(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                            uint32_t b1)
+{
+  simt::mma_half(d, a, b0, b1, {__FILE__, __LINE__});
+}
+
+template <class T>
+static inline void copy_async(simt::pointer<T> to, const void *from, bool there)
 {
   simt::async_copy(to.place(), there ? from : nullptr, 16);
+}
+
+template <class T>
+static inline void copy_async_stream(simt::pointer<T> to, const void *from, bool there)
+{
+  simt::async_copy(to.place(), there ? from : nullptr, 16);
+}
+
+template <int BYTES, class T>
+static inline void copy_async_small(simt::pointer<T> to, const void *from, bool there)
+{
+  simt::async_copy(to.place(), there ? from : nullptr, BYTES);
 }
 
 static inline void copy_async_half(shared<bf16> to, const void *from)
@@ -127,6 +191,11 @@ static inline void copy_async_wait()
 template <int N> static inline void copy_async_wait_but()
 {
   simt::async_wait(N);
+}
+
+static inline void copy_async_wait_but(uint32_t n)
+{
+  simt::async_wait(n < 3 ? n : 3);
 }
 
 #endif

@@ -4,6 +4,7 @@
  * the codes stand for: each form, for few rows (as the codes lie) and for many (made
  * bf16), with biases, ReLU and addition, of several parts, and of experts.
  */
+#define PAIR_ROWS 264 /* of a step */
 #include "t/kernel/pair.h"
 #include "t/quantised_data.h"
 
@@ -12,14 +13,14 @@
 #include "core/device/tensor.h"
 #include "core/engine/shard.h"
 
-#define COLUMNS      512
-#define MOST_ROWS    72
-#define MOST_OUTPUTS 64
+#define COLUMNS      1024
+#define MOST_ROWS    PAIR_ROWS
+#define MOST_OUTPUTS 300
 
 #define FEW 64 /* rows that codes are multiplied with as they lie */
 
-/* Few rows in one, two and four goes, and many. */
-static const uint32_t rows_of_steps[] = {1, 4, 8, 16, 24, 64, 72};
+/* Few rows, more than a product has at once, and so many that weights are made bf16. */
+static const uint32_t rows_of_steps[] = {1, 4, 8, 16, 24, 64, 72, MOST_ROWS};
 
 /* A layer and the numbers that it stands for. */
 struct layer {
@@ -363,11 +364,13 @@ static void quantised_free(struct quantised *q)
   free(q->numbers);
 }
 
-/* Outputs that fill no block, inputs that fill no piece and no group. */
+/* Outputs that fill no tile, inputs that fill no piece and no group; tiles that several
+ * blocks share. */
 static void odd_shapes(const struct pair *p)
 {
-  static const size_t shapes[][2] = {{50, 200}, {16, 128}, {17, 504}, {1, 8}};
-  for (size_t i = 0; i < 8; i++) {
+  static const size_t shapes[][2] = {
+      {50, 200}, {16, 128}, {17, 504}, {1, 8}, {300, 1000}};
+  for (size_t i = 0; i < 2 * sizeof shapes / sizeof *shapes; i++) {
     struct quantised q = quantise(shapes[i / 2][0], shapes[i / 2][1],
                                   i % 2 ? LLS_WEIGHTS_INT8 : LLS_WEIGHTS_INT4);
     check_layer(p, &q.layer);
@@ -378,11 +381,12 @@ static void odd_shapes(const struct pair *p)
 /* A row's outputs are the same bits, whatever other rows there are. */
 static void alone_or_not(const struct pair *p)
 {
-  enum { ROWS = 40, N = 32 };
+  enum { ROWS = MOST_OUTPUTS, N = 72 };
   struct lls_device *d = p->cuda;
   struct quantised q = quantise(ROWS, COLUMNS, LLS_WEIGHTS_INT4);
   struct lls_weight *w = create(d, &q.layer);
-  float *x = pair_random(p, N * COLUMNS, random_float), all[N * ROWS], one[ROWS];
+  float *x = pair_random(p, N * COLUMNS, random_float), one[ROWS];
+  static float all[N * ROWS];
   void *in = pair_put(d, x, N, COLUMNS), *y = pair_buffer(d, N, ROWS);
   pair_begin(d, NULL, N);
   d->ops->linear(d, w, in, N, LLS_STORE_SET, y);

@@ -447,6 +447,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
   snprintf(p->name, sizeof p->name, "emulated GPU");
   p->multiProcessorCount = 4;
   p->major = 9;
+  p->sharedMemPerMultiprocessor = (size_t)228 << 10;
   return cudaSuccess;
 }
 

@@ -55,6 +55,7 @@ struct cudaDeviceProp {
   char name[256];
   int multiProcessorCount;
   int major, minor;
+  size_t sharedMemPerMultiprocessor;
 };
 
 #define cudaStreamNonBlocking  1
