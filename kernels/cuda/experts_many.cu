@@ -32,6 +32,7 @@
 #define APART   (THREADS / CELLS) /* rows of a thread's copies */
 #define STAGE   (384 * PIECE)     /* numbers */
 #define MOST    4                 /* stages, and bands of a tile */
+#define LAST    (PIECE / 16 - 1)  /* of the inputs of an mma, of a piece */
 
 /* Tiles whose rows are shared out among ACROSS warps. */
 template <int ACROSS> struct layout {
@@ -192,19 +193,24 @@ static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_exper
 {
   typedef layout<ACROSS> l;
   float sum[BANDS][8][4] = {};
+  fragments<BANDS> f[2];
+  wait(p);
+  load<ACROSS>(f[0], p.stages + stage * STAGE, 0);
   for (uint32_t k = 0; k < a.inputs; k += PIECE) {
-    wait(p);
-    bring<l>(a, p, s); /* where the piece before was */
     shared<bf16> here = p.stages + stage * STAGE;
-    fragments<BANDS> f[2];
-    load<ACROSS>(f[0], here, 0);
+    stage = stage + 1 == p.n ? 0 : stage + 1;
 #pragma unroll
-    for (int i = 0; i < PIECE / 16; i++) {
-      if (i + 1 < PIECE / 16)
-        load<ACROSS>(f[(i + 1) % 2], here, i + 1);
+    for (int i = 0; i < LAST; i++) {
+      load<ACROSS>(f[(i + 1) % 2], here, i + 1);
+      if (i == 0)
+        bring<l>(a, p, s); /* where the piece before was */
       multiply(sum, f[i % 2]);
     }
-    stage = stage + 1 == p.n ? 0 : stage + 1;
+    if (k + PIECE < a.inputs) { /* the next one's first, while the last are multiplied */
+      wait(p);
+      load<ACROSS>(f[(LAST + 1) % 2], p.stages + stage * STAGE, 0);
+    }
+    multiply(sum, f[LAST % 2]);
   }
   uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
 #pragma unroll
