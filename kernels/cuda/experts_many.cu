@@ -33,6 +33,7 @@
 #define STAGE   (384 * PIECE)     /* numbers */
 #define MOST    4                 /* stages, and bands of a tile */
 #define LAST    (PIECE / 16 - 1)  /* of the inputs of an mma, of a piece */
+#define THIRDS  LAST              /* of a piece's copies */
 
 /* Tiles whose rows are shared out among ACROSS warps. */
 template <int ACROSS> struct layout {
@@ -50,7 +51,7 @@ struct source {
   uint32_t column, stage;
   uint32_t outputs, rows; /* of the tile, from the thread's first row on */
   uint32_t bands;
-  const bf16 *w, *x; /* the thread's first rows */
+  const bf16 *w, *x; /* the thread's first cells */
 };
 
 struct pipe {
@@ -63,52 +64,55 @@ template <class L>
 static __device__ __forceinline__ void point(const lls_cuda_linear_experts &a,
                                              const pipe &p, source &s)
 {
+  uint32_t row = threadIdx.x / CELLS, cell = threadIdx.x % CELLS * CELL;
+  s.column = 0;
+  s.outputs = s.rows = s.bands = 0; /* of no tile */
+  if (s.at >= p.of.tiles)
+    return;
   const tile t = find_tile<L::ROWS, L::OUTPUTS>(p.of, s.at);
-  uint32_t row = threadIdx.x / CELLS;
   s.outputs = a.outputs - t.output > row ? a.outputs - t.output - row : 0;
   s.rows = t.rows > row ? t.rows - row : 0;
   s.bands = (t.rows + L::BAND - 1) / L::BAND;
-  s.w = t.of.w + (size_t)(t.output + row) * a.inputs;
-  s.x = (const bf16 *)a.x + (size_t)(t.of.begin + t.row + row) * a.inputs;
+  s.w = t.of.w + (size_t)(t.output + row) * a.inputs + cell;
+  s.x = (const bf16 *)a.x + (size_t)(t.of.begin + t.row + row) * a.inputs + cell;
 }
 
-/* `n` rows APART of a stage, zeros beyond `there` of them. */
-static __device__ __forceinline__ void
-copy_row(shared<bf16> to, const bf16 *from, uint32_t i, uint32_t there, uint32_t inputs)
-{
-  bool is = i * APART < there;
-  copy_async(to + i * (APART * PIECE), from + (is ? (size_t)i * APART * inputs : 0), is);
-}
-
-/* Begins to copy the next piece, if there is one, and goes on. */
+/* Begins a third of the copies of the next piece: without branches, for they are among
+ * the mma of another. After the last piece zeros are copied. */
 template <class L>
-static __device__ __forceinline__ void bring(const lls_cuda_linear_experts &a,
+static __device__ __forceinline__ void
+bring(const lls_cuda_linear_experts &a, const pipe &p, const source &s, uint32_t third)
+{
+  constexpr uint32_t OF_W = L::OUTPUTS / APART, EACH = STAGE / PIECE / APART / THIRDS;
+  uint32_t row = threadIdx.x / CELLS, cell = threadIdx.x % CELLS;
+  uint32_t w_cell = cell ^ (row % 2 + row / 8 % 4 * 2), x_cell = cell ^ row % 8;
+  bool inside = s.column + cell * CELL < a.inputs;
+  uint32_t outputs = inside ? s.outputs : 0, rows = inside ? s.rows : 0;
+  shared<bf16> to = p.stages + (s.stage * STAGE + row * PIECE);
+#pragma unroll
+  for (uint32_t i = third * EACH; i < (third + 1) * EACH; i++) {
+    uint32_t of_x = i - OF_W;
+    if (i < OF_W)
+      copy_async(to + (i * (APART * PIECE) + w_cell * CELL),
+                 s.w + s.column + (size_t)i * APART * a.inputs, i * APART < outputs);
+    else if (of_x < s.bands * (L::BAND / APART))
+      copy_async(to + (i * (APART * PIECE) + x_cell * CELL),
+                 s.x + s.column + (size_t)of_x * APART * a.inputs, of_x * APART < rows);
+  }
+}
+
+/* After all thirds: on to the next piece. */
+template <class L>
+static __device__ __forceinline__ void go_on(const lls_cuda_linear_experts &a,
                                              const pipe &p, source &s)
 {
-  if (s.at < p.of.tiles) {
-    uint32_t row = threadIdx.x / CELLS, cell = threadIdx.x % CELLS;
-    uint32_t column = s.column + cell * CELL, inside = column < a.inputs;
-    uint32_t w_cell = cell ^ (row % 2 + row / 8 % 4 * 2), x_cell = cell ^ row % 8;
-    shared<bf16> to = p.stages + (s.stage * STAGE + row * PIECE);
-    column = inside ? column : 0;
-#pragma unroll
-    for (uint32_t i = 0; i < L::OUTPUTS / APART; i++)
-      copy_row(to + w_cell * CELL, s.w + column, i, inside ? s.outputs : 0, a.inputs);
-    to = to + L::OUTPUTS * PIECE;
-#pragma unroll
-    for (uint32_t i = 0; i < L::ROWS / APART; i++)
-      if (i < s.bands * (L::BAND / APART))
-        copy_row(to + x_cell * CELL, s.x + column, i, inside ? s.rows : 0, a.inputs);
-    s.stage = s.stage + 1 == p.n ? 0 : s.stage + 1;
-    s.column += PIECE;
-    if (s.column >= a.inputs) {
-      s.column = 0;
-      s.at += gridDim.x;
-      if (s.at < p.of.tiles)
-        point<L>(a, p, s);
-    }
-  }
   copy_async_commit();
+  s.stage = s.stage + 1 == p.n ? 0 : s.stage + 1;
+  s.column += PIECE;
+  if (s.column >= a.inputs) {
+    s.at += gridDim.x;
+    point<L>(a, p, s);
+  }
 }
 
 /* Until the oldest of the stages on their way is there, for all. */
@@ -202,10 +206,10 @@ static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_exper
 #pragma unroll
     for (int i = 0; i < LAST; i++) {
       load<ACROSS>(f[(i + 1) % 2], here, i + 1);
-      if (i == 0)
-        bring<l>(a, p, s); /* where the piece before was */
+      bring<l>(a, p, s, i); /* where the piece before was */
       multiply(sum, f[i % 2]);
     }
+    go_on<l>(a, p, s);
     if (k + PIECE < a.inputs) { /* the next one's first, while the last are multiplied */
       wait(p);
       load<ACROSS>(f[(LAST + 1) % 2], p.stages + stage * STAGE, 0);
@@ -242,11 +246,14 @@ __global__ void __launch_bounds__(THREADS, 1)
   p.n = n_stages;
   p.of = share_out<l::ROWS, l::OUTPUTS, WARPS>(
       a, list, shared_cast<uint2>(list + (size_t)a.experts));
-  source s = {blockIdx.x, 0, 0, 0, 0, 0, nullptr, nullptr};
-  if (s.at < p.of.tiles)
-    point<l>(a, p, s);
-  for (uint32_t i = 0; i + 1 < p.n; i++)
-    bring<l>(a, p, s);
+  const bf16 *x = (const bf16 *)a.x;
+  source s = {blockIdx.x, 0, 0, 0, 0, 0, x, x};
+  point<l>(a, p, s);
+  for (uint32_t i = 0; i + 1 < p.n; i++) {
+    for (uint32_t third = 0; third < THIRDS; third++)
+      bring<l>(a, p, s, third);
+    go_on<l>(a, p, s);
+  }
   uint32_t stage = 0;
   for (uint32_t at = blockIdx.x; at < p.of.tiles; at += gridDim.x) {
     const tile t = find_tile<l::ROWS, l::OUTPUTS>(p.of, at);
