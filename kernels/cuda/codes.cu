@@ -200,17 +200,21 @@ __global__ void widen(lls_cuda_codes w, uint32_t first, uint32_t n, void *to)
   float factor = w.factors[first + output];
   bf16 *row = (bf16 *)to + (size_t)output * w.inputs;
 #pragma unroll
-  for (int j = 0; j < (int)COLUMNS / 16; j++) { /* four codes */
-    int q = j / 2, half = j % 2, at = (int)(q * 32 / GROUP);
-    at = (at + (GROUP == 16 ? half : 0)) * EACH;
-    float scale = factor * scale_of<F>(c, at);
-    float offset = EACH == 2 ? factor * scale_of<F>(c, at + 1) : 0;
-    uint32_t x[2] = {widened(pair_of<F>(c, q, 2 * half), scale, offset),
-                     widened(pair_of<F>(c, q, 2 * half + 1), scale, offset)};
-    uint32_t k =
-        p * COLUMNS + 32 * q + (GROUP == 16 ? 16 * half + 4 * t : 8 * t + 4 * half);
-    if (k < w.inputs)
-      *(words<2> *)(row + k) = words<2>{{x[0], x[1]}};
+  for (int q = 0; q < (int)COLUMNS / 32; q++) { /* eight codes */
+    uint32_t x[4], k = p * COLUMNS + 32 * q;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      int at = (GROUP == 16 ? 2 * q + i / 2 : q) * EACH;
+      float scale = factor * scale_of<F>(c, at);
+      float offset = EACH == 2 ? factor * scale_of<F>(c, at + 1) : 0;
+      x[i] = widened(pair_of<F>(c, q, i), scale, offset);
+    }
+    if (GROUP == 32 && k + 8 * t < w.inputs)
+      *(words<4> *)(row + k + 8 * t) = words<4>{{x[0], x[1], x[2], x[3]}};
+    if (GROUP == 16 && k + 4 * t < w.inputs)
+      *(words<2> *)(row + k + 4 * t) = words<2>{{x[0], x[1]}};
+    if (GROUP == 16 && k + 16 + 4 * t < w.inputs)
+      *(words<2> *)(row + k + 16 + 4 * t) = words<2>{{x[2], x[3]}};
   }
 }
 
