@@ -4,13 +4,13 @@
  * the same run: operations, then steps of whole models with dummy weights. Everything
  * goes through the device's vtable and the engine, as in the server.
  *
- *   bench/gpu [all|operations|models] [seconds]
+ *   bench/gpu [all|operations|models|experts|limits] [seconds]
  *   bench/gpu one "decode 32/8 heads, 16 x 4096" [seconds]
  *
  * Eight minutes (480) are enough for all of it on an H200; what there is no more time, or
  * no memory for, is named and left out. `one` is a single operation by its name in the
- * output, for a profiler; of a model's step it watches the last one. It ends with 1 if a
- * mark was missed, with 77 where there is no GPU.
+ * output, for a profiler; of a model's step it watches the last one. `limits` measures
+ * the limits alone. It ends with 1 if a mark was missed, with 77 where there is no GPU.
  */
 #include "bench/gpu.h"
 
@@ -19,7 +19,7 @@
 
 static _Noreturn void usage(void)
 {
-  fprintf(stderr, "usage: bench/gpu [all|operations|models|one NAME] "
+  fprintf(stderr, "usage: bench/gpu [all|operations|models|experts|limits|one NAME] "
                   "[seconds, 60 to 3600]\n");
   exit(2);
 }
@@ -39,9 +39,12 @@ int main(int argc, char **argv)
     part = is_of_model(b.only) ? "models" : "operations";
     argc--, argv++;
   }
-  bool operations = strcmp(part, "models") != 0, models = strcmp(part, "operations") != 0;
+  bool all = strcmp(part, "all") == 0, limits = strcmp(part, "limits") == 0;
+  bool operations = all || strcmp(part, "operations") == 0;
+  bool models = all || strcmp(part, "models") == 0;
+  bool experts = all || strcmp(part, "experts") == 0;
   int seconds = argc > 2 ? atoi(argv[2]) : 480;
-  if (argc > 3 || (operations && models && strcmp(part, "all") != 0) || seconds < 60 ||
+  if (argc > 3 || !(operations || models || experts || limits) || seconds < 60 ||
       seconds > 3600)
     usage();
   b.ends = bench_seconds() + seconds;
@@ -52,8 +55,12 @@ int main(int argc, char **argv)
          b.limits.to_host * 1e-9);
   if (operations)
     gpu_operations(&b);
+  if (experts)
+    gpu_mixtures(&b);
   if (models)
     gpu_models(&b, root != NULL ? root : LLS_SRCDIR);
+  if (limits)
+    return 0;
   if (b.only != NULL && b.done == 0) {
     fprintf(stderr, "bench/gpu: no operation \"%s\": names are those of `operations`\n",
             b.only);

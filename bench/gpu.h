@@ -26,7 +26,8 @@ _Noreturn void gpu_die(const char *what, const struct lls_error *, int rc);
 struct lls_device *gpu_open(uint32_t max_rows, uint32_t max_columns,
                             uint32_t max_sequences);
 
-/* One line: ratio beside its mark; at_most: it should be no more than the mark. */
+/* One line: ratio beside its mark, 0: none; at_most: it should be no more than the mark.
+ */
 void gpu_result(struct gpu_bench *, const char *name, const char *what, double ratio,
                 double mark, bool at_most);
 /* No time or memory for it: says so, true. Another is the only one that is wanted: true.
@@ -64,9 +65,12 @@ size_t gpu_available(struct lls_device *); /* bytes */
 
 /* gpu_products.c: products with weights of 4 to 8 bits. */
 void gpu_products(struct gpu_bench *, struct lls_device *);
+/* gpu_experts.c: mixtures of experts. */
+void gpu_experts(struct gpu_bench *, struct lls_device *);
 /* gpu_operations.c: limits, then attention, restore and copies, then products. */
 void gpu_measure_limits(struct gpu_bench *);
 void gpu_operations(struct gpu_bench *);
+void gpu_mixtures(struct gpu_bench *); /* those alone */
 /* gpu_models.c: whole models with dummy weights; root: where bench/ is. */
 void gpu_models(struct gpu_bench *, const char *root);
 

@@ -33,7 +33,7 @@ static const struct lls_param link_params[] = {
 
 typedef struct lls_profile_efficiency efficiency;
 static const struct lls_param efficiency_params[] = {
-    LLS_PARAM_FLOAT(efficiency, memory, "0.9", 0.01, 1, "",
+    LLS_PARAM_FLOAT(efficiency, memory, "0.9", LLS_PROFILE_LEAST_MEMORY, 1, "",
                     "share of the memory for weights, buffers and cache"),
     LLS_PARAM_FLOAT(efficiency, matrix, "0.6", 1e-6, 1, "",
                     "share of the matrix peak that large products reach"),

@@ -26,6 +26,8 @@ struct lls_profile_link { /* [host_link] and [peer_link] */
   int64_t latency;        /* ns of each transfer or collective */
 };
 
+#define LLS_PROFILE_LEAST_MEMORY 0.01
+
 struct lls_profile_efficiency { /* [efficiency]: shares of the above that are reached */
   double memory;                /* usable for weights and cache */
   double matrix;                /* products of many rows, of .matrix */

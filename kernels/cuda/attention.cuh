@@ -23,6 +23,7 @@
 #ifndef LLS_CUDA_ATTENTION_CUH
 #define LLS_CUDA_ATTENTION_CUH
 
+#include "kernels/cuda/attention_decode.cuh"
 #include "kernels/cuda/attention_store.cuh"
 
 /* The queries, into the stage that tile 1 will have. */
@@ -47,7 +48,7 @@ load_queries(const work &w, const lls_cuda_attention &a, shared<bf16> stages)
 
 /* ---- one warp, one tile ------------------------------------------------------------ */
 
-struct rows { /* this lane's two, and the first and last that the warp has */
+struct rows_of_warp { /* this lane's two, and the first and last that the warp has */
   uint32_t position[2];
   uint32_t first, last;
 };
@@ -73,16 +74,10 @@ static __device__ __forceinline__ void scores(const uint32_t (&q)[HD / 16][4],
   }
 }
 
-static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position,
-                                               uint32_t end, uint32_t window)
-{
-  return token <= position && token < end && (window == 0 || token + window > position);
-}
-
 /* Do all the warp's rows see all of `n` tokens? So with nearly all tiles. */
 static __device__ __forceinline__ bool all_visible(const work &w,
                                                    const lls_cuda_attention &a,
-                                                   const rows &r, uint32_t first,
+                                                   const rows_of_warp &r, uint32_t first,
                                                    uint32_t n)
 {
   return visible(first + n - 1, r.first, w.item.end, 0) &&
@@ -92,7 +87,7 @@ static __device__ __forceinline__ bool all_visible(const work &w,
 /* Scales to log2 e, caps, and hides what is not to be seen. */
 template <int N>
 static __device__ __forceinline__ void mask(const work &w, const lls_cuda_attention &a,
-                                            const rows &r, uint32_t first,
+                                            const rows_of_warp &r, uint32_t first,
                                             float (&s)[N][4])
 {
   uint32_t token = first + threadIdx.x % 4 * 2;
@@ -179,12 +174,7 @@ static __device__ __forceinline__ void add_values(const float (&s)[N][4], shared
 
 /* ---- the kernel -------------------------------------------------------------------- */
 
-constexpr int SMALL_THREADS = 4 * WARP, LARGE_THREADS = 8 * WARP;
-constexpr int SMALL_AT_ONCE = 3; /* blocks that a multiprocessor is to have */
-
-/* Hopper and later ones have 228 KiB, and each block takes one besides. */
-static_assert(SMALL_AT_ONCE * (shared_bytes<128, true>() + 1024 + 128) <= 228 * 1024,
-              "too much shared memory");
+constexpr int LARGE_THREADS = 8 * WARP;
 
 /* An item and a KV head: number `number` of a step's. */
 struct piece_of_step {
@@ -241,19 +231,16 @@ begin_with_sinks(const work &w, const lls_cuda_attention &a, uint32_t first_quer
   }
 }
 
-/* SPLIT: warps take tokens of a tile (SMALL), else queries (LARGE). */
-template <int HD, bool SPLIT, bool INT8>
+template <int HD, bool INT8>
 static __device__ __forceinline__ void
 attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_attention &a,
        float *states, uint32_t *finished)
 {
   work w = work_of(piece, pool, a);
   typedef tile_layout<HD> layout;
-  constexpr int N = SPLIT ? 2 : TILE / 8; /* the warp's tokens, by 8 */
-  constexpr int QUERIES = SPLIT ? LLS_CUDA_SMALL : LLS_CUDA_LARGE;
-  constexpr int THREADS = SPLIT ? SMALL_THREADS : LARGE_THREADS;
-  unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-  unsigned first_query = SPLIT ? 0 : warp * 16, first_token = SPLIT ? warp * 16 : 0;
+  constexpr int N = TILE / 8; /* tokens, by 8 */
+  constexpr int QUERIES = LLS_CUDA_LARGE, THREADS = LARGE_THREADS;
+  unsigned lane = threadIdx.x % WARP, first_query = threadIdx.x / WARP * 16;
   shared<bf16> stages = dynamic_shared<bf16>();
   tile_places places;
   places.at = shared_cast<uint64_t>(stages + 2 * layout::stage);
@@ -277,7 +264,7 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
   for (int d = 0; d < HD / 16; d++)
     ldmatrix(q[d], row + d * 16);
 
-  rows r;
+  rows_of_warp r;
   r.first = w.sequence.context + w.item.first + first_query / w.group;
   r.last = w.sequence.context + w.item.first + w.item.n_rows - 1;
   state<HD> st;
@@ -288,7 +275,7 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
     st.max[i] = NOTHING;
     st.sum[i] = 0;
   }
-  if (a.sinks != nullptr && (!SPLIT || warp == 0) && is_first(w, a))
+  if (a.sinks != nullptr && is_first(w, a))
     begin_with_sinks<HD>(w, a, first_query, st);
 #pragma unroll
   for (int n = 0; n < HD / 8; n++)
@@ -307,10 +294,10 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
     if (tile + 2 < n_tiles)
       end_lookup<INT8>(w, pool, next, tile + 2, places);
     next = begin_lookup(w, tile + 3);
-    shared<bf16> k = stages + (tile % 2 * layout::stage + first_token * layout::stride);
+    shared<bf16> k = stages + tile % 2 * layout::stage;
     float s[N][4];
     scores<HD>(q, k, s);
-    mask(w, a, r, w.item.begin + tile * TILE + first_token, s);
+    mask(w, a, r, w.item.begin + tile * TILE, s);
     weigh(s, st);
     add_values(s, k + layout::v, st);
   }
@@ -321,36 +308,9 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
   }
   if (INT8) /* read again: the loop has no registers to spare for what the end needs */
     w = work_of(piece, pool, a);
-  if (SPLIT) {
-    __syncthreads(); /* the stages are done with */
-    store_merged(w, a, states, st, shared_cast<float>(stages));
-  } else {
-    store_warp(w, a, states, st);
-  }
-  if (w.item.part != LLS_CUDA_NO_PART && finish_part(w, a, finished))
-    merge_parts<HD>(w, a, states);
-}
-
-/* The block's piece of work in a round: items, the longest first, and for each the KV
- * heads. Every other round goes backwards, so that who had the longest gets the shortest.
- */
-static __device__ __forceinline__ uint32_t piece_of(uint32_t round)
-{
-  uint32_t at = round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
-  return round * gridDim.x + at;
-}
-
-template <int HD, bool INT8>
-__global__ void __launch_bounds__(SMALL_THREADS, SMALL_AT_ONCE)
-    attend_small(const lls_cuda_step *step, const lls_cuda_plan *plan, lls_cuda_pool pool,
-                 float *states, uint32_t *finished, lls_cuda_attention a)
-{
-  uint32_t n = plan->n_small * a.kv_heads;
-  for (uint32_t round = 0, i; (i = piece_of(round)) < n; round++) {
-    if (round > 0)
-      __syncthreads(); /* shared memory is done with */
-    attend<HD, true, INT8>({step, &plan->small, i}, pool, a, states, finished);
-  }
+  store_warp(w, a, states, first_query, st);
+  if (w.item.part != LLS_CUDA_NO_PART && finish_part<whole_block>(w, a, finished))
+    merge_parts<HD, whole_block>(w, a, states);
 }
 
 template <int HD, bool INT8>
@@ -359,7 +319,7 @@ __global__ void __launch_bounds__(LARGE_THREADS, 1)
                  float *states, uint32_t *finished, lls_cuda_attention a)
 {
   if (blockIdx.x < plan->n_large * a.kv_heads)
-    attend<HD, false, INT8>({step, &plan->large, blockIdx.x}, pool, a, states, finished);
+    attend<HD, INT8>({step, &plan->large, blockIdx.x}, pool, a, states, finished);
 }
 
 /* ---- launching --------------------------------------------------------------------- */
@@ -375,17 +335,27 @@ struct attention_call {
   const lls_cuda_attention *a;
 };
 
+template <int HD, int T, bool INT8> static int run_decodes(const attention_call &c)
+{
+  return launch_early(c.stream, attend_decodes<HD, T, INT8>, c.grid->small,
+                      DECODE_THREADS, decode_bytes<HD>(), c.step, c.plan, *c.pool,
+                      c.states->states, c.states->finished, *c.a);
+}
+
 template <int HD, bool INT8> static int run(const attention_call &c)
 {
   constexpr size_t bytes = shared_bytes<HD, INT8>();
   int rc = 0;
   if (c.grid->small > 0)
-    rc = launch(c.stream, attend_small<HD, INT8>, c.grid->small, SMALL_THREADS, bytes,
-                c.step, c.plan, *c.pool, c.states->states, c.states->finished, *c.a);
-  if (rc == 0 && c.grid->large > 0)
-    rc = launch(c.stream, attend_large<HD, INT8>, c.grid->large, LARGE_THREADS, bytes,
-                c.step, c.plan, *c.pool, c.states->states, c.states->finished, *c.a);
-  return rc;
+    rc = c.grid->queries <= 8 ? run_decodes<HD, 1, INT8>(c) : run_decodes<HD, 2, INT8>(c);
+  if (rc != 0 || c.grid->large == 0)
+    return rc;
+  return lls_cuda_attention_hopper_fits(c.pool, c.grid, c.a)
+             ? lls_cuda_run_attention_hopper(c.stream, c.step, c.plan, c.pool, c.grid,
+                                             c.states, c.a)
+             : launch(c.stream, attend_large<HD, INT8>, c.grid->large, LARGE_THREADS,
+                      bytes, c.step, c.plan, *c.pool, c.states->states,
+                      c.states->finished, *c.a);
 }
 
 template <bool INT8> static int run_any(const attention_call &c)
@@ -404,15 +374,20 @@ template <bool INT8> static int run_any(const attention_call &c)
 
 template <int HD, bool INT8> static int setup()
 {
-  int rc = allow_shared(attend_small<HD, INT8>, shared_bytes<HD, INT8>());
+  int rc = allow_shared(attend_decodes<HD, 1, INT8>, decode_bytes<HD>());
+  if (rc == 0)
+    rc = allow_shared(attend_decodes<HD, 2, INT8>, decode_bytes<HD>());
   return rc != 0 ? rc : allow_shared(attend_large<HD, INT8>, shared_bytes<HD, INT8>());
 }
 
-/* Blocks of small items that run at once on a multiprocessor. */
+/* Blocks of decodes that run at once on a multiprocessor, whichever the queries. */
 template <int HD, bool INT8> static int at_once()
 {
-  return blocks_at_once(attend_small<HD, INT8>, SMALL_THREADS, shared_bytes<HD, INT8>(),
-                        SMALL_AT_ONCE);
+  int few = blocks_at_once(attend_decodes<HD, 1, INT8>, DECODE_THREADS,
+                           decode_bytes<HD>(), DECODE_AT_ONCE);
+  int many = blocks_at_once(attend_decodes<HD, 2, INT8>, DECODE_THREADS,
+                            decode_bytes<HD>(), DECODE_AT_ONCE);
+  return few < many ? few : many;
 }
 
 template <bool INT8> static int any_at_once(uint32_t head_dim)

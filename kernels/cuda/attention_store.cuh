@@ -35,30 +35,37 @@ template <int HD> struct state {
   float max[2], sum[2]; /* sum: this lane's columns only */
 };
 
-/* Two neighbouring numbers of a query's result. */
+/* A query's result, in pairs of numbers. */
 template <int HD>
-static __device__ __forceinline__ void
-store_result(const work &w, const lls_cuda_attention &a, uint32_t query, uint32_t d,
-             float x, float y)
+static __device__ __forceinline__ uint32_t *
+result_at(const work &w, const lls_cuda_attention &a, uint32_t query)
 {
   size_t row = w.sequence.first_row + w.item.first + query / w.group;
   size_t head = w.kv_head * w.group + query % w.group;
-  uint32_t *out = (uint32_t *)a.out + ((row * a.heads + head) * HD + d) / 2;
-  *out = pack_bf16(x, y);
+  return (uint32_t *)a.out + (row * a.heads + head) * (HD / 2);
 }
 
-/* The same, x and y times `inverse` of their sum, or of a state. */
+/* The state that a query's part is in: values (16, HD), largest scores, sums. */
+template <int HD>
+static __device__ __forceinline__ float *
+state_at(const work &w, const lls_cuda_attention &a, float *states, uint32_t query)
+{
+  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
+  return states + index * LLS_CUDA_STATE_FLOATS(HD);
+}
+
+/* Two neighbouring numbers of a query: x and y times `inverse` of their sum, or of a
+ * state. */
 template <int HD>
 static __device__ __forceinline__ void
 store_pair(const work &w, const lls_cuda_attention &a, float *states, uint32_t query,
            uint32_t d, float x, float y, float inverse)
 {
   if (w.item.part == LLS_CUDA_NO_PART) {
-    store_result<HD>(w, a, query, d, x * inverse, y * inverse);
+    result_at<HD>(w, a, query)[d / 2] = pack_bf16(x * inverse, y * inverse);
     return;
   }
-  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
-  float *values = states + index * LLS_CUDA_STATE_FLOATS(HD) + query % 16 * HD + d;
+  float *values = state_at<HD>(w, a, states, query) + query % 16 * HD + d;
   values[0] = x;
   values[1] = y;
 }
@@ -70,70 +77,40 @@ store_scale(const work &w, const lls_cuda_attention &a, float *states, uint32_t 
 {
   if (w.item.part == LLS_CUDA_NO_PART)
     return;
-  size_t index = (size_t)(w.item.part + query / 16) * a.kv_heads + w.kv_head;
-  float *state = states + index * LLS_CUDA_STATE_FLOATS(HD) + 16 * HD + query % 16;
+  float *state = state_at<HD>(w, a, states, query) + 16 * HD + query % 16;
   state[0] = max;
   state[16] = sum;
 }
 
-/* A warp's state is its queries' whole. */
+/* A warp's state is its queries' whole, from the first on. */
 template <int HD>
 static __device__ __forceinline__ void
-store_warp(const work &w, const lls_cuda_attention &a, float *states, const state<HD> &st)
+store_warp(const work &w, const lls_cuda_attention &a, float *states,
+           uint32_t first_query, const state<HD> &st)
 {
   unsigned lane = threadIdx.x % WARP;
 #pragma unroll
   for (int row = 0; row < 2; row++) {
-    uint32_t query = threadIdx.x / WARP * 16 + lane / 4 + row * 8;
+    uint32_t query = first_query + lane / 4 + row * 8;
     if (query >= w.n_queries)
       continue;
+    if (w.item.part == LLS_CUDA_NO_PART) {
+      float inverse = 1 / st.sum[row];
+      uint32_t *out = result_at<HD>(w, a, query) + lane % 4;
+#pragma unroll
+      for (int n = 0; n < HD / 8; n++)
+        out[n * 4] = pack_bf16(st.values[n][2 * row] * inverse,
+                               st.values[n][2 * row + 1] * inverse);
+      continue;
+    }
     if (lane % 4 == 0)
       store_scale<HD>(w, a, states, query, st.max[row], st.sum[row]);
-    float inverse = 1 / st.sum[row];
-#pragma unroll
-    for (int n = 0; n < HD / 8; n++)
-      store_pair<HD>(w, a, states, query, n * 8 + lane % 4 * 2, st.values[n][2 * row],
-                     st.values[n][2 * row + 1], inverse);
-  }
-}
-
-/* Four warps have the same queries over different tokens; room (4, 16, HD + 2). */
-template <int HD>
-static __device__ __forceinline__ void
-store_merged(const work &w, const lls_cuda_attention &a, float *states,
-             const state<HD> &st, shared<float> room)
-{
-  unsigned lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-  constexpr unsigned width = HD + 2; /* values, max, sum */
-#pragma unroll
-  for (int row = 0; row < 2; row++) {
-    shared<float> to = room + (warp * 16 + lane / 4 + row * 8) * width;
-    if (lane % 4 == 0) {
-      to[HD] = st.max[row];
-      to[HD + 1] = st.sum[row];
-    }
+    float *out = state_at<HD>(w, a, states, query) + query % 16 * HD + lane % 4 * 2;
 #pragma unroll
     for (int n = 0; n < HD / 8; n++) {
-      to[n * 8 + lane % 4 * 2] = st.values[n][2 * row];
-      to[n * 8 + lane % 4 * 2 + 1] = st.values[n][2 * row + 1];
+      out[n * 8] = st.values[n][2 * row];
+      out[n * 8 + 1] = st.values[n][2 * row + 1];
     }
-  }
-  __syncthreads();
-  for (unsigned i = threadIdx.x; i < w.n_queries * (HD / 2); i += blockDim.x) {
-    uint32_t query = i / (HD / 2), d = i % (HD / 2) * 2;
-    float max = NOTHING, sum = 0, x = 0, y = 0;
-    for (unsigned k = 0; k < 4; k++)
-      max = fmaxf(max, room[(k * 16 + query) * width + HD]);
-    for (unsigned k = 0; k < 4; k++) {
-      shared<float> from = room + (k * 16 + query) * width;
-      float part = from[HD], factor = part == NOTHING ? 0 : fast_exp2(part - max);
-      sum += factor * from[HD + 1];
-      x += factor * from[d];
-      y += factor * from[d + 1];
-    }
-    store_pair<HD>(w, a, states, query, d, x, y, 1 / sum);
-    if (d == 0)
-      store_scale<HD>(w, a, states, query, max, sum);
   }
 }
 
@@ -150,35 +127,53 @@ static __device__ __forceinline__ float load_written_one(const float *from)
 #endif
 }
 
+/* The threads that put parts together: of the kernels of this folder but one, all. */
+struct whole_block {
+  static __device__ __forceinline__ unsigned thread()
+  {
+    return threadIdx.x;
+  }
+  static __device__ __forceinline__ unsigned count()
+  {
+    return blockDim.x;
+  }
+  static __device__ __forceinline__ void meet()
+  {
+    __syncthreads();
+  }
+};
+
 /* Are all others of the item's parts there? Then nobody counts them any more. */
+template <class THREADS>
 static __device__ __forceinline__ bool
 finish_part(const work &w, const lls_cuda_attention &a, uint32_t *finished)
 {
   SHARED_ARRAY(uint32_t, is_last, 1);
   __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
+  THREADS::meet();
+  if (THREADS::thread() == 0) {
     uint32_t *count = finished + (size_t)w.item.first_part * a.kv_heads + w.kv_head;
     bool last = atomicAdd(count, 1u) + 1 == w.item.n_parts;
     if (last)
       *count = 0;
     is_last[0] = last;
   }
-  __syncthreads();
+  THREADS::meet();
   bool last = is_last[0] != 0;
   __threadfence();
   return last;
 }
 
 /* Four numbers of a query a thread. */
-template <int HD>
+template <int HD, class THREADS>
 static __device__ __forceinline__ void
 merge_parts(const work &w, const lls_cuda_attention &a, const float *states)
 {
   constexpr size_t floats = LLS_CUDA_STATE_FLOATS(HD);
   size_t units = (w.n_queries + LLS_CUDA_SMALL - 1) / LLS_CUDA_SMALL;
   size_t step = units * a.kv_heads * floats;
-  for (unsigned i = threadIdx.x; i < w.n_queries * (HD / 4); i += blockDim.x) {
+  unsigned n = w.n_queries * (HD / 4);
+  for (unsigned i = THREADS::thread(); i < n; i += THREADS::count()) {
     uint32_t query = i / (HD / 4), d = i % (HD / 4) * 4, row = query % LLS_CUDA_SMALL;
     size_t unit = w.item.first_part + query / LLS_CUDA_SMALL;
     const float *first = states + (unit * a.kv_heads + w.kv_head) * floats;
@@ -198,8 +193,9 @@ merge_parts(const work &w, const lls_cuda_attention &a, const float *states)
         x[c] += factor * value.v[c];
     }
     float inverse = 1 / sum;
-    store_result<HD>(w, a, query, d, x[0] * inverse, x[1] * inverse);
-    store_result<HD>(w, a, query, d + 2, x[2] * inverse, x[3] * inverse);
+    uint32_t *out = result_at<HD>(w, a, query) + d / 2;
+    out[0] = pack_bf16(x[0] * inverse, x[1] * inverse);
+    out[1] = pack_bf16(x[2] * inverse, x[3] * inverse);
   }
 }
 

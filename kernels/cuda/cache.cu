@@ -14,12 +14,16 @@
 
 __global__ void make_angles(const lls_cuda_step *step, lls_cuda_angles a)
 {
+  let_next_begin();
   double position = a.from_zero ? (double)blockIdx.x : step->positions[blockIdx.x];
   float *cosine = a.angles + (size_t)blockIdx.x * 2 * a.pairs, *sine = cosine + a.pairs;
   for (unsigned i = threadIdx.x; i < a.pairs; i += blockDim.x) {
     double angle = position * (double)a.frequency[i];
-    cosine[i] = (float)(cos(angle) * (double)a.factor);
-    sine[i] = (float)(sin(angle) * (double)a.factor);
+    float x = (float)(cos(angle) * (double)a.factor);
+    float y = (float)(sin(angle) * (double)a.factor);
+    wait_for_earlier();
+    cosine[i] = x;
+    sine[i] = y;
   }
 }
 
@@ -28,21 +32,38 @@ extern "C" int lls_cuda_run_angles(cudaStream_t s, const struct lls_cuda_step *s
 {
   if (a->n_rows == 0)
     return 0;
-  return launch(s, make_angles, a->n_rows, THREADS / 2, 0, step, *a);
+  return launch_early(s, make_angles, a->n_rows, THREADS / 2, 0, step, *a);
+}
+
+/* Where a head of a row is written to, layer and head included: the step's lists say. */
+static __device__ __forceinline__ size_t slot_of(const lls_cuda_step *step,
+                                                 const lls_cuda_pool &pool,
+                                                 const lls_cuda_rope_write &a,
+                                                 unsigned row, bool is_v,
+                                                 unsigned kv_head)
+{
+  size_t at = is_v ? step->v_at[row] : step->k_at[row];
+  unsigned layer = step->sequences[step->row_sequence[row]].scratch ? 0 : a.layer;
+  return at + ((size_t)layer * pool.kv_heads + kv_head) * pool.block_tokens * a.head_dim;
 }
 
 /* A thread for each share of a head of q, k and v of a row; q is left alone where nothing
- * is rotated. */
+ * is rotated. Where it goes is known before the wait, which leaves one round of loads. */
 template <class T, class E, int N>
 __global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
                            lls_cuda_rope_write a)
 {
   unsigned row = blockIdx.x, all = a.heads + 2 * a.kv_heads, dims = a.head_dim;
   unsigned head = blockIdx.y * blockDim.y + threadIdx.y + (a.pairs > 0 ? 0 : a.heads);
+  let_next_begin();
   if (head >= all || row >= step->n_rows)
     return;
-  bool is_v = head >= a.heads + a.kv_heads;
+  bool is_v = head >= a.heads + a.kv_heads, written = head >= a.heads && a.write;
   const share s = share_of<N>(threadIdx.x, is_v ? 0 : a.pairs);
+  size_t at = 0;
+  if (written)
+    at = slot_of(step, pool, a, row, is_v, (head - a.heads) % a.kv_heads);
+  wait_for_earlier();
   T *x = (T *)a.qkv + ((size_t)row * all + head) * dims;
   several<T, N> first = load_several<T, N>(x + s.first), second = first;
   if (s.second < dims)
@@ -52,13 +73,8 @@ __global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
     store_several(x + s.first, first);
     store_several(x + s.second, second);
   }
-  if (head < a.heads || !a.write)
-    return;
-  unsigned kv_head = (head - a.heads) % a.kv_heads;
-  size_t at = is_v ? step->v_at[row] : step->k_at[row];
-  unsigned layer = step->sequences[step->row_sequence[row]].scratch ? 0 : a.layer;
-  at += ((size_t)layer * pool.kv_heads + kv_head) * pool.block_tokens * dims;
-  store_share((E *)pool.data + at, s, first, second, dims);
+  if (written)
+    store_share((E *)pool.data + at, s, first, second, dims);
 }
 
 template <class T, class E, int N>
@@ -67,8 +83,8 @@ static int launch_pieces(cudaStream_t s, const lls_cuda_step *step,
 {
   unsigned heads = (a->pairs > 0 ? a->heads : 0) + 2 * a->kv_heads;
   unsigned shares = shares_of(a->head_dim, N);
-  return launch(s, rope_write<T, E, N>, head_grid(a->n_rows, heads, shares),
-                head_block(shares), 0, step, *pool, *a);
+  return launch_early(s, rope_write<T, E, N>, head_grid(a->n_rows, heads, shares),
+                      head_block(shares), 0, step, *pool, *a);
 }
 
 template <class T, class E>

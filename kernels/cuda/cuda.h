@@ -36,7 +36,7 @@ struct lls_pool {
   struct lls_pool_shape shape;
   struct lls_cuda_pool view;
   size_t unit_bytes, head_bytes, slot_bytes;
-  uint32_t attention_slots; /* blocks of small items of attention that run at once */
+  uint32_t attention_slots; /* blocks of decode attention that run at once */
   char *host;               /* (host_units, unit_bytes) pinned, NULL if there are none */
   uint16_t *host_scales;    /* as view.scales; NULL: the host has no int8 blocks */
   /* With them: blocks between their change of element and the link. */
@@ -76,7 +76,6 @@ struct lls_cuda_table {
 struct lls_cuda_shared_out {
   struct lls_cuda_attention shape; /* that it is for; n_rows 0: no plan yet */
   struct lls_cuda_grid grid;
-  uint32_t units; /* of states taken */
 };
 
 /* What products with few rows need; see kernels.h. */
@@ -119,6 +118,8 @@ struct lls_cuda_device {
   float *squares; /* (max_rows, 2) of norms that ranks share */
   void *widened;  /* (LLS_CUDA_WIDENED) of linear.c; NULL: no weight has codes */
   struct lls_cuda_states states;
+  uint32_t hopper_blocks; /* that attention_hopper.cu's kernel gets; 0: it is not used */
+  bool hopper_turns;
   struct lls_cuda_few few;
 
   /* From step_begin to step_end. */
@@ -137,6 +138,7 @@ struct lls_cuda_device {
   struct lls_cuda_shared_out plans[LLS_CUDA_PLANS];
   size_t plan_begin[LLS_CUDA_PLANS]; /* of its lists in inputs */
   struct lls_cuda_inputs draws;
+  void *sample_room;              /* of lls_cuda_run_sample */
   uint32_t *count;                /* (max_columns) of sample.c, zeros between rows */
   struct lls_sampled *results;    /* (max_rows) pinned */
   struct lls_sampled *results_at; /* (max_rows) device */
@@ -246,10 +248,24 @@ const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *, const uint32_t *row
 
 /* plan.c: shares out attention, unless the step has a plan for this shape; names it. */
 void lls_cuda_plan_attention(struct lls_cuda_device *, struct lls_cuda_attention *);
-/* plan_size.c: items beyond one for each row that are worth making. */
+/* The tiles that some rows of a sequence see. */
+struct lls_cuda_span {
+  uint32_t first_tile, n_tiles, end;
+};
+struct lls_cuda_span lls_cuda_span_of(const struct lls_cuda_attention *,
+                                      const struct lls_step_sequence *, uint32_t first,
+                                      uint32_t n_rows);
+/* Is a sequence a decode for attention, cut in pieces? Else its rows are large items. */
+bool lls_cuda_in_pieces(const struct lls_cuda_attention *,
+                        const struct lls_step_sequence *);
+/* plan_pieces.c: makes pieces and lanes of the step's decodes; how many states they
+ * leave. */
+uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *, const struct lls_cuda_attention *,
+                              struct lls_cuda_plan *);
+uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *,
+                             uint32_t kv_heads); /* most */
+/* plan_size.c: large items beyond one for each row that are worth making. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *, uint32_t kv_heads);
-/* Rounds of blocks that attention of small items may take beyond the least. */
-#define LLS_CUDA_MORE_ROUNDS 3
 /* The plan's grid, or one that fits every step of as many rows that are all decodes. */
 struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *,
                                         const struct lls_cuda_attention *, bool any_step);

@@ -51,6 +51,7 @@ void lls_cuda_destroy(struct lls_device *device)
   cudaFree(d->few.finished);
   cudaFree(d->widened);
   cudaFree(d->results_at);
+  cudaFree(d->sample_room);
   cudaFreeHost(d->results);
   free(d->count);
   destroy_event(d->step_done);
@@ -154,9 +155,25 @@ static size_t few_bytes(const struct lls_cuda_device *d)
          sizeof(float);
 }
 
+/* The kernel for Hopper's prompts: LLS_CUDA_HOPPER=0 leaves it out, 2 is its other form.
+ */
+static int set_up_hopper(struct lls_cuda_device *d)
+{
+  const char *wanted = getenv("LLS_CUDA_HOPPER");
+  bool hopper = d->properties.major == 9 && (wanted == NULL || strcmp(wanted, "0") != 0);
+  int rc = hopper ? lls_cuda_attention_hopper_setup(&hopper) : 0;
+  d->hopper_blocks = hopper ? (uint32_t)d->properties.multiProcessorCount : 0;
+  d->hopper_turns = wanted == NULL || strcmp(wanted, "2") != 0;
+  return rc;
+}
+
 static int set_up_kernels(struct lls_cuda_device *d, struct lls_error *err)
 {
   int rc = lls_cuda_attention_setup();
+  if (rc == 0)
+    rc = set_up_hopper(d);
+  if (rc == 0)
+    rc = lls_cuda_experts_setup();
   if (rc == 0)
     rc = (int)cudaMemsetAsync(d->few.finished, 0, d->few.blocks * sizeof *d->few.finished,
                               d->stream);
@@ -169,6 +186,7 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
 {
   size_t rows = d->options.max_rows + LLS_CUDA_MOST_PADDING;
   size_t results = rows * sizeof *d->results;
+  size_t room = lls_cuda_sample_room(d->options.max_rows, d->options.max_columns);
   const struct {
     void **out;
     size_t bytes;
@@ -188,6 +206,7 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
       {(void **)&d->few.finished, d->few.blocks * sizeof *d->few.finished, false},
       {(void **)&d->results, results, true},
       {(void **)&d->results_at, results, false},
+      {&d->sample_room, room, false},
   };
   int rc = 0;
   for (size_t i = 0; i < sizeof buffers / sizeof *buffers && rc == 0; i++)
@@ -195,8 +214,9 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
                            : lls_cuda_malloc(buffers[i].bytes, buffers[i].out);
   d->entries_room = INPUT_BYTES / sizeof *d->entries_at;
   d->states.max_states = state_bytes(d) / sizeof(float);
-  if (rc == 0 &&
-      cudaMemsetAsync(d->states.finished, 0, finished_bytes(d), d->stream) != cudaSuccess)
+  if (rc == 0 && (cudaMemsetAsync(d->states.finished, 0, finished_bytes(d), d->stream) !=
+                      cudaSuccess ||
+                  cudaMemsetAsync(d->sample_room, 0, room, d->stream) != cudaSuccess))
     rc = -EIO;
   d->count = calloc(d->options.max_columns + (size_t)1, sizeof *d->count);
   if (rc == 0 && d->count == NULL)
@@ -210,6 +230,8 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
                             d->properties.name);
 }
 
+/* LLS_CUDA_HOPPER=0 leaves the kernel for Hopper out, for comparisons; =2 is another form
+ * of it. */
 static int open_gpu(struct lls_cuda_device *d, struct lls_error *err)
 {
   int rc = find_gpu(d, err);

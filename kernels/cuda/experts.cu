@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mixtures of experts. How many rows an expert has is known on the device only, and grids
- * do not depend on it, so that a decode step stays one graph: a block of the product
- * belongs to an expert and some of its outputs, and has nothing to do if no row went
- * there.
+ * do not depend on it, so that a decode step stays one graph.
  *
- * The products read an expert's matrix once for every eight of its rows. That is what
- * decoding wants, where an expert has few; prefills would be faster on tensor cores.
- * Those with codes are in codes.cu.
+ * Products in bf16 are experts_few.cu's and experts_many.cu's, those with codes are in
+ * codes.cu. What is left is here: f32, and inputs that cannot be read 16 bytes at a time.
+ * A block belongs to an expert and some of its outputs, and has nothing to do if no row
+ * went there; the expert's matrix is read once for every eight of its rows.
  */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
@@ -18,35 +17,29 @@
 
 /* ---- choosing ---------------------------------------------------------------------- */
 
-static __device__ __forceinline__ bool is_chosen(const uint32_t *expert, uint32_t n,
-                                                 uint32_t e)
-{
-  bool chosen = false;
-  for (uint32_t i = 0; i < n; i++)
-    chosen |= expert[i] == e;
-  return chosen;
-}
-
 /* A larger score, or the first of equals; anything is better than what is no number. */
 static __device__ __forceinline__ bool better(float a, uint32_t i, float b, uint32_t j)
 {
   return a > b || (!(b > a) && i < j);
 }
 
-/* A warp a row: the best expert that is left, `active` times. */
-__global__ void route_rows(lls_cuda_route a)
+/* A warp a row: the best expert that is left, `active` times. A lane knows by bits which
+ * of its own, every 32nd, were taken: LLS_MAX_EXPERTS are 32 for each. */
+static __device__ __forceinline__ void choose(const lls_cuda_route &a, uint32_t row)
 {
-  uint32_t row = blockIdx.x, lane = threadIdx.x;
+  uint32_t lane = threadIdx.x % WARP;
   const float *scores = a.scores + (size_t)row * a.route.experts;
   uint32_t *expert = a.route.expert + (size_t)row * a.route.active;
   float *weight = a.route.weight + (size_t)row * a.route.active;
   float top = 0, chosen = 0, all = 0;
+  uint32_t taken = 0;
   for (uint32_t k = 0; k < a.route.active; k++) {
     float best = -INFINITY;
     uint32_t at = 0xffffffffu;
     for (uint32_t e = lane; e < a.route.experts; e += WARP) {
       float score = scores[e] == scores[e] ? scores[e] : -INFINITY;
-      if (!is_chosen(expert, k, e) && (at == 0xffffffffu || better(score, e, best, at))) {
+      bool left = (taken >> e / WARP & 1) == 0;
+      if (left && (at == 0xffffffffu || better(score, e, best, at))) {
         best = score;
         at = e;
       }
@@ -59,6 +52,7 @@ __global__ void route_rows(lls_cuda_route a)
         at = place;
       }
     }
+    taken |= at % WARP == lane ? 1u << at / WARP : 0;
     top = k == 0 ? best : top;
     float share = expf(best - top);
     chosen += share;
@@ -66,8 +60,8 @@ __global__ void route_rows(lls_cuda_route a)
       expert[k] = at;
       weight[k] = share;
     }
-    __syncwarp();
   }
+  __syncwarp();
   for (uint32_t e = lane; e < a.route.experts; e += WARP)
     all += expf(scores[e] - top);
   all = warp_sum(all);
@@ -75,30 +69,89 @@ __global__ void route_rows(lls_cuda_route a)
     weight[k] = weight[k] / (a.normalise ? chosen : all);
 }
 
-/* One block, a thread for each expert: entries stay in the order of their rows. */
+__global__ void route_rows(lls_cuda_route a)
+{
+  choose(a, blockIdx.x);
+}
+
+/* A block an expert: entries stay in the order of their rows. Its warps have a part of
+ * the entries each, and count twice: those of experts in front and its own, then, when
+ * they know where theirs begin, each one's place. Bytes: the entries twice, from L2. */
 __global__ void sort_rows(lls_cuda_route a)
 {
-  uint32_t e = threadIdx.x, n = a.n_rows * a.route.active, count = 0;
-  if (e < a.route.experts) {
-    for (uint32_t i = 0; i < n; i++)
-      count += a.route.expert[i] == e;
-    a.route.first[e + 1] = count;
+  SHARED_ARRAY(uint2, counts, WARPS);
+  uint32_t e = blockIdx.x, n = a.n_rows * a.route.active;
+  uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  uint32_t part = (n + THREADS - 1) / THREADS * WARP, from = warp * part;
+  uint32_t end = from + part < n ? from + part : n, before = 0, own = 0;
+  for (uint32_t i = from + lane; i < end; i += WARP) {
+    before += a.route.expert[i] < e;
+    own += a.route.expert[i] == e;
   }
-  __syncthreads();
-  if (e == 0) {
-    a.route.first[0] = 0;
-    for (uint32_t i = 0; i < a.route.experts; i++)
-      a.route.first[i + 1] += a.route.first[i];
+  for (unsigned bits = WARP / 2; bits > 0; bits /= 2) {
+    before += __shfl_xor_sync(ALL_LANES, before, bits);
+    own += __shfl_xor_sync(ALL_LANES, own, bits);
   }
+  if (lane == 0)
+    counts[warp] = uint2{before, own};
   __syncthreads();
-  if (e >= a.route.experts)
-    return;
-  uint32_t next = a.route.first[e];
-  for (uint32_t i = 0; i < n; i++) {
-    if (a.route.expert[i] != e)
-      continue;
-    a.route.place[i] = next;
-    a.route.row[next++] = i / a.route.active;
+  uint32_t first = 0, all = 0, next = 0;
+  for (uint32_t i = 0; i < WARPS; i++) {
+    uint2 of = counts[i];
+    first += of.x;
+    all += of.y;
+    next += i < warp ? of.y : 0;
+  }
+  if (threadIdx.x == 0) {
+    a.route.first[e] = first;
+    if (e + 1 == a.route.experts)
+      a.route.first[e + 1] = first + all;
+  }
+  next += first;
+  for (uint32_t at = from; at < end; at += WARP) { /* whole warps */
+    uint32_t i = at + lane;
+    bool is = i < end && a.route.expert[i] == e;
+    unsigned those = __ballot_sync(ALL_LANES, is);
+    uint32_t place = next + (uint32_t)__popc(those & ((1u << lane) - 1));
+    if (is) {
+      a.route.place[i] = place;
+      a.route.row[place] = i / a.route.active;
+    }
+    next += (uint32_t)__popc(those);
+  }
+}
+
+#define FEW       256  /* entries */
+#define MOST      1024 /* threads */
+#define KEY(e, i) ((e) << 10 | (i))
+static_assert(LLS_MAX_EXPERTS <= 1024 && FEW <= 1024, "keys are of two times 10 bits");
+
+/* Both at once for few entries, which decodes have: one launch, and an entry's place is
+ * the number of keys below its own. */
+__global__ void __launch_bounds__(MOST) route_few(lls_cuda_route a)
+{
+  SHARED_ARRAY(uint4, four_keys, FEW / 4);
+  shared<uint32_t> keys = shared_cast<uint32_t>(four_keys + 0);
+  uint32_t active = a.route.active, n = a.n_rows * active;
+  for (uint32_t row = threadIdx.x / WARP; row < a.n_rows; row += MOST / WARP)
+    choose(a, row);
+  __syncthreads();
+  if (threadIdx.x < FEW)
+    keys[threadIdx.x] =
+        threadIdx.x < n ? KEY(a.route.expert[threadIdx.x], threadIdx.x) : 0xffffffffu;
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < n + a.route.experts + 1; i += MOST) {
+    uint32_t below = 0, key = i < n ? (uint32_t)keys[i] : KEY(i - n, 0);
+    for (uint32_t k = 0; k < n; k += 4) {
+      uint4 of = four_keys[k / 4];
+      below += (of.x < key) + (of.y < key) + (of.z < key) + (of.w < key);
+    }
+    if (i < n) {
+      a.route.place[i] = below;
+      a.route.row[below] = i / active;
+    } else {
+      a.route.first[i - n] = below;
+    }
   }
 }
 
@@ -106,9 +159,10 @@ extern "C" int lls_cuda_run_route(cudaStream_t s, const struct lls_cuda_route *a
 {
   if (a->n_rows == 0)
     return 0;
+  if (a->n_rows * a->route.active <= FEW)
+    return launch(s, route_few, dim3(1), MOST, 0, *a);
   int rc = launch(s, route_rows, dim3(a->n_rows), WARP, 0, *a);
-  unsigned threads = (a->route.experts + WARP - 1) / WARP * WARP;
-  return rc != 0 ? rc : launch(s, sort_rows, dim3(1), threads, 0, *a);
+  return rc != 0 ? rc : launch(s, sort_rows, dim3(a->route.experts), THREADS, 0, *a);
 }
 
 /* ---- products ---------------------------------------------------------------------- */
@@ -150,23 +204,49 @@ extern "C" int lls_cuda_run_linear_experts(cudaStream_t s, enum lls_dtype number
   dim3 grid((a->outputs + WARPS - 1) / WARPS, a->experts);
   if (numbers == LLS_F32)
     return launch(s, multiply_experts<float>, grid, THREADS, 0, *a);
-  return launch(s, multiply_experts<bf16>, grid, THREADS, 0, *a);
+  if (a->inputs % WIDE<bf16> != 0)
+    return launch(s, multiply_experts<bf16>, grid, THREADS, 0, *a);
+  return lls_cuda_experts_are_many(a) ? lls_cuda_run_experts_many(s, a)
+                                      : lls_cuda_run_experts_few(s, a);
+}
+
+extern "C" int lls_cuda_experts_setup(void)
+{
+  int rc = lls_cuda_experts_few_setup();
+  return rc != 0 ? rc : lls_cuda_experts_many_setup();
 }
 
 /* ---- rows back --------------------------------------------------------------------- */
 
-template <class T> __global__ void combine_rows(lls_cuda_combine a)
+/* A block some numbers of a row, N to a thread: bytes are all, `active` of x read for one
+ * of y written. */
+template <class T, int N> __global__ void combine_rows(lls_cuda_combine a)
 {
-  size_t row = blockIdx.x;
-  uint32_t active = a.route.active;
-  T *y = (T *)a.y + row * a.columns;
-  for (uint32_t k = threadIdx.x; k < a.columns; k += blockDim.x) {
-    float sum = a.add ? to_float(y[k]) : 0;
-    for (size_t i = row * active; i < (row + 1) * active; i++)
-      sum += a.route.weight[i] *
-             to_float(((const T *)a.x)[(size_t)a.route.place[i] * a.columns + k]);
-    y[k] = from_float<T>(sum);
+  typedef several<T, N> group;
+  size_t row = blockIdx.x, n = a.columns / N, active = a.route.active;
+  size_t i = blockIdx.y * blockDim.x + threadIdx.x;
+  if (i >= n)
+    return;
+  float sum[N] = {0};
+  if (a.add) {
+    const group before = ((const group *)a.y)[row * n + i];
+    for (int k = 0; k < N; k++)
+      sum[k] = to_float(before.v[k]);
   }
+#pragma unroll 4
+  for (size_t e = row * active; e < (row + 1) * active; e++) {
+    const group x = ((const group *)a.x)[a.route.place[e] * n + i];
+    for (int k = 0; k < N; k++)
+      sum[k] += a.route.weight[e] * to_float(x.v[k]);
+  }
+  ((group *)a.y)[row * n + i] = round_all<T>(sum);
+}
+
+template <class T, int N> static int combine(cudaStream_t s, const lls_cuda_combine *a)
+{
+  unsigned n = a->columns / N, threads = THREADS / 2;
+  return launch(s, combine_rows<T, N>, dim3(a->n_rows, (n + threads - 1) / threads),
+                threads, 0, *a);
 }
 
 extern "C" int lls_cuda_run_combine(cudaStream_t s, enum lls_dtype numbers,
@@ -174,7 +254,8 @@ extern "C" int lls_cuda_run_combine(cudaStream_t s, enum lls_dtype numbers,
 {
   if (a->n_rows == 0)
     return 0;
+  bool wide = a->columns % WIDE<bf16> == 0;
   if (numbers == LLS_F32)
-    return launch(s, combine_rows<float>, dim3(a->n_rows), THREADS, 0, *a);
-  return launch(s, combine_rows<bf16>, dim3(a->n_rows), THREADS, 0, *a);
+    return wide ? combine<float, WIDE<float>>(s, a) : combine<float, 1>(s, a);
+  return wide ? combine<bf16, WIDE<bf16>>(s, a) : combine<bf16, 1>(s, a);
 }

@@ -32,6 +32,8 @@ static __device__ __forceinline__ restored find_restored(const lls_cuda_step *st
   return {low, index - step->sequences[low].first_restored};
 }
 
+#define NONE (~(uint64_t)0) /* slot of a row that is kept nowhere */
+
 /* A thread for each piece of a head of X of a row: block (pieces, heads at once). */
 template <class T, class E, int N>
 __global__ void write_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
@@ -39,14 +41,18 @@ __global__ void write_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
 {
   uint32_t row = blockIdx.x, hd = pool.head_dim;
   uint32_t head = blockIdx.y * blockDim.y + threadIdx.y, at = threadIdx.x * N;
-  if (row >= step->n_rows || head >= pool.kv_heads)
-    return;
-  const lls_cuda_sequence s = step->sequences[step->row_sequence[row]];
-  if (!s.scratch)
+  let_next_begin();
+  uint64_t slot = NONE;
+  if (row < step->n_rows && head < pool.kv_heads) {
+    const lls_cuda_sequence s = step->sequences[step->row_sequence[row]];
+    if (s.scratch)
+      slot = find_token(x_list(step, s, pool, layer), s.context + row - s.first_row);
+  }
+  wait_for_earlier();
+  if (slot == NONE)
     return;
   const T *from = (const T *)h + (size_t)row * columns + head * hd + at;
   several<T, N> x = load_several<T, N>(from);
-  uint64_t slot = find_token(x_list(step, s, pool, layer), s.context + row - s.first_row);
   E *to = (E *)pool.data + slot + (size_t)head * pool.block_tokens * hd + at;
   store_several(to, convert(x, to));
 }
@@ -57,6 +63,7 @@ __global__ void read_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
 {
   uint32_t head = blockIdx.y * blockDim.y + threadIdx.y, at = threadIdx.x * N;
   uint32_t hd = pool.head_dim;
+  let_next_begin();
   if (head >= pool.kv_heads)
     return;
   restored r = find_restored(step, a.first + blockIdx.x);
@@ -65,6 +72,7 @@ __global__ void read_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
   const E *from =
       (const E *)pool.data + slot + (size_t)head * pool.block_tokens * hd + at;
   T *to = (T *)a.x + ((size_t)blockIdx.x * pool.kv_heads + head) * hd + at;
+  wait_for_earlier();
   store_several(to, convert(load_several<E, N>(from), to));
 }
 
@@ -75,21 +83,24 @@ __global__ void write_restored(const lls_cuda_step *step, lls_cuda_pool pool,
 {
   unsigned head = blockIdx.y * blockDim.y + threadIdx.y, hd = pool.head_dim;
   bool is_v = head >= pool.kv_heads;
+  let_next_begin();
   if (head >= 2 * pool.kv_heads)
     return;
+  restored r = find_restored(step, a.first + blockIdx.x);
+  const lls_cuda_sequence s = step->sequences[r.sequence];
+  unsigned kv_head = is_v ? head - pool.kv_heads : head;
+  const kv_list list = is_v ? v_list(step, s, pool, a.layer, kv_head)
+                            : k_list(step, s, pool, a.layer, kv_head);
+  uint64_t slot = find_token(list, r.token);
+  wait_for_earlier();
   const share part = share_of<N>(threadIdx.x, is_v ? 0 : a.pairs);
   const T *x = (const T *)a.kv + ((size_t)blockIdx.x * 2 * pool.kv_heads + head) * hd;
   several<T, N> first = load_several<T, N>(x + part.first), second = first;
   if (part.second < hd)
     second = load_several<T, N>(x + part.second);
-  restored r = find_restored(step, a.first + blockIdx.x);
   if (part.rotated)
     rotate(first, second, a.angles + (size_t)r.token * 2 * a.pairs + part.first, a.pairs);
-  const lls_cuda_sequence s = step->sequences[r.sequence];
-  unsigned kv_head = is_v ? head - pool.kv_heads : head;
-  const kv_list list = is_v ? v_list(step, s, pool, a.layer, kv_head)
-                            : k_list(step, s, pool, a.layer, kv_head);
-  store_share((E *)pool.data + find_token(list, r.token), part, first, second, hd);
+  store_share((E *)pool.data + slot, part, first, second, hd);
 }
 
 /* ---- launching --------------------------------------------------------------------- */
@@ -110,9 +121,9 @@ static int launch_write(cudaStream_t s, const lls_cuda_step *step,
   bool pieces = in_pieces(pool->head_dim, 0, N) && columns % N == 0 &&
                 (uintptr_t)h % sizeof(several<T, N>) == 0;
   uint32_t lanes = pool->head_dim / (pieces ? N : 1);
-  return launch(s, pieces ? write_hidden<T, E, N> : write_hidden<T, E, 1>,
-                head_grid(n_rows, pool->kv_heads, lanes), head_block(lanes), 0, step,
-                *pool, layer, columns, h);
+  return launch_early(s, pieces ? write_hidden<T, E, N> : write_hidden<T, E, 1>,
+                      head_grid(n_rows, pool->kv_heads, lanes), head_block(lanes), 0,
+                      step, *pool, layer, columns, h);
 }
 
 extern "C" int lls_cuda_run_hidden_write(cudaStream_t s, enum lls_dtype numbers,
@@ -133,9 +144,9 @@ static int launch_read(cudaStream_t s, const lls_cuda_step *step,
   constexpr int N = PIECE<T, E>;
   bool pieces = in_pieces(pool->head_dim, 0, N);
   uint32_t lanes = pool->head_dim / (pieces ? N : 1);
-  return launch(s, pieces ? read_hidden<T, E, N> : read_hidden<T, E, 1>,
-                head_grid(a->n_rows, pool->kv_heads, lanes), head_block(lanes), 0, step,
-                *pool, *a);
+  return launch_early(s, pieces ? read_hidden<T, E, N> : read_hidden<T, E, 1>,
+                      head_grid(a->n_rows, pool->kv_heads, lanes), head_block(lanes), 0,
+                      step, *pool, *a);
 }
 
 extern "C" int lls_cuda_run_restore_read(cudaStream_t s, enum lls_dtype numbers,
@@ -155,9 +166,9 @@ static int launch_restored(cudaStream_t s, const lls_cuda_step *step,
   constexpr int N = PIECE<T, E>;
   bool pieces = in_pieces(pool->head_dim, a->pairs, N);
   uint32_t shares = shares_of(pool->head_dim, pieces ? N : 1);
-  return launch(s, pieces ? write_restored<T, E, N> : write_restored<T, E, 1>,
-                head_grid(a->n_rows, 2 * pool->kv_heads, shares), head_block(shares), 0,
-                step, *pool, *a);
+  return launch_early(s, pieces ? write_restored<T, E, N> : write_restored<T, E, 1>,
+                      head_grid(a->n_rows, 2 * pool->kv_heads, shares),
+                      head_block(shares), 0, step, *pool, *a);
 }
 
 extern "C" int lls_cuda_run_restore_write(cudaStream_t s, enum lls_dtype numbers,

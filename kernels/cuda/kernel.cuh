@@ -11,6 +11,8 @@
 #define LLS_CUDA_KERNEL_CUH
 
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define WARP      32
 #define ALL_LANES 0xffffffffu
@@ -42,10 +44,28 @@ int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
   return cudaGetLastError();
 }
 
-/* The same for a kernel that may begin before the one ahead of it on the stream has ended
- * (programmatic dependent launch, CUDA's programming guide): it calls wait_for_earlier()
- * before it touches anything that an earlier kernel writes, or reads what it writes.
- * Hopper and later GPUs; on others an ordinary launch. Captured in a graph it stays so.
+/* LLS_CUDA_EARLY=0: every kernel waits for the end of the one ahead, to compare. */
+static inline bool may_begin_early()
+{
+  const char *early = getenv("LLS_CUDA_EARLY");
+  return early == nullptr || strcmp(early, "0") != 0;
+}
+
+/*
+ * The same for a kernel that may begin before the one ahead of it on the stream has ended
+ * (programmatic dependent launch, CUDA's programming guide). Hopper and later GPUs; on
+ * others an ordinary launch. Captured in a graph it stays so: the edge is programmatic.
+ *
+ * The rule. Such a kernel calls wait_for_earlier()
+ *   - before it reads what any earlier kernel writes, not only the one ahead: that one
+ * may not have waited yet itself
+ *   - before it writes anything that an earlier kernel reads or writes
+ *   - in some thread at least, whatever it does: the wait is for the kernel ahead alone,
+ *     and covers those before because that one did not end before its own wait
+ * What may be read sooner: weights, and what a copy brought (the step, its tables, plans
+ * and draws). A copy waits for all that is ahead of it on the stream, and the first
+ * kernel after it waits for the copy, before any later one begins. Angles are a kernel's
+ * work. An ordinary kernel, or a copy, waits for all that is ahead before it begins.
  */
 template <class... P, class... A>
 int launch_early(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
@@ -63,7 +83,7 @@ int launch_early(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 bloc
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &early;
-  config.numAttrs = major >= 9 ? 1 : 0;
+  config.numAttrs = major >= 9 && may_begin_early() ? 1 : 0;
   return cudaLaunchKernelEx(&config, kernel, P(arguments)...);
 }
 
@@ -76,7 +96,8 @@ static __device__ __forceinline__ void wait_for_earlier()
 }
 
 /* The next kernel's blocks may take what room there is from now on: it waits for the rest
- * itself. Once all blocks have said so, or ended. */
+ * itself. Once all blocks have said so, or ended: so it takes no room from this kernel's,
+ * and this may come first of all. */
 static __device__ __forceinline__ void let_next_begin()
 {
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
@@ -85,8 +106,10 @@ static __device__ __forceinline__ void let_next_begin()
 }
 
 /* Allows a kernel more than 48 KiB of dynamic shared memory, and all that there is for
- * its blocks; once, before launches. */
-template <class... P> int allow_shared(void (*kernel)(P...), size_t bytes)
+ * its blocks, or so much of it: the rest is L1; once, before launches. */
+template <class... P>
+int allow_shared(void (*kernel)(P...), size_t bytes,
+                 int percent = cudaSharedmemCarveoutMaxShared)
 {
   const void *k = reinterpret_cast<const void *>(kernel);
   int rc =
@@ -94,7 +117,16 @@ template <class... P> int allow_shared(void (*kernel)(P...), size_t bytes)
   return rc != cudaSuccess
              ? rc
              : cudaFuncSetAttribute(k, cudaFuncAttributePreferredSharedMemoryCarveout,
-                                    cudaSharedmemCarveoutMaxShared);
+                                    percent);
+}
+
+/* Bytes of shared memory that a block can have. */
+static inline size_t most_shared()
+{
+  int gpu = 0, bytes = 0;
+  cudaGetDevice(&gpu);
+  cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu);
+  return (size_t)bytes;
 }
 
 /* Blocks of a kernel that a multiprocessor has at once; `wanted` where nobody knows. */
@@ -113,6 +145,17 @@ template <class... P> int load(void (*kernel)(P...))
 {
   cudaFuncAttributes found;
   return cudaFuncGetAttributes(&found, reinterpret_cast<const void *>(kernel));
+}
+
+/* The same; there: whether the code is of sm_<major>.<minor> itself and has a body there,
+ * which it then has static shared memory by. */
+template <class... P> int load_body(void (*kernel)(P...), int version, bool *there)
+{
+  cudaFuncAttributes found = {};
+  int rc = cudaFuncGetAttributes(&found, reinterpret_cast<const void *>(kernel));
+  *there =
+      rc == cudaSuccess && found.binaryVersion == version && found.sharedSizeBytes > 0;
+  return rc;
 }
 
 #else
@@ -152,9 +195,14 @@ static inline void let_next_begin()
 {
 }
 
-template <class... P> int allow_shared(void (*)(P...), size_t)
+template <class... P> int allow_shared(void (*)(P...), size_t, int = 0)
 {
   return cudaSuccess;
+}
+
+static inline size_t most_shared()
+{
+  return (size_t)227 << 10;
 }
 
 template <class... P> int blocks_at_once(void (*)(P...), int, size_t, int wanted)
@@ -165,6 +213,12 @@ template <class... P> int blocks_at_once(void (*)(P...), int, size_t, int wanted
 template <class... P> int load(void (*kernel)(P...))
 {
   return simt::load((const void *)kernel);
+}
+
+template <class... P> int load_body(void (*kernel)(P...), int, bool *there)
+{
+  *there = true;
+  return load(kernel);
 }
 
 #endif
@@ -183,12 +237,11 @@ static __device__ __forceinline__ float warp_max(float x)
   return x;
 }
 
-/* The sum over a block, for all its threads; room (blockDim.x / WARP). Added in the same
- * order whatever the timing. */
-static __device__ __forceinline__ float block_sum(float x, shared<float> room)
+/* The sum over a block, for all its threads; room (blockDim.x / WARP), in which nobody
+ * may be reading. Added in the same order whatever the timing. */
+static __device__ __forceinline__ float block_sum_once(float x, shared<float> room)
 {
   x = warp_sum(x);
-  __syncthreads(); /* room may still be read from the call before */
   if (threadIdx.x % WARP == 0)
     room[threadIdx.x / WARP] = x;
   __syncthreads();
@@ -196,6 +249,13 @@ static __device__ __forceinline__ float block_sum(float x, shared<float> room)
   for (unsigned i = 0; i < blockDim.x / WARP; i++)
     sum += room[i];
   return sum;
+}
+
+/* The same after other calls with this room. */
+static __device__ __forceinline__ float block_sum(float x, shared<float> room)
+{
+  __syncthreads();
+  return block_sum_once(x, room);
 }
 
 #endif

@@ -47,10 +47,28 @@ struct lls_cuda_item {
 
 #define LLS_CUDA_NO_PART UINT32_MAX
 
-/* All pointers are the device's. Long items come first. */
+enum { LLS_CUDA_K_WHOLE = 1, LLS_CUDA_V_WHOLE = 2, LLS_CUDA_SCRATCH = 4 };
+
+/* The same of up to 16 queries, with all that a block has to know of the sequence: it is
+ * one read from here to the entries. */
+struct lls_cuda_piece {
+  uint32_t row, n_rows; /* of the step */
+  uint32_t position;    /* of the first row */
+  uint32_t begin, end;
+  uint32_t part, first_part, n_parts;
+  uint32_t k_first, k_count, k_begin; /* entries, and the token they begin with */
+  uint32_t v_first, v_count, v_begin;
+  uint32_t flags; /* above */
+  uint32_t sinks; /* 1: it has the first of the tokens that the rows see */
+};
+
+/* All pointers are the device's. */
 struct lls_cuda_plan {
-  uint32_t n_small, n_large;
-  const struct lls_cuda_item *small, *large; /* up to 16 queries, and up to 128 */
+  uint32_t n_large;
+  const struct lls_cuda_item *large; /* up to 128 queries */
+  uint32_t n_lanes;                  /* blocks for a KV head's pieces */
+  const uint32_t *lanes;             /* (n_lanes + 1) each one's first piece */
+  const struct lls_cuda_piece *pieces;
 };
 
 /* All pointers are the device's. */
@@ -152,6 +170,9 @@ struct lls_cuda_linear_experts {
   const float *const *biases; /* (experts) each (outputs) or NULL */
   const void *x;
   void *y;
+  uint32_t entries;    /* rows of all experts */
+  uint32_t processors; /* of the GPU */
+  uint32_t wide;       /* outputs of a row can be written 16 bytes at a time */
 };
 
 struct lls_cuda_combine {
@@ -166,6 +187,14 @@ int lls_cuda_run_linear_experts(cudaStream_t, enum lls_dtype numbers,
                                 const struct lls_cuda_linear_experts *);
 int lls_cuda_run_combine(cudaStream_t, enum lls_dtype numbers,
                          const struct lls_cuda_combine *);
+int lls_cuda_experts_setup(void); /* once for a GPU, before the first run */
+
+/* experts_few.cu, experts_many.cu: products in bf16, of inputs a multiple of 8. */
+bool lls_cuda_experts_are_many(const struct lls_cuda_linear_experts *);
+int lls_cuda_run_experts_few(cudaStream_t, const struct lls_cuda_linear_experts *);
+int lls_cuda_run_experts_many(cudaStream_t, const struct lls_cuda_linear_experts *);
+int lls_cuda_experts_few_setup(void);
+int lls_cuda_experts_many_setup(void);
 
 /* ---- codes.cu: weights of 4 to 8 bits, and bf16 activations --------------------------
  */
@@ -342,7 +371,7 @@ struct lls_cuda_slots {
 
 int lls_cuda_run_slots(cudaStream_t, const struct lls_cuda_slots *);
 
-/* ---- attention.cu, attention_int8.cu, attention_plain.cu --------------------------- */
+/* ---- attention.cu, attention_*.cu ---------------------------------------------- */
 
 struct lls_cuda_attention {
   uint32_t n_rows; /* padded */
@@ -354,9 +383,13 @@ struct lls_cuda_attention {
   void *out;
 };
 
-/* How many blocks each kernel gets. Those of small items take one after the other. */
+/* How many blocks each kernel gets. Those of the kernel for Hopper, which has the large
+ * items where `hopper` is not 0 and they are such as it takes, take one after the other.
+ */
 struct lls_cuda_grid {
-  uint32_t small, large;
+  uint32_t small, large, hopper;
+  uint32_t queries; /* of a small piece at most: 8 or 16 */
+  bool in_turns;    /* on trial: Hopper's products are given in turns */
 };
 
 /* Parts of results of contexts that are shared out, in device memory. */
@@ -383,7 +416,7 @@ int lls_cuda_run_attention(cudaStream_t, const struct lls_cuda_step *,
                            const struct lls_cuda_plan *, const struct lls_cuda_pool *,
                            const struct lls_cuda_grid *, const struct lls_cuda_states *,
                            const struct lls_cuda_attention *);
-/* Blocks of small items that a multiprocessor has at once. */
+/* Blocks for pieces that a multiprocessor has at once. */
 int lls_cuda_attention_at_once(const struct lls_cuda_pool *);
 /* The same three where a pool has int8 blocks. */
 int lls_cuda_attention_int8_setup(void);
@@ -394,13 +427,26 @@ int lls_cuda_run_attention_int8(cudaStream_t, const struct lls_cuda_step *,
                                 const struct lls_cuda_grid *,
                                 const struct lls_cuda_states *,
                                 const struct lls_cuda_attention *);
+/* attention_hopper.cu: sets up the kernel for large items on GPUs of sm_90; there:
+ * whether the GPU's own code of it is in this build, so that it can be run. */
+int lls_cuda_attention_hopper_setup(bool *there);
+/* Whether it takes the large items, which are grid->large blocks' for others. */
+bool lls_cuda_attention_hopper_fits(const struct lls_cuda_pool *,
+                                    const struct lls_cuda_grid *,
+                                    const struct lls_cuda_attention *);
+int lls_cuda_run_attention_hopper(cudaStream_t, const struct lls_cuda_step *,
+                                  const struct lls_cuda_plan *,
+                                  const struct lls_cuda_pool *,
+                                  const struct lls_cuda_grid *,
+                                  const struct lls_cuda_states *,
+                                  const struct lls_cuda_attention *);
 /* Everything else, without a plan. */
 int lls_cuda_run_attention_plain(cudaStream_t, enum lls_dtype numbers,
                                  const struct lls_cuda_step *,
                                  const struct lls_cuda_pool *,
                                  const struct lls_cuda_attention *);
 
-/* ---- sample.cu -------------------------------------------------------------------- */
+/* ---- sample.cu, sample_draw.cu ----------------------------------------------------- */
 
 /* A logit that is changed before the draw. */
 struct lls_cuda_adjustment {
@@ -413,7 +459,9 @@ struct lls_cuda_adjustment {
 
 #define LLS_CUDA_MAX_BANNED 16 /* of a row; what comes after is not banned */
 
-struct lls_cuda_draw { /* one row */
+struct lls_cuda_draw {        /* one row */
+  uint32_t drawn;             /* 0: greedy, or scored */
+  uint32_t by_count, by_mass; /* of what is drawn: top_k, top_p leave some out */
   float temperature, top_p, min_p;
   int32_t top_k;
   uint32_t n_banned;
@@ -429,16 +477,24 @@ struct lls_cuda_draw { /* one row */
   const uint32_t *allowed; /* NULL, or a bit for each token, in device memory */
 };
 
+#define LLS_CUDA_SAMPLE_ROWS 128 /* that are drawn at once */
+
 /* One token for each row of logits, which may be overwritten; all in device memory. */
 struct lls_cuda_sample {
   uint32_t n_rows, vocab;
-  float *logits;                     /* (n_rows, vocab) */
+  uint32_t drawn, filtered, twice; /* is any row: not greedy; with top_k or top_p; both */
+  float *logits;                   /* (n_rows, vocab) */
   const struct lls_cuda_draw *draws; /* (n_rows) */
   struct lls_cuda_adjustment *adjustments;
   struct lls_sampled *out; /* (n_rows) */
+  void *room;              /* lls_cuda_sample_room of them, zeros before the first use */
 };
 
+/* Bytes of working space for up to so many rows and tokens. */
+size_t lls_cuda_sample_room(uint32_t n_rows, uint32_t vocab);
 int lls_cuda_run_sample(cudaStream_t, const struct lls_cuda_sample *);
+/* What is left of up to SAMPLE_ROWS rows when their largest logits are known. */
+int lls_cuda_run_draw(cudaStream_t, const struct lls_cuda_sample *);
 
 #ifdef __cplusplus
 }

@@ -150,8 +150,8 @@ void lls_cuda_gather_routed(struct lls_device *device, const struct lls_route *r
 }
 
 static void multiply_numbers(struct lls_cuda_device *d, const struct lls_experts *e,
-                             const struct kind *k, const uint32_t *first, const void *x,
-                             void *y)
+                             const struct kind *k, const struct lls_route *route,
+                             uint32_t n_rows, const void *x, void *y)
 {
   struct lls_cuda_linear_experts *a =
       &lls_cuda_op_add(d, LLS_CUDA_LINEAR_EXPERTS)->linear_experts;
@@ -159,11 +159,14 @@ static void multiply_numbers(struct lls_cuda_device *d, const struct lls_experts
   a->outputs = k->shape.outputs;
   a->inputs = e->inputs;
   a->stride = e->outputs;
-  a->first = first;
+  a->first = route->first;
   a->weights = k->data;
   a->biases = k->biases;
   a->x = x;
   a->y = y;
+  a->entries = lls_cuda_padded(n_rows) * route->active;
+  a->processors = (uint32_t)d->properties.multiProcessorCount;
+  a->wide = a->outputs % 8 == 0 && a->stride % 8 == 0 && (uintptr_t)y % 16 == 0;
 }
 
 static void multiply_codes(struct lls_cuda_device *d, const struct lls_experts *e,
@@ -192,7 +195,7 @@ void lls_cuda_linear_experts_op(struct lls_device *device, const struct lls_expe
     const struct kind *k = &e->kinds[i];
     char *to = (char *)y + k->at * number;
     if (k->shape.form == LLS_NO_CODES)
-      multiply_numbers(d, e, k, route->first, x, to);
+      multiply_numbers(d, e, k, route, n_rows, x, to);
     else
       multiply_codes(d, e, k, route->first, x, to);
   }

@@ -84,6 +84,62 @@ static __device__ __forceinline__ float half_to_float(uint16_t half)
 #endif
 }
 
+/* ---- two halves in 32 bits, the first in the lower ----------------------------------
+ */
+
+#ifndef __CUDACC__
+/* The emulator's: what f32 does of it is rounded twice. */
+static inline uint32_t nearest_half(float x)
+{
+  uint32_t bits = __float_as_uint(x), sign = bits >> 16 & 0x8000;
+  bits &= 0x7fffffff;
+  if (bits >= 0x477ff000)
+    return sign | (bits > 0x7f800000 ? 0x7fff : 0x7c00);
+  if (bits < 0x38800000) /* subnormal: in units of 2^-24 */
+    return sign | (uint32_t)lrintf(__uint_as_float(bits) * 16777216.0f);
+  return sign | (bits + 0xfff + (bits >> 13 & 1) - 0x38000000) >> 13;
+}
+#endif
+
+static __device__ __forceinline__ uint32_t pack_half(float low, float high)
+{
+#ifdef __CUDACC__
+  uint32_t both;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+#else
+  return nearest_half(low) | nearest_half(high) << 16;
+#endif
+}
+
+static __device__ __forceinline__ uint32_t add_half(uint32_t x, uint32_t y)
+{
+#ifdef __CUDACC__
+  uint32_t both;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(both) : "r"(x), "r"(y));
+  return both;
+#else
+  return pack_half(half_to_float((uint16_t)x) + half_to_float((uint16_t)y),
+                   half_to_float(x >> 16) + half_to_float(y >> 16));
+#endif
+}
+
+/* x y + z, rounded once. */
+static __device__ __forceinline__ uint32_t fma_half(uint32_t x, uint32_t y, uint32_t z)
+{
+#ifdef __CUDACC__
+  uint32_t both;
+  asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(both) : "r"(x), "r"(y), "r"(z));
+  return both;
+#else
+  float half[2];
+  for (int i = 0; i < 2; i++, x >>= 16, y >>= 16, z >>= 16)
+    half[i] = half_to_float((uint16_t)x) * half_to_float((uint16_t)y) +
+              half_to_float((uint16_t)z);
+  return pack_half(half[0], half[1]);
+#endif
+}
+
 /* N numbers that are loaded and stored at once. */
 template <class T, int N> struct alignas(sizeof(T) * N) several {
   T v[N];
@@ -106,6 +162,32 @@ static __device__ __forceinline__ several<float, 4> load_written(const float *fr
 
 /* Numbers of 16 bytes. */
 template <class T> constexpr int WIDE = 16 / sizeof(T);
+
+template <class T, int N>
+static __device__ __forceinline__ several<T, N> load_several(const T *from)
+{
+  return *(const several<T, N> *)from;
+}
+
+template <class T, int N>
+static __device__ __forceinline__ void store_several(T *to, const several<T, N> &x)
+{
+  *(several<T, N> *)to = x;
+}
+
+/* N floats, 16 bytes at a time. */
+template <int N>
+static __device__ __forceinline__ void load_floats(float (&to)[N], const float *from)
+{
+  constexpr int AT_ONCE = N < 4 ? N : 4;
+#pragma unroll
+  for (int i = 0; i < N; i += AT_ONCE) {
+    several<float, AT_ONCE> some = load_several<float, AT_ONCE>(from + i);
+#pragma unroll
+    for (int k = 0; k < AT_ONCE; k++)
+      to[i + k] = some.v[k];
+  }
+}
 
 template <class T, int N>
 static __device__ __forceinline__ several<T, N> round_all(const float (&x)[N])

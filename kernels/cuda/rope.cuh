@@ -54,40 +54,14 @@ static __device__ __forceinline__ share share_of(uint32_t number, uint32_t pairs
   return {2 * number * N, (2 * number + 1) * N, false};
 }
 
-template <class T, int N>
-static __device__ __forceinline__ several<T, N> load_several(const T *from)
-{
-  return *(const several<T, N> *)from;
-}
-
-template <class T, int N>
-static __device__ __forceinline__ void store_several(T *to, const several<T, N> &x)
-{
-  *(several<T, N> *)to = x;
-}
-
-/* N cosines or sines, 16 bytes at a time. */
-template <int N>
-static __device__ __forceinline__ void load_angles(float (&to)[N], const float *from)
-{
-  constexpr int AT_ONCE = N < 4 ? N : 4;
-#pragma unroll
-  for (int i = 0; i < N; i += AT_ONCE) {
-    several<float, AT_ONCE> some = load_several<float, AT_ONCE>(from + i);
-#pragma unroll
-    for (int k = 0; k < AT_ONCE; k++)
-      to[i + k] = some.v[k];
-  }
-}
-
 /* Both pieces of a share; the row's sines follow its cosines. */
 template <class T, int N>
 static __device__ __forceinline__ void rotate(several<T, N> &first, several<T, N> &second,
                                               const float *cosine, uint32_t pairs)
 {
   float c[N], s[N], u[N], v[N];
-  load_angles(c, cosine);
-  load_angles(s, cosine + pairs);
+  load_floats(c, cosine);
+  load_floats(s, cosine + pairs);
 #pragma unroll
   for (int i = 0; i < N; i++) {
     float x = to_float(first.v[i]), y = to_float(second.v[i]);

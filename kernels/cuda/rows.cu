@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations on rows: norms, activations, additions, lookups. Each reads and writes its
- * rows once (norms read them again from the cache), so they run at the speed of memory if
- * they use 16 bytes at a time, which they do where rows begin at multiples of that.
+ * rows once, so they run at the speed of memory if they use 16 bytes at a time, which
+ * they do where rows begin at multiples of that. In a decode of few sequences they are
+ * nothing but latency: all begin early (kernel.cuh).
  */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
@@ -10,10 +11,10 @@
 #define THREADS 256
 
 /* The threads that n pieces of work of a row are worth. */
-static unsigned threads_for(uint32_t n)
+static unsigned threads_for(uint32_t n, uint32_t most = THREADS)
 {
   uint32_t threads = (n + WARP - 1) / WARP * WARP;
-  return threads < THREADS ? threads : THREADS;
+  return threads < most ? threads : most;
 }
 
 /* Calls a function template for the activations' type, wide where rows allow it. */
@@ -26,34 +27,106 @@ static unsigned threads_for(uint32_t n)
 
 /* ---- norms ------------------------------------------------------------------------- */
 
-/* RMSNorm (Zhang and Sennrich, 2019, eq. 4) and LayerNorm (Ba et al., 2016); a block for
- * each part of a row. The variance is taken around the mean, as squares of large numbers
- * would cancel. */
-template <class T, int N> __global__ void norm_rows(lls_cuda_norm a)
+#define NORM_THREADS 512
+#define KEPT         2 /* groups of a thread that stay in registers: rows of 8192 bf16 */
+
+template <class T, int N> struct norm_row { /* a block's row, or part of it */
+  const several<T, N> *x;
+  unsigned n;               /* groups */
+  several<T, N> kept[KEPT]; /* of the thread: the first of those that it takes */
+};
+
+/* f(group, its number) for the thread's share of a row. */
+template <class T, int N, class F>
+static __device__ __forceinline__ void each_group(const norm_row<T, N> &r, F f)
 {
-  SHARED_ARRAY(float, room, THREADS / WARP);
-  typedef several<T, N> group;
-  size_t first = (size_t)blockIdx.x * (a.stride / N) + blockIdx.y * (a.columns / N);
-  const group *x = (const group *)a.x + first;
-  group *y = (group *)a.y + first;
-  float mean = 0, squares = 0;
-  if (a.kind == LLS_NORM_LAYER) {
-    for (unsigned i = threadIdx.x; i < a.columns / N; i += blockDim.x) {
-      group g = x[i];
-      for (int k = 0; k < N; k++)
-        mean += to_float(g.v[k]);
-    }
-    mean = block_sum(mean, room) / (float)a.columns;
+#pragma unroll
+  for (unsigned k = 0; k < KEPT; k++)
+    if (threadIdx.x + k * blockDim.x < r.n)
+      f(r.kept[k], threadIdx.x + k * blockDim.x);
+  for (unsigned i = threadIdx.x + KEPT * blockDim.x; i < r.n; i += blockDim.x) {
+    several<T, N> g = r.x[i];
+    f(g, i);
   }
-  for (unsigned i = threadIdx.x; i < a.columns / N; i += blockDim.x) {
-    group g = x[i];
+}
+
+template <int N> struct affine { /* y = x weight + bias */
+  float weight[N], bias[N];
+};
+
+template <int N>
+static __device__ __forceinline__ affine<N> load_affine(const lls_cuda_norm &a,
+                                                        unsigned group)
+{
+  affine<N> f;
+  load_floats(f.weight, a.weight + group * N);
+  if (a.kind == LLS_NORM_LAYER) {
+    load_floats(f.bias, a.bias + group * N);
+    return f;
+  }
+#pragma unroll
+  for (int k = 0; k < N; k++)
+    f.bias[k] = 0;
+  return f;
+}
+
+template <class T, int N>
+static __device__ __forceinline__ several<T, N> normed(const several<T, N> &g, float mean,
+                                                       float factor, const affine<N> &f)
+{
+  float value[N];
+#pragma unroll
+  for (int k = 0; k < N; k++)
+    value[k] = (to_float(g.v[k]) - mean) * factor * f.weight[k] + f.bias[k];
+  return round_all<T>(value);
+}
+
+/* The sum over a block of the row's numbers, or of their squares around a mean. */
+template <class T, int N>
+static __device__ __forceinline__ float row_sum(const norm_row<T, N> &r, bool squares,
+                                                float mean, shared<float> room)
+{
+  float sum = 0;
+  each_group(r, [&](const several<T, N> &g, unsigned) {
     for (int k = 0; k < N; k++) {
       float d = to_float(g.v[k]) - mean;
-      squares += d * d;
+      sum += squares ? d * d : d;
     }
-  }
-  squares = block_sum(squares, room);
-  float count = (float)a.columns;
+  });
+  return block_sum_once(sum, room);
+}
+
+/*
+ * RMSNorm (Zhang and Sennrich, 2019, eq. 4) and LayerNorm (Ba et al., 2016); a block for
+ * each part of a row. The variance is taken around the mean, as squares of large numbers
+ * would cancel.
+ *
+ * One row of a decode is all latency: its weights come before the wait, what it reads
+ * after it comes at once, and RMSNorm has one barrier. Bytes of a number: 4, of bf16.
+ */
+template <class T, int N>
+__global__ void __launch_bounds__(NORM_THREADS) norm_rows(lls_cuda_norm a)
+{
+  SHARED_ARRAY(float, mean_room, NORM_THREADS / WARP);
+  SHARED_ARRAY(float, room, NORM_THREADS / WARP);
+  let_next_begin();
+  size_t first = (size_t)blockIdx.x * (a.stride / N) + blockIdx.y * (a.columns / N);
+  norm_row<T, N> r = {(const several<T, N> *)a.x + first, a.columns / N, {}};
+  several<T, N> *y = (several<T, N> *)a.y + first;
+  affine<N> f[KEPT];
+#pragma unroll
+  for (unsigned k = 0; k < KEPT; k++)
+    if (threadIdx.x + k * blockDim.x < r.n)
+      f[k] = load_affine<N>(a, threadIdx.x + k * blockDim.x);
+  wait_for_earlier();
+#pragma unroll
+  for (unsigned k = 0; k < KEPT; k++)
+    if (threadIdx.x + k * blockDim.x < r.n)
+      r.kept[k] = r.x[threadIdx.x + k * blockDim.x];
+  float mean = 0, count = (float)a.columns;
+  if (a.kind == LLS_NORM_LAYER)
+    mean = row_sum(r, false, 0, mean_room) / count;
+  float squares = row_sum(r, true, mean, room);
   if (a.use == LLS_CUDA_SQUARES_GIVE) {
     if (threadIdx.x == 0)
       a.squares[2 * blockIdx.x] = squares;
@@ -64,22 +137,20 @@ template <class T, int N> __global__ void norm_rows(lls_cuda_norm a)
     count *= (float)a.ranks;
   }
   float factor = rsqrtf(squares / count + a.epsilon);
-  for (unsigned i = threadIdx.x; i < a.columns / N; i += blockDim.x) {
-    group g = x[i];
-    for (int k = 0; k < N; k++) {
-      float value = (to_float(g.v[k]) - mean) * factor * a.weight[i * N + k];
-      if (a.kind == LLS_NORM_LAYER)
-        value += a.bias[i * N + k];
-      g.v[k] = from_float<T>(value);
-    }
-    y[i] = g;
+#pragma unroll
+  for (unsigned k = 0; k < KEPT; k++)
+    if (threadIdx.x + k * blockDim.x < r.n)
+      y[threadIdx.x + k * blockDim.x] = normed(r.kept[k], mean, factor, f[k]);
+  for (unsigned i = threadIdx.x + KEPT * blockDim.x; i < r.n; i += blockDim.x) {
+    several<T, N> g = r.x[i];
+    y[i] = normed(g, mean, factor, load_affine<N>(a, i));
   }
 }
 
 template <class T, int N> static int launch_norm(cudaStream_t s, const lls_cuda_norm *a)
 {
-  return launch(s, norm_rows<T, N>, dim3(a->n_rows, a->parts),
-                threads_for(a->columns / N), 0, *a);
+  return launch_early(s, norm_rows<T, N>, dim3(a->n_rows, a->parts),
+                      threads_for(a->columns / N, NORM_THREADS), 0, *a);
 }
 
 extern "C" int lls_cuda_run_norm(cudaStream_t s, enum lls_dtype numbers,
@@ -123,16 +194,10 @@ static __device__ __forceinline__ float activation(enum lls_activation kind, flo
   return x;
 }
 
-template <class T, int N> __global__ void activate_rows(lls_cuda_activate a)
+template <class T, int N>
+static __device__ __forceinline__ several<T, N>
+activated(const lls_cuda_activate &a, const several<T, N> &g, const several<T, N> &up)
 {
-  typedef several<T, N> group;
-  unsigned i = blockIdx.y * blockDim.x + threadIdx.x, n = a.columns / N;
-  if (i >= n)
-    return;
-  const group *x = (const group *)a.x + (size_t)blockIdx.x * (a.gated ? 2 * n : n);
-  group g = x[i], up = g;
-  if (a.gated)
-    up = x[n + i];
   float value[N];
   for (int k = 0; k < N; k++) {
     float u = to_float(up.v[k]);
@@ -141,7 +206,29 @@ template <class T, int N> __global__ void activate_rows(lls_cuda_activate a)
       u = fmaxf(fminf(u, 7), -7) + 1;
     value[k] *= a.gated ? u : 1;
   }
-  ((group *)a.y)[(size_t)blockIdx.x * n + i] = round_all<T>(value);
+  return round_all<T>(value);
+}
+
+/* PER groups a thread, all loaded before the first is used. */
+template <class T, int N, int PER> __global__ void activate_rows(lls_cuda_activate a)
+{
+  typedef several<T, N> group;
+  unsigned first = blockIdx.y * PER * blockDim.x + threadIdx.x, n = a.columns / N;
+  const group *x = (const group *)a.x + (size_t)blockIdx.x * (a.gated ? 2 * n : n);
+  group *y = (group *)a.y + (size_t)blockIdx.x * n, g[PER], up[PER];
+  let_next_begin();
+  wait_for_earlier();
+#pragma unroll
+  for (unsigned k = 0, i = first; k < PER; k++, i += blockDim.x) {
+    if (i >= n)
+      break;
+    g[k] = up[k] = x[i];
+    if (a.gated)
+      up[k] = x[n + i];
+  }
+#pragma unroll
+  for (unsigned k = 0, i = first; k < PER && i < n; k++, i += blockDim.x)
+    y[i] = activated(a, g[k], up[k]);
 }
 
 /* A grid over rows and, along y, pieces of a row. */
@@ -150,13 +237,25 @@ static dim3 row_pieces(uint32_t n_rows, uint32_t n, unsigned threads)
   return dim3(n_rows, (n + threads - 1) / threads);
 }
 
+/* Blocks of THREADS that are at once on a GPU of some 130 multiprocessors. Where there
+ * are more, the second would only begin when a first has ended. */
+#define AT_ONCE 1024
+
+template <class T, int N, int PER>
+static int launch_activate_by(cudaStream_t s, const lls_cuda_activate *a)
+{
+  uint32_t n = (a->columns / N + PER - 1) / PER, pieces = (n + THREADS - 1) / THREADS;
+  unsigned threads = threads_for((n + pieces - 1) / pieces);
+  return launch_early(s, activate_rows<T, N, PER>, row_pieces(a->n_rows, n, threads),
+                      threads, 0, *a);
+}
+
 template <class T, int N>
 static int launch_activate(cudaStream_t s, const lls_cuda_activate *a)
 {
-  uint32_t n = a->columns / N;
-  unsigned threads = threads_for(n);
-  return launch(s, activate_rows<T, N>, row_pieces(a->n_rows, n, threads), threads, 0,
-                *a);
+  size_t blocks = (a->columns / N + THREADS - 1) / THREADS * (size_t)a->n_rows;
+  return blocks <= AT_ONCE ? launch_activate_by<T, N, 1>(s, a)
+                           : launch_activate_by<T, N, 2>(s, a);
 }
 
 extern "C" int lls_cuda_run_activate(cudaStream_t s, enum lls_dtype numbers,
@@ -191,17 +290,28 @@ static __device__ __forceinline__ void copy_row(const void *from, uint32_t colum
   ((group *)to)[i] = g;
 }
 
+/* Launches one of these kernels with a thread for each group of `columns`. */
+template <int N, class... P, class... A>
+static int launch_rows(cudaStream_t s, void (*kernel)(P...), uint32_t n_rows,
+                       uint32_t columns, A... arguments)
+{
+  uint32_t n = columns / N;
+  unsigned threads = threads_for(n);
+  return launch_early(s, kernel, row_pieces(n_rows, n, threads), threads, 0,
+                      arguments...);
+}
+
 template <class T, int N> __global__ void add_rows(lls_cuda_add a)
 {
   size_t first = (size_t)blockIdx.x * a.columns;
+  let_next_begin();
+  wait_for_earlier();
   copy_row<T, N>((const T *)a.x + first, a.columns, true, (T *)a.y + first);
 }
 
 template <class T, int N> static int launch_add(cudaStream_t s, const lls_cuda_add *a)
 {
-  uint32_t n = a->columns / N;
-  unsigned threads = threads_for(n);
-  return launch(s, add_rows<T, N>, row_pieces(a->n_rows, n, threads), threads, 0, *a);
+  return launch_rows<N>(s, add_rows<T, N>, a->n_rows, a->columns, *a);
 }
 
 extern "C" int lls_cuda_run_add(cudaStream_t s, enum lls_dtype numbers,
@@ -215,8 +325,10 @@ extern "C" int lls_cuda_run_add(cudaStream_t s, enum lls_dtype numbers,
 template <class T, int N>
 __global__ void embed_rows(const lls_cuda_step *step, lls_cuda_embed a)
 {
+  let_next_begin();
   int32_t entry =
       a.by_position ? step->positions[blockIdx.x] + a.offset : step->tokens[blockIdx.x];
+  wait_for_earlier();
   copy_row<T, N>((const T *)a.table + (size_t)entry * a.columns, a.columns,
                  a.by_position != 0, (T *)a.x + (size_t)blockIdx.x * a.columns, a.scale);
 }
@@ -225,10 +337,7 @@ template <class T, int N>
 static int launch_embed(cudaStream_t s, const lls_cuda_step *step,
                         const lls_cuda_embed *a)
 {
-  uint32_t n = a->columns / N;
-  unsigned threads = threads_for(n);
-  return launch(s, embed_rows<T, N>, row_pieces(a->n_rows, n, threads), threads, 0, step,
-                *a);
+  return launch_rows<N>(s, embed_rows<T, N>, a->n_rows, a->columns, step, *a);
 }
 
 extern "C" int lls_cuda_run_embed(cudaStream_t s, enum lls_dtype numbers,
@@ -242,16 +351,17 @@ extern "C" int lls_cuda_run_embed(cudaStream_t s, enum lls_dtype numbers,
 
 template <class T, int N> __global__ void gather_rows(lls_cuda_gather a)
 {
-  copy_row<T, N>((const T *)a.x + (size_t)a.rows[blockIdx.x] * a.columns, a.columns,
-                 false, (T *)a.y + (size_t)blockIdx.x * a.columns);
+  let_next_begin();
+  uint32_t row = a.rows[blockIdx.x];
+  wait_for_earlier();
+  copy_row<T, N>((const T *)a.x + (size_t)row * a.columns, a.columns, false,
+                 (T *)a.y + (size_t)blockIdx.x * a.columns);
 }
 
 template <class T, int N>
 static int launch_gather(cudaStream_t s, const lls_cuda_gather *a)
 {
-  uint32_t n = a->columns / N;
-  unsigned threads = threads_for(n);
-  return launch(s, gather_rows<T, N>, row_pieces(a->n_rows, n, threads), threads, 0, *a);
+  return launch_rows<N>(s, gather_rows<T, N>, a->n_rows, a->columns, *a);
 }
 
 extern "C" int lls_cuda_run_gather(cudaStream_t s, enum lls_dtype numbers,
@@ -266,6 +376,8 @@ extern "C" int lls_cuda_run_gather(cudaStream_t s, enum lls_dtype numbers,
 
 __global__ void cap_numbers(lls_cuda_cap a)
 {
+  let_next_begin();
+  wait_for_earlier();
   for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < a.n;
        i += (size_t)gridDim.x * blockDim.x)
     a.x[i] = a.cap * tanhf(a.x[i] / a.cap);
@@ -276,6 +388,6 @@ extern "C" int lls_cuda_run_cap(cudaStream_t s, const struct lls_cuda_cap *a)
   if (a->n == 0)
     return 0;
   size_t blocks = (a->n + THREADS - 1) / THREADS;
-  return launch(s, cap_numbers, dim3(blocks < 4096 ? (unsigned)blocks : 4096), THREADS, 0,
-                *a);
+  return launch_early(s, cap_numbers, dim3(blocks < 4096 ? (unsigned)blocks : 4096),
+                      THREADS, 0, *a);
 }

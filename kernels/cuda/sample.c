@@ -11,6 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define GREEDY_BELOW 1e-5f /* a temperature this small would only overflow */
+
 struct rows {
   struct lls_cuda_device *device;
   uint32_t vocab;
@@ -127,7 +129,11 @@ static void add_row(struct rows *r, const struct lls_sampling *s,
     add_penalised(r, s);
   uint32_t n_penalised = r->n_adjustments - first;
   add_biases(r, s);
+  bool drawn = s->temperature >= GREEDY_BELOW;
   *draw = (struct lls_cuda_draw){
+      .drawn = drawn,
+      .by_count = drawn && s->top_k > 0 && (uint32_t)s->top_k < r->vocab,
+      .by_mass = drawn && s->top_p < 1,
       .temperature = s->temperature,
       .top_p = s->top_p,
       .min_p = s->min_p,
@@ -195,8 +201,13 @@ void lls_cuda_sample(struct lls_device *device, float *logits, uint32_t n_rows,
   r.draws = lls_cuda_inputs_take(&d->draws, draw_bytes, &a.draws);
   r.adjustments = lls_cuda_inputs_take(&d->draws, adjustment_bytes, &a.adjustments);
   r.masks = lls_cuda_inputs_take(&d->draws, mask_bytes, &r.masks_at);
-  for (uint32_t i = 0; i < n_rows; i++)
+  for (uint32_t i = 0; i < n_rows; i++) {
     add_row(&r, params[i], &r.draws[i]);
+    a.drawn |= r.draws[i].drawn;
+    a.filtered |= r.draws[i].by_count | r.draws[i].by_mass;
+    a.twice |= r.draws[i].by_count & r.draws[i].by_mass;
+  }
+  a.room = d->sample_room;
   a.out = d->results_at;
   rc = lls_cuda_inputs_send(&d->draws, d->stream);
   if (rc == cudaSuccess)

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drawing the next token: kernels/cpu/sample.c on a block of threads for each row, with
- * the same order of steps, the same boundaries and the same random number, so the same
- * token but where rounding of exp puts a number on the other side of a boundary.
+ * Drawing the next token: kernels/cpu/sample.c with the same order of steps, the same
+ * boundaries and the same random number, so the same token but where rounding of exp puts
+ * a number on the other side of a boundary.
+ *
+ * Here what needs the logits once: log probabilities as they came, adjustments, the
+ * largest. Greedy rows and those of a prompt are done with that; sample_draw.cu goes on
+ * with the others. Bytes: the row's, once; a chunk's loads are all under way at once.
  */
-#include "kernels/cuda/sample_select.cuh"
-
-#define GREEDY_BELOW 1e-5f
+#include "kernels/cuda/sample_room.cuh"
 
 /* ---- order of logits --------------------------------------------------------------- */
 
@@ -25,6 +27,12 @@ static __device__ __forceinline__ uint32_t key_id(u64 key)
   return 0xffffffffu - (uint32_t)key;
 }
 
+static __device__ __forceinline__ float key_logit(u64 key)
+{
+  uint32_t bits = (uint32_t)(key >> 32);
+  return __uint_as_float(bits >> 31 ? bits & 0x7fffffffu : ~bits);
+}
+
 static __device__ __forceinline__ bool is_masked(const lls_cuda_draw &d, uint32_t token)
 {
   return d.allowed != nullptr && (d.allowed[token / 32] >> (token % 32) & 1) == 0;
@@ -40,79 +48,71 @@ static __device__ __forceinline__ bool is_banned(const lls_cuda_draw &d, uint32_
   return false;
 }
 
-/* The first key below `below`; 0 if there is none. */
-static __device__ __forceinline__ u64 best_below(const row &r, u64 below,
+/* The chunk's first key below `below`; 0 if there is none. */
+static __device__ __forceinline__ u64 best_below(const chunk &c, u64 below,
                                                  shared<u64> room)
 {
   u64 best = 0;
-  each(r, [&](uint32_t i, float x) {
+  each(c, [&](uint32_t i, float x) {
     u64 key = order_key(x, i);
     best = key < below && key > best ? key : best;
   });
   return block_largest(best, room);
 }
 
-/* The first key of those that d does not ban. */
-static __device__ __forceinline__ u64 best_allowed(const row &r, const lls_cuda_draw &d,
+/* The first key of those that d does not ban. What it bans has become -infinity or no
+ * number, so nobody looks it up but where that is all there is. */
+static __device__ __forceinline__ u64 best_allowed(const chunk &c, const lls_cuda_draw &d,
                                                    shared<u64> room)
 {
-  u64 best = 0;
-  each(r, [&](uint32_t i, float x) {
+  u64 best = best_below(c, ~(u64)0, room);
+  if (best > 0 && key_logit(best) > -INFINITY)
+    return best;
+  best = 0;
+  each(c, [&](uint32_t i, float x) {
     u64 key = order_key(x, i);
     best = key > best && !is_banned(d, i) ? key : best;
   });
   return block_largest(best, room);
 }
 
-/* ---- log probabilities ------------------------------------------------------------- */
+/* ---- a chunk's part ---------------------------------------------------------------- */
 
-static __device__ float log_sum(const row &r, float top, shared<float> room)
+static __device__ __forceinline__ uint32_t n_logprobs(const lls_cuda_draw &d)
 {
-  float sum = 0;
-  each(r, [&](uint32_t, float x) { sum += x == x ? expf(x - top) : 0; });
-  return top + logf(block_sum(sum, room));
+  return d.n_logprobs < LLS_MAX_LOGPROBS ? d.n_logprobs : LLS_MAX_LOGPROBS;
 }
 
-static __device__ void top_logprobs(const row &r, const lls_cuda_draw &d, float sum,
-                                    lls_sampled *out, shared<u64> room)
+/* What log probabilities are made of. */
+static __device__ void note_raw(const chunk &c, const lls_cuda_draw &d, chunk_part *part,
+                                shared<u64> room, shared<float> sum_room)
 {
-  u64 key = ~(u64)0;
-  uint32_t n = 0, wanted = d.n_logprobs;
-  wanted = wanted < LLS_MAX_LOGPROBS ? wanted : LLS_MAX_LOGPROBS;
-  for (; n < wanted; n++) {
-    key = best_below(r, key, room);
-    if (key == 0)
-      break;
-    if (threadIdx.x == 0) {
-      out->top_token[n] = (int32_t)key_id(key);
-      out->top_logprob[n] = r.logits[key_id(key)] - sum;
-    }
+  u64 best = best_below(c, ~(u64)0, room), key = best;
+  float top = best > 0 ? key_logit(best) : -INFINITY, sum = 0;
+  if (top > -INFINITY)
+    each(c, [&](uint32_t, float x) { sum += x == x ? expf(x - top) : 0; });
+  sum = block_sum(sum, sum_room);
+  if (threadIdx.x == 0) {
+    part->raw_best = best;
+    part->raw_sum = sum;
   }
-  if (threadIdx.x == 0)
-    out->n_top = n;
+  for (uint32_t n = 0; n < n_logprobs(d); n++) {
+    if (threadIdx.x == 0)
+      part->top[n] = key;
+    key = best_below(c, key, room);
+  }
 }
 
 /* How many logits are larger than the target's: none of what is not a number. */
-static __device__ u64 likelier_than(const row &r, uint32_t target, shared<u64> room)
+static __device__ void note_likelier(const chunk &c, float bound, chunk_part *part,
+                                     shared<u64> room)
 {
-  float bound = r.logits[target];
   u64 n = 0;
-  each(r, [&](uint32_t, float x) { n += x > bound; });
-  return block_total(n, room);
+  each(c, [&](uint32_t, float x) { n += x > bound; });
+  n = block_total(n, room);
+  if (threadIdx.x == 0)
+    part->likelier = (uint32_t)n;
 }
-
-static __device__ void score(const row &r, uint32_t target, float sum, lls_sampled *out,
-                             shared<u64> room)
-{
-  u64 likelier = likelier_than(r, target, room);
-  if (threadIdx.x == 0) {
-    out->token = (int32_t)target;
-    out->logprob = r.logits[target] - sum;
-    out->rank = 1 + (uint32_t)likelier;
-  }
-}
-
-/* ---- adjustments ------------------------------------------------------------------- */
 
 static __device__ __forceinline__ float penalised(const lls_cuda_draw &d, float logit,
                                                   uint32_t outputs)
@@ -123,192 +123,212 @@ static __device__ __forceinline__ float penalised(const lls_cuda_draw &d, float 
   return logit;
 }
 
-/* After raw logits were noted: what penalties and biases make of -infinity is the same.
- */
-static __device__ void mask(const row &r, const lls_cuda_draw &d)
+/* f(i) of the entries [first, end) of the list that are the chunk's. */
+template <class F>
+static __device__ __forceinline__ void
+each_own(const row &r, const lls_cuda_adjustment *list, uint32_t first, uint32_t end, F f)
 {
-  for (uint32_t i = threadIdx.x; d.allowed != nullptr && i < r.vocab; i += THREADS)
-    if (is_masked(d, i))
-      r.logits[i] = -INFINITY;
+  for (uint32_t i = first + threadIdx.x; i < end; i += THREADS)
+    if ((uint32_t)list[i].token / CHUNK == blockIdx.x)
+      f(i, r.logits + list[i].token);
+  __syncthreads();
 }
 
+/* The chunk's logits in memory. The mask comes after raw logits were noted: what
+ * penalties and biases make of -infinity is the same. */
 static __device__ void adjust(const row &r, const lls_cuda_draw &d,
                               lls_cuda_adjustment *list)
 {
   uint32_t n = d.n_penalised + d.n_biased;
-  for (uint32_t i = threadIdx.x; i < n; i += THREADS)
-    list[i].raw = r.logits[list[i].token];
+  each_own(r, list, 0, n, [&](uint32_t i, const float *x) { list[i].raw = *x; });
+  if (d.allowed != nullptr)
+    for (unsigned k = 0; k < PER_THREAD; k++)
+      if (chunk_id(k) < r.vocab && is_masked(d, chunk_id(k)))
+        r.logits[chunk_id(k)] = -INFINITY;
   __syncthreads();
-  mask(r, d);
-  __syncthreads();
-  for (uint32_t i = threadIdx.x; i < d.n_penalised; i += THREADS)
-    r.logits[list[i].token] = penalised(d, r.logits[list[i].token], list[i].outputs);
-  __syncthreads();
-  for (uint32_t i = d.n_penalised + threadIdx.x; i < n; i += THREADS)
-    r.logits[list[i].token] += list[i].bias;
-  __syncthreads();
+  each_own(r, list, 0, d.n_penalised,
+           [&](uint32_t i, float *x) { *x = penalised(d, *x, list[i].outputs); });
+  each_own(r, list, d.n_penalised, n, [&](uint32_t i, float *x) { *x += list[i].bias; });
   for (uint32_t i = threadIdx.x; i < d.n_banned; i += THREADS)
-    if (d.banned[i] >= 0 && (uint32_t)d.banned[i] < r.vocab)
+    if (d.banned[i] >= 0 && (uint32_t)d.banned[i] < r.vocab &&
+        (uint32_t)d.banned[i] / CHUNK == blockIdx.x)
       r.logits[d.banned[i]] = -INFINITY;
   __syncthreads();
 }
 
-/* The logit that the token had before. */
-static __device__ float raw_logit(const row &r, const lls_cuda_draw &d,
-                                  const lls_cuda_adjustment *list, uint32_t token,
-                                  shared<u64> room)
+/* The row's bins, shared out to its blocks. */
+static __device__ __forceinline__ void clear_bins(row_room *room)
 {
-  u64 found = 0; /* 1 + an adjustment of it */
-  for (uint32_t i = threadIdx.x; i < d.n_penalised + d.n_biased; i += THREADS)
-    found = list[i].token == (int32_t)token ? i + 1 : found;
-  found = block_largest(found, room);
-  return found > 0 ? list[found - 1].raw : r.logits[token];
-}
-
-/* ---- the draw ---------------------------------------------------------------------- */
-
-static __device__ kept filter(const row &r, const lls_cuda_draw &d, const counters &c,
-                              shared<u64> room)
-{
-  bool by_count = d.top_k > 0 && (uint32_t)d.top_k < r.vocab, by_mass = d.top_p < 1;
-  kept k = {d.min_p < 1 ? d.min_p : 1.0f, ~(u64)0, 0};
-  k.bound = k.bound > 1e-45f ? k.bound : 1e-45f; /* the least above 0 */
-  float below = __uint_as_float(__float_as_uint(k.bound) - 1);
-  if (by_count) {
-    k = select_until(r, k.bound, k.ties, false, (double)d.top_k, c);
-    below = k.bound; /* the mass of its ties is known */
+  for (unsigned i = blockIdx.x * THREADS + threadIdx.x; i < FINE_BINS;
+       i += gridDim.x * THREADS) {
+    room->count[i] = 0;
+    room->excess[i] = 0;
   }
-  k.mass += mass_beyond(r, below, room);
-  if (by_mass)
-    k = select_until(r, k.bound, k.ties, true, (double)d.top_p * (double)k.mass, c);
-  return k;
 }
 
-struct measure { /* of a token: its mass if it is kept, or 1 if it is a tie */
-  bool ties;
-  float bound;
-  uint32_t last_tie; /* id of the last tie that is kept */
-};
+/* ---- the row ----------------------------------------------------------------------- */
 
-static __device__ __forceinline__ u64 measure_of(const row &r, const measure &m,
-                                                 uint32_t i, float logit)
+/* Log of the sum of exp of all raw logits. */
+static __device__ float log_sum(const chunk_part *parts, shared<u64> room,
+                                shared<float> sum_room)
 {
-  float p = weight(r, logit);
-  if (m.ties)
-    return p == m.bound ? 1 : 0;
-  bool is_kept = p > m.bound || (p == m.bound && i <= m.last_tie);
-  return is_kept ? mass_of(p) : 0;
+  bool mine = threadIdx.x < gridDim.x;
+  u64 key = mine ? parts[threadIdx.x].raw_best : 0;
+  u64 best = block_largest(key, room);
+  float top = best > 0 ? key_logit(best) : -INFINITY, sum = 0;
+  if (key > 0 && key_logit(key) > -INFINITY)
+    sum = parts[threadIdx.x].raw_sum * expf(key_logit(key) - top);
+  return top + logf(block_sum(sum, sum_room));
 }
 
-/* The same among the n tokens from `low` on, one a lane; the last that measures anything
- * if it is none of them. */
-static __device__ uint32_t find_among(const row &r, const measure &m, u64 value,
-                                      uint32_t low, uint32_t n)
+/* The likeliest of what each chunk has found. */
+static __device__ void top_logprobs(const chunk_part *parts, const lls_cuda_draw &d,
+                                    float sum, lls_sampled *out, shared<u64> room)
 {
-  uint32_t lane = threadIdx.x % WARP, i = low + lane;
-  u64 mine = lane < n && i < r.vocab ? measure_of(r, m, i, r.logits[i]) : 0, sum = mine;
-  for (unsigned by = 1; by < WARP; by *= 2) {
-    u64 before = __shfl_up_sync(ALL_LANES, sum, by);
-    sum += lane >= by ? before : 0;
+  uint32_t wanted = n_logprobs(d), n = 0;
+  u64 below = ~(u64)0;
+  for (; n < wanted; n++) {
+    u64 best = 0;
+    for (uint32_t i = threadIdx.x; i < gridDim.x * wanted; i += THREADS) {
+      u64 key = parts[i / wanted].top[i % wanted];
+      best = key < below && key > best ? key : best;
+    }
+    below = block_largest(best, room);
+    if (below == 0)
+      break;
+    if (threadIdx.x == 0) {
+      out->top_token[n] = (int32_t)key_id(below);
+      out->top_logprob[n] = key_logit(below) - sum;
+    }
   }
-  unsigned beyond = __ballot_sync(ALL_LANES, sum > value);
-  unsigned measured = __ballot_sync(ALL_LANES, mine > 0);
-  if (beyond != 0)
-    return low + (uint32_t)__ffs((int)beyond) - 1;
-  return measured != 0 ? low + WARP - 1 - (uint32_t)__clz((int)measured) : low;
+  if (threadIdx.x == 0)
+    out->n_top = n;
 }
 
-/* The first token by id where the measures added up are more than `value`. Each warp adds
- * up a part of the range; the part with the answer is the next range. */
-static __device__ uint32_t find_token(const row &r, const measure &m, u64 value,
-                                      shared<u64> room)
+static __device__ void score(const row &r, const chunk_part *parts, uint32_t target,
+                             float sum, lls_sampled *out, shared<u64> room)
 {
-  uint32_t low = 0, n = r.vocab;
-  while (n > WARP) {
-    uint32_t part = (n + WARPS - 1) / WARPS, warp = threadIdx.x / WARP;
-    uint32_t begin = warp * part < n ? warp * part : n;
-    uint32_t end = begin + part < n ? begin + part : n;
-    u64 sum = 0;
-    each(r, low + begin + threadIdx.x % WARP, WARP, low + end,
-         [&](uint32_t i, float x) { sum += measure_of(r, m, i, x); });
-    for (unsigned bits = WARP / 2; bits > 0; bits /= 2)
-      sum += __shfl_xor_sync(ALL_LANES, sum, bits);
-    __syncthreads();
-    if (threadIdx.x % WARP == 0)
-      room[warp] = sum;
-    __syncthreads();
-    uint32_t found = 0;
-    for (u64 here; found + 1 < WARPS && (here = room[found]) <= value; found++)
-      value -= here;
-    low += found * part < n ? found * part : n - 1;
-    n = found * part < n && n - found * part < part ? n - found * part : part;
+  bool mine = threadIdx.x < gridDim.x;
+  u64 likelier = block_total(mine ? parts[threadIdx.x].likelier : 0, room);
+  if (threadIdx.x == 0) {
+    out->token = (int32_t)target;
+    out->logprob = r.logits[target] - sum;
+    out->rank = 1 + (uint32_t)likelier;
   }
-  return find_among(r, m, value, low, n);
 }
 
-static __device__ uint32_t draw(const row &r, const lls_cuda_draw &d, const counters &c,
-                                shared<u64> room)
+/* The lowest that is allowed, or the last. */
+static __device__ uint32_t first_allowed(const row &r, const lls_cuda_draw &d)
 {
-  kept k = filter(r, d, c, room);
-  measure ties = {true, k.bound, 0};
-  uint32_t last_tie = r.vocab - 1;
-  if (k.ties != ~(u64)0)
-    last_tie = find_token(r, ties, k.ties - 1, room);
-  measure masses = {false, k.bound, last_tie};
-  return find_token(r, masses, __umul64hi(d.uniform, k.mass), room);
+  uint32_t token = 0;
+  while (token + 1 < r.vocab && is_banned(d, token))
+    token++;
+  return token;
 }
 
-__global__ void __launch_bounds__(THREADS) sample_row(lls_cuda_sample a)
+/* The row's token, or what sample_draw.cu goes on with. */
+static __device__ void choose(const lls_cuda_sample &a, const row &r, drawing *state,
+                              u64 best, float sum, shared<u64> room)
+{
+  const lls_cuda_draw &d = a.draws[blockIdx.y];
+  float top = best > 0 ? key_logit(best) : -INFINITY;
+  bool drawn = d.drawn && top > -INFINITY && top < INFINITY;
+  if (threadIdx.x == 0) {
+    float least = d.min_p < 1 ? d.min_p : 1.0f;
+    state->drawn = drawn;
+    state->again = 0;
+    state->top = top;
+    state->scale = 1 / d.temperature;
+    state->least = least > 1e-45f ? least : 1e-45f; /* the least above 0 */
+    state->sum = sum;
+    state->w = {0, 0, 0, 0, 0};
+    state->n_listed = 0;
+  }
+  if (!drawn)
+    give(a, r, best > 0 ? key_id(best) : first_allowed(r, d), sum, room);
+}
+
+static __device__ void finish_row(const lls_cuda_sample &a, const row &r,
+                                  shared<u64> room, shared<float> sum_room)
+{
+  const lls_cuda_draw &d = a.draws[blockIdx.y];
+  const chunk_part *parts = parts_of(a);
+  drawing *state = &room_of(a)->state;
+  float sum = 0;
+  if (wants_logprobs(d)) {
+    sum = log_sum(parts, room, sum_room);
+    top_logprobs(parts, d, sum, &a.out[blockIdx.y], room);
+  }
+  if (d.scored) {
+    score(r, parts, d.target, sum, &a.out[blockIdx.y], room);
+    if (threadIdx.x == 0)
+      state->drawn = 0;
+    return;
+  }
+  u64 best = threadIdx.x < gridDim.x ? parts[threadIdx.x].best : 0;
+  choose(a, r, state, block_largest(best, room), sum, room);
+}
+
+__global__ void __launch_bounds__(THREADS, 2) choose_tokens(lls_cuda_sample a)
 {
   SHARED_ARRAY(u64, room, WARPS);
   SHARED_ARRAY(float, sum_room, WARPS);
-  SHARED_ARRAY(uint32_t, count, BINS * COPIES);
-  SHARED_ARRAY(uint32_t, limb, LIMBS * BINS * COPIES);
-  SHARED_ARRAY(u64, mass, BINS);
-  const lls_cuda_draw &d = a.draws[blockIdx.x];
-  lls_cuda_adjustment *list = a.adjustments + d.first_adjustment;
-  lls_sampled *out = &a.out[blockIdx.x];
-  row r = {a.logits + (size_t)blockIdx.x * a.vocab, a.vocab, 0, 0};
-  bool logprobs = d.want_logprob || d.n_logprobs > 0;
-  float sum = 0;
-  if (logprobs) {
-    u64 best = best_below(r, ~(u64)0, room);
-    sum = log_sum(r, best > 0 ? r.logits[key_id(best)] : -INFINITY, sum_room);
-    top_logprobs(r, d, sum, out, room);
-    __syncthreads(); /* nobody reads raw logits any more */
-  }
+  const lls_cuda_draw &d = a.draws[blockIdx.y];
+  row r = {a.logits + (size_t)blockIdx.y * a.vocab, a.vocab, 0, 0};
+  chunk_part *part = parts_of(a) + blockIdx.x;
+  chunk c;
+  let_next_begin();
+  wait_for_earlier();
+  load_chunk(r, c);
+  if (is_filtered(d))
+    clear_bins(room_of(a));
+  if (wants_logprobs(d))
+    note_raw(c, d, part, room, sum_room);
   if (d.scored) {
-    score(r, d.target, sum, out, room);
-    return;
+    note_likelier(c, r.logits[d.target], part, room);
+  } else {
+    if (d.n_penalised + d.n_biased + d.n_banned > 0 || d.allowed != nullptr) {
+      __syncthreads(); /* nobody of the block reads raw logits any more */
+      adjust(r, d, a.adjustments + d.first_adjustment);
+      load_chunk(r, c);
+    }
+    u64 best = best_allowed(c, d, room);
+    if (threadIdx.x == 0)
+      part->best = best;
   }
-  adjust(r, d, list);
-  u64 best = best_allowed(r, d, room);
-  uint32_t token = 0;
-  while (token + 1 < a.vocab && is_banned(d, token))
-    token++;
-  if (best > 0)
-    token = key_id(best);
-  r.top = best > 0 ? r.logits[token] : -INFINITY;
-  if (d.temperature >= GREEDY_BELOW && r.top > -INFINITY && r.top < INFINITY) {
-    r.scale = 1 / d.temperature;
-    counters c = {count, limb, mass};
-    token = draw(r, d, c, room);
-  }
-  float raw = logprobs ? raw_logit(r, d, list, token, room) : 0;
-  if (threadIdx.x == 0) {
-    out->token = (int32_t)token;
-    out->rank = 0;
-    out->logprob = logprobs ? raw - sum : 0;
-    if (!logprobs)
-      out->n_top = 0;
-  }
+  if (is_last(room_of(a)->state))
+    finish_row(a, r, room, sum_room);
+}
+
+/* ---- launching --------------------------------------------------------------------- */
+
+extern "C" size_t lls_cuda_sample_room(uint32_t n_rows, uint32_t vocab)
+{
+  if (n_rows > LLS_CUDA_SAMPLE_ROWS)
+    n_rows = LLS_CUDA_SAMPLE_ROWS;
+  return n_rows * (sizeof(row_room) + chunks_of(vocab) * sizeof(chunk_part));
+}
+
+static int run_rows(cudaStream_t s, const lls_cuda_sample *a)
+{
+  int rc = launch_early(s, choose_tokens, dim3(chunks_of(a->vocab), a->n_rows), THREADS,
+                        0, *a);
+  return rc == 0 && a->drawn ? lls_cuda_run_draw(s, a) : rc;
 }
 
 extern "C" int lls_cuda_run_sample(cudaStream_t s, const struct lls_cuda_sample *a)
 {
-  if (a->n_rows == 0)
-    return 0;
   if (a->vocab > MOST_VOCAB)
     return cudaErrorInvalidValue;
-  return launch(s, sample_row, a->n_rows, THREADS, 0, *a);
+  int rc = 0;
+  for (uint32_t first = 0; first < a->n_rows && rc == 0; first += LLS_CUDA_SAMPLE_ROWS) {
+    uint32_t left = a->n_rows - first;
+    lls_cuda_sample some = *a;
+    some.n_rows = left < LLS_CUDA_SAMPLE_ROWS ? left : LLS_CUDA_SAMPLE_ROWS;
+    some.logits += (size_t)first * a->vocab;
+    some.draws += first;
+    some.out += first;
+    rc = run_rows(s, &some);
+  }
+  return rc;
 }

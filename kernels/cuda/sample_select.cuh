@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A row of logits read by a block of threads, and the selection of its likeliest tokens
- * down to a count or a mass (sample.cu).
+ * The selection of a row's likeliest tokens down to a count or a mass, by a block of
+ * threads, among those weights that sample_draw.cu has found the boundary in.
  *
  * Weights are summed as integers in units of 2^-40 of the likeliest token's, whose sums
  * are the same in whatever order threads add: a draw does not depend on timing.
- * Boundaries of top_k and top_p are found by a radix select over the weights' bits, eight
- * at a time.
+ * The boundary is found by a radix select over the weights' bits, eight at a time.
  *
  * The bins of a round are counted in shared memory by 32-bit atomics alone: a 64-bit one
- * is a loop of compare and swap there, and in the first round, where a bin is seven bits
- * of exponent, a third of a vocabulary meets in one of them. So a mass is three limbs of
- * 14 bits, and a bin has eight copies, in banks of their own, of which neighbouring lanes
- * take different ones.
+ * is a loop of compare and swap there. Equal logits meet in one bin. So a mass is three
+ * limbs of 14 bits, and a bin has eight copies, in banks of their own, of which
+ * neighbouring lanes take different ones.
  */
 #ifndef LLS_CUDA_SAMPLE_SELECT_CUH
 #define LLS_CUDA_SAMPLE_SELECT_CUH
@@ -20,7 +18,7 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
 
-#define THREADS 1024
+#define THREADS 512
 #define WARPS   (THREADS / WARP)
 #define AT_ONCE 4 /* loads of a thread under way */
 #define BINS    256
@@ -83,6 +81,7 @@ static __device__ __forceinline__ u64 block_total(u64 x, shared<u64> room)
     room[threadIdx.x / WARP] = x;
   __syncthreads();
   u64 sum = 0;
+#pragma unroll 4 /* registers */
   for (unsigned i = 0; i < WARPS; i++)
     sum += room[i];
   return sum;
@@ -98,6 +97,7 @@ static __device__ __forceinline__ u64 block_largest(u64 x, shared<u64> room)
   if (threadIdx.x % WARP == 0)
     room[threadIdx.x / WARP] = x;
   __syncthreads();
+#pragma unroll 4 /* registers */
   for (unsigned i = 0; i < WARPS; i++) {
     u64 other = room[i];
     x = other > x ? other : x;
@@ -114,20 +114,11 @@ static __device__ __forceinline__ float weight(const row &r, float logit)
   return p == p ? p : 0;
 }
 
+#define MASS_UNITS 1.099511627776e12f /* 2^40 */
+
 static __device__ __forceinline__ u64 mass_of(float p)
 {
-  return (u64)(p * 1.099511627776e12f); /* 2^40 */
-}
-
-/* Mass of the weights of more than `bound`. */
-static __device__ u64 mass_beyond(const row &r, float bound, shared<u64> room)
-{
-  u64 mass = 0;
-  each(r, [&](uint32_t, float x) {
-    float p = weight(r, x);
-    mass += p > bound ? mass_of(p) : 0;
-  });
-  return block_total(mass, room);
+  return (u64)(p * MASS_UNITS);
 }
 
 /* ---- the selection ----------------------------------------------------------------- */
@@ -138,16 +129,16 @@ struct counters {
   shared<u64> mass;       /* (BINS), of all copies; the counts are in the first copy */
 };
 
-static __device__ __forceinline__ void clear(const counters &c, bool by_mass)
+static __device__ __forceinline__ void clear(const counters &c)
 {
   for (unsigned i = threadIdx.x; i < BINS * COPIES; i += THREADS)
     c.count[i] = 0;
-  for (unsigned i = threadIdx.x; by_mass && i < LIMBS * BINS * COPIES; i += THREADS)
+  for (unsigned i = threadIdx.x; i < LIMBS * BINS * COPIES; i += THREADS)
     c.limb[i] = 0;
   __syncthreads();
 }
 
-static __device__ __forceinline__ void add_up_copies(const counters &c, bool by_mass)
+static __device__ __forceinline__ void add_up_copies(const counters &c)
 {
   __syncthreads();
   unsigned bin = threadIdx.x;
@@ -156,7 +147,7 @@ static __device__ __forceinline__ void add_up_copies(const counters &c, bool by_
     u64 mass = 0;
     for (unsigned i = bin * COPIES; i < (bin + 1) * COPIES; i++) {
       n += c.count[i];
-      for (unsigned l = 0; by_mass && l < LIMBS; l++)
+      for (unsigned l = 0; l < LIMBS; l++)
         mass += (u64)c.limb[l * BINS * COPIES + i] << (l * LIMB_BITS);
     }
     c.count[bin * COPIES] = n;
@@ -165,25 +156,26 @@ static __device__ __forceinline__ void add_up_copies(const counters &c, bool by_
   __syncthreads();
 }
 
-/* Counts the weights whose upper bits are `prefix` by their next eight; their masses only
- * if asked to. */
-static __device__ void count_bins(const row &r, float least, uint32_t prefix, int shift,
-                                  bool by_mass, const counters &c)
+/* Counts the weights whose upper bits are `prefix` by their next eight, and their masses.
+ * each_weight(source, f) calls f(a weight's bits) for the thread's share of the source.
+ */
+template <class Source>
+static __device__ void count_bins(const Source &source, float least, uint32_t prefix,
+                                  int shift, const counters &c)
 {
   const unsigned copy = threadIdx.x % COPIES;
-  clear(c, by_mass);
-  each(r, [&](uint32_t, float x) {
-    float p = weight(r, x);
-    uint32_t bits = __float_as_uint(p);
+  clear(c);
+  each_weight(source, [&](uint32_t bits) {
+    float p = __uint_as_float(bits);
     if (p < least || p <= 0 || (u64)bits >> (shift + 8) != prefix)
       return;
     unsigned i = (bits >> shift & 0xff) * COPIES + copy;
     atomicAdd(&c.count[i], (uint32_t)1);
-    u64 mass = by_mass ? mass_of(p) : 0;
+    u64 mass = mass_of(p);
     for (unsigned l = 0; mass != 0; l++, mass >>= LIMB_BITS)
       atomicAdd(&c.limb[l * BINS * COPIES + i], (uint32_t)mass & ((1u << LIMB_BITS) - 1));
   });
-  add_up_copies(c, by_mass);
+  add_up_copies(c);
 }
 
 struct walk {             /* down the bins */
@@ -247,17 +239,17 @@ static __device__ walk find_bin(walk w, bool by_mass, double target, const count
 }
 
 /*
- * Walks the weights of at least `least` in order until their count, or mass, reaches
- * `target`; keeps all if it never does. `most_ties`: of those equal to least. By count,
- * the mass is that of the ties alone.
+ * Walks a source's weights of at least `least` in order, from w on, until their count, or
+ * mass, reaches `target`; keeps all if it never does. They have the bits above `shift +
+ * 8` in common, `prefix`. `most_ties`: of those equal to least.
  */
-static __device__ kept select_until(const row &r, float least, u64 most_ties,
-                                    bool by_mass, double target, const counters &c)
+template <class Source>
+static __device__ kept select_until(const Source &source, float least, u64 most_ties,
+                                    bool by_mass, double target, walk w, uint32_t prefix,
+                                    int shift, const counters &c)
 {
-  uint32_t prefix = 0;
-  walk w = {0, 0, 0, 0, 0};
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    count_bins(r, least, prefix, shift, by_mass, c);
+  for (; shift >= 0; shift -= 8) {
+    count_bins(source, least, prefix, shift, c);
     w = find_bin(w, by_mass, target, c);
     prefix = prefix << 8 | w.bin;
     __syncthreads(); /* the counters are done with */

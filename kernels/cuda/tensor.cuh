@@ -49,6 +49,16 @@ static __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4]
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/* The same of f16. */
+static __device__ __forceinline__ void mma_half(float (&d)[4], const uint32_t (&a)[4],
+                                                uint32_t b0, uint32_t b1)
+{
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+               "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
 /* 16 bytes, zeros where there is nothing; from is not read then. */
 template <class T>
 static __device__ __forceinline__ void copy_async(T *to, const void *from, bool there)
@@ -101,6 +111,12 @@ static __device__ __forceinline__ void copy_async_wait()
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
+/* Until all but the last N groups of copies that this thread committed are there. */
+template <int N> static __device__ __forceinline__ void copy_async_wait_but()
+{
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
 /* Until all but the last n groups (0 to 3, or more) are. */
 static __device__ __forceinline__ void copy_async_wait_but(uint32_t n)
 {
@@ -131,6 +147,12 @@ static inline void ldmatrix_trans(uint32_t (&r)[4], shared<bf16> row)
 static inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
   simt::mma_bf16(d, a, b0, b1, {__FILE__, __LINE__});
+}
+
+static inline void mma_half(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                            uint32_t b1)
+{
+  simt::mma_half(d, a, b0, b1, {__FILE__, __LINE__});
 }
 
 template <class T>
@@ -164,6 +186,11 @@ static inline void copy_async_commit()
 static inline void copy_async_wait()
 {
   simt::async_wait(0);
+}
+
+template <int N> static inline void copy_async_wait_but()
+{
+  simt::async_wait(N);
 }
 
 static inline void copy_async_wait_but(uint32_t n)

@@ -17,18 +17,37 @@ my %local = ('LD[LG]?\.LOCAL|LDL' => $none, 'STL' => $none);
 my @wanted = (
     [ codes => qr/multiply_codes/, 'codes are read 16 bytes at a time, for tensor cores',
         { %local, 'LDG\.E\.NA\.128' => [4], HMMA => [1] } ],
+    [ experts_few => qr/multiply_few/, 'few rows of experts: tensor cores, copies and reads of 16 bytes',
+        { %local, HMMA => [12], 'LDGSTS\.E\.BYPASS\.128' => [8], 'LDG\.E\.128' => [ 6, 6 ], 'LDG\.E\.U16' => $none } ],
+    [ experts_many => qr/multiply_many/, 'many rows of experts: 320 mma of 64 inputs, with 16 and 4 to 16 fragments of x',
+        { %local, HMMA => [ 320, 320 ], LDSM => [ 104, 104 ], 'LDGSTS\.E\.BYPASS\.128' => [60] } ],
+    [ experts => qr/combine_rowsI4bf16Li8/, 'experts added up: 16 bytes at a time',
+        { %local, 'LDG\.E\.128' => [2], 'STG\.E\.128' => [ 1, 1 ], %narrow } ],
     [ cache => qr/rope_writeI4bf16S0_Li8/, 'rope: 16 bytes at a time, nothing read again',
         { %local, 'LDG\.E\.128' => [ 6, 6 ], 'STG\.E\.128' => [ 4, 4 ], %narrow, all => [ 1, 320 ] } ],
     [ hidden => qr/write_restoredI4bf16S0_Li8/, 'restored K and V: 16 bytes at a time, written once',
         { %local, 'LDG\.E\.128' => [ 6, 6 ], 'STG\.E\.128' => [ 2, 2 ], %narrow, all => [ 1, 400 ] } ],
     [ hidden => qr/(?:read|write)_hiddenI4bf16S0_Li8/, 'hidden states: 16 bytes at a time',
         { %local, 'LDG\.E\.128' => [1], 'STG\.E\.128' => [ 1, 1 ], %narrow, all => [ 1, 180 ] } ],
-    [ rows => qr/activate_rowsI4bf16Li8/, 'activations: 16 bytes at a time, without calls',
+    [ rows => qr/activate_rowsI4bf16Li8ELi1/, 'activations: 16 bytes at a time, without calls',
         { %local, 'LDG\.E\.128' => [ 2, 2 ], 'STG\.E\.128' => [ 1, 1 ], CALL => $none } ],
-    [ attention => qr/attend_smallILi128/, 'decode attention: tensor cores, copies of 16 bytes',
-        { %local, HMMA => [ 32, 32 ], LDSM => [ 24, 24 ], 'LDGSTS\.E\.BYPASS\.128' => [8] } ],
-    [ attention_int8 => qr/attend_smallILi128/, 'decode attention over int8: tensor cores, scales by 16 bytes',
-        { %local, HMMA => [ 32, 32 ], 'LDGSTS\.E\.64' => [8], 'LDG\.E\.128' => [8] } ],
+    [ rows => qr/activate_rowsI4bf16Li8ELi2/, 'activations of many rows: twice that, two at once',
+        { %local, 'LDG\.E\.128' => [ 4, 4 ], 'STG\.E\.128' => [ 2, 2 ], CALL => $none } ],
+    [ rows => qr/norm_rowsI4bf16Li8/, 'norms: 16 bytes at a time, weights too',
+        { %local, %narrow, 'LDG\.E\.128' => [4], 'STG\.E\.128' => [2] } ],
+    [ attention => qr/attend_decodesILi128ELi1/, 'decode attention: tensor cores, 8 queries, copies of 16 bytes',
+        { %local, HMMA => [ 24, 24 ], LDSM => [ 16, 16 ], 'LDGSTS\.E\.BYPASS\.128' => [8], 'LDGSTS\.E\.64' => $none } ],
+    [ attention => qr/attend_decodesILi128ELi2/, 'decode attention: tensor cores, 16 queries',
+        { %local, HMMA => [ 32, 32 ], LDSM => [ 16, 16 ] } ],
+    [ attention_int8 => qr/attend_decodesILi128ELi1/, 'decode attention over int8: two numbers at a time, in f16',
+        { %local, 'HMMA\.16816\.F32 *$' => [ 24, 24 ], 'HADD2 *$' => [64], 'HFMA2' => [64],
+            'LDGSTS\.E\.64' => $none } ],
+    [ attention_hopper => qr/attend_hopperILi128.* on sm_90a/, 'prefill on Hopper: products of warpgroups, copies of 16 bytes',
+        { %local, HGMMA => [ 32, 32 ], 'LDGSTS\.E\.BYPASS\.128' => [64], USETMAXREG => [ 2, 2 ] } ],
+    [ sample => qr/choose_tokens/, 'logits: 16 bytes at a time', { %local, 'LDG\.E\.128' => [4] } ],
+    [ sample_draw => qr/count_weights/, 'weights are counted by two atomics of 32 bits',
+        { %local, 'LDG\.E\.128' => [ 4, 4 ], 'ATOMS' => [ 32, 32 ] } ],
+    [ sample_draw => qr/draw_tokens/, 'logits: 16 bytes at a time', { %local, 'LDG\.E\.128' => [ 4, 4 ] } ],
 );
 
 if (!grep { -e "$folder/$_->[0].o" } @wanted) {
@@ -61,7 +80,7 @@ sub kernels {
 }
 
 # Instructions of a warp for 64 tokens, by the shortest way through the loop.
-my %of_tile = (small => 560, int8 => 1400, large => 720);
+my %of_tile = (small => 380, int8 => 640, large => 720, hopper => 600, bringing => 450);
 sub check_prediction {
     my ($number) = @_;
     local $ENV{PATH} = "$ENV{PATH}:" . $tool =~ s{/cuobjdump$}{}r;
@@ -74,7 +93,25 @@ sub check_prediction {
     print "# $_\n" for @wrong || $rows <= 40 ? @lines : ();
 }
 
-print '1..', @wanted + 1, "\n";
+# Of the waits for products of attend_hopper the second is for scores, the third for values: between the two
+# all weights are made, or nothing is computed while the values are.
+sub check_overlap {
+    my ($number) = @_;
+    my $of = kernels('attention_hopper');
+    my (@wrong, @found);
+    for my $kernel (@found = grep { /attend_hopper.* on sm_90a/ } sort keys %$of) {
+        my ($waits, $weights) = (0, 0);
+        for (@{ $of->{$kernel} }) {
+            $waits++ if /^WARPGROUP\.DEPBAR/;
+            $weights++ if $waits == 2 && /^MUFU\.EX2/;
+        }
+        push @wrong, "$kernel: $waits waits, $weights exponentials" if $waits != 4 || $weights < 64;
+    }
+    print @found && !@wrong ? 'ok ' : 'not ok ', $number, " - attention_hopper.cu: weights are made while values are added\n";
+    print "# $_\n" for @wrong;
+}
+
+print '1..', @wanted + 2, "\n";
 my $n = 0;
 for my $case (@wanted) {
     my ($source, $name, $what, $mix) = @$case;
@@ -92,4 +129,5 @@ for my $case (@wanted) {
     print @found && !@wrong ? 'ok ' : 'not ok ', ++$n, " - $source.cu: $what\n";
     print "# $_\n" for @found ? @wrong : "no such kernel in $source.o";
 }
+check_overlap(++$n);
 check_prediction(++$n);

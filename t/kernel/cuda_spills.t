@@ -40,12 +40,16 @@ sub ok {
 
 # Blocks of a kernel that have to fit one multiprocessor: threads each, so many of them.
 my @fitting = (
-    [ attention      => qr/attend_small/,   128,  3 ],
+    [ attention      => qr/attend_decodes/, 128,  3 ],
     [ attention      => qr/attend_large/,   256,  1 ],
-    [ attention_int8 => qr/attend_small/,   128,  3 ],
+    [ attention_hopper => qr/attend_hopper/, 384, 1 ],
+    [ attention_int8 => qr/attend_decodes/, 128,  3 ],
     [ attention_int8 => qr/attend_large/,   256,  1 ],
     [ codes          => qr/multiply_codes/, 256,  2 ],
-    [ sample         => qr/sample_row/,     1024, 1 ],
+    [ experts_few    => qr/multiply_few/,   256,  2 ],
+    [ experts_many   => qr/multiply_many/,  256,  1 ],
+    [ sample         => qr/choose_tokens/,  512,  2 ],
+    [ sample_draw    => qr/_tokens|_weights/, 512, 2 ],
 );
 
 # A warp gets registers by 8 of each thread; there are 65,536.
@@ -76,7 +80,7 @@ sub shared_atomics {
 }
 
 sub check_sample {
-    my $times = shared_atomics('sample');
+    my $times = shared_atomics('sample_draw');
     if (!defined $times) {
         print 'ok ', ++$n, " # SKIP no nvcc to show the PTX\n";
         return;
@@ -85,14 +89,26 @@ sub check_sample {
     ok("@kinds" eq 'atom.shared.add.u32', 'a draw counts by 32-bit atomics alone', @kinds);
 }
 
+# Products of a warpgroup run while it does other things, unless ptxas sees no way and says so.
+sub check_serialised {
+    my @said;
+    for my $log (@logs) {
+        open my $in, '<', $log or die "$log: $!\n";
+        push @said, grep { /wgmma|GMMA|setmaxnreg/ && !/^ptxas info\s+: Compiling/ } <$in>;
+    }
+    chomp @said;
+    ok(!@said, 'ptxas leaves products of warpgroups as they are', @said);
+}
+
 # Stacks that are meant to be: (source, kernel) => why.
 my @framed = (
     [ qr/^cache$/, qr/make_angles/ => 'sines of large angles are reduced by a table of the library' ],
 );
 
-print '1..', 3 * @sources + @fitting + 1, "\n";
+print '1..', 3 * @sources + @fitting + 2, "\n";
 check_fitting(@$_) for @fitting;
 check_sample();
+check_serialised();
 for my $source (@sources) {
     my $log = "$folder/$source.o.ptxas";
     my @kernels = -e $log ? kernels($log) : ();

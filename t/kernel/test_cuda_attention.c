@@ -120,6 +120,78 @@ static void long_contexts(const struct pair *p)
   }
 }
 
+/* Several tiles of 128 tokens and several items of 128 queries; ends that are no multiple
+ * of either, rows beside each other that see no common token, contexts in parts. On
+ * Hopper, as which the emulated GPU passes, these are attend_hopper's. */
+static void prompts(const struct pair *p)
+{
+  static const struct pair_shape shapes[] = {
+      {.kv_heads = 2, .group = 1, .head_dim = 128, .block_tokens = 16},
+      {.kv_heads = 1, .group = 4, .head_dim = 128, .block_tokens = 16, .sinks = true},
+      {.kv_heads = 1, .group = 5, .head_dim = 64, .block_tokens = 32, .soft_cap = 1.5f},
+      {.kv_heads = 1, .group = 8, .head_dim = 128, .block_tokens = 16, .window = 150},
+      {.kv_heads = 2, .group = 2, .head_dim = 64, .block_tokens = 31, .window = 70},
+  };
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    struct pair_shape shape = shapes[i];
+    if (p->numbers == LLS_F32) /* not by tensor cores */
+      return;
+    shape.element = LLS_BF16;
+    struct pair_batch *b = pair_batch_open(p, &shape);
+    pair_batch_add(b, 0, 131, true);
+    pair_batch_add(b, 257, 61, true);
+    pair_batch_add(b, 100, 50, false);
+    pair_batch_add(b, 383, 1, true);
+    pair_batch_check(b);
+    pair_batch_clear(b);
+    pair_batch_add(b, 700, 200, true);
+    pair_batch_check(b);
+    pair_batch_close(b);
+  }
+}
+
+/* The result is the same to the bit when blocks of threads end in another order: the
+ * emulator's begin from the last one on in every other launch. */
+static void same_again(const struct pair_batch *b, const struct pair_place *cuda)
+{
+  size_t most = PAIR_ROWS * (size_t)b->heads.out_columns;
+  float *once = malloc(most * sizeof *once), *again = malloc(most * sizeof *again);
+  uint32_t rows = pair_batch_run(b, cuda, once);
+  pair_batch_run(b, cuda, again);
+  assert_memory_equal(once, again, rows * (size_t)b->heads.out_columns * sizeof *once);
+  free(once);
+  free(again);
+}
+
+/* One long context and many short ones, more than there are places for: pieces of several
+ * in one lane, and several lanes for one; of 8 queries and less, or more. */
+static void uneven_batches(const struct pair *p)
+{
+  static const uint32_t contexts[] = {5, 900, 70, 63, 0, 128, 333, 64};
+  static const uint32_t groups[] = {4, 8, 12}, windows[] = {0, 130};
+  for (size_t i = 0; i < 6; i++) {
+    const struct pair_shape shape = {
+        .kv_heads = 2,
+        .group = groups[i / 2],
+        .head_dim = i % 2 ? 64 : 128,
+        .block_tokens = 16,
+        .window = windows[i % 2],
+        .sinks = i % 3 == 0,
+        .element = p->numbers,
+    };
+    struct pair_batch *b = pair_batch_open(p, &shape);
+    for (size_t n = 0; n < sizeof contexts / sizeof *contexts; n++)
+      pair_batch_add(b, contexts[n], n == 2 && i < 2 ? 2 : 1, n % 2);
+    struct pair_place cpu = pair_place_open(b, p->cpu),
+                      cuda = pair_place_open(b, p->cuda);
+    pair_batch_compare(b, &cpu, &cuda);
+    same_again(b, &cuda);
+    pair_place_close(&cpu);
+    pair_place_close(&cuda);
+    pair_batch_close(b);
+  }
+}
+
 /* Sequences fill the same blocks from both ends. */
 static void shared_blocks(const struct pair *p)
 {
@@ -187,18 +259,39 @@ PAIR_TEST(block_sizes)
 PAIR_TEST(groups)
 PAIR_TEST(windows)
 PAIR_TEST(long_contexts)
+PAIR_TEST(uneven_batches)
 PAIR_TEST(shared_blocks)
 PAIR_TEST(repeated_decodes)
 PAIR_TEST(refusals)
+PAIR_TEST(prompts)
+
+/* What other GPUs have instead of attend_hopper. */
+static void test_without_hopper(void **state)
+{
+  setenv("LLS_CUDA_HOPPER", "0", 1);
+  test_groups(state);
+  test_prompts(state);
+  unsetenv("LLS_CUDA_HOPPER");
+}
+
+/* Its other form. */
+static void test_without_turns(void **state)
+{
+  setenv("LLS_CUDA_HOPPER", "2", 1);
+  test_prompts(state);
+  unsetenv("LLS_CUDA_HOPPER");
+}
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_head_dims),     cmocka_unit_test(test_caches),
-      cmocka_unit_test(test_block_sizes),   cmocka_unit_test(test_groups),
-      cmocka_unit_test(test_windows),       cmocka_unit_test(test_long_contexts),
-      cmocka_unit_test(test_shared_blocks), cmocka_unit_test(test_repeated_decodes),
-      cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_head_dims),        cmocka_unit_test(test_caches),
+      cmocka_unit_test(test_block_sizes),      cmocka_unit_test(test_groups),
+      cmocka_unit_test(test_windows),          cmocka_unit_test(test_long_contexts),
+      cmocka_unit_test(test_uneven_batches),   cmocka_unit_test(test_shared_blocks),
+      cmocka_unit_test(test_repeated_decodes), cmocka_unit_test(test_refusals),
+      cmocka_unit_test(test_prompts),          cmocka_unit_test(test_without_hopper),
+      cmocka_unit_test(test_without_turns),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

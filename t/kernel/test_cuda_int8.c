@@ -77,6 +77,30 @@ static void loads(const struct pair *p)
   }
 }
 
+/* Queries that f16 has no numbers for. */
+static void far_queries(const struct pair *p)
+{
+  static const float times[] = {0x1p20f, 0x1p-40f, 0x1p100f};
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+    const struct pair_shape shape = {
+        .kv_heads = 1,
+        .group = 4,
+        .head_dim = 64,
+        .block_tokens = 16,
+        .element = p->numbers,
+        .int8 = true,
+    };
+    struct pair_batch *b = pair_batch_open(p, &shape);
+    pair_batch_add(b, 300, 1, true);
+    float *q = b->sequences[0].qkv + 300 * b->heads.columns;
+    for (uint32_t d = 0; d < b->heads.attention.heads * shape.head_dim; d++)
+      q[d] *= times[i];
+    b->heads.attention.scale /= times[i];
+    pair_batch_check(b);
+    pair_batch_close(b);
+  }
+}
+
 /* Graphs take the elements with the tables. */
 static void repeated_decodes(const struct pair *p)
 {
@@ -95,14 +119,15 @@ PAIR_TEST(head_dims)
 PAIR_TEST(caches)
 PAIR_TEST(block_sizes)
 PAIR_TEST(loads)
+PAIR_TEST(far_queries)
 PAIR_TEST(repeated_decodes)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_head_dims),        cmocka_unit_test(test_caches),
-      cmocka_unit_test(test_block_sizes),      cmocka_unit_test(test_loads),
-      cmocka_unit_test(test_repeated_decodes),
+      cmocka_unit_test(test_head_dims),   cmocka_unit_test(test_caches),
+      cmocka_unit_test(test_block_sizes), cmocka_unit_test(test_loads),
+      cmocka_unit_test(test_far_queries), cmocka_unit_test(test_repeated_decodes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

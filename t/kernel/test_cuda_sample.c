@@ -11,6 +11,7 @@
 #include "core/device/sampling.h"
 
 #define VOCAB   1503
+#define LONG    20003 /* more than two chunks of sample_room.cuh's */
 #define ROWS    24
 #define HISTORY 60
 
@@ -24,7 +25,7 @@ static void sample_rows(struct lls_device *d, const float *logits, uint32_t voca
                         const struct lls_sampling *params, uint32_t n,
                         struct lls_sampled *out)
 {
-  const struct lls_sampling *each[ROWS];
+  const struct lls_sampling *each[PAIR_ROWS];
   void *buffer;
   size_t bytes = (size_t)n * vocab * sizeof *logits;
   for (uint32_t i = 0; i < n; i++)
@@ -33,7 +34,7 @@ static void sample_rows(struct lls_device *d, const float *logits, uint32_t voca
   void *table;
   const struct lls_tensor_view view = view_of(logits, n, vocab);
   assert_int_equal(d->ops->table_create(d, &view, &table, NULL), 0);
-  int32_t ids[ROWS];
+  int32_t ids[PAIR_ROWS];
   for (uint32_t i = 0; i < n; i++)
     ids[i] = (int32_t)i;
   pair_begin(d, ids, n);
@@ -73,17 +74,22 @@ static void check(const struct pair *p, const char *what, const float *logits,
 }
 
 /* Random logits; one in eight is a tie, a few are not numbers or excluded. */
-static float *random_logits(uint32_t n, uint32_t vocab)
+static float *random_logits_of(uint32_t n, uint32_t vocab, float largest)
 {
   float *logits = malloc((size_t)n * vocab * sizeof *logits);
   for (size_t i = 0; i < (size_t)n * vocab; i++) {
-    logits[i] = 6 * random_float();
+    logits[i] = largest * random_float();
     if (i > 0 && random_bits() % 8 == 0)
       logits[i] = logits[random_bits() % i];
     if (random_bits() % 200 == 0)
       logits[i] = random_bits() % 2 ? NAN : -INFINITY;
   }
   return logits;
+}
+
+static float *random_logits(uint32_t n, uint32_t vocab)
+{
+  return random_logits_of(n, vocab, 6);
 }
 
 static struct lls_sampling random_params(uint32_t row)
@@ -103,8 +109,8 @@ static struct lls_sampling random_params(uint32_t row)
     banned[i] = (int32_t)(random_bits() % VOCAB);
   s.banned = banned;
   s.n_banned = random_bits() % 3 == 0 ? 2 : 0;
-  static uint32_t allowed[ROWS][(VOCAB + 31) / 32];
-  for (uint32_t i = 0; i < (VOCAB + 31) / 32; i++)
+  static uint32_t allowed[ROWS][(LONG + 31) / 32];
+  for (uint32_t i = 0; i < (LONG + 31) / 32; i++)
     allowed[row][i] = 1u | (row % 4 == 1 ? random_bits() : 1u << (row % 32));
   s.allowed = row % 2 == 1 ? allowed[row] : NULL;
   s.want_logprob = random_bits() % 2 == 0;
@@ -123,6 +129,57 @@ static void filters(const struct pair *p)
     check(p, "filters", logits, vocabs[i], params, ROWS);
     free(logits);
   }
+}
+
+/* Rows of several chunks, whose boundary may be in another than the token; of each of the
+ * filters alone, and of none. */
+static struct lls_sampling filtered_params(uint32_t row)
+{
+  struct lls_sampling s = random_params(row);
+  s.temperature = 1;
+  if (row % 4 != 0)
+    s.top_k = 0;
+  if (row % 4 != 1)
+    s.top_p = 1;
+  if (row % 8 < 4)
+    s.min_p = 0;
+  return s;
+}
+
+/* Logits so much alike that a bin has more of them than a list; and as few as one. */
+static void long_rows(const struct pair *p)
+{
+  static const uint32_t vocabs[] = {LONG, LONG + 1, 8193, 16384};
+  static const float largest[] = {6, 0.01f, 60, 0};
+  for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++) {
+    for (int mixed = 0; mixed < 2; mixed++) {
+      float *logits = random_logits_of(ROWS, LONG + 1, largest[i]);
+      struct lls_sampling params[ROWS];
+      for (uint32_t row = 0; row < ROWS; row++)
+        params[row] = mixed ? random_params(row) : filtered_params(row);
+      check(p, "rows of several chunks", logits, vocabs[i], params, ROWS);
+      free(logits);
+    }
+  }
+}
+
+/* More rows than are drawn at once. */
+static void many_rows(const struct pair *p)
+{
+  enum { N = 150, SHORT = 40 };
+  static struct lls_sampled got[N], wanted[N];
+  static struct lls_sampling params[N];
+  float *logits = random_logits(N, SHORT);
+  for (uint32_t row = 0; row < N; row++) {
+    params[row] = random_params(row % ROWS);
+    params[row].index = row;
+    params[row].allowed = NULL;
+  }
+  sample_rows(p->cpu, logits, SHORT, params, N, wanted);
+  sample_rows(p->cuda, logits, SHORT, params, N, got);
+  for (uint32_t row = 0; row < N; row++)
+    assert_int_equal(got[row].token, wanted[row].token);
+  free(logits);
 }
 
 /* Tokens of a prompt: looked up, whatever else the request asks for. Some rows score
@@ -246,6 +303,8 @@ static void two_draws(const struct pair *p)
   }
 
 TEST(filters)
+TEST(long_rows)
+TEST(many_rows)
 TEST(scored)
 TEST(ties)
 TEST(penalties)
@@ -255,9 +314,10 @@ TEST(two_draws)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_filters),  cmocka_unit_test(test_scored),
-      cmocka_unit_test(test_ties),     cmocka_unit_test(test_penalties),
-      cmocka_unit_test(test_hopeless), cmocka_unit_test(test_two_draws),
+      cmocka_unit_test(test_filters),   cmocka_unit_test(test_long_rows),
+      cmocka_unit_test(test_many_rows), cmocka_unit_test(test_scored),
+      cmocka_unit_test(test_ties),      cmocka_unit_test(test_penalties),
+      cmocka_unit_test(test_hopeless),  cmocka_unit_test(test_two_draws),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

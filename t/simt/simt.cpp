@@ -10,85 +10,25 @@
  * grow, over blocks and launches. A place in shared memory keeps the epochs of its
  * last write and read, so nothing has to be cleared between blocks.
  */
-#include "simt.h"
+#include "machine.h"
 #include "switch.h"
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
-#include <string>
 #include <sys/mman.h>
-#include <vector>
 
 namespace simt
 {
 
 place at;
 
+machine m;
+
 namespace
 {
 
 constexpr size_t STACK_BYTES = 256 << 10;
-constexpr size_t SHARED_MAX = 227 << 10; /* a block's on sm_90 */
-constexpr size_t GRANULE = 2;
-constexpr unsigned MANY = 0xffff;
-
-enum state { READY, AT_BARRIER, AT_WARP, DONE };
-
-struct async_piece {
-  size_t to, bytes;
-  unsigned char data[16];
-};
-
-struct fiber {
-  simt_context context;
-  char *stack = nullptr;
-  enum state state = DONE;
-  site where{};
-  unsigned exchanges = 0; /* done so far: which of the two tables is next */
-  std::vector<std::vector<async_piece>> groups;
-  std::vector<async_piece> open_group;
-};
-
-struct warp {
-  exchange table[2][LANES];
-  unsigned arrived = 0;
-  site where{};
-  uint32_t epoch = 0;
-};
-
-/* The last, and by whom: MANY if by several. There is one for every two bytes, so it is
- * small: epochs are counted anew after 2^31 barriers, see count_anew. */
-struct touch {
-  uint32_t epoch = 0, warp_epoch = 0;
-  uint16_t thread = 0, warp = 0;
-};
-
-struct touched { /* two bytes of shared memory */
-  touch write, read;
-  bool atomically = false; /* written */
-  bool pending = false;    /* by a copy not waited for */
-};
-
-struct machine {
-  std::vector<std::unique_ptr<fiber>> fibers;
-  std::vector<warp> warps;
-  std::vector<unsigned char> memory = std::vector<unsigned char>(SHARED_MAX);
-  std::vector<touched> record = std::vector<touched>(SHARED_MAX / GRANULE);
-  std::vector<std::pair<const void *, size_t>> arrays;
-  size_t shared_used = 0, dynamic_at = 0;
-  unsigned n_threads = 0, running = 0, at_barrier = 0, done = 0;
-  uint32_t epoch = 1, block_epoch = 1; /* now; when the block began */
-  site barrier{};
-  const std::function<void()> *body = nullptr;
-  std::string error;
-  bool failed = false;
-  bool backwards = false; /* the last launch had its blocks from the last to the first */
-  simt_context context;
-};
-
-machine m;
 
 /* ---- changing hands --------------------------------------------------------------- */
 
@@ -126,6 +66,7 @@ void fiber_main()
   simt_arrived(m.context);
   for (;;) {
     (*m.body)();
+    products_end_thread();
     fiber &f = self();
     f.state = DONE;
     m.done++;
@@ -152,7 +93,7 @@ void deadlock()
   site first{}, lane{};
   for (unsigned i = 0; i < m.n_threads; i++) {
     const fiber &f = *m.fibers[i];
-    if (f.state == AT_BARRIER && waiting++ == 0)
+    if ((f.state == AT_BARRIER || f.state == AT_CONDITION) && waiting++ == 0)
       first = f.where;
     if (f.state == AT_WARP && in_warps++ == 0)
       lane = f.where;
@@ -190,6 +131,7 @@ void begin_block(size_t dynamic_bytes)
   for (warp &w : m.warps) {
     w.arrived = 0;
   }
+  products_begin_block();
   for (unsigned i = 0; i < m.n_threads; i++) {
     m.fibers[i]->state = READY;
     m.fibers[i]->exchanges = 0;
@@ -204,13 +146,16 @@ void run_block(dim3 block, dim3 size, dim3 grid, size_t dynamic_bytes)
   while (m.done < m.n_threads && !m.failed) {
     bool moved = false;
     for (unsigned i = 0; i < m.n_threads && !m.failed; i++) {
-      if (m.fibers[i]->state != READY)
+      fiber &f = *m.fibers[i];
+      if (f.state == AT_CONDITION && f.ready())
+        f.state = READY;
+      if (f.state != READY)
         continue;
       moved = true;
       m.running = i;
       dim3 thread(i % size.x, i / size.x % size.y, i / (size.x * size.y));
       at = {thread, block, size, grid};
-      switch_to_fiber(*m.fibers[i]);
+      switch_to_fiber(f);
     }
     if (!moved)
       deadlock();
@@ -285,6 +230,14 @@ static bool same_site(const site &a, const site &b)
   return a.line == b.line && (a.file == b.file || strcmp(a.file, b.file) == 0);
 }
 
+void wait_for(std::function<bool()> ready, site where)
+{
+  if (ready())
+    return;
+  self().ready = std::move(ready);
+  wait_as(AT_CONDITION, where);
+}
+
 unsigned lane()
 {
   return m.running % LANES;
@@ -303,6 +256,7 @@ void block_barrier(site where)
   }
   m.at_barrier = 0;
   m.epoch++;
+  products_met();
   for (unsigned i = 0; i < m.n_threads; i++)
     m.fibers[i]->state = READY;
 }
@@ -395,6 +349,7 @@ static void check_write(const touched &t, size_t place, bool atomic)
   if (read && unordered(t.read))
     fail("thread %u writes shared byte %zu, which others read with no barrier since",
          m.running, place);
+  products_check_write(place);
 }
 
 static void check_read(const touched &t, size_t place, bool atomic)
@@ -429,9 +384,10 @@ static void note_write(touched &t, bool atomic)
   }
   t.atomically = atomic;
   t.pending = false;
+  t.moment = ++m.moment;
 }
 
-static void check_bounds(size_t place, size_t bytes)
+void check_bounds(size_t place, size_t bytes)
 {
   if (place + bytes > m.shared_used)
     fail("thread %u reaches shared byte %zu of %zu", m.running, place + bytes - 1,

@@ -254,6 +254,14 @@ template <class T> T __shfl_sync(unsigned mask, T value, unsigned from, SIMT_SIT
   return simt::shuffle(value, from, {file, line});
 }
 
+/* Of the lane's `width` neighbours, of which from counts. */
+template <class T>
+T __shfl_sync(unsigned mask, T value, unsigned from, unsigned width, SIMT_SITE)
+{
+  unsigned first = simt::lane() / width * width;
+  return __shfl_sync(mask, value, first + from % width, file, line);
+}
+
 template <class T> T __shfl_xor_sync(unsigned mask, T value, unsigned bits, SIMT_SITE)
 {
   simt::require_whole_warp(mask, {file, line});

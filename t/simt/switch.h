@@ -15,9 +15,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
-#include <ucontext.h>
-#endif
+#include "context.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define SIMT_ASAN 1
@@ -30,16 +28,6 @@
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
-
-struct simt_context { /* of a stack that is not running */
-  void *sp = nullptr;
-  const void *bottom = nullptr; /* of the stack, for the sanitizer */
-  size_t bytes = 0;
-  void *fake_stack = nullptr;
-#if !defined(__x86_64__) && !defined(__aarch64__)
-  ucontext_t whole;
-#endif
-};
 
 #if defined(__x86_64__)
 extern "C" void simt_swap(void **from, void *to) __attribute__((visibility("hidden")));

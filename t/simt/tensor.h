@@ -12,26 +12,44 @@
 namespace simt
 {
 
-inline float bf16_at(const exchange &lane, unsigned reg, unsigned half)
+using to_number = float (*)(uint16_t);
+
+inline float bf16_number(uint16_t bits)
 {
-  uint32_t pair;
-  std::memcpy(&pair, lane.bytes + 4 * reg, sizeof pair);
-  return __uint_as_float(half == 0 ? pair << 16 : pair & 0xffff0000u);
+  return __uint_as_float((uint32_t)bits << 16);
+}
+
+/* IEEE 754 binary16, subnormal ones too. */
+inline float half_number(uint16_t bits)
+{
+  int exponent = bits >> 10 & 31, digits = bits & 1023;
+  float size = exponent == 31  ? (digits == 0 ? INFINITY : NAN)
+               : exponent == 0 ? std::ldexp((float)digits, -24)
+                               : std::ldexp((float)(1024 + digits), exponent - 25);
+  return bits >> 15 ? -size : size;
+}
+
+inline float number_at(const exchange &lane, unsigned reg, unsigned half,
+                       to_number number)
+{
+  uint16_t pair[2];
+  std::memcpy(pair, lane.bytes + 4 * reg, sizeof pair);
+  return number(pair[half]);
 }
 
 /* Row of A: 0..15, k: 0..15. Register: lower or upper rows, then lower or upper k. */
-inline float element_a(const exchange *all, unsigned row, unsigned k)
+inline float element_a(const exchange *all, unsigned row, unsigned k, to_number number)
 {
-  return bf16_at(all[row % 8 * 4 + k % 8 / 2], row / 8 + k / 8 * 2, k % 2);
+  return number_at(all[row % 8 * 4 + k % 8 / 2], row / 8 + k / 8 * 2, k % 2, number);
 }
 
-inline float element_b(const exchange *all, unsigned k, unsigned column)
+inline float element_b(const exchange *all, unsigned k, unsigned column, to_number number)
 {
-  return bf16_at(all[column * 4 + k % 8 / 2], 4 + k / 8, k % 2);
+  return number_at(all[column * 4 + k % 8 / 2], 4 + k / 8, k % 2, number);
 }
 
-inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
-                     site s)
+inline void mma_any(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                    to_number number, site s)
 {
   const uint32_t mine[6] = {a[0], a[1], a[2], a[3], b0, b1};
   const exchange *all = warp_exchange(mine, sizeof mine, s);
@@ -39,9 +57,21 @@ inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
     unsigned row = lane() / 4 + i / 2 * 8, column = lane() % 4 * 2 + i % 2;
     float sum = 0;
     for (unsigned k = 0; k < 16; k++)
-      sum += element_a(all, row, k) * element_b(all, k, column);
+      sum += element_a(all, row, k, number) * element_b(all, k, column, number);
     d[i] += sum;
   }
+}
+
+inline void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                     site s)
+{
+  mma_any(d, a, b0, b1, bf16_number, s);
+}
+
+inline void mma_half(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                     site s)
+{
+  mma_any(d, a, b0, b1, half_number, s);
 }
 
 /* Lane 8 j + i gives the place of row i of matrix j; rows are 16 bytes at multiples of

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "core/base/progress_bar.h"
+#include "core/device/devices.h"
 #include "core/device/quantised.h"
 #include "core/device/sampling.h"
 #include "core/assembly/options.h"
@@ -140,7 +141,13 @@ static int open_engine(struct tool *t, struct lls_error *err)
   lls_progress_begin(&loading, true, "llmserve-profile");
   engine.progress = lls_progress_weights;
   engine.progress_context = &loading;
-  rc = lls_cpu_device_create(&device, &t->device, err);
+  struct lls_error why_not; /* why auto is no GPU: the profile has the device's name */
+  rc = lls_device_create(lls_device_choice_of(&t->config, &t->model), &device, &t->device,
+                         &why_not, err);
+  if (rc == 0 && t->options.cpu_time && !t->device->is_host)
+    rc = lls_fail(err, -EINVAL,
+                  "--cpu-time: expected an engine on the CPU "
+                  "(engine.device=cpu)");
   if (rc == 0)
     rc = lls_engine_create(&engine, &t->model, t->device, &t->engine, err);
   lls_progress_end(&loading);
@@ -432,6 +439,17 @@ static int write_steps(const struct tool *t, size_t used, struct lls_error *err)
              : lls_fail(err, -EIO, "%s: cannot be written", t->options.steps);
 }
 
+/* The part of the device's memory that weights and cache may have, no less than a profile
+ * may say: on a GPU they have taken it, beside what steps need. */
+static double memory_share(const struct tool *t, size_t total, size_t available)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(t->engine);
+  size_t taken = lls_engine_weight_bytes(t->engine) +
+                 pool->device_units * lls_unit_room(pool, false);
+  return fmax((double)(t->device->has_own_memory ? taken : available) / (double)total,
+              LLS_PROFILE_LEAST_MEMORY);
+}
+
 static int fit(struct tool *t, struct lls_error *err)
 {
   size_t used = set_aside(t), total, available;
@@ -444,10 +462,10 @@ static int fit(struct tool *t, struct lls_error *err)
     rc = t->device->ops->memory(t->device, &total, &available);
   if (rc < 0)
     return rc;
-  t->device->ops->describe(t->device, name, sizeof name);
+  t->device->ops->identify(t->device, name, sizeof name);
   t->profile.device.name = name;
   t->profile.device.memory = (int64_t)total;
-  t->profile.efficiency.memory = (double)available / (double)total;
+  t->profile.efficiency.memory = memory_share(t, total, available);
   rc = lls_profile_write(t->options.output, &t->profile,
                          "Measured by llmserve-profile; bandwidth and matrix are the "
                          "best rates seen.",

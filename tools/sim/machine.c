@@ -10,9 +10,11 @@
 #include <time.h>
 
 #include "core/assembly/options.h"
+#include "core/device/devices.h"
 #include "core/device/quantised.h"
 #include "kernels/sim/sim.h"
 #include "tools/sim/find.h"
+#include "tools/sim/warm.h"
 
 #define MAX_SETTINGS 128
 
@@ -212,7 +214,7 @@ void lls_machine_wait(struct lls_machine *m, int64_t until_ns)
       lls_sim_advance(m->devices[i], until_ns);
     return;
   }
-  if (m->cpu_time) { /* as if it had slept */
+  if (m->passes_idle) { /* as if it had slept */
     int64_t left_ns = until_ns - lls_machine_now(m);
     m->began_ns -= left_ns > 0 ? left_ns : 0;
     return;
@@ -240,6 +242,17 @@ static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *
   return lls_sim_device_create(&options, &m->devices[i], err);
 }
 
+/* The option, not [engine] device, says where: the same file serves both. */
+static int create_real(struct lls_machine *m, const struct lls_sim_tool_options *o,
+                       struct lls_error *err)
+{
+  struct lls_device_options options = lls_device_options_of(&m->config, &m->model);
+  bool cuda = o->device == LLS_SIM_DEVICE_CUDA;
+  int rc = lls_device_create(cuda ? LLS_DEVICE_CUDA : LLS_DEVICE_CPU, &options,
+                             &m->devices[0], NULL, err);
+  return rc < 0 && cuda ? lls_fail_at(err, rc, "--device cuda") : rc;
+}
+
 /* Cache managers with one form do not list them. Published runs had no memory set
  * aside for a form that they did not know. */
 static bool may_use_hidden(const struct lls_machine *m)
@@ -250,10 +263,8 @@ static bool may_use_hidden(const struct lls_machine *m)
 static int create_devices(struct lls_machine *m, const struct lls_sim_tool_options *o,
                           struct lls_engine_options *engine, struct lls_error *err)
 {
-  if (m->real) {
-    struct lls_device_options options = lls_device_options_of(&m->config, &m->model);
-    return lls_cpu_device_create(&options, &m->devices[0], err);
-  }
+  if (m->real)
+    return create_real(m, o, err);
   int rc = read_costs(m, o, engine, err);
   for (uint32_t i = 0; i < m->instances.n && rc == 0; i++)
     rc = create_sim(m, o, i, err);
@@ -277,7 +288,7 @@ static int create_engines(struct lls_machine *m, const struct lls_sim_tool_optio
     options.clock_context = m->real ? (void *)m : m->devices[i];
     rc = lls_engine_create(&options, &m->model, m->devices[i], &m->engines[i], err);
   }
-  return rc;
+  return rc == 0 && m->real ? lls_warm_up(m->engines[0], err) : rc;
 }
 
 static void no_wake(void *context)
@@ -327,7 +338,7 @@ static int read_instances(struct lls_machine *m, const struct lls_sim_tool_optio
   int rc = lls_instances_read(&m->config.engine, &m->instances, &key, err);
   bool several = rc == 0 && m->instances.n > 1;
   if (several && m->real)
-    return lls_fail(err, -ENOTSUP, "--device cpu runs one instance, not %u",
+    return lls_fail(err, -ENOTSUP, "--device cpu and cuda run one instance, not %u",
                     m->instances.n);
   if (several && (o->record[0] != '\0' || o->against[0] != '\0' || o->replay[0] != '\0'))
     return lls_fail(err, -ENOTSUP,
@@ -342,9 +353,10 @@ int lls_machine_configure(struct lls_machine *m, const struct lls_sim_tool_optio
 {
   *m = (struct lls_machine){
       .log = {.fd = 2, .level = LLS_LOG_WARNING, .format = LLS_LOG_TEXT},
-      .real = o->device == LLS_SIM_DEVICE_CPU,
+      .real = o->device != LLS_SIM_DEVICE_SIM,
       .cpu_time = o->cpu_time && o->device == LLS_SIM_DEVICE_CPU,
   };
+  m->passes_idle = m->cpu_time || o->device == LLS_SIM_DEVICE_CUDA;
   int rc = load_config(m, o, settings, max_requests, err);
   if (rc == 0)
     m->log.level = (uint32_t)m->config.server.log_level;
@@ -367,6 +379,7 @@ int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o
   m->began_ns = clock_ns(m);
   if (rc == 0)
     rc = create_loop(m, o, observer, err);
+  m->began_ns = clock_ns(m); /* what is measured before serving takes no time of it */
   if (rc < 0)
     lls_machine_close(m);
   return rc;

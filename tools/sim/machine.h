@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The machine of a run: configuration, model, profiles, device, engine and loop, put
- * together from the options. Simulated by default; with --device cpu the real engine in
- * real time, driven by the same loop, so that the two can be laid beside each other.
+ * together from the options. Simulated by default; with --device cpu or cuda the real
+ * engine in real time, driven by the same loop, so that the two can be laid beside each
+ * other.
  */
 #ifndef LLS_SIM_TOOL_MACHINE_H
 #define LLS_SIM_TOOL_MACHINE_H
@@ -29,8 +30,9 @@ struct lls_machine {
   struct lls_engine *engines[LLS_MAX_INSTANCES];
   uint32_t turn; /* instance whose time it is */
   struct lls_loop *loop;
-  bool real;        /* --device cpu */
+  bool real;        /* --device cpu or cuda */
   bool cpu_time;    /* whose time is the processor's */
+  bool passes_idle; /* whose time jumps to the next arrival */
   int64_t began_ns; /* real: its time 0 */
 };
 
@@ -54,8 +56,8 @@ int64_t lls_machine_now(struct lls_machine *);
 /* The time of the instance that is furthest behind: nothing happens before that any more.
  */
 int64_t lls_machine_least(struct lls_machine *);
-/* Lets time pass: at once, or in real time by sleeping. No instance is behind that time
- * then; one that is beyond it stays there. */
+/* Lets time pass: at once, or in real time by sleeping, unless that is passed over. No
+ * instance is behind that time then; one that is beyond it stays there. */
 void lls_machine_wait(struct lls_machine *, int64_t until_ns);
 
 #endif

@@ -81,10 +81,13 @@ static int write_report(const struct tool *t, const struct lls_workload *w,
                         const struct lls_sim_result *result, const char *path,
                         json_t *made_by, struct lls_error *err)
 {
+  static const char *const backends[] = {[LLS_SIM_DEVICE_SIM] = "sim",
+                                         [LLS_SIM_DEVICE_CPU] = "cpu",
+                                         [LLS_SIM_DEVICE_CUDA] = "cuda"};
   const struct lls_sim_tool_options *o = &t->sim;
   const struct lls_report_header header = {
       .tool = "llmserve-sim",
-      .backend = o->device == LLS_SIM_DEVICE_CPU ? "cpu" : "sim",
+      .backend = backends[o->device],
       .label = o->label[0] != '\0' ? o->label : NULL,
       .model_id = json_string_value(json_object_get(result->machine, "model")),
       .metadata = o->metadata,

@@ -40,9 +40,9 @@ static const struct lls_param params[] = {
     LLS_PARAM_INT(options, stages, "1", 1, 1024, "devices",
                   "such groups in a line, each with its part of the layers (pipeline "
                   "parallel)"),
-    LLS_PARAM_CHOICE(options, device, "sim", "sim|cpu",
-                     "cpu: the real engine with random weights, in real time, for "
-                     "comparison"),
+    LLS_PARAM_CHOICE(options, device, "sim", "sim|cpu|cuda",
+                     "cpu, cuda: the real engine with random weights, in real time, for "
+                     "comparison; on a GPU nobody sleeps until the next arrival"),
     LLS_PARAM_BOOL(
         options, cpu_time, "false",
         "--device cpu with one thread: its time is processor time, and nobody "

@@ -7,7 +7,11 @@
 
 #include "tools/cli/cli.h"
 
-enum lls_sim_device_choice { LLS_SIM_DEVICE_SIM, LLS_SIM_DEVICE_CPU };
+enum lls_sim_device_choice {
+  LLS_SIM_DEVICE_SIM,
+  LLS_SIM_DEVICE_CPU,
+  LLS_SIM_DEVICE_CUDA
+};
 
 struct lls_sim_tool_options {
   const char *config;

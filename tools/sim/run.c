@@ -405,12 +405,14 @@ static json_t *describe(struct run *r)
   struct lls_machine *m = &r->machine;
   struct lls_loop_status s;
   struct lls_sim_totals totals = {0};
+  char device[256];
   lls_loop_status(m->loop, &s);
+  m->devices[0]->ops->identify(m->devices[0], device, sizeof device);
   if (!m->real)
     totals = totals_of(m);
   json_t *all = json_pack(
       "{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:f, s:f, s:f, s:I, s:I, s:I, s:b}",
-      "device", m->real ? "cpu" : m->profile.device.name, "model",
+      "device", m->real ? device : m->profile.device.name, "model",
       m->config.server.served_model_name, "scheduler",
       m->config.policies.scheduler.module->descriptor->id, "cache",
       m->config.policies.cache.module->descriptor->id, "predictor",

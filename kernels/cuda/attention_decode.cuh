@@ -1,0 +1,557 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention of decodes: up to 16 queries (rows x q heads of a KV head) against a context,
+ * bound by reading K and V once. A block takes its lane of the plan (plan_pieces.c):
+ * pieces of contexts one after the other, tiles of 64 tokens of which each of its four
+ * warps has 16, in slabs of its own (attention_slab.cuh). Warps meet at the end of a
+ * piece only, and copies of the next are under way by then. Online softmax as in
+ * FlashAttention-2 (Dao, 2023, algorithm 1); pieces of a context leave states that the
+ * last of them puts together (flash-decoding; attention_answer.cuh).
+ *
+ * Tensor cores: S = Q K^T with queries for rows, of which 8 or 16 are; and O^T = V^T P^T,
+ * in which the 8 of an mma's columns are queries: half the registers where there are no
+ * more, as nearly always. The scores' registers are those of P^T's fragment.
+ *
+ * int8 blocks: x = least + step b of each channel of a block. A byte put behind 0x64 is
+ * the f16 1024 + b; two operations on two numbers then make it x, rounded once more than
+ * b was: to 2^-11 of itself. Scales are f16, so x is one too, but q may be none: each
+ * query is taken times a power of two, so that its largest number is from 1 to 2, and
+ * loses what is less than 2^-24 of that. A lane needs four channels of K for a column of
+ * Q K^T; which is for it to choose, if q comes in the same order: four that follow each
+ * other. Of V it needs pairs of tokens; ldmatrix gives it pairs of channels of those.
+ *
+ * Of t tokens and n queries of a KV head it reads 4 t head_dim bytes in bf16, and in int8
+ * blocks of b tokens 2 t head_dim (1 + 4 / b), and takes 4 n t head_dim operations.
+ */
+#ifndef LLS_CUDA_ATTENTION_DECODE_CUH
+#define LLS_CUDA_ATTENTION_DECODE_CUH
+
+#include "kernels/cuda/attention_answer.cuh"
+
+constexpr int DECODE_THREADS = 4 * WARP;
+constexpr int DECODE_AT_ONCE = 3; /* blocks that a multiprocessor is to have */
+
+/* The warps' slabs, and the room in which they meet. */
+template <int HD> constexpr size_t decode_bytes()
+{
+  return 4 * SLABS * slab_layout<HD>::size * sizeof(bf16) +
+         room_floats<HD>() * sizeof(float);
+}
+
+/* Hopper and later ones have 228 KiB, and each block takes one besides. */
+static_assert(DECODE_AT_ONCE * (decode_bytes<128>() + 1024 + 128) <= 228 * 1024,
+              "too much shared memory");
+
+/* ---- queries ----------------------------------------------------------------------- */
+
+/* Registers of an A fragment that are none, of 8 queries. */
+template <int T>
+static __device__ __forceinline__ void fragment(const uint32_t (&q)[2 * T],
+                                                uint32_t (&a)[4])
+{
+  a[0] = q[0];
+  a[1] = T == 2 ? q[1] : 0;
+  a[2] = q[T];
+  a[3] = T == 2 ? q[3] : 0;
+}
+
+static __device__ __forceinline__ const bf16 *
+query_of(const task &w, const lls_cuda_attention &a, uint32_t query)
+{
+  size_t columns = (size_t)(a.heads + 2 * a.kv_heads) * a.head_dim;
+  return (const bf16 *)a.qkv + (w.piece.row + query / w.group) * columns +
+         (size_t)(w.kv_head * w.group + query % w.group) * a.head_dim;
+}
+
+/* Fragments of m16n8k16: columns 2t and on, 2t + 8 and on, of 16 dims from 16 j on. */
+template <int HD, int T>
+static __device__ __forceinline__ void
+load_fragment(const task &w, const lls_cuda_attention &a, int j, uint32_t (&q)[2 * T])
+{
+  unsigned lane = threadIdx.x % WARP;
+#pragma unroll
+  for (int r = 0; r < T; r++) {
+    uint32_t query = lane / 4 + 8 * r;
+    bool there = query < w.n_queries;
+    const uint32_t *from =
+        (const uint32_t *)query_of(w, a, there ? query : 0) + lane % 4 + j * 8;
+    q[r] = there ? from[0] : 0;
+    q[T + r] = there ? from[4] : 0;
+  }
+}
+
+template <int HD, int T>
+static __device__ __forceinline__ void
+load_queries(const task &w, const lls_cuda_attention &a, uint32_t (&q)[HD / 16][2 * T])
+{
+#pragma unroll
+  for (int j = 0; j < HD / 16; j++)
+    load_fragment<HD, T>(w, a, j, q[j]);
+}
+
+/* The same in f16, of dims 4t to 4t + 3, times a power of two; the inverse of that. */
+template <int HD, int T>
+static __device__ __forceinline__ void
+load_half_queries(const task &w, const lls_cuda_attention &a,
+                  uint32_t (&q)[HD / 16][2 * T], float (&inverse)[T])
+{
+  unsigned lane = threadIdx.x % WARP;
+#pragma unroll
+  for (int r = 0; r < T; r++) {
+    uint32_t query = lane / 4 + 8 * r;
+    bool there = query < w.n_queries;
+    const several<uint32_t, 2> *from =
+        (const several<uint32_t, 2> *)query_of(w, a, there ? query : 0) + lane % 4;
+    float largest = 0;
+#pragma unroll
+    for (int j = 0; j < HD / 16; j++) {
+      several<uint32_t, 2> x = from[j * 4];
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        q[j][i * T + r] = there ? x.v[i] : 0;
+        largest = fmaxf(largest, fabsf(__uint_as_float(q[j][i * T + r] << 16)));
+        largest = fmaxf(largest, fabsf(__uint_as_float(q[j][i * T + r] & 0xffff0000)));
+      }
+    }
+    largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 1));
+    largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
+    uint32_t exponent = __float_as_uint(largest) & 0x7f800000;
+    if (exponent == 0 || exponent >= 0x7e800000)
+      exponent = 0x3f800000; /* nothing, or no number */
+    inverse[r] = __uint_as_float(exponent);
+    float factor = __uint_as_float(0x7f000000 - exponent);
+#pragma unroll
+    for (int j = 0; j < HD / 16; j++) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        uint32_t x = q[j][i * T + r];
+        q[j][i * T + r] = pack_half(__uint_as_float(x << 16) * factor,
+                                    __uint_as_float(x & 0xffff0000) * factor);
+      }
+    }
+  }
+}
+
+/* ---- bytes ------------------------------------------------------------------------- */
+
+/* Bytes i and j of four as f16. */
+static __device__ __forceinline__ uint32_t pair_of(uint32_t bytes, unsigned i, unsigned j)
+{
+  uint32_t above = __byte_perm(bytes, 0x64646464, 0x4040 | j << 8 | i);
+  return add_half(above, 0xe400e400); /* - 1024 */
+}
+
+static __device__ __forceinline__ uint32_t both_low(uint32_t x)
+{
+  return __byte_perm(x, 0, 0x1010);
+}
+
+static __device__ __forceinline__ uint32_t both_high(uint32_t x)
+{
+  return __byte_perm(x, 0, 0x3232);
+}
+
+/* ---- scores: token 8 n + 2t + i of the slab for query g + 8 r: s[n][2 r + i] ---------
+ */
+
+/* The row that a lane gives to an ldmatrix of 16 tokens and 16 dims. */
+template <int HD>
+static __device__ __forceinline__ shared<bf16> line_of(shared<bf16> slab)
+{
+  unsigned lane = threadIdx.x % WARP;
+  return slab + ((lane / 16 * 8 + lane % 8) * slab_layout<HD>::stride + lane / 8 % 2 * 8);
+}
+
+template <int T>
+static __device__ __forceinline__ void score(const uint32_t (&q)[2 * T],
+                                             shared<bf16> line, float (&s)[2][4])
+{
+  uint32_t a[4], b[4];
+  fragment<T>(q, a);
+  ldmatrix(b, line);
+  mma(s[0], a, b[0], b[1]);
+  mma(s[1], a, b[2], b[3]);
+}
+
+template <int HD, int T>
+static __device__ __forceinline__ void scores_by_slab(const uint32_t (&q)[HD / 16][2 * T],
+                                                      shared<bf16> k, float (&s)[2][4])
+{
+  shared<bf16> line = line_of<HD>(k);
+#pragma unroll
+  for (int j = 0; j < HD / 16; j++)
+    score<T>(q[j], line + j * 16, s);
+}
+
+/* The same with queries read again, where bytes are what most slabs are. */
+template <int HD, int T>
+static __device__ __forceinline__ void
+scores_among_bytes(const task &w, const lls_cuda_attention &a, shared<bf16> k,
+                   float (&s)[2][4])
+{
+  shared<bf16> line = line_of<HD>(k);
+#pragma unroll 2
+  for (int j = 0; j < HD / 16; j++) {
+    uint32_t q[2 * T];
+    load_fragment<HD, T>(w, a, j, q);
+    score<T>(q, line + j * 16, s);
+  }
+}
+
+template <int HD, int T>
+static __device__ __forceinline__ void
+scores_by_bytes(const uint32_t (&q)[HD / 16][2 * T], shared<uint8_t> k, float (&s)[2][4])
+{
+  typedef slab_layout<HD> layout;
+  typedef several<uint32_t, 2> four; /* f16 */
+  unsigned g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+  shared<uint32_t> row = shared_cast<uint32_t>(k + (g * layout::int8_stride + t * 4));
+  shared<four> steps = shared_cast<four>(k + (layout::steps + t * 8));
+  shared<four> leasts = shared_cast<four>(k + (layout::least + t * 8));
+#pragma unroll
+  for (int j = 0; j < HD / 16; j++) {
+    four step = steps[j * 4], least = leasts[j * 4];
+    uint32_t a[4];
+    fragment<T>(q[j], a);
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+      uint32_t bytes = row[n * 8 * layout::int8_stride / 4 + j * 4];
+      mma_half(s[n], a, fma_half(pair_of(bytes, 0, 1), step.v[0], least.v[0]),
+               fma_half(pair_of(bytes, 2, 3), step.v[1], least.v[1]));
+    }
+  }
+}
+
+/* ---- softmax ------------------------------------------------------------------------
+ */
+
+template <int T> struct rows {
+  uint32_t position[T]; /* of the lane's queries */
+  uint32_t first, last; /* of the piece */
+  uint32_t end;         /* of its tokens */
+};
+
+static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position,
+                                               uint32_t end, uint32_t window)
+{
+  return token <= position && token < end && (window == 0 || token + window > position);
+}
+
+/* Scales to log2 e, caps, and hides what is not to be seen. */
+template <int T>
+static __device__ __forceinline__ void mask(const lls_cuda_attention &a, const rows<T> &r,
+                                            uint32_t first, float (&s)[2][4])
+{
+  float scale = a.scale * LOG2E;
+  if (a.soft_cap > 0) {
+#pragma unroll
+    for (int i = 0; i < 4 * T; i++)
+      s[i % 2][i / 2] = a.soft_cap * tanhf(s[i % 2][i / 2] * a.scale / a.soft_cap);
+    scale = LOG2E;
+  }
+#pragma unroll
+  for (int i = 0; i < 4 * T; i++)
+    s[i % 2][i / 2] *= scale;
+  if (visible(first + SLAB - 1, r.first, r.end, 0) &&
+      visible(first, r.last, r.end, a.window)) /* by all rows; so with nearly all slabs */
+    return;
+  uint32_t token = first + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < 2; n++) {
+#pragma unroll
+    for (int i = 0; i < 2 * T; i++)
+      if (!visible(token + n * 8 + i % 2, r.position[i / 2], r.end, a.window))
+        s[n][i] = NOTHING;
+  }
+}
+
+/* Turns scores into weights and moves the answer to the new maximum, if it is one. */
+template <int HD, int T>
+static __device__ __forceinline__ void weigh(float (&s)[2][4], answer<HD, T> &an)
+{
+#pragma unroll
+  for (int r = 0; r < T; r++) {
+    float max = an.max[r];
+#pragma unroll
+    for (int n = 0; n < 2; n++)
+      max = fmaxf(max, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
+    max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 1));
+    max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 2));
+    float base = max == NOTHING ? 0 : max; /* nothing seen yet: all weights are 0 */
+    float decay = fast_exp2(an.max[r] - base);
+    bool higher = max != an.max[r];
+    an.max[r] = max;
+    an.sum[r] *= decay;
+#pragma unroll
+    for (int n = 0; n < 2; n++) {
+#pragma unroll
+      for (int i = 2 * r; i < 2 * r + 2; i++) {
+        s[n][i] = fast_exp2(s[n][i] - base);
+        an.sum[r] += s[n][i];
+      }
+    }
+    if (__ballot_sync(ALL_LANES, higher) == 0)
+      continue;
+    float even = __shfl_sync(ALL_LANES, decay, threadIdx.x % 4 * 8);
+    float odd = __shfl_sync(ALL_LANES, decay, threadIdx.x % 4 * 8 + 4);
+#pragma unroll
+    for (int c = 0; c < HD / 16; c++) {
+      an.values[r][c][0] *= even;
+      an.values[r][c][1] *= odd;
+      an.values[r][c][2] *= even;
+      an.values[r][c][3] *= odd;
+    }
+  }
+}
+
+/* ---- values -------------------------------------------------------------------------
+ */
+
+template <int HD, int T>
+static __device__ __forceinline__ void add_values(const float (&s)[2][4], shared<bf16> v,
+                                                  answer<HD, T> &an)
+{
+  shared<bf16> line = line_of<HD>(v);
+#pragma unroll
+  for (int c = 0; c < HD / 16; c++) {
+    uint32_t a[4];
+    ldmatrix_trans(a, line + c * 16);
+#pragma unroll
+    for (int r = 0; r < T; r++)
+      mma(an.values[r][c], a, pack_bf16(s[0][2 * r], s[0][2 * r + 1]),
+          pack_bf16(s[1][2 * r], s[1][2 * r + 1]));
+  }
+}
+
+/* The same with rows 2 g and 2 g + 1 of 16 dims where g and g + 8 are, as bytes come. */
+template <int HD, int T>
+static __device__ __forceinline__ void
+add_values_in_pairs(const float (&s)[2][4], shared<bf16> v, answer<HD, T> &an)
+{
+  constexpr int stride = slab_layout<HD>::stride / 2;
+  unsigned g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
+  shared<uint32_t> row = shared_cast<uint32_t>(v) + (2 * t * stride + g);
+#pragma unroll
+  for (int c = 0; c < HD / 16; c++) {
+    uint32_t a[4];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      uint32_t even = row[i * 8 * stride + c * 8],
+               odd = row[(i * 8 + 1) * stride + c * 8];
+      a[2 * i] = __byte_perm(even, odd, 0x5410);
+      a[2 * i + 1] = __byte_perm(even, odd, 0x7632);
+    }
+#pragma unroll
+    for (int r = 0; r < T; r++)
+      mma(an.values[r][c], a, pack_bf16(s[0][2 * r], s[0][2 * r + 1]),
+          pack_bf16(s[1][2 * r], s[1][2 * r + 1]));
+  }
+}
+
+/* A pair of a byte's channels lies where a number of f16 would. */
+template <int HD, int T>
+static __device__ __forceinline__ void
+add_values_of_bytes(const float (&s)[2][4], shared<uint8_t> v, answer<HD, T> &an)
+{
+  typedef slab_layout<HD> layout;
+  unsigned lane = threadIdx.x % WARP, g = lane / 4;
+  /* Tokens 0 to 7 and 8 to 15 of 16 channels, then of the next 16. */
+  shared<uint8_t> row = v + ((lane / 8 % 2 * 8 + lane % 8) * layout::int8_stride);
+  shared<uint32_t> steps = shared_cast<uint32_t>(v + (layout::steps + g * 4));
+  shared<uint32_t> leasts = shared_cast<uint32_t>(v + (layout::least + g * 4));
+  uint32_t bytes[4];
+#pragma unroll
+  for (int c = 0; c < HD / 16; c++) {
+    if (c % 2 == 0) { /* an odd one is the last: the other half of it is for nothing */
+      unsigned next = lane / 16 == 0 || c + 1 == HD / 16 ? c : c + 1;
+      ldmatrix_trans(bytes, shared_cast<bf16>(row + next * 16));
+    }
+    uint32_t step = steps[c * 8], least = leasts[c * 8], a[4];
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      uint32_t b = bytes[c % 2 * 2 + i];
+      a[2 * i] = fma_half(pair_of(b, 0, 2), both_low(step), both_low(least));
+      a[2 * i + 1] = fma_half(pair_of(b, 1, 3), both_high(step), both_high(least));
+    }
+#pragma unroll
+    for (int r = 0; r < T; r++)
+      mma_half(an.values[r][c], a, pack_half(s[0][2 * r], s[0][2 * r + 1]),
+               pack_half(s[1][2 * r], s[1][2 * r + 1]));
+  }
+}
+
+/* ---- the kernel -------------------------------------------------------------------- */
+
+static __device__ __forceinline__ task task_of(const lls_cuda_piece *piece,
+                                               const lls_cuda_attention &a,
+                                               uint32_t kv_head)
+{
+  task w;
+  w.piece = *piece;
+  w.kv_head = kv_head;
+  w.group = a.heads / a.kv_heads;
+  w.n_queries = w.piece.n_rows * w.group;
+  return w;
+}
+
+/* A sink is a token of value 0 that was seen before; a lane's sum is of its columns, so
+ * the first of four lanes has it. */
+template <int HD, int T>
+static __device__ __forceinline__ void begin(const task &w, const lls_cuda_attention &a,
+                                             answer<HD, T> &an, rows<T> &rows)
+{
+  unsigned lane = threadIdx.x % WARP;
+  rows.first = w.piece.position;
+  rows.last = w.piece.position + w.piece.n_rows - 1;
+  rows.end = w.piece.end;
+#pragma unroll
+  for (int r = 0; r < T; r++) {
+    uint32_t query = lane / 4 + 8 * r;
+    rows.position[r] = w.piece.position + query / w.group;
+    an.max[r] = NOTHING;
+    an.sum[r] = 0;
+    if (a.sinks != nullptr && w.piece.sinks != 0 && threadIdx.x < WARP &&
+        query < w.n_queries) {
+      an.max[r] = a.sinks[w.kv_head * w.group + query % w.group] * LOG2E;
+      an.sum[r] = lane % 4 == 0 ? 1 : 0;
+    }
+#pragma unroll
+    for (int c = 0; c < HD / 16; c++)
+      an.values[r][c][0] = an.values[r][c][1] = an.values[r][c][2] = an.values[r][c][3] =
+          0;
+  }
+}
+
+/* The warp's ring. */
+template <int HD> struct ring {
+  shared<bf16> slabs;
+  uint32_t bytes; /* which of them are bytes: a bit each */
+
+  __device__ __forceinline__ shared<bf16> at(unsigned slab) const
+  {
+    return slabs + slab * slab_layout<HD>::size;
+  }
+  __device__ __forceinline__ bool is_bytes(unsigned slab) const
+  {
+    return (bytes >> slab & 1) != 0;
+  }
+  template <bool INT8>
+  __device__ __forceinline__ void load(const source &from, const found &t, unsigned slab)
+  {
+    bool b = load_slab<HD, INT8>(from, t, slab % 2 * SLAB, at(slab));
+    if (INT8)
+      bytes = (bytes & ~(1u << slab)) | (b ? 1u << slab : 0);
+  }
+};
+
+/* All tiles of a piece; `next` is the one after the two that are under way. */
+template <int HD, int T, bool INT8>
+static __device__ __forceinline__ void
+attend_piece(const lls_cuda_piece *piece, uint32_t kv_head, const lls_cuda_attention &a,
+             const source &from, feed &f, found &next, ring<HD> &ring, unsigned &turn,
+             answer<HD, T> &an)
+{
+  const task w = task_of(piece, a, kv_head);
+  uint32_t q[HD / 16][2 * T];
+  float inverse[T];
+  rows<T> rows;
+  begin<HD, T>(w, a, an, rows);
+#pragma unroll
+  for (int r = 0; r < T; r++)
+    inverse[r] = 1;
+  if (INT8)
+    load_half_queries<HD, T>(w, a, q, inverse);
+  else
+    load_queries<HD, T>(w, a, q);
+  for (uint32_t tile = w.piece.begin; tile < rows.end; tile += TILE, turn ^= 2) {
+    uint32_t first = tile + threadIdx.x / WARP * SLAB;
+    float s[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+    copy_async_wait_but<SLABS - 1>();
+    __syncwarp();
+    bool k_bytes = INT8 && ring.is_bytes(turn);
+    if (k_bytes) {
+      scores_by_bytes<HD, T>(q, shared_cast<uint8_t>(ring.at(turn)), s);
+    } else if (INT8) {
+      scores_among_bytes<HD, T>(task_of(piece, a, kv_head), a, ring.at(turn), s);
+    } else {
+      scores_by_slab<HD, T>(q, ring.at(turn), s);
+    }
+    __syncwarp();
+    ring.template load<INT8>(from, next, turn);
+    if (k_bytes) {
+#pragma unroll
+      for (int i = 0; i < 4 * T; i++)
+        s[i % 2][i / 2] *= inverse[i / 4];
+    }
+    mask<T>(a, rows, first, s);
+    weigh<HD, T>(s, an);
+    copy_async_wait_but<SLABS - 1>();
+    __syncwarp();
+    if (INT8 && ring.is_bytes(turn + 1))
+      add_values_of_bytes<HD, T>(s, shared_cast<uint8_t>(ring.at(turn + 1)), an);
+    else if (INT8)
+      add_values_in_pairs<HD, T>(s, ring.at(turn + 1), an);
+    else
+      add_values<HD, T>(s, ring.at(turn + 1), an);
+    __syncwarp();
+    ring.template load<INT8>(from, next, turn + 1);
+    next = find_tile(f, from.block_tokens);
+  }
+}
+
+/* Two tiles under way, those that are old enough before the kernels ahead have ended. */
+template <int HD, bool INT8>
+static __device__ __forceinline__ found begin_feed(const source &from, feed &f,
+                                                   ring<HD> &ring)
+{
+  open_piece(f);
+  bool old = f.token + TILE <= f.settled;
+  found first = find_tile(f, from.block_tokens);
+  old = old && (f.piece == f.past || f.token + TILE <= f.settled);
+  found second = find_tile(f, from.block_tokens);
+  found third = find_tile(f, from.block_tokens);
+  if (!old)
+    wait_for_earlier();
+  ring.template load<INT8>(from, first, 0);
+  ring.template load<INT8>(from, first, 1);
+  ring.template load<INT8>(from, second, 2);
+  ring.template load<INT8>(from, second, 3);
+  if (old)
+    wait_for_earlier();
+  return third;
+}
+
+template <int HD, int T, bool INT8>
+__global__ void __launch_bounds__(DECODE_THREADS, DECODE_AT_ONCE)
+    attend_decodes(const lls_cuda_step *step, const lls_cuda_plan *plan,
+                   lls_cuda_pool pool, float *states, uint32_t *finished,
+                   lls_cuda_attention a)
+{
+  let_next_begin();
+  uint32_t number = blockIdx.x / a.kv_heads, kv_head = blockIdx.x % a.kv_heads;
+  if (number >= plan->n_lanes) {
+    wait_for_earlier();
+    return;
+  }
+  const lls_cuda_piece *piece = plan->pieces + plan->lanes[number];
+  const lls_cuda_piece *past = plan->pieces + plan->lanes[number + 1];
+  const source from = source_of<HD, INT8>(pool, a.layer, kv_head);
+  shared<bf16> memory = dynamic_shared<bf16>();
+  shared<float> room = shared_cast<float>(memory + 4 * SLABS * slab_layout<HD>::size);
+  ring<HD> ring = {memory + threadIdx.x / WARP * SLABS * slab_layout<HD>::size, 0};
+  feed f = {};
+  f.piece = piece;
+  f.past = past;
+  f.all = step->entries;
+  found next = begin_feed<HD, INT8>(from, f, ring);
+  for (unsigned turn = 0; piece != past; piece++) {
+    answer<HD, T> an;
+    attend_piece<HD, T, INT8>(piece, kv_head, a, from, f, next, ring, turn, an);
+    const task w = task_of(piece, a, kv_head); /* read again: the loop has better use */
+    store_answer<HD, T, INT8>(w, a, states, an, room);
+    if (w.piece.part != LLS_CUDA_NO_PART && finish_piece(w, a, finished))
+      merge_pieces<HD>(w, a, states);
+  }
+}
+
+#endif

@@ -1,0 +1,574 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Attention of prompts on Hopper: large items of a plan, 128 queries of a KV head against
+ * tiles of 128 tokens, in the shape of FlashAttention-3 (Shah et al., 2024): a warpgroup
+ * of producers copies K, V and queries to shared memory; two of consumers have 64 queries
+ * each, whose scores, weights and sums stay in registers. A consumer's products with K of
+ * the next tile run while it makes weights of the scores before, and the two take turns
+ * in giving products, so that the one's are computed while the other makes weights
+ * (section 3.2 and 3.1 there).
+ *
+ * As many blocks as there are multiprocessors take one item and KV head after the other,
+ * and the producers run ahead, over items too: 1 prompt of 4096 tokens has items of 16
+ * tiles on the average, so what begins and ends one is seen.
+ *
+ * Of the producers two warps bring K, the other two queries and V, half a matrix each. A
+ * copy is 16 bytes a thread; a lane knows where two rows of the warp's 64 are and tells
+ * the others, so any list of blocks is as good as another.
+ *
+ * Shared memory is written by copies and read by products, which is two ways to it
+ * ("proxies" in PTX's memory model): a producer waits for its copies, then a fence, then
+ * tells the consumers.
+ */
+#ifndef LLS_CUDA_ATTENTION_HOPPER_CUH
+#define LLS_CUDA_ATTENTION_HOPPER_CUH
+
+#include "kernels/cuda/attention.cuh"
+#include "kernels/cuda/hopper.cuh"
+
+constexpr int ROWS = 128;       /* of a matrix: queries, or a tile's tokens */
+constexpr int COLUMNS = 64;     /* of a part of it */
+constexpr int SHARE = ROWS / 2; /* rows that a producer's warp brings, a consumer has */
+constexpr int STAGES = 2;
+constexpr int CONSUMERS = 2;
+constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
+constexpr int HOPPER_THREADS = (1 + CONSUMERS) * WARPGROUP;
+/* Of 65,536 registers each thread gets 168; 40 + 2 x 232 is three times as many. */
+constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
+constexpr uint32_t NO_ROW = UINT32_MAX;
+
+static_assert(ROWS == LLS_CUDA_LARGE, "an item's queries are a matrix");
+
+/* Barriers that have numbers; 0 is __syncthreads. */
+enum { TURN, CONSUMERS_MEET = TURN + 1 + CONSUMERS };
+
+/* Matrices that producers fill and consumers read, one after the other. */
+template <int N> struct matrix_ring {
+  shared<bf16> matrices;
+  shared<mbarrier> barriers; /* (N) of filling, (N) of reading */
+  uint32_t number;           /* of the next matrix */
+};
+
+template <int HD> struct matrices {
+  static constexpr int size = ROWS * HD; /* numbers */
+  static constexpr size_t bytes = (1 + 2 * STAGES) * size * sizeof(bf16) + 1024;
+};
+
+template <int HD, int N>
+static __device__ __forceinline__ shared<bf16> matrix_of(const matrix_ring<N> &r)
+{
+  return r.matrices + r.number % N * matrices<HD>::size;
+}
+
+template <int N>
+static __device__ __forceinline__ void begin_filling(const matrix_ring<N> &r)
+{
+  mbarrier_wait(r.barriers + (N + r.number % N), r.number / N - 1);
+  __syncwarp();
+}
+
+/* This thread's copies, all of them, are there before it says so. */
+template <int N> static __device__ __forceinline__ void end_filling(matrix_ring<N> &r)
+{
+  copy_async_commit();
+  copy_async_wait();
+  products_fence();
+  mbarrier_arrive(r.barriers + r.number % N);
+  r.number++;
+}
+
+template <int N>
+static __device__ __forceinline__ void begin_reading(const matrix_ring<N> &r)
+{
+  mbarrier_wait(r.barriers + r.number % N, r.number / N);
+}
+
+/* The warp's products with it are done. */
+template <int N> static __device__ __forceinline__ void end_reading(matrix_ring<N> &r)
+{
+  if (threadIdx.x % WARP == 0)
+    mbarrier_arrive(r.barriers + (N + r.number % N));
+  r.number++;
+}
+
+struct rings {
+  matrix_ring<1> queries;
+  matrix_ring<STAGES> keys, values;
+};
+
+template <int HD> static __device__ __forceinline__ rings make_rings()
+{
+  constexpr int size = matrices<HD>::size;
+  SHARED_ARRAY(mbarrier, barriers, 2 + 4 * STAGES);
+  shared<mbarrier> b = shared_cast<mbarrier>(&barriers[0]);
+  shared<bf16> m = aligned_shared(dynamic_shared<bf16>());
+  return {{m, b, 0},
+          {m + size, b + 2, 0},
+          {m + (1 + STAGES) * size, b + (2 + 2 * STAGES), 0}};
+}
+
+template <int N> static __device__ __forceinline__ void init_ring(const matrix_ring<N> &r)
+{
+  for (int i = 0; i < N; i++) {
+    mbarrier_init(r.barriers + i, WARPGROUP / 2);
+    mbarrier_init(r.barriers + (N + i), CONSUMER_WARPS);
+  }
+}
+
+static __device__ __forceinline__ void init_rings(const rings &r)
+{
+  init_ring(r.queries);
+  init_ring(r.keys);
+  init_ring(r.values);
+}
+
+/* The block's piece of work in a round: items, the longest first, and for each the KV
+ * heads. Every other round goes backwards, so that who had the longest gets the shortest.
+ */
+static __device__ __forceinline__ uint32_t piece_of(uint32_t round)
+{
+  uint32_t at = round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+  return round * gridDim.x + at;
+}
+
+/* ---- producers --------------------------------------------------------------------- */
+
+/* Where a warp's rows are, in rows of head_dim numbers. CELLS lanes copy a row; what they
+ * copy next is known to one of them. */
+struct row_places {
+  uint32_t at[SHARE / WARP];
+};
+
+template <int HD> struct copying {
+  static constexpr unsigned cells = HD / CELL, rows = WARP / cells; /* rows at once */
+};
+
+/* The row of the warp's 64 that number i of the lane's places is of. */
+template <int HD> static __device__ __forceinline__ uint32_t row_known(int i)
+{
+  typedef copying<HD> c;
+  uint32_t lane = thread_again() % WARP;
+  return (i * c::cells + lane % c::cells) * c::rows + lane / c::cells;
+}
+
+/* A list of blocks in rows, which 32 bits can count. */
+struct row_list {
+  const lls_block_entry *entries;
+  uint32_t n, begin, head, unit, end;
+  bool whole;
+};
+
+template <int HD> static __device__ __forceinline__ row_list rows_of(const work &w)
+{
+  const kv_list &list = w.list;
+  return {list.entries,
+          list.n,
+          list.begin,
+          (uint32_t)(list.head / HD),
+          (uint32_t)(list.unit / HD),
+          w.item.end,
+          list.whole};
+}
+
+static __device__ __forceinline__ uint32_t find_row(const row_list &list,
+                                                    uint32_t block_tokens, uint32_t token)
+{
+  if (token >= list.end)
+    return NO_ROW;
+  token = token > list.begin ? token : list.begin;
+  kv_list l = {};
+  l.entries = list.entries;
+  l.n = list.n;
+  l.block_tokens = block_tokens;
+  l.whole = list.whole;
+  l.begin = list.begin;
+  l.head_dim = 1;
+  const lls_block_entry &e = find_entry(l, token);
+  return e.block * list.unit + list.head + (uint32_t)slot_at(l, e, token);
+}
+
+/* The warp's tokens of a tile, from the first on. Those before the list, which no query
+ * sees, are as good anywhere, and where its first one is there is a number. */
+template <int HD>
+static __device__ __forceinline__ row_places find_tokens(const row_list &list,
+                                                         uint32_t block_tokens,
+                                                         uint32_t first)
+{
+  row_places places;
+#pragma unroll
+  for (int i = 0; i < SHARE / WARP; i++)
+    places.at[i] = find_row(list, block_tokens, first + row_known<HD>(i));
+  return places;
+}
+
+template <int HD>
+static __device__ __forceinline__ row_places find_queries(const work &w,
+                                                          const lls_cuda_attention &a,
+                                                          uint32_t first)
+{
+  row_places places;
+  uint32_t heads = a.heads + 2 * a.kv_heads, row = w.sequence.first_row + w.item.first;
+#pragma unroll
+  for (int i = 0; i < SHARE / WARP; i++) {
+    uint32_t query = first + row_known<HD>(i);
+    places.at[i] = query < w.n_queries ? (row + query / w.group) * heads +
+                                             w.kv_head * w.group + query % w.group
+                                       : NO_ROW;
+  }
+  return places;
+}
+
+/* Begins the copies of a warp's rows; those of NO_ROW become zeros. */
+template <int HD>
+static __device__ __forceinline__ void copy_rows(const row_places &places,
+                                                 const void *data, shared<bf16> matrix)
+{
+  typedef copying<HD> c;
+  unsigned thread = thread_again(), lane = thread % WARP, cell = lane % c::cells;
+  unsigned first = thread / WARP % 2 * SHARE + lane / c::cells;
+  const bf16 *from = (const bf16 *)data + cell * CELL;
+  shared<bf16> to = matrix + (cell / 8 * ROWS * COLUMNS + first * COLUMNS);
+#pragma unroll
+  for (unsigned i = 0; i < SHARE / c::rows; i++) {
+    uint32_t at = __shfl_sync(ALL_LANES, places.at[i / c::cells], i % c::cells, c::cells);
+    bool there = at != NO_ROW;
+    unsigned row = i * c::rows, place = (cell ^ (first + row)) % 8;
+    copy_async(to + (row * COLUMNS + place * CELL), from + (size_t)(there ? at : 0) * HD,
+               there);
+  }
+}
+
+template <int HD>
+static __device__ __forceinline__ void
+produce(const lls_cuda_step *step, const lls_cuda_plan *plan, const lls_cuda_pool &pool,
+        const lls_cuda_attention &a)
+{
+  rings r = make_rings<HD>();
+  bool is_v = threadIdx.x >= WARPGROUP / 2; /* as work_of chooses the list */
+  uint32_t mine = threadIdx.x / WARP % 2 * SHARE;
+  matrix_ring<STAGES> tiles = is_v ? r.values : r.keys;
+  uint32_t n = plan->n_large * a.kv_heads;
+  for (uint32_t round = 0, i; (i = piece_of(round)) < n; round++) {
+    work w = work_of({step, &plan->large, i}, pool, a);
+    if (is_v) {
+      row_places queries = find_queries<HD>(w, a, mine);
+      begin_filling(r.queries);
+      copy_rows<HD>(queries, a.qkv, matrix_of<HD>(r.queries));
+      end_filling(r.queries);
+    }
+    row_list list = rows_of<HD>(w);
+    row_places places = find_tokens<HD>(list, pool.block_tokens, w.item.begin + mine);
+    for (uint32_t first = w.item.begin; first < list.end; first += ROWS) {
+      begin_filling(tiles);
+      copy_rows<HD>(places, pool.data, matrix_of<HD>(tiles));
+      places = find_tokens<HD>(list, pool.block_tokens, first + ROWS + mine);
+      end_filling(tiles);
+    }
+  }
+}
+
+/* ---- consumers --------------------------------------------------------------------- */
+
+/* The threads that put parts together. */
+struct consumers {
+  static __device__ __forceinline__ unsigned thread()
+  {
+    return threadIdx.x - WARPGROUP;
+  }
+  static __device__ __forceinline__ unsigned count()
+  {
+    return CONSUMERS * WARPGROUP;
+  }
+  static __device__ __forceinline__ void meet()
+  {
+    barrier_sync(CONSUMERS_MEET, CONSUMERS * WARPGROUP);
+  }
+};
+
+/* Products are given by one warpgroup after the other. */
+template <bool TURNS> static __device__ __forceinline__ void await_turn()
+{
+  if (TURNS)
+    barrier_sync(TURN + threadIdx.x / WARPGROUP, CONSUMERS * WARPGROUP);
+}
+
+template <bool TURNS> static __device__ __forceinline__ void pass_turn()
+{
+  if (TURNS)
+    barrier_arrive(TURN + 1 + CONSUMERS - threadIdx.x / WARPGROUP, CONSUMERS * WARPGROUP);
+}
+
+/* Gives the products of 64 queries with 128 tokens. */
+template <int HD>
+static __device__ __forceinline__ void give_scores(uint32_t queries, uint32_t keys,
+                                                   float (&s)[ROWS / 8][4])
+{
+#pragma unroll
+  for (int d = 0; d < HD; d += 16) {
+    /* 16 columns are 32 bytes of a row; descriptions count in units of 16 */
+    int at = d / COLUMNS * (ROWS * COLUMNS * 2 / 16) + d % COLUMNS * 2 / 16;
+    if (d == 0)
+      wgmma_rows<false>(s, queries + at, keys + at);
+    else
+      wgmma_rows<true>(s, queries + at, keys + at);
+  }
+  wgmma_commit();
+}
+
+/* Weights as A has them: 16 tokens in four registers. */
+struct weights {
+  uint32_t a[ROWS / 16][4];
+};
+
+static __device__ __forceinline__ void pack_weights(const float (&s)[ROWS / 8][4],
+                                                    weights &p)
+{
+#pragma unroll
+  for (int n = 0; n < ROWS / 16; n++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      p.a[n][i] = pack_bf16(s[2 * n + i / 2][i % 2 * 2], s[2 * n + i / 2][i % 2 * 2 + 1]);
+  }
+}
+
+template <int HD>
+static __device__ __forceinline__ void give_values(const weights &p, uint32_t values,
+                                                   state<HD> &st)
+{
+#pragma unroll
+  for (int n = 0; n < ROWS / 16; n++)
+    wgmma_columns(st.values, p.a[n], values + n * (16 * COLUMNS * 2 / 16));
+  wgmma_commit();
+}
+
+/* The tokens that this lane's two queries see, [first, end), and what all of the warp's
+ * do. */
+struct sight {
+  uint32_t first[2], end[2];
+  uint32_t all_first, all_end;
+};
+
+static __device__ __forceinline__ sight sight_of(const work &w,
+                                                 const lls_cuda_attention &a,
+                                                 uint32_t first_query)
+{
+  uint32_t position = w.sequence.context + w.item.first;
+  uint32_t last = position + w.item.n_rows - 1, lane = threadIdx.x % WARP;
+  sight v;
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    uint32_t here = position + (first_query + lane / 4 + i * 8) / w.group;
+    v.first[i] = a.window != 0 && here >= a.window ? here + 1 - a.window : 0;
+    v.end[i] = here + 1 < w.item.end ? here + 1 : w.item.end;
+  }
+  uint32_t first_end = position + first_query / w.group + 1;
+  v.all_first = a.window != 0 && last >= a.window ? last + 1 - a.window : 0;
+  v.all_end = first_end < w.item.end ? first_end : w.item.end;
+  return v;
+}
+
+static __device__ __forceinline__ void hide(const sight &v, uint32_t first,
+                                            float (&s)[ROWS / 8][4])
+{
+  if (first >= v.all_first && first + ROWS <= v.all_end)
+    return;
+  uint32_t token = first + threadIdx.x % 4 * 2;
+#pragma unroll
+  for (int n = 0; n < ROWS / 8; n++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      uint32_t here = token + n * 8 + i % 2;
+      if (here < v.first[i / 2] || here >= v.end[i / 2])
+        s[n][i] = NOTHING;
+    }
+  }
+}
+
+/* cap tanh(x / cap), of scores before their scale: tanh x = 1 - 2 / (1 + e^2x). */
+static __device__ __forceinline__ void cap_scores(const lls_cuda_attention &a,
+                                                  float (&s)[ROWS / 8][4])
+{
+  float factor = 2 * LOG2E * a.scale / a.soft_cap;
+#pragma unroll
+  for (int n = 0; n < ROWS / 8; n++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      s[n][i] = a.soft_cap - __fdividef(2 * a.soft_cap, 1 + fast_exp2(s[n][i] * factor));
+  }
+}
+
+/* Turns scores into weights, 2^(factor (s - max)), and the state's maximum and sum into
+ * those of them too; values are to be multiplied by `decay`. */
+template <int HD>
+static __device__ __forceinline__ void weigh_scores(float factor, float (&s)[ROWS / 8][4],
+                                                    state<HD> &st, float (&decay)[2])
+{
+#pragma unroll
+  for (int row = 0; row < 2; row++) {
+    float max = NOTHING;
+#pragma unroll
+    for (int n = 0; n < ROWS / 8; n++)
+      max = fmaxf(max, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
+    max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 1));
+    max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 2));
+    max = fmaxf(st.max[row], max * factor);
+    float base = max == NOTHING ? 0 : max; /* nothing seen yet: all weights are 0 */
+    decay[row] = fast_exp2(st.max[row] - base);
+    st.max[row] = max;
+    float sum = 0;
+#pragma unroll
+    for (int n = 0; n < ROWS / 8; n++) {
+#pragma unroll
+      for (int i = 2 * row; i < 2 * row + 2; i++) {
+        s[n][i] = fast_exp2(s[n][i] * factor - base);
+        sum += s[n][i];
+      }
+    }
+    st.sum[row] = st.sum[row] * decay[row] + sum;
+  }
+}
+
+template <int HD>
+static __device__ __forceinline__ void decay_values(const float (&decay)[2],
+                                                    state<HD> &st)
+{
+#pragma unroll
+  for (int n = 0; n < HD / 8; n++) {
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      st.values[n][i] *= decay[i / 2];
+  }
+}
+
+template <int HD>
+static __device__ __forceinline__ void begin_state(const work &w,
+                                                   const lls_cuda_attention &a,
+                                                   uint32_t first_query, state<HD> &st)
+{
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    st.max[i] = NOTHING;
+    st.sum[i] = 0;
+  }
+  if (a.sinks != nullptr && is_first(w, a))
+    begin_with_sinks<HD>(w, a, first_query, st);
+#pragma unroll
+  for (int n = 0; n < HD / 8; n++)
+    st.values[n][0] = st.values[n][1] = st.values[n][2] = st.values[n][3] = 0;
+}
+
+/* The warpgroup's queries of a piece; first_query is the warp's. */
+template <int HD, bool TURNS>
+static __device__ __forceinline__ void
+consume_piece(const work &w, const lls_cuda_attention &a, uint32_t first_query, rings &r,
+              state<HD> &st)
+{
+  constexpr uint32_t apart = ROWS * COLUMNS * sizeof(bf16);
+  uint32_t share = (warpgroup() - 1) * SHARE;
+  float factor = a.soft_cap > 0 ? LOG2E : a.scale * LOG2E;
+  sight v = sight_of(w, a, first_query);
+  float s[ROWS / 8][4], decay[2];
+  weights p;
+  begin_state(w, a, first_query, st);
+  begin_reading(r.queries);
+  uint32_t q = describe(matrix_of<HD>(r.queries) + share * COLUMNS, 16);
+
+  begin_reading(r.keys);
+  wgmma_fence();
+  give_scores<HD>(q, describe(matrix_of<HD>(r.keys), 16), s);
+  wgmma_wait<0>();
+  settle(s);
+  end_reading(r.keys);
+  if (a.soft_cap > 0)
+    cap_scores(a, s);
+  hide(v, w.item.begin, s);
+  weigh_scores(factor, s, st, decay);
+  pack_weights(s, p);
+  uint32_t first = w.item.begin + ROWS;
+  if (first < w.item.end)
+    begin_reading(r.keys);
+  for (; first < w.item.end; first += ROWS) {
+    await_turn<TURNS>();
+    settle(st.values);
+    settle(p.a);
+    wgmma_fence();
+    give_scores<HD>(q, describe(matrix_of<HD>(r.keys), 16), s);
+    begin_reading(r.values);
+    wgmma_fence();
+    give_values(p, describe(matrix_of<HD>(r.values), apart), st);
+    pass_turn<TURNS>();
+    wgmma_wait<1>();
+    settle(s);
+    end_reading(r.keys);
+    if (a.soft_cap > 0)
+      cap_scores(a, s);
+    hide(v, first, s);
+    weigh_scores(factor, s, st, decay);
+    settle(s);
+    if (first + ROWS < w.item.end)
+      begin_reading(r.keys);
+    wgmma_wait<0>();
+    settle(st.values);
+    end_reading(r.values);
+    decay_values(decay, st);
+    pack_weights(s, p);
+  }
+  end_reading(r.queries);
+  begin_reading(r.values);
+  settle(st.values);
+  settle(p.a);
+  wgmma_fence();
+  give_values(p, describe(matrix_of<HD>(r.values), apart), st);
+  wgmma_wait<0>();
+  settle(st.values);
+  end_reading(r.values);
+}
+
+template <int HD, bool TURNS>
+static __device__ __forceinline__ void
+consume(const lls_cuda_step *step, const lls_cuda_plan *plan, const lls_cuda_pool &pool,
+        const lls_cuda_attention &a, float *states, uint32_t *finished)
+{
+  rings r = make_rings<HD>();
+  uint32_t first_query = consumers::thread() / WARP * 16;
+  uint32_t n = plan->n_large * a.kv_heads;
+  if (TURNS && threadIdx.x / WARPGROUP == CONSUMERS)
+    pass_turn<TURNS>(); /* the first warpgroup begins */
+  for (uint32_t round = 0, i; (i = piece_of(round)) < n; round++) {
+    work w = work_of({step, &plan->large, i}, pool, a);
+    state<HD> st;
+    consume_piece<HD, TURNS>(w, a, first_query, r, st);
+#pragma unroll
+    for (int row = 0; row < 2; row++) {
+      st.sum[row] += __shfl_xor_sync(ALL_LANES, st.sum[row], 1);
+      st.sum[row] += __shfl_xor_sync(ALL_LANES, st.sum[row], 2);
+    }
+    store_warp(w, a, states, first_query, st);
+    if (w.item.part != LLS_CUDA_NO_PART && finish_part<consumers>(w, a, finished))
+      merge_parts<HD, consumers>(w, a, states);
+  }
+}
+
+/* ---- the kernel -------------------------------------------------------------------- */
+
+template <int HD, bool TURNS>
+__global__ void __launch_bounds__(HOPPER_THREADS, 1)
+    attend_hopper(const lls_cuda_step *step, const lls_cuda_plan *plan,
+                  lls_cuda_pool pool, float *states, uint32_t *finished,
+                  lls_cuda_attention a)
+{
+#ifdef LLS_HOPPER_CODE
+  if (threadIdx.x == 0)
+    init_rings(make_rings<HD>());
+  __syncthreads();
+  if (warpgroup() == 0) {
+    leave_registers<PRODUCER_REGISTERS>();
+    produce<HD>(step, again(plan), pool, a);
+  } else {
+    take_registers<CONSUMER_REGISTERS>();
+    consume<HD, TURNS>(step, again(plan), pool, a, states, finished);
+  }
+#endif
+}
+
+#endif

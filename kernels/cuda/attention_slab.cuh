@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * K and V on their way to one warp of decode attention: slabs of 16 tokens of K or of V,
+ * in a ring of four that the warp has for itself, so that it waits for its own copies
+ * alone. Two tiles are always under way, also beyond the end of a sequence.
+ *
+ * A slab holds bf16; or, where all its tokens are in one int8 block, the bytes as they
+ * lie and behind them the block's scales. A slab of tokens of several kinds is made wide
+ * while it is loaded: where blocks are of 16 tokens and in order there is none.
+ *
+ * Rows are an odd multiple of 16 bytes apart, so that the eight of an ldmatrix lie in
+ * different banks.
+ */
+#ifndef LLS_CUDA_ATTENTION_SLAB_CUH
+#define LLS_CUDA_ATTENTION_SLAB_CUH
+
+#include <stddef.h>
+
+#include "kernels/cuda/blocks.cuh"
+#include "kernels/cuda/tensor.cuh"
+
+#define TILE    LLS_CUDA_TILE
+#define SLAB    16 /* tokens */
+#define SLABS   4  /* of a warp: K and V of two tiles */
+#define NOWHERE UINT32_MAX
+
+template <int HD> struct slab_layout {
+  static constexpr int stride = HD + 8; /* numbers from token to token */
+  static constexpr int size = SLAB * stride;
+  static constexpr int int8_stride = (HD / 16 | 1) * 16; /* bytes */
+  static constexpr int steps = SLAB * int8_stride;       /* of the scales: bytes */
+  static constexpr int least = steps + 2 * HD;
+  static_assert(least + 2 * HD <= size * 2, "int8 blocks need more room than others");
+};
+
+/* A token on its way: the lane's of a tile, of K (lanes 0 to 15) or V (the others). */
+struct found {
+  uint32_t block, first_token, kind; /* as an entry has them */
+  uint32_t token;
+  bool there; /* else past the end of the piece, or of all */
+  bool scratch;
+};
+
+/* The third word of an entry: count, direction, element. */
+static_assert(sizeof(lls_block_entry) == 16 &&
+                  offsetof(lls_block_entry, direction) == 10 &&
+                  offsetof(lls_block_entry, element) == 11,
+              "entries are read at once");
+
+static __device__ __forceinline__ bool from_left(const found &t)
+{
+  return (t.kind >> 16 & 0xff) == LLS_LEFT_TO_RIGHT;
+}
+
+static __device__ __forceinline__ bool in_bytes(const found &t)
+{
+  return t.there && t.kind >> 24 != LLS_ELEMENT_MODEL;
+}
+
+/* What a warp reads next: its tokens of one tile after the other of one piece after the
+ * other. */
+struct feed {
+  const lls_cuda_piece *piece, *past;
+  const lls_block_entry *all, *entries; /* of the step; of the lane's list */
+  uint32_t n, list_begin;
+  uint32_t token, end; /* the tile's first; the piece's */
+  uint32_t settled;    /* what is before it was written by earlier steps */
+  bool whole, scratch;
+};
+
+static __device__ __forceinline__ void open_piece(feed &f)
+{
+  if (f.piece == f.past)
+    return;
+  const lls_cuda_piece p = *f.piece;
+  bool v = threadIdx.x % WARP >= SLAB;
+  f.entries = f.all + (v ? p.v_first : p.k_first);
+  f.n = v ? p.v_count : p.k_count;
+  f.list_begin = v ? p.v_begin : p.k_begin;
+  f.whole = (p.flags & (v ? LLS_CUDA_V_WHOLE : LLS_CUDA_K_WHOLE)) != 0;
+  f.scratch = (p.flags & LLS_CUDA_SCRATCH) != 0;
+  f.token = p.begin;
+  f.end = p.end;
+  f.settled = f.scratch ? 0 : p.position;
+}
+
+/* The next tile. Tokens before the list, which no query sees, are as good anywhere, and
+ * where its first one is there is a number. */
+static __device__ __forceinline__ found find_tile(feed &f, uint32_t block_tokens)
+{
+  found t = {0, 0, 0, 0, false, f.scratch};
+  if (f.piece == f.past)
+    return t;
+  uint32_t token = f.token + threadIdx.x / WARP * SLAB + threadIdx.x % SLAB, low = 0;
+  t.token = token > f.list_begin ? token : f.list_begin;
+  t.there = t.token < f.end;
+  if (f.whole)
+    low = (t.token - f.list_begin) / block_tokens;
+  else
+    for (uint32_t high = f.n; high - low > 1;) {
+      uint32_t middle = low + (high - low) / 2;
+      if (f.entries[middle].first_token <= t.token)
+        low = middle;
+      else
+        high = middle;
+    }
+  if (t.there) {
+    auto entry = *(const several<uint32_t, 4> *)(f.entries + low);
+    t.block = entry.v[0];
+    t.first_token = entry.v[1];
+    t.kind = entry.v[2];
+  }
+  f.token += TILE;
+  if (f.token >= f.end) {
+    f.piece++;
+    open_piece(f);
+  }
+  return t;
+}
+
+/* What slabs are loaded from. */
+struct source {
+  const char *data;
+  const uint16_t *scales; /* of the layer and KV head of half 0 */
+  uint32_t head;          /* vectors from a unit's beginning to the layer and head */
+  uint32_t unit;          /* of a unit */
+  uint32_t heads;         /* of the layers together */
+  uint32_t scratch_head, scratch_unit;
+  uint32_t block_tokens;
+};
+
+template <int HD, bool INT8>
+static __device__ __forceinline__ source source_of(const lls_cuda_pool &pool,
+                                                   uint32_t layer, uint32_t kv_head)
+{
+  uint32_t first = layer * pool.kv_heads + kv_head;
+  return {(const char *)pool.data,
+          INT8 ? pool.scales + (size_t)first * 2 * HD : nullptr,
+          first * pool.block_tokens,
+          pool.layers * pool.kv_heads * pool.block_tokens,
+          pool.layers * pool.kv_heads,
+          (uint32_t)(pool.scratch_at / HD) + kv_head * pool.block_tokens,
+          pool.kv_heads * pool.block_tokens,
+          pool.block_tokens};
+}
+
+/* The place of the lane's token, in vectors of head_dim numbers (of an int8 block: bytes)
+ * from the pool's beginning: 2^32 of them are more than a GPU has. */
+static __device__ __forceinline__ uint32_t place_of(const source &from, const found &t)
+{
+  uint32_t index = t.token - t.first_token;
+  uint32_t slot = from_left(t) ? index : from.block_tokens - 1 - index;
+  uint32_t unit = t.scratch ? from.scratch_unit : from.unit;
+  uint32_t head = t.scratch ? from.scratch_head : from.head;
+  return t.there ? t.block * unit + head + slot : NOWHERE;
+}
+
+/* Copies a slab of vectors of `BYTES` each; `first` is the lane of its first token.
+ * Tokens that are not there become zeros. */
+template <int BYTES, int STRIDE>
+static __device__ __forceinline__ void copy_rows(const char *data, uint32_t place,
+                                                 unsigned first, shared<uint8_t> to)
+{
+  constexpr int cells = BYTES / 16, at_once = WARP / cells;
+  unsigned lane = threadIdx.x % WARP, line = lane / cells, cell = lane % cells * 16;
+#pragma unroll
+  for (unsigned i = 0; i < SLAB; i += at_once) {
+    unsigned row = i + line;
+    uint32_t at = __shfl_sync(ALL_LANES, place, first + row % SLAB);
+    if ((at_once * cells == WARP || line < at_once) &&
+        (SLAB % at_once == 0 || row < SLAB)) /* else with so many lanes left over */
+      copy_async(shared_cast<bf16>(to + (row * STRIDE + cell)),
+                 data + (size_t)at * BYTES + cell, at != NOWHERE);
+  }
+}
+
+/* ---- int8 blocks ------------------------------------------------------------------- */
+
+/* The scales of half `half` of a unit: (2, HD), steps, then least numbers. */
+template <int HD>
+static __device__ __forceinline__ const uint16_t *scales_of(const source &from,
+                                                            uint32_t half)
+{
+  return from.scales + (size_t)half * from.heads * 2 * HD;
+}
+
+/* Are the 16 tokens from lane `first` on in one int8 block? */
+static __device__ __forceinline__ bool is_bytes(const found &t, unsigned first)
+{
+  uint32_t block = __shfl_sync(ALL_LANES, t.block, first);
+  bool like = in_bytes(t) && t.block == block;
+  return (__ballot_sync(ALL_LANES, like) >> first & 0xffff) == 0xffff;
+}
+
+static __device__ __forceinline__ bool has_bytes(const found &t, unsigned first)
+{
+  return (__ballot_sync(ALL_LANES, in_bytes(t)) >> first & 0xffff) != 0;
+}
+
+/* Eight numbers of an int8 block as bf16. */
+static __device__ __forceinline__ several<bf16, 8>
+widened(const uint8_t *bytes, const uint16_t *step, const uint16_t *least)
+{
+  several<uint8_t, 8> from = *(const several<uint8_t, 8> *)bytes;
+  float x[8];
+#pragma unroll
+  for (int c = 0; c < 8; c++)
+    x[c] = half_to_float(step[c]) * (float)from.v[c] + half_to_float(least[c]);
+  return round_all<bf16>(x);
+}
+
+/* Tokens of several kinds, as bf16: it waits for what it reads. */
+template <int HD>
+static __device__ __forceinline__ void load_mixed(const source &from, const found &t,
+                                                  uint32_t place, unsigned first,
+                                                  shared<bf16> to)
+{
+  typedef slab_layout<HD> layout;
+  constexpr unsigned cells = HD / 8;
+  uint32_t half = in_bytes(t) ? t.block : NOT_INT8;
+#pragma unroll 1
+  for (unsigned i = 0; i < SLAB * cells; i += WARP) { /* HD is a multiple of 16 */
+    unsigned row = (i + threadIdx.x % WARP) / cells;
+    unsigned d = (i + threadIdx.x % WARP) % cells * 8;
+    uint32_t at = __shfl_sync(ALL_LANES, place, first + row);
+    uint32_t of = __shfl_sync(ALL_LANES, half, first + row);
+    several<bf16, 8> x = {};
+    if (at != NOWHERE && of == NOT_INT8)
+      x = *(const several<bf16, 8> *)(from.data + ((size_t)at * HD + d) * 2);
+    else if (at != NOWHERE)
+      x = widened((const uint8_t *)from.data + (size_t)at * HD + d,
+                  scales_of<HD>(from, of) + d, scales_of<HD>(from, of) + HD + d);
+    *shared_cast<several<bf16, 8>>(to + (row * layout::stride + d)) = x;
+  }
+}
+
+/* ---- one slab ---------------------------------------------------------------------- */
+
+/* Begins to load K (first = 0) or V (first = SLAB) of a tile, zeros if there is none
+ * left: a branch would cost more. Whether it will be bytes. */
+template <int HD, bool INT8>
+static __device__ __forceinline__ bool load_slab(const source &from, const found &t,
+                                                 unsigned first, shared<bf16> to)
+{
+  typedef slab_layout<HD> layout;
+  uint32_t place = place_of(from, t);
+  bool bytes = INT8 && is_bytes(t, first);
+  if (bytes) {
+    shared<uint8_t> at = shared_cast<uint8_t>(to);
+    copy_rows<HD, layout::int8_stride>(from.data, place, first, at);
+    uint32_t half = __shfl_sync(ALL_LANES, t.block, first);
+    unsigned d = threadIdx.x % WARP * 8;
+    if (d < 2 * HD)
+      copy_async(shared_cast<bf16>(at + (layout::steps + d * 2)),
+                 scales_of<HD>(from, half) + d, true);
+  } else if (INT8 && has_bytes(t, first)) {
+    load_mixed<HD>(from, t, place, first, to);
+  } else {
+    copy_rows<2 * HD, 2 * layout::stride>(from.data, place, first,
+                                          shared_cast<uint8_t>(to));
+  }
+  copy_async_commit();
+  return bytes;
+}
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How the products of a mixture's experts are shared out. Rows lie sorted by expert; how
+ * many each has is known on the device alone. So a grid is as large as the GPU has room
+ * for, every block makes the same list of the experts that have rows, and the tiles of
+ * the product are counted through: expert by expert, of an expert outputs by outputs, of
+ * the same outputs rows by rows. Neighbours then have the same weights, which come from
+ * memory once.
+ */
+#ifndef LLS_CUDA_EXPERTS_CUH
+#define LLS_CUDA_EXPERTS_CUH
+
+#include "kernels/cuda/kernels.h"
+#include "kernels/cuda/tensor.cuh"
+
+/* One that has rows. */
+struct busy_expert {
+  const bf16 *w;
+  const float *bias;
+  uint32_t begin, rows;
+  uint32_t before; /* tiles of rows of those in front of it */
+};
+
+/* The list, in shared memory, and what is counted through. */
+struct shares {
+  shared<busy_expert> list;
+  uint32_t n;      /* of the list */
+  uint32_t groups; /* of outputs */
+  uint32_t tiles;  /* in all: of rows times groups */
+};
+
+struct tile {
+  busy_expert of;
+  uint32_t output, row, rows; /* the first ones of the expert's, and how many rows */
+};
+
+/* ROWS of a tile, OUTPUTS of a group; by all threads of a block, room (WARPS) of it. */
+template <uint32_t ROWS, uint32_t OUTPUTS, uint32_t WARPS>
+static __device__ __forceinline__ shares share_out(const lls_cuda_linear_experts &a,
+                                                   shared<busy_expert> list,
+                                                   shared<uint2> room)
+{
+  uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  uint32_t n = 0, tiles = 0;
+  for (uint32_t base = 0; base < a.experts; base += WARPS * WARP) {
+    uint32_t e = base + threadIdx.x;
+    busy_expert mine = {};
+    if (e < a.experts) {
+      mine.w = (const bf16 *)a.weights[e];
+      mine.bias = a.biases[e];
+      mine.begin = a.first[e];
+      mine.rows = a.first[e + 1] - mine.begin;
+    }
+    uint32_t own = (mine.rows + ROWS - 1) / ROWS, sum = own;
+    for (uint32_t by = 1; by < WARP; by *= 2) {
+      uint32_t below = __shfl_up_sync(ALL_LANES, sum, by);
+      sum += lane >= by ? below : 0;
+    }
+    unsigned busy = __ballot_sync(ALL_LANES, mine.rows > 0);
+    if (lane == WARP - 1)
+      room[warp] = uint2{(unsigned)__popc(busy), sum};
+    __syncthreads();
+    uint32_t place = n + (uint32_t)__popc(busy & ((1u << lane) - 1));
+    mine.before = tiles + sum - own;
+    for (uint32_t i = 0; i < WARPS; i++) {
+      uint2 of = room[i];
+      place += i < warp ? of.x : 0;
+      mine.before += i < warp ? of.y : 0;
+      n += of.x;
+      tiles += of.y;
+    }
+    if (mine.rows > 0)
+      list[place] = mine;
+    __syncthreads();
+  }
+  uint32_t groups = (a.outputs + OUTPUTS - 1) / OUTPUTS;
+  return {list, n, groups, tiles * groups};
+}
+
+/* Tile t of them. */
+template <uint32_t ROWS, uint32_t OUTPUTS>
+static __device__ __forceinline__ tile find_tile(const shares &s, uint32_t t)
+{
+  uint32_t low = 0, high = s.n; /* the last one that begins at t or before */
+  while (low + 1 < high) {
+    uint32_t middle = (low + high) / 2;
+    busy_expert e = s.list[middle];
+    bool after = e.before * s.groups > t;
+    high = after ? middle : high;
+    low = after ? low : middle;
+  }
+  tile found;
+  found.of = s.list[low];
+  t -= found.of.before * s.groups;
+  uint32_t of_rows = (found.of.rows + ROWS - 1) / ROWS;
+  found.output = t / of_rows * OUTPUTS;
+  found.row = t % of_rows * ROWS;
+  found.rows = found.of.rows - found.row < ROWS ? found.of.rows - found.row : ROWS;
+  return found;
+}
+
+/* Bytes of the list and of share_out's room, before other shared memory. */
+static __host__ __device__ __forceinline__ size_t shares_bytes(uint32_t experts,
+                                                               uint32_t warps)
+{
+  size_t bytes = experts * sizeof(busy_expert) + warps * sizeof(uint2);
+  return (bytes + 127) / 128 * 128;
+}
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Shares out the attention of decodes. All tiles of a KV head's contexts in a row are cut
+ * in as many lanes as there are places for blocks, of equal numbers of tiles, wherever
+ * that is: in the middle of a context two lanes have pieces of it, each of which leaves a
+ * state. A state of 4 queries is 2 KiB, a tile 32 KiB of K and V. So nobody is left over
+ * with the last round of longer pieces: 64 contexts of 1024 tokens with 8 KV heads, on
+ * 396 places, are 22 tiles each. (Stream-K: Osama et al., 2023, for products.)
+ */
+#include "kernels/cuda/ops.h"
+
+struct cutting {
+  const struct lls_cuda_device *device;
+  struct lls_cuda_plan *plan; /* what follows is the host's of it */
+  struct lls_cuda_piece *pieces;
+  uint32_t *lanes;
+  const struct lls_cuda_sequence *sequences;
+  uint32_t n_pieces, units;
+  uint64_t tiles, done; /* in all; of the sequences before */
+};
+
+uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *d, uint32_t kv_heads)
+{
+  uint32_t lanes = d->pool->attention_slots / kv_heads;
+  return lanes > 0 ? lanes : 1;
+}
+
+/* The first tile of a lane. */
+static uint64_t begin_of(const struct cutting *c, uint32_t lane)
+{
+  return c->tiles * lane / c->plan->n_lanes;
+}
+
+/* All that the pieces of a sequence have in common. */
+static struct lls_cuda_piece piece_of(const struct cutting *c, uint32_t sequence)
+{
+  const struct lls_step_sequence *s = &c->device->step->sequences[sequence];
+  const struct lls_block_table *t = s->table;
+  const struct lls_cuda_sequence *at = &c->sequences[sequence];
+  return (struct lls_cuda_piece){
+      .row = s->first_row,
+      .n_rows = s->n_rows,
+      .position = s->context,
+      .part = LLS_CUDA_NO_PART,
+      .k_first = at->k_first,
+      .k_count = at->k_count,
+      .k_begin = lls_list_begin(t->k, t->k_count),
+      .v_first = at->v_first,
+      .v_count = at->v_count,
+      .v_begin = lls_list_begin(t->v, t->v_count),
+      .flags = (at->k_whole != 0 ? LLS_CUDA_K_WHOLE : 0) |
+               (at->v_whole != 0 ? LLS_CUDA_V_WHOLE : 0) |
+               (at->scratch != 0 ? LLS_CUDA_SCRATCH : 0),
+  };
+}
+
+/* A sequence's tiles, to the lanes that they fall in; `lane` is the last that was begun.
+ */
+static void cut(struct cutting *c, uint32_t sequence, const struct lls_cuda_span *span,
+                uint32_t *lane)
+{
+  struct lls_cuda_piece p = piece_of(c, sequence), *first = &c->pieces[c->n_pieces];
+  uint32_t n = 0;
+  for (uint32_t tile = 0, past; tile < span->n_tiles; tile = past, n++) {
+    uint64_t end = begin_of(c, *lane + 1) - c->done;
+    while (end <= tile) {
+      c->lanes[++*lane] = c->n_pieces + n;
+      end = begin_of(c, *lane + 1) - c->done;
+    }
+    past = end < span->n_tiles ? (uint32_t)end : span->n_tiles;
+    p.begin = (span->first_tile + tile) * LLS_CUDA_TILE;
+    p.end = (span->first_tile + past) * LLS_CUDA_TILE;
+    p.end = p.end < span->end ? p.end : span->end;
+    p.sinks = tile == 0;
+    first[n] = p;
+  }
+  for (uint32_t i = 0; i < n && n > 1; i++) {
+    first[i].part = c->units + i;
+    first[i].first_part = c->units;
+    first[i].n_parts = n;
+  }
+  c->units += n > 1 ? n : 0;
+  c->n_pieces += n;
+  c->done += span->n_tiles;
+}
+
+/* Where something of the inputs is on the host. */
+static const void *on_host(const struct lls_cuda_inputs *in, const void *device)
+{
+  return in->host[in->turn] + ((const char *)device - in->device);
+}
+
+uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *d,
+                              const struct lls_cuda_attention *a,
+                              struct lls_cuda_plan *plan)
+{
+  const struct lls_device_step *step = d->step;
+  uint32_t most = lls_cuda_plan_lanes(d, a->kv_heads), lane = 0;
+  const struct lls_cuda_step *there = on_host(&d->inputs, d->step_at);
+  struct cutting c = {
+      .device = d, .plan = plan, .sequences = on_host(&d->inputs, there->sequences)};
+  c.pieces = lls_cuda_inputs_take(&d->inputs, (step->n_rows + most) * sizeof *c.pieces,
+                                  &plan->pieces);
+  c.lanes = lls_cuda_inputs_take(&d->inputs, (most + 1) * sizeof *c.lanes, &plan->lanes);
+  for (uint32_t i = 0; i < step->n_sequences; i++)
+    if (lls_cuda_in_pieces(a, &step->sequences[i]))
+      c.tiles +=
+          lls_cuda_span_of(a, &step->sequences[i], 0, step->sequences[i].n_rows).n_tiles;
+  plan->n_lanes = c.tiles < most ? (uint32_t)c.tiles : most;
+  c.lanes[0] = 0;
+  for (uint32_t i = 0; i < step->n_sequences; i++) {
+    const struct lls_step_sequence *s = &step->sequences[i];
+    struct lls_cuda_span span = lls_cuda_span_of(a, s, 0, s->n_rows);
+    if (lls_cuda_in_pieces(a, s))
+      cut(&c, i, &span, &lane);
+  }
+  c.lanes[plan->n_lanes] = c.n_pieces;
+  return c.units;
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernels of a draw share (sample.cu, sample_draw.cu): a row is cut into chunks
+ * of CHUNK tokens, a block each, however many rows there are, so that a row's sums do not
+ * depend on the batch. What the blocks of a row find is put together by the last of them
+ * to end, in the order of the chunks.
+ */
+#ifndef LLS_CUDA_SAMPLE_ROOM_CUH
+#define LLS_CUDA_SAMPLE_ROOM_CUH
+
+#include "kernels/cuda/sample_select.cuh"
+
+#define CHUNK       8192u
+#define MOST_CHUNKS (MOST_VOCAB / CHUNK)
+#define PER_THREAD  (CHUNK / THREADS)
+
+/* Weights counted by their upper bits: exponent and five bits more, so that a bin is a
+ * 32nd of a factor of two. Of logits with a deviation of 1 the fullest bin has 0.9 % of
+ * the vocabulary. */
+#define FINE_SHIFT 18
+#define FINE_BINS  4096 /* 1 is in bin 4064 */
+#define LISTED     4096 /* weights of a bin that are written down */
+
+struct listed {
+  uint32_t id, bits; /* of the weight */
+};
+
+struct chunk_part {  /* what a chunk adds to its row */
+  u64 best;          /* key of the likeliest that may be drawn */
+  u64 raw_best;      /* of the logits as they came */
+  u64 kept;          /* mass of what is kept for sure */
+  float raw_sum;     /* of exp(logit - that of raw_best) */
+  uint32_t likelier; /* than the target */
+  u64 top[LLS_MAX_LOGPROBS];
+};
+
+struct drawing {                /* a row, from kernel to kernel */
+  uint32_t drawn;               /* 0: it has its token */
+  uint32_t again;               /* for another round: top_p after top_k */
+  float top, scale, least, sum; /* weights' and the least of them; log of all raw ones */
+  double target;                /* of the count or the mass ... */
+  walk w;                       /* ... and the fine bin where it is reached */
+  uint32_t n_listed;
+  uint32_t finished; /* chunks, 0 between kernels */
+};
+
+struct row_room {
+  drawing state;
+  uint32_t count[FINE_BINS];
+  u64 excess[FINE_BINS]; /* masses beyond the least of the bin, in units of the bin */
+  listed list[LISTED];
+};
+
+static inline __device__ __host__ uint32_t chunks_of(uint32_t vocab)
+{
+  return (vocab + CHUNK - 1) / CHUNK;
+}
+
+/* Rows first, then parts (rows, chunks). */
+static __device__ __forceinline__ row_room *room_of(const lls_cuda_sample &a)
+{
+  return (row_room *)a.room + blockIdx.y;
+}
+
+static __device__ __forceinline__ chunk_part *parts_of(const lls_cuda_sample &a)
+{
+  chunk_part *parts = (chunk_part *)((row_room *)a.room + gridDim.y);
+  return parts + (size_t)blockIdx.y * gridDim.x;
+}
+
+/* Have the row's other blocks ended? What they wrote can be read then. */
+static __device__ __forceinline__ bool is_last(drawing &d)
+{
+  SHARED_ARRAY(uint32_t, last, 1);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last[0] = atomicAdd(&d.finished, 1u) + 1 == gridDim.x;
+    if (last[0])
+      d.finished = 0;
+  }
+  __syncthreads();
+  bool yes = last[0] != 0;
+  __threadfence();
+  return yes;
+}
+
+/* ---- a chunk ----------------------------------------------------------------------- */
+
+/* The block's chunk, four neighbours at a time; not a number beyond the vocabulary. */
+struct chunk {
+  float x[PER_THREAD];
+};
+
+static __device__ __forceinline__ uint32_t chunk_id(unsigned k)
+{
+  return blockIdx.x * CHUNK + (k / 4 * THREADS + threadIdx.x) * 4 + k % 4;
+}
+
+static __device__ __forceinline__ void load_chunk(const row &r, chunk &c)
+{
+  bool aligned = (uintptr_t)r.logits % 16 == 0;
+#pragma unroll
+  for (unsigned k = 0; k < PER_THREAD; k += 4) {
+    uint32_t id = chunk_id(k);
+    if (aligned && id + 4 <= r.vocab) {
+      several<float, 4> four = load_several<float, 4>(r.logits + id);
+#pragma unroll
+      for (unsigned i = 0; i < 4; i++)
+        c.x[k + i] = four.v[i];
+      continue;
+    }
+#pragma unroll
+    for (unsigned i = 0; i < 4; i++)
+      c.x[k + i] = id + i < r.vocab ? r.logits[id + i] : __uint_as_float(0x7fffffff);
+  }
+}
+
+/* f(id, logit) of the thread's. */
+template <class F> static __device__ __forceinline__ void each(const chunk &c, F f)
+{
+#pragma unroll
+  for (unsigned k = 0; k < PER_THREAD; k++)
+    f(chunk_id(k), c.x[k]);
+}
+
+/* ---- the end of a draw ------------------------------------------------------------- */
+
+/* The logit that the token had before. */
+static __device__ float raw_logit(const row &r, const lls_cuda_draw &d,
+                                  const lls_cuda_adjustment *list, uint32_t token,
+                                  shared<u64> room)
+{
+  u64 found = 0; /* 1 + an adjustment of it */
+  for (uint32_t i = threadIdx.x; i < d.n_penalised + d.n_biased; i += THREADS)
+    found = list[i].token == (int32_t)token ? i + 1 : found;
+  found = block_largest(found, room);
+  return found > 0 ? list[found - 1].raw : r.logits[token];
+}
+
+static __device__ __forceinline__ bool is_filtered(const lls_cuda_draw &d)
+{
+  return d.by_count || d.by_mass;
+}
+
+static __device__ __forceinline__ bool wants_logprobs(const lls_cuda_draw &d)
+{
+  return d.want_logprob || d.n_logprobs > 0;
+}
+
+/* Writes down the row's token; `sum` as in drawing. */
+static __device__ void give(const lls_cuda_sample &a, const row &r, uint32_t token,
+                            float sum, shared<u64> room)
+{
+  const lls_cuda_draw &d = a.draws[blockIdx.y];
+  lls_sampled *out = &a.out[blockIdx.y];
+  float raw = 0;
+  if (wants_logprobs(d))
+    raw = raw_logit(r, d, a.adjustments + d.first_adjustment, token, room);
+  if (threadIdx.x != 0)
+    return;
+  out->token = (int32_t)token;
+  out->rank = 0;
+  out->logprob = wants_logprobs(d) ? raw - sum : 0;
+  if (!wants_logprobs(d))
+    out->n_top = 0;
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the emulator's blocks are made of, for its own files: simt.cpp, and hopper.cpp for
+ * what only some kernels have. */
+#ifndef LLS_SIMT_MACHINE_H
+#define LLS_SIMT_MACHINE_H
+
+#include "context.h"
+#include "simt.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace simt
+{
+
+constexpr size_t SHARED_MAX = 227 << 10; /* a block's on sm_90 */
+constexpr size_t GRANULE = 2;
+constexpr unsigned MANY = 0xffff;
+
+enum state { READY, AT_BARRIER, AT_WARP, AT_CONDITION, DONE };
+
+struct async_piece {
+  size_t to, bytes;
+  unsigned char data[16];
+};
+
+struct fiber {
+  simt_context context;
+  char *stack = nullptr;
+  enum state state = DONE;
+  site where{};
+  std::function<bool()> ready; /* AT_CONDITION */
+  unsigned exchanges = 0;      /* done so far: which of the two tables is next */
+  std::vector<std::vector<async_piece>> groups;
+  std::vector<async_piece> open_group;
+};
+
+struct warp {
+  exchange table[2][LANES];
+  unsigned arrived = 0;
+  site where{};
+  uint32_t epoch = 0;
+};
+
+/* The last, and by whom: MANY if by several. There is one for every two bytes, so it is
+ * small: epochs are counted anew after 2^31 barriers, see count_anew. */
+struct touch {
+  uint32_t epoch = 0, warp_epoch = 0;
+  uint16_t thread = 0, warp = 0;
+};
+
+struct touched { /* two bytes of shared memory */
+  touch write, read;
+  bool atomically = false; /* written */
+  bool pending = false;    /* by a copy not waited for */
+  uint64_t moment = 0;     /* of the write, see hopper.cpp */
+};
+
+struct machine {
+  std::vector<std::unique_ptr<fiber>> fibers;
+  std::vector<warp> warps;
+  std::vector<unsigned char> memory = std::vector<unsigned char>(SHARED_MAX);
+  std::vector<touched> record = std::vector<touched>(SHARED_MAX / GRANULE);
+  std::vector<std::pair<const void *, size_t>> arrays;
+  size_t shared_used = 0, dynamic_at = 0;
+  unsigned n_threads = 0, running = 0, at_barrier = 0, done = 0;
+  uint32_t epoch = 1, block_epoch = 1; /* now; when the block began */
+  uint64_t moment = 0;                 /* one for each write, fence, ... */
+  site barrier{};
+  const std::function<void()> *body = nullptr;
+  std::string error;
+  bool failed = false;
+  bool backwards = false; /* the last launch had its blocks from the last to the first */
+  simt_context context;
+};
+
+extern machine m;
+
+/* Waits until `ready`, which what others do makes true. */
+void wait_for(std::function<bool()> ready, site where);
+/* Fails if the bytes are not the block's. */
+void check_bounds(size_t place, size_t bytes);
+
+/* ---- hopper.cpp, told by simt.cpp ----------------------------------------------------
+ */
+
+void products_begin_block();
+void products_met(); /* all threads were at a barrier */
+void products_end_thread();
+/* May the thread that runs write here, or does a product still read it? */
+void products_check_write(size_t place);
+
+} // namespace simt
+
+#endif
