@@ -201,15 +201,6 @@ template <enum lls_codes_form F, int TILES> struct copies {
 
 /* ---- products ---------------------------------------------------------------------- */
 
-template <int N>
-static __device__ __forceinline__ void read_words(uint32_t *to, shared<uint8_t> from)
-{
-  words<N> all = *shared_cast<words<N>>(from);
-#pragma unroll
-  for (int i = 0; i < N; i++)
-    to[i] = all.v[i];
-}
-
 /* A piece is multiplied in two goes, of 64 columns, where it has 128. */
 template <enum lls_codes_form F>
 static constexpr uint32_t GOES = lls_cuda_code_bits(F) < 8 ? 2 : 1;
@@ -236,29 +227,6 @@ static __device__ __forceinline__ void read_piece(piece<F> &to, shared<uint8_t> 
     uint32_t output = warp * EACH + 8 * half + lane / 4;
     read_words<S::SCALES / 4 / N>(to.scales, from + S::SCALES_AT +
                                                  (output * N + go) * (S::SCALES / N));
-  }
-}
-
-/* sums += those of 32 columns, a being the weights and x eight rows. */
-template <enum lls_codes_form F>
-static __device__ __forceinline__ void
-add_columns(float (&sums)[4], const uint32_t (&a)[2][4], const uint32_t (&x)[4],
-            const piece<F> (&c)[2], int q)
-{
-  constexpr int MMAS = lls_cuda_codes_group(F) / 16;
-  constexpr int EACH_GROUP = lls_cuda_codes_offset(F) ? 2 : 1;
-  if constexpr (F == LLS_NO_CODES) {
-    mma(sums, a[0], x[0], x[1]);
-    mma(sums, a[1], x[2], x[3]);
-  } else {
-#pragma unroll
-    for (int first = 0; first < 2; first += MMAS) {
-      int at = (q * 2 / MMAS + first / MMAS) * EACH_GROUP;
-      float scale[2] = {scale_of<F>(c[0], at), scale_of<F>(c[1], at)};
-      float offset[2] = {scale_of<F>(c[0], at + EACH_GROUP - 1),
-                         scale_of<F>(c[1], at + EACH_GROUP - 1)};
-      add_group<F, MMAS>(sums, a, x, first, scale, offset);
-    }
   }
 }
 
@@ -342,18 +310,17 @@ static __device__ __forceinline__ float *part_at(const lls_cuda_few_product &a, 
 static __device__ __forceinline__ bool is_last(uint32_t *count, uint32_t parts,
                                                shared<uint32_t> answer)
 {
-  __threadfence();
-  __syncthreads();
+  __syncthreads(); /* what other threads wrote before it, the fence is for as well */
   if (threadIdx.x == 0) {
+    __threadfence();
     bool last = atomicAdd(count, 1u) + 1 == parts;
     if (last)
       *count = 0;
     answer[0] = last;
+    __threadfence();
   }
   __syncthreads();
-  bool last = answer[0] != 0;
-  __threadfence();
-  return last;
+  return answer[0] != 0;
 }
 
 /* The block has no more of this tile: leaves its sums, and if it comes last takes all. */
@@ -486,7 +453,6 @@ template <enum lls_codes_form F> static int set_up(size_t shared_bytes)
 }
 
 #define FORMS(F)                                                                         \
-  F(LLS_NO_CODES)                                                                        \
   F(LLS_CODES4)                                                                          \
   F(LLS_CODES4_FLOAT)                                                                    \
   F(LLS_CODES4_OFFSET)                                                                   \
