@@ -13,7 +13,7 @@
  * that the context is lost, so every later step fails too. An error of a kernel shows at
  * whatever call comes after it: with LLS_CUDA_DEBUG=1 in the environment there are no
  * graphs and each operation is waited for, so that the message names the right one. With
- * LLS_CUDA_FEW=0 cuBLASLt multiplies by bf16 weights for few rows too, to compare.
+ * LLS_CUDA_FEW=1 bf16 weights take a kernel of ours for few rows, to compare.
  */
 #ifndef LLS_CUDA_CUDA_H
 #define LLS_CUDA_CUDA_H
