@@ -9,8 +9,8 @@
  *
  * Eight minutes (480) are enough for all of it on an H200; what there is no more time, or
  * no memory for, is named and left out. `one` is a single operation by its name in the
- * output, for a profiler. It ends with 1 if a mark was missed, with 77 where there is no
- * GPU.
+ * output, for a profiler; of a model's step it watches the last one. It ends with 1 if a
+ * mark was missed, with 77 where there is no GPU.
  */
 #include "bench/gpu.h"
 
@@ -24,13 +24,19 @@ static _Noreturn void usage(void)
   exit(2);
 }
 
+/* A model's results begin with its name: "llama-3-8b decode 16 x 1024". */
+static bool is_of_model(const char *name)
+{
+  return strncmp(name, "llama", 5) == 0 || strncmp(name, "opt", 3) == 0;
+}
+
 int main(int argc, char **argv)
 {
   struct gpu_bench b = {.done = 0};
   const char *part = argc > 1 ? argv[1] : "all", *root = getenv("LLS_SRCDIR");
   if (argc > 2 && strcmp(part, "one") == 0) {
-    part = "operations";
     b.only = argv[2];
+    part = is_of_model(b.only) ? "models" : "operations";
     argc--, argv++;
   }
   bool operations = strcmp(part, "models") != 0, models = strcmp(part, "operations") != 0;

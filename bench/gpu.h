@@ -26,12 +26,17 @@ _Noreturn void gpu_die(const char *what, const struct lls_error *, int rc);
 struct lls_device *gpu_open(uint32_t max_rows, uint32_t max_columns,
                             uint32_t max_sequences);
 
-/* One line: ratio beside its mark; at_most: it should be no more than the mark. */
+/* One line: ratio beside its mark, 0: none; at_most: it should be no more than the mark.
+ */
 void gpu_result(struct gpu_bench *, const char *name, const char *what, double ratio,
                 double mark, bool at_most);
 /* No time or memory for it: says so, true. Another is the only one that is wanted: true.
  */
 bool gpu_leave_out(struct gpu_bench *, const char *name, size_t bytes, size_t available);
+
+/* From here to where it is false a profiler that is told to wait (ncu
+ * --profile-from-start off) looks on; of the one operation that is wanted alone. */
+void gpu_watch(const struct gpu_bench *, bool watch);
 
 /* ---- gpu_call.c */
 #define GPU_MAX_ROWS 16384

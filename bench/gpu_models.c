@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 #define BLOCK_TOKENS 16
 #define MAX_TOKENS   8192
@@ -129,12 +130,14 @@ static double measure(struct model *m, uint32_t n, double *submitting)
 {
   double times[STEPS], parts[STEPS];
   for (int i = -3; i < STEPS; i++) {
+    gpu_watch(m->bench, i == STEPS - 1);
     double part, time = step(m, n, &part);
     if (i >= 0) {
       times[i] = time;
       parts[i] = part;
     }
   }
+  gpu_watch(m->bench, false);
   *submitting = bench_median(parts, STEPS);
   return bench_median(times, STEPS);
 }
@@ -219,7 +222,10 @@ static void one_model(struct gpu_bench *b, const char *root, const char *name)
   static struct model m;
   static const uint32_t batches[] = {1, 16, 64, 256}, prompts[] = {2048, 8192};
   m = (struct model){.bench = b, .name = name};
-  if (gpu_leave_out(b, name, 0, 0) || !open_model(&m, root))
+  if (b->only != NULL ? strncmp(b->only, name, strlen(name)) != 0
+                      : gpu_leave_out(b, name, 0, 0))
+    return;
+  if (!open_model(&m, root))
     return;
   for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
     decode(&m, batches[i]);

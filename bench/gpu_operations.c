@@ -72,9 +72,12 @@ static void measure_copies(struct gpu_bench *b, struct lls_device *d)
   d->ops->pool_destroy(d, pool);
 }
 
+/* The best of some numbers of rows: which one that is differs between GPUs, and an H200
+ * at 8192 rows has less than at 512. */
 static void measure_matrix(struct gpu_bench *b, struct lls_device *d)
 {
   enum { N = 8192 };
+  static const uint32_t rows[] = {512, 2048, 8192};
   const struct lls_tensor_view view = {
       .dtype = LLS_BF16, .rows = N, .columns = N, .row_stride = N, .seed = 1};
   struct lls_weight *w;
@@ -85,13 +88,16 @@ static void measure_matrix(struct gpu_bench *b, struct lls_device *d)
   struct gpu_call c = {.device = d,
                        .step = &nothing,
                        .run = gpu_run_linear,
-                       .calls = 20,
                        .layers = 1,
                        .weights = &w,
                        .x = gpu_random_rows(d, N, N),
-                       .y = gpu_random_rows(d, N, N),
-                       .n_rows = N};
-  b->limits.matrix = 2.0 * N * N * N / gpu_time(&c);
+                       .y = gpu_random_rows(d, N, N)};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    c.n_rows = rows[i];
+    c.calls = 10 * N / rows[i];
+    double rate = 2.0 * N * N * rows[i] / gpu_time(&c);
+    b->limits.matrix = rate > b->limits.matrix ? rate : b->limits.matrix;
+  }
   d->ops->weight_destroy(d, w);
   d->ops->release(d, LLS_MEMORY_DEVICE, c.x);
   d->ops->release(d, LLS_MEMORY_DEVICE, c.y);
@@ -317,7 +323,7 @@ static void all_attention(struct gpu_bench *b, struct lls_device *d)
     load.int8 = true;
     load.context = 4095;
     for (load.n_sequences = 16; load.n_sequences <= 256; load.n_sequences *= 4)
-      attention(b, d, &load, 0);
+      attention(b, d, &load, 0.80);
     load.int8 = false;
     load.n_sequences = 1;
     load.context = 0;

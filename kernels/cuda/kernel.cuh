@@ -42,6 +42,48 @@ int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
   return cudaGetLastError();
 }
 
+/* The same for a kernel that may begin before the one ahead of it on the stream has ended
+ * (programmatic dependent launch, CUDA's programming guide): it calls wait_for_earlier()
+ * before it touches anything that an earlier kernel writes, or reads what it writes.
+ * Hopper and later GPUs; on others an ordinary launch. Captured in a graph it stays so.
+ */
+template <class... P, class... A>
+int launch_early(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
+                 size_t shared_bytes, A... arguments)
+{
+  int gpu = 0, major = 0;
+  cudaGetDevice(&gpu);
+  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu);
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = major >= 9 ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, P(arguments)...);
+}
+
+/* Until all earlier kernels have ended and what they wrote can be read. */
+static __device__ __forceinline__ void wait_for_earlier()
+{
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* The next kernel's blocks may take what room there is from now on: it waits for the rest
+ * itself. Once all blocks have said so, or ended. */
+static __device__ __forceinline__ void let_next_begin()
+{
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /* Allows a kernel more than 48 KiB of dynamic shared memory, and all that there is for
  * its blocks; once, before launches. */
 template <class... P> int allow_shared(void (*kernel)(P...), size_t bytes)
@@ -105,6 +147,21 @@ template <class U, class T> inline shared<U> shared_cast(simt::pointer<T> p)
 }
 
 using simt::launch;
+
+/* The emulator's kernels run one after the other. */
+template <class... P, class... A>
+int launch_early(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
+                 size_t shared_bytes, A... arguments)
+{
+  return launch(stream, kernel, grid, block, shared_bytes, arguments...);
+}
+
+static inline void wait_for_earlier()
+{
+}
+static inline void let_next_begin()
+{
+}
 
 template <class... P> int allow_shared(void (*)(P...), size_t)
 {

@@ -2,6 +2,8 @@
 /* The emulator's cuBLASLt: D = alpha op(A) op(B) + beta C, column-major, sums
  * in double. FP8 as Hopper has it, with a scale of each row of op(A) and column of op(B).
  * int8 with sums, and factors, of 32 bits.
+ * Where sums in the output's type are allowed, as they are by default, inputs are cut in
+ * two, and what the halves add up to is rounded to it.
  */
 #include "simt.h"
 
@@ -28,6 +30,7 @@ struct simt_lt_layout {
 struct simt_lt_preference {
   uint64_t workspace;
   uint32_t alignment[4]; /* of A, B, C, D */
+  uint32_t reductions;
 };
 
 namespace
@@ -70,12 +73,22 @@ void store(void *data, cudaDataType_t type, size_t i, double value)
   ((uint16_t *)data)[i] = (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+double rounded(double value, cudaDataType_t type)
+{
+  uint16_t bf16;
+  if (type != CUDA_R_16BF)
+    return value;
+  store(&bf16, type, 0, value);
+  return number(&bf16, type, 0);
+}
+
 struct product {
   simt_lt_matmul matmul;
   simt_lt_layout a, b, d;
   const void *a_data, *b_data, *c_data;
   void *d_data;
   double alpha, beta;
+  bool halves; /* of the inputs, each rounded */
 
   bool operator()() const
   {
@@ -87,9 +100,12 @@ struct product {
         size_t from_a = matmul.trans_a ? row * (size_t)a.ld : row;
         size_t from_b = matmul.trans_b ? column : column * (size_t)b.ld;
         double sum = 0;
-        for (uint64_t i = 0; i < depth; i++)
+        for (uint64_t i = 0; i < depth; i++) {
+          if (halves && i == depth / 2)
+            sum = rounded(sum, d.type);
           sum += number(a_data, a.type, from_a + i * a_step) *
                  number(b_data, b.type, from_b + i * b_step);
+        }
         size_t at = column * (size_t)d.ld + row;
         if (a.type == CUDA_R_8F_E4M3)
           sum *= (double)matmul.scale[0][row] * (double)matmul.scale[1][column];
@@ -190,7 +206,8 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
 {
-  *out = new simt_lt_preference{0, {256, 256, 256, 256}};
+  *out = new simt_lt_preference{
+      0, {256, 256, 256, 256}, CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE};
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -207,8 +224,9 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
 {
   bool workspace = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES;
   void *to =
-      workspace
-          ? (void *)&preference->workspace
+      workspace ? (void *)&preference->workspace
+      : attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK
+          ? &preference->reductions
           : &preference
                  ->alignment[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES];
   if (size != (workspace ? sizeof preference->workspace : sizeof(uint32_t)))
@@ -247,6 +265,7 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t matmul,
     *out = {};
     for (int i = 0; i < 4; i++) /* which the algorithm counts on */
       out->algo.data[i] = preference->alignment[i];
+    out->algo.data[4] = preference->reductions & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
   }
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -274,7 +293,8 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t matmul, const void *alpha,
             c,
             d,
             whole ? (double)*(const int32_t *)alpha : (double)*(const float *)alpha,
-            whole ? (double)*(const int32_t *)beta : (double)*(const float *)beta};
+            whole ? (double)*(const int32_t *)beta : (double)*(const float *)beta,
+            algo->data[4] != 0};
   simt::enqueue(stream, p);
   return CUBLAS_STATUS_SUCCESS;
 }
