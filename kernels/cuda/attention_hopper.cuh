@@ -36,7 +36,6 @@ constexpr int HOPPER_THREADS = (1 + CONSUMERS) * WARPGROUP;
 /* Each thread begins with 168 of 65,536 registers; 40 + 2 x 232 is three times as many.
  */
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
-constexpr uint32_t NO_ROW = UINT32_MAX;
 
 static_assert(ROWS == LLS_CUDA_LARGE, "an item's queries are a matrix");
 
@@ -174,8 +173,7 @@ template <int HD> static __device__ __forceinline__ row_list rows_of(const work 
 static __device__ __forceinline__ uint32_t find_row(const row_list &list,
                                                     uint32_t block_tokens, uint32_t token)
 {
-  if (token >= list.end)
-    return NO_ROW;
+  token = token < list.end ? token : list.end - 1;
   token = token > list.begin ? token : list.begin;
   kv_list l = {};
   l.entries = list.entries;
@@ -188,8 +186,9 @@ static __device__ __forceinline__ uint32_t find_row(const row_list &list,
   return e.block * list.unit + list.head + (uint32_t)slot_at(l, e, token);
 }
 
-/* The warp's tokens of a tile, from the first on. Those before the list, which no query
- * sees, are as good anywhere, and where its first one is there is a number. */
+/* The warp's tokens of a tile, from the first on. Those before the list and past the
+ * item's end get no weight, so they are as good anywhere, and where the list's first one
+ * and the item's last one are there is a number. */
 template <int HD>
 static __device__ __forceinline__ row_places find_tokens(const row_list &list,
                                                          uint32_t block_tokens,
@@ -212,14 +211,14 @@ static __device__ __forceinline__ row_places find_queries(const work &w,
 #pragma unroll
   for (int i = 0; i < SHARE / WARP; i++) {
     uint32_t query = first + row_known<HD>(i);
-    places.at[i] = query < w.n_queries ? (row + query / w.group) * heads +
-                                             w.kv_head * w.group + query % w.group
-                                       : NO_ROW;
+    query = query < w.n_queries ? query : w.n_queries - 1; /* whose result nobody wants */
+    places.at[i] =
+        (row + query / w.group) * heads + w.kv_head * w.group + query % w.group;
   }
   return places;
 }
 
-/* Begins the copies of a warp's rows; those of NO_ROW become zeros. */
+/* Begins the copies of a warp's rows. */
 template <int HD>
 static __device__ __forceinline__ void copy_rows(const row_places &places,
                                                  const void *data, shared<bf16> matrix)
@@ -227,15 +226,13 @@ static __device__ __forceinline__ void copy_rows(const row_places &places,
   typedef copying<HD> c;
   unsigned thread = thread_again(), lane = thread % WARP, cell = lane % c::cells;
   unsigned first = thread / WARP % 2 * SHARE + lane / c::cells;
-  const bf16 *from = (const bf16 *)data + cell * CELL;
+  const bf16 *from = again((const bf16 *)data + cell * CELL);
   shared<bf16> to = matrix + (cell / 8 * ROWS * COLUMNS + first * COLUMNS);
 #pragma unroll
   for (unsigned i = 0; i < SHARE / c::rows; i++) {
     uint32_t at = __shfl_sync(ALL_LANES, places.at[i / c::cells], i % c::cells, c::cells);
-    bool there = at != NO_ROW;
     unsigned row = i * c::rows, place = (cell ^ (first + row)) % 8;
-    copy_async(to + (row * COLUMNS + place * CELL), from + (size_t)(there ? at : 0) * HD,
-               there);
+    copy_async(to + (row * COLUMNS + place * CELL), from + (size_t)at * HD, true);
   }
 }
 

@@ -20,6 +20,7 @@
  *   - a barrier that a part of the block never reaches, or another one than the others
  *   - lanes of a warp at different shuffles, votes or matrix products
  * Threads of a warp run one by one between two such points, whatever they do on a GPU.
+ * Products of warpgroups and their barriers: hopper.cpp.
  */
 #ifndef LLS_SIMT_H
 #define LLS_SIMT_H
