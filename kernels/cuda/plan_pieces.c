@@ -19,12 +19,6 @@ struct cutting {
   uint64_t tiles, done; /* in all; of the sequences before */
 };
 
-uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *d, uint32_t kv_heads)
-{
-  uint32_t lanes = d->pool->attention_slots / kv_heads;
-  return lanes > 0 ? lanes : 1;
-}
-
 /* The first tile of a lane. */
 static uint64_t begin_of(const struct cutting *c, uint32_t lane)
 {
