@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What decode attention has found out, from the warps of a block to the result: the warps
- * saw different tokens, and so did other blocks where a context is cut in pieces. The
- * block that finishes last of those puts them together, in the order of tokens, so the
- * same every time whichever that is.
+ * The answers of decode attention, from the warps of a block to the result. Warps saw
+ * different tokens, and so did other blocks where a context is cut in pieces. The block
+ * that finishes last of those puts them together, in the order of tokens, so the same
+ * every time whichever that is.
  *
  * Parts are written, then counted by a thread that a barrier has shown them, which makes
  * them visible to who counts after it (PTX ISA, memory consistency model: release and
@@ -16,9 +16,9 @@
 #include "kernels/cuda/attention_store.cuh"
 
 /*
- * Of 8 T queries over the tokens that the warp has seen, lane = 4 g + t: max and sum
- * (this lane's columns only) of query g + 8 r, and values of queries 2t and 2t + 1 (+ 8
- * r), at the dims of dim_of(c, g, 0) and (c, g, 1): {0: 2t, 1: 2t + 1}, then {2, 3}.
+ * The answer to 8 T queries over the tokens that the warp has seen, lane = 4 g + t: max
+ * and sum (this lane's columns only) of query g + 8 r, and values of queries 2t + 8 r and
+ * 2t + 1 + 8 r, both at dim_of(c, g, 0), then both at dim_of(c, g, 1).
  */
 template <int HD, int T> struct answer {
   float values[T][HD / 16][4];
@@ -70,7 +70,7 @@ state_of(const task &w, const lls_cuda_attention &a, float *states, uint32_t par
   return states + ((size_t)part * a.kv_heads + w.kv_head) * LLS_CUDA_STATE_FLOATS(HD);
 }
 
-/* Of two queries of each warp: values, max, sum. */
+/* Room for two queries of each warp: values, max, sum. */
 template <int HD> constexpr int room_floats()
 {
   return 4 * 2 * (HD + 2);

@@ -57,8 +57,8 @@ static __device__ __forceinline__ bool in_bytes(const found &t)
   return t.there && t.kind >> 24 != LLS_ELEMENT_MODEL;
 }
 
-/* What a warp reads next: its tokens of one tile after the other of one piece after the
- * other. */
+/* The tiles that a warp reads next: its tokens of one after the other of one piece after
+ * the other. */
 struct feed {
   const lls_cuda_piece *piece, *past;
   const lls_block_entry *all, *entries; /* of the step; of the lane's list */
@@ -118,7 +118,7 @@ static __device__ __forceinline__ found find_tile(feed &f, uint32_t block_tokens
   return t;
 }
 
-/* What slabs are loaded from. */
+/* The place that slabs are loaded from. */
 struct source {
   const lls_cuda_pool &pool;
   uint32_t layer, kv_head;

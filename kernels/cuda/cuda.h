@@ -254,7 +254,11 @@ const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *, const uint32_t *row
 
 /* plan.c: shares out attention, unless the step has a plan for this shape; names it. */
 void lls_cuda_plan_attention(struct lls_cuda_device *, struct lls_cuda_attention *);
-/* The tiles that some rows of a sequence see. */
+/* plan_pieces.c: makes pieces and lanes of the step's decodes; how many states they
+ * leave. */
+uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *, const struct lls_cuda_attention *,
+                              struct lls_cuda_plan *);
+/* plan_size.c: the tiles that some rows of a sequence see. */
 struct lls_cuda_span {
   uint32_t first_tile, n_tiles, end;
 };
@@ -264,13 +268,9 @@ struct lls_cuda_span lls_cuda_span_of(const struct lls_cuda_attention *,
 /* Is a sequence a decode for attention, cut in pieces? Else its rows are large items. */
 bool lls_cuda_in_pieces(const struct lls_cuda_attention *,
                         const struct lls_step_sequence *);
-/* plan_pieces.c: makes pieces and lanes of the step's decodes; how many states they
- * leave. */
-uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *, const struct lls_cuda_attention *,
-                              struct lls_cuda_plan *);
 uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *,
                              uint32_t kv_heads); /* most */
-/* plan_size.c: large items beyond one for each row that are worth making. */
+/* Large items beyond one for each row that are worth making. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *, uint32_t kv_heads);
 /* The plan's grid, or one that fits every step of as many rows that are all decodes. */
 struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *,

@@ -30,26 +30,6 @@ struct planning {
 
 /* ---- items ------------------------------------------------------------------------- */
 
-struct lls_cuda_span lls_cuda_span_of(const struct lls_cuda_attention *a,
-                                      const struct lls_step_sequence *s, uint32_t first,
-                                      uint32_t n)
-{
-  uint32_t position = s->context + first, window = a->window, end = position + n;
-  uint32_t oldest = window != 0 && position >= window ? position + 1 - window : 0;
-  uint32_t tile = oldest / LLS_CUDA_TILE;
-  return (struct lls_cuda_span){
-      .first_tile = tile,
-      .n_tiles = (end + LLS_CUDA_TILE - 1) / LLS_CUDA_TILE - tile,
-      .end = end,
-  };
-}
-
-bool lls_cuda_in_pieces(const struct lls_cuda_attention *a,
-                        const struct lls_step_sequence *s)
-{
-  return s->n_rows * (a->heads / a->kv_heads) <= LLS_CUDA_SMALL;
-}
-
 static uint32_t rounded_up(uint32_t n, uint32_t by)
 {
   return (n + by - 1) / by;
@@ -119,7 +99,7 @@ static void share_out(struct planning *p)
   }
 }
 
-/* Of a piece, at most. */
+/* The queries that a piece has at most. */
 static uint32_t most_queries(const struct planning *p)
 {
   const struct lls_device_step *step = p->device->step;

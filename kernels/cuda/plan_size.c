@@ -1,6 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How large a plan of attention is, and its grid; plan.c makes it. */
+/* How large a plan of attention is, its grid, and what its two makers, plan.c and
+ * plan_pieces.c, measure it by. */
 #include "kernels/cuda/ops.h"
+
+struct lls_cuda_span lls_cuda_span_of(const struct lls_cuda_attention *a,
+                                      const struct lls_step_sequence *s, uint32_t first,
+                                      uint32_t n)
+{
+  uint32_t position = s->context + first, window = a->window, end = position + n;
+  uint32_t oldest = window != 0 && position >= window ? position + 1 - window : 0;
+  uint32_t tile = oldest / LLS_CUDA_TILE;
+  return (struct lls_cuda_span){
+      .first_tile = tile,
+      .n_tiles = (end + LLS_CUDA_TILE - 1) / LLS_CUDA_TILE - tile,
+      .end = end,
+  };
+}
+
+bool lls_cuda_in_pieces(const struct lls_cuda_attention *a,
+                        const struct lls_step_sequence *s)
+{
+  return s->n_rows * (a->heads / a->kv_heads) <= LLS_CUDA_SMALL;
+}
+
+uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *d, uint32_t kv_heads)
+{
+  uint32_t lanes = d->pool->attention_slots / kv_heads;
+  return lanes > 0 ? lanes : 1;
+}
 
 /* Parts of large items, but the first of them: see choose_parts. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *d, uint32_t kv_heads)

@@ -16,7 +16,6 @@ my @small = (
     [ qr{^kernels/cpu/isa_table\.c}                => 'which of these are compiled' ],
     [ qr{^kernels/cuda/attention(?:_\w+)?\.cu}     => 'an instance of attention.cuh, compiled beside the others' ],
     [ qr{^kernels/cuda/module\.c}                  => 'the one symbol of a module' ],
-    [ qr{^kernels/cuda/plan_size\.c}               => 'of a plan: below what runs, plan.c is above' ],
     [ qr{^tools/plugin-check/watch_module\.c}      => 'above the watch of each kind' ],
     [ qr{^core/plugin/trial_main\.c}               => 'a main of its own: what tries a plugin' ],
     [ qr{^core/model/\w+\.c}                       => 'an architecture is a file' ],

@@ -80,7 +80,7 @@ sub kernels {
 }
 
 # Instructions of a warp for 64 tokens, by the shortest way through the loop.
-my %of_tile = (small => 370, int8 => 620, large => 720, hopper => 600, bringing => 260);
+my %of_tile = (small => 370, int8 => 640, large => 720, hopper => 600, bringing => 260);
 sub check_prediction {
     my ($number) = @_;
     local $ENV{PATH} = "$ENV{PATH}:" . $tool =~ s{/cuobjdump$}{}r;
