@@ -64,6 +64,8 @@ void lls_cuda_destroy(struct lls_device *device)
     cudaStreamDestroy(d->stream);
   if (d->copies != NULL)
     cudaStreamDestroy(d->copies);
+  if (d->packs != NULL)
+    cudaStreamDestroy(d->packs);
   if (d->sends != NULL)
     cudaStreamDestroy(d->sends);
   free(d);
@@ -120,7 +122,7 @@ static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
   if (d->properties.major < 8)
     return lls_fail(err, -ENODEV, "%s is of sm_%d%d: sm_80 (Ampere) or newer is needed",
                     d->properties.name, d->properties.major, d->properties.minor);
-  d->few.numbers = lls_cuda_numbers(d) == LLS_BF16 && is_set("LLS_CUDA_FEW", true);
+  d->few.numbers = lls_cuda_numbers(d) == LLS_BF16 && is_set("LLS_CUDA_FEW", false);
   d->few.blocks = 2 * (uint32_t)d->properties.multiProcessorCount;
   d->few.shared_bytes = d->properties.sharedMemPerMultiprocessor;
   return 0;
@@ -185,6 +187,8 @@ static int set_up_kernels(struct lls_cuda_device *d, struct lls_error *err)
                               d->stream);
   if (rc == 0)
     rc = lls_cuda_few_setup(d->few.shared_bytes);
+  if (rc == 0)
+    rc = lls_cuda_codes_setup();
   return lls_cuda_check(rc, err, "loading kernels");
 }
 
