@@ -145,7 +145,7 @@ static __device__ void find_fine(row_room *row, bool by_mass, double target, boo
   __syncthreads();
 }
 
-__global__ void __launch_bounds__(THREADS, 2) count_weights(lls_cuda_sample a)
+__global__ void __launch_bounds__(THREADS, 3) count_weights(lls_cuda_sample a)
 {
   SHARED_ARRAY(uint32_t, count, FINE_BINS);
   SHARED_ARRAY(uint32_t, excess, FINE_BINS);

@@ -110,16 +110,17 @@ static __device__ __forceinline__ chunk_part *parts_of(const lls_cuda_sample &a)
 static __device__ __forceinline__ bool is_last(drawing &d)
 {
   SHARED_ARRAY(uint32_t, last, 1);
-  __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence(); /* of what the whole block wrote before the barrier */
     last[0] = atomicAdd(&d.finished, 1u) + 1 == gridDim.x;
     if (last[0])
       d.finished = 0;
   }
   __syncthreads();
   bool yes = last[0] != 0;
-  __threadfence();
+  if (yes)
+    __threadfence();
   return yes;
 }
 

@@ -49,7 +49,8 @@ my @fitting = (
     [ experts_few    => qr/multiply_few/,   256,  2 ],
     [ experts_many   => qr/multiply_many/,  256,  1 ],
     [ sample         => qr/choose_tokens/,  512,  2 ],
-    [ sample_draw    => qr/_tokens|_weights/, 512, 2 ],
+    [ sample_draw    => qr/count_weights/,  512,  3 ],
+    [ sample_draw    => qr/list_weights/,   512,  2 ],
 );
 
 # A warp gets registers by 8 of each thread; there are 65,536.
