@@ -33,7 +33,7 @@
 
 /* Tiles at one go: what there are registers for, of 16 warps on a multiprocessor. */
 template <enum lls_codes_form F>
-static constexpr uint32_t TILES = F == LLS_CODES5_OFFSET ? 1 : 2;
+static constexpr uint32_t TILES = lls_cuda_codes_offset(F) ? 1 : 2;
 
 /* ---- few rows --------------------------------------------------------------------- */
 
@@ -53,15 +53,28 @@ static __device__ __forceinline__ void load_x(uint32_t (&to)[4], const bf16 *x,
   }
 }
 
-/* One piece of 16 outputs (two of each lane) times up to N tiles of rows. */
+/* The same of all that a piece meets: N tiles of rows, those beyond the last being it. */
 template <enum lls_codes_form F, int N>
 static __device__ __forceinline__ void
-multiply_piece(float (&sum)[N][4], const piece<F> (&c)[2], const bf16 *x, uint32_t k,
-               uint32_t columns, uint32_t n_rows)
+load_rows(uint32_t (&to)[N][lls_cuda_piece_columns(F) / 32][4], const bf16 *x, uint32_t k,
+          uint32_t columns, uint32_t n_rows)
 {
-  constexpr int GROUP = lls_cuda_codes_group(F), MMAS = GROUP / 16;
-  constexpr int EACH = lls_cuda_codes_offset(F) ? 2 : 1;
   uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
+#pragma unroll
+  for (int n = 0; n < N; n++) {
+    uint32_t row = n * TILE + g < n_rows ? n * TILE + g : n_rows - 1;
+#pragma unroll
+    for (int q = 0; q < (int)lls_cuda_piece_columns(F) / 32; q++)
+      load_x<lls_cuda_codes_group(F)>(to[n][q], x, row * columns, k + 32 * q, columns, t);
+  }
+}
+
+/* One piece of 16 outputs (two of each lane) times N tiles of rows. */
+template <enum lls_codes_form F, int N>
+static __device__ __forceinline__ void
+multiply_piece(float (&sum)[N][4], const piece<F> (&c)[2],
+               const uint32_t (&x)[N][lls_cuda_piece_columns(F) / 32][4])
+{
 #pragma unroll
   for (int q = 0; q < (int)lls_cuda_piece_columns(F) / 32; q++) {
     uint32_t a[2][4]; /* of two mma: outputs g and g + 8 in turns */
@@ -69,22 +82,87 @@ multiply_piece(float (&sum)[N][4], const piece<F> (&c)[2], const bf16 *x, uint32
     for (int i = 0; i < 8; i++)
       a[i / 4][i % 4] = pair_of<F>(c[i % 2], q, i / 2);
 #pragma unroll
-    for (int n = 0; n < N; n++) {
-      uint32_t row = n * TILE + g < n_rows ? n * TILE + g : n_rows - 1, of_x[4];
-      load_x<GROUP>(of_x, x, row * columns, k + 32 * q, columns, t);
-#pragma unroll
-      for (int first = 0; first < 2; first += MMAS) {
-        int at = (q * 32 / GROUP + first / MMAS) * EACH;
-        float scale[2] = {scale_of<F>(c[0], at), scale_of<F>(c[1], at)};
-        float offset[2] = {scale_of<F>(c[0], at + EACH - 1),
-                           scale_of<F>(c[1], at + EACH - 1)};
-        add_group<F, MMAS>(sum[n], a, of_x, first, scale, offset);
-      }
-      if (EACH == 2)
-        __syncwarp(); /* or all of x is loaded first, to more registers than there are */
-    }
+    for (int n = 0; n < N; n++)
+      add_columns<F>(sum[n], a, x[n][q], c, q);
   }
 }
+
+/* ---- what is on its way ------------------------------------------------------------ */
+
+#define STAGES 4
+
+/* A ring of stages in shared memory that each thread has its own part of: a lane's bytes
+ * of two outputs' piece, with the scales of both. It waits for its own copies, for
+ * nobody.
+ */
+template <enum lls_codes_form F> struct ring {
+  static constexpr uint32_t HIGH = piece<F>::HIGH * 4, SCALES = piece<F>::SCALES * 2;
+  static constexpr uint32_t LOW_BYTES = THREADS * LLS_CUDA_LANE_BYTES;
+  static constexpr uint32_t HIGH_AT = 2 * LOW_BYTES;
+  static constexpr uint32_t SCALES_AT = HIGH_AT + 2 * THREADS * HIGH;
+  static constexpr uint32_t BYTES = SCALES_AT + 2 * THREADS * SCALES;
+
+  shared<uint8_t> room;
+  const uint8_t *codes[2];   /* of the next piece */
+  const uint16_t *scales[2]; /* of it */
+  uint32_t next, pieces, inputs;
+
+  __device__ __forceinline__ ring(shared<uint8_t> bytes, const lls_cuda_codes &w,
+                                  const uint32_t (&output)[2])
+      : room(bytes), next(threadIdx.x / WARP), inputs(w.inputs)
+  {
+    constexpr uint32_t COLUMNS = lls_cuda_piece_columns(F);
+    pieces = (w.inputs + COLUMNS - 1) / COLUMNS;
+    size_t row = F == LLS_NO_CODES ? (size_t)w.inputs * 2
+                                   : (size_t)pieces * lls_cuda_piece_bytes(F);
+#pragma unroll
+    for (int i = 0; i < 2; i++) {
+      codes[i] = w.codes + output[i] * row + (size_t)next * lls_cuda_piece_bytes(F);
+      scales[i] = w.scales + ((size_t)output[i] * pieces + next) * piece<F>::SCALES;
+    }
+  }
+
+  /* Begins to copy the warp's next piece, if there is one, to a stage. */
+  __device__ __forceinline__ void bring(uint32_t stage)
+  {
+    shared<uint8_t> to = room + stage * BYTES;
+    uint32_t t = threadIdx.x % 4;
+    bool there = F != LLS_NO_CODES || next * 32 + 8 * t < inputs;
+    if (next < pieces) {
+#pragma unroll
+      for (uint32_t i = 0; i < 2; i++) {
+        uint32_t of = i * THREADS + threadIdx.x;
+        copy_async_stream(to + of * LLS_CUDA_LANE_BYTES,
+                          codes[i] + t * LLS_CUDA_LANE_BYTES, there);
+        if constexpr (HIGH > 0)
+          copy_async_small<HIGH>(to + HIGH_AT + of * HIGH,
+                                 codes[i] + LLS_CUDA_PIECE_BYTES + t * HIGH, true);
+        if constexpr (SCALES > 0)
+          copy_async_small<SCALES>(to + SCALES_AT + of * SCALES, scales[i], true);
+        codes[i] += WARPS * lls_cuda_piece_bytes(F);
+        scales[i] += WARPS * piece<F>::SCALES;
+      }
+    }
+    next += WARPS;
+    copy_async_commit();
+  }
+
+  __device__ __forceinline__ void read(piece<F> (&c)[2], uint32_t stage)
+  {
+    shared<uint8_t> from = room + stage * BYTES;
+#pragma unroll
+    for (uint32_t i = 0; i < 2; i++) {
+      uint32_t of = i * THREADS + threadIdx.x;
+      read_words<4>(c[i].low, from + of * LLS_CUDA_LANE_BYTES);
+      if constexpr (HIGH > 0)
+        read_words<HIGH / 4>(c[i].high, from + HIGH_AT + of * HIGH);
+      if constexpr (SCALES > 0)
+        read_words<SCALES / 4>(c[i].scales, from + SCALES_AT + of * SCALES);
+    }
+  }
+};
+
+/* ---- a block ----------------------------------------------------------------------- */
 
 /* Those of the block's expert, if it has one. */
 static __device__ __forceinline__ lls_cuda_codes
@@ -99,7 +177,8 @@ static __device__ __forceinline__ void finish(const lls_cuda_codes_product &a, f
 {
   const lls_cuda_codes w = weights_of(a);
   size_t at = row * a.stride + output;
-  sum *= w.factors[a.first_output + output];
+  if (w.factors != nullptr)
+    sum *= w.factors[a.first_output + output];
   sum += w.bias != nullptr ? w.bias[a.first_output + output] : 0;
   if (a.add)
     sum += to_float(((const bf16 *)a.y)[at]);
@@ -119,26 +198,30 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
 {
   const lls_cuda_codes w = weights_of(a);
   constexpr uint32_t COLUMNS = lls_cuda_piece_columns(F);
-  uint32_t warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, g = lane / 4,
-           t = lane % 4;
+  uint32_t warp = threadIdx.x / WARP, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
   uint32_t first = blockIdx.x * OUTPUTS, last = w.outputs - 1;
-  uint32_t low = a.first_output + (first + g < last ? first + g : last);
-  uint32_t high = a.first_output + (first + g + 8 < last ? first + g + 8 : last);
-  uint32_t pieces = (w.inputs + COLUMNS - 1) / COLUMNS;
+  const uint32_t output_of[2] = {a.first_output + (first + g < last ? first + g : last),
+                                 a.first_output +
+                                     (first + g + 8 < last ? first + g + 8 : last)};
   const bf16 *x = (const bf16 *)a.x + (size_t)row * w.inputs;
   float sum[N][4] = {{0}};
-  piece<F> next[2];
-  if (warp < pieces) {
-    load_piece<F>(next[0], w, low, warp, pieces, t);
-    load_piece<F>(next[1], w, high, warp, pieces, t);
+  ring<F> codes(dynamic_shared<uint8_t>(), w, output_of);
+  for (uint32_t stage = 0; stage < STAGES - 1; stage++)
+    codes.bring(stage);
+  if (a.experts == nullptr) { /* or which rows there are has been read already */
+    let_next_begin();
+    wait_for_earlier();
   }
-  for (uint32_t p = warp; p < pieces; p += WARPS) {
-    piece<F> c[2] = {next[0], next[1]};
-    if (p + WARPS < pieces) {
-      load_piece<F>(next[0], w, low, p + WARPS, pieces, t);
-      load_piece<F>(next[1], w, high, p + WARPS, pieces, t);
-    }
-    multiply_piece<F, N>(sum, c, x, p * COLUMNS, w.inputs, n_rows);
+  uint32_t stage = 0;
+  for (uint32_t p = warp; p < codes.pieces; p += WARPS) {
+    uint32_t of_x[N][COLUMNS / 32][4];
+    load_rows<F, N>(of_x, x, p * COLUMNS, w.inputs, n_rows);
+    codes.bring((stage + STAGES - 1) % STAGES);
+    copy_async_wait_but<STAGES - 1>();
+    piece<F> c[2];
+    codes.read(c, stage);
+    multiply_piece<F, N>(sum, c, of_x);
+    stage = (stage + 1) % STAGES;
   }
   __syncthreads(); /* the rows before have been read out of room */
 #pragma unroll
@@ -156,20 +239,22 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
   finish(a, total, output, row + mine);
 }
 
-/* A block has 16 outputs of a matrix, of all rows or of an expert's. */
-template <enum lls_codes_form F>
-__global__ void __launch_bounds__(THREADS, 2) multiply_codes(lls_cuda_codes_product a)
+/* A block has 16 outputs of a matrix, of all rows or of an expert's; MOST tiles of rows
+ * at one go, and so many BLOCKS have room on a multiprocessor. */
+template <enum lls_codes_form F, int MOST, int BLOCKS>
+__global__ void __launch_bounds__(THREADS, BLOCKS)
+    multiply_codes(lls_cuda_codes_product a)
 {
-  SHARED_ARRAY(float, room, WARPS *OUTPUTS *TILES<F> *TILE);
+  SHARED_ARRAY(float, room, WARPS *OUTPUTS *MOST *TILE);
   bool of_experts = a.experts != nullptr;
   uint32_t row = of_experts ? a.first[blockIdx.y] : 0;
   uint32_t end = of_experts ? a.first[blockIdx.y + 1] : a.n_rows;
   for (uint32_t n; row < end; row += n) {
-    n = end - row < TILES<F> * TILE ? end - row : TILES<F> * TILE;
-    if (n <= TILE)
+    n = end - row < MOST * TILE ? end - row : MOST * TILE;
+    if (MOST == 1 || n <= TILE)
       multiply_rows<F, 1>(a, row, n, room);
     else
-      multiply_rows<F, TILES<F>>(a, row, n, room);
+      multiply_rows<F, MOST>(a, row, n, room);
   }
 }
 
@@ -200,17 +285,21 @@ __global__ void widen(lls_cuda_codes w, uint32_t first, uint32_t n, void *to)
   float factor = w.factors[first + output];
   bf16 *row = (bf16 *)to + (size_t)output * w.inputs;
 #pragma unroll
-  for (int j = 0; j < (int)COLUMNS / 16; j++) { /* four codes */
-    int q = j / 2, half = j % 2, at = (int)(q * 32 / GROUP);
-    at = (at + (GROUP == 16 ? half : 0)) * EACH;
-    float scale = factor * scale_of<F>(c, at);
-    float offset = EACH == 2 ? factor * scale_of<F>(c, at + 1) : 0;
-    uint32_t x[2] = {widened(pair_of<F>(c, q, 2 * half), scale, offset),
-                     widened(pair_of<F>(c, q, 2 * half + 1), scale, offset)};
-    uint32_t k =
-        p * COLUMNS + 32 * q + (GROUP == 16 ? 16 * half + 4 * t : 8 * t + 4 * half);
-    if (k < w.inputs)
-      *(words<2> *)(row + k) = words<2>{{x[0], x[1]}};
+  for (int q = 0; q < (int)COLUMNS / 32; q++) { /* eight codes */
+    uint32_t x[4], k = p * COLUMNS + 32 * q;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+      int at = (GROUP == 16 ? 2 * q + i / 2 : q) * EACH;
+      float scale = factor * scale_of<F>(c, at);
+      float offset = EACH == 2 ? factor * scale_of<F>(c, at + 1) : 0;
+      x[i] = widened(pair_of<F>(c, q, i), scale, offset);
+    }
+    if (GROUP == 32 && k + 8 * t < w.inputs)
+      *(words<4> *)(row + k + 8 * t) = words<4>{{x[0], x[1], x[2], x[3]}};
+    if (GROUP == 16 && k + 4 * t < w.inputs)
+      *(words<2> *)(row + k + 4 * t) = words<2>{{x[0], x[1]}};
+    if (GROUP == 16 && k + 16 + 4 * t < w.inputs)
+      *(words<2> *)(row + k + 16 + 4 * t) = words<2>{{x[2], x[3]}};
   }
 }
 
@@ -225,6 +314,22 @@ __global__ void widen(lls_cuda_codes w, uint32_t first, uint32_t n, void *to)
   F(LLS_CODES8)                                                                          \
   F(LLS_CODES8_FLOAT)
 
+/* Blocks that a multiprocessor has registers for. */
+template <enum lls_codes_form F>
+static constexpr int ONE_TILE = lls_cuda_codes_offset(F) || F == LLS_CODES6 ? 2 : 3;
+
+template <enum lls_codes_form F>
+static int multiply(cudaStream_t s, dim3 grid, const lls_cuda_codes_product &a)
+{
+  constexpr size_t BYTES = STAGES * ring<F>::BYTES;
+  if (a.experts == nullptr)
+    return launch_early(s, multiply_codes<F, 1, ONE_TILE<F>>, grid, THREADS, BYTES, a);
+  if constexpr (F == LLS_NO_CODES)
+    return cudaErrorInvalidValue;
+  else
+    return launch(s, multiply_codes<F, TILES<F>, 2>, grid, THREADS, BYTES, a);
+}
+
 extern "C" int lls_cuda_run_codes_product(cudaStream_t s,
                                           const struct lls_cuda_codes_product *a)
 {
@@ -235,11 +340,34 @@ extern "C" int lls_cuda_run_codes_product(cudaStream_t s,
   switch (a->w.form) {
 #define MULTIPLY(form)                                                                   \
   case form:                                                                             \
-    return launch(s, multiply_codes<form>, grid, THREADS, 0, *a);
+    return multiply<form>(s, grid, *a);
+    MULTIPLY(LLS_NO_CODES)
     FORMS(MULTIPLY)
   default:
     return cudaErrorInvalidValue;
   }
+}
+
+/* What blocks leave of the memory is L1, for x. */
+template <enum lls_codes_form F> static int allow()
+{
+  constexpr size_t BYTES = STAGES * ring<F>::BYTES;
+  constexpr size_t ROOM = WARPS * OUTPUTS * TILE * sizeof(float);
+  constexpr int ALL = 228 << 10, EACH = (int)(BYTES + 2 * ROOM + 1024);
+  constexpr int WANTED = ONE_TILE<F> * EACH * 100 / ALL + 1;
+  constexpr int PERCENT = WANTED < 100 ? WANTED : 100;
+  int rc = allow_shared(multiply_codes<F, 1, ONE_TILE<F>>, BYTES, PERCENT);
+  if constexpr (F != LLS_NO_CODES)
+    rc = rc != 0 ? rc : allow_shared(multiply_codes<F, TILES<F>, 2>, BYTES, PERCENT);
+  return rc;
+}
+
+extern "C" int lls_cuda_codes_setup(void)
+{
+  int rc = allow<LLS_NO_CODES>();
+#define ALLOW(form) rc = rc != 0 ? rc : allow<form>();
+  FORMS(ALLOW)
+  return rc;
 }
 
 extern "C" int lls_cuda_run_widen(cudaStream_t s, const struct lls_cuda_codes *w,

@@ -68,6 +68,16 @@ static __device__ __forceinline__ void load_piece(piece<F> &to, const lls_cuda_c
   load_words<SCALES / 2>(to.scales, w.scales + at * SCALES);
 }
 
+/* The same from shared memory. */
+template <int N>
+static __device__ __forceinline__ void read_words(uint32_t *to, shared<uint8_t> from)
+{
+  words<N> all = *shared_cast<words<N>>(from);
+#pragma unroll
+  for (int i = 0; i < N; i++)
+    to[i] = all.v[i];
+}
+
 /* ---- to bf16 ---------------------------------------------------------------------- */
 
 /* Bits of x where the mask has them, beside those of y; one instruction, where the
@@ -158,6 +168,29 @@ add_group(float (&s)[4], const uint32_t (&a)[2][4], const uint32_t (&x)[4], int 
 #pragma unroll
   for (int i = 0; i < 4; i++)
     s[i] += offset[i / 2] * sum[i];
+}
+
+/* sums += those of 32 columns, a being the weights and x eight rows. */
+template <enum lls_codes_form F>
+static __device__ __forceinline__ void
+add_columns(float (&sums)[4], const uint32_t (&a)[2][4], const uint32_t (&x)[4],
+            const piece<F> (&c)[2], int q)
+{
+  constexpr int MMAS = lls_cuda_codes_group(F) / 16;
+  constexpr int EACH_GROUP = lls_cuda_codes_offset(F) ? 2 : 1;
+  if constexpr (F == LLS_NO_CODES) {
+    mma(sums, a[0], x[0], x[1]);
+    mma(sums, a[1], x[2], x[3]);
+  } else {
+#pragma unroll
+    for (int first = 0; first < 2; first += MMAS) {
+      int at = (q * 2 / MMAS + first / MMAS) * EACH_GROUP;
+      float scale[2] = {scale_of<F>(c[0], at), scale_of<F>(c[1], at)};
+      float offset[2] = {scale_of<F>(c[0], at + EACH_GROUP - 1),
+                         scale_of<F>(c[1], at + EACH_GROUP - 1)};
+      add_group<F, MMAS>(sums, a, x, first, scale, offset);
+    }
+  }
 }
 
 #endif

@@ -201,50 +201,32 @@ template <enum lls_codes_form F, int TILES> struct copies {
 
 /* ---- products ---------------------------------------------------------------------- */
 
-template <int N>
-static __device__ __forceinline__ void read_words(uint32_t *to, shared<uint8_t> from)
-{
-  words<N> all = *shared_cast<words<N>>(from);
-#pragma unroll
-  for (int i = 0; i < N; i++)
-    to[i] = all.v[i];
-}
+/* A piece is multiplied in two goes, of 64 columns, where it has 128. */
+template <enum lls_codes_form F>
+static constexpr uint32_t GOES = lls_cuda_code_bits(F) < 8 ? 2 : 1;
 
+/* What a go has of a piece, as if that were all of it. */
 template <enum lls_codes_form F, int TILES>
 static __device__ __forceinline__ void read_piece(piece<F> &to, shared<uint8_t> from,
-                                                  uint32_t thread, uint32_t half)
+                                                  uint32_t thread, uint32_t half,
+                                                  uint32_t go)
 {
   using S = stage<F, TILES>;
+  constexpr uint32_t N = GOES<F>;
   uint32_t warp = thread / WARP, lane = thread % WARP;
   uint32_t place = (2 * warp + half) * WARP + lane;
-  read_words<4>(to.low, from + place * LLS_CUDA_LANE_BYTES);
-  if constexpr (S::HIGH > 0)
-    read_words<S::HIGH / 4>(to.high, from + S::HIGH_AT + place * S::HIGH);
-  if constexpr (S::SCALES > 0)
-    read_words<S::SCALES / 4>(
-        to.scales, from + S::SCALES_AT + (warp * EACH + 8 * half + lane / 4) * S::SCALES);
-}
-
-/* sums += those of 32 columns, a being the weights and x eight rows. */
-template <enum lls_codes_form F>
-static __device__ __forceinline__ void
-add_columns(float (&sums)[4], const uint32_t (&a)[2][4], const uint32_t (&x)[4],
-            const piece<F> (&c)[2], int q)
-{
-  constexpr int MMAS = lls_cuda_codes_group(F) / 16;
-  constexpr int EACH_GROUP = lls_cuda_codes_offset(F) ? 2 : 1;
-  if constexpr (F == LLS_NO_CODES) {
-    mma(sums, a[0], x[0], x[1]);
-    mma(sums, a[1], x[2], x[3]);
-  } else {
-#pragma unroll
-    for (int first = 0; first < 2; first += MMAS) {
-      int at = (q * 2 / MMAS + first / MMAS) * EACH_GROUP;
-      float scale[2] = {scale_of<F>(c[0], at), scale_of<F>(c[1], at)};
-      float offset[2] = {scale_of<F>(c[0], at + EACH_GROUP - 1),
-                         scale_of<F>(c[1], at + EACH_GROUP - 1)};
-      add_group<F, MMAS>(sums, a, x, first, scale, offset);
-    }
+  read_words<4 / N>(to.low, from + (place * N + go) * (LLS_CUDA_LANE_BYTES / N));
+  shared<uint8_t> high = from + S::HIGH_AT + place * S::HIGH;
+  if constexpr (S::HIGH == 4) {
+    read_words<1>(to.high, high);
+    to.high[0] >>= 8 * go;
+  } else if constexpr (S::HIGH == 8) {
+    read_words<1>(to.high, high + 4 * go);
+  }
+  if constexpr (S::SCALES > 0) {
+    uint32_t output = warp * EACH + 8 * half + lane / 4;
+    read_words<S::SCALES / 4 / N>(to.scales, from + S::SCALES_AT +
+                                                 (output * N + go) * (S::SCALES / N));
   }
 }
 
@@ -253,25 +235,27 @@ static __device__ __forceinline__ void multiply_stage(float (&sums)[TILES][4],
                                                       shared<uint8_t> from)
 {
   using S = stage<F, TILES>;
-  constexpr int FRAGMENTS = S::COLUMNS / 32;
-  piece<F> c[2];
+  constexpr int FRAGMENTS = S::COLUMNS / 32, N = FRAGMENTS / GOES<F>;
   uint32_t thread = this_thread<TILES>();
-  read_piece<F, TILES>(c[0], from, thread, 0);
-  read_piece<F, TILES>(c[1], from, thread, 1);
-  shared<uint8_t> of_x = from + S::X_AT + thread % WARP * 16;
+#pragma unroll(TILES > 1 ? 1 : 2) /* or there are more registers wanted than are there   \
+                                   */
+  for (uint32_t go = 0; go < GOES<F>; go++) {
+    piece<F> c[2];
+    read_piece<F, TILES>(c[0], from, thread, 0, go);
+    read_piece<F, TILES>(c[1], from, thread, 1, go);
+    shared<uint8_t> of_x = from + S::X_AT + go * (N * 512) + thread % WARP * 16;
 #pragma unroll
-  for (int q = 0; q < FRAGMENTS; q++) {
-    uint32_t a[2][4]; /* of two mma: outputs g and g + 8 in turns */
+    for (int q = 0; q < N; q++) {
+      uint32_t a[2][4]; /* of two mma: outputs g and g + 8 in turns */
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-      a[i / 4][i % 4] = pair_of<F>(c[i % 2], q, i / 2);
+      for (int i = 0; i < 8; i++)
+        a[i / 4][i % 4] = pair_of<F>(c[i % 2], q, i / 2);
 #pragma unroll
-    for (int n = 0; n < TILES; n++) {
-      uint32_t x[4];
-      read_words<4>(x, of_x + (n * FRAGMENTS + q) * 512);
-      add_columns<F>(sums[n], a, x, c, q);
-      if (TILES > 2 && n % 4 == 3)
-        __syncwarp(); /* or all of x is loaded first, to more registers than there are */
+      for (int n = 0; n < TILES; n++) {
+        uint32_t x[4];
+        read_words<4>(x, of_x + (n * FRAGMENTS + q) * 512);
+        add_columns<F>(sums[n], a, x, c, q);
+      }
     }
   }
 }
@@ -326,18 +310,17 @@ static __device__ __forceinline__ float *part_at(const lls_cuda_few_product &a, 
 static __device__ __forceinline__ bool is_last(uint32_t *count, uint32_t parts,
                                                shared<uint32_t> answer)
 {
-  __threadfence();
-  __syncthreads();
+  __syncthreads(); /* what other threads wrote before it, the fence is for as well */
   if (threadIdx.x == 0) {
+    __threadfence();
     bool last = atomicAdd(count, 1u) + 1 == parts;
     if (last)
       *count = 0;
     answer[0] = last;
+    __threadfence();
   }
   __syncthreads();
-  bool last = answer[0] != 0;
-  __threadfence();
-  return last;
+  return answer[0] != 0;
 }
 
 /* The block has no more of this tile: leaves its sums, and if it comes last takes all. */
@@ -470,7 +453,6 @@ template <enum lls_codes_form F> static int set_up(size_t shared_bytes)
 }
 
 #define FORMS(F)                                                                         \
-  F(LLS_NO_CODES)                                                                        \
   F(LLS_CODES4)                                                                          \
   F(LLS_CODES4_FLOAT)                                                                    \
   F(LLS_CODES4_OFFSET)                                                                   \

@@ -52,7 +52,27 @@ static struct lls_cuda_product product_of(const struct lls_cuda_device *d,
   return p;
 }
 
-/* w as codes.h has it, from its output part->first on; some rows at a time. */
+/* w as codes.h has it, from its output part->first on: up to eight rows. */
+static void run_eight(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
+                      const struct part *part, const struct lls_cuda_codes *w)
+{
+  struct lls_cuda_codes_product p = {
+      .w = *w,
+      .first_output = part->first,
+      .n_rows = a->n_rows,
+      .stride = a->outputs,
+      .add = a->add,
+      .relu = a->relu,
+      .f32 = a->f32,
+      .x = a->x,
+      .y = (char *)a->y + part->at * y_bytes(d, a),
+  };
+  p.w.outputs = part->n;
+  lls_cuda_step_check(d, lls_cuda_run_codes_product(d->stream, &p),
+                      "a product of few rows");
+}
+
+/* The same of more, some at a time. */
 static void run_few(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                     const struct part *part, const struct lls_cuda_codes *w)
 {
@@ -81,12 +101,10 @@ static void run_few(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
 }
 
 /* Weights in bf16: up to so many rows all that counts is how they are read. */
-#define FEW_NUMBERS 16
-
 static bool is_few(const struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                    const struct lls_weight *w)
 {
-  return d->few.numbers && a->n_rows <= FEW_NUMBERS && w->columns % 8 == 0;
+  return d->few.numbers && a->n_rows <= 8 && w->columns % 8 == 0;
 }
 
 static void run_numbers(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
@@ -253,9 +271,11 @@ static void run_part(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
   const struct lls_cuda_codes numbers = {
       .inputs = (uint32_t)w->columns, .codes = w->data, .bias = w->bias_f32};
   if (w->codes.form == LLS_NO_CODES && is_few(d, a, w))
-    run_few(d, a, part, &numbers);
+    run_eight(d, a, part, &numbers);
   else if (w->codes.form == LLS_NO_CODES)
     run_numbers(d, a, part, (char *)w->data + part->first * w->columns * number);
+  else if (a->n_rows <= 8)
+    run_eight(d, a, part, &w->codes);
   else if (a->n_rows <= most_few(w))
     run_few(d, a, part, &w->codes);
   else if (!run_scaled(d, a, part))

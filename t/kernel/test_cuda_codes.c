@@ -378,32 +378,39 @@ static void odd_shapes(const struct pair *p)
   }
 }
 
-/* A row's outputs are the same bits, whatever other rows there are. */
-static void alone_or_not(const struct pair *p)
+/* y of rows [first, first + n) of x. */
+static void multiply(struct lls_device *d, struct lls_weight *w, const float *x,
+                     uint32_t first, uint32_t n, float *out)
 {
-  enum { ROWS = MOST_OUTPUTS, N = 72 };
-  struct lls_device *d = p->cuda;
-  struct quantised q = quantise(ROWS, COLUMNS, LLS_WEIGHTS_INT4);
-  struct lls_weight *w = create(d, &q.layer);
-  float *x = pair_random(p, N * COLUMNS, random_float), one[ROWS];
-  static float all[N * ROWS];
-  void *in = pair_put(d, x, N, COLUMNS), *y = pair_buffer(d, N, ROWS);
-  pair_begin(d, NULL, N);
-  d->ops->linear(d, w, in, N, LLS_STORE_SET, y);
-  pair_get(d, y, N * ROWS, all);
+  void *in = pair_put(d, x + first * COLUMNS, n, COLUMNS);
+  void *y = pair_buffer(d, n, MOST_OUTPUTS);
+  pair_begin(d, NULL, n);
+  d->ops->linear(d, w, in, n, LLS_STORE_SET, y);
+  pair_get(d, y, n * MOST_OUTPUTS, out);
   pair_end(d);
-  for (uint32_t i = 0; i < N; i += 7) {
-    void *row = pair_put(d, x + i * COLUMNS, 1, COLUMNS);
-    pair_begin(d, NULL, 1);
-    d->ops->linear(d, w, row, 1, LLS_STORE_SET, y);
-    pair_get(d, y, ROWS, one);
-    pair_end(d);
-    assert_memory_equal(one, all + i * ROWS, sizeof one);
-    pair_release(d, row);
-  }
-  d->ops->weight_destroy(d, w);
   pair_release(d, in);
   pair_release(d, y);
+}
+
+/* A row's outputs are the same bits, whatever other rows there are, up to eight; and of
+ * more. */
+static void alone_or_not(const struct pair *p)
+{
+  static const uint32_t rows[][2] = {{8, 1}, {72, 16}};
+  static float all[72 * MOST_OUTPUTS], some[16 * MOST_OUTPUTS];
+  struct lls_device *d = p->cuda;
+  struct quantised q = quantise(MOST_OUTPUTS, COLUMNS, LLS_WEIGHTS_INT4);
+  struct lls_weight *w = create(d, &q.layer);
+  float *x = pair_random(p, 72 * COLUMNS, random_float);
+  for (int k = 0; k < 2; k++) {
+    uint32_t n = rows[k][1];
+    multiply(d, w, x, 0, rows[k][0], all);
+    for (uint32_t i = 0; i + n <= rows[k][0]; i += 7) {
+      multiply(d, w, x, i, n, some);
+      assert_memory_equal(some, all + i * MOST_OUTPUTS, n * MOST_OUTPUTS * sizeof *some);
+    }
+  }
+  d->ops->weight_destroy(d, w);
   free(x);
   quantised_free(&q);
 }
