@@ -77,17 +77,21 @@ __global__ void route_rows(lls_cuda_route a)
   choose(a, blockIdx.x);
 }
 
+#define FEW  256  /* entries */
+#define MOST 1024 /* threads */
+
 /* A block an expert: entries stay in the order of their rows. Its warps have a part of
  * the entries each, and count twice: those of experts in front and its own, then, when
- * they know where theirs begin, each one's place. Bytes: the entries twice, from L2. */
-__global__ void sort_rows(lls_cuda_route a)
+ * they know where theirs begin, each one's place. Bytes: the entries twice, from L2; four
+ * of a thread are on their way at once. */
+__global__ void __launch_bounds__(MOST) sort_rows(lls_cuda_route a)
 {
-  SHARED_ARRAY(uint2, counts, WARPS);
+  SHARED_ARRAY(uint2, counts, MOST / WARP);
   let_next_begin();
   wait_for_earlier();
   uint32_t e = blockIdx.x, n = a.n_rows * a.route.active;
   uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-  uint32_t part = (n + THREADS - 1) / THREADS * WARP, from = warp * part;
+  uint32_t part = (n + MOST - 1) / MOST * WARP, from = warp * part;
   uint32_t end = from + part < n ? from + part : n, before = 0, own = 0;
   for (uint32_t i = from + lane; i < end; i += WARP) {
     before += a.route.expert[i] < e;
@@ -101,7 +105,7 @@ __global__ void sort_rows(lls_cuda_route a)
     counts[warp] = uint2{before, own};
   __syncthreads();
   uint32_t first = 0, all = 0, next = 0;
-  for (uint32_t i = 0; i < WARPS; i++) {
+  for (uint32_t i = 0; i < MOST / WARP; i++) {
     uint2 of = counts[i];
     first += of.x;
     all += of.y;
@@ -113,21 +117,27 @@ __global__ void sort_rows(lls_cuda_route a)
       a.route.first[e + 1] = first + all;
   }
   next += first;
-  for (uint32_t at = from; at < end; at += WARP) { /* whole warps */
-    uint32_t i = at + lane;
-    bool is = i < end && a.route.expert[i] == e;
-    unsigned those = __ballot_sync(ALL_LANES, is);
-    uint32_t place = next + (uint32_t)__popc(those & ((1u << lane) - 1));
-    if (is) {
-      a.route.place[i] = place;
-      a.route.row[place] = i / a.route.active;
+  for (uint32_t at = from; at < end; at += 4 * WARP) { /* whole warps */
+    uint32_t of[4];
+#pragma unroll
+    for (uint32_t k = 0; k < 4; k++) {
+      uint32_t i = at + k * WARP + lane;
+      of[k] = i < end ? a.route.expert[i] : a.route.experts;
     }
-    next += (uint32_t)__popc(those);
+#pragma unroll
+    for (uint32_t k = 0; k < 4; k++) {
+      unsigned those = __ballot_sync(ALL_LANES, of[k] == e);
+      uint32_t place = next + (uint32_t)__popc(those & ((1u << lane) - 1));
+      if (of[k] == e) {
+        uint32_t i = at + k * WARP + lane;
+        a.route.place[i] = place;
+        a.route.row[place] = i / a.route.active;
+      }
+      next += (uint32_t)__popc(those);
+    }
   }
 }
 
-#define FEW       256  /* entries */
-#define MOST      1024 /* threads */
 #define KEY(e, i) ((e) << 10 | (i))
 static_assert(LLS_MAX_EXPERTS <= 1024 && FEW <= 1024, "keys are of two times 10 bits");
 
@@ -169,8 +179,7 @@ extern "C" int lls_cuda_run_route(cudaStream_t s, const struct lls_cuda_route *a
   if (a->n_rows * a->route.active <= FEW)
     return launch_early(s, route_few, dim3(1), MOST, 0, *a);
   int rc = launch_early(s, route_rows, dim3(a->n_rows), WARP, 0, *a);
-  return rc != 0 ? rc
-                 : launch_early(s, sort_rows, dim3(a->route.experts), THREADS, 0, *a);
+  return rc != 0 ? rc : launch_early(s, sort_rows, dim3(a->route.experts), MOST, 0, *a);
 }
 
 /* ---- products ---------------------------------------------------------------------- */

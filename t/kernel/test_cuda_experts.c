@@ -270,6 +270,17 @@ static void odd_inputs(const struct pair *p)
   check_shape(p, &many_rows);
 }
 
+/* Entries that are sorted by more than one go of a warp, and of four of them. */
+static void many_entries(const struct pair *p)
+{
+  static const struct shape some = {5, 4, 8, 8, 320, {320, 320, 300, 320, 20}, false};
+  struct shape most = {16, 16, 8, 8, 320, {0}, true};
+  for (uint32_t e = 0; e < most.experts; e++)
+    most.rows[e] = most.n_rows;
+  check_shape(p, &some);
+  check_shape(p, &most);
+}
+
 /* More experts than threads. */
 static void many_experts(const struct pair *p)
 {
@@ -307,6 +318,7 @@ TEST(few_wide)
 TEST(many)
 TEST(odd_inputs)
 TEST(many_experts)
+TEST(many_entries)
 TEST(alone_or_not)
 
 static void test_f32(void **state)
@@ -320,8 +332,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_few),          cmocka_unit_test(test_few_wide),
       cmocka_unit_test(test_many),         cmocka_unit_test(test_odd_inputs),
-      cmocka_unit_test(test_many_experts), cmocka_unit_test(test_alone_or_not),
-      cmocka_unit_test(test_f32),
+      cmocka_unit_test(test_many_experts), cmocka_unit_test(test_many_entries),
+      cmocka_unit_test(test_alone_or_not), cmocka_unit_test(test_f32),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
