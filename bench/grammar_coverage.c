@@ -3,20 +3,22 @@
  * How many JSON Schemas compile, and whether their automata tell valid instances from
  * invalid ones.
  *
- *   bench/grammar_coverage FOLDER [--loose] [--wrong] [--refused]
+ *   bench/grammar_coverage FOLDER [--loose] [--wrong] [--refused] [--times]
  *
  * FOLDER has files of MaskBench (guidance-ai/jsonschemabench, maskbench/data), each an
  * object with `schema` and `tests`, or of JSON-Schema-Test-Suite (tests/draft2020-12),
  * each an array of such. Prints a row for each data set: schemas; those that compile;
  * those of which no instance is judged wrongly; instances that are valid and refused, and
- * invalid and accepted; the time to compile; then what schemas were refused for. --loose:
- * `strict` is false. --wrong: names each instance that is judged wrongly, and where;
- * --refused: each schema that is refused, and why.
+ * invalid and accepted; the processor time to compile; then what schemas were refused
+ * for. --loose: `strict` is false. --wrong: names each instance that is judged wrongly,
+ * and where; --refused: each schema that is refused, and why; --times: what each took.
  *
  * Instances are judged as they would be written: with ", " and ": ", and with properties
  * in the order that the file has; or as they are, where the file has their texts
  * (bench/grammar_documents).
  */
+#include "grammar_orders.h"
+
 #include "core/grammar/compiled_grammar.h"
 #include "core/grammar/json_schema.h"
 
@@ -34,6 +36,7 @@
 struct data_set {
   char name[48];
   unsigned schemas, compiled, passing, refused_valid, accepted_invalid, instances;
+  unsigned by_order; /* of refused_valid: taken with their properties in another order */
 };
 
 struct reason {
@@ -49,7 +52,7 @@ struct coverage {
   double us[MOST_TIMES]; /* to compile, of those that compile */
   unsigned n_us;
   struct lls_vocabulary *vocabulary;
-  bool strict, names_wrong, names_refused;
+  bool strict, names_wrong, names_refused, tells_times;
 };
 
 static void die(const char *what)
@@ -128,12 +131,12 @@ static void count_reason(struct coverage *c, const char *error)
 static double now_us(void)
 {
   struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-static int compile(struct coverage *c, const json_t *schema, struct lls_grammar **grammar,
-                   struct lls_error *err)
+static int compile(struct coverage *c, const char *file, const json_t *schema,
+                   struct lls_grammar **grammar, struct lls_error *err)
 {
   static const struct lls_grammar_bounds bounds = {1u << 18, 16u << 20, 1u << 15};
   double begun = now_us();
@@ -143,8 +146,11 @@ static int compile(struct coverage *c, const json_t *schema, struct lls_grammar 
   lls_grammar_set_root(tree, lls_grammar_json_schema(tree, schema, c->strict));
   int rc = lls_grammar_compile(tree, c->vocabulary, &LLS_GRAMMAR_LIMITS, grammar, err);
   lls_grammar_tree_destroy(tree);
+  double us = now_us() - begun;
   if (rc == 0 && c->n_us < MOST_TIMES)
-    c->us[c->n_us++] = now_us() - begun;
+    c->us[c->n_us++] = us;
+  if (c->tells_times)
+    printf("%s: %.0f us to %s\n", file, us, rc == 0 ? "compile" : "be refused");
   return rc;
 }
 
@@ -168,20 +174,38 @@ static char *take(struct lls_grammar *grammar, const json_t *test, size_t *taken
   return text;
 }
 
-static bool accepts(const struct coverage *c, struct lls_grammar *grammar,
-                    const char *file, size_t index, const json_t *test)
+static void name_wrong(const char *file, size_t index, const char *text, size_t n,
+                       bool valid, bool by_order)
+{
+  if (valid)
+    printf("%s: test %zu is valid%s; refused at the end of: %.*s\n", file, index,
+           by_order ? " and taken in another order" : "",
+           (int)(n < 70 ? n : 70) + (text[n] != '\0'), text + (n < 70 ? 0 : n - 70));
+  else
+    printf("%s: test %zu is invalid; accepted: %.200s\n", file, index, text);
+}
+
+/* Judges an instance; true if that is wrong. */
+static bool misjudges(const struct coverage *c, struct data_set *set,
+                      struct lls_grammar *grammar, const char *file, size_t index,
+                      const json_t *test)
 {
   bool valid = json_is_true(json_object_get(test, "valid"));
   size_t n;
   char *text = take(grammar, test, &n);
-  bool taken = n > strlen(text);
-  if (valid != taken && c->names_wrong && valid)
-    printf("%s: test %zu is valid; refused at the end of: %.*s\n", file, index,
-           (int)(n < 70 ? n : 70) + (text[n] != '\0'), text + (n < 70 ? 0 : n - 70));
-  else if (valid != taken && c->names_wrong)
-    printf("%s: test %zu is invalid; accepted: %.200s\n", file, index, text);
+  bool taken = n > strlen(text), by_order = false;
+  json_t *data = valid && !taken ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+  if (data != NULL)
+    by_order = grammar_takes_in_some_order(grammar, data);
+  json_decref(data);
+  if (valid != taken && c->names_wrong)
+    name_wrong(file, index, text, n, valid, by_order);
   free(text);
-  return taken;
+  set->instances++;
+  set->refused_valid += valid && !taken;
+  set->by_order += by_order;
+  set->accepted_invalid += !valid && taken;
+  return valid != taken;
 }
 
 static void judge(struct coverage *c, struct data_set *set, const char *file,
@@ -193,7 +217,7 @@ static void judge(struct coverage *c, struct data_set *set, const char *file,
   size_t index;
   unsigned wrong = 0;
   set->schemas++;
-  if (compile(c, json_object_get(one, "schema"), &grammar, &err) != 0) {
+  if (compile(c, file, json_object_get(one, "schema"), &grammar, &err) != 0) {
     if (c->names_refused)
       printf("%s: %s\n", file, err.text);
     count_reason(c, err.text);
@@ -202,12 +226,7 @@ static void judge(struct coverage *c, struct data_set *set, const char *file,
   set->compiled++;
   json_array_foreach(json_object_get(one, "tests"), index, test)
   {
-    bool valid = json_is_true(json_object_get(test, "valid"));
-    bool taken = accepts(c, grammar, file, index, test);
-    set->instances++;
-    set->refused_valid += valid && !taken;
-    set->accepted_invalid += !valid && taken;
-    wrong += valid != taken;
+    wrong += misjudges(c, set, grammar, file, index, test);
   }
   set->passing += wrong == 0;
   lls_grammar_unref(grammar);
@@ -255,9 +274,9 @@ static int by_size(const void *a, const void *b)
 
 static void print_set(const struct data_set *set)
 {
-  printf("| %-20s | %7u | %8u | %5.1f %% | %7u | %5u | %5u | %9u |\n", set->name,
+  printf("| %-20s | %7u | %8u | %5.1f %% | %7u | %5u | %5u | %5u | %9u |\n", set->name,
          set->schemas, set->compiled, 100.0 * set->compiled / set->schemas, set->passing,
-         set->refused_valid, set->accepted_invalid, set->instances);
+         set->refused_valid, set->by_order, set->accepted_invalid, set->instances);
 }
 
 static void report(struct coverage *c)
@@ -267,8 +286,9 @@ static void report(struct coverage *c)
   qsort(c->us, c->n_us, sizeof c->us[0], by_size);
   strcpy(c->all.name, "all");
   printf("| data set             | schemas | compiled |         | passing | "
-         "valid refused | invalid accepted | instances |\n"
-         "|---|---:|---:|---:|---:|---:|---:|---:|\n");
+         "valid refused | of these, for the order of properties | invalid accepted | "
+         "instances |\n"
+         "|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
   for (unsigned i = 0; i < c->n_sets; i++) {
     const struct data_set *set = &c->sets[i];
     print_set(set);
@@ -276,6 +296,7 @@ static void report(struct coverage *c)
     c->all.compiled += set->compiled;
     c->all.passing += set->passing;
     c->all.refused_valid += set->refused_valid;
+    c->all.by_order += set->by_order;
     c->all.accepted_invalid += set->accepted_invalid;
     c->all.instances += set->instances;
   }
@@ -293,7 +314,7 @@ int main(int argc, char **argv)
   static struct coverage coverage = {.strict = true};
   struct dirent **files;
   if (argc < 2)
-    die("FOLDER [--loose] [--wrong] [--refused]");
+    die("FOLDER [--loose] [--wrong] [--refused] [--times]");
   for (int i = 2; i < argc; i++) {
     if (strcmp(argv[i], "--loose") == 0)
       coverage.strict = false;
@@ -301,8 +322,10 @@ int main(int argc, char **argv)
       coverage.names_wrong = true;
     else if (strcmp(argv[i], "--refused") == 0)
       coverage.names_refused = true;
+    else if (strcmp(argv[i], "--times") == 0)
+      coverage.tells_times = true;
     else
-      die("options are --loose, --wrong and --refused");
+      die("options are --loose, --wrong, --refused and --times");
   }
   int n = scandir(argv[1], &files, NULL, alphasort);
   if (n < 0)

@@ -10,6 +10,7 @@
 #include "core/engine/engine.h"
 #include "core/model/model_config.h"
 #include "core/plugin/trial.h"
+#include "core/ranks/ranks.h"
 #include "core/sdk/new_plugin.h"
 #include "core/serve/serve.h"
 
@@ -146,7 +147,9 @@ static int load_config(const struct arguments *a, struct lls_config *config)
 {
   struct lls_config_errors errors = {0};
   int rc = lls_config_load_with(a->config, a->settings, a->n_settings, config, &errors);
-  for (size_t i = 0; i < errors.n; i++)
+  bool told = rc < 0 && errors.n > 0 && a->command == COMMAND_SERVE &&
+              lls_ranks_mpi_decline(errors.list[0].error.text);
+  for (size_t i = 0; i < errors.n && !told; i++)
     fprintf(stderr, "%s\n", errors.list[i].error.text);
   lls_config_errors_free(&errors);
   return rc;

@@ -146,7 +146,7 @@ static void on_token(struct lls_choice *choice, const struct lls_event *event)
 /* ---- the end -------------------------------------------------------------------- */
 
 /* True if the answer failed with this choice; then the error says how. */
-static bool has_failed(const struct lls_choice *choice, uint32_t reason,
+static bool has_failed(const struct lls_choice *choice, uint32_t reason, bool lost,
                        struct lls_api_error *error)
 {
   struct lls_api *api = choice->generation->api;
@@ -170,7 +170,11 @@ static bool has_failed(const struct lls_choice *choice, uint32_t reason,
     error->retry_after = lls_api_retry_after(api);
     return true;
   default:
-    if (lls_loop_failed(api->config.loop, &why) || choice->generation->grammar == NULL)
+    if (lost && lls_loop_lost(api->config.loop, &why))
+      lls_api_fail(error, 500, "instance_lost", NULL,
+                   "the process that had the request is gone: %s", why.text);
+    else if (lls_loop_failed(api->config.loop, &why) ||
+             choice->generation->grammar == NULL)
       lls_api_fail(error, 500, "engine_error", NULL, "the engine failed: %s",
                    why.text[0] != '\0' ? why.text : "no reason is known");
     else
@@ -216,7 +220,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   lls_account(choice, event);
   keep_vector(choice, event);
   if (lls_generation_is_wanted(generation)) {
-    if (live && has_failed(choice, event->reason, &error)) {
+    if (live && has_failed(choice, event->reason, event->lost, &error)) {
       flush(choice);
       lls_reply_error(generation, &error);
       lls_generation_cancel(generation);

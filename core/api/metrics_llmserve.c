@@ -257,6 +257,9 @@ static void instance_numbers(struct lls_page *page, struct lls_loop *loop,
                    status->taken_over);
   lls_page_counter(page, "llmserve_handed_bytes_total",
                    "Bytes of cache copied between instances.", status->handed_bytes);
+  lls_page_number(page, "llmserve_handed_seconds_total", "counter",
+                  "Time that requests' blocks were on their way from other processes.",
+                  (double)status->handed_ns / LLS_NS_PER_S);
 }
 
 static void cached_tokens(struct lls_page *page, const struct lls_loop_status *status)

@@ -157,3 +157,18 @@ int lls_structured_compile(const struct lls_api_config *config,
   free(key);
   return rc == 0 ? 0 : refuse(rc, structured->param, &err, error);
 }
+
+int lls_structured_from_key(struct lls_grammar_cache *grammars, const char *key, size_t n,
+                            struct lls_grammar **out, struct lls_error *err)
+{
+  struct lls_structured structured = {.kind = LLS_STRUCTURED_NONE};
+  if (n < 2)
+    return lls_fail(err, -EINVAL, "no grammar has such a key");
+  structured.kind = (enum lls_structured_kind)(key[0] - '0');
+  structured.strict = key[1] == 's';
+  if (n > 2)
+    structured.value = json_loadb(key + 2, n - 2, JSON_DECODE_ANY, NULL);
+  int rc = lls_grammar_cache_get(grammars, key, n, build, &structured, out, err);
+  lls_structured_free(&structured);
+  return rc;
+}

@@ -33,6 +33,7 @@ struct lls_structured {
 
 struct lls_api_config;
 struct lls_grammar;
+struct lls_grammar_cache;
 struct lls_text;
 
 /* True for every body that asks for structured output, and for some others: compiling is
@@ -50,5 +51,9 @@ void lls_structured_free(struct lls_structured *structured);
 int lls_structured_compile(const struct lls_api_config *config,
                            const struct lls_structured *structured,
                            struct lls_grammar **out, struct lls_api_error *error);
+
+/* [any] The same from what lls_grammar_key gave in another process. A negative errno. */
+int lls_structured_from_key(struct lls_grammar_cache *grammars, const char *key, size_t n,
+                            struct lls_grammar **out, struct lls_error *err);
 
 #endif

@@ -16,7 +16,7 @@
  *
  * Threads. A device belongs to one instance: it is created on the thread that loads the
  * model and destroyed on [main], while no step thread is there; everything else is
- * [step].
+ * [step], unless it says otherwise.
  */
 #ifndef LLS_DEVICE_H
 #define LLS_DEVICE_H
@@ -188,6 +188,13 @@ static inline bool lls_pull_fits(const struct lls_pool_shape *from,
          (uint32_t)c->target_slot + c->n_slots <= to->block_tokens;
 }
 
+/* The same of one side. */
+static inline bool lls_slots_fit(const struct lls_pool_shape *s, uint32_t block,
+                                 uint32_t slot, uint32_t n)
+{
+  return block < s->device_units && slot + n <= s->block_tokens;
+}
+
 /* Do unit blocks of the two mean the same? */
 static inline bool lls_pools_match(const struct lls_pool_shape *a,
                                    const struct lls_pool_shape *b)
@@ -353,6 +360,15 @@ struct lls_device_ops {
   int (*pool_read)(struct lls_device *, const struct lls_pool *, uint32_t unit, void *to);
   int (*pool_write)(struct lls_device *, struct lls_pool *, uint32_t unit,
                     const void *from);
+
+  /* [any one thread] Slots of unit blocks, one pull's behind the other's, to PINNED
+   * memory and from there, beside the steps: the blocks are of steps that have ended, and
+   * none uses those that are written. What a pull says of the other side is not looked
+   * at. Returns when it is done. Optional, NULL = unsupported. -EINVAL if outside. */
+  int (*pool_pack)(struct lls_device *, const struct lls_pool *, const struct lls_pull *,
+                   size_t n, void *to);
+  int (*pool_unpack)(struct lls_device *, struct lls_pool *, const struct lls_pull *,
+                     size_t n, const void *from);
 
   int (*step_begin)(struct lls_device *, struct lls_pool *,
                     const struct lls_device_step *);

@@ -469,9 +469,45 @@ int lls_engine_write_unit(struct lls_engine *e, uint32_t unit, const void *from)
              : -ENOTSUP;
 }
 
+bool lls_engine_packs(const struct lls_engine *e)
+{
+  const struct lls_device_ops *ops = e->device->ops;
+  return !lls_engine_is_shared(e) && ops->pool_pack != NULL && ops->pool_unpack != NULL;
+}
+
+int lls_engine_pack(struct lls_engine *e, const struct lls_pull *list, uint32_t n,
+                    void *to)
+{
+  return e->device->ops->pool_pack(e->device, e->pool, list, n, to);
+}
+
+int lls_engine_unpack(struct lls_engine *e, const struct lls_pull *list, uint32_t n,
+                      const void *from)
+{
+  return e->device->ops->pool_unpack(e->device, e->pool, list, n, from);
+}
+
+void *lls_engine_pinned(struct lls_engine *e, size_t bytes)
+{
+  void *memory = NULL;
+  int rc = e->device->ops->alloc(e->device, LLS_MEMORY_PINNED, bytes, &memory);
+  return rc == 0 ? memory : NULL;
+}
+
+void lls_engine_release_pinned(struct lls_engine *e, void *memory)
+{
+  if (memory != NULL)
+    e->device->ops->release(e->device, LLS_MEMORY_PINNED, memory);
+}
+
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *e)
 {
   return &e->pool_shape;
+}
+
+const char *lls_engine_device_name(const struct lls_engine *e)
+{
+  return e->device->ops->name;
 }
 
 const char *lls_engine_pool_reason(const struct lls_engine *e)

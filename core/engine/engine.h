@@ -80,6 +80,7 @@ const char *lls_model_why_no_hidden(const struct lls_model_config *);
 bool lls_engine_gave_up_hidden(const struct lls_engine *);
 const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *);
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
+const char *lls_engine_device_name(const struct lls_engine *); /* "cpu", "cuda", "sim" */
 /* Why the pool is as large as it is. */
 const char *lls_engine_pool_reason(const struct lls_engine *);
 const struct lls_model_config *lls_engine_config(const struct lls_engine *);
@@ -95,6 +96,16 @@ uint32_t lls_engine_vector_columns(const struct lls_engine *);
 int lls_engine_read_unit(struct lls_engine *, uint32_t unit, void *to);
 int lls_engine_write_unit(struct lls_engine *, uint32_t unit, const void *from);
 bool lls_engine_reads_units(const struct lls_engine *);
+
+/* [any one thread] Slots of unit blocks to and from memory of lls_engine_pinned, beside
+ * the steps: pool_pack and pool_unpack in device.h. */
+bool lls_engine_packs(const struct lls_engine *);
+int lls_engine_pack(struct lls_engine *, const struct lls_pull *, uint32_t n, void *to);
+int lls_engine_unpack(struct lls_engine *, const struct lls_pull *, uint32_t n,
+                      const void *from);
+/* [any one thread] Host memory that the device copies fast. NULL: there is none left. */
+void *lls_engine_pinned(struct lls_engine *, size_t bytes);
+void lls_engine_release_pinned(struct lls_engine *, void *);
 
 /* Why unit blocks of `from` cannot be copied to this one's pool; NULL: they can. */
 const char *lls_engine_why_no_pull(const struct lls_engine *,

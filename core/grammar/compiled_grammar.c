@@ -14,6 +14,7 @@ static void destroy(struct lls_grammar *g)
   lls_dfa_free(&g->dfa);
   lls_nfa_free(&g->nfa);
   pthread_mutex_destroy(&g->lock);
+  free(g->key);
   free(g);
 }
 
@@ -63,6 +64,12 @@ void lls_grammar_unref(struct lls_grammar *g)
 {
   if (g != NULL && atomic_fetch_sub(&g->references, 1) == 1)
     destroy(g);
+}
+
+const char *lls_grammar_key(const struct lls_grammar *g, size_t *bytes)
+{
+  *bytes = g->key_bytes;
+  return g->key;
 }
 
 size_t lls_grammar_bytes(const struct lls_grammar *g)

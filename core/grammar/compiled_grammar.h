@@ -52,6 +52,10 @@ void lls_grammar_unref(struct lls_grammar *grammar); /* NULL: nothing */
 size_t lls_grammar_bytes(const struct lls_grammar *grammar);
 const struct lls_vocabulary *lls_grammar_vocabulary(const struct lls_grammar *grammar);
 
+/* The key that it was compiled for (grammar_cache.h), by which another process compiles
+ * the same; NULL: it has none. The grammar's. */
+const char *lls_grammar_key(const struct lls_grammar *grammar, size_t *bytes);
+
 /* Bytes of any state of any grammar, aligned as malloc's. */
 size_t lls_grammar_state_bytes(void);
 /* At the beginning of the text. */

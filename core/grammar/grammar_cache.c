@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/hash.h"
+#include "core/grammar/grammar_internal.h"
 
 /* Bounds of a tree: hostile sources come from clients. */
 static const struct lls_grammar_bounds bounds = {
@@ -126,6 +127,16 @@ static void keep(struct lls_grammar_cache *cache, const char *key, size_t n,
   free(kept);
 }
 
+/* Before anybody else has the grammar. */
+static void remember_key(struct lls_grammar *grammar, const char *key, size_t n)
+{
+  grammar->key = malloc(n + 1);
+  if (grammar->key == NULL)
+    return;
+  memcpy(grammar->key, key, n);
+  grammar->key_bytes = n;
+}
+
 int lls_grammar_cache_get(struct lls_grammar_cache *cache, const char *key, size_t n,
                           lls_grammar_builder build, const void *context,
                           struct lls_grammar **out, struct lls_error *err)
@@ -142,7 +153,9 @@ int lls_grammar_cache_get(struct lls_grammar_cache *cache, const char *key, size
   lls_grammar_set_root(tree, build(tree, context));
   int rc = lls_grammar_compile(tree, cache->vocabulary, &LLS_GRAMMAR_LIMITS, out, err);
   lls_grammar_tree_destroy(tree);
-  if (rc == 0)
+  if (rc == 0) {
+    remember_key(*out, key, n);
     keep(cache, key, n, *out);
+  }
   return rc;
 }

@@ -14,6 +14,8 @@
 
 struct lls_grammar {
   atomic_uint references;
+  char *key; /* (key_bytes) of the cache that it came from, or NULL */
+  size_t key_bytes;
   const struct lls_vocabulary *vocabulary;
   struct lls_nfa nfa;
   pthread_mutex_t lock;     /* for all below */

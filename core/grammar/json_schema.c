@@ -101,9 +101,15 @@ static uint32_t constants(struct lls_schema *s, const struct lls_schema_set *set
     return lls_schema_fail(s, set->members[0].schema, "no memory for it");
   json_array_foreach((json_t *)values, index, value)
   {
-    nodes[n++] = constant(s, set, value);
+    s->constants = values;
+    s->constant = value;
+    nodes[n++] = s->work <= LLS_SCHEMA_WORK || lls_schema_step(s, set->members[0].schema)
+                     ? constant(s, set, value)
+                     : LLS_GRAMMAR_NONE;
   }
-  uint32_t node = lls_json_one_of(&s->json, nodes, (uint32_t)n);
+  s->constants = s->constant = NULL;
+  uint32_t node =
+      s->failed ? LLS_GRAMMAR_NONE : lls_json_one_of(&s->json, nodes, (uint32_t)n);
   free(nodes);
   return node;
 }
@@ -143,12 +149,22 @@ static bool add_exclusion(struct lls_schema *s, const struct lls_schema_set *set
     if (k == chosen || are_apart(s, set, at, branch, other))
       continue;
     const json_t *fails = lls_schema_not(s, other);
-    if (fails == NULL)
+    if (fails == NULL || !lls_schema_mark(s, fails, LLS_SCHEMA_MAY_BE_NARROW))
       lls_schema_fail(s, other, "no memory for it");
     if (s->failed || !lls_schema_add(s, with, fails, at))
       return false;
   }
   return true;
+}
+
+/* A branch of oneOf that narrow opposites of the others leave nothing of is not dropped
+ * without a word. */
+static uint32_t check_narrow(struct lls_schema *s, uint32_t made, uint32_t node)
+{
+  if (made == LLS_SCHEMA_ONE_OF && node == s->json.nothing && s->narrow != NULL)
+    lls_schema_leave_out(s, s->narrow, s->narrow_for,
+                         "in branches of 'oneOf' that nothing else tells apart");
+  return s->failed ? LLS_GRAMMAR_NONE : node;
 }
 
 static uint32_t branch(struct lls_schema *s, const struct lls_schema_set *set,
@@ -160,7 +176,8 @@ static uint32_t branch(struct lls_schema *s, const struct lls_schema_set *set,
     return LLS_GRAMMAR_NONE;
   if (s->made != NULL && lls_schema_is_empty(s, &with, 0))
     return s->json.nothing;
-  return s->failed ? LLS_GRAMMAR_NONE : lls_schema_compile(s, &with);
+  return s->failed ? LLS_GRAMMAR_NONE
+                   : check_narrow(s, made, lls_schema_compile(s, &with));
 }
 
 static uint32_t branches_of(struct lls_schema *s, const struct lls_schema_set *set,

@@ -4,7 +4,9 @@
 
 #include "core/tokenizer/utf8.h"
 
+#include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,6 +292,21 @@ void lls_json_syntax_init(struct lls_json_syntax *json, struct lls_grammar_tree 
 
 /* ---- constants ---- */
 
+#define MOST_WHOLE 1e15 /* below, a double has all digits of an integer */
+
+/* 2.0 is 2 as well: JSON Schema tells numbers by what they are. */
+static uint32_t whole_or_written(struct lls_json_syntax *json, const json_t *value,
+                                 uint32_t written)
+{
+  double is = json_real_value(value);
+  char whole[32];
+  if (!json_is_real(value) || fabs(is) >= MOST_WHOLE || is != floor(is))
+    return written;
+  snprintf(whole, sizeof whole, "%.0f", is == 0 ? 0 : is);
+  uint32_t both[] = {written, lls_json_bytes(json, whole)};
+  return lls_grammar_choice(json->tree, both, 2);
+}
+
 /* A number, string or literal name. */
 static uint32_t scalar(struct lls_json_syntax *json, const json_t *value)
 {
@@ -303,7 +320,7 @@ static uint32_t scalar(struct lls_json_syntax *json, const json_t *value)
     uint32_t node = exact ? lls_json_bytes(json, text) : LLS_GRAMMAR_NONE;
     free(text);
     if (exact)
-      return node;
+      return whole_or_written(json, value, node);
   }
 }
 

@@ -355,7 +355,7 @@ static int build_all(struct builder *b, struct lls_error *err)
 {
   uint32_t root = lls_grammar_root(b->tree);
   if (lls_node_shapes_find(b->tree, b->shapes) < 0)
-    return lls_fail(err, -E2BIG, "the grammar's rules depend on one another too often");
+    return lls_fail(err, -ENOMEM, "no memory for the grammar");
   if (!b->shapes[root].productive)
     return lls_fail(err, -EINVAL, "no text matches the grammar");
   b->nfa->root_nullable = b->shapes[root].nullable;

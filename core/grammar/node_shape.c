@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Nodes name only nodes before them, but for rules: one pass in their order finds all
- * that does not go through rules, and passes are repeated until rules change nothing.
+ * that does not go through rules. After some passes only who names a node that changed is
+ * looked at again: rules may be a chain of thousands (regex_product.c).
  */
 #include "core/grammar/node_shape.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
-#define LARGEST     (1u << 20)
-#define WIDE        16 /* code points */
-#define PER_RANGE   4  /* states of a range of code points, at most about */
-#define SIZE_PASSES 4  /* sizes of recursive rules would grow for ever */
-#define MOST_PASSES 1000
+#define LARGEST   (1u << 20)
+#define WIDE      16 /* code points */
+#define PER_RANGE 4  /* states of a range of code points, at most about */
+#define PASSES    4
 
 uint32_t lls_node_part_of_joined(const struct lls_grammar_tree *tree, uint32_t part,
                                  bool *optional)
@@ -114,45 +115,172 @@ static struct lls_node_shape shape_of(const struct lls_grammar_tree *tree,
   return (struct lls_node_shape){0};
 }
 
+static uint32_t parts_of(const struct lls_grammar_node *n)
+{
+  return n->kind == LLS_GRAMMAR_LITERAL || n->kind == LLS_GRAMMAR_CLASS ? 0
+         : n->kind == LLS_GRAMMAR_REPEAT                                ? 1
+                                                                        : n->n;
+}
+
 static void count_uses(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes)
 {
   uint32_t n_nodes = lls_grammar_node_count(tree);
   for (uint32_t i = 0; i < n_nodes; i++) {
     struct lls_grammar_node n = lls_grammar_node_at(tree, i);
-    uint32_t parts = n.kind == LLS_GRAMMAR_LITERAL || n.kind == LLS_GRAMMAR_CLASS ? 0
-                     : n.kind == LLS_GRAMMAR_REPEAT                               ? 1
-                                                                                  : n.n;
-    for (uint32_t p = 0; p < parts; p++)
+    for (uint32_t p = 0; p < parts_of(&n); p++)
       shapes[n.parts[p]].uses++;
   }
   shapes[lls_grammar_root(tree)].uses++;
 }
 
+/* ---- who names whom ---- */
+
+struct users {
+  uint32_t *first; /* (nodes + 1) where a node's begin */
+  uint32_t *list;
+};
+
+/* The node whose shape counts where part p is: of those that are joined the one that is
+ * there. */
+static uint32_t looked_at(const struct lls_grammar_tree *tree,
+                          const struct lls_grammar_node *n, uint32_t p)
+{
+  bool optional;
+  return n->kind == LLS_GRAMMAR_JOINED
+             ? lls_node_part_of_joined(tree, n->parts[p], &optional)
+             : n->parts[p];
+}
+
+/* Counted from the ends of their places, which become their beginnings by that. */
+static bool find_users(const struct lls_grammar_tree *tree, struct users *users)
+{
+  uint32_t n_nodes = lls_grammar_node_count(tree), total = 0;
+  users->first = calloc((size_t)n_nodes + 1, sizeof *users->first);
+  if (users->first == NULL)
+    return false;
+  for (uint32_t i = 0; i < n_nodes; i++) {
+    struct lls_grammar_node n = lls_grammar_node_at(tree, i);
+    for (uint32_t p = 0; p < parts_of(&n); p++)
+      users->first[looked_at(tree, &n, p)]++;
+  }
+  for (uint32_t i = 0; i <= n_nodes; i++)
+    users->first[i] = total += users->first[i];
+  users->list = malloc(((size_t)total + 1) * sizeof *users->list);
+  for (uint32_t i = 0; i < n_nodes && users->list != NULL; i++) {
+    struct lls_grammar_node n = lls_grammar_node_at(tree, i);
+    for (uint32_t p = 0; p < parts_of(&n); p++)
+      users->list[--users->first[looked_at(tree, &n, p)]] = i;
+  }
+  return users->list != NULL;
+}
+
+/* ---- sizes ---- */
+
+/* From the parts up, through rules, too: a chain of rules whose sizes were not known to
+ * its end would be written out again and again. Of a rule that is met inside of itself
+ * the size is nothing there. stack, cursor, seen: (nodes), the latter two zero. */
+static void find_sizes(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
+                       uint32_t *stack, uint32_t *cursor, bool *seen)
+{
+  uint32_t n_nodes = lls_grammar_node_count(tree), depth = 0;
+  for (uint32_t i = 0; i < n_nodes; i++) {
+    if (!seen[i])
+      stack[depth++] = i;
+    seen[i] = true;
+    while (depth > 0) {
+      uint32_t at = stack[depth - 1];
+      struct lls_grammar_node n = lls_grammar_node_at(tree, at);
+      if (cursor[at] == parts_of(&n)) {
+        shapes[at].size = shape_of(tree, &n, shapes).size;
+        depth--;
+        continue;
+      }
+      uint32_t part = looked_at(tree, &n, cursor[at]++);
+      if (!seen[part])
+        stack[depth++] = part;
+      seen[part] = true;
+    }
+  }
+}
+
+/* ---- what else is known ---- */
+
 /* False where nothing changed. */
+static bool update(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
+                   uint32_t at)
+{
+  struct lls_grammar_node n = lls_grammar_node_at(tree, at);
+  struct lls_node_shape s = shape_of(tree, &n, shapes), *known = &shapes[at];
+  bool changed = s.nullable != known->nullable || s.productive != known->productive ||
+                 s.wide != known->wide;
+  s.size = known->size;
+  *known = s;
+  return changed;
+}
+
 static bool find_again(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
                        uint32_t pass)
 {
   uint32_t n_nodes = lls_grammar_node_count(tree);
   bool changed = false;
-  for (uint32_t i = 0; i < n_nodes; i++) { /* every second time from the back */
-    uint32_t at = pass % 2 == 0 ? i : n_nodes - 1 - i;
-    struct lls_grammar_node n = lls_grammar_node_at(tree, at);
-    struct lls_node_shape s = shape_of(tree, &n, shapes), *known = &shapes[at];
-    s.size = pass < SIZE_PASSES ? s.size : known->size;
-    changed |= s.nullable != known->nullable || s.productive != known->productive ||
-               s.wide != known->wide || s.size != known->size;
-    *known = s;
-  }
+  for (uint32_t i = 0; i < n_nodes; i++) /* every second time from the back */
+    changed |= update(tree, shapes, pass % 2 == 0 ? i : n_nodes - 1 - i);
   return changed;
+}
+
+/* What is known only becomes true, so that this ends. */
+static void settle(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
+                   const struct users *users, uint32_t *queue, bool *waits)
+{
+  uint32_t n_nodes = lls_grammar_node_count(tree), n = 0;
+  for (uint32_t i = n_nodes; i-- > 0;) {
+    queue[n++] = i;
+    waits[i] = true;
+  }
+  while (n > 0) {
+    uint32_t at = queue[--n];
+    waits[at] = false;
+    if (!update(tree, shapes, at))
+      continue;
+    for (uint32_t u = users->first[at]; u < users->first[at + 1]; u++)
+      if (!waits[users->list[u]]) {
+        waits[users->list[u]] = true;
+        queue[n++] = users->list[u];
+      }
+  }
+}
+
+/* ---- all of it ---- */
+
+static bool find_all(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
+                     struct users *users, uint32_t *queue, uint32_t *cursor, bool *seen)
+{
+  bool changed = true;
+  find_sizes(tree, shapes, queue, cursor, seen);
+  for (uint32_t pass = 0; changed && pass < PASSES; pass++)
+    changed = find_again(tree, shapes, pass);
+  if (changed && !find_users(tree, users))
+    return false;
+  if (changed)
+    settle(tree, shapes, users, queue, seen);
+  count_uses(tree, shapes);
+  return true;
 }
 
 int lls_node_shapes_find(const struct lls_grammar_tree *tree,
                          struct lls_node_shape *shapes)
 {
-  uint32_t pass = 0;
-  while (find_again(tree, shapes, pass) || pass < 2)
-    if (++pass == MOST_PASSES)
-      return -E2BIG;
-  count_uses(tree, shapes);
-  return 0;
+  struct users users = {0};
+  size_t n_nodes = lls_grammar_node_count(tree);
+  uint32_t *queue = malloc((n_nodes + 1) * sizeof *queue);
+  uint32_t *cursor = calloc(n_nodes + 1, sizeof *cursor);
+  bool *seen = calloc(n_nodes + 1, sizeof *seen);
+  bool found = queue != NULL && cursor != NULL && seen != NULL &&
+               find_all(tree, shapes, &users, queue, cursor, seen);
+  free(queue);
+  free(cursor);
+  free(seen);
+  free(users.first);
+  free(users.list);
+  return found ? 0 : -ENOMEM;
 }

@@ -15,7 +15,7 @@ struct lls_node_shape {
   bool wide;       /* a character of it is one of very many */
 };
 
-/* shapes: (nodes), zero. 0, or -E2BIG where rules depend on one another too often. */
+/* shapes: (nodes), zero. 0, or -ENOMEM. */
 int lls_node_shapes_find(const struct lls_grammar_tree *tree,
                          struct lls_node_shape *shapes);
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 static uint32_t build(struct lls_regex *regex, uint32_t at, bool json);
 
@@ -46,6 +47,17 @@ static uint32_t build(struct lls_regex *regex, uint32_t at, bool json)
   }
 }
 
+bool lls_regex_is_in_all(struct lls_grammar_tree *tree, const char *pattern)
+{
+  struct lls_regex regex;
+  struct lls_error err;
+  uint32_t root = lls_regex_parse(&regex, tree, pattern, strlen(pattern), &err);
+  bool is = root != LLS_REGEX_END && !lls_regex_has_anchor(&regex, root) &&
+            lls_regex_length_of(&regex, root).min == 0;
+  lls_regex_free(&regex);
+  return is;
+}
+
 uint32_t lls_grammar_regex(struct lls_grammar_tree *tree, const char *pattern, size_t n,
                            struct lls_regex_use use, int *code, struct lls_error *err)
 {
@@ -58,7 +70,9 @@ uint32_t lls_grammar_regex(struct lls_grammar_tree *tree, const char *pattern, s
   if (root == LLS_REGEX_END || !lls_regex_resolve_anchors(&regex, root, use.search))
     goto done;
   *code = lls_fail(err, -ENOTSUP, "the regular expression cannot be held to a length");
-  if (use.bounded && !lls_regex_bound(&regex, root, use.min, use.max))
+  if (use.narrow && !lls_regex_narrow(&regex, root, use.min, use.max))
+    goto done;
+  if (use.bounded && !use.narrow && !lls_regex_bound(&regex, root, use.min, use.max))
     goto done;
   node = build(&regex, root, use.json);
   *code = node == LLS_GRAMMAR_NONE ? lls_grammar_tree_check(tree, err) : 0;

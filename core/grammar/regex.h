@@ -9,6 +9,7 @@
  *   regex_escape.c   \d, [a-z], \p{Lu}: sets of code points
  *   regex_anchors.c  ^ and $ taken out of its tree
  *   regex_length.c   lengths of what it matches
+ *   regex_narrow.c   some of what it matches, that is short enough
  *   regex.c          its tree -> nodes of a grammar
  *   regex_scan.c     looked for in a text that grows
  */
@@ -26,8 +27,12 @@ struct lls_regex_use {
   bool json;    /* the text is the inside of a JSON string; see json_syntax.h */
   bool within;  /* it matches a part of a text without beginning or end: no anchors */
   bool bounded; /* it has from min to max code points */
+  bool narrow;  /* ... and need not have all texts that it might */
   uint32_t min, max;
 };
+
+/* True if every text has a match: the expression has an empty one and no anchor. */
+bool lls_regex_is_in_all(struct lls_grammar_tree *tree, const char *pattern);
 
 /*
  * The node, or LLS_GRAMMAR_NONE and why. -EINVAL in *code: the expression, at which byte;

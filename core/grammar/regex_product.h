@@ -16,7 +16,7 @@
 #include <stdbool.h>
 
 #define LLS_PRODUCT_TERMS  8    /* expressions */
-#define LLS_PRODUCT_SETS   1200 /* states of the product: a rule each */
+#define LLS_PRODUCT_SETS   4500 /* states of the product: a rule each */
 #define LLS_PRODUCT_STATES 8000 /* of the expressions together */
 
 struct lls_product_term {

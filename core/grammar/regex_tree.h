@@ -56,9 +56,22 @@ bool lls_regex_has_anchor(const struct lls_regex *regex, uint32_t at);
  */
 bool lls_regex_resolve_anchors(struct lls_regex *regex, uint32_t root, bool search);
 
+struct lls_regex_length {
+  uint64_t min, max; /* code points; LLS_REGEX_ENDLESS */
+};
+
+#define LLS_REGEX_ENDLESS (UINT64_C(1) << 40)
+
+/* The lengths between which all matches of a node without anchors are. */
+struct lls_regex_length lls_regex_length_of(const struct lls_regex *regex, uint32_t at);
+
+/* Leaves out matches until none is longer than max: parts that vary share what there is.
+ * False: all are longer, or one may be shorter than min. */
+bool lls_regex_narrow(struct lls_regex *regex, uint32_t root, uint32_t min, uint32_t max);
+
 /* Makes the expression match texts of min to max code points only. False, and nothing is
  * changed but for the worse, where that takes more than other bounds of one repetition in
- * each branch. */
+ * each branch, and branches for few lengths of others. */
 bool lls_regex_bound(struct lls_regex *regex, uint32_t root, uint32_t min, uint32_t max);
 
 /* ---- between the files of the parser ---- */

@@ -120,7 +120,9 @@ uint32_t lls_schema_array(struct lls_schema *s, const struct lls_schema_set *set
     return LLS_GRAMMAR_NONE;
   if (min > max)
     return s->json.nothing;
-  return LLS_JSON_ROW(&s->json, lls_json_bytes(&s->json, "["), s->json.space,
-                      items(s, set, min, max), s->json.space,
-                      lls_json_bytes(&s->json, "]"));
+  uint32_t between;
+  if (!lls_schema_unique(s, set, min, max, &between))
+    between = items(s, set, min, max);
+  return LLS_JSON_ROW(&s->json, lls_json_bytes(&s->json, "["), s->json.space, between,
+                      s->json.space, lls_json_bytes(&s->json, "]"));
 }

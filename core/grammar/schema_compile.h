@@ -10,8 +10,9 @@
  *   schema_keywords.c   keywords that are refused
  *   schema_parts.c      the schemas for an item or a property
  *   schema_object.c     properties;  schema_names.c: what they are called
+ *   schema_property_names.c  propertyNames by other keywords
  *   schema_order.c      which of the members' properties come first
- *   schema_array.c      items
+ *   schema_array.c      items;  schema_unique.c: of which none is there twice
  *   schema_string.c     lengths, patterns;  schema_format.c: formats
  *   schema_number.c     numbers between bounds, of decimal_range.c
  *
@@ -36,6 +37,17 @@ uint32_t lls_schema_string(struct lls_schema *s, const struct lls_schema_set *se
 uint32_t lls_schema_number(struct lls_schema *s, const struct lls_schema_set *set,
                            unsigned types);
 
+/* What a schema's propertyNames says by other keywords, a new reference; NULL: it cannot
+ * be said, or there is no memory. */
+json_t *lls_schema_property_names(struct lls_schema *s, const json_t *schema);
+
+/* The items between the brackets where uniqueItems is asked for and can be kept; false:
+ * it is not, or there is one item at most. */
+bool lls_schema_unique(struct lls_schema *s, const struct lls_schema_set *set,
+                       uint32_t min, uint32_t max, uint32_t *items);
+/* Whether uniqueItems would be kept. */
+bool lls_schema_unique_is_kept(struct lls_schema *s, const struct lls_schema_set *set);
+
 /* Fails, if strict, where a member has a keyword for one of the types that is not kept.
  */
 bool lls_schema_check_keywords(struct lls_schema *s, const struct lls_schema_set *set,
@@ -45,6 +57,7 @@ enum lls_schema_answer { LLS_SCHEMA_NO, LLS_SCHEMA_YES, LLS_SCHEMA_UNKNOWN };
 /* Says whether a value is valid by the schema. */
 enum lls_schema_answer lls_schema_holds(struct lls_schema *s, const json_t *schema,
                                         const json_t *value, unsigned depth);
+enum lls_schema_answer lls_schema_items_are_unique(const json_t *array);
 /* True if it can be seen that no value is valid; never fails. */
 bool lls_schema_is_empty(struct lls_schema *s, const struct lls_schema_set *set,
                          unsigned depth);
@@ -61,6 +74,9 @@ uint32_t lls_schema_texts(struct lls_schema *s, const json_t *schema,
 /* The regular expression for a format's whole text; NULL: it is none that is kept.
  * *standard: whether JSON Schema knows it. */
 const char *lls_schema_format(const char *name, bool *standard);
+/* For an expression of the above, another that has some of its texts: one that takes few
+ * states, or a brief one, to be held to a length by lls_regex_narrow. NULL: none. */
+const char *lls_schema_format_some(const char *expression, bool brief);
 
 /* Collects what the members say about one property: the schemas are added to `out`. False
  * if the compiling has failed. */

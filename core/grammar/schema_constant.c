@@ -63,10 +63,17 @@ static bool is_equal(const json_t *a, const json_t *b)
   return json_equal(a, b) != 0;
 }
 
-static bool is_among(const json_t *values, const json_t *value)
+#define PER_STEP 256 /* constants that are compared count as a step of work */
+
+/* One that was taken from this list is not looked for: of n constants all together that
+ * would be n * n. */
+static bool is_among(struct lls_schema *s, const json_t *values, const json_t *value)
 {
   size_t index;
   const json_t *one;
+  if (values == s->constants && value == s->constant)
+    return true;
+  s->work += (unsigned)(json_array_size(values) / PER_STEP);
   json_array_foreach((json_t *)values, index, one)
   {
     if (is_equal(one, value))
@@ -142,7 +149,7 @@ static answer set_holds(struct lls_schema *s, const struct lls_schema_set *set,
   return holds;
 }
 
-static answer items_are_unique(const json_t *value)
+answer lls_schema_items_are_unique(const json_t *value)
 {
   size_t n = json_array_size(value);
   for (size_t i = 0; i < n; i++)
@@ -187,7 +194,7 @@ static answer array_holds(struct lls_schema *s, const json_t *schema, const json
     holds = and(holds, set_holds(s, &set, item, depth));
   }
   if (json_is_true(json_object_get(schema, "uniqueItems")))
-    holds = and(holds, items_are_unique(value));
+    holds = and(holds, lls_schema_items_are_unique(value));
   return and(holds, contains_holds(s, schema, value, depth));
 }
 
@@ -339,7 +346,7 @@ answer lls_schema_holds(struct lls_schema *s, const json_t *schema, const json_t
     const json_t *constant = json_object_get(member, "const");
     const json_t *values = json_object_get(member, "enum");
     if ((constant != NULL && !is_equal(constant, value)) ||
-        (values != NULL && !is_among(values, value)))
+        (values != NULL && !is_among(s, values, value)))
       return LLS_SCHEMA_NO;
     holds = and(holds, combined(s, member, value, depth + 1));
     if (json_is_number(value))

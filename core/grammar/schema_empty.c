@@ -5,12 +5,17 @@
  * the branches of a oneOf apart, and what leaves out branches that cannot be.
  */
 #include "core/grammar/schema_compile.h"
+#include "core/grammar/schema_made.h"
 
+/* A oneOf of which a branch was chosen is not asked: it would refuse what is in two
+ * branches, which is what are_apart() wants to know of. */
 static bool is_refused(struct lls_schema *s, const struct lls_schema_set *set,
                        const json_t *value)
 {
   for (uint32_t i = 0; i < set->n; i++)
-    if (lls_schema_holds(s, set->members[i].schema, value, 1) == LLS_SCHEMA_NO)
+    if ((set->members[i].made & LLS_SCHEMA_ONE_OF) == 0 &&
+        !lls_schema_has_mark(s, set->members[i].schema, LLS_SCHEMA_IS_NARROW) &&
+        lls_schema_holds(s, set->members[i].schema, value, 1) == LLS_SCHEMA_NO)
       return true;
   return set->impossible;
 }
@@ -30,7 +35,7 @@ static bool has_no_constant(struct lls_schema *s, const struct lls_schema_set *s
     return false;
   json_array_foreach((json_t *)values, index, value)
   {
-    if (!is_refused(s, set, value))
+    if (s->work > LLS_SCHEMA_WORK || !is_refused(s, set, value))
       return false;
   }
   return true;

@@ -51,6 +51,20 @@
 #define URI       SCHEME HIER(ROOTLESS)
 #define POINTER   "(?:/(?:[^~/]|~[01])*)*"
 
+/* Some of the texts of the format, by an expression of few states, or by one whose parts
+ * are not longer than they are wont to be: what can be held to a length. */
+#define FEW_LABELS  LABEL "(?:\\." LABEL "){0,3}"
+#define SHORT_ATOM  "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}"
+#define SHORT_EMAIL SHORT_ATOM "(?:\\." SHORT_ATOM "){0,2}@" FEW_LABELS
+#define SEGMENTS    "(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|" PCT ")*"
+#define QUERY       "(?:[A-Za-z0-9._~!$&'()*+,;=:@/?-]|" PCT ")*"
+#define SIMPLE_TAIL "(?:\\?" QUERY ")?(?:#" QUERY ")?"
+#define SIMPLE_URI  SCHEME "//[A-Za-z0-9.-]+(?::\\d*)?(?:/" SEGMENTS ")?" SIMPLE_TAIL
+#define PLAIN       "[A-Za-z0-9._~!$&'()*+,;=:@/-]*"
+#define SHORT_URI                                                                        \
+  "[A-Za-z][A-Za-z0-9+.-]{0,9}://[A-Za-z0-9.-]{1,100}(?::\\d{0,5})?(?:/" PLAIN           \
+  "(?:" PCT PLAIN "){0,3})?(?:\\?" PLAIN "(?:" PCT PLAIN "){0,3})?(?:#" PLAIN ")?"
+
 static const struct {
   const char *name, *expression;
 } formats[] = {
@@ -75,6 +89,21 @@ static const struct {
     {"regex", NULL},
     {"uri-template", NULL},
 };
+
+static const struct {
+  const char *name, *simple, *brief;
+} some[] = {{"email", NULL, SHORT_EMAIL},
+            {"hostname", NULL, FEW_LABELS},
+            {"uri", SIMPLE_URI, SHORT_URI}};
+
+const char *lls_schema_format_some(const char *expression, bool brief)
+{
+  bool standard;
+  for (size_t i = 0; i < sizeof some / sizeof some[0]; i++)
+    if (lls_schema_format(some[i].name, &standard) == expression)
+      return brief ? some[i].brief : some[i].simple;
+  return NULL;
+}
 
 const char *lls_schema_format(const char *name, bool *standard)
 {

@@ -4,6 +4,7 @@
  * type is asked for they say nothing. A value that asks for nothing is passed.
  */
 #include "core/grammar/schema_compile.h"
+#include "core/grammar/schema_made.h"
 
 #include <string.h>
 
@@ -23,6 +24,16 @@ static const struct keyword refused[] = {
     {"uniqueItems", LLS_SCHEMA_ARRAY},
     {"unevaluatedItems", LLS_SCHEMA_ARRAY},
 };
+
+/* These stand here for what schema_property_names.c and schema_unique.c cannot say. */
+static bool is_kept(struct lls_schema *s, const struct lls_schema_set *set,
+                    const json_t *schema, const char *name)
+{
+  if (strcmp(name, "uniqueItems") == 0)
+    return lls_schema_unique_is_kept(s, set);
+  return strcmp(name, "propertyNames") == 0 &&
+         lls_schema_find_made(s, schema, LLS_SCHEMA_OF_NAMES) != NULL;
+}
 
 /* False, true as a schema, or an object without anything in it. */
 static bool asks_for_nothing(const json_t *value, const char *name)
@@ -75,6 +86,7 @@ bool lls_schema_check_keywords(struct lls_schema *s, const struct lls_schema_set
       const json_t *value = json_object_get(schema, refused[k].name);
       if (value != NULL && (refused[k].types & types) != 0 &&
           !asks_for_nothing(value, refused[k].name) &&
+          !is_kept(s, set, schema, refused[k].name) &&
           !lls_schema_leave_out(s, schema, refused[k].name, ""))
         return false;
     }

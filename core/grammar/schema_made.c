@@ -74,7 +74,8 @@ const json_t *lls_schema_requires(struct lls_schema *s, const char *name)
 bool lls_schema_mark(struct lls_schema *s, const json_t *schema,
                      enum lls_schema_kind mark)
 {
-  return lls_schema_keep_made(s, schema, mark, json_incref((json_t *)schema)) != NULL;
+  return lls_schema_has_mark(s, schema, mark) ||
+         lls_schema_keep_made(s, schema, mark, json_incref((json_t *)schema)) != NULL;
 }
 
 bool lls_schema_has_mark(const struct lls_schema *s, const json_t *schema,

@@ -14,9 +14,12 @@ enum lls_schema_kind {
   LLS_SCHEMA_OF_NOT,
   LLS_SCHEMA_OF_IF,
   LLS_SCHEMA_OF_DEPENDENCIES,
-  LLS_SCHEMA_PLAIN_NOT,   /* a string whose `not` is an enum, a pattern or a format */
-  LLS_SCHEMA_IS_BEYOND,   /* an object with a property that its `properties` lack */
-  LLS_SCHEMA_IS_FRACTION, /* a number that is no integer */
+  LLS_SCHEMA_OF_NAMES,
+  LLS_SCHEMA_PLAIN_NOT,     /* a string whose `not` is an enum, a pattern or a format */
+  LLS_SCHEMA_IS_BEYOND,     /* an object with a property that its `properties` lack */
+  LLS_SCHEMA_IS_FRACTION,   /* a number that is no integer */
+  LLS_SCHEMA_MAY_BE_NARROW, /* a `not` whose opposite need not have all values */
+  LLS_SCHEMA_IS_NARROW,     /* an opposite that has not all values */
 };
 
 /* NULL: nothing was made. */

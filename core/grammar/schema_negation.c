@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The opposite of a schema: one that holds where at least one keyword of it does not.
- * A keyword speaks of one type only, so that its opposite is of that type.
+ * A keyword speaks of one type only, so that its opposite is of that type. One that has
+ * none here is refused, or, between branches of oneOf, is a way less to be the opposite:
+ * what is left is narrower than it might be, and nothing that the schema admits is in it.
  */
 #include "core/grammar/schema_negation.h"
 
@@ -14,6 +16,8 @@ struct opposite {
   struct lls_schema *s;
   const json_t *schema;
   json_t *ways; /* any of which holds */
+  bool may_be_narrow;
+  const char *left_out; /* the first keyword that has no opposite, or NULL */
 };
 
 /* Takes the reference. */
@@ -29,9 +33,20 @@ static void refuse(struct opposite *o, const char *keyword)
                        "inside 'not', or in branches of 'oneOf' that may hold together");
 }
 
+static void leave_out(struct opposite *o, const char *keyword)
+{
+  if (!o->may_be_narrow)
+    refuse(o, keyword);
+  else if (o->left_out == NULL)
+    o->left_out = keyword;
+}
+
 static json_t *denied(struct opposite *o, const json_t *schema)
 {
-  return json_incref((json_t *)lls_schema_not(o->s, schema));
+  const json_t *made = lls_schema_not(o->s, schema);
+  if (o->may_be_narrow && made != NULL)
+    lls_schema_mark(o->s, made, LLS_SCHEMA_MAY_BE_NARROW);
+  return json_incref((json_t *)made);
 }
 
 static bool says_nothing(const json_t *schema)
@@ -119,8 +134,10 @@ static void deny_constants(struct opposite *o, const json_t *values)
       types &= ~(unsigned)LLS_SCHEMA_NULL;
     else if (json_is_boolean(value))
       *(json_is_true(value) ? &yes : &no) = true;
-    else
-      refuse(o, "enum");
+    else {
+      types &= ~(unsigned)(json_is_array(value) ? LLS_SCHEMA_ARRAY : LLS_SCHEMA_OBJECT);
+      leave_out(o, "enum");
+    }
   }
   if (json_array_size(strings) > 0) {
     types &= ~(unsigned)LLS_SCHEMA_STRING;
@@ -167,7 +184,7 @@ static void deny_bound(struct opposite *o, const char *keyword, const json_t *va
   if (!json_is_number(value) ||
       json_is_true(json_object_get(o->schema, "exclusiveMinimum")) ||
       json_is_true(json_object_get(o->schema, "exclusiveMaximum"))) {
-    refuse(o, keyword);
+    leave_out(o, keyword);
     return;
   }
   for (size_t i = 0; i < sizeof opposite / sizeof opposite[0]; i++)
@@ -226,7 +243,7 @@ static void deny_items(struct opposite *o, const char *keyword, const json_t *va
   if (says_nothing(value))
     return;
   if (json_is_array(value) || json_object_get(o->schema, "prefixItems") != NULL)
-    refuse(o, keyword);
+    leave_out(o, keyword);
   else
     add_way(o, json_pack("{s:s,s:o}", "type", "array", "contains", denied(o, value)));
 }
@@ -240,8 +257,11 @@ static void deny_additional(struct opposite *o, const char *keyword, const json_
     json_decref(named);
     return;
   }
-  if (!json_is_false(value) || json_object_get(o->schema, "patternProperties") != NULL)
-    refuse(o, keyword);
+  if (!json_is_false(value) || json_object_get(o->schema, "patternProperties") != NULL) {
+    json_decref(named);
+    leave_out(o, keyword);
+    return;
+  }
   json_object_foreach(json_object_get(o->schema, "properties"), name, schema)
   {
     json_object_set_new(named, name, json_true());
@@ -302,7 +322,7 @@ static void deny_one(struct opposite *o, const char *keyword, const json_t *valu
 static void deny_unknown(struct opposite *o, const char *keyword, const json_t *value)
 {
   if (!json_is_false(value) || strcmp(keyword, "uniqueItems") != 0)
-    refuse(o, keyword);
+    leave_out(o, keyword);
 }
 
 /* ---- all of it ---- */
@@ -363,14 +383,25 @@ static void deny_reference(struct opposite *o, const json_t *ref)
   const json_t *target =
       json_is_string(ref) ? lls_schema_resolve(o->s->root, json_string_value(ref)) : NULL;
   if (target == NULL)
-    refuse(o, "$ref");
+    leave_out(o, "$ref");
   else
     add_way(o, denied(o, target));
 }
 
-json_t *lls_schema_negation(struct lls_schema *s, const json_t *schema)
+static void note_narrow(struct opposite *o, const json_t *made)
 {
-  struct opposite o = {.s = s, .schema = schema, .ways = json_array()};
+  lls_schema_mark(o->s, made, LLS_SCHEMA_IS_NARROW);
+  if (o->s->narrow == NULL) {
+    o->s->narrow = o->schema;
+    o->s->narrow_for = o->left_out;
+  }
+}
+
+json_t *lls_schema_negation(struct lls_schema *s, const json_t *schema,
+                            bool may_be_narrow)
+{
+  struct opposite o = {
+      .s = s, .schema = schema, .ways = json_array(), .may_be_narrow = may_be_narrow};
   const char *keyword;
   json_t *value;
   if (!json_is_object(schema)) {
@@ -384,7 +415,12 @@ json_t *lls_schema_negation(struct lls_schema *s, const json_t *schema)
     else
       deny_keyword(&o, keyword, value);
   }
+  if (json_array_size(o.ways) == 0 && o.left_out != NULL)
+    refuse(&o, o.left_out);
   if (json_array_size(o.ways) == 0)
     json_array_append_new(o.ways, json_false());
-  return json_pack("{s:o}", "anyOf", o.ways);
+  json_t *made = json_pack("{s:o}", "anyOf", o.ways);
+  if (o.left_out != NULL && made != NULL)
+    note_narrow(&o, made);
+  return made;
 }

@@ -7,6 +7,7 @@
 
 /* Makes a schema of the values that this one refuses. Fails by name where a keyword has
  * no other that says its opposite: what is meant is then not known. */
-json_t *lls_schema_negation(struct lls_schema *s, const json_t *schema);
+json_t *lls_schema_negation(struct lls_schema *s, const json_t *schema,
+                            bool may_be_narrow);
 
 #endif

@@ -71,7 +71,9 @@ static bool is_conditional(const json_t *schema)
 static json_t *make(struct lls_schema *s, const json_t *schema, enum lls_schema_kind kind)
 {
   return kind == LLS_SCHEMA_OF_NOT
-             ? lls_schema_negation(s, json_object_get(schema, "not"))
+             ? lls_schema_negation(
+                   s, json_object_get(schema, "not"),
+                   lls_schema_has_mark(s, schema, LLS_SCHEMA_MAY_BE_NARROW))
          : kind == LLS_SCHEMA_OF_IF ? conditional(s, schema)
                                     : dependencies(schema);
 }
@@ -98,6 +100,19 @@ static bool rewrite(struct lls_schema *s, struct lls_schema_set *set, uint32_t i
          (!has_dependencies(schema) || add(s, set, i, LLS_SCHEMA_OF_DEPENDENCIES));
 }
 
+/* Where it cannot be said by others it stays, to be refused with the type in sight. */
+static bool rewrite_names(struct lls_schema *s, struct lls_schema_set *set, uint32_t i)
+{
+  const json_t *schema = set->members[i].schema;
+  if (json_object_get(schema, "propertyNames") == NULL)
+    return true;
+  const json_t *made = lls_schema_find_made(s, schema, LLS_SCHEMA_OF_NAMES);
+  if (made == NULL)
+    made = lls_schema_keep_made(s, schema, LLS_SCHEMA_OF_NAMES,
+                                lls_schema_property_names(s, schema));
+  return !s->failed && lls_schema_add(s, set, made, i);
+}
+
 /* Constants are judged one by one, by all keywords as they are. */
 static bool has_constants(const struct lls_schema_set *set)
 {
@@ -111,9 +126,10 @@ bool lls_schema_complete(struct lls_schema *s, struct lls_schema_set *set)
 {
   if (!lls_schema_gather(s, set, 0))
     return false;
-  for (uint32_t i = 0; i < set->n && s->strict && !has_constants(set); i++) {
+  for (uint32_t i = 0; i < set->n && !has_constants(set); i++) {
     uint32_t n = set->n;
-    if (!rewrite(s, set, i) || !lls_schema_gather(s, set, n))
+    if (!rewrite_names(s, set, i) || (s->strict && !rewrite(s, set, i)) ||
+        !lls_schema_gather(s, set, n))
       return false;
   }
   return true;

@@ -59,9 +59,12 @@ struct lls_schema {
   const json_t *root; /* what $ref begins from */
   bool strict, failed;
   unsigned depth, work;
-  struct lls_schema_memo *memos; /* sets that have a node */
-  struct lls_schema_made *made;  /* schemas of schema_made.h */
-  json_t *requires;              /* the same, by name */
+  struct lls_schema_memo *memos;      /* sets that have a node */
+  struct lls_schema_made *made;       /* schemas of schema_made.h */
+  json_t *requires;                   /* the same, by name */
+  const json_t *constants, *constant; /* an enum, and the one of it that is judged now */
+  const json_t *narrow;   /* the first of which the opposite is narrow, or NULL */
+  const char *narrow_for; /* its keyword that has no opposite */
 };
 
 /* Fails with "the schema at #/properties/a: ..."; returns LLS_GRAMMAR_NONE. */

@@ -25,7 +25,8 @@ struct wanted {
 static bool want(struct lls_schema *s, const json_t *schema, const char *keyword,
                  struct lls_product_term term, struct wanted *wanted)
 {
-  if (term.pattern == NULL)
+  if (term.pattern == NULL ||
+      (!term.outside && term.search && lls_regex_is_in_all(s->json.tree, term.pattern)))
     return true;
   for (uint32_t i = 0; i < wanted->n; i++)
     if (wanted->terms[i].search == term.search &&
@@ -107,11 +108,12 @@ static const json_t *member_with(const struct lls_schema_set *set, const char *o
 
 /* One expression and lengths it can be held to are simpler than a product. */
 static uint32_t by_one(struct lls_schema *s, const struct wanted *wanted, bool bounded,
-                       int *code, struct lls_error *err)
+                       bool narrow, int *code, struct lls_error *err)
 {
   struct lls_regex_use use = {.search = wanted->terms[0].search,
                               .json = true,
                               .bounded = bounded,
+                              .narrow = narrow,
                               .min = wanted->min,
                               .max = wanted->max};
   return lls_grammar_regex(s->json.tree, wanted->terms[0].pattern,
@@ -132,6 +134,36 @@ static uint32_t by_all(struct lls_schema *s, const struct lls_schema_set *set,
   return lls_schema_texts(s, set->members[0].schema, &product, code, err);
 }
 
+/* Formats by expressions that have some of their texts; false: one has none. */
+static bool want_some(const struct wanted *from, bool brief, struct wanted *wanted)
+{
+  bool any = false;
+  *wanted = *from;
+  for (uint32_t i = 0; i < wanted->n; i++) {
+    struct lls_product_term *term = &wanted->terms[i];
+    const char *some = lls_schema_format_some(term->pattern, brief);
+    if (some != NULL && term->outside)
+      return false;
+    term->pattern = some != NULL ? some : term->pattern;
+    any |= some != NULL;
+  }
+  return any;
+}
+
+/* With formats of which not all texts are needed. */
+static uint32_t by_some(struct lls_schema *s, const struct lls_schema_set *set,
+                        const struct wanted *from, int *code, struct lls_error *err)
+{
+  struct wanted wanted;
+  uint32_t node = LLS_GRAMMAR_NONE;
+  if (*code == -ENOTSUP && want_some(from, false, &wanted))
+    node = by_all(s, set, &wanted, code, err);
+  if (*code == -ENOTSUP && from->n == 1 && from->n_others == 0 &&
+      want_some(from, true, &wanted))
+    node = by_one(s, &wanted, true, true, code, err);
+  return node;
+}
+
 /* Tried again with the first expression alone where all together cannot be kept. */
 static uint32_t by_expressions(struct lls_schema *s, const struct lls_schema_set *set,
                                const struct wanted *wanted)
@@ -140,9 +172,11 @@ static uint32_t by_expressions(struct lls_schema *s, const struct lls_schema_set
   int code = -ENOTSUP;
   uint32_t node = LLS_GRAMMAR_NONE;
   if (wanted->n == 1 && wanted->n_others == 0 && !wanted->terms[0].outside)
-    node = by_one(s, wanted, true, &code, &err);
+    node = by_one(s, wanted, true, false, &code, &err);
   if (code == -ENOTSUP)
     node = by_all(s, set, wanted, &code, &err);
+  if (code == -ENOTSUP)
+    node = by_some(s, set, wanted, &code, &err);
   if (code == -ENOTSUP) {
     const char *keyword = wanted->n > 1     ? "pattern"
                           : wanted->min > 0 ? "minLength"
@@ -151,7 +185,7 @@ static uint32_t by_expressions(struct lls_schema *s, const struct lls_schema_set
                               wanted->n > 1 ? "beside another pattern or format"
                                             : "beside this pattern or format"))
       return LLS_GRAMMAR_NONE;
-    node = by_one(s, wanted, false, &code, &err);
+    node = by_one(s, wanted, false, false, &code, &err);
   }
   if (code == -EINVAL &&
       lls_schema_leave_out(s, member_with(set, "pattern", "format"), "pattern", err.text))

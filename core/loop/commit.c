@@ -59,6 +59,8 @@ static uint32_t append(struct lls_instance *in, struct lls_live *live,
   event->hidden_token = stopped || lls_constraint_hides(in, live, token->token);
   event->shared_tokens = live->prefix_tokens;
   event->prompt_scores = live->scores;
+  event->n_prompt_scores =
+      live->scores != NULL && v->generated_tokens == 1 ? v->prompt_tokens : 0;
   lls_sampled_copy(&event->token, token);
   event->n_forced = v->forced_tokens = 0;
   v->finish_reason = end_of(in, live, stopped);

@@ -35,15 +35,10 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   b->results = calloc(n, sizeof *b->results);
   b->chunks = calloc(n, sizeof *b->chunks);
   b->decode_context = calloc(n, sizeof *b->decode_context);
-  in->content.cancels = calloc(max_requests, sizeof *in->content.cancels);
-  in->content.predictions = calloc(max_requests, sizeof *in->content.predictions);
-  in->content.settled = calloc(max_requests, sizeof *in->content.settled);
-  in->content.shifts = calloc(max_requests, sizeof *in->content.shifts);
+  rc |= lls_inbox_content_init(&in->content, max_requests);
   bool all = in->plan.items != NULL && in->alive != NULL && t->done != NULL &&
              b->live != NULL && b->sequences != NULL && b->tables != NULL &&
-             b->results != NULL && b->chunks != NULL && b->decode_context != NULL &&
-             in->content.cancels != NULL && in->content.predictions != NULL &&
-             in->content.settled != NULL && in->content.shifts != NULL;
+             b->results != NULL && b->chunks != NULL && b->decode_context != NULL;
   return rc == 0 && all ? 0 : -ENOMEM;
 }
 
@@ -138,10 +133,7 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->batch.results);
   free(in->batch.chunks);
   free(in->batch.decode_context);
-  free(in->content.cancels);
-  free(in->content.predictions);
-  free(in->content.settled);
-  free(in->content.shifts);
+  lls_inbox_content_free(&in->content);
   lls_migrate_fini(in);
   lls_peer_loads_fini(in);
   free(in->eos_tokens);

@@ -32,8 +32,10 @@
 #include <stdatomic.h>
 
 #include "core/base/check.h"
+#include "core/base/pack.h"
 #include "core/cost/cost.h"
 #include "core/engine/engine.h"
+#include "core/loop/fetch.h"
 #include "core/loop/request_list.h"
 #include "core/loop/loop.h"
 #include "core/loop/mailbox.h"
@@ -88,6 +90,7 @@ struct lls_left {
   _Atomic uint32_t place; /* enum lls_left_place */
   int64_t since_ns;       /* by the clock of the instance that has the blocks */
   uint64_t transfer;      /* the cache manager's, if started */
+  uint32_t target;        /* instance that it is offered to */
   bool to_host, started;
   bool shifted;                  /* so `blocks` is where it is, and no list before */
   struct lls_block_table blocks; /* its lists are in entries */
@@ -96,6 +99,9 @@ struct lls_left {
 /* Requests between two instances; migrate.c, left.c. */
 struct lls_migration {
   struct lls_request_list offered; /* by others, not yet here */
+  /* of these, those that have room here and whose blocks come from another process, which
+   * takes as long as it takes; no policy but the cache manager sees them meanwhile */
+  struct lls_request_list fetching;
   struct lls_request *left; /* (slots) of those that left: as the manager knows them */
   uint32_t n_left;          /* whose blocks are still here */
   struct lls_left *shelf;   /* (slots) where those are; others read it too */
@@ -110,6 +116,10 @@ struct lls_migration {
 };
 
 struct lls_instance {
+  /* It is in another process, and this is what is known of it here (far.h): no thread
+   * steps it, its mail is sent there, and of the rest there is what peers may touch. */
+  bool far;
+  struct lls_fetches *fetches; /* blocks from other processes; NULL: there are none */
   /* The trail of the thread that runs its steps, which alone may touch it; NULL: there is
    * none, or it is parked, and main may. */
   _Atomic(const void *) owner;
@@ -200,7 +210,7 @@ static inline bool lls_instance_is_owned(const struct lls_instance *in)
 static inline uint32_t lls_instance_alive(const struct lls_instance *in)
 {
   return in->waiting.n + in->running.n + in->preempted.n + in->moving.n +
-         in->migration.offered.n;
+         in->migration.offered.n + in->migration.fetching.n;
 }
 
 /* Steps are to be made: for them, or for what others have asked of those that left. */
@@ -281,6 +291,7 @@ int lls_migrate_init(struct lls_instance *, uint32_t max_requests);
 void lls_migrate_fini(struct lls_instance *);
 /* For the content of the inbox: settled requests first, then each that is no arrival. */
 void lls_migrate_settle(struct lls_instance *);
+void lls_migrate_fetched(struct lls_instance *);
 void lls_migrate_receive(struct lls_instance *, struct lls_live *);
 /* Ends the offers of an instance that has failed: it cannot be copied from. */
 void lls_migrate_drop_broken(struct lls_instance *);
@@ -293,8 +304,14 @@ void lls_migrate_return_all(struct lls_instance *);
 
 /* ---- left.c: the blocks of those that have left, between the tiers; see there */
 int lls_left_init(struct lls_instance *, uint32_t max_requests);
+/* The same of one that is far, and like one that is here. */
+int lls_left_init_far(struct lls_instance *, const struct lls_instance *like,
+                      uint32_t slots);
 void lls_left_fini(struct lls_instance *);
-void lls_left_put(struct lls_instance *, uint32_t slot); /* it has just left */
+/* [any] From the process of `in`: where those of the request are now. */
+void lls_left_receive_place(struct lls_instance *in, struct lls_unpack *, uint32_t slot);
+/* It has just left. */
+void lls_left_put(struct lls_instance *, uint32_t slot, uint32_t target);
 /* It has ended, or come back; true: its transfer has begun. */
 bool lls_left_drop(struct lls_instance *, uint32_t slot);
 void lls_left_receive(struct lls_instance *);     /* what others ask for */
@@ -339,6 +356,8 @@ void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *
 void lls_lifecycle_log_refusal(const struct lls_instance *, const struct lls_live *,
                                int rc);
 void lls_lifecycle_arrive(struct lls_instance *, struct lls_live *);
+/* It was alive in a process that is gone. */
+void lls_lifecycle_arrive_again(struct lls_instance *, struct lls_live *);
 void lls_lifecycle_predict(struct lls_instance *, struct lls_live *);
 /* Its predictor hears that it has ended, here at least: enum lls_finish_reason. */
 void lls_lifecycle_tell_predictor(struct lls_instance *, const struct lls_live *,

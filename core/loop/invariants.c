@@ -10,6 +10,8 @@
 static bool belongs(const struct lls_instance *in, const struct lls_request_list *list,
                     uint32_t state)
 {
+  if (list == &in->migration.fetching)
+    list = &in->migration.offered; /* as which they wait */
   switch (state) {
   case LLS_WAITING:
     return list == &in->waiting || list == &in->migration.offered;
@@ -34,7 +36,9 @@ static void check_list(const struct lls_instance *in, const struct lls_request_l
     LLS_CHECK(i == 0 || list->items[i - 1]->id < v->id);
     LLS_CHECK(v->slot < in->table->slots && in->table->by_slot[v->slot] == live);
     LLS_CHECK(belongs(in, list, v->state));
-    LLS_CHECK(live->move.offered == (list == &in->migration.offered));
+    bool fetching = list == &in->migration.fetching;
+    LLS_CHECK(live->move.offered == (fetching || list == &in->migration.offered));
+    LLS_CHECK(live->move.fetching == fetching);
     LLS_CHECK(live->placed == LLS_PLACED_NOT);
     LLS_CHECK(lls_request_length(v) <= live->max_length);
     LLS_CHECK(v->cached_tokens <= lls_request_length(v));
@@ -52,6 +56,7 @@ void lls_instance_check(const struct lls_instance *in)
   check_list(in, &in->preempted);
   check_list(in, &in->moving);
   check_list(in, &in->migration.offered);
+  check_list(in, &in->migration.fetching);
   for (uint32_t slot = 0; slot < in->table->slots; slot++)
     taken += in->table->by_slot[slot] != NULL;
   LLS_CHECK(taken == lls_instance_alive(in));

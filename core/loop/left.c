@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- memory ----------------------------------------------------------------------- */
 
@@ -39,6 +40,20 @@ int lls_left_init(struct lls_instance *in, uint32_t max_requests)
   bool all = h->shelf != NULL && h->shifting != NULL &&
              (pool->host_units == 0 || h->entries != NULL);
   return all ? 0 : -ENOMEM;
+}
+
+int lls_left_init_far(struct lls_instance *in, const struct lls_instance *like,
+                      uint32_t slots)
+{
+  struct lls_migration *h = &in->migration;
+  LLS_ON_STEP(in);
+  h->max_entries = like->migration.max_entries;
+  h->shelf = calloc(slots, sizeof *h->shelf);
+  if (like->migration.entries != NULL)
+    h->entries = calloc((size_t)slots * h->max_entries, sizeof *h->entries);
+  return h->shelf != NULL && (h->entries != NULL || like->migration.entries == NULL)
+             ? 0
+             : -ENOMEM;
 }
 
 void lls_left_fini(struct lls_instance *in)
@@ -63,10 +78,11 @@ static void copy_table(struct lls_block_table *t, struct lls_block_entry *to)
 
 /* ---- at the source ---------------------------------------------------------------- */
 
-void lls_left_put(struct lls_instance *in, uint32_t slot)
+void lls_left_put(struct lls_instance *in, uint32_t slot, uint32_t target)
 {
   struct lls_left *left = &in->migration.shelf[slot];
   LLS_ON_STEP(in);
+  left->target = target;
   left->started = left->shifted = false;
   left->since_ns = lls_instance_now(in);
   atomic_store(&left->place, LLS_LEFT_HERE);
@@ -97,10 +113,36 @@ void lls_left_receive(struct lls_instance *in)
   }
 }
 
+/* To another process, which cannot read the word: that, and the lists. */
+static void send_place(struct lls_instance *in, const struct lls_left *left,
+                       uint32_t place)
+{
+  uint32_t slot = (uint32_t)(left - in->migration.shelf);
+  const struct lls_block_table *t = &left->blocks;
+  struct lls_pack p = {0};
+  LLS_PACK(&p, place);
+  LLS_PACK(&p, left->shifted);
+  LLS_PACK(&p, *t);
+  if (left->shifted) {
+    lls_pack_put(&p, t->k, t->k_count * sizeof *t->k);
+    lls_pack_put(&p, t->v, t->v_count * sizeof *t->v);
+    lls_pack_put(&p, t->x, t->x_count * sizeof *t->x);
+  }
+  if (p.failed) { /* it looks as if it moved for ever, until it ends */
+    free(p.data);
+    return;
+  }
+  lls_inbox_placed(
+      in->peers[left->target]->inbox,
+      &(struct lls_placed_there){.data = p.data, .bytes = p.n, .slot = slot});
+}
+
 static void write_place(struct lls_instance *in, struct lls_left *left, uint32_t place)
 {
   left->started = false;
   left->since_ns = lls_instance_now(in);
+  if (in->peers[left->target]->far)
+    send_place(in, left, place);
   atomic_store(&left->place, place);
 }
 
@@ -194,6 +236,32 @@ bool lls_left_moves(const struct lls_instance *in)
     if (h->shelf[h->shifting[i]].started)
       return true;
   return false;
+}
+
+void lls_left_receive_place(struct lls_instance *in, struct lls_unpack *u, uint32_t slot)
+{
+  struct lls_migration *h = &in->migration;
+  struct lls_left *left = &h->shelf[slot];
+  struct lls_block_table t;
+  uint32_t place = LLS_LEFT_HERE;
+  bool shifted = false;
+  LLS_UNPACK(u, place);
+  LLS_UNPACK(u, shifted);
+  LLS_UNPACK(u, t);
+  uint64_t n = u->failed ? 0 : (uint64_t)t.k_count + t.v_count + t.x_count;
+  const void *entries = shifted ? lls_unpack_bytes(u, n * sizeof *h->entries) : NULL;
+  if (u->failed || atomic_load(&left->place) != LLS_LEFT_MOVING)
+    return; /* it has ended, and another may have its slot */
+  if (shifted && n <= h->max_entries && h->entries != NULL) {
+    struct lls_block_entry *to = h->entries + (size_t)slot * h->max_entries;
+    memcpy(to, entries, n * sizeof *to);
+    t.k = to;
+    t.v = to + t.k_count;
+    t.x = to + t.k_count + t.v_count;
+    left->blocks = t;
+    left->shifted = true;
+  }
+  atomic_store(&left->place, place);
 }
 
 /* ---- where it is offered ----------------------------------------------------------- */

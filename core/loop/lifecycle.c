@@ -178,6 +178,21 @@ void lls_lifecycle_arrive(struct lls_instance *in, struct lls_live *live)
     LLS_CALL(p, scheduler, on_arrival, &live->view);
 }
 
+void lls_lifecycle_arrive_again(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_request *v = &live->view;
+  LLS_ON_STEP(in);
+  v->cached_tokens = v->missing_tokens = v->shared_tokens = 0;
+  v->residency = LLS_RESIDENT_NONE;
+  v->form = LLS_FORM_NONE;
+  v->state = LLS_WAITING;
+  v->queue_enter_ns = lls_instance_now(in);
+  v->preemptions++; /* as if by recompute */
+  lls_lifecycle_arrive(in, live);
+  if (v->state != LLS_FINISHED && atomic_load(&in->cancelled[v->slot]) == v->id)
+    lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
+}
+
 static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_t reason)
 {
   struct lls_policies *p = &in->policies;
@@ -193,9 +208,12 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
 /* One that is offered here: the instance that has its blocks lets go of them. */
 static void end_offer(struct lls_instance *in, struct lls_live *live)
 {
+  struct lls_migration *h = &in->migration;
+  if (live->move.fetching)
+    lls_fetches_drop(in->fetches, live->move.ticket);
   LLS_CALL(&in->policies, cache, release, &live->view, 0);
-  lls_request_list_remove(&in->migration.offered, &live->view);
-  live->move.offered = false;
+  lls_request_list_remove(live->move.fetching ? &h->fetching : &h->offered, &live->view);
+  live->move.offered = live->move.fetching = false;
   live->view.state = LLS_FINISHED;
   lls_inbox_settle(in->peers[live->move.source]->inbox, live->view.slot,
                    lls_instance_now(in));
@@ -235,6 +253,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
       .first_token_ns = live->first_token_ns,
       .finished_ns = lls_instance_now(in),
       .prediction = v->prediction,
+      .lost = false,
       .pooled = reason == LLS_FINISH_LENGTH ? live->pooled : NULL,
       .life = &live->life,
       .live = live, /* goes back to main, which made it */
@@ -243,8 +262,9 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
 
 void lls_lifecycle_finish_all(struct lls_instance *in, uint32_t reason)
 {
-  struct lls_request_list *lists[] = {&in->running, &in->preempted, &in->moving,
-                                      &in->waiting, &in->migration.offered};
+  struct lls_request_list *lists[] = {
+      &in->running, &in->preempted,         &in->moving,
+      &in->waiting, &in->migration.offered, &in->migration.fetching};
   LLS_ON_STEP(in);
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     while (lists[i]->n > 0)

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/channel/channel.h"
 #include "core/loop/instance.h"
 #include "core/loop/snapshot.h"
 
@@ -30,11 +31,13 @@ static int allocate(struct lls_loop *l, const struct lls_loop_options *o,
   return l->cancelled != NULL ? 0 : -ENOMEM;
 }
 
-/* Blocks can be copied between any two. */
+/* Blocks can be copied between any two; of other processes' they say so (far.c). */
 static int check_alike(const struct lls_loop_instance *list, uint32_t n,
                        struct lls_error *err)
 {
   for (uint32_t i = 1; i < n; i++) {
+    if (list[0].engine == NULL || list[i].engine == NULL)
+      continue;
     const char *why = lls_engine_why_no_pull(list[0].engine, list[i].engine);
     if (why != NULL)
       return lls_fail(err, -ENOTSUP, "instances 0 and %u cannot hand requests over: %s",
@@ -43,19 +46,51 @@ static int check_alike(const struct lls_loop_instance *list, uint32_t n,
   return 0;
 }
 
+static uint32_t place_again(void *loop);
+
+static int create_far(struct lls_loop *l, const struct lls_step_thread_shared *shared,
+                      struct lls_error *err)
+{
+  const struct lls_far_options o = {
+      .channel = shared->options->far.channel,
+      .options = shared->options,
+      .threads = l->threads,
+      .slots = &l->slots,
+      .delivery = &l->delivery,
+      .cancelled = l->cancelled,
+      .live = {.block_tokens = l->block_tokens, .vector_columns = l->vector_columns},
+      .events_per_step = shared->events_per_step,
+      .place = place_again,
+      .place_context = l};
+  return lls_far_create(&o, &l->far, err);
+}
+
 static int create_threads(struct lls_loop *l, const struct lls_step_thread_shared *shared,
                           const struct lls_loop_instance *list, struct lls_error *err)
 {
   int rc = check_alike(list, l->n, err);
   for (uint32_t i = 0; i < l->n; i++) {
-    lls_instance_describe(&l->threads[i].instance, shared->options, &list[i], i);
+    if (list[i].engine != NULL)
+      lls_instance_describe(&l->threads[i].instance, shared->options, &list[i], i);
+    else
+      l->threads[i].instance.info =
+          (struct lls_instance_info){.index = i, .role = list[i].role};
     l->peers[i] = &l->threads[i].instance;
     l->infos[i] = l->threads[i].instance.info;
   }
   for (uint32_t i = 0; i < l->n && rc == 0; i++)
-    rc = lls_step_thread_init(&l->threads[i], shared, &list[i], err);
+    if (list[i].engine != NULL)
+      rc = lls_step_thread_init(&l->threads[i], shared, &list[i], err);
+  for (uint32_t i = 0; i < l->n && rc == 0; i++)
+    if (list[i].engine == NULL)
+      rc = lls_step_thread_init_far(&l->threads[i], shared, &l->threads[l->mine], i,
+                                    list[i].role, err);
+  if (rc == 0 && shared->options->far.channel != NULL)
+    rc = create_far(l, shared, err);
   for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
-    rc = lls_step_thread_start(&l->threads[i], err);
+    rc = l->threads[i].instance.far ? 0 : lls_step_thread_start(&l->threads[i], err);
+  if (rc == 0 && l->far != NULL && l->mine == 0)
+    rc = lls_far_start(l->far, err);
   return rc;
 }
 
@@ -64,18 +99,20 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
 {
   const struct lls_loop_instance alone = {.engine = o->engine};
   const struct lls_loop_instance *list = o->n_instances > 0 ? o->instances : &alone;
-  const struct lls_engine_caps *caps = lls_engine_caps(list[0].engine);
+  uint32_t mine = o->far.channel != NULL ? o->far.channel->self : 0;
+  const struct lls_engine_caps *caps = lls_engine_caps(list[mine].engine);
   struct lls_loop *l = calloc(1, sizeof *l);
   if (l == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   l->n = o->n_instances > 0 ? o->n_instances : 1;
+  l->mine = mine;
   l->manual = o->manual;
   l->max_requests = o->max_requests;
   l->max_context = caps->max_context;
-  l->vocabulary = lls_engine_config(list[0].engine)->vocab;
-  l->vector_columns = lls_engine_vector_columns(list[0].engine);
+  l->vocabulary = lls_engine_config(list[mine].engine)->vocab;
+  l->vector_columns = lls_engine_vector_columns(list[mine].engine);
   if (l->n > 1)
-    l->block_tokens = lls_engine_pool_shape(list[0].engine)->block_tokens;
+    l->block_tokens = lls_engine_pool_shape(list[mine].engine)->block_tokens;
   /* a step can send a token per sequence and end every live request */
   size_t events_per_step = caps->max_sequences + (size_t)o->max_requests;
   int rc = allocate(l, o, events_per_step);
@@ -127,9 +164,12 @@ void lls_loop_destroy(struct lls_loop *l)
     return;
   LLS_ON_MAIN(l);
   if (l->threads != NULL) {
+    if (l->far != NULL)
+      lls_far_stop(l->far);
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_stop(&l->threads[i], LLS_NEVER);
     drop_alive(l);
+    lls_far_destroy(l->far);
     lls_loop_prepared_free(l->change);
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_end_policies(&l->threads[i]);
@@ -165,7 +205,8 @@ bool lls_loop_look(struct lls_loop *l, int64_t now_ns, int64_t limit_ns)
   LLS_ON_MAIN(l);
   for (uint32_t i = 0; i < l->n; i++) {
     struct lls_step_thread *r = &l->threads[i];
-    lls_hang_look(&r->hang, &r->instance.policies, now_ns, limit_ns);
+    if (!r->instance.far)
+      lls_hang_look(&r->hang, &r->instance.policies, now_ns, limit_ns);
   }
   return lls_loop_hangs(l, NULL) != hung;
 }
@@ -261,7 +302,7 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
     return lls_fail(err, -EINVAL, "the prompt is empty");
   bool pooled = s->pooling != LLS_POOLING_NONE;
   if (pooled != (s->max_new_tokens == 0) ||
-      (!pooled && lls_engine_config(l->threads[0].instance.engine)->encoder))
+      (!pooled && lls_engine_config(l->threads[l->mine].instance.engine)->encoder))
     return lls_fail(err, -EINVAL, "tokens, or a vector instead, must be asked for");
   for (uint32_t i = 0; i < s->n_tokens; i++)
     if (s->tokens[i] < 0 || (uint32_t)s->tokens[i] >= l->vocabulary)
@@ -276,7 +317,7 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
 
 static bool takes_arrivals(const struct lls_step_thread *r)
 {
-  return r->instance.info.role != LLS_ROLE_DECODE;
+  return r->instance.info.role != LLS_ROLE_DECODE && !atomic_load(&r->instance.broken);
 }
 
 /* Requests that are there or on their way. */
@@ -305,6 +346,16 @@ static struct lls_step_thread *choose(struct lls_loop *l)
   return best;
 }
 
+/* [channel] For one whose instance is gone. */
+static uint32_t place_again(void *loop)
+{
+  struct lls_step_thread *r = choose(loop);
+  if (!takes_arrivals(r))
+    return LLS_NOBODY;
+  r->posted++;
+  return r->instance.info.index;
+}
+
 int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t *id,
                     struct lls_error *err)
 {
@@ -325,7 +376,7 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
   uint32_t room = l->max_context - s->n_tokens;
   uint32_t max_new_tokens = s->max_new_tokens < room ? s->max_new_tokens : room;
   struct lls_step_thread *r = choose(l);
-  const struct lls_instance *in = &r->instance;
+  const struct lls_instance *in = &l->threads[l->mine].instance;
   int64_t arrival_ns = s->arrival_ns > 0 ? s->arrival_ns : lls_instance_now(in);
   const struct lls_live_context context = {.eos_tokens = in->eos_tokens,
                                            .n_eos_tokens = in->n_eos_tokens,
@@ -458,4 +509,22 @@ bool lls_loop_failed(struct lls_loop *l, struct lls_error *err)
 {
   LLS_ON_MAIN(l);
   return lls_loop_has_failed(l, err);
+}
+
+int lls_loop_await(struct lls_loop *l, const _Atomic(bool) *give_up,
+                   struct lls_error *err)
+{
+  return l->far != NULL ? lls_far_await(l->far, give_up, err) : 0;
+}
+
+int lls_loop_follow(struct lls_loop *l, struct lls_error *err)
+{
+  LLS_ON_MAIN(l);
+  return lls_far_follow(l->far, err);
+}
+
+bool lls_loop_lost(struct lls_loop *l, struct lls_error *why)
+{
+  LLS_ON_MAIN(l);
+  return l->far != NULL && lls_far_lost(l->far, why);
 }

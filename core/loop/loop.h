@@ -37,6 +37,7 @@ struct lls_live;
 struct lls_life;
 
 struct lls_grammar;
+struct lls_channel;
 
 struct lls_submission {
   const int32_t *tokens; /* (n_tokens), n_tokens >= 1; copied */
@@ -83,9 +84,11 @@ struct lls_event {
   /* TOKEN, with score_prompt: (prompt tokens), the first one empty; valid as long as
    * the request's events are */
   const struct lls_sampled *prompt_scores;
+  uint32_t n_prompt_scores; /* of them that came with this token */
   /* of the prompt, found in the cache when the request first ran: not computed */
   uint32_t shared_tokens;
   /* FINISHED */
+  bool lost; /* with ERROR: the process that had it is gone (lls_loop_lost) */
   uint32_t prompt_tokens, generated_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;
@@ -106,6 +109,7 @@ struct lls_loop_status {
   uint64_t arrived;                 /* requests */
   uint64_t handed_over, taken_over; /* to and from other instances */
   uint64_t handed_bytes;            /* of cache that came with these */
+  int64_t handed_ns; /* that it took from other processes, of each request, summed */
   uint32_t offered;                 /* by others, and not taken yet */
   uint64_t steps, plans_refused, plans_late, items_refused;
   uint32_t waiting, running, preempted;
@@ -192,10 +196,23 @@ struct lls_loop_prompts {
   uint64_t most_bytes; /* of each instance; 0 = none are kept */
 };
 
+/* [any] Compiles what lls_grammar_key gave in another process. */
+typedef int (*lls_loop_grammar)(void *context, const char *key, size_t n,
+                                struct lls_grammar **out, struct lls_error *err);
+
+/* Instances of the list in other processes: those that have no engine here (far.h). */
+struct lls_loop_far {
+  struct lls_channel *channel; /* NULL: all are here. Outlives the loop */
+  int64_t timeout_ns;          /* of a process that is silent: it is taken for dead */
+  lls_loop_grammar grammar;
+  void *grammar_context;
+};
+
 struct lls_loop_options {
   struct lls_engine *engine; /* of the only instance, mixed, where there is no list */
   const struct lls_loop_instance *instances; /* (n_instances); of engines alike */
   uint32_t n_instances;
+  struct lls_loop_far far; /* zeroed: all are here */
   struct lls_loop_policies policies;
   uint32_t max_requests; /* alive at once */
   struct lls_loop_limits limits;
@@ -338,6 +355,16 @@ const struct lls_snapshot *lls_loop_snapshot(struct lls_loop *, uint32_t instanc
 void lls_loop_drain(struct lls_loop *);
 /* [main] True once nothing is alive and every event has been handed out. */
 bool lls_loop_idle(struct lls_loop *);
+/* [any one] With instances in other processes: until all are there; the sentence of one
+ * that does not start. give_up: read now and then, NULL = never. */
+int lls_loop_await(struct lls_loop *, const _Atomic(bool) *give_up,
+                   struct lls_error *err);
+/* [main] In another process than 0, which hands requests out: until that says stop, 0; or
+ * is gone, or the engine fails. */
+int lls_loop_follow(struct lls_loop *, struct lls_error *err);
+/* [main] The last instance that was lost with its process, and whose requests ended with
+ * an error; false: none was. The service goes on without it, or has failed. */
+bool lls_loop_lost(struct lls_loop *, struct lls_error *why);
 /* [main] An engine failed: everything of its instance has ended or will end with
  * LLS_FINISH_ERROR, and nothing more is taken. */
 bool lls_loop_failed(struct lls_loop *, struct lls_error *err);

@@ -27,11 +27,15 @@ int lls_loop_prepare(struct lls_loop *l, const struct lls_loop_change *change,
   int rc = 0;
   if (p == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
+  if (l->far != NULL)
+    rc = lls_fail(err, -ENOTSUP,
+                  "policies of instances in several processes cannot change while they "
+                  "run: start the service again");
   p->loop = l;
   p->change = *change;
   for (uint32_t i = 0; i < l->n && rc == 0; i++)
     rc = lls_reload_prepare(&l->threads[i].instance, &p->change, &p->reloads[i], err);
-  for (uint32_t i = 0; i < l->n && rc < 0; i++)
+  for (uint32_t i = 0; i < l->n && rc < 0 && l->far == NULL; i++)
     lls_reload_abandon(&p->reloads[i]);
   if (rc < 0)
     free(p);

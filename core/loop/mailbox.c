@@ -16,6 +16,8 @@ static void free_lists(struct lls_inbox *in)
   free(in->predictions);
   free(in->settled);
   free(in->shifts);
+  free(in->fetched);
+  free(in->placed);
   in->cancels = NULL;
   in->capacity = 0;
 }
@@ -28,8 +30,10 @@ int lls_inbox_init(struct lls_inbox *in, uint32_t max_requests)
   in->predictions = malloc(max_requests * sizeof *in->predictions);
   in->settled = malloc(max_requests * sizeof *in->settled);
   in->shifts = malloc(max_requests * sizeof *in->shifts);
+  in->fetched = malloc(max_requests * sizeof *in->fetched);
+  in->placed = malloc(max_requests * sizeof *in->placed);
   if (in->cancels == NULL || in->predictions == NULL || in->settled == NULL ||
-      in->shifts == NULL) {
+      in->shifts == NULL || in->fetched == NULL || in->placed == NULL) {
     free_lists(in);
     return -ENOMEM;
   }
@@ -51,6 +55,8 @@ void lls_inbox_free(struct lls_inbox *in)
     lls_live_free(in->first);
     in->first = next;
   }
+  for (uint32_t i = 0; i < in->n_placed; i++)
+    free(in->placed[i].data);
   pthread_cond_destroy(&in->filled);
   pthread_mutex_destroy(&in->lock);
   free_lists(in);
@@ -81,6 +87,32 @@ void lls_inbox_shift(struct lls_inbox *in, const struct lls_shift *shift)
   pthread_mutex_lock(&in->lock);
   LLS_CHECK(in->n_shifts < in->capacity);
   in->shifts[in->n_shifts++] = *shift;
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
+void lls_inbox_fetched(struct lls_inbox *in, const struct lls_fetched *fetched)
+{
+  pthread_mutex_lock(&in->lock);
+  LLS_CHECK(in->n_fetched < in->capacity);
+  in->fetched[in->n_fetched++] = *fetched;
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
+void lls_inbox_placed(struct lls_inbox *in, const struct lls_placed_there *placed)
+{
+  pthread_mutex_lock(&in->lock);
+  LLS_CHECK(in->n_placed < in->capacity);
+  in->placed[in->n_placed++] = *placed;
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
+void lls_inbox_end_all(struct lls_inbox *in)
+{
+  pthread_mutex_lock(&in->lock);
+  in->end_all = true;
   pthread_cond_signal(&in->filled);
   pthread_mutex_unlock(&in->lock);
 }
@@ -211,12 +243,49 @@ static void take_shifts(struct lls_inbox *in, int64_t now_ns,
   in->n_shifts = left;
 }
 
+int lls_inbox_content_init(struct lls_inbox_content *c, uint32_t max_requests)
+{
+  c->cancels = calloc(max_requests, sizeof *c->cancels);
+  c->predictions = calloc(max_requests, sizeof *c->predictions);
+  c->settled = calloc(max_requests, sizeof *c->settled);
+  c->shifts = calloc(max_requests, sizeof *c->shifts);
+  c->fetched = calloc(max_requests, sizeof *c->fetched);
+  c->placed = calloc(max_requests, sizeof *c->placed);
+  bool all = c->cancels != NULL && c->predictions != NULL && c->settled != NULL &&
+             c->shifts != NULL && c->fetched != NULL && c->placed != NULL;
+  return all ? 0 : -ENOMEM;
+}
+
+void lls_inbox_content_free(struct lls_inbox_content *c)
+{
+  free(c->cancels);
+  free(c->predictions);
+  free(c->settled);
+  free(c->shifts);
+  free(c->fetched);
+  free(c->placed);
+}
+
+/* Mail without a time of its own: it is between processes, whose clocks are real. */
+static void take_far(struct lls_inbox *in, struct lls_inbox_content *out)
+{
+  memcpy(out->fetched, in->fetched, in->n_fetched * sizeof *in->fetched);
+  out->n_fetched = in->n_fetched;
+  in->n_fetched = 0;
+  memcpy(out->placed, in->placed, in->n_placed * sizeof *in->placed);
+  out->n_placed = in->n_placed;
+  in->n_placed = 0;
+  out->end_all = in->end_all;
+  in->end_all = false;
+}
+
 void lls_inbox_take(struct lls_inbox *in, int64_t now_ns, struct lls_inbox_content *out)
 {
   pthread_mutex_lock(&in->lock);
   take_requests(in, now_ns, &out->arrivals);
   take_settled(in, now_ns, out);
   take_shifts(in, now_ns, out);
+  take_far(in, out);
   memcpy(out->cancels, in->cancels, in->n_cancels * sizeof *in->cancels);
   out->n_cancels = in->n_cancels;
   in->n_cancels = 0;
@@ -234,8 +303,8 @@ void lls_inbox_take(struct lls_inbox *in, int64_t now_ns, struct lls_inbox_conte
 static bool is_empty(const struct lls_inbox *in)
 {
   return in->first == NULL && in->n_cancels == 0 && in->n_predictions == 0 &&
-         in->n_settled == 0 && in->n_shifts == 0 && in->asked == NULL && !in->stop &&
-         !in->hold;
+         in->n_settled == 0 && in->n_shifts == 0 && in->n_fetched == 0 &&
+         in->n_placed == 0 && !in->end_all && in->asked == NULL && !in->stop && !in->hold;
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -247,7 +316,8 @@ int64_t lls_inbox_due_ns(struct lls_inbox *in)
 {
   int64_t due_ns = LLS_NEVER;
   pthread_mutex_lock(&in->lock);
-  if (in->n_cancels > 0 || in->cancels_lost || in->n_predictions > 0 || in->asked != NULL)
+  if (in->n_cancels > 0 || in->cancels_lost || in->n_fetched > 0 || in->end_all ||
+      in->n_predictions > 0 || in->asked != NULL)
     due_ns = 0;
   for (const struct lls_live *live = in->first; live != NULL; live = live->next) {
     int64_t mailed_ns = live->move.mailed_ns;

@@ -35,6 +35,20 @@ struct lls_shift {
   int64_t mailed_ns;
 };
 
+/* The end of a fetch of blocks of another process (fetch.h). */
+struct lls_fetched {
+  uint64_t request, ticket, bytes;
+  bool good;
+};
+
+/* Where the blocks are, that were to be shifted, of a request offered to another process:
+ * what was packed for it (left.c). */
+struct lls_placed_there {
+  char *data; /* (bytes) malloc's */
+  size_t bytes;
+  uint32_t slot;
+};
+
 struct lls_inbox {
   pthread_mutex_t lock;
   pthread_cond_t filled;
@@ -46,6 +60,11 @@ struct lls_inbox {
   uint32_t n_settled;
   struct lls_shift *shifts; /* (capacity) at most one for each slot */
   uint32_t n_shifts;
+  struct lls_fetched *fetched; /* (capacity) */
+  uint32_t n_fetched;
+  struct lls_placed_there *placed; /* (capacity) at most one for each slot */
+  uint32_t n_placed;
+  bool end_all; /* all that live there are to end with an error */
   /* (capacity) from predictors that took their time */
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
@@ -67,6 +86,11 @@ void lls_inbox_post(struct lls_inbox *, struct lls_live *);
 /* [step] of another instance */
 void lls_inbox_settle(struct lls_inbox *, uint32_t slot, int64_t now_ns);
 void lls_inbox_shift(struct lls_inbox *, const struct lls_shift *);
+/* [any] the thread of a channel: core/loop/far.c */
+void lls_inbox_fetched(struct lls_inbox *, const struct lls_fetched *);
+void lls_inbox_end_all(struct lls_inbox *);
+/* [step] of another instance, in another process; takes the data over */
+void lls_inbox_placed(struct lls_inbox *, const struct lls_placed_there *);
 void lls_inbox_cancel(struct lls_inbox *, uint64_t id);        /* [main] */
 void lls_inbox_ask(struct lls_inbox *, struct lls_snapshot *); /* [main] */
 void lls_inbox_stop(struct lls_inbox *);                       /* [main] */
@@ -80,7 +104,8 @@ void lls_inbox_park(struct lls_inbox *, void (*wake)(void *context), void *conte
 int lls_inbox_predicted(struct lls_inbox *, uint64_t request,
                         const struct lls_prediction *);
 
-/* The result of lls_inbox_take; the arrays are the caller's, (max_requests) each. */
+/* The result of lls_inbox_take; the arrays are of lls_inbox_content_init, (max_requests)
+ * each. */
 struct lls_inbox_content {
   struct lls_live *arrivals; /* linked by next, in order */
   uint64_t *cancels;
@@ -90,12 +115,19 @@ struct lls_inbox_content {
   uint32_t n_settled;
   struct lls_shift *shifts;
   uint32_t n_shifts;
+  struct lls_fetched *fetched;
+  uint32_t n_fetched;
+  struct lls_placed_there *placed;
+  uint32_t n_placed;
+  bool end_all;
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
   struct lls_snapshot *asked;
   bool stop;
 };
 
+int lls_inbox_content_init(struct lls_inbox_content *, uint32_t max_requests);
+void lls_inbox_content_free(struct lls_inbox_content *);
 /* [step] Everything posted so far, but by instances whose clock was beyond now_ns. */
 void lls_inbox_take(struct lls_inbox *, int64_t now_ns, struct lls_inbox_content *);
 /* From when on there is something to take: 0 = in any case, LLS_NEVER = nothing. */

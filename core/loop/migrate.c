@@ -12,7 +12,8 @@
  *   shifted  the one that it is offered to has the blocks moved between device and host
  *            where they are (left.c). Only from that device it can be taken.
  *   taken    there is room: the engine that receives the blocks copies them while that
- *            step is computed.
+ *            step is computed; from another process they are fetched beside the steps,
+ *            however many that takes (fetch.h).
  *   settled  it lives here now, and the instance it came from lets go of the blocks.
  *   returned an offer that this instance can never hold, and every offer at a reload,
  * goes back where it came from.
@@ -41,6 +42,7 @@ int lls_migrate_init(struct lls_instance *in, uint32_t max_requests)
   LLS_ON_STEP(in);
   struct lls_migration *h = &in->migration;
   int rc = lls_request_list_init(&h->offered, max_requests);
+  rc |= lls_request_list_init(&h->fetching, max_requests);
   if (rc < 0 || in->n_peers < 2)
     return rc;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
@@ -60,6 +62,7 @@ void lls_migrate_fini(struct lls_instance *in)
   LLS_ON_STEP(in);
   struct lls_migration *h = &in->migration;
   lls_request_list_free(&h->offered);
+  lls_request_list_free(&h->fetching);
   lls_left_fini(in);
   free(h->left);
   free(h->taken);
@@ -114,7 +117,7 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
   in->migration.left[v->slot].tokens = NULL; /* are the request's, which may end first */
   in->migration.left[v->slot].user = NULL;
   in->migration.n_left++;
-  lls_left_put(in, v->slot);
+  lls_left_put(in, v->slot, target);
   in->status.handed_over++;
   lls_lifecycle_set_state(in, live, LLS_MOVING);
   lls_request_list_remove(&in->moving, v);
@@ -259,7 +262,12 @@ void lls_migrate_drop_broken(struct lls_instance *in)
   LLS_ON_STEP(in);
   for (uint32_t i = offered->n; i-- > 0;) {
     struct lls_live *live = lls_live_of(offered->items[i]);
-    if (atomic_load(&in->peers[live->move.source]->broken))
+    const struct lls_instance *source = in->peers[live->move.source];
+    if (!atomic_load(&source->broken))
+      continue;
+    if (source->far) /* it is prefilled again, elsewhere */
+      refuse_offer(in, live, 0);
+    else
       lls_lifecycle_finish(in, live, LLS_FINISH_ERROR);
   }
 }
@@ -275,11 +283,23 @@ void lls_migrate_return_all(struct lls_instance *in)
 
 /* ---- taken ------------------------------------------------------------------------ */
 
+/* So many are on their way already that it has to wait for its turn. */
+static bool must_wait(const struct lls_instance *in, const struct lls_live *live)
+{
+  const struct lls_migration *h = &in->migration;
+  uint32_t n = h->fetching.n;
+  if (!in->peers[live->move.source]->far)
+    return false;
+  for (uint32_t i = 0; i < h->n_taken; i++)
+    n += in->peers[h->taken[i]->move.source]->far;
+  return n >= LLS_MAX_FETCHES;
+}
+
 static void take(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
   struct lls_migration *h = &in->migration;
-  if (live->view.residency != LLS_RESIDENT_DEVICE) {
+  if (live->view.residency != LLS_RESIDENT_DEVICE || must_wait(in, live)) {
     lls_lifecycle_refuse(in, live, LLS_REFUSED_NO_MEMORY); /* it has to be uploaded */
     return;
   }
@@ -370,6 +390,23 @@ static bool pull_list(struct lls_migration *h, const struct lls_block_entry *a,
   return true;
 }
 
+/* The copies from `first` on are of another process's blocks: they are no step's. */
+static bool fetch(struct lls_instance *in, struct lls_live *live, uint32_t first)
+{
+  struct lls_migration *h = &in->migration;
+  struct lls_move *m = &live->move;
+  uint32_t n = h->n_copies - first;
+  h->n_copies = first;
+  if (lls_fetches_begin(in->fetches, &live->view, m->source, h->copies + first, n,
+                        &m->ticket) < 0)
+    return false;
+  lls_request_list_remove(&h->offered, &live->view);
+  lls_request_list_insert(&h->fetching, &live->view);
+  m->fetching = true;
+  m->began_ns = lls_instance_now(in);
+  return true;
+}
+
 static bool pull(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
@@ -393,9 +430,11 @@ static bool pull(struct lls_instance *in, struct lls_live *live)
     h->n_copies = first;
     return false;
   }
-  h->pulls[h->n_pulls++] = (struct lls_engine_pull){.from = in->peers[m->source]->engine,
-                                                    .n = h->n_copies - first,
-                                                    .list = h->copies + first};
+  const struct lls_instance *source = in->peers[m->source];
+  if (source->far)
+    return fetch(in, live, first);
+  h->pulls[h->n_pulls++] = (struct lls_engine_pull){
+      .from = source->engine, .n = h->n_copies - first, .list = h->copies + first};
   return true;
 }
 
@@ -426,10 +465,10 @@ void lls_migrate_pull(struct lls_instance *in)
   for (uint32_t i = 0; i < n; i++) {
     struct lls_live *live = h->taken[i];
     live->placed = LLS_PLACED_NOT;
-    if (pull(in, live))
-      h->taken[h->n_taken++] = live;
-    else
+    if (!pull(in, live))
       untake(in, live);
+    else if (!live->move.fetching)
+      h->taken[h->n_taken++] = live;
   }
   return_misfits(in);
 }
@@ -445,19 +484,48 @@ uint64_t lls_migrate_bytes(const struct lls_instance *in)
   return bytes;
 }
 
+/* Its blocks are here, all of them. */
+static void arrive(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_request *v = &live->view;
+  live->move.offered = false;
+  LLS_CALL(&in->policies, cache, computed, v, v->cached_tokens);
+  lls_inbox_settle(in->peers[live->move.source]->inbox, v->slot, lls_instance_now(in));
+  in->status.taken_over++;
+  settle_in(in, live);
+}
+
 void lls_migrate_arrived(struct lls_instance *in)
 {
   struct lls_migration *h = &in->migration;
   LLS_ON_STEP(in);
   for (uint32_t i = 0; i < h->n_taken; i++) {
-    struct lls_live *live = h->taken[i];
-    struct lls_request *v = &live->view;
-    lls_request_list_remove(&h->offered, v);
-    live->move.offered = false;
-    LLS_CALL(&in->policies, cache, computed, v, v->cached_tokens);
-    lls_inbox_settle(in->peers[live->move.source]->inbox, v->slot, lls_instance_now(in));
-    in->status.taken_over++;
-    settle_in(in, live);
+    lls_request_list_remove(&h->offered, &h->taken[i]->view);
+    arrive(in, h->taken[i]);
   }
   h->n_taken = 0;
+  if (h->fetching.n > 0)
+    lls_fetches_release(in->fetches);
+}
+
+void lls_migrate_fetched(struct lls_instance *in)
+{
+  struct lls_migration *h = &in->migration;
+  LLS_ON_STEP(in);
+  for (uint32_t i = 0; i < in->content.n_fetched; i++) {
+    const struct lls_fetched *f = &in->content.fetched[i];
+    struct lls_live *live = lls_request_table_find(in->table, f->request);
+    if (live == NULL || !live->move.fetching || live->move.ticket != f->ticket)
+      continue; /* it has ended meanwhile */
+    lls_request_list_remove(&h->fetching, &live->view);
+    live->move.fetching = false;
+    if (f->good) {
+      in->status.handed_bytes += f->bytes;
+      in->status.handed_ns += lls_instance_now(in) - live->move.began_ns;
+      arrive(in, live);
+      continue;
+    }
+    lls_request_list_insert(&h->offered, &live->view);
+    refuse_offer(in, live, 0);
+  }
 }

@@ -276,7 +276,7 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
 static void watch_empty_plans(struct lls_instance *in)
 {
   bool excused = in->plan.idle_until_ns > lls_instance_now(in) || in->moving.n > 0 ||
-                 in->migration.n_left > 0;
+                 in->migration.n_left > 0 || in->migration.fetching.n > 0;
   if (in->plan.n_items > 0 || excused) {
     in->empty_plans = 0;
     return;

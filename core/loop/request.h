@@ -31,6 +31,7 @@ enum lls_mail {
   LLS_MAIL_ARRIVAL,
   LLS_MAIL_OFFER,  /* by another instance, which has its blocks */
   LLS_MAIL_RETURN, /* ... to which it comes back */
+  LLS_MAIL_AGAIN,  /* its blocks are lost with a process: all its tokens are prefilled */
 };
 
 /* A request on its way between instances; migrate.c. */
@@ -38,7 +39,11 @@ struct lls_move {
   uint32_t mail;     /* enum lls_mail */
   int64_t mailed_ns; /* by the sender's clock; LLS_NEVER: whenever it is found */
   bool offered;      /* it waits in the offered list of its instance */
+  bool fetching;     /* then in the fetching list: its blocks are on their way */
+  uint64_t ticket;   /* of that */
+  int64_t began_ns;  /* likewise */
   uint32_t source;   /* instance that has the blocks */
+  uint32_t to;       /* the channel's: instance that it is to be sent to */
   uint32_t cached_tokens;
   uint32_t units;                  /* of that device that it held when it left */
   uint32_t refusal;                /* of a return: enum lls_refusal */

@@ -57,10 +57,13 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
   LLS_ON_STEP(in);
   lls_inbox_take(in->inbox, now_ns, &in->content);
   lls_migrate_settle(in);
+  lls_migrate_fetched(in);
   for (struct lls_live *live = in->content.arrivals, *next; live != NULL; live = next) {
     next = live->next;
     if (live->move.mail == LLS_MAIL_ARRIVAL)
       lls_lifecycle_arrive(in, live);
+    else if (live->move.mail == LLS_MAIL_AGAIN)
+      lls_lifecycle_arrive_again(in, live);
     else
       lls_migrate_receive(in, live);
   }
@@ -68,6 +71,8 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
   lls_migrate_drop_broken(in);
   drain_cancels(in);
   drain_predictions(in);
+  if (in->content.end_all)
+    lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
   if (in->content.asked != NULL)
     lls_snapshot_take(in, in->content.asked);
 }
@@ -175,6 +180,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
     *copied = in->moving.n > 0 || lls_left_moves(in);
     lls_transfer_ended(in); /* of what had copies already */
     lls_left_ended(in);
+    lls_migrate_arrived(in);
     return true;
   }
   int rc = lls_engine_submit(in->engine, &batch, &in->failure);

@@ -145,6 +145,30 @@ int lls_step_thread_init(struct lls_step_thread *r,
   return rc;
 }
 
+int lls_step_thread_init_far(struct lls_step_thread *r,
+                             const struct lls_step_thread_shared *shared,
+                             const struct lls_step_thread *here, uint32_t index,
+                             uint32_t role, struct lls_error *err)
+{
+  uint32_t max_requests = shared->options->max_requests;
+  struct lls_instance *in = &r->instance;
+  pthread_mutex_init(&r->status_lock, NULL);
+  in->far = true;
+  in->info = (struct lls_instance_info){.index = index, .role = role};
+  in->inbox = &r->inbox;
+  in->peers = shared->peers;
+  in->n_peers = shared->topology->n_instances;
+  in->clock = here->instance.clock;
+  in->clock_context = here->instance.clock_context;
+  r->status = here->status;
+  int rc = lls_inbox_init(&r->inbox, max_requests);
+  if (rc == 0)
+    rc = lls_peer_loads_init(in);
+  if (rc == 0)
+    rc = lls_left_init_far(in, &here->instance, shared->slots->n);
+  return rc < 0 ? lls_fail(err, rc, "out of memory for %u requests", max_requests) : 0;
+}
+
 int lls_step_thread_start(struct lls_step_thread *r, struct lls_error *err)
 {
   char name[16] = "llmserve-step";
@@ -173,13 +197,20 @@ bool lls_step_thread_stop(struct lls_step_thread *r, int64_t timeout_ns)
 
 void lls_step_thread_end_policies(struct lls_step_thread *r)
 {
+  if (r->instance.far)
+    return;
   lls_kept_prompts_write(&r->instance);
   lls_policies_destroy(&r->instance.policies, NULL);
 }
 
 void lls_step_thread_free(struct lls_step_thread *r)
 {
-  lls_instance_fini(&r->instance);
+  if (r->instance.far) {
+    lls_left_fini(&r->instance);
+    lls_peer_loads_fini(&r->instance);
+  } else {
+    lls_instance_fini(&r->instance);
+  }
   lls_inbox_free(&r->inbox);
   lls_outbox_free(&r->outbox);
   lls_request_table_free(&r->table);
@@ -232,6 +263,7 @@ static void add_counters(struct lls_loop_status *sum, const struct lls_loop_stat
   sum->handed_over += more->handed_over;
   sum->taken_over += more->taken_over;
   sum->handed_bytes += more->handed_bytes;
+  sum->handed_ns += more->handed_ns;
   sum->steps += more->steps;
   sum->plans_refused += more->plans_refused;
   sum->plans_late += more->plans_late;

@@ -23,7 +23,7 @@ struct lls_step_thread {
   void (*begin)(void *context, uint32_t index);
   void *begin_context;
   struct lls_hang hang;          /* [main] but for its trail */
-  uint64_t posted;               /* [main] arrivals */
+  _Atomic uint64_t posted;       /* arrivals; [main], and the channel's thread */
   struct lls_snapshot *snapshot; /* [main], unless it was asked to show them; or NULL */
 
   /* under status_lock: written by [step] after each step, read by anyone */
@@ -48,6 +48,11 @@ struct lls_step_thread_shared {
 /* [main] Described before (lls_instance_describe). On failure it is to be freed. */
 int lls_step_thread_init(struct lls_step_thread *, const struct lls_step_thread_shared *,
                          const struct lls_loop_instance *, struct lls_error *err);
+/* [main] Of an instance in another process, once one that is here is made. */
+int lls_step_thread_init_far(struct lls_step_thread *,
+                             const struct lls_step_thread_shared *,
+                             const struct lls_step_thread *here, uint32_t index,
+                             uint32_t role, struct lls_error *err);
 int lls_step_thread_start(struct lls_step_thread *,
                           struct lls_error *err); /* its thread */
 /* likewise; false: it has not ended within timeout_ns, LLS_NEVER = wait for it */

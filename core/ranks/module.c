@@ -26,10 +26,9 @@ uint32_t lls_ranks_launched(void)
   return pmix ? (uint32_t)strtoul(tasks, NULL, 10) : 0;
 }
 
-int lls_ranks_mpi(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err)
+static int open_module(const struct lls_ranks_module **out, struct lls_error *err)
 {
   char path[PATH_MAX];
-  LLS_ON_MAIN_THREAD();
   if (lls_plugin_find_file("ranks_mpi.so", path) < 0)
     return lls_fail(err, -ENOENT,
                     "this build has no ranks_mpi.so: configure found no MPI (on Debian: "
@@ -45,5 +44,41 @@ int lls_ranks_mpi(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *
                     "%s is of another build: expected that of llmserve %s; install both "
                     "from one",
                     path, PACKAGE_VERSION);
-  return module->open(timeout_ns, out, err);
+  *out = module;
+  return 0;
+}
+
+int lls_ranks_mpi(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err)
+{
+  const struct lls_ranks_module *module = NULL;
+  LLS_ON_MAIN_THREAD();
+  int rc = open_module(&module, err);
+  return rc < 0 ? rc : module->open(timeout_ns, out, err);
+}
+
+int lls_ranks_mpi_channel(struct lls_channel **out, struct lls_error *err)
+{
+  const struct lls_ranks_module *module = NULL;
+  LLS_ON_MAIN_THREAD();
+  int rc = open_module(&module, err);
+  return rc < 0 ? rc : module->open_channel(out, err);
+}
+
+bool lls_ranks_is_first(void)
+{
+  const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (getenv(names[i]) != NULL)
+      return strtoul(getenv(names[i]), NULL, 10) == 0;
+  return true;
+}
+
+bool lls_ranks_mpi_decline(const char *why)
+{
+  const struct lls_ranks_module *module = NULL;
+  bool first = false;
+  LLS_ON_MAIN_THREAD();
+  if (lls_ranks_launched() < 2 || open_module(&module, NULL) < 0)
+    return false;
+  return module->decline(why, &first) && !first;
 }

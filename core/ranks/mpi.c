@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/ranks/mpi_channel.h"
+#include "core/ranks/neighbours.h"
 #include "core/ranks/watch.h"
 
 #define TAG_GATHER 1
@@ -210,58 +212,23 @@ static const struct lls_ranks_ops ops = {
 
 /* ---- life --------------------------------------------------------------------- */
 
-/* The greeting that ranks exchange at the start. */
-struct hello {
-  char machine[192]; /* the same where process ids mean the same */
-  int pid;
-  cpu_set_t cores;
-};
-
-static void describe_self(struct hello *h)
-{
-  char host[64] = "", space[64] = "";
-  memset(h, 0, sizeof *h);
-  gethostname(host, sizeof host - 1);
-  if (readlink("/proc/self/ns/pid", space, sizeof space - 1) < 0)
-    space[0] = '\0';
-  snprintf(h->machine, sizeof h->machine, "%s %s", host, space);
-  h->pid = (int)getpid();
-  sched_getaffinity(0, sizeof h->cores, &h->cores);
-}
-
-/* Finds the other ranks on this machine. */
-static void find_neighbours(struct mpi *m, const struct hello *all, pid_t *pids)
-{
-  const struct hello *mine = &all[m->base.rank];
-  m->base.shares_cores = true;
-  for (uint32_t rank = 0; rank < m->base.size; rank++) {
-    const struct hello *h = &all[rank];
-    pids[rank] = 0;
-    if (strcmp(h->machine, mine->machine) != 0)
-      continue;
-    m->base.local_size++;
-    m->base.local_rank += rank < m->base.rank;
-    if (!CPU_EQUAL(&h->cores, &mine->cores)) /* the launcher has shared them out */
-      m->base.shares_cores = false;
-    if (rank != m->base.rank)
-      pids[rank] = h->pid;
-  }
-  m->crowded =
-      m->base.shares_cores && m->base.local_size > (uint32_t)CPU_COUNT(&mine->cores);
-}
-
 static int join(struct mpi *m, struct lls_error *err)
 {
-  struct hello mine, *all = calloc(m->base.size, sizeof *all);
+  struct lls_hello mine, *all = calloc(m->base.size, sizeof *all);
   pid_t pids[LLS_MAX_RANKS];
   if (all == NULL)
     return lls_fail(err, -ENOMEM, "no memory for %u ranks", m->base.size);
-  describe_self(&mine);
+  lls_hello_fill(&mine);
   int rc = exchange(&m->base, &mine, sizeof mine, all);
   if (rc < 0) {
     lls_ranks_failed(&m->base, err);
-  } else {
-    find_neighbours(m, all, pids);
+  } else if ((rc = lls_hello_check(all, m->base.size, err)) == 0) {
+    const struct lls_neighbours n =
+        lls_neighbours_find(all, m->base.size, m->base.rank, pids);
+    m->base.local_rank = n.local_rank;
+    m->base.local_size = n.local_size;
+    m->base.shares_cores = n.shares_cores;
+    m->crowded = n.crowded;
     rc = lls_ranks_watch_start(pids, m->base.size, &m->failure, &m->watch);
     if (rc < 0)
       lls_fail(err, rc, "cannot watch the other ranks: %s", strerror(-rc));
@@ -310,9 +277,31 @@ static int open_group(int64_t timeout_ns, struct lls_ranks **out, struct lls_err
   return 0;
 }
 
+/* The greeting is the same that ranks and instances exchange, whichever the others are.
+ */
+static bool decline(const char *why, bool *first)
+{
+  struct mpi m = {0};
+  struct lls_hello mine, *all = NULL;
+  lls_ranks_failure_init(&m.failure);
+  m.base.failure = &m.failure;
+  if (start_mpi(&m, NULL) == 0)
+    all = calloc(m.base.size, sizeof *all);
+  if (all == NULL)
+    return false;
+  lls_hello_fill(&mine);
+  snprintf(mine.why_not, sizeof mine.why_not, "%s", why);
+  *first = m.base.rank == 0;
+  int rc = exchange(&m.base, &mine, sizeof mine, all);
+  free(all);
+  return rc == 0;
+}
+
 extern const struct lls_ranks_module lls_ranks_module;
 __attribute__((visibility("default"))) const struct lls_ranks_module lls_ranks_module = {
     .size = sizeof(struct lls_ranks_module),
     .version = PACKAGE_VERSION,
     .open = open_group,
+    .decline = decline,
+    .open_channel = lls_mpi_channel_open,
 };

@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/channel/channel.h"
 
 #define LLS_MAX_RANKS 256
 
@@ -107,6 +108,8 @@ struct lls_ranks_module {
   uint32_t size;
   const char *version;
   int (*open)(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err);
+  int (*open_channel)(struct lls_channel **out, struct lls_error *err);
+  bool (*decline)(const char *why, bool *first);
 };
 
 #define LLS_RANKS_MODULE_SYMBOL "lls_ranks_module"
@@ -116,5 +119,15 @@ uint32_t lls_ranks_launched(void);
 /* [main] This process's end of the group that the launcher started. -ENOENT if this
  * build has no MPI. Once in a process. */
 int lls_ranks_mpi(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err);
+/* [main] The same where each process has an instance of its own (core/channel/channel.h).
+ */
+int lls_ranks_mpi_channel(struct lls_channel **out, struct lls_error *err);
+
+/* [main] Instead of both, where this process cannot begin, for which the others would
+ * wait: both fail there, with -ECANCELED. True: process 0 says why; else it is to be said
+ * here. */
+bool lls_ranks_mpi_decline(const char *why);
+/* [any] The launcher's process 0, or the only one. */
+bool lls_ranks_is_first(void);
 
 #endif

@@ -10,6 +10,8 @@
  *   settings.c          what start, check and reload read of the configuration alike
  *   instances.c         devices and engines, one of each for every instance
  *   worker_ranks.c      the tensor parallel ranks that compute with it
+ *   processes.c         instances in other processes,
+ *   follow.c            and what those do
  *   config_check.c      what would keep it from starting
  *   config_reload.c     another configuration under live requests
  *   reload_prepare.c    what of that is done beside main
@@ -28,6 +30,7 @@
 
 #include "core/api/api.h"
 #include "core/base/progress_bar.h"
+#include "core/channel/channel.h"
 #include "core/config/autopilot_rule.h"
 #include "core/config/compare.h"
 #include "core/config/instance_list.h"
@@ -121,6 +124,7 @@ struct server {
   struct lls_device *devices[LLS_MAX_INSTANCES];
   struct lls_engine *engines[LLS_MAX_INSTANCES];
   struct lls_ranks *ranks;            /* this process's end, or rank 0's; NULL = alone */
+  struct lls_channel *channel;        /* to instances in other processes; NULL = none */
   struct lls_worker_ranks *followers; /* the other ranks, where they are threads */
   struct lls_tokenizer *tokenizer;
   struct lls_grammar_cache *grammars; /* of the tokenizer */
@@ -152,6 +156,18 @@ struct server {
   bool closing;
   int status; /* the exit status */
 };
+
+/* Instance i is one of this process. */
+static inline bool server_has_instance(const struct server *s, uint32_t i)
+{
+  return s->channel == NULL || s->channel->self == i;
+}
+
+/* This is not process 0, of several with an instance each. */
+static inline bool server_follows(const struct server *s)
+{
+  return s->channel != NULL && s->channel->self > 0;
+}
 
 /* ---- settings.c */
 /* The chat template, and how the model writes calls. A template that cannot be used is
@@ -193,6 +209,16 @@ int server_follow(struct server *);
 void server_stop_ranks(struct server *);
 /* True if the server cannot go on: its engine, or its ranks. */
 bool server_has_failed(struct server *, struct lls_error *why);
+
+/* ---- processes.c */
+/* Joins the processes that a launcher has started, for so many instances. */
+int server_join_instances(struct server *, uint32_t wanted, struct lls_error *err);
+struct lls_loop_far server_far_options(struct server *);
+
+/* ---- follow.c */
+/* All of a process that is not process 0, after what went wrong before: the exit status.
+ */
+int server_follow_instance(struct server *, int rc, struct lls_error *err);
 
 /* ---- instances.c */
 int server_create_instances(struct server *, struct lls_error *err);

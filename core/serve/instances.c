@@ -23,9 +23,11 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
   struct lls_device_options options = lls_device_options_of(s->config, &s->model);
   options.ranks = s->ranks;
   options.index = s->instances.gpu[i];
+  if (s->channel != NULL && s->config->engine.gpus[0] == '\0')
+    options.index = s->channel->local_rank;
   enum lls_device_choice choice = lls_device_choice_of(s->config, &s->model);
   struct lls_error why_not = {""};
-  if (i > 0 && choice == LLS_DEVICE_AUTO) /* as the first is */
+  if (i > 0 && choice == LLS_DEVICE_AUTO && s->devices[0] != NULL) /* as the first is */
     choice = s->devices[0]->is_host ? LLS_DEVICE_CPU : LLS_DEVICE_CUDA;
   int rc = lls_device_create(choice, &options, &s->devices[i], &why_not, err);
   if (rc < 0 && s->ranks != NULL)
@@ -47,7 +49,8 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
 static int create_device_on_its_cores(struct server *s, uint32_t i, struct lls_error *err)
 {
   cpu_set_t all;
-  bool divide = s->instances.n > 1 && sched_getaffinity(0, sizeof all, &all) == 0;
+  bool divide = s->instances.n > 1 && s->channel == NULL &&
+                sched_getaffinity(0, sizeof all, &all) == 0;
   if (divide)
     lls_cores_take(i, s->instances.n);
   int rc = create_device(s, i, err);
@@ -87,7 +90,7 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
   struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
   options.ranks = s->ranks;
   options.weights_of = i > 0 ? s->engines[0] : NULL;
-  options.progress = server_load_progress;
+  options.progress = server_follows(s) ? NULL : server_load_progress;
   options.progress_context = s;
   int rc = lls_engine_create(&options, &s->model, s->devices[i], &s->engines[i], err);
   if (rc < 0)
@@ -103,7 +106,7 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
           (pool->device_units * lls_unit_room(pool, false)) >> 20, pool->device_units,
           pool->block_tokens, lls_engine_caps(s->engines[i])->max_context,
           lls_engine_pool_reason(s->engines[i]));
-  if (i == 0) {
+  if (i == 0) { /* of all alike */
     log_windows(s);
     server_warn(s->config, &s->model, s->engines[i], warn, s);
   }
@@ -117,6 +120,8 @@ int server_create_instances(struct server *s, struct lls_error *err)
 {
   int rc = 0;
   for (uint32_t i = 0; i < s->instances.n && rc == 0; i++) {
+    if (!server_has_instance(s, i))
+      continue;
     rc = create_device_on_its_cores(s, i, err);
     if (rc == 0)
       rc = create_engine(s, i, err);
@@ -134,10 +139,11 @@ static void take_cores(void *context, uint32_t index)
 
 void server_list_instances(struct server *s, struct lls_loop_instance *out)
 {
+  bool divides = s->instances.n > 1 && s->channel == NULL;
   for (uint32_t i = 0; i < s->instances.n; i++)
     out[i] = (struct lls_loop_instance){.engine = s->engines[i],
                                         .role = s->instances.role[i],
-                                        .begin = s->instances.n > 1 ? take_cores : NULL,
+                                        .begin = divides ? take_cores : NULL,
                                         .begin_context = s};
 }
 

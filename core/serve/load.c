@@ -40,6 +40,8 @@ static void load(void *context)
   s->load.status = server_load_model(s, &s->load.error);
   if (s->load.status == 0)
     s->load.status = server_create_loop(s, &s->load.error);
+  if (s->load.status == 0)
+    s->load.status = lls_loop_await(s->loop, &s->load.given_up, &s->load.error);
   lls_progress_end(&s->load.progress);
   uv_async_send(&s->load.loaded);
 }

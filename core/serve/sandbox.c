@@ -27,7 +27,7 @@ int server_give_up_files(struct server *s, struct lls_error *err)
   struct lls_admin_state *a = &s->admin;
   struct lls_error why = {0};
   const char *why_not;
-  if (!sandbox_is_wanted(s->config, s->ranks != NULL, &why_not)) {
+  if (!sandbox_is_wanted(s->config, s->ranks != NULL || s->channel != NULL, &why_not)) {
     snprintf(a->sandbox_files, sizeof a->sandbox_files, "off: %s", why_not);
     snprintf(a->sandbox_calls, sizeof a->sandbox_calls, "off: %s", why_not);
     if (s->config->server.sandbox == LLS_SANDBOX_ON)

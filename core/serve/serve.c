@@ -20,6 +20,7 @@
  */
 #include "core/serve/serve.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -185,10 +186,17 @@ int lls_serve(struct lls_config *config)
   signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
   lls_crash_install();
   int rc = server_join_ranks(&s, &err);
+  if (rc == -ECANCELED && !lls_ranks_is_first()) { /* process 0 says which cannot begin */
+    lls_config_free(config);
+    close_log(&s);
+    lls_crash_may_exit();
+    return EXIT_FAILURE;
+  }
   if (rc == 0)
     rc = give_up_files(&s, &err);
-  if (s.ranks != NULL && s.ranks->rank > 0) {
-    s.status = server_follow(&s);
+  if ((s.ranks != NULL && s.ranks->rank > 0) || server_follows(&s)) {
+    s.status =
+        server_follows(&s) ? server_follow_instance(&s, rc, &err) : server_follow(&s);
     close_log(&s);
     lls_crash_may_exit();
     return s.status;

@@ -4,6 +4,7 @@
 
 #include "core/assembly/options.h"
 #include "core/base/file.h"
+#include "core/loop/far.h"
 #include "core/loop/history.h"
 
 #include <limits.h>
@@ -60,6 +61,12 @@ static void wake_main(void *context)
   uv_async_send(&s->wake);
 }
 
+/* In a process that has no front end. */
+static void wake_nobody(void *context)
+{
+  (void)context;
+}
+
 #define DECISIONS_KEPT 9 /* of earlier starts, FILE.1 to FILE.9 */
 
 /* [server] decisions: what arrives and what is planned goes to a file. */
@@ -95,7 +102,7 @@ static int open_history(struct server *s, struct lls_loop_options *options,
                         struct lls_error *err)
 {
   int64_t span_ns = s->config->server.history;
-  if (span_ns == 0)
+  if (span_ns == 0 || s->channel != NULL) /* each process would know of its own alone */
     return 0;
   int rc = lls_history_create(span_ns, options, s->engines[0], &s->history, err);
   if (rc == 0)
@@ -125,14 +132,15 @@ int server_create_loop(struct server *s, struct lls_error *err)
   options.instances = instances;
   options.n_instances = s->instances.n;
   options.log = &s->log;
-  options.wake = wake_main;
+  options.far = server_far_options(s);
+  options.wake = server_follows(s) ? wake_nobody : wake_main;
   options.wake_context = s;
   int rc = open_decisions(s, &options, err);
   if (rc == 0)
     rc = open_history(s, &options, err);
   if (rc == 0)
     rc = lls_loop_create(&options, &s->loop, err);
-  if (rc == 0)
+  if (rc == 0 && !server_follows(s))
     lls_log(&s->log, LLS_LOG_INFO, "plugins",
             "scheduler %s %s, cache %s %s, predictor %s %s",
             c->policies.scheduler.module->descriptor->id,
@@ -248,8 +256,20 @@ void server_destroy(struct server *s)
   server_destroy_parts(s);
 }
 
+/* Once the loop is destroyed. */
+static void leave_channel(struct server *s)
+{
+  if (s->channel == NULL)
+    return;
+  if (s->loop == NULL && !server_follows(s))
+    lls_far_give_up(s->channel, "it did not start");
+  s->channel->ops->destroy(s->channel, s->channel->orderly);
+  s->channel = NULL;
+}
+
 void server_destroy_parts(struct server *s)
 {
+  leave_channel(s);
   server_destroy_instances(s);
   if (s->ranks != NULL)
     s->ranks->ops->destroy(s->ranks);

@@ -22,8 +22,12 @@ static bool as_processes(const struct lls_engine_config *e)
 int server_join_ranks(struct server *s, struct lls_error *err)
 {
   const struct lls_engine_config *e = &s->config->engine;
+  struct lls_instances all;
+  const char *key;
   if (!as_processes(e))
     return 0;
+  if (lls_instances_read(e, &all, &key, NULL) == 0 && all.n > 1)
+    return server_join_instances(s, all.n, err);
   int rc = lls_ranks_mpi(e->rank_timeout, &s->ranks, err);
   return rc < 0 ? lls_config_fail(s->config, err, rc, "engine", "ranks", "%s",
                                   lls_error_text(err, rc))

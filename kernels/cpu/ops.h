@@ -68,6 +68,10 @@ int lls_cpu_pool_create(struct lls_device *, const struct lls_pool_shape *,
 void lls_cpu_pool_destroy(struct lls_device *, struct lls_pool *);
 int lls_cpu_pool_copy(struct lls_device *, struct lls_pool *, const struct lls_copy *,
                       size_t n);
+int lls_cpu_pool_pack(struct lls_device *, const struct lls_pool *,
+                      const struct lls_pull *, size_t n, void *to);
+int lls_cpu_pool_unpack(struct lls_device *, struct lls_pool *, const struct lls_pull *,
+                        size_t n, const void *from);
 int lls_cpu_pool_read(struct lls_device *, const struct lls_pool *, uint32_t unit,
                       void *to);
 int lls_cpu_pool_write(struct lls_device *, struct lls_pool *, uint32_t unit,

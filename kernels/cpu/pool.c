@@ -220,6 +220,49 @@ int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
   return 0;
 }
 
+/* So many slots of every layer and head lie one behind the other in `packed`. */
+static char *pack_heads(const struct lls_pool *p, char *at, char *packed,
+                        uint32_t n_slots, bool out)
+{
+  size_t heads = (size_t)p->shape.layers * p->shape.kv_heads;
+  size_t bytes = n_slots * p->slot_bytes;
+  for (size_t i = 0; i < heads; i++, at += p->head_bytes, packed += bytes)
+    memcpy(out ? packed : at, out ? at : packed, bytes);
+  return packed;
+}
+
+int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
+                      const struct lls_pull *list, size_t n, void *to)
+{
+  char *packed = to;
+  (void)device;
+  for (size_t i = 0; i < n; i++) {
+    const struct lls_pull *c = &list[i];
+    if (!lls_slots_fit(&pool->shape, c->source, c->source_slot, c->n_slots))
+      return -EINVAL;
+    char *at = pool->device + c->source * pool->unit_bytes;
+    packed = pack_heads(pool, at + c->source_slot * pool->slot_bytes, packed, c->n_slots,
+                        true);
+  }
+  return 0;
+}
+
+int lls_cpu_pool_unpack(struct lls_device *device, struct lls_pool *pool,
+                        const struct lls_pull *list, size_t n, const void *from)
+{
+  char *packed = (char *)(uintptr_t)from; /* is read */
+  (void)device;
+  for (size_t i = 0; i < n; i++) {
+    const struct lls_pull *c = &list[i];
+    if (!lls_slots_fit(&pool->shape, c->target, c->target_slot, c->n_slots))
+      return -EINVAL;
+    char *at = pool->device + c->target * pool->unit_bytes;
+    packed = pack_heads(pool, at + c->target_slot * pool->slot_bytes, packed, c->n_slots,
+                        false);
+  }
+  return 0;
+}
+
 /* ---- writing --------------------------------------------------------------------- */
 
 uint32_t lls_pool_find(const struct lls_block_entry *list, uint32_t n, uint32_t token)

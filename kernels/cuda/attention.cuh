@@ -1,24 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention with tensor cores, decode and prefill by one kernel: some queries (rows x q
- * heads of a KV head) against some tokens, in tiles of 64 tokens that are copied to
- * shared memory while the tile before is computed (attention_tile.cuh). Online softmax as
- * in FlashAttention-2 (Dao, 2023, algorithm 1); a context that is shared out among blocks
- * leaves states that the last of them puts together (flash-decoding;
- * attention_store.cuh).
- *
- * Two shapes. SMALL: 16 queries; the four warps take 16 tokens of the tile each and put
- * their states together in the end. A decode is bound by reading K and V once, and 16
- * rows are what mma has anyway. LARGE: 128 queries; the eight warps take 16 each and
- * share the tile's K and V.
+ * Attention of prompts with tensor cores: 128 queries (rows x q heads of a KV head)
+ * against some tokens, in tiles of 64 that are copied to shared memory while the tile
+ * before is computed (attention_tile.cuh); the eight warps take 16 queries each. Online
+ * softmax as in FlashAttention-2 (Dao, 2023, algorithm 1); a context that is shared out
+ * among blocks leaves states that the last of them puts together (attention_store.cuh).
+ * Decodes have a kernel of their own (attention_decode.cuh); both are launched here.
  *
  * Of t tokens and n queries of a KV head it reads 4 t head_dim bytes in bf16, and in int8
  * blocks of b tokens 2 t head_dim (1 + 4 / b), and takes 4 n t head_dim operations.
  *
  * Kernels with INT8 are for pools that have int8 blocks, with others between them; they
  * are compiled in attention_int8.cu, the others in attention.cu.
- *
- * No line of this has run on a GPU yet; the emulator of t/simt has carried it out.
  */
 #ifndef LLS_CUDA_ATTENTION_CUH
 #define LLS_CUDA_ATTENTION_CUH

@@ -3,10 +3,10 @@
  * Attention of prompts on Hopper: large items of a plan, 128 queries of a KV head against
  * tiles of 128 tokens, in the shape of FlashAttention-3 (Shah et al., 2024): a warpgroup
  * of producers copies K, V and queries to shared memory; two of consumers have 64 queries
- * each, whose scores, weights and sums stay in registers. A consumer's products with K of
- * the next tile run while it makes weights of the scores before, and the two take turns
- * in giving products, so that the one's are computed while the other makes weights
- * (section 3.2 and 3.1 there).
+ * each, whose scores, weights and sums stay in registers. A consumer makes weights of a
+ * tile's scores while the product of the weights before with their V is computed, and the
+ * two take turns in giving products, so that the one's are computed while the other makes
+ * weights (sections 3.2 and 3.1 there).
  *
  * As many blocks as there are multiprocessors take one item and KV head after the other,
  * and the producers run ahead, over items too: 1 prompt of 4096 tokens has items of 16
@@ -33,7 +33,8 @@ constexpr int STAGES = 2;
 constexpr int CONSUMERS = 2;
 constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
 constexpr int HOPPER_THREADS = (1 + CONSUMERS) * WARPGROUP;
-/* Of 65,536 registers each thread gets 168; 40 + 2 x 232 is three times as many. */
+/* Each thread begins with 168 of 65,536 registers; 40 + 2 x 232 is three times as many.
+ */
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
 constexpr uint32_t NO_ROW = UINT32_MAX;
 

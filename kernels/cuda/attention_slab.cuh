@@ -120,39 +120,21 @@ static __device__ __forceinline__ found find_tile(feed &f, uint32_t block_tokens
 
 /* What slabs are loaded from. */
 struct source {
-  const char *data;
-  const uint16_t *scales; /* of the layer and KV head of half 0 */
-  uint32_t head;          /* vectors from a unit's beginning to the layer and head */
-  uint32_t unit;          /* of a unit */
-  uint32_t heads;         /* of the layers together */
-  uint32_t scratch_head, scratch_unit;
-  uint32_t block_tokens;
+  const lls_cuda_pool &pool;
+  uint32_t layer, kv_head;
 };
-
-template <int HD, bool INT8>
-static __device__ __forceinline__ source source_of(const lls_cuda_pool &pool,
-                                                   uint32_t layer, uint32_t kv_head)
-{
-  uint32_t first = layer * pool.kv_heads + kv_head;
-  return {(const char *)pool.data,
-          INT8 ? pool.scales + (size_t)first * 2 * HD : nullptr,
-          first * pool.block_tokens,
-          pool.layers * pool.kv_heads * pool.block_tokens,
-          pool.layers * pool.kv_heads,
-          (uint32_t)(pool.scratch_at / HD) + kv_head * pool.block_tokens,
-          pool.kv_heads * pool.block_tokens,
-          pool.block_tokens};
-}
 
 /* The place of the lane's token, in vectors of head_dim numbers (of an int8 block: bytes)
  * from the pool's beginning: 2^32 of them are more than a GPU has. */
+template <int HD>
 static __device__ __forceinline__ uint32_t place_of(const source &from, const found &t)
 {
-  uint32_t index = t.token - t.first_token;
-  uint32_t slot = from_left(t) ? index : from.block_tokens - 1 - index;
-  uint32_t unit = t.scratch ? from.scratch_unit : from.unit;
-  uint32_t head = t.scratch ? from.scratch_head : from.head;
-  return t.there ? t.block * unit + head + slot : NOWHERE;
+  uint32_t index = t.token - t.first_token, heads = from.pool.kv_heads;
+  uint32_t slot = from_left(t) ? index : from.pool.block_tokens - 1 - index;
+  uint32_t head = t.block * (t.scratch ? heads : heads * from.pool.layers) +
+                  (t.scratch ? 0 : heads * from.layer) + from.kv_head;
+  uint32_t begin = t.scratch ? (uint32_t)(from.pool.scratch_at / HD) : 0;
+  return t.there ? begin + head * from.pool.block_tokens + slot : NOWHERE;
 }
 
 /* Copies a slab of vectors of `BYTES` each; `first` is the lane of its first token.
@@ -176,14 +158,6 @@ static __device__ __forceinline__ void copy_rows(const char *data, uint32_t plac
 
 /* ---- int8 blocks ------------------------------------------------------------------- */
 
-/* The scales of half `half` of a unit: (2, HD), steps, then least numbers. */
-template <int HD>
-static __device__ __forceinline__ const uint16_t *scales_of(const source &from,
-                                                            uint32_t half)
-{
-  return from.scales + (size_t)half * from.heads * 2 * HD;
-}
-
 /* Are the 16 tokens from lane `first` on in one int8 block? */
 static __device__ __forceinline__ bool is_bytes(const found &t, unsigned first)
 {
@@ -197,14 +171,14 @@ static __device__ __forceinline__ bool has_bytes(const found &t, unsigned first)
   return (__ballot_sync(ALL_LANES, in_bytes(t)) >> first & 0xffff) != 0;
 }
 
-/* Eight numbers of an int8 block as bf16. */
-static __device__ __forceinline__ several<bf16, 8>
+/* Some numbers of an int8 block as bf16. */
+static __device__ __forceinline__ several<bf16, 4>
 widened(const uint8_t *bytes, const uint16_t *step, const uint16_t *least)
 {
-  several<uint8_t, 8> from = *(const several<uint8_t, 8> *)bytes;
-  float x[8];
+  several<uint8_t, 4> from = *(const several<uint8_t, 4> *)bytes;
+  float x[4];
 #pragma unroll
-  for (int c = 0; c < 8; c++)
+  for (int c = 0; c < 4; c++)
     x[c] = half_to_float(step[c]) * (float)from.v[c] + half_to_float(least[c]);
   return round_all<bf16>(x);
 }
@@ -216,21 +190,24 @@ static __device__ __forceinline__ void load_mixed(const source &from, const foun
                                                   shared<bf16> to)
 {
   typedef slab_layout<HD> layout;
-  constexpr unsigned cells = HD / 8;
+  constexpr unsigned cells = HD / 4;
   uint32_t half = in_bytes(t) ? t.block : NOT_INT8;
 #pragma unroll 1
-  for (unsigned i = 0; i < SLAB * cells; i += WARP) { /* HD is a multiple of 16 */
+  for (unsigned i = 0; i < SLAB * cells; i += WARP) {
     unsigned row = (i + threadIdx.x % WARP) / cells;
-    unsigned d = (i + threadIdx.x % WARP) % cells * 8;
+    unsigned d = (i + threadIdx.x % WARP) % cells * 4;
     uint32_t at = __shfl_sync(ALL_LANES, place, first + row);
     uint32_t of = __shfl_sync(ALL_LANES, half, first + row);
-    several<bf16, 8> x = {};
+    several<bf16, 4> x = {};
     if (at != NOWHERE && of == NOT_INT8)
-      x = *(const several<bf16, 8> *)(from.data + ((size_t)at * HD + d) * 2);
-    else if (at != NOWHERE)
-      x = widened((const uint8_t *)from.data + (size_t)at * HD + d,
-                  scales_of<HD>(from, of) + d, scales_of<HD>(from, of) + HD + d);
-    *shared_cast<several<bf16, 8>>(to + (row * layout::stride + d)) = x;
+      x = *(const several<bf16, 4> *)((const char *)from.pool.data +
+                                      ((size_t)at * HD + d) * 2);
+    if (at != NOWHERE && of != NOT_INT8) {
+      const uint16_t *scales = find_scales(from.pool, from.layer, from.kv_head, of) + d;
+      x = widened((const uint8_t *)from.pool.data + (size_t)at * HD + d, scales,
+                  scales + HD);
+    }
+    *shared_cast<several<bf16, 4>>(to + (row * layout::stride + d)) = x;
   }
 }
 
@@ -243,20 +220,20 @@ static __device__ __forceinline__ bool load_slab(const source &from, const found
                                                  unsigned first, shared<bf16> to)
 {
   typedef slab_layout<HD> layout;
-  uint32_t place = place_of(from, t);
+  uint32_t place = place_of<HD>(from, t);
   bool bytes = INT8 && is_bytes(t, first);
   if (bytes) {
     shared<uint8_t> at = shared_cast<uint8_t>(to);
-    copy_rows<HD, layout::int8_stride>(from.data, place, first, at);
+    copy_rows<HD, layout::int8_stride>((const char *)from.pool.data, place, first, at);
     uint32_t half = __shfl_sync(ALL_LANES, t.block, first);
     unsigned d = threadIdx.x % WARP * 8;
     if (d < 2 * HD)
       copy_async(shared_cast<bf16>(at + (layout::steps + d * 2)),
-                 scales_of<HD>(from, half) + d, true);
+                 find_scales(from.pool, from.layer, from.kv_head, half) + d, true);
   } else if (INT8 && has_bytes(t, first)) {
     load_mixed<HD>(from, t, place, first, to);
   } else {
-    copy_rows<2 * HD, 2 * layout::stride>(from.data, place, first,
+    copy_rows<2 * HD, 2 * layout::stride>((const char *)from.pool.data, place, first,
                                           shared_cast<uint8_t>(to));
   }
   copy_async_commit();

@@ -14,7 +14,6 @@
 
 __global__ void make_angles(const lls_cuda_step *step, lls_cuda_angles a)
 {
-  let_next_begin();
   double position = a.from_zero ? (double)blockIdx.x : step->positions[blockIdx.x];
   float *cosine = a.angles + (size_t)blockIdx.x * 2 * a.pairs, *sine = cosine + a.pairs;
   for (unsigned i = threadIdx.x; i < a.pairs; i += blockDim.x) {
@@ -22,6 +21,7 @@ __global__ void make_angles(const lls_cuda_step *step, lls_cuda_angles a)
     float x = (float)(cos(angle) * (double)a.factor);
     float y = (float)(sin(angle) * (double)a.factor);
     wait_for_earlier();
+    let_next_begin();
     cosine[i] = x;
     sine[i] = y;
   }
@@ -55,7 +55,6 @@ __global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
 {
   unsigned row = blockIdx.x, all = a.heads + 2 * a.kv_heads, dims = a.head_dim;
   unsigned head = blockIdx.y * blockDim.y + threadIdx.y + (a.pairs > 0 ? 0 : a.heads);
-  let_next_begin();
   if (head >= all || row >= step->n_rows)
     return;
   bool is_v = head >= a.heads + a.kv_heads, written = head >= a.heads && a.write;
@@ -64,6 +63,7 @@ __global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
   if (written)
     at = slot_of(step, pool, a, row, is_v, (head - a.heads) % a.kv_heads);
   wait_for_earlier();
+  let_next_begin();
   T *x = (T *)a.qkv + ((size_t)row * all + head) * dims;
   several<T, N> first = load_several<T, N>(x + s.first), second = first;
   if (s.second < dims)

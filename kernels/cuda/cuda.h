@@ -97,10 +97,11 @@ struct lls_cuda_device {
   struct lls_device_options options;
   int gpu; /* CUDA's number of it; lls_cuda_use */
   struct cudaDeviceProp properties;
-  cudaStream_t stream, copies;
+  cudaStream_t stream, copies, sends; /* the last is for draws' inputs */
+  cudaStream_t packs;    /* of the thread that has to do with other processes; pack.c */
   cudaEvent_t step_done; /* of the step before: its blocks are written */
   cudaEvent_t reached;   /* waited for in the middle of a step */
-  cudaEvent_t copies_before, copies_done;
+  cudaEvent_t copies_before, copies_done, draws_sent;
   bool copies_given;
   uint64_t peers_asked, peers_reached; /* by number of the other GPU; pull.c */
   char *pull_staging; /* (LLS_CUDA_STAGING) pinned; NULL until a GPU has to do with it */
@@ -138,11 +139,10 @@ struct lls_cuda_device {
   struct lls_cuda_shared_out plans[LLS_CUDA_PLANS];
   size_t plan_begin[LLS_CUDA_PLANS]; /* of its lists in inputs */
   struct lls_cuda_inputs draws;
-  void *sample_room;              /* of lls_cuda_run_sample */
-  uint32_t *count;                /* (max_columns) of sample.c, zeros between rows */
-  struct lls_sampled *results;    /* (max_rows) pinned */
-  struct lls_sampled *results_at; /* (max_rows) device */
-  struct lls_sampled *out;        /* where step_end puts n_results of them */
+  void *sample_room;           /* of lls_cuda_run_sample */
+  uint32_t *count;             /* (max_columns) of sample.c, zeros between rows */
+  struct lls_sampled *results; /* (max_rows) pinned, written by the GPU */
+  struct lls_sampled *out;     /* where step_end puts n_results of them */
   uint32_t n_results;
   int status;
   struct lls_error error;
@@ -226,6 +226,12 @@ int lls_cuda_pool_copy(struct lls_device *, struct lls_pool *, const struct lls_
 int lls_cuda_pool_pull(struct lls_device *, struct lls_pool *, struct lls_device *from,
                        const struct lls_pool *from_pool, const struct lls_pull *,
                        size_t n);
+
+/* pack.c */
+int lls_cuda_pool_pack(struct lls_device *, const struct lls_pool *,
+                       const struct lls_pull *, size_t n, void *to);
+int lls_cuda_pool_unpack(struct lls_device *, struct lls_pool *, const struct lls_pull *,
+                         size_t n, const void *from);
 
 /* restore.c */
 void lls_cuda_hidden_write(struct lls_device *, const struct lls_attention_shape *,

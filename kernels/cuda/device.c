@@ -31,6 +31,8 @@ void lls_cuda_destroy(struct lls_device *device)
     cudaStreamSynchronize(d->stream);
   if (d->copies != NULL)
     cudaStreamSynchronize(d->copies);
+  if (d->sends != NULL)
+    cudaStreamSynchronize(d->sends);
   lls_cuda_ops_destroy(d->ops); /* its graphs hold the communicator, which ends next */
   lls_cuda_ranks_destroy(d);
   lls_cuda_products_destroy(d->products);
@@ -50,7 +52,6 @@ void lls_cuda_destroy(struct lls_device *device)
   cudaFree(d->few.parts);
   cudaFree(d->few.finished);
   cudaFree(d->widened);
-  cudaFree(d->results_at);
   cudaFree(d->sample_room);
   cudaFreeHost(d->results);
   free(d->count);
@@ -58,10 +59,15 @@ void lls_cuda_destroy(struct lls_device *device)
   destroy_event(d->reached);
   destroy_event(d->copies_before);
   destroy_event(d->copies_done);
+  destroy_event(d->draws_sent);
   if (d->stream != NULL)
     cudaStreamDestroy(d->stream);
   if (d->copies != NULL)
     cudaStreamDestroy(d->copies);
+  if (d->packs != NULL)
+    cudaStreamDestroy(d->packs);
+  if (d->sends != NULL)
+    cudaStreamDestroy(d->sends);
   free(d);
 }
 
@@ -124,12 +130,14 @@ static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
 
 static int create_streams(struct lls_cuda_device *d, struct lls_error *err)
 {
-  cudaEvent_t *const events[] = {&d->step_done,       &d->reached,
-                                 &d->copies_before,   &d->copies_done,
-                                 &d->staging_sent[0], &d->staging_sent[1]};
+  cudaEvent_t *const events[] = {&d->step_done,      &d->reached,    &d->copies_before,
+                                 &d->copies_done,    &d->draws_sent, &d->staging_sent[0],
+                                 &d->staging_sent[1]};
   int rc = cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking);
   if (rc == cudaSuccess)
     rc = cudaStreamCreateWithFlags(&d->copies, cudaStreamNonBlocking);
+  if (rc == cudaSuccess)
+    rc = cudaStreamCreateWithFlags(&d->sends, cudaStreamNonBlocking);
   for (size_t i = 0; i < sizeof events / sizeof *events && rc == cudaSuccess; i++)
     rc = cudaEventCreateWithFlags(events[i], cudaEventDisableTiming);
   return lls_cuda_check(rc, err, "making streams");
@@ -207,7 +215,6 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
       {(void **)&d->few.parts, few_bytes(d), false},
       {(void **)&d->few.finished, d->few.blocks * sizeof *d->few.finished, false},
       {(void **)&d->results, results, true},
-      {(void **)&d->results_at, results, false},
       {&d->sample_room, room, false},
   };
   int rc = 0;

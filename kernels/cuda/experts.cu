@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mixtures of experts. How many rows an expert has is known on the device only, and grids
- * do not depend on it, so that a decode step stays one graph.
+ * do not depend on it, so that a decode step stays one graph. All but the plain product
+ * begin early (kernel.cuh).
  *
  * Products in bf16 are experts_few.cu's and experts_many.cu's, those with codes are in
  * codes.cu. What is left is here: f32, and inputs that cannot be read 16 bytes at a time.
@@ -71,6 +72,8 @@ static __device__ __forceinline__ void choose(const lls_cuda_route &a, uint32_t 
 
 __global__ void route_rows(lls_cuda_route a)
 {
+  let_next_begin();
+  wait_for_earlier();
   choose(a, blockIdx.x);
 }
 
@@ -80,6 +83,8 @@ __global__ void route_rows(lls_cuda_route a)
 __global__ void sort_rows(lls_cuda_route a)
 {
   SHARED_ARRAY(uint2, counts, WARPS);
+  let_next_begin();
+  wait_for_earlier();
   uint32_t e = blockIdx.x, n = a.n_rows * a.route.active;
   uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   uint32_t part = (n + THREADS - 1) / THREADS * WARP, from = warp * part;
@@ -132,6 +137,8 @@ __global__ void __launch_bounds__(MOST) route_few(lls_cuda_route a)
 {
   SHARED_ARRAY(uint4, four_keys, FEW / 4);
   shared<uint32_t> keys = shared_cast<uint32_t>(four_keys + 0);
+  let_next_begin();
+  wait_for_earlier();
   uint32_t active = a.route.active, n = a.n_rows * active;
   for (uint32_t row = threadIdx.x / WARP; row < a.n_rows; row += MOST / WARP)
     choose(a, row);
@@ -160,9 +167,10 @@ extern "C" int lls_cuda_run_route(cudaStream_t s, const struct lls_cuda_route *a
   if (a->n_rows == 0)
     return 0;
   if (a->n_rows * a->route.active <= FEW)
-    return launch(s, route_few, dim3(1), MOST, 0, *a);
-  int rc = launch(s, route_rows, dim3(a->n_rows), WARP, 0, *a);
-  return rc != 0 ? rc : launch(s, sort_rows, dim3(a->route.experts), THREADS, 0, *a);
+    return launch_early(s, route_few, dim3(1), MOST, 0, *a);
+  int rc = launch_early(s, route_rows, dim3(a->n_rows), WARP, 0, *a);
+  return rc != 0 ? rc
+                 : launch_early(s, sort_rows, dim3(a->route.experts), THREADS, 0, *a);
 }
 
 /* ---- products ---------------------------------------------------------------------- */
@@ -223,6 +231,8 @@ extern "C" int lls_cuda_experts_setup(void)
 template <class T, int N> __global__ void combine_rows(lls_cuda_combine a)
 {
   typedef several<T, N> group;
+  let_next_begin();
+  wait_for_earlier();
   size_t row = blockIdx.x, n = a.columns / N, active = a.route.active;
   size_t i = blockIdx.y * blockDim.x + threadIdx.x;
   if (i >= n)
@@ -245,8 +255,8 @@ template <class T, int N> __global__ void combine_rows(lls_cuda_combine a)
 template <class T, int N> static int combine(cudaStream_t s, const lls_cuda_combine *a)
 {
   unsigned n = a->columns / N, threads = THREADS / 2;
-  return launch(s, combine_rows<T, N>, dim3(a->n_rows, (n + threads - 1) / threads),
-                threads, 0, *a);
+  return launch_early(s, combine_rows<T, N>, dim3(a->n_rows, (n + threads - 1) / threads),
+                      threads, 0, *a);
 }
 
 extern "C" int lls_cuda_run_combine(cudaStream_t s, enum lls_dtype numbers,

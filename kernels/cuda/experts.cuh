@@ -34,7 +34,8 @@ struct tile {
   uint32_t output, row, rows; /* the first ones of the expert's, and how many rows */
 };
 
-/* ROWS of a tile, OUTPUTS of a group; by all threads of a block, room (WARPS) of it. */
+/* ROWS of a tile, OUTPUTS of a group; by all threads of a block, room (WARPS) of it.
+ * Waits for earlier kernels. */
 template <uint32_t ROWS, uint32_t OUTPUTS, uint32_t WARPS>
 static __device__ __forceinline__ shares share_out(const lls_cuda_linear_experts &a,
                                                    shared<busy_expert> list,
@@ -48,6 +49,9 @@ static __device__ __forceinline__ shares share_out(const lls_cuda_linear_experts
     if (e < a.experts) {
       mine.w = (const bf16 *)a.weights[e];
       mine.bias = a.biases[e];
+    }
+    wait_for_earlier(); /* weights are there, and no kernel writes them */
+    if (e < a.experts) {
       mine.begin = a.first[e];
       mine.rows = a.first[e + 1] - mine.begin;
     }

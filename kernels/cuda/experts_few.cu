@@ -187,6 +187,7 @@ template <int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_linear_experts a)
 {
   typedef layout<WIDTH> l;
+  let_next_begin();
   shared<unsigned char> all = dynamic_shared<unsigned char>();
   shared<busy_expert> list = shared_cast<busy_expert>(all);
   places p;
@@ -223,8 +224,8 @@ template <int WIDTH>
 static int start(cudaStream_t s, const lls_cuda_linear_experts *a, uint32_t tiles)
 {
   uint32_t blocks = a->processors * BLOCKS;
-  return launch(s, multiply_few<WIDTH>, dim3(blocks < tiles ? blocks : tiles), THREADS,
-                shared_bytes<WIDTH>(a->experts), *a);
+  return launch_early(s, multiply_few<WIDTH>, dim3(blocks < tiles ? blocks : tiles),
+                      THREADS, shared_bytes<WIDTH>(a->experts), *a);
 }
 
 extern "C" int lls_cuda_run_experts_few(cudaStream_t s,

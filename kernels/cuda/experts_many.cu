@@ -2,17 +2,18 @@
 /*
  * Products of a mixture's experts in bf16 where they have many rows, as in prefills.
  *
- * A tile is up to 256 rows and 128 outputs. x is the A operand. Eight warps have 64 of
- * the outputs and every fourth 16 of the rows, so that all have as much to do where an
- * expert has fewer than 256: four kinds of tiles, of 64, 128, 192 and 256 rows, are
- * chosen among as the rows are found, and zeros are multiplied for less than 64 rows of
- * an expert.
+ * x is the A operand. Eight warps have 64 of a tile's outputs each and every fourth, or
+ * second, 16 of its rows: so all have as much to do where an expert has fewer rows than
+ * the tile. How many there are is found with the tile: it is multiplied as one of 1 to 4
+ * bands of 64, or 32 rows, and zeros for less than a band of an expert.
  *
- * Of a whole tile and 64 inputs, 48 KiB and 4.2 million multiply-adds, a multiprocessor
- * reads 96 bytes of L2 for 8192 of them: 400 TFLOP/s are 4.7 of the 5.5 TB/s or so that
- * an H100's L2 has. A warp reads four fragments of x and eight of W from shared memory
- * for 32 mma, 4 KiB for 65,536 multiply-adds: half of what shared memory gives in the
- * time.
+ *   up to 256 rows, 128 outputs   where most experts have more than a tile of the other
+ *   up to 128 rows, 256 outputs   W is most of what is read, as much as memory gives
+ *
+ * Of a whole tile and 64 inputs, 48 KiB and 2.1 million multiply-adds, a multiprocessor
+ * reads a byte of L2 for 43 of them: 400 TFLOP/s are 4.7 of the 5.5 TB/s or so that an
+ * H100's L2 has. A warp reads four fragments of x and eight of W from shared memory for
+ * 32 mma, 4 KiB for 65,536 multiply-adds: half of what shared memory gives in the time.
  *
  * Four stages of 64 inputs in shared memory (three, two on GPUs with less); copies go on
  * over the end of a tile, so that nothing waits at its begin. Rows of 128 bytes have
@@ -27,13 +28,19 @@
 #define WARPS   (THREADS / WARP)
 #define PIECE   64 /* inputs of a stage */
 #define CELL    8
-#define CELLS   (PIECE / CELL) /* of a row */
-#define ROWS    256            /* of a tile */
-#define OUTPUTS 128
-#define BAND    64                /* rows that all warps have together */
+#define CELLS   (PIECE / CELL)    /* of a row */
 #define APART   (THREADS / CELLS) /* rows of a thread's copies */
-#define STAGE   ((OUTPUTS + ROWS) * PIECE)
-#define MOST    4 /* stages */
+#define STAGE   (384 * PIECE)     /* numbers */
+#define MOST    4                 /* stages, and bands of a tile */
+#define LAST    (PIECE / 16 - 1)  /* of the inputs of an mma, of a piece */
+#define THIRDS  LAST              /* of a piece's copies */
+
+/* Tiles whose rows are shared out among ACROSS warps. */
+template <int ACROSS> struct layout {
+  static constexpr uint32_t BAND = 16 * ACROSS, ROWS = MOST * BAND,
+                            OUTPUTS = 64 * WARPS / ACROSS;
+  static_assert((OUTPUTS + ROWS) * PIECE == STAGE, "a stage is W's rows and x's");
+};
 
 /* ---- copies ------------------------------------------------------------------------ */
 
@@ -44,7 +51,7 @@ struct source {
   uint32_t column, stage;
   uint32_t outputs, rows; /* of the tile, from the thread's first row on */
   uint32_t bands;
-  const bf16 *w, *x; /* the thread's first rows */
+  const bf16 *w, *x; /* the thread's first cells */
 };
 
 struct pipe {
@@ -53,54 +60,59 @@ struct pipe {
   uint32_t n; /* of them */
 };
 
+template <class L>
 static __device__ __forceinline__ void point(const lls_cuda_linear_experts &a,
                                              const pipe &p, source &s)
 {
-  const tile t = find_tile<ROWS, OUTPUTS>(p.of, s.at);
-  uint32_t row = threadIdx.x / CELLS;
+  uint32_t row = threadIdx.x / CELLS, cell = threadIdx.x % CELLS * CELL;
+  s.column = 0;
+  s.outputs = s.rows = s.bands = 0; /* of no tile */
+  if (s.at >= p.of.tiles)
+    return;
+  const tile t = find_tile<L::ROWS, L::OUTPUTS>(p.of, s.at);
   s.outputs = a.outputs - t.output > row ? a.outputs - t.output - row : 0;
   s.rows = t.rows > row ? t.rows - row : 0;
-  s.bands = (t.rows + BAND - 1) / BAND;
-  s.w = t.of.w + (size_t)(t.output + row) * a.inputs;
-  s.x = (const bf16 *)a.x + (size_t)(t.of.begin + t.row + row) * a.inputs;
+  s.bands = (t.rows + L::BAND - 1) / L::BAND;
+  s.w = t.of.w + (size_t)(t.output + row) * a.inputs + cell;
+  s.x = (const bf16 *)a.x + (size_t)(t.of.begin + t.row + row) * a.inputs + cell;
 }
 
-/* `n` rows APART of a stage, zeros beyond `there` of them. */
+/* Begins a third of the copies of the next piece: without branches, for they are among
+ * the mma of another. After the last piece zeros are copied. */
+template <class L>
 static __device__ __forceinline__ void
-copy_row(shared<bf16> to, const bf16 *from, uint32_t i, uint32_t there, uint32_t inputs)
+bring(const lls_cuda_linear_experts &a, const pipe &p, const source &s, uint32_t third)
 {
-  bool is = i * APART < there;
-  copy_async(to + i * (APART * PIECE), from + (is ? (size_t)i * APART * inputs : 0), is);
+  constexpr uint32_t OF_W = L::OUTPUTS / APART, EACH = STAGE / PIECE / APART / THIRDS;
+  uint32_t row = threadIdx.x / CELLS, cell = threadIdx.x % CELLS;
+  uint32_t w_cell = cell ^ (row % 2 + row / 8 % 4 * 2), x_cell = cell ^ row % 8;
+  bool inside = s.column + cell * CELL < a.inputs;
+  uint32_t outputs = inside ? s.outputs : 0, rows = inside ? s.rows : 0;
+  shared<bf16> to = p.stages + (s.stage * STAGE + row * PIECE);
+#pragma unroll
+  for (uint32_t i = third * EACH; i < (third + 1) * EACH; i++) {
+    uint32_t of_x = i - OF_W;
+    if (i < OF_W)
+      copy_async(to + (i * (APART * PIECE) + w_cell * CELL),
+                 s.w + s.column + (size_t)i * APART * a.inputs, i * APART < outputs);
+    else if (of_x < s.bands * (L::BAND / APART))
+      copy_async(to + (i * (APART * PIECE) + x_cell * CELL),
+                 s.x + s.column + (size_t)of_x * APART * a.inputs, of_x * APART < rows);
+  }
 }
 
-/* Begins to copy the next piece, if there is one, and goes on. */
-static __device__ __forceinline__ void bring(const lls_cuda_linear_experts &a,
+/* After all thirds: on to the next piece. */
+template <class L>
+static __device__ __forceinline__ void go_on(const lls_cuda_linear_experts &a,
                                              const pipe &p, source &s)
 {
-  if (s.at < p.of.tiles) {
-    uint32_t row = threadIdx.x / CELLS, cell = threadIdx.x % CELLS;
-    uint32_t column = s.column + cell * CELL, inside = column < a.inputs;
-    uint32_t w_cell = cell ^ (row % 2 + row / 8 % 4 * 2), x_cell = cell ^ row % 8;
-    shared<bf16> to = p.stages + (s.stage * STAGE + row * PIECE);
-    column = inside ? column : 0;
-#pragma unroll
-    for (uint32_t i = 0; i < OUTPUTS / APART; i++)
-      copy_row(to + w_cell * CELL, s.w + column, i, inside ? s.outputs : 0, a.inputs);
-    to = to + OUTPUTS * PIECE;
-#pragma unroll
-    for (uint32_t i = 0; i < ROWS / APART; i++)
-      if (i < s.bands * (BAND / APART))
-        copy_row(to + x_cell * CELL, s.x + column, i, inside ? s.rows : 0, a.inputs);
-    s.stage = s.stage + 1 == p.n ? 0 : s.stage + 1;
-    s.column += PIECE;
-    if (s.column >= a.inputs) {
-      s.column = 0;
-      s.at += gridDim.x;
-      if (s.at < p.of.tiles)
-        point(a, p, s);
-    }
-  }
   copy_async_commit();
+  s.stage = s.stage + 1 == p.n ? 0 : s.stage + 1;
+  s.column += PIECE;
+  if (s.column >= a.inputs) {
+    s.at += gridDim.x;
+    point<L>(a, p, s);
+  }
 }
 
 /* Until the oldest of the stages on their way is there, for all. */
@@ -122,18 +134,19 @@ template <int BANDS> struct fragments {
   uint32_t x[BANDS][4], w[4][4];
 };
 
-template <int BANDS>
+template <int ACROSS, int BANDS>
 static __device__ __forceinline__ void load(fragments<BANDS> &f, shared<bf16> stage,
                                             int k)
 {
   uint32_t lane = threadIdx.x % WARP, matrix = lane / 8, i = lane % 8;
-  uint32_t warp = threadIdx.x / WARP, row = warp % 4 * 16 + matrix % 2 * 8 + i;
-  uint32_t output = warp / 4 * 64 + i / 2 * 8 + i % 2 + matrix / 2 * 2;
-  shared<bf16> x = stage + (OUTPUTS + row) * PIECE + ((2 * k + matrix / 2) ^ i) * CELL;
+  uint32_t warp = threadIdx.x / WARP, row = warp % ACROSS * 16 + matrix % 2 * 8 + i;
+  uint32_t output = warp / ACROSS * 64 + i / 2 * 8 + i % 2 + matrix / 2 * 2;
+  shared<bf16> x =
+      stage + (layout<ACROSS>::OUTPUTS + row) * PIECE + ((2 * k + matrix / 2) ^ i) * CELL;
   shared<bf16> w = stage + output * PIECE + ((2 * k + matrix % 2) ^ i) * CELL;
 #pragma unroll
   for (int n = 0; n < BANDS; n++)
-    ldmatrix(f.x[n], x + n * (BAND * PIECE));
+    ldmatrix(f.x[n], x + n * (layout<ACROSS>::BAND * PIECE));
 #pragma unroll
   for (int n = 0; n < 4; n++)
     ldmatrix(f.w[n], w + (n / 2 * 32 + n % 2 * 4) * PIECE);
@@ -177,32 +190,38 @@ static __device__ __forceinline__ void store(const lls_cuda_linear_experts &a,
       y[i] = rounded.v[i];
 }
 
-template <int BANDS>
+template <int ACROSS, int BANDS>
 static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_experts &a,
                                                      const pipe &p, source &s,
                                                      uint32_t &stage, const tile &t)
 {
+  typedef layout<ACROSS> l;
   float sum[BANDS][8][4] = {};
+  fragments<BANDS> f[2];
+  wait(p);
+  load<ACROSS>(f[0], p.stages + stage * STAGE, 0);
   for (uint32_t k = 0; k < a.inputs; k += PIECE) {
-    wait(p);
-    bring(a, p, s); /* where the piece before was */
     shared<bf16> here = p.stages + stage * STAGE;
-    fragments<BANDS> f[2];
-    load(f[0], here, 0);
+    stage = stage + 1 == p.n ? 0 : stage + 1;
 #pragma unroll
-    for (int i = 0; i < PIECE / 16; i++) {
-      if (i + 1 < PIECE / 16)
-        load(f[(i + 1) % 2], here, i + 1);
+    for (int i = 0; i < LAST; i++) {
+      load<ACROSS>(f[(i + 1) % 2], here, i + 1);
+      bring<l>(a, p, s, i); /* where the piece before was */
       multiply(sum, f[i % 2]);
     }
-    stage = stage + 1 == p.n ? 0 : stage + 1;
+    go_on<l>(a, p, s);
+    if (k + PIECE < a.inputs) { /* the next one's first, while the last are multiplied */
+      wait(p);
+      load<ACROSS>(f[(LAST + 1) % 2], p.stages + stage * STAGE, 0);
+    }
+    multiply(sum, f[LAST % 2]);
   }
   uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
 #pragma unroll
   for (int i = 0; i < 4 * BANDS; i++) { /* two rows of two times eight outputs */
     int n = i / 4, of = i / 2 % 2, at = i % 2;
-    uint32_t row = n * BAND + warp % 4 * 16 + of * 8 + lane / 4;
-    uint32_t output = t.output + warp / 4 * 64 + at * 32 + lane % 4 * 8;
+    uint32_t row = n * l::BAND + warp % ACROSS * 16 + of * 8 + lane / 4;
+    uint32_t output = t.output + warp / ACROSS * 64 + at * 32 + lane % 4 * 8;
     float eight[8];
 #pragma unroll
     for (int j = 0; j < 8; j++)
@@ -213,37 +232,43 @@ static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_exper
 
 /* Bytes: W and x once, and what L2 does not keep of x again. Operations: 2 for each of
  * W's numbers and each row. */
+template <int ACROSS>
 __global__ void __launch_bounds__(THREADS, 1)
     multiply_many(lls_cuda_linear_experts a, uint32_t n_stages)
 {
+  typedef layout<ACROSS> l;
+  let_next_begin();
   shared<unsigned char> all = dynamic_shared<unsigned char>();
   shared<busy_expert> list =
       shared_cast<busy_expert>(all + n_stages * STAGE * sizeof(bf16));
   pipe p;
   p.stages = shared_cast<bf16>(all);
   p.n = n_stages;
-  p.of = share_out<ROWS, OUTPUTS, WARPS>(a, list,
-                                         shared_cast<uint2>(list + (size_t)a.experts));
-  source s = {blockIdx.x, 0, 0, 0, 0, 0, nullptr, nullptr};
-  if (s.at < p.of.tiles)
-    point(a, p, s);
-  for (uint32_t i = 0; i + 1 < p.n; i++)
-    bring(a, p, s);
+  p.of = share_out<l::ROWS, l::OUTPUTS, WARPS>(
+      a, list, shared_cast<uint2>(list + (size_t)a.experts));
+  const bf16 *x = (const bf16 *)a.x;
+  source s = {blockIdx.x, 0, 0, 0, 0, 0, x, x};
+  point<l>(a, p, s);
+  for (uint32_t i = 0; i + 1 < p.n; i++) {
+    for (uint32_t third = 0; third < THIRDS; third++)
+      bring<l>(a, p, s, third);
+    go_on<l>(a, p, s);
+  }
   uint32_t stage = 0;
   for (uint32_t at = blockIdx.x; at < p.of.tiles; at += gridDim.x) {
-    const tile t = find_tile<ROWS, OUTPUTS>(p.of, at);
-    switch ((t.rows + BAND - 1) / BAND) {
+    const tile t = find_tile<l::ROWS, l::OUTPUTS>(p.of, at);
+    switch ((t.rows + l::BAND - 1) / l::BAND) {
     case 1:
-      multiply_tile<1>(a, p, s, stage, t);
+      multiply_tile<ACROSS, 1>(a, p, s, stage, t);
       break;
     case 2:
-      multiply_tile<2>(a, p, s, stage, t);
+      multiply_tile<ACROSS, 2>(a, p, s, stage, t);
       break;
     case 3:
-      multiply_tile<3>(a, p, s, stage, t);
+      multiply_tile<ACROSS, 3>(a, p, s, stage, t);
       break;
     default:
-      multiply_tile<4>(a, p, s, stage, t);
+      multiply_tile<ACROSS, 4>(a, p, s, stage, t);
     }
   }
 }
@@ -253,6 +278,8 @@ __global__ void __launch_bounds__(THREADS, 1)
 /* Where an expert has this many rows on the average, its weights are read again by
  * experts_few.cu, or there is more to multiply than to read. */
 #define MANY 8
+/* And where most have more than a tile of 128. */
+#define LARGE 96
 
 /* As many as there is room for. */
 static uint32_t stages_of(const lls_cuda_linear_experts *a)
@@ -271,10 +298,12 @@ extern "C" int lls_cuda_run_experts_many(cudaStream_t s,
 {
   uint32_t n = stages_of(a);
   size_t bytes = n * STAGE * sizeof(bf16) + shares_bytes(a->experts, WARPS);
-  return launch(s, multiply_many, dim3(a->processors), THREADS, bytes, *a, n);
+  auto kernel = a->entries > LARGE * a->experts ? multiply_many<4> : multiply_many<2>;
+  return launch_early(s, kernel, dim3(a->processors), THREADS, bytes, *a, n);
 }
 
 extern "C" int lls_cuda_experts_many_setup(void)
 {
-  return allow_shared(multiply_many, most_shared());
+  int rc = allow_shared(multiply_many<4>, most_shared());
+  return rc != 0 ? rc : allow_shared(multiply_many<2>, most_shared());
 }

@@ -41,7 +41,6 @@ __global__ void write_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
 {
   uint32_t row = blockIdx.x, hd = pool.head_dim;
   uint32_t head = blockIdx.y * blockDim.y + threadIdx.y, at = threadIdx.x * N;
-  let_next_begin();
   uint64_t slot = NONE;
   if (row < step->n_rows && head < pool.kv_heads) {
     const lls_cuda_sequence s = step->sequences[step->row_sequence[row]];
@@ -49,6 +48,7 @@ __global__ void write_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
       slot = find_token(x_list(step, s, pool, layer), s.context + row - s.first_row);
   }
   wait_for_earlier();
+  let_next_begin();
   if (slot == NONE)
     return;
   const T *from = (const T *)h + (size_t)row * columns + head * hd + at;
@@ -63,7 +63,6 @@ __global__ void read_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
 {
   uint32_t head = blockIdx.y * blockDim.y + threadIdx.y, at = threadIdx.x * N;
   uint32_t hd = pool.head_dim;
-  let_next_begin();
   if (head >= pool.kv_heads)
     return;
   restored r = find_restored(step, a.first + blockIdx.x);
@@ -73,6 +72,7 @@ __global__ void read_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
       (const E *)pool.data + slot + (size_t)head * pool.block_tokens * hd + at;
   T *to = (T *)a.x + ((size_t)blockIdx.x * pool.kv_heads + head) * hd + at;
   wait_for_earlier();
+  let_next_begin();
   store_several(to, convert(load_several<E, N>(from), to));
 }
 
@@ -83,7 +83,6 @@ __global__ void write_restored(const lls_cuda_step *step, lls_cuda_pool pool,
 {
   unsigned head = blockIdx.y * blockDim.y + threadIdx.y, hd = pool.head_dim;
   bool is_v = head >= pool.kv_heads;
-  let_next_begin();
   if (head >= 2 * pool.kv_heads)
     return;
   restored r = find_restored(step, a.first + blockIdx.x);
@@ -93,6 +92,7 @@ __global__ void write_restored(const lls_cuda_step *step, lls_cuda_pool pool,
                             : k_list(step, s, pool, a.layer, kv_head);
   uint64_t slot = find_token(list, r.token);
   wait_for_earlier();
+  let_next_begin();
   const share part = share_of<N>(threadIdx.x, is_v ? 0 : a.pairs);
   const T *x = (const T *)a.kv + ((size_t)blockIdx.x * 2 * pool.kv_heads + head) * hd;
   several<T, N> first = load_several<T, N>(x + part.first), second = first;

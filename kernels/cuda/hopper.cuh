@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sm_90a has and no other: matrix products of a warpgroup (four warps) whose
+ * Instructions of sm_90a and no other: matrix products of a warpgroup (four warps) whose
  * matrices lie in shared memory and that go on while the warps do (wgmma), barriers in
- * shared memory (mbarrier), registers that warpgroups hand to each other (PTX ISA 8.7,
- * sections 9.7.15, 9.7.13.15 and 9.7.19.5). Without nvcc the same functions are the
+ * shared memory (mbarrier), registers that warpgroups hand to each other (setmaxnreg; PTX
+ * ISA 8.7 has a section of each name). Without nvcc the same functions are the
  * emulator's.
  *
  * A matrix in shared memory is rows of 64 bf16, 128 bytes, whose cells of 16 bytes are
@@ -105,8 +105,8 @@ template <int LEFT> static __device__ __forceinline__ void wgmma_wait()
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
-/* What the compiler has to do with these before goes before, and after stays after: it
- * doesn't know when a product is done. */
+/* Keeps what the compiler does with these before in front, and after behind: it doesn't
+ * know when a product is done. */
 template <int N> static __device__ __forceinline__ void settle(float (&d)[N][4])
 {
 #pragma unroll
@@ -128,8 +128,8 @@ static __device__ __forceinline__ unsigned warpgroup()
   return __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
 }
 
-/* What comes of these is computed again where they are asked for, and not kept: a
- * producer has few registers. */
+/* These make the compiler compute again, instead of keep, what comes of them: a producer
+ * has few registers. */
 static __device__ __forceinline__ unsigned thread_again()
 {
   unsigned thread = threadIdx.x;
@@ -154,8 +154,8 @@ template <int N> static __device__ __forceinline__ void leave_registers()
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }
 
-/* What this thread wrote to shared memory, and what it knows that others did, is there
- * for products that begin after this. */
+/* Products that others begin, once they know of this, have what this thread wrote to
+ * shared memory. */
 static __device__ __forceinline__ void products_fence()
 {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

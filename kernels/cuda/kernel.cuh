@@ -96,8 +96,9 @@ static __device__ __forceinline__ void wait_for_earlier()
 }
 
 /* The next kernel's blocks may take what room there is from now on: it waits for the rest
- * itself. Once all blocks have said so, or ended: so it takes no room from this kernel's,
- * and this may come first of all. */
+ * itself. Once all blocks have said so, or ended: so it takes no room from this kernel's.
+ * After the wait of a small kernel, or a chain of them would let the large one behind it
+ * begin, and sit in that room, while the large one ahead is still at work. */
 static __device__ __forceinline__ void let_next_begin()
 {
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900

@@ -433,7 +433,7 @@ int lls_cuda_run_attention_int8(cudaStream_t, const struct lls_cuda_step *,
 /* attention_hopper.cu: sets up the kernel for large items on GPUs of sm_90; there:
  * whether the GPU's own code of it is in this build, so that it can be run. */
 int lls_cuda_attention_hopper_setup(bool *there);
-/* Whether it takes the large items, which are grid->large blocks' for others. */
+/* Does it take the large items? They are grid->large blocks' otherwise. */
 bool lls_cuda_attention_hopper_fits(const struct lls_cuda_pool *,
                                     const struct lls_cuda_grid *,
                                     const struct lls_cuda_attention *);
@@ -496,7 +496,7 @@ struct lls_cuda_sample {
 /* Bytes of working space for up to so many rows and tokens. */
 size_t lls_cuda_sample_room(uint32_t n_rows, uint32_t vocab);
 int lls_cuda_run_sample(cudaStream_t, const struct lls_cuda_sample *);
-/* What is left of up to SAMPLE_ROWS rows when their largest logits are known. */
+/* Goes on with up to SAMPLE_ROWS rows whose largest logits are known. */
 int lls_cuda_run_draw(cudaStream_t, const struct lls_cuda_sample *);
 
 #ifdef __cplusplus

@@ -109,7 +109,6 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(lls_cuda_norm a)
 {
   SHARED_ARRAY(float, mean_room, NORM_THREADS / WARP);
   SHARED_ARRAY(float, room, NORM_THREADS / WARP);
-  let_next_begin();
   size_t first = (size_t)blockIdx.x * (a.stride / N) + blockIdx.y * (a.columns / N);
   norm_row<T, N> r = {(const several<T, N> *)a.x + first, a.columns / N, {}};
   several<T, N> *y = (several<T, N> *)a.y + first;
@@ -119,6 +118,7 @@ __global__ void __launch_bounds__(NORM_THREADS) norm_rows(lls_cuda_norm a)
     if (threadIdx.x + k * blockDim.x < r.n)
       f[k] = load_affine<N>(a, threadIdx.x + k * blockDim.x);
   wait_for_earlier();
+  let_next_begin();
 #pragma unroll
   for (unsigned k = 0; k < KEPT; k++)
     if (threadIdx.x + k * blockDim.x < r.n)
@@ -216,19 +216,20 @@ template <class T, int N, int PER> __global__ void activate_rows(lls_cuda_activa
   unsigned first = blockIdx.y * PER * blockDim.x + threadIdx.x, n = a.columns / N;
   const group *x = (const group *)a.x + (size_t)blockIdx.x * (a.gated ? 2 * n : n);
   group *y = (group *)a.y + (size_t)blockIdx.x * n, g[PER], up[PER];
-  let_next_begin();
   wait_for_earlier();
+  let_next_begin();
 #pragma unroll
   for (unsigned k = 0, i = first; k < PER; k++, i += blockDim.x) {
-    if (i >= n)
-      break;
-    g[k] = up[k] = x[i];
-    if (a.gated)
+    if (i < n)
+      g[k] = x[i];
+    up[k] = g[k];
+    if (i < n && a.gated)
       up[k] = x[n + i];
   }
 #pragma unroll
-  for (unsigned k = 0, i = first; k < PER && i < n; k++, i += blockDim.x)
-    y[i] = activated(a, g[k], up[k]);
+  for (unsigned k = 0, i = first; k < PER; k++, i += blockDim.x)
+    if (i < n)
+      y[i] = activated(a, g[k], up[k]);
 }
 
 /* A grid over rows and, along y, pieces of a row. */
@@ -304,8 +305,8 @@ static int launch_rows(cudaStream_t s, void (*kernel)(P...), uint32_t n_rows,
 template <class T, int N> __global__ void add_rows(lls_cuda_add a)
 {
   size_t first = (size_t)blockIdx.x * a.columns;
-  let_next_begin();
   wait_for_earlier();
+  let_next_begin();
   copy_row<T, N>((const T *)a.x + first, a.columns, true, (T *)a.y + first);
 }
 
@@ -325,10 +326,10 @@ extern "C" int lls_cuda_run_add(cudaStream_t s, enum lls_dtype numbers,
 template <class T, int N>
 __global__ void embed_rows(const lls_cuda_step *step, lls_cuda_embed a)
 {
-  let_next_begin();
   int32_t entry =
       a.by_position ? step->positions[blockIdx.x] + a.offset : step->tokens[blockIdx.x];
   wait_for_earlier();
+  let_next_begin();
   copy_row<T, N>((const T *)a.table + (size_t)entry * a.columns, a.columns,
                  a.by_position != 0, (T *)a.x + (size_t)blockIdx.x * a.columns, a.scale);
 }
@@ -351,9 +352,9 @@ extern "C" int lls_cuda_run_embed(cudaStream_t s, enum lls_dtype numbers,
 
 template <class T, int N> __global__ void gather_rows(lls_cuda_gather a)
 {
-  let_next_begin();
   uint32_t row = a.rows[blockIdx.x];
   wait_for_earlier();
+  let_next_begin();
   copy_row<T, N>((const T *)a.x + (size_t)row * a.columns, a.columns, false,
                  (T *)a.y + (size_t)blockIdx.x * a.columns);
 }
@@ -376,8 +377,8 @@ extern "C" int lls_cuda_run_gather(cudaStream_t s, enum lls_dtype numbers,
 
 __global__ void cap_numbers(lls_cuda_cap a)
 {
-  let_next_begin();
   wait_for_earlier();
+  let_next_begin();
   for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < a.n;
        i += (size_t)gridDim.x * blockDim.x)
     a.x[i] = a.cap * tanhf(a.x[i] / a.cap);

@@ -173,6 +173,18 @@ static bool take_turns(struct lls_cuda_device *d)
   return true;
 }
 
+/* Beside the forward pass, which it would have to wait for on its stream; the draws
+ * before have ended with their step, or by take_turns. */
+static int send_draws(struct lls_cuda_device *d)
+{
+  int rc = lls_cuda_inputs_send(&d->draws, d->sends);
+  if (rc == cudaSuccess)
+    rc = cudaEventRecord(d->draws_sent, d->sends);
+  if (rc == cudaSuccess)
+    rc = cudaStreamWaitEvent(d->stream, d->draws_sent, 0);
+  return rc;
+}
+
 void lls_cuda_sample(struct lls_device *device, float *logits, uint32_t n_rows,
                      uint32_t vocab, const struct lls_sampling *const *params,
                      struct lls_sampled *out)
@@ -208,15 +220,12 @@ void lls_cuda_sample(struct lls_device *device, float *logits, uint32_t n_rows,
     a.twice |= r.draws[i].by_count & r.draws[i].by_mass;
   }
   a.room = d->sample_room;
-  a.out = d->results_at;
-  rc = lls_cuda_inputs_send(&d->draws, d->stream);
+  a.out = d->results;
+  rc = send_draws(d);
   if (rc == cudaSuccess)
     rc = lls_cuda_run_sample(d->stream, &a);
   if (rc == cudaSuccess && !lls_cuda_debug_check(d, d->stream, "sampling"))
     return;
-  if (rc == cudaSuccess)
-    rc = cudaMemcpyAsync(d->results, d->results_at, n_rows * sizeof *d->results,
-                         cudaMemcpyDeviceToHost, d->stream);
   if (lls_cuda_step_check(d, rc, "sampling")) {
     d->out = out;
     d->n_results = n_rows;

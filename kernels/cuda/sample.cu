@@ -83,7 +83,7 @@ static __device__ __forceinline__ uint32_t n_logprobs(const lls_cuda_draw &d)
   return d.n_logprobs < LLS_MAX_LOGPROBS ? d.n_logprobs : LLS_MAX_LOGPROBS;
 }
 
-/* What log probabilities are made of. */
+/* Notes the part that log probabilities are made of. */
 static __device__ void note_raw(const chunk &c, const lls_cuda_draw &d, chunk_part *part,
                                 shared<u64> room, shared<float> sum_room)
 {
@@ -277,8 +277,8 @@ __global__ void __launch_bounds__(THREADS, 2) choose_tokens(lls_cuda_sample a)
   row r = {a.logits + (size_t)blockIdx.y * a.vocab, a.vocab, 0, 0};
   chunk_part *part = parts_of(a) + blockIdx.x;
   chunk c;
-  let_next_begin();
   wait_for_earlier();
+  let_next_begin();
   load_chunk(r, c);
   if (is_filtered(d))
     clear_bins(room_of(a));

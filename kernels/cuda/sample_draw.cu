@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drawing a token when the row's largest logit is known: two kernels, each of which reads
- * the row once, and a third where top_p comes after top_k.
+ * Drawing a token when the row's largest logit is known: three kernels, of which two read
+ * the row once each, and the last two again where top_p comes after top_k.
  *
- *   count_weights  weights by their upper 14 bits, of which the last block of a row finds
+ *   count_weights  weights by their upper bits, of which the last block of a row finds
  *                  the bin that has the boundary of top_k or top_p
- *   draw_tokens    masses of what is kept for sure, chunk by chunk, and a list of the
- *                  weights in that bin, in which the last block finds the boundary; then
- *                  the chunk that the random number is in, and the token
+ *   list_weights   masses of what is kept for sure, chunk by chunk, and a list of the
+ *                  weights in that bin
+ *   draw_tokens    a block for each row: the boundary in the list, the chunk that the
+ *                  random number is in, and the token
  *
- * Bytes of a token of the vocabulary: 4 in each. Operations: about 25 in each, most of
- * them exp; of the shared memory two atomics in the first.
+ * Bytes of a token of the vocabulary: 4 in each of the first two. Operations: about 35 in
+ * each, most of them exp; of the shared memory two atomics in the first.
  */
 #include "kernels/cuda/sample_room.cuh"
 
@@ -32,22 +33,16 @@ static __device__ __forceinline__ void weigh(const row &r, chunk &c)
 /*
  * Masses of a bin's weights beyond the least of them, in units that leave nothing out:
  * above 2^-17 a mass is the weight's 24 bits shifted left, below they are cut off. A unit
- * is 2^unit_of(bin); the sum over a chunk is below 2^31.
+ * is 2^unit_of(least bits of the bin); the sum over a chunk is at most 2^31.
  */
-static __device__ __forceinline__ unsigned unit_of(uint32_t bin)
+static __device__ __forceinline__ unsigned unit_of(uint32_t least)
 {
-  unsigned exponent = bin >> (23 - FINE_SHIFT);
-  return exponent > 110 ? exponent - 110 : 0; /* 127 + 23 - 40 */
-}
-
-static __device__ __forceinline__ u64 least_of(uint32_t bin)
-{
-  return mass_of(__uint_as_float(bin << FINE_SHIFT));
+  return least >> 23 > 110 ? (least >> 23) - 110 : 0; /* 127 + 23 - 40 */
 }
 
 static __device__ __forceinline__ uint32_t excess_of(uint32_t bits)
 {
-  uint32_t within = bits & ((1u << FINE_SHIFT) - 1);
+  uint32_t within = bits & ((1u << range_of_bits(bits).shift) - 1);
   if (bits >= 110u << 23)
     return within;
   return (uint32_t)(__uint_as_float(bits) * MASS_UNITS) -
@@ -56,7 +51,8 @@ static __device__ __forceinline__ uint32_t excess_of(uint32_t bits)
 
 static __device__ __forceinline__ u64 mass_of_bin(uint32_t bin, uint32_t n, u64 excess)
 {
-  return n * least_of(bin) + (excess << unit_of(bin));
+  uint32_t least = least_bits(bin);
+  return n * mass_of(__uint_as_float(least)) + (excess << unit_of(least));
 }
 
 #define BINS_EACH (FINE_BINS / THREADS) /* of a thread, the highest ones first */
@@ -116,7 +112,7 @@ static __device__ void find_fine(row_room *row, bool by_mass, double target, boo
 {
   uint32_t highest = FINE_BINS - 1 - threadIdx.x * BINS_EACH;
   u64 n = 0, mass = 0;
-#pragma unroll 2 /* registers */
+#pragma unroll 4 /* registers */
   for (uint32_t i = 0; i < BINS_EACH; i++) {
     uint32_t bin = highest - i;
     n += row->count[bin];
@@ -128,7 +124,7 @@ static __device__ void find_fine(row_room *row, bool by_mass, double target, boo
   u64 reached = 0, lowest = 0; /* 1 + a bin; FINE_BINS - a bin */
   n = b.n;
   mass = b.mass;
-#pragma unroll 2 /* registers */
+#pragma unroll 4 /* registers */
   for (uint32_t i = 0; i < BINS_EACH; i++) {
     uint32_t bin = highest - i, here = row->count[bin];
     n += here;
@@ -157,10 +153,10 @@ __global__ void __launch_bounds__(THREADS, 2) count_weights(lls_cuda_sample a)
   SHARED_ARRAY(u64, mass_room, WARPS);
   const lls_cuda_draw &d = a.draws[blockIdx.y];
   row_room *room = room_of(a);
-  let_next_begin();
   for (unsigned i = threadIdx.x; i < FINE_BINS; i += THREADS)
     count[i] = excess[i] = 0;
   wait_for_earlier();
+  let_next_begin();
   if (!room->state.drawn || !is_filtered(d))
     return;
   const row r = drawn_row(a, room->state);
@@ -170,7 +166,7 @@ __global__ void __launch_bounds__(THREADS, 2) count_weights(lls_cuda_sample a)
   weigh(r, c);
   __syncthreads();
   each(c, [&](uint32_t, float p) {
-    uint32_t bits = __float_as_uint(p), bin = bits >> FINE_SHIFT;
+    uint32_t bits = __float_as_uint(p), bin = bin_of(bits);
     if (p < least)
       return;
     atomicAdd(&count[bin], 1u);
@@ -189,6 +185,90 @@ __global__ void __launch_bounds__(THREADS, 2) count_weights(lls_cuda_sample a)
               !d.by_count, n_room, mass_room);
 }
 
+/* ---- the list
+ * -------------------------------------------------------------------------- */
+
+/* The number of things before the thread's own; room (WARPS). */
+static __device__ uint32_t count_before(uint32_t n, uint32_t *total, shared<u64> room)
+{
+  const unsigned lane = threadIdx.x % WARP;
+  uint32_t sum = n;
+  for (unsigned by = 1; by < WARP; by *= 2) {
+    uint32_t lower = __shfl_up_sync(ALL_LANES, sum, by);
+    sum += lane >= by ? lower : 0;
+  }
+  __syncthreads();
+  if (lane == WARP - 1)
+    room[threadIdx.x / WARP] = sum;
+  __syncthreads();
+  sum -= n;
+  *total = 0;
+#pragma unroll 4 /* registers */
+  for (unsigned i = 0; i < WARPS; i++) {
+    sum += i < threadIdx.x / WARP ? (uint32_t)room[i] : 0;
+    *total += (uint32_t)room[i];
+  }
+  return sum;
+}
+
+/* Lists those of the chunk's weights that have bits of [low, high), in any order. */
+static __device__ void list_chunk(const chunk &c, float least, uint32_t low,
+                                  uint32_t high, row_room *room, shared<u64> warps)
+{
+  SHARED_ARRAY(uint32_t, first, 1);
+  uint32_t mine = 0, total;
+  each(c, [&](uint32_t, float p) {
+    uint32_t bits = __float_as_uint(p);
+    mine += p >= least && bits >= low && bits < high;
+  });
+  uint32_t at = count_before(mine, &total, warps);
+  if (threadIdx.x == 0 && total > 0)
+    first[0] = atomicAdd(&room->state.n_listed, total);
+  __syncthreads();
+  if (mine == 0)
+    return;
+  at += first[0];
+  each(c, [&](uint32_t i, float p) {
+    uint32_t bits = __float_as_uint(p);
+    if (p >= least && bits >= low && bits < high)
+      room->list[at++] = {i, bits};
+  });
+}
+
+/* The chunk's mass of what is kept whatever the boundary is. */
+static __device__ void note_kept(const chunk &c, float least, uint32_t above,
+                                 chunk_part *part, shared<u64> warps)
+{
+  u64 mass = 0;
+  each(c, [&](uint32_t, float p) {
+    mass += p >= least && __float_as_uint(p) >= above ? mass_of(p) : 0;
+  });
+  mass = block_total(mass, warps);
+  if (threadIdx.x == 0)
+    part->kept = mass;
+}
+
+__global__ void __launch_bounds__(THREADS, 2) list_weights(lls_cuda_sample a)
+{
+  SHARED_ARRAY(u64, warps, WARPS);
+  const lls_cuda_draw &d = a.draws[blockIdx.y];
+  row_room *room = room_of(a);
+  wait_for_earlier();
+  let_next_begin();
+  if (!room->state.drawn)
+    return;
+  const row r = drawn_row(a, room->state);
+  const walk w = room->state.w;
+  const float least = room->state.least;
+  const uint32_t high = is_filtered(d) ? least_bits(w.bin + 1) : 0;
+  chunk c;
+  load_chunk(r, c);
+  weigh(r, c);
+  note_kept(c, least, high, parts_of(a) + blockIdx.x, warps);
+  if (is_filtered(d) && w.n <= LISTED)
+    list_chunk(c, least, least_bits(w.bin), high, room, warps);
+}
+
 /* ---- the boundary ------------------------------------------------------------------ */
 
 /* The weights of the boundary's bin: as they were listed, or, where the list has no room
@@ -196,24 +276,34 @@ __global__ void __launch_bounds__(THREADS, 2) count_weights(lls_cuda_sample a)
 struct bin_source {
   row r;
   const listed *list;
-  uint32_t bin, n;
+  uint32_t low, high, n; /* its bits are in [low, high) */
 };
 
+static __device__ __forceinline__ uint32_t source_bits(const bin_source &s, uint32_t i)
+{
+  bool is_listed = s.n <= LISTED;
+  if (i >= (is_listed ? s.n : s.r.vocab))
+    return s.high;
+  return is_listed ? s.list[i].bits : __float_as_uint(weight(s.r, s.r.logits[i]));
+}
+
+/* Four at once, or each would wait for the one before. */
 template <class F>
 static __device__ __forceinline__ void each_weight(const bin_source &s, F f)
 {
-  bool is_listed = s.n <= LISTED;
-  uint32_t n = is_listed ? s.n : s.r.vocab;
+  uint32_t n = s.n <= LISTED ? s.n : s.r.vocab;
 #pragma unroll 1
-  for (uint32_t i = threadIdx.x; i < n; i += THREADS) {
-    uint32_t bits =
-        is_listed ? s.list[i].bits : __float_as_uint(weight(s.r, s.r.logits[i]));
-    if (bits >> FINE_SHIFT == s.bin)
-      f(bits);
+  for (uint32_t i = threadIdx.x; i < n; i += 4 * THREADS) {
+    uint32_t a = source_bits(s, i), b = source_bits(s, i + THREADS),
+             c = source_bits(s, i + 2 * THREADS), d = source_bits(s, i + 3 * THREADS);
+#pragma unroll 1
+    for (unsigned k = 0; k < 4; k++, a = b, b = c, c = d)
+      if (a >= s.low && a < s.high)
+        f(a);
   }
 }
 
-/* What the filters keep; false: another round has to look for top_p's boundary. */
+/* Finds what the filters keep; false: another round has to look for top_p's boundary. */
 static __device__ bool find_kept(const lls_cuda_draw &d, const row &r, row_room *room,
                                  const counters &c, kept &k, shared<u64> n_room,
                                  shared<u64> mass_room)
@@ -223,9 +313,11 @@ static __device__ bool find_kept(const lls_cuda_draw &d, const row &r, row_room 
 #pragma unroll 1
   for (;;) {
     const walk w = room->state.w;
-    const bin_source source = {r, room->list, w.bin, w.n};
+    const bin_source source = {r, room->list, least_bits(w.bin), least_bits(w.bin + 1),
+                               w.n};
+    int shift = range_of_bin(w.bin).shift > 16 ? 16 : 8; /* the bin's bits are the same */
     k = select_until(source, k.bound, k.ties, by_mass, room->state.target, w,
-                     w.bin >> (24 - FINE_SHIFT), 16, c);
+                     source.low >> (shift + 8), shift, c);
     if (by_mass || !d.by_mass)
       return true;
     by_mass = true;
@@ -317,12 +409,13 @@ struct chunk_sums { /* (MOST_CHUNKS) of what is listed, and of all that is measu
 };
 
 /* Adds up what is listed to what each chunk has beyond it. */
-static __device__ void add_up_chunks(const row_room *room, const chunk_part *parts,
-                                     const measure &m, const chunk_sums &s)
+static __device__ void add_up_chunks(const row &r, const row_room *room,
+                                     const chunk_part *parts, const measure &m,
+                                     const chunk_sums &s)
 {
   const walk w = room->state.w;
   __syncthreads(); /* they may still be read */
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += THREADS)
+  for (unsigned i = threadIdx.x; i < chunks_of(r.vocab); i += THREADS)
     s.count[i] = s.excess[i] = 0;
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < w.n; i += THREADS) {
@@ -334,7 +427,7 @@ static __device__ void add_up_chunks(const row_room *room, const chunk_part *par
       atomicAdd(&s.excess[one.id / CHUNK], excess_of(one.bits));
   }
   __syncthreads();
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += THREADS)
+  for (unsigned i = threadIdx.x; i < chunks_of(r.vocab); i += THREADS)
     s.sum[i] = m.ties ? (u64)s.count[i]
                       : parts[i].kept + mass_of_bin(w.bin, s.count[i], s.excess[i]);
   __syncthreads();
@@ -348,8 +441,9 @@ static __device__ uint32_t find_in_row(const row &r, const row_room *room,
   uint32_t low = 0, n = r.vocab;
   if (room->state.w.n <= LISTED) {
     uint32_t found = 0;
-    add_up_chunks(room, parts, m, s);
-    for (u64 here; found + 1 < gridDim.x && (here = s.sum[found]) <= value; found++)
+    add_up_chunks(r, room, parts, m, s);
+    for (u64 here; found + 1 < chunks_of(r.vocab) && (here = s.sum[found]) <= value;
+         found++)
       value -= here;
     low = found * CHUNK;
     n = r.vocab - low < CHUNK ? r.vocab - low : CHUNK;
@@ -357,77 +451,17 @@ static __device__ uint32_t find_in_row(const row &r, const row_room *room,
   return find_token(r, m, value, low, n, warps);
 }
 
-/* What is kept where nothing has a boundary but min_p. */
-static __device__ kept keep_all(const row_room *room, const chunk_part *parts,
-                                shared<u64> warps)
+/* Keeps all where nothing has a boundary but min_p. */
+static __device__ kept keep_all(const row &r, const row_room *room,
+                                const chunk_part *parts, shared<u64> warps)
 {
   u64 mass = 0;
-  for (unsigned i = threadIdx.x; i < gridDim.x; i += THREADS)
+  for (unsigned i = threadIdx.x; i < chunks_of(r.vocab); i += THREADS)
     mass += parts[i].kept;
   return {room->state.least, ~(u64)0, block_total(mass, warps)};
 }
 
-/* ---- chunks ------------------------------------------------------------------------ */
-
-/* The number of things before the thread's own; room (WARPS). */
-static __device__ uint32_t count_before(uint32_t n, uint32_t *total, shared<u64> room)
-{
-  const unsigned lane = threadIdx.x % WARP;
-  uint32_t sum = n;
-  for (unsigned by = 1; by < WARP; by *= 2) {
-    uint32_t lower = __shfl_up_sync(ALL_LANES, sum, by);
-    sum += lane >= by ? lower : 0;
-  }
-  __syncthreads();
-  if (lane == WARP - 1)
-    room[threadIdx.x / WARP] = sum;
-  __syncthreads();
-  sum -= n;
-  *total = 0;
-#pragma unroll 4 /* registers */
-  for (unsigned i = 0; i < WARPS; i++) {
-    sum += i < threadIdx.x / WARP ? (uint32_t)room[i] : 0;
-    *total += (uint32_t)room[i];
-  }
-  return sum;
-}
-
-/* Lists those of the chunk's weights that are in the boundary's bin, in any order. */
-static __device__ void list_weights(const chunk &c, float least, uint32_t bin,
-                                    row_room *room, shared<u64> warps)
-{
-  SHARED_ARRAY(uint32_t, first, 1);
-  uint32_t mine = 0, total;
-  each(c, [&](uint32_t, float p) {
-    mine += p >= least && __float_as_uint(p) >> FINE_SHIFT == bin;
-  });
-  uint32_t at = count_before(mine, &total, warps);
-  if (threadIdx.x == 0 && total > 0)
-    first[0] = atomicAdd(&room->state.n_listed, total);
-  __syncthreads();
-  if (mine == 0)
-    return;
-  at += first[0];
-  each(c, [&](uint32_t i, float p) {
-    if (p >= least && __float_as_uint(p) >> FINE_SHIFT == bin)
-      room->list[at++] = {i, __float_as_uint(p)};
-  });
-}
-
-/* The chunk's mass of what is kept whatever the boundary is. */
-static __device__ void note_kept(const chunk &c, float least, uint32_t above_bin,
-                                 chunk_part *part, shared<u64> warps)
-{
-  u64 mass = 0;
-  each(c, [&](uint32_t, float p) {
-    mass += p >= least && __float_as_uint(p) >> FINE_SHIFT >= above_bin ? mass_of(p) : 0;
-  });
-  mass = block_total(mass, warps);
-  if (threadIdx.x == 0)
-    part->kept = mass;
-}
-
-/* By the last block of the row. */
+/* A block for each row. */
 static __device__ void draw(const lls_cuda_sample &a, const row &r, const counters &c,
                             const chunk_sums &s, shared<u64> n_room,
                             shared<u64> mass_room)
@@ -437,7 +471,7 @@ static __device__ void draw(const lls_cuda_sample &a, const row &r, const counte
   const chunk_part *parts = parts_of(a);
   kept k;
   if (!is_filtered(d))
-    k = keep_all(room, parts, n_room);
+    k = keep_all(r, room, parts, n_room);
   else if (!find_kept(d, r, room, c, k, n_room, mass_room))
     return;
   measure m = {k.ties != ~(u64)0, k.bound, r.vocab - 1};
@@ -455,7 +489,7 @@ static __device__ void draw(const lls_cuda_sample &a, const row &r, const counte
     room->state.drawn = 0;
 }
 
-__global__ void __launch_bounds__(THREADS, 2) draw_tokens(lls_cuda_sample a)
+__global__ void __launch_bounds__(THREADS) draw_tokens(lls_cuda_sample a)
 {
   SHARED_ARRAY(u64, n_room, WARPS);
   SHARED_ARRAY(u64, mass_room, WARPS);
@@ -465,33 +499,27 @@ __global__ void __launch_bounds__(THREADS, 2) draw_tokens(lls_cuda_sample a)
   SHARED_ARRAY(uint32_t, chunk_count, MOST_CHUNKS);
   SHARED_ARRAY(uint32_t, chunk_excess, MOST_CHUNKS);
   SHARED_ARRAY(u64, chunk_sum, MOST_CHUNKS);
-  const lls_cuda_draw &d = a.draws[blockIdx.y];
-  row_room *room = room_of(a);
-  let_next_begin();
   wait_for_earlier();
-  if (!room->state.drawn)
-    return;
-  const row r = drawn_row(a, room->state);
-  const bool filtered = is_filtered(d);
-  chunk c;
-  load_chunk(r, c);
-  weigh(r, c);
-  note_kept(c, room->state.least, filtered ? room->state.w.bin + 1 : 0,
-            parts_of(a) + blockIdx.x, n_room);
-  if (filtered && room->state.w.n <= LISTED)
-    list_weights(c, room->state.least, room->state.w.bin, room, n_room);
-  if (is_last(room->state))
-    draw(a, r, {count, limb, mass}, {chunk_count, chunk_excess, chunk_sum}, n_room,
-         mass_room);
+  let_next_begin();
+  const drawing &state = room_of(a)->state;
+  if (state.drawn)
+    draw(a, drawn_row(a, state), {count, limb, mass},
+         {chunk_count, chunk_excess, chunk_sum}, n_room, mass_room);
 }
 
 /* ---- launching --------------------------------------------------------------------- */
+
+static int run_round(cudaStream_t s, dim3 chunks, const lls_cuda_sample *a)
+{
+  int rc = launch_early(s, list_weights, chunks, THREADS, 0, *a);
+  return rc == 0 ? launch_early(s, draw_tokens, dim3(1, chunks.y), THREADS, 0, *a) : rc;
+}
 
 extern "C" int lls_cuda_run_draw(cudaStream_t s, const struct lls_cuda_sample *a)
 {
   dim3 grid(chunks_of(a->vocab), a->n_rows);
   int rc = a->filtered ? launch_early(s, count_weights, grid, THREADS, 0, *a) : 0;
   for (uint32_t round = 0; round <= (a->twice != 0) && rc == 0; round++)
-    rc = launch_early(s, draw_tokens, grid, THREADS, 0, *a);
+    rc = run_round(s, grid, a);
   return rc;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernels of a draw share (sample.cu, sample_draw.cu): a row is cut into chunks
+ * Shared by the kernels of a draw (sample.cu, sample_draw.cu): a row is cut into chunks
  * of CHUNK tokens, a block each, however many rows there are, so that a row's sums do not
- * depend on the batch. What the blocks of a row find is put together by the last of them
- * to end, in the order of the chunks.
+ * depend on the batch. The parts that they find are put together in the order of the
+ * chunks, by the last block to end or by the next kernel.
  */
 #ifndef LLS_CUDA_SAMPLE_ROOM_CUH
 #define LLS_CUDA_SAMPLE_ROOM_CUH
@@ -14,12 +14,50 @@
 #define MOST_CHUNKS (MOST_VOCAB / CHUNK)
 #define PER_THREAD  (CHUNK / THREADS)
 
-/* Weights counted by their upper bits: exponent and five bits more, so that a bin is a
- * 32nd of a factor of two. Of logits with a deviation of 1 the fullest bin has 0.9 % of
- * the vocabulary. */
-#define FINE_SHIFT 18
-#define FINE_BINS  4096 /* 1 is in bin 4064 */
-#define LISTED     4096 /* weights of a bin that are written down */
+/*
+ * Weights are counted by their upper bits, in bins that are the finer the likelier: a
+ * 1,024th of a factor of two down to a quarter of the likeliest, a 128th down to 2^-8, a
+ * 32nd down to 2^-40, a half below that. Few bins have more than LISTED of a vocabulary:
+ * of logits with a deviation of 0.02, all but equal, the fullest has 1.4 % of it.
+ */
+#define FINE_BINS 4096 /* 1 is in bin 4014 */
+#define LISTED    4096 /* weights of a bin that are written down */
+
+struct fine_range { /* of bins: from this one and these bits on, so many bits are dropped
+                     */
+  uint32_t bin, bits, shift;
+};
+
+static __device__ __forceinline__ fine_range range_of(bool third, bool second, bool first)
+{
+  return third    ? fine_range{1966, 125u << 23, 13}
+         : second ? fine_range{1198, 119u << 23, 16}
+         : first  ? fine_range{174, 87u << 23, 18}
+                  : fine_range{0, 0, 22};
+}
+
+static __device__ __forceinline__ fine_range range_of_bits(uint32_t bits)
+{
+  return range_of(bits >= 125u << 23, bits >= 119u << 23, bits >= 87u << 23);
+}
+
+static __device__ __forceinline__ fine_range range_of_bin(uint32_t bin)
+{
+  return range_of(bin >= 1966, bin >= 1198, bin >= 174);
+}
+
+static __device__ __forceinline__ uint32_t bin_of(uint32_t bits)
+{
+  fine_range r = range_of_bits(bits);
+  return r.bin + ((bits - r.bits) >> r.shift);
+}
+
+/* The least bits of a bin. */
+static __device__ __forceinline__ uint32_t least_bits(uint32_t bin)
+{
+  fine_range r = range_of_bin(bin);
+  return r.bits + ((bin - r.bin) << r.shift);
+}
 
 struct listed {
   uint32_t id, bits; /* of the weight */
@@ -65,7 +103,7 @@ static __device__ __forceinline__ row_room *room_of(const lls_cuda_sample &a)
 static __device__ __forceinline__ chunk_part *parts_of(const lls_cuda_sample &a)
 {
   chunk_part *parts = (chunk_part *)((row_room *)a.room + gridDim.y);
-  return parts + (size_t)blockIdx.y * gridDim.x;
+  return parts + (size_t)blockIdx.y * chunks_of(a.vocab);
 }
 
 /* Have the row's other blocks ended? What they wrote can be read then. */

@@ -15,16 +15,21 @@ sub missing {
     return;
 }
 
-# Starts n processes of what follows.
+# The option that makes mpirun leave the others alone when one dies: Open MPI's, up to 4.
+sub recovery {
+    return qx(mpirun --help recovery 2>&1; mpirun --help 2>&1) =~ /--?enable-recovery/ ? ('--enable-recovery') : ();
+}
+
+# Starts n processes of what follows, with more for mpirun.
 sub run {
-    my ($n) = @_;
+    my ($n, @more) = @_;
     $ENV{OMPI_ALLOW_RUN_AS_ROOT} = $ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} = 1;
     $ENV{OMPI_MCA_rmaps_base_oversubscribe} = 1;
     $ENV{PRTE_MCA_rmaps_default_mapping_policy} = ':oversubscribe';
     $ENV{OMPI_MCA_hwloc_base_binding_policy} = 'none';
     $ENV{OMPI_MCA_btl_vader_single_copy_mechanism} = 'none';    # containers forbid it
     $ENV{ASAN_OPTIONS} = ($ENV{ASAN_OPTIONS} // '') . ':detect_leaks=0';    # Open MPI's
-    return ('mpirun', '-n', $n);
+    return ('mpirun', @more, '-n', $n);
 }
 
 1;

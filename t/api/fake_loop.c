@@ -366,6 +366,12 @@ bool lls_loop_failed(struct lls_loop *loop, struct lls_error *err)
   return loop->broken;
 }
 
+bool lls_loop_lost(struct lls_loop *loop, struct lls_error *why)
+{
+  (void)loop, (void)why;
+  return false;
+}
+
 bool lls_loop_hangs(struct lls_loop *loop, struct lls_error *why)
 {
   (void)loop, (void)why;

@@ -148,7 +148,7 @@ is $server->post('/v1/chat/completions', \%both)->{json}{error}{param}, 'tool_ch
 # A call that the model may make is held to its schema from its mark on; without one it is any text.
 my $free = $server->post('/v1/chat/completions', { @asked, @strict, max_tokens => 20 })->{json}{choices}[0];
 ok length $free->{message}{content} && !$free->{message}{tool_calls}, 'strict functions under auto: a text' or diag explain $free;
-my $unkept = [{ type => 'function', function => { name => 'f', strict => $true, parameters => { type => 'object', propertyNames => { maxLength => 2 } } } }];
+my $unkept = [{ type => 'function', function => { name => 'f', strict => $true, parameters => { type => 'object', propertyNames => { not => { const => 'a' } } } } }];
 is_deeply [@{ $server->post('/v1/chat/completions', { @asked, tools => $unkept })->{json}{error} }{qw(code param)}], ['invalid_grammar', 'tools'],
     '  one that is not kept is refused';
 is $server->stop, 0, 'the server ends well';

@@ -20,6 +20,8 @@ my %without = (
     'core/loop/decision_log.h' =>
       'an observer does not know its instance; the lifecycle, which calls it, asserts',
     'core/loop/policies.h' => 'it sees no thread: the tag is that of the macro LLS_CALL',
+    'core/loop/far.h' => 'main is known to the loop alone: lls_loop_*, which calls these, asserts',
+    'core/loop/fetch.h' => 'it does not know its instance: lls_migrate_*, which calls these, asserts',
     lls_policy_host_is_owned => 'is the question itself',
     lls_live_create          => 'is made for lls_loop_submit, which asserts',
     lls_live_free            => 'likewise, lls_loop_events',

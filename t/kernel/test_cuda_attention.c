@@ -265,7 +265,7 @@ PAIR_TEST(repeated_decodes)
 PAIR_TEST(refusals)
 PAIR_TEST(prompts)
 
-/* What other GPUs have instead of attend_hopper. */
+/* Other GPUs have this instead of attend_hopper. */
 static void test_without_hopper(void **state)
 {
   setenv("LLS_CUDA_HOPPER", "0", 1);

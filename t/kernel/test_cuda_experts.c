@@ -244,15 +244,18 @@ static void few_wide(const struct pair *p)
   check_shape(p, &s);
 }
 
+/* Tiles of up to 128 rows where experts have 96 on the average or fewer, then of up to
+ * 256. */
 static void many(const struct pair *p)
 {
   static const struct shape shapes[] = {
       {1, 1, 128, 64, 16, {16}, true},
       {1, 1, 8, 8, 64, {64}, false},
-      {2, 1, 136, 72, 320, {257, 63}, true}, /* a row more than a tile */
-      {3, 1, 129, 200, 320, {130, 0, 190}, true},
       {3, 2, 30, 328, 136, {136, 65, 71}, false}, /* more pieces than stages */
       {4, 2, 264, 136, 160, {0, 160, 0, 160}, true},
+      {2, 1, 136, 72, 320, {257, 63}, true}, /* a row more than a tile */
+      {3, 1, 129, 200, 320, {110, 0, 210}, true},
+      {2, 1, 16, 328, 320, {140, 180}, false},
   };
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     check_shape(p, &shapes[i]);

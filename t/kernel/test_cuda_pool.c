@@ -414,6 +414,71 @@ static void pulls(const struct pair *p)
   }
 }
 
+/* The same by way of memory, as between processes. */
+static void pack_all(struct lls_device *to, struct lls_device *from, char *packed,
+                     const struct lls_pool_shape *shape, float *there, float *here,
+                     const struct lls_pull *list, float *result)
+{
+  struct lls_pool *source, *target;
+  char *at = packed;
+  assert_int_equal(from->ops->pool_create(from, shape, &source, NULL), 0);
+  assert_int_equal(to->ops->pool_create(to, shape, &target, NULL), 0);
+  write_all(from, source, there);
+  write_all(to, target, here);
+  assert_int_equal(from->ops->pool_pack(from, source, list, N_COPIES, packed), 0);
+  for (uint32_t i = 0; i < N_COPIES; i++) { /* piece by piece */
+    assert_int_equal(to->ops->pool_unpack(to, target, &list[i], 1, at), 0);
+    at += lls_pulled_bytes(shape, &list[i]);
+  }
+  const struct lls_pull outside = {
+      .source = DEVICE_UNITS, .target = DEVICE_UNITS, .n_slots = 1};
+  assert_int_equal(from->ops->pool_pack(from, source, &outside, 1, packed), -EINVAL);
+  assert_int_equal(to->ops->pool_unpack(to, target, &outside, 1, packed), -EINVAL);
+  read_all(to, target, result);
+  from->ops->pool_destroy(from, source);
+  to->ops->pool_destroy(to, target);
+}
+
+/* From a CPU's pool too: what is packed is the same on all. */
+static void packs(const struct pair *p)
+{
+  enum { N = 2 * SLOTS * HEADS * HEAD_DIM };
+  const struct lls_pool_shape shape = {.layers = 2,
+                                       .kv_heads = HEADS,
+                                       .head_dim = HEAD_DIM,
+                                       .block_tokens = BLOCK_TOKENS,
+                                       .element = p->numbers,
+                                       .device_units = DEVICE_UNITS};
+  struct lls_device *const ways[][2] = {
+      {p->cpu, p->cpu}, {p->cuda, p->cuda}, {p->cuda, p->cpu}, {p->cpu, p->cuda}};
+  struct lls_pull list[N_COPIES];
+  float *there = pair_random(p, SLOTS * COLUMNS, random_float);
+  float *here = pair_random(p, SLOTS * COLUMNS, random_float);
+  float *expected = malloc(N * sizeof *expected), *result = malloc(N * sizeof *result);
+  for (uint32_t i = 0; i < N_COPIES; i++)
+    list[i] = random_pull();
+  pull_all(p->cpu, p->cpu, &shape, there, here, list, expected);
+  void *packed = NULL;
+  size_t bytes = N_COPIES * lls_unit_bytes(&shape);
+  assert_int_equal(p->cuda->ops->alloc(p->cuda, LLS_MEMORY_PINNED, bytes, &packed), 0);
+  for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+    pack_all(ways[i][1], ways[i][0], packed, &shape, there, here, list, result);
+    pair_compare(p, "packs", result, expected, N, 0, 0);
+  }
+  p->cuda->ops->release(p->cuda, LLS_MEMORY_PINNED, packed);
+  free(there);
+  free(here);
+  free(expected);
+  free(result);
+}
+
+static void test_packs(void **state)
+{
+  (void)state;
+  each_pair(LLS_F32, 256, packs);
+  each_pair(LLS_BF16, 256, packs);
+}
+
 static void test_pulls(void **state)
 {
   (void)state;
@@ -444,9 +509,8 @@ static void test_outside(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_copies),
-      cmocka_unit_test(test_int8_copies),
-      cmocka_unit_test(test_pulls),
+      cmocka_unit_test(test_copies),  cmocka_unit_test(test_int8_copies),
+      cmocka_unit_test(test_pulls),   cmocka_unit_test(test_packs),
       cmocka_unit_test(test_outside),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,14 +146,16 @@ static struct lls_sampling filtered_params(uint32_t row)
   return s;
 }
 
-/* Logits so much alike that a bin has more of them than a list; and as few as one. */
+/* Logits of which a bin has more than a list; and as few as one. */
 static void long_rows(const struct pair *p)
 {
-  static const uint32_t vocabs[] = {LONG, LONG + 1, 8193, 16384};
-  static const float largest[] = {6, 0.01f, 60, 0};
+  static const uint32_t vocabs[] = {LONG, LONG + 1, 8193, 16384, LONG};
+  static const float largest[] = {6, 0.01f, 60, 0, 0.5f};
   for (size_t i = 0; i < sizeof vocabs / sizeof *vocabs; i++) {
     for (int mixed = 0; mixed < 2; mixed++) {
       float *logits = random_logits_of(ROWS, LONG + 1, largest[i]);
+      for (size_t k = 0; i == 4 && k < (size_t)ROWS * (LONG + 1); k++)
+        logits[k] = roundf(2 * logits[k]) / 2; /* three of them */
       struct lls_sampling params[ROWS];
       for (uint32_t row = 0; row < ROWS; row++)
         params[row] = mixed ? random_params(row) : filtered_params(row);

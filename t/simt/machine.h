@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the emulator's blocks are made of, for its own files: simt.cpp, and hopper.cpp for
- * what only some kernels have. */
+/* The insides of the emulator's blocks, for its own files: simt.cpp, and hopper.cpp with
+ * the instructions that only some kernels have. */
 #ifndef LLS_SIMT_MACHINE_H
 #define LLS_SIMT_MACHINE_H
 

@@ -254,7 +254,7 @@ template <class T> T __shfl_sync(unsigned mask, T value, unsigned from, SIMT_SIT
   return simt::shuffle(value, from, {file, line});
 }
 
-/* Of the lane's `width` neighbours, of which from counts. */
+/* Among the `width` lanes that this one is of, which `from` counts. */
 template <class T>
 T __shfl_sync(unsigned mask, T value, unsigned from, unsigned width, SIMT_SITE)
 {

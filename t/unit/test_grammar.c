@@ -427,13 +427,13 @@ static json_t *schema_of(uint32_t n)
                    "additionalProperties", 0);
 }
 
-static int compile_schema(uint32_t n, const struct lls_vocabulary *v,
+/* Takes the schema. */
+static int compile_schema(json_t *schema, const struct lls_vocabulary *v,
                           struct lls_grammar **grammar, struct lls_error *err)
 {
   const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
   struct lls_grammar_tree *tree = lls_grammar_tree_create(&(struct lls_grammar_bounds){
       .nodes = 1u << 18, .bytes = 16u << 20, .rules = 1u << 15});
-  json_t *schema = schema_of(n);
   lls_grammar_set_root(tree, lls_grammar_json_schema(tree, schema, true));
   int rc = lls_grammar_compile(tree, v, &limits, grammar, err);
   json_decref(schema);
@@ -471,23 +471,47 @@ static void test_many_properties(void **state)
   struct lls_error err = {0};
   (void)state;
   for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-    assert_int_equal(compile_schema(counts[i], v, &grammar, &err), 0);
+    assert_int_equal(compile_schema(schema_of(counts[i]), v, &grammar, &err), 0);
     take_every(grammar, counts[i], 1);
     take_every(grammar, counts[i], 37);
     lls_grammar_unref(grammar);
   }
-  assert_int_equal(compile_schema(4097, v, &grammar, &err), -EINVAL);
+  assert_int_equal(compile_schema(schema_of(4097), v, &grammar, &err), -EINVAL);
   assert_non_null(strstr(err.text, "an object of 4097 properties"));
+  lls_vocabulary_destroy(v);
+}
+
+/* A product of automata is a chain of rules: one is not written out wherever another has
+ * it at its end, which would double at each character. */
+static void test_long_products(void **state)
+{
+  struct lls_vocabulary *v = vocabulary_of_all();
+  struct lls_grammar *grammar = NULL;
+  struct lls_error err = {0};
+  char text[160];
+  (void)state;
+  json_t *schema =
+      json_pack("{s:s, s:i}", "pattern",
+                "^[a-z0-9-]+:[a-z0-9.-]+:([a-z0-9-]+)?:[a-z0-9-]+$", "maxLength", 146);
+  if (compile_schema(schema, v, &grammar, &err) != 0)
+    fail_msg("%s", err.text);
+  for (int length = 146; length <= 147; length++) {
+    struct lls_grammar_state *at = malloc(lls_grammar_state_bytes());
+    lls_grammar_state_init(at, grammar);
+    int n = snprintf(text, sizeof text, "\"a:b::%0*d\"", length - 5, 7);
+    assert_int_equal(lls_grammar_accept_bytes(at, text, (size_t)n) == 0, length == 146);
+    free(at);
+  }
+  lls_grammar_unref(grammar);
   lls_vocabulary_destroy(v);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_random_grammars),
-      cmocka_unit_test(test_names),
-      cmocka_unit_test(test_ends_anywhere),
-      cmocka_unit_test(test_many_properties),
+      cmocka_unit_test(test_random_grammars), cmocka_unit_test(test_names),
+      cmocka_unit_test(test_ends_anywhere),   cmocka_unit_test(test_many_properties),
+      cmocka_unit_test(test_long_products),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -190,6 +190,7 @@ static void hostile_schemas_end(void **state)
   survive_schema(repeated("{\"patternProperties\":{\"(a|b)*a(a|b){",
                           "20}\":{},\"b(a|b){1", 4, "}\":{}}}"));
   survive_schema(repeated("{\"prefixItems\":[{}", ",{}", 50000, "]}"));
+  survive_schema(repeated("{\"enum\":[\"a\"", ",\"b\"", 100000, "]}"));
   survive_schema(
       repeated("{\"type\":\"integer\",\"minimum\":-1e300,\"maximum\":1e308", "", 0, "}"));
   survive_schema(repeated(

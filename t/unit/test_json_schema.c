@@ -66,6 +66,9 @@ static void types_and_constants(void **state)
         {"{\"enum\": [\"ab\", \"abc\", \"b\"], \"maxLength\": 2, \"pattern\": \"^a\"}",
          {"\"ab\""},
          {"\"abc\"", "\"b\""}},
+        {"{\"enum\": [2.0, -0.0, 1.5, 1e300]}",
+         {"2", "2.0", "0", "1.5", "1e300"},
+         {"2.", "1", "3"}},
         {"{\"const\": \"\\\"\\n\"}", {"\"\\\"\\n\""}, {"\"\"\""}}, );
 }
 
@@ -125,6 +128,35 @@ static void strings(void **state)
       {"{\"type\": \"string\", \"format\": \"uri\"}",
        {"\"http://a.b/c?d#e\"", "\"mailto:a@b\""},
        {"\"//a\"", "\"a b:c\""}}, );
+}
+
+/* What bounds of one repetition do not say: lengths of several parts, and formats, of
+ * which not all texts are kept then. */
+static void lengths_of_patterns(void **state)
+{
+  CHECK({"{\"type\": \"string\", \"pattern\": \"^https?://.+$\", \"maxLength\": 1024}",
+         {"\"http://a\"", "\"https://ab.c\""},
+         {"\"http://\"", "\"ftp://a\""}},
+        {"{\"type\": \"string\", \"pattern\": \"^(ab|c)x{0,3}(de?f)*$\", \"minLength\": "
+         "3, \"maxLength\": 5}",
+         {"\"abx\"", "\"cdf\"", "\"cxxdf\"", "\"abdef\"", "\"abxdf\""},
+         {"\"ab\"", "\"cdeffd\"", "\"abxxdf\"", "\"abdfdf\""}},
+        {"{\"type\": \"string\", \"pattern\": \"([a-z]+)?\", \"maxLength\": 4096}",
+         {"\"\"", "\"1\""},
+         {"1"}},
+        {"{\"format\": \"email\", \"minLength\": 3, \"maxLength\": 254}",
+         {"\"a@b\"", "\"first.last@sub.example.com\"", "1"},
+         {"\"a\"", "\"a@-b\""}},
+        {"{\"type\": \"string\", \"format\": \"email\", \"maxLength\": 60}",
+         {"\"first.last@sub.example.com\""},
+         {"\"first.last@sub.example.com.a-second-name.and-a-third-name.of-it\""}},
+        {"{\"type\": \"string\", \"format\": \"uri\", \"minLength\": 1, \"maxLength\": "
+         "2083}",
+         {"\"https://example.com:80/a/b%20c?d=e&f#g\"", "\"http://a\""},
+         {"\"\"", "\"example.com\"", "\"http://a/%2\"", "\"http://a b\""}},
+        {"{\"type\": \"string\", \"format\": \"uri\", \"maxLength\": 14}",
+         {"\"https://a.b/cd\""},
+         {"\"https://a.b/cde\"", "\"https//a\""}}, );
 }
 
 static void numbers(void **state)
@@ -194,6 +226,21 @@ static void arrays(void **state)
        {"[1]"}}, );
 }
 
+static void unique_items(void **state)
+{
+  CHECK({"{\"type\": \"array\", \"uniqueItems\": true, \"minItems\": 1, \"maxItems\": 2, "
+         "\"items\": {\"enum\": [\"a\", \"b\", 3, null], \"type\": [\"string\", "
+         "\"integer\"]}}",
+         {"[\"b\", \"a\"]", "[3,\"b\"]", "[\"a\"]", "[ 3 ]"},
+         {"[]", "[\"a\", \"a\"]", "[null]", "[\"a\", \"b\", 3]"}},
+        {"{\"type\": \"array\", \"uniqueItems\": true, \"items\": {\"enum\": [1, 2, 3]}}",
+         {"[]", "[3, 1, 2]", "[2, 3]"},
+         {"[1, 2, 3, 1]", "[1, 2, 1]", "[,1]", "[1 2]"}},
+        {"{\"type\": \"array\", \"uniqueItems\": true, \"maxItems\": 1}",
+         {"[]", "[{}]"},
+         {"[1, 2]"}}, );
+}
+
 static void objects(void **state)
 {
   CHECK({"{\"type\": \"object\", \"properties\": {\"a\": {\"type\": \"integer\"}, \"b\": "
@@ -236,6 +283,24 @@ static void objects(void **state)
          "false}",
          {"{}", "{\"b\": 1}"},
          {"{\"a\": 1}"}}, );
+}
+
+static void names_of_properties(void **state)
+{
+  CHECK({"{\"type\": \"object\", \"propertyNames\": {\"enum\": [\"b\", \"a\"]}, "
+         "\"additionalProperties\": {\"type\": \"integer\"}}",
+         {"{}", "{\"a\": 1}", "{\"b\": 1, \"a\": 2}"},
+         {"{\"c\": 1}", "{\"a\": null}"}},
+        {"{\"type\": \"object\", \"propertyNames\": {\"$ref\": \"#/$defs/n\", "
+         "\"maxLength\": 2}, \"$defs\": {\"n\": {\"pattern\": \"^a\"}}, "
+         "\"properties\": {\"ab\": {\"const\": 1}, \"b\": {}}}",
+         {"{}", "{\"ab\": 1}", "{\"a\": 2}", "{\"ac\": 2}"},
+         {"{\"b\": 1}", "{\"ab\": 2}", "{\"abc\": 1}", "{\"c\": 1}"}},
+        {"{\"propertyNames\": {\"format\": \"date\"}}",
+         {"1", "{\"2020-02-29\": 1}"},
+         {"{\"2021-02-29\": 1}"}},
+        {"{\"propertyNames\": {\"type\": \"integer\"}}", {"1", "{}"}, {"{\"1\": 1}"}},
+        {"{\"propertyNames\": false}", {"1", "{}"}, {"{\"1\": 1}"}}, );
 }
 
 static void combinations(void **state)
@@ -337,6 +402,25 @@ static void opposites(void **state)
        {"1", "[1, 1]", "{\"a\": 1}"}}, );
 }
 
+/* Of what one branch asks for, something without an opposite is not needed to see that
+ * the branch does not hold. */
+static void narrow_opposites(void **state)
+{
+  CHECK({"{\"oneOf\": [{\"type\": \"object\", \"required\": [\"a\"], "
+         "\"patternProperties\": {\"^x\": {\"type\": \"null\"}}}, {\"type\": "
+         "\"object\", "
+         "\"properties\": {\"b\": {}}, \"required\": [\"b\"]}]}",
+         {"{\"a\": 1, \"x\": null}", "{\"b\": 1}", "{\"b\": 1, \"x\": 1}"},
+         {"{\"b\": 1, \"a\": 2}", "{}", "{\"a\": 1, \"x\": 1}"}},
+        {"{\"oneOf\": [{\"enum\": [2, 4.5]}, {\"type\": \"integer\"}]}",
+         {"3", "4.5"},
+         {"2", "5.5"}},
+        {"{\"oneOf\": [{\"enum\": [[1], 2]}, {\"type\": [\"array\", \"integer\"], "
+         "\"maxItems\": 1}]}",
+         {"3", "1"},
+         {"[1]", "2"}}, );
+}
+
 static void properties_come_as_the_text_has_them(void **state)
 {
   CHECK({"{\"allOf\": [{\"$ref\": \"#/$defs/base\"}, {\"properties\": {\"more\": "
@@ -370,11 +454,22 @@ static void refusals_name_the_place(void **state)
       {"{\"oneOf\": [{\"multipleOf\": 2}, {\"multipleOf\": 3}]}",
        "'multipleOf' is not supported inside 'not', or in branches of 'oneOf' that may "
        "hold together"},
+      {"{\"oneOf\": [{\"type\": \"integer\", \"multipleOf\": 2}, {\"type\": "
+       "\"integer\", \"multipleOf\": 3}]}",
+       "'multipleOf' is not supported in branches of 'oneOf' that nothing else tells"},
       {"{\"type\": \"array\", \"uniqueItems\": true}", "'uniqueItems'"},
+      {"{\"type\": \"array\", \"uniqueItems\": true, \"items\": {\"enum\": [1, 2, 1.0]}}",
+       "'uniqueItems'"},
+      {"{\"type\": \"array\", \"uniqueItems\": true, \"items\": {\"enum\": [1, 2, 3, 4, "
+       "5, "
+       "6, 7, 8, 9]}}",
+       "'uniqueItems'"},
       {"{\"type\": \"object\", \"not\": {\"not\": {\"properties\": {\"a\": {\"const\": "
        "1}}, "
        "\"required\": [\"a\"]}}, \"unevaluatedProperties\": false}",
        "'unevaluatedProperties' is not supported beside"},
+      {"{\"propertyNames\": {\"not\": {\"const\": \"a\"}}}",
+       "'propertyNames' is not supported"},
       {"{\"if\": {\"propertyNames\": {\"maxLength\": 1}}, \"then\": false}",
        "'propertyNames'"},
   };
@@ -434,10 +529,14 @@ int main(void)
       cmocka_unit_test(types_and_constants),
       cmocka_unit_test(strings),
       cmocka_unit_test(numbers),
+      cmocka_unit_test(lengths_of_patterns),
       cmocka_unit_test(arrays),
       cmocka_unit_test(objects),
+      cmocka_unit_test(unique_items),
       cmocka_unit_test(combinations),
       cmocka_unit_test(opposites),
+      cmocka_unit_test(narrow_opposites),
+      cmocka_unit_test(names_of_properties),
       cmocka_unit_test(properties_come_as_the_text_has_them),
       cmocka_unit_test(refusals_name_the_place),
       cmocka_unit_test(mistakes_are_refused_also_if_not_strict),

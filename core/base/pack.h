@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Numbers and arrays one behind the other, for another process of the same build: what
+ * was put is taken in the same order, as it lies in memory. A failure sticks: no memory
+ * to put more, or no more to take.
+ */
+#ifndef LLS_BASE_PACK_H
+#define LLS_BASE_PACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct lls_pack {
+  char *data; /* (n) of (room), malloc's; whoever ends it frees or hands it on */
+  size_t n, room;
+  bool failed;
+};
+
+struct lls_unpack {
+  const char *data; /* (n) */
+  size_t n, at;
+  bool failed;
+};
+
+static inline void lls_pack_put(struct lls_pack *p, const void *from, size_t bytes)
+{
+  if (p->failed || bytes == 0)
+    return;
+  if (p->n + bytes > p->room) {
+    size_t room = 2 * (p->n + bytes) + 128;
+    char *data = realloc(p->data, room);
+    p->failed = data == NULL;
+    if (p->failed)
+      return;
+    p->data = data;
+    p->room = room;
+  }
+  memcpy(p->data + p->n, from, bytes);
+  p->n += bytes;
+}
+
+/* Where the next `bytes` are, or NULL. Only as aligned as what was put before. */
+static inline const void *lls_unpack_bytes(struct lls_unpack *u, size_t bytes)
+{
+  u->failed |= bytes > u->n - u->at;
+  if (u->failed)
+    return NULL;
+  u->at += bytes;
+  return u->data + u->at - bytes;
+}
+
+static inline void lls_unpack_take(struct lls_unpack *u, void *to, size_t bytes)
+{
+  const void *from = lls_unpack_bytes(u, bytes);
+  if (from != NULL && bytes > 0)
+    memcpy(to, from, bytes);
+}
+
+#define LLS_PACK(P, THING)   lls_pack_put(P, &(THING), sizeof(THING))
+#define LLS_UNPACK(U, THING) lls_unpack_take(U, &(THING), sizeof(THING))
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Instances of one service in several processes, over a channel (core/channel/channel.h).
+ * Process 0 has the front end, an instance like each of the others, and all that is said.
+ *
+ * To everything above and beside it an instance in another process is one more in the
+ * list of peers: a stand-in, whose inbox takes requests, offers, returns and settlements
+ * as any does, and whose board and shelf can be read. The one difference is who empties
+ * that inbox: not a step thread but the channel's thread here, which sends what was in it
+ * to the other process, whose channel's thread puts it into the inbox of the real one.
+ * Events go the other way: from the real one's delivery to that of process 0.
+ *
+ *   main, step threads -> inbox of a stand-in -> channel -> inbox -> step thread
+ *   main <- delivery of process 0 <- channel <- delivery <- step thread
+ *
+ * All messages go through process 0, blocks alone go straight (fetch.h). So process 0
+ * sees each request move, in order with its tokens, and when a process is gone it knows
+ * whose requests it had: these end with an error. One that was offered to it and not
+ * settled comes back to the instance that has its blocks; one whose blocks were there,
+ * and that is elsewhere already, is prefilled again.
+ *
+ * Order, as migrate.c wants it: `settled` before the end of its request, and tokens
+ * before the request that they are of is handed on. In a round a stand-in's inbox is
+ * emptied before the delivery, and once more after it: what was settled is sent first,
+ * then the events, then the requests of the first time; those of the second wait for the
+ * next round.
+ */
+#ifndef LLS_LOOP_FAR_H
+#define LLS_LOOP_FAR_H
+
+#include "core/loop/far_wire.h"
+
+struct lls_far;
+struct lls_channel;
+struct lls_step_thread;
+
+struct lls_far_options {
+  struct lls_channel *channel;
+  const struct lls_loop_options *options;
+  struct lls_step_thread *threads; /* (channel->n) */
+  const struct lls_slots *slots;
+  struct lls_delivery *delivery;
+  _Atomic uint64_t *cancelled; /* (slots) */
+  struct lls_live_context live;
+  size_t events_per_step;
+  /* [channel] The instance that takes an arrival now; LLS_NOBODY. */
+  uint32_t (*place)(void *context);
+  void *place_context;
+};
+
+/* [main] Once all stand-ins and the instance of this process are made. */
+int lls_far_create(const struct lls_far_options *, struct lls_far **out,
+                   struct lls_error *err);
+/* [main] Process 0: its thread. */
+int lls_far_start(struct lls_far *, struct lls_error *err);
+/* [any one] Process 0: until all others are ready; a failure of one is its sentence.
+ * give_up: read now and then, NULL = never. */
+int lls_far_await(struct lls_far *, const _Atomic(bool) *give_up, struct lls_error *err);
+/* [main] Process 0: the others end, and its thread. */
+void lls_far_stop(struct lls_far *);
+/* [main] The other processes: all that there is to do, until process 0 says stop (0) or
+ * is gone, or the instance fails (negative, with the sentence). */
+int lls_far_follow(struct lls_far *, struct lls_error *err);
+/* [main] After the step threads have ended. */
+void lls_far_destroy(struct lls_far *);
+
+/* [any] Process 0: the last instance that was lost; false: none was. */
+bool lls_far_lost(struct lls_far *, struct lls_error *why);
+/* [any] Process 0: with what is left there is no service. */
+bool lls_far_failed(struct lls_far *, struct lls_error *why);
+
+/* [main] Instead of all that, in a process that did not get so far: the others are told
+ * why, and end. */
+void lls_far_give_up(struct lls_channel *, const char *why);
+
+#endif

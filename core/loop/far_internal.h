@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Far instances, for the files behind far.h, from above downwards: far.c (rounds, life),
+ * far_mail.c (what goes), far_hub.c (what process 0 knows of the others' requests),
+ * far_take.c (what comes), far_show.c (boards, status, snapshots), far_message.c (what a
+ * message is). All of it is of the channel's thread, but for what is said
+ * to be under the lock.
+ */
+#ifndef LLS_LOOP_FAR_INTERNAL_H
+#define LLS_LOOP_FAR_INTERNAL_H
+
+#include "core/channel/channel.h"
+#include "core/loop/far.h"
+#include "core/loop/snapshot.h"
+#include "core/loop/step_thread.h"
+
+enum lls_far_kind {
+  LLS_FAR_REQUEST, /* to an instance, as head.mail says: a packed request */
+  LLS_FAR_CANCEL,  /* ids */
+  LLS_FAR_SETTLED, /* to an instance */
+  LLS_FAR_SHIFT,   /* to an instance: struct lls_shift */
+  LLS_FAR_PLACED,  /* to an instance: what left.c has packed */
+  LLS_FAR_FETCH,   /* to an instance: what fetch.c has packed; head.request: the ticket */
+  LLS_FAR_DROP,    /* to an instance */
+  LLS_FAR_NO,      /* to an instance: a fetch cannot be served */
+  LLS_FAR_EVENTS,  /* to process 0, as all that follow up to READY */
+  LLS_FAR_LOAD,
+  LLS_FAR_STATUS,
+  LLS_FAR_STATS,
+  LLS_FAR_SNAPSHOT,
+  LLS_FAR_FAILED, /* the sentence */
+  LLS_FAR_BYE,
+  LLS_FAR_READY, /* struct lls_far_shape */
+  LLS_FAR_LOADS, /* from process 0, as all that follow */
+  LLS_FAR_ASK,
+  LLS_FAR_GONE, /* head.source */
+  LLS_FAR_STOP, /* head.mail: 1 = in order */
+  LLS_FAR_BEAT, /* there is nothing else to say */
+};
+
+/* Before every message. Of a request some of what is in it, for process 0. */
+struct lls_far_head {
+  uint32_t kind, target, from;
+  uint32_t slot, mail, source;
+  uint64_t request;
+};
+
+/* It has to be alike for blocks and requests to mean the same. */
+struct lls_far_shape {
+  char version[32], device[16];
+  struct lls_pool_shape pool;
+  uint32_t max_requests, vocabulary, max_context, role, n;
+};
+
+/* A request that lives in another process; process 0. */
+struct lls_away {
+  struct lls_live *home; /* what main made; NULL: it is not away */
+  uint32_t at;           /* instance that has it */
+  uint32_t source;       /* that has its blocks, while it is offered; else NOBODY */
+  char *offer;           /* (offer_bytes) then: as it was offered */
+  size_t offer_bytes;
+};
+
+struct lls_far_other {
+  bool gone, ready, bye;
+  int64_t heard_ns; /* LLS_NEVER: nothing yet */
+  struct lls_snapshot *asked;
+};
+
+struct lls_far {
+  struct lls_channel *channel;
+  uint32_t self, n, n_slots;
+  struct lls_wire wire;
+  struct lls_step_thread *threads; /* (n) */
+  struct lls_step_thread *mine;
+  struct lls_fetches *fetches;
+  struct lls_delivery *delivery;
+  _Atomic uint64_t *cancelled; /* (slots) */
+  struct lls_far_shape shape;
+  int64_t timeout_ns;
+  const struct lls_log *log;
+  uint32_t (*place)(void *context);
+  void *place_context;
+  void (*wake)(void *context);
+  void *wake_context;
+
+  struct lls_far_other *others;            /* (n) */
+  struct lls_inbox_content content;        /* scratch */
+  struct lls_live *held[2], **held_end[2]; /* requests of this round, and of the next */
+  struct lls_snapshot *snapshot;           /* of the instance here, for process 0 */
+  bool snapshot_asked;
+  struct lls_load_entry load; /* as it was shown last */
+  bool loads_changed;         /* of another, since; process 0 */
+  int64_t beat_ns, look_ns, shown_ns, loads_ns, status_ns, stats_ns, active_ns;
+
+  /* process 0 */
+  struct lls_away *away; /* (slots) */
+  struct lls_outbox outbox;
+  size_t events_per_step;
+  uint32_t n_gone;
+  pthread_t thread;
+  bool running; /* the thread */
+  atomic_bool stopping;
+  bool stop_sent, stopped;
+
+  /* under the lock */
+  pthread_mutex_t lock;
+  uint32_t n_ready;
+  bool lost, failed;
+  struct lls_error why_lost, why_failed;
+};
+
+/* Where an instance's queue of requests that wait to be sent is. */
+static inline struct lls_instance *lls_far_instance(struct lls_far *far, uint32_t i)
+{
+  return &far->threads[i].instance;
+}
+
+static inline bool lls_far_is_hub(const struct lls_far *far)
+{
+  return far->self == 0;
+}
+
+/* ---- far_message.c */
+int64_t lls_far_now(struct lls_far *);
+struct lls_far_head lls_far_head(const struct lls_far *, uint32_t kind, uint32_t target,
+                                 uint32_t slot);
+/* Begins a message: a head, behind which more may be put. */
+struct lls_pack lls_far_message(const struct lls_far *, uint32_t kind, uint32_t target);
+/* Sends it, through process 0; takes the data over. */
+void lls_far_send(struct lls_far *, struct lls_pack *);
+/* Both, with so many bytes more. */
+void lls_far_send_head(struct lls_far *, const struct lls_far_head *, const void *more,
+                       size_t bytes);
+
+/* ---- far_mail.c */
+/* Sends what is in stand-ins' inboxes and the delivery. True: something. */
+bool lls_far_drain(struct lls_far *);
+
+/* ---- far_take.c */
+/* A message that is for the instance here. */
+void lls_far_receive(struct lls_far *, const struct lls_far_head *, struct lls_unpack *);
+/* A request for the instance here, as the head says. */
+void lls_far_deliver(struct lls_far *, const struct lls_far_head *, struct lls_live *);
+
+/* ---- far_hub.c: process 0 */
+void lls_hub_receive(struct lls_far *, uint32_t from, struct lls_channel_message *);
+/* From the instance here, or from main: a request that is to be sent. */
+void lls_hub_send_request(struct lls_far *, struct lls_far_head *, struct lls_live *);
+void lls_hub_settled(struct lls_far *, uint32_t slot, uint32_t source);
+void lls_hub_lose(struct lls_far *, uint32_t index, const char *why);
+void lls_hub_publish(struct lls_far *);
+
+/* ---- far_show.c */
+void lls_far_show(struct lls_far *); /* what has changed, as often as is good */
+void lls_far_show_status(struct lls_far *);
+void lls_far_show_load(struct lls_far *);
+void lls_far_show_loads(struct lls_far *);
+/* One of LOAD, STATUS, STATS, SNAPSHOT (process 0), LOADS. */
+void lls_far_see(struct lls_far *, const struct lls_far_head *, struct lls_unpack *);
+
+#endif

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Both sides of a fetch; see fetch.h. */
+#include "core/loop/fetch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/engine/engine.h"
+#include "core/channel/channel.h"
+#include "core/loop/mailbox.h"
+
+#define PIECE_BYTES ((size_t)1 << 20) /* but at least a unit block */
+
+enum state { FREE, HELD, WANTED, ASKED, DROPPED, FAILED };
+
+/* [step] and the channel's thread, under the lock. */
+struct fetch {
+  enum state state;
+  uint64_t ticket, request, bytes;
+  uint32_t source, n, n_there;
+  struct lls_pull *list; /* (n) */
+};
+
+/* Another instance has asked for it; the channel's thread's. */
+struct serving {
+  struct serving *next;
+  uint32_t from, n, n_sent;
+  uint64_t ticket;
+  struct lls_pull list[]; /* (n) the sources */
+};
+
+/* Before the numbers of a piece: pulls [first, first + n) of the list. */
+struct piece {
+  uint64_t ticket;
+  uint32_t first, n;
+};
+
+struct lls_fetches {
+  struct lls_engine *engine;
+  struct lls_channel *channel;
+  size_t piece_bytes;
+  struct serving *serving; /* oldest first */
+  pthread_mutex_t lock;    /* for what follows */
+  uint64_t next_ticket;
+  struct fetch list[2 * LLS_MAX_FETCHES]; /* dropped ones among them, for a while */
+};
+
+#define N_FETCHES (2 * LLS_MAX_FETCHES)
+
+/* ---- life ------------------------------------------------------------------------- */
+
+static void *take_memory(void *engine, size_t bytes)
+{
+  return lls_engine_pinned(engine, bytes);
+}
+
+static void give_back_memory(void *engine, void *memory)
+{
+  lls_engine_release_pinned(engine, memory);
+}
+
+int lls_fetches_create(struct lls_engine *engine, struct lls_channel *channel,
+                       struct lls_fetches **out, struct lls_error *err)
+{
+  if (!lls_engine_packs(engine))
+    return lls_fail(err, -ENOTSUP,
+                    "blocks of this device cannot be sent to other processes");
+  struct lls_fetches *f = calloc(1, sizeof *f);
+  if (f == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  f->engine = engine;
+  f->channel = channel;
+  f->next_ticket = 1;
+  f->piece_bytes = lls_unit_bytes(lls_engine_pool_shape(engine));
+  if (f->piece_bytes < PIECE_BYTES)
+    f->piece_bytes = PIECE_BYTES;
+  pthread_mutex_init(&f->lock, NULL);
+  const struct lls_channel_memory memory = {
+      .context = engine, .take = take_memory, .give_back = give_back_memory};
+  int rc =
+      channel->ops->open_bulk(channel, f->piece_bytes + sizeof(struct piece), &memory);
+  if (rc < 0) {
+    lls_fetches_destroy(f);
+    return lls_fail(err, rc, "out of memory for what is on its way between processes");
+  }
+  *out = f;
+  return 0;
+}
+
+void lls_fetches_destroy(struct lls_fetches *f)
+{
+  if (f == NULL)
+    return;
+  f->channel->ops->close_bulk(f->channel);
+  while (f->serving != NULL) {
+    struct serving *next = f->serving->next;
+    free(f->serving);
+    f->serving = next;
+  }
+  for (uint32_t i = 0; i < N_FETCHES; i++)
+    free(f->list[i].list);
+  pthread_mutex_destroy(&f->lock);
+  free(f);
+}
+
+/* ---- of the step ------------------------------------------------------------------ */
+
+/* With ticket 0 a free one. */
+static struct fetch *find(struct lls_fetches *f, uint64_t ticket)
+{
+  for (uint32_t i = 0; i < N_FETCHES; i++)
+    if (ticket == 0 ? f->list[i].state == FREE
+                    : f->list[i].state != FREE && f->list[i].ticket == ticket)
+      return &f->list[i];
+  return NULL;
+}
+
+static void end(struct fetch *fetch)
+{
+  free(fetch->list);
+  *fetch = (struct fetch){.state = FREE};
+}
+
+int lls_fetches_begin(struct lls_fetches *f, const struct lls_request *r, uint32_t source,
+                      const struct lls_pull *list, uint32_t n, uint64_t *ticket)
+{
+  struct lls_pull *copy = malloc((n + 1) * sizeof *copy);
+  if (copy == NULL)
+    return -ENOMEM;
+  memcpy(copy, list, n * sizeof *copy);
+  pthread_mutex_lock(&f->lock);
+  struct fetch *fetch = find(f, 0);
+  if (fetch != NULL) {
+    *ticket = f->next_ticket++;
+    *fetch = (struct fetch){.state = HELD,
+                            .ticket = *ticket,
+                            .request = r->id,
+                            .source = source,
+                            .n = n,
+                            .list = copy};
+  }
+  pthread_mutex_unlock(&f->lock);
+  if (fetch == NULL) /* as many were dropped, and the channel's thread has not seen it */
+    free(copy);
+  return fetch != NULL ? 0 : -ENOMEM;
+}
+
+void lls_fetches_release(struct lls_fetches *f)
+{
+  pthread_mutex_lock(&f->lock);
+  for (uint32_t i = 0; i < N_FETCHES; i++)
+    if (f->list[i].state == HELD)
+      f->list[i].state = WANTED;
+  pthread_mutex_unlock(&f->lock);
+}
+
+void lls_fetches_drop(struct lls_fetches *f, uint64_t ticket)
+{
+  pthread_mutex_lock(&f->lock);
+  struct fetch *fetch = find(f, ticket);
+  if (fetch != NULL && fetch->state == ASKED)
+    fetch->state = DROPPED;
+  else if (fetch != NULL)
+    end(fetch);
+  pthread_mutex_unlock(&f->lock);
+}
+
+/* ---- of the channel's thread: where they come -----------------------------------------
+ */
+
+bool lls_fetches_next_order(struct lls_fetches *f, struct lls_fetch_order *out)
+{
+  bool found = false;
+  pthread_mutex_lock(&f->lock);
+  for (uint32_t i = 0; i < N_FETCHES && !found; i++) {
+    struct fetch *fetch = &f->list[i];
+    found = fetch->state == WANTED || fetch->state == DROPPED;
+    if (!found)
+      continue;
+    *out = (struct lls_fetch_order){.source = fetch->source, .ticket = fetch->ticket};
+    if (fetch->state == DROPPED) {
+      end(fetch);
+      continue;
+    }
+    LLS_PACK(&out->pack, fetch->n);
+    lls_pack_put(&out->pack, fetch->list, fetch->n * sizeof *fetch->list);
+    fetch->state = out->pack.failed ? FAILED : ASKED;
+  }
+  pthread_mutex_unlock(&f->lock);
+  return found;
+}
+
+/* The lock is held while numbers are written, so that none are once it was dropped. */
+static void take_piece(struct lls_fetches *f, const struct lls_channel_message *m)
+{
+  struct piece piece;
+  if (m->bytes < sizeof piece)
+    return;
+  memcpy(&piece, m->data, sizeof piece);
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(f->engine);
+  uint64_t bytes = 0;
+  pthread_mutex_lock(&f->lock);
+  struct fetch *fetch = find(f, piece.ticket);
+  bool wanted = fetch != NULL && fetch->state == ASKED && fetch->source == m->from &&
+                piece.first <= fetch->n && piece.n <= fetch->n - piece.first;
+  for (uint32_t i = 0; wanted && i < piece.n; i++)
+    bytes += lls_pulled_bytes(pool, &fetch->list[piece.first + i]);
+  if (wanted) {
+    bool good = bytes + sizeof piece == m->bytes &&
+                lls_engine_unpack(f->engine, fetch->list + piece.first, piece.n,
+                                  m->data + sizeof piece) == 0;
+    fetch->n_there += piece.n;
+    fetch->bytes += bytes;
+    if (!good)
+      fetch->state = FAILED;
+  }
+  pthread_mutex_unlock(&f->lock);
+}
+
+bool lls_fetches_next_done(struct lls_fetches *f, struct lls_fetched *out)
+{
+  bool found = false;
+  pthread_mutex_lock(&f->lock);
+  for (uint32_t i = 0; i < N_FETCHES && !found; i++) {
+    struct fetch *fetch = &f->list[i];
+    bool good = fetch->state == ASKED && fetch->n_there == fetch->n;
+    found = good || fetch->state == FAILED;
+    if (!found)
+      continue;
+    *out = (struct lls_fetched){.request = fetch->request,
+                                .ticket = fetch->ticket,
+                                .bytes = fetch->bytes,
+                                .good = good};
+    end(fetch);
+  }
+  pthread_mutex_unlock(&f->lock);
+  return found;
+}
+
+/* ---- of the channel's thread: where they are ------------------------------------------
+ */
+
+bool lls_fetches_serve(struct lls_fetches *f, uint32_t from, uint64_t ticket,
+                       struct lls_unpack *u)
+{
+  uint32_t n = 0;
+  LLS_UNPACK(u, n);
+  const void *list = lls_unpack_bytes(u, (size_t)n * sizeof(struct lls_pull));
+  struct serving *s = list != NULL ? malloc(sizeof *s + n * sizeof *s->list) : NULL;
+  struct serving **last = &f->serving;
+  if (s == NULL)
+    return false;
+  *s = (struct serving){.from = from, .n = n, .ticket = ticket};
+  memcpy(s->list, list, n * sizeof *s->list);
+  while (*last != NULL)
+    last = &(*last)->next;
+  *last = s;
+  return true;
+}
+
+static void stop_serving(struct serving **at)
+{
+  struct serving *s = *at;
+  *at = s->next;
+  free(s);
+}
+
+void lls_fetches_unserve(struct lls_fetches *f, uint32_t from, uint64_t ticket)
+{
+  for (struct serving **at = &f->serving; *at != NULL; at = &(*at)->next)
+    if ((*at)->from == from && (*at)->ticket == ticket) {
+      stop_serving(at);
+      return;
+    }
+}
+
+/* As many of its next pulls as a piece has room for. */
+static bool send_piece(struct lls_fetches *f, struct serving *s)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(f->engine);
+  char *room = f->channel->ops->bulk_room(f->channel, s->from);
+  struct piece piece = {.ticket = s->ticket, .first = s->n_sent};
+  size_t bytes = 0;
+  if (room == NULL)
+    return false;
+  while (piece.first + piece.n < s->n) {
+    size_t more = lls_pulled_bytes(pool, &s->list[piece.first + piece.n]);
+    if (bytes + more > f->piece_bytes)
+      break;
+    bytes += more;
+    piece.n++;
+  }
+  memcpy(room, &piece, sizeof piece);
+  if (lls_engine_pack(f->engine, s->list + piece.first, piece.n, room + sizeof piece) < 0)
+    bytes = 0; /* of no size that is expected: it has failed */
+  f->channel->ops->bulk_send(f->channel, s->from, sizeof piece + bytes);
+  s->n_sent += piece.n;
+  return true;
+}
+
+/* To each instance first what it has asked for first: what is whole sooner goes on. */
+static bool send_pieces(struct lls_fetches *f)
+{
+  bool any = false;
+  for (struct serving **at = &f->serving; *at != NULL;) {
+    struct serving *s = *at;
+    while (s->n_sent < s->n && send_piece(f, s))
+      any = true;
+    if (s->n_sent == s->n)
+      stop_serving(at);
+    else
+      at = &s->next;
+  }
+  return any;
+}
+
+bool lls_fetches_move(struct lls_fetches *f)
+{
+  struct lls_channel_message m;
+  bool any = false;
+  for (int i = 0; i < 16 && f->channel->ops->bulk_receive(f->channel, &m); i++) {
+    take_piece(f, &m);
+    any = true;
+  }
+  return send_pieces(f) || any;
+}
+
+void lls_fetches_fail(struct lls_fetches *f, uint64_t ticket)
+{
+  pthread_mutex_lock(&f->lock);
+  struct fetch *fetch = find(f, ticket);
+  if (fetch != NULL && fetch->state == ASKED)
+    fetch->state = FAILED;
+  pthread_mutex_unlock(&f->lock);
+}
+
+void lls_fetches_lose(struct lls_fetches *f, uint32_t index)
+{
+  for (struct serving **at = &f->serving; *at != NULL;)
+    if ((*at)->from == index)
+      stop_serving(at);
+    else
+      at = &(*at)->next;
+  pthread_mutex_lock(&f->lock);
+  for (uint32_t i = 0; i < N_FETCHES; i++) {
+    struct fetch *fetch = &f->list[i];
+    if (fetch->source != index || fetch->state == FREE)
+      continue;
+    if (fetch->state == DROPPED)
+      end(fetch);
+    else
+      fetch->state = FAILED;
+  }
+  pthread_mutex_unlock(&f->lock);
+}

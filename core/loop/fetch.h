@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Blocks of requests that move between processes, beside the steps of both.
+ *
+ * The instance that takes a request over has reserved room for it, and asks: of these
+ * blocks those slots. The channel's thread of the other process packs them, a piece at a
+ * time and as many pieces as the channel has room for, and the channel's thread here
+ * unpacks what comes into the blocks of its own instance, in their layout. No step waits
+ * for any of it, nor looks at the blocks: here they are the request's, which no policy
+ * plans before they are there, and there they are kept and not written until it is
+ * settled.
+ *
+ * A fetch that is dropped writes nothing from that moment on, so that its blocks can go
+ * to another request at once.
+ */
+#ifndef LLS_LOOP_FETCH_H
+#define LLS_LOOP_FETCH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+#include "core/base/pack.h"
+
+#define LLS_MAX_FETCHES 8 /* requests on their way to an instance; more wait there */
+
+struct lls_engine;
+struct lls_fetched;
+struct lls_fetches;
+struct lls_channel;
+struct lls_pull;
+struct lls_request;
+
+/* [main] */
+int lls_fetches_create(struct lls_engine *, struct lls_channel *,
+                       struct lls_fetches **out, struct lls_error *err);
+void lls_fetches_destroy(struct lls_fetches *); /* before the channel and the engine */
+
+/* [step] Begins to fetch, once it is released; the list is copied. -ENOMEM. */
+int lls_fetches_begin(struct lls_fetches *, const struct lls_request *, uint32_t source,
+                      const struct lls_pull *list, uint32_t n, uint64_t *ticket);
+/* Those begun may come: the step has ended whose copies empty the blocks they go to. */
+void lls_fetches_release(struct lls_fetches *);
+void lls_fetches_drop(struct lls_fetches *, uint64_t ticket);
+
+/* The rest is the channel's thread's. */
+
+/* The next that is to be told to an instance: pack, if any, is what lls_fetches_serve
+ * wants to hear there, else the ticket is to be dropped. False: nothing. */
+struct lls_fetch_order {
+  uint32_t source;
+  uint64_t ticket;
+  struct lls_pack pack;
+};
+bool lls_fetches_next_order(struct lls_fetches *, struct lls_fetch_order *out);
+
+/* Instance `from` wants blocks of this one, or no longer. False: it cannot have them. */
+bool lls_fetches_serve(struct lls_fetches *, uint32_t from, uint64_t ticket,
+                       struct lls_unpack *);
+void lls_fetches_unserve(struct lls_fetches *, uint32_t from, uint64_t ticket);
+/* Sends what there is room for, takes what has come. True: there was something. */
+bool lls_fetches_move(struct lls_fetches *);
+/* A fetch that is over: all is there, or the source is gone. False: none. */
+bool lls_fetches_next_done(struct lls_fetches *, struct lls_fetched *out);
+/* Its source cannot serve it. */
+void lls_fetches_fail(struct lls_fetches *, uint64_t ticket);
+/* An instance is gone. */
+void lls_fetches_lose(struct lls_fetches *, uint32_t index);
+
+#endif

@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The channel over MPI: core/channel/channel.h.
+ *
+ * Messages and bulk have a communicator each. Everything is begun and then tested, so
+ * that no call waits for another process, which may be dead. A message is received once
+ * its size is known, one at a time of each sender, which keeps their order; pieces of
+ * bulk are received where room was posted before. MPI sends a large piece when it is
+ * wanted and keeps it until then, so no more than WINDOW are under way to anybody.
+ *
+ * What MPI promises about dead processes is nothing. What Open MPI 4.1 does, started with
+ * --enable-recovery: those that are left go on, and what was sent to the dead one is
+ * never done. Such operations are left behind with their memory, MPI's to the end. MPI is
+ * finished only where all processes do so at once.
+ */
+#include "core/ranks/mpi_channel.h"
+
+#include <errno.h>
+#include <mpi.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/ranks/neighbours.h"
+#include "core/ranks/ranks.h"
+
+#define TAG    1
+#define WINDOW 4  /* pieces under way to each */
+#define POSTED 8  /* of which room is there to receive */
+#define ROUNDS 16 /* of asking what time it is */
+
+struct sent {
+  struct sent *next;
+  MPI_Request request;
+  uint32_t to;
+  char *data;
+};
+
+struct piece {
+  MPI_Request request;
+  char *data;
+};
+
+/* One other process. */
+struct other {
+  bool forgotten;
+  int pidfd; /* -1: on another machine, or a kernel without them */
+  pid_t pid;
+  bool receiving;
+  MPI_Request request;
+  struct lls_channel_message message; /* that is being received */
+  struct piece window[WINDOW];
+  uint32_t filled; /* piece of the window that bulk_room has given */
+};
+
+struct mpi_channel {
+  struct lls_channel base; /* first */
+  MPI_Comm messages, bulk;
+  struct sent *first, **last; /* messages not yet sent, oldest first */
+  struct other *others;       /* (n) */
+  uint32_t next;              /* whose message is looked for first */
+  size_t piece_bytes;         /* 0: no bulk yet */
+  struct lls_channel_memory memory;
+  struct piece posted[POSTED];
+  uint32_t to_post; /* piece that bulk_receive has given out, POSTED: none */
+};
+
+static struct mpi_channel *mpi(struct lls_channel *c)
+{
+  return (struct mpi_channel *)c;
+}
+
+/* An error is as if it had never been done: death is found out in another way. */
+static bool is_done(MPI_Request *request)
+{
+  int done = 0;
+  if (*request == MPI_REQUEST_NULL)
+    return true;
+  return MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
+}
+
+/* ---- messages ----------------------------------------------------------------- */
+
+static void send_message(struct lls_channel *c, uint32_t to, char *data, size_t bytes)
+{
+  struct mpi_channel *m = mpi(c);
+  struct sent *s = m->others[to].forgotten ? NULL : calloc(1, sizeof *s);
+  if (s == NULL) {
+    free(data);
+    return;
+  }
+  *s = (struct sent){.to = to, .data = data};
+  MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, TAG, m->messages, &s->request);
+  *m->last = s;
+  m->last = &s->next;
+}
+
+/* Those that have been sent, and those that never will be, are taken off. */
+static void move_sent(struct mpi_channel *m)
+{
+  struct sent **from = &m->first;
+  while (*from != NULL) {
+    struct sent *s = *from;
+    bool lost = m->others[s->to].forgotten, done = !lost && is_done(&s->request);
+    if (!lost && !done) {
+      from = &s->next;
+      continue;
+    }
+    *from = s->next;
+    if (done)
+      free(s->data);
+    free(s);
+  }
+  m->last = from;
+}
+
+static bool is_flushed(struct lls_channel *c)
+{
+  move_sent(mpi(c));
+  return mpi(c)->first == NULL;
+}
+
+static void begin_receiving(struct mpi_channel *m, uint32_t from)
+{
+  struct other *o = &m->others[from];
+  MPI_Message handle;
+  MPI_Status status;
+  int there = 0, bytes = 0;
+  MPI_Improbe((int)from, TAG, m->messages, &there, &handle, &status);
+  if (!there)
+    return;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  o->message = (struct lls_channel_message){
+      .from = from, .bytes = (size_t)bytes, .data = malloc((size_t)bytes + 1)};
+  if (o->message.data == NULL) /* the next look finds it again */
+    return;
+  MPI_Imrecv(o->message.data, bytes, MPI_BYTE, &handle, &o->request);
+  o->receiving = true;
+}
+
+static bool receive(struct lls_channel *c, struct lls_channel_message *out)
+{
+  struct mpi_channel *m = mpi(c);
+  move_sent(m);
+  for (uint32_t i = 0; i < c->n; i++) {
+    uint32_t from = (m->next + i) % c->n;
+    struct other *o = &m->others[from];
+    if (from == c->self || o->forgotten)
+      continue;
+    if (!o->receiving)
+      begin_receiving(m, from);
+    if (!o->receiving || !is_done(&o->request))
+      continue;
+    o->receiving = false;
+    *out = o->message;
+    m->next = (from + 1) % c->n;
+    return true;
+  }
+  return false;
+}
+
+/* ---- bulk --------------------------------------------------------------------- */
+
+static void post(struct mpi_channel *m, struct piece *p)
+{
+  MPI_Irecv(p->data, (int)m->piece_bytes, MPI_BYTE, MPI_ANY_SOURCE, TAG, m->bulk,
+            &p->request);
+}
+
+static int open_bulk(struct lls_channel *c, size_t bytes,
+                     const struct lls_channel_memory *memory)
+{
+  struct mpi_channel *m = mpi(c);
+  m->memory = *memory;
+  m->piece_bytes = bytes;
+  m->to_post = POSTED;
+  for (uint32_t i = 0; i < POSTED; i++) {
+    m->posted[i].data = memory->take(memory->context, bytes);
+    if (m->posted[i].data == NULL)
+      return -ENOMEM;
+    post(m, &m->posted[i]);
+  }
+  return 0;
+}
+
+static char *bulk_room(struct lls_channel *c, uint32_t to)
+{
+  struct mpi_channel *m = mpi(c);
+  struct other *o = &m->others[to];
+  for (uint32_t i = 0; i < WINDOW && !o->forgotten; i++) {
+    struct piece *p = &o->window[i];
+    if (!is_done(&p->request))
+      continue;
+    if (p->data == NULL)
+      p->data = m->memory.take(m->memory.context, m->piece_bytes);
+    o->filled = i;
+    return p->data;
+  }
+  return NULL;
+}
+
+static void bulk_send(struct lls_channel *c, uint32_t to, size_t bytes)
+{
+  struct mpi_channel *m = mpi(c);
+  struct piece *p = &m->others[to].window[m->others[to].filled];
+  MPI_Isend(p->data, (int)bytes, MPI_BYTE, (int)to, TAG, m->bulk, &p->request);
+}
+
+static bool bulk_receive(struct lls_channel *c, struct lls_channel_message *out)
+{
+  struct mpi_channel *m = mpi(c);
+  MPI_Status status;
+  int done = 0, bytes = 0, index = MPI_UNDEFINED;
+  MPI_Request requests[POSTED];
+  if (m->piece_bytes == 0)
+    return false;
+  if (m->to_post < POSTED)
+    post(m, &m->posted[m->to_post]);
+  m->to_post = POSTED;
+  for (uint32_t i = 0; i < POSTED; i++)
+    requests[i] = m->posted[i].request;
+  int code = MPI_Testany(POSTED, requests, &index, &done, &status);
+  if (code != MPI_SUCCESS || !done || index == MPI_UNDEFINED)
+    return false;
+  m->posted[index].request = MPI_REQUEST_NULL;
+  m->to_post = (uint32_t)index;
+  MPI_Get_count(&status, MPI_BYTE, &bytes);
+  *out = (struct lls_channel_message){.from = (uint32_t)status.MPI_SOURCE,
+                                      .bytes = (size_t)bytes,
+                                      .data = m->posted[index].data};
+  return true;
+}
+
+/* One that is under way stays MPI's: its memory is left behind. */
+static void end_piece(struct mpi_channel *m, struct piece *p, bool receives)
+{
+  int done = 0;
+  if (p->data == NULL)
+    return;
+  if (receives && p->request != MPI_REQUEST_NULL) {
+    MPI_Cancel(&p->request);
+    MPI_Test(&p->request, &done, MPI_STATUS_IGNORE);
+  }
+  if (done || is_done(&p->request))
+    m->memory.give_back(m->memory.context, p->data);
+  p->data = NULL;
+}
+
+static void close_bulk(struct lls_channel *c)
+{
+  struct mpi_channel *m = mpi(c);
+  for (uint32_t i = 0; i < POSTED && m->piece_bytes > 0; i++)
+    end_piece(m, &m->posted[i], true);
+  for (uint32_t to = 0; to < c->n && m->piece_bytes > 0; to++)
+    for (uint32_t i = 0; i < WINDOW; i++)
+      end_piece(m, &m->others[to].window[i], false);
+  m->piece_bytes = 0;
+}
+
+/* ---- deaths ------------------------------------------------------------------- */
+
+static uint32_t gone(struct lls_channel *c, struct lls_error *why)
+{
+  struct mpi_channel *m = mpi(c);
+  for (uint32_t i = 0; i < c->n; i++) {
+    struct other *o = &m->others[i];
+    struct pollfd fd = {.fd = o->pidfd, .events = POLLIN};
+    if (o->forgotten || o->pidfd < 0 || poll(&fd, 1, 0) < 1)
+      continue;
+    lls_fail(why, 0, "process %d has died", (int)o->pid);
+    return i;
+  }
+  return LLS_NOBODY;
+}
+
+static void forget(struct lls_channel *c, uint32_t index)
+{
+  struct other *o = &mpi(c)->others[index];
+  o->forgotten = true;
+  if (o->pidfd >= 0)
+    close(o->pidfd);
+  o->pidfd = -1;
+}
+
+static void destroy(struct lls_channel *c, bool orderly)
+{
+  struct mpi_channel *m = mpi(c);
+  close_bulk(c);
+  for (uint32_t i = 0; i < c->n; i++)
+    if (m->others[i].pidfd >= 0)
+      close(m->others[i].pidfd);
+  if (orderly)
+    MPI_Finalize();
+  free(m->others);
+  free(m);
+}
+
+static const struct lls_channel_ops ops = {
+    .name = "mpi",
+    .send = send_message,
+    .receive = receive,
+    .is_flushed = is_flushed,
+    .open_bulk = open_bulk,
+    .bulk_room = bulk_room,
+    .bulk_send = bulk_send,
+    .bulk_receive = bulk_receive,
+    .close_bulk = close_bulk,
+    .gone = gone,
+    .forget = forget,
+    .destroy = destroy,
+};
+
+/* ---- life --------------------------------------------------------------------- */
+
+static int64_t now_ns(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* Process 0's clock before that of `rank`: it was read in the middle of the shortest
+ * round. Both take part. */
+static int64_t compare_clocks(struct mpi_channel *m, int rank)
+{
+  int64_t ahead_ns = 0, shortest_ns = INT64_MAX;
+  for (int i = 0; i < ROUNDS; i++) {
+    int64_t began_ns = now_ns(), there_ns = 0;
+    if (m->base.self == 0) {
+      MPI_Recv(&there_ns, 8, MPI_BYTE, rank, TAG, m->messages, MPI_STATUS_IGNORE);
+      MPI_Send(&began_ns, 8, MPI_BYTE, rank, TAG, m->messages);
+      continue;
+    }
+    MPI_Sendrecv(&began_ns, 8, MPI_BYTE, 0, TAG, &there_ns, 8, MPI_BYTE, 0, TAG,
+                 m->messages, MPI_STATUS_IGNORE);
+    int64_t took_ns = now_ns() - began_ns;
+    if (took_ns >= shortest_ns)
+      continue;
+    shortest_ns = took_ns;
+    ahead_ns = there_ns - (began_ns + took_ns / 2);
+  }
+  return ahead_ns;
+}
+
+static void set_clock(struct mpi_channel *m, const struct lls_hello *all)
+{
+  for (uint32_t i = 1; i < m->base.n; i++)
+    if (strcmp(all[i].machine, all[0].machine) != 0 &&
+        (m->base.self == 0 || m->base.self == i))
+      m->base.clock_ahead_ns = compare_clocks(m, (int)i);
+  if (m->base.self == 0)
+    m->base.clock_ahead_ns = 0;
+}
+
+static void watch(struct mpi_channel *m, const pid_t *pids)
+{
+  for (uint32_t i = 0; i < m->base.n; i++) {
+    struct other *o = &m->others[i];
+    o->pid = pids[i];
+    o->pidfd = pids[i] > 0 ? (int)syscall(SYS_pidfd_open, pids[i], 0) : -1;
+    o->request = MPI_REQUEST_NULL;
+    for (uint32_t k = 0; k < WINDOW; k++)
+      o->window[k].request = MPI_REQUEST_NULL;
+  }
+}
+
+static int join(struct mpi_channel *m, struct lls_error *err)
+{
+  uint32_t n = m->base.n;
+  struct lls_hello mine, *all = calloc(n, sizeof *all);
+  pid_t pids[LLS_MAX_RANKS];
+  m->others = calloc(n, sizeof *m->others);
+  if (all == NULL || m->others == NULL) {
+    free(all);
+    return lls_fail(err, -ENOMEM, "no memory for %u processes", n);
+  }
+  lls_hello_fill(&mine);
+  MPI_Request request;
+  MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, m->messages,
+                 &request); /* as ranks do, and who cannot begin */
+  MPI_Wait(&request, MPI_STATUS_IGNORE);
+  int rc = lls_hello_check(all, n, err);
+  if (rc < 0) {
+    free(all);
+    return rc;
+  }
+  const struct lls_neighbours near = lls_neighbours_find(all, n, m->base.self, pids);
+  m->base.local_rank = near.local_rank;
+  m->base.local_n = near.local_size;
+  m->base.shares_cores = near.shares_cores;
+  watch(m, pids);
+  set_clock(m, all);
+  free(all);
+  return 0;
+}
+
+static int start(struct mpi_channel *m, struct lls_error *err)
+{
+  int provided = MPI_THREAD_SINGLE, rank = 0, size = 1;
+  if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
+      provided < MPI_THREAD_SERIALIZED)
+    return lls_fail(err, -ENOTSUP, "this MPI cannot be used by threads in turn");
+  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+  MPI_Comm_dup(MPI_COMM_WORLD, &m->messages);
+  MPI_Comm_dup(MPI_COMM_WORLD, &m->bulk);
+  MPI_Comm_set_errhandler(m->messages, MPI_ERRORS_RETURN);
+  MPI_Comm_set_errhandler(m->bulk, MPI_ERRORS_RETURN);
+  MPI_Comm_rank(m->messages, &rank);
+  MPI_Comm_size(m->messages, &size);
+  m->base.self = (uint32_t)rank;
+  m->base.n = (uint32_t)size;
+  m->last = &m->first;
+  /* mpirun --enable-recovery tells its processes so, in Open MPI up to 4 */
+  const char *recovers = getenv("OMPI_MCA_orte_enable_recovery");
+  m->base.survives = recovers != NULL && strcmp(recovers, "0") != 0;
+  return size <= LLS_MAX_RANKS
+             ? 0
+             : lls_fail(err, -EINVAL, "%d processes where %d are the most", size,
+                        LLS_MAX_RANKS);
+}
+
+int lls_mpi_channel_open(struct lls_channel **out, struct lls_error *err)
+{
+  struct mpi_channel *m = calloc(1, sizeof *m);
+  if (m == NULL)
+    return lls_fail(err, -ENOMEM, "out of memory");
+  m->base.ops = &ops;
+  int rc = start(m, err);
+  if (rc == 0)
+    rc = join(m, err);
+  if (rc < 0) { /* others may be gone: MPI is left as it is */
+    free(m->others);
+    free(m);
+    return rc;
+  }
+  *out = &m->base;
+  return 0;
+}

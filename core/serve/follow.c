@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A process with an instance and without a front end; see processes.c. */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "core/loop/far.h"
+#include "core/serve/daemon.h"
+
+/* A signal that ends the server ends them through process 0. */
+static void leave_signals_to_process_0(void)
+{
+  signal(SIGTERM, SIG_IGN);
+  signal(SIGINT, SIG_IGN);
+  signal(SIGHUP, SIG_IGN);
+}
+
+/* rc, err: what went wrong before. */
+int server_follow_instance(struct server *s, int rc, struct lls_error *err)
+{
+  leave_signals_to_process_0();
+  if (rc == 0)
+    rc = server_load_model(s, err);
+  if (rc == 0)
+    rc = server_create_loop(s, err);
+  if (rc < 0)
+    lls_far_give_up(s->channel, lls_error_text(err, rc)); /* process 0 says it */
+  else if ((rc = lls_loop_follow(s->loop, err)) < 0)
+    lls_log(&s->log, LLS_LOG_ERROR, "instances", "instance %u ends: %s", s->channel->self,
+            lls_error_text(err, rc));
+  lls_loop_destroy(s->loop);
+  server_destroy_parts(s);
+  lls_config_free(s->config);
+  return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+}
