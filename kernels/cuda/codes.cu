@@ -89,70 +89,82 @@ multiply_piece(float (&sum)[N][4], const piece<F> (&c)[2],
 
 /* ---- what is on its way ------------------------------------------------------------ */
 
-#define STAGES 4
+/* A block has WIDTH times 16 outputs. */
+template <int WIDTH> static constexpr uint32_t STAGES = WIDTH == 1 ? 4 : 3;
 
 /* A ring of stages in shared memory that each thread has its own part of: a lane's bytes
- * of two outputs' piece, with the scales of both. It waits for its own copies, for
- * nobody.
+ * of its outputs' piece (two of each 16), with the scales. It waits for its own copies,
+ * for nobody.
  */
-template <enum lls_codes_form F> struct ring {
+template <enum lls_codes_form F, int WIDTH> struct ring {
+  static constexpr uint32_t N = 2 * WIDTH;
   static constexpr uint32_t HIGH = piece<F>::HIGH * 4, SCALES = piece<F>::SCALES * 2;
   static constexpr uint32_t LOW_BYTES = THREADS * LLS_CUDA_LANE_BYTES;
-  static constexpr uint32_t HIGH_AT = 2 * LOW_BYTES;
-  static constexpr uint32_t SCALES_AT = HIGH_AT + 2 * THREADS * HIGH;
-  static constexpr uint32_t BYTES = SCALES_AT + 2 * THREADS * SCALES;
+  static constexpr uint32_t HIGH_AT = N * LOW_BYTES;
+  static constexpr uint32_t SCALES_AT = HIGH_AT + N * THREADS * HIGH;
+  static constexpr uint32_t BYTES = SCALES_AT + N * THREADS * SCALES;
 
   shared<uint8_t> room;
-  const uint8_t *codes[2];   /* of the next piece */
-  const uint16_t *scales[2]; /* of it */
+  const uint8_t *codes;   /* of the next piece of the lane's first output */
+  const uint16_t *scales; /* of it */
   uint32_t next, pieces, inputs;
+  uint32_t outputs; /* of the matrix, from the lane's first on */
 
   __device__ __forceinline__ ring(shared<uint8_t> bytes, const lls_cuda_codes &w,
-                                  const uint32_t (&output)[2])
+                                  uint32_t first, uint32_t output)
       : room(bytes), next(threadIdx.x / WARP), inputs(w.inputs)
   {
     constexpr uint32_t COLUMNS = lls_cuda_piece_columns(F);
+    uint32_t g = threadIdx.x % WARP / 4;
+    size_t row = (size_t)first + output + g;
     pieces = (w.inputs + COLUMNS - 1) / COLUMNS;
-    size_t row = F == LLS_NO_CODES ? (size_t)w.inputs * 2
-                                   : (size_t)pieces * lls_cuda_piece_bytes(F);
-#pragma unroll
-    for (int i = 0; i < 2; i++) {
-      codes[i] = w.codes + output[i] * row + (size_t)next * lls_cuda_piece_bytes(F);
-      scales[i] = w.scales + ((size_t)output[i] * pieces + next) * piece<F>::SCALES;
-    }
+    outputs = output + g < w.outputs ? w.outputs - output - g : 0;
+    codes = w.codes + row * row_bytes() + (size_t)next * lls_cuda_piece_bytes(F);
+    scales = w.scales + (row * pieces + next) * piece<F>::SCALES;
   }
 
-  /* Begins to copy the warp's next piece, if there is one, to a stage. */
+  __device__ __forceinline__ size_t row_bytes() const
+  {
+    return F == LLS_NO_CODES ? (size_t)inputs * 2
+                             : (size_t)pieces * lls_cuda_piece_bytes(F);
+  }
+
+  /* Begins to copy the warp's next piece, if there is one, to a stage: zeros for outputs
+   * that there are not. */
   __device__ __forceinline__ void bring(uint32_t stage)
   {
     shared<uint8_t> to = room + stage * BYTES;
     uint32_t t = threadIdx.x % 4;
-    bool there = F != LLS_NO_CODES || next * 32 + 8 * t < inputs;
     if (next < pieces) {
 #pragma unroll
-      for (uint32_t i = 0; i < 2; i++) {
+      for (uint32_t i = 0; i < N; i++) {
         uint32_t of = i * THREADS + threadIdx.x;
-        copy_async_stream(to + of * LLS_CUDA_LANE_BYTES,
-                          codes[i] + t * LLS_CUDA_LANE_BYTES, there);
+        const uint8_t *from = codes + 8 * i * row_bytes();
+        bool there = 8 * i < outputs;
+        copy_async_stream(to + of * LLS_CUDA_LANE_BYTES, from + t * LLS_CUDA_LANE_BYTES,
+                          there && (F != LLS_NO_CODES || next * 32 + 8 * t < inputs));
         if constexpr (HIGH > 0)
           copy_async_small<HIGH>(to + HIGH_AT + of * HIGH,
-                                 codes[i] + LLS_CUDA_PIECE_BYTES + t * HIGH, true);
+                                 from + LLS_CUDA_PIECE_BYTES + t * HIGH, there);
         if constexpr (SCALES > 0)
-          copy_async_small<SCALES>(to + SCALES_AT + of * SCALES, scales[i], true);
-        codes[i] += WARPS * lls_cuda_piece_bytes(F);
-        scales[i] += WARPS * piece<F>::SCALES;
+          copy_async_small<SCALES>(to + SCALES_AT + of * SCALES,
+                                   scales + 8 * i * (size_t)pieces * piece<F>::SCALES,
+                                   there);
       }
+      codes += WARPS * lls_cuda_piece_bytes(F);
+      scales += WARPS * piece<F>::SCALES;
     }
     next += WARPS;
     copy_async_commit();
   }
 
-  __device__ __forceinline__ void read(piece<F> (&c)[2], uint32_t stage)
+  /* Of 16 outputs. */
+  __device__ __forceinline__ void read(piece<F> (&c)[2], uint32_t stage, uint32_t sixteen)
   {
     shared<uint8_t> from = room + stage * BYTES;
 #pragma unroll
     for (uint32_t i = 0; i < 2; i++) {
-      uint32_t of = i * THREADS + threadIdx.x;
+      uint32_t of = (2 * sixteen + i) * THREADS + threadIdx.x;
       read_words<4>(c[i].low, from + of * LLS_CUDA_LANE_BYTES);
       if constexpr (HIGH > 0)
         read_words<HIGH / 4>(c[i].high, from + HIGH_AT + of * HIGH);
@@ -190,40 +202,14 @@ static __device__ __forceinline__ void finish(const lls_cuda_codes_product &a, f
     ((bf16 *)a.y)[at] = from_float<bf16>(sum);
 }
 
-/* Up to N tiles of rows from `row` on; by a whole block, room (WARPS, OUTPUTS N TILE). */
-template <enum lls_codes_form F, int N>
-static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_product &a,
-                                                     uint32_t row, uint32_t n_rows,
-                                                     shared<float> room)
+/* Adds up the warps' sums of 16 outputs, in their order; room (WARPS, 16 N TILE). */
+template <int N>
+static __device__ __forceinline__ void
+finish_outputs(const lls_cuda_codes_product &a, const float (&sum)[N][4], uint32_t first,
+               uint32_t row, uint32_t n_rows, shared<float> room)
 {
-  const lls_cuda_codes w = weights_of(a);
-  constexpr uint32_t COLUMNS = lls_cuda_piece_columns(F);
   uint32_t warp = threadIdx.x / WARP, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
-  uint32_t first = blockIdx.x * OUTPUTS, last = w.outputs - 1;
-  const uint32_t output_of[2] = {a.first_output + (first + g < last ? first + g : last),
-                                 a.first_output +
-                                     (first + g + 8 < last ? first + g + 8 : last)};
-  const bf16 *x = (const bf16 *)a.x + (size_t)row * w.inputs;
-  float sum[N][4] = {{0}};
-  ring<F> codes(dynamic_shared<uint8_t>(), w, output_of);
-  for (uint32_t stage = 0; stage < STAGES - 1; stage++)
-    codes.bring(stage);
-  if (a.experts == nullptr) { /* or which rows there are has been read already */
-    let_next_begin();
-    wait_for_earlier();
-  }
-  uint32_t stage = 0;
-  for (uint32_t p = warp; p < codes.pieces; p += WARPS) {
-    uint32_t of_x[N][COLUMNS / 32][4];
-    load_rows<F, N>(of_x, x, p * COLUMNS, w.inputs, n_rows);
-    codes.bring((stage + STAGES - 1) % STAGES);
-    copy_async_wait_but<STAGES - 1>();
-    piece<F> c[2];
-    codes.read(c, stage);
-    multiply_piece<F, N>(sum, c, of_x);
-    stage = (stage + 1) % STAGES;
-  }
-  __syncthreads(); /* the rows before have been read out of room */
+  __syncthreads(); /* what was in room has been read */
 #pragma unroll
   for (int i = 0; i < N * 4; i++) {
     uint32_t of = (i / 4 * TILE + 2 * t + i % 2) * OUTPUTS + g + i % 4 / 2 * 8;
@@ -231,7 +217,7 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
   }
   __syncthreads();
   uint32_t mine = threadIdx.x / OUTPUTS, output = first + threadIdx.x % OUTPUTS;
-  if (mine >= n_rows || mine >= N * TILE || output > last)
+  if (mine >= n_rows || mine >= N * TILE || output >= weights_of(a).outputs)
     return;
   float total = 0;
   for (uint32_t i = 0; i < WARPS; i++)
@@ -239,9 +225,46 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
   finish(a, total, output, row + mine);
 }
 
-/* A block has 16 outputs of a matrix, of all rows or of an expert's; MOST tiles of rows
- * at one go, and so many BLOCKS have room on a multiprocessor. */
-template <enum lls_codes_form F, int MOST, int BLOCKS>
+/* Up to N tiles of rows from `row` on; by a whole block. */
+template <enum lls_codes_form F, int N, int WIDTH>
+static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_product &a,
+                                                     uint32_t row, uint32_t n_rows,
+                                                     shared<float> room)
+{
+  const lls_cuda_codes w = weights_of(a);
+  constexpr uint32_t COLUMNS = lls_cuda_piece_columns(F), AHEAD = STAGES<WIDTH> - 1;
+  uint32_t first = blockIdx.x * (WIDTH * OUTPUTS);
+  const bf16 *x = (const bf16 *)a.x + (size_t)row * w.inputs;
+  float sum[WIDTH][N][4] = {};
+  ring<F, WIDTH> codes(dynamic_shared<uint8_t>(), w, a.first_output, first);
+  for (uint32_t stage = 0; stage < AHEAD; stage++)
+    codes.bring(stage);
+  if (a.experts == nullptr) { /* or which rows there are has been read already */
+    let_next_begin();
+    wait_for_earlier();
+  }
+  uint32_t stage = 0;
+  for (uint32_t p = threadIdx.x / WARP; p < codes.pieces; p += WARPS) {
+    uint32_t of_x[N][COLUMNS / 32][4];
+    load_rows<F, N>(of_x, x, p * COLUMNS, w.inputs, n_rows);
+    codes.bring((stage + AHEAD) % (AHEAD + 1));
+    copy_async_wait_but<AHEAD>();
+#pragma unroll
+    for (int i = 0; i < WIDTH; i++) {
+      piece<F> c[2];
+      codes.read(c, stage, i);
+      multiply_piece<F, N>(sum[i], c, of_x);
+    }
+    stage = (stage + 1) % (AHEAD + 1);
+  }
+#pragma unroll
+  for (int i = 0; i < WIDTH; i++)
+    finish_outputs<N>(a, sum[i], first + i * OUTPUTS, row, n_rows, room);
+}
+
+/* A block has WIDTH times 16 outputs of a matrix, of all rows or of an expert's; MOST
+ * tiles of rows at one go, and so many BLOCKS have room on a multiprocessor. */
+template <enum lls_codes_form F, int MOST, int WIDTH, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS)
     multiply_codes(lls_cuda_codes_product a)
 {
@@ -251,10 +274,10 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
   uint32_t end = of_experts ? a.first[blockIdx.y + 1] : a.n_rows;
   for (uint32_t n; row < end; row += n) {
     n = end - row < MOST * TILE ? end - row : MOST * TILE;
-    if (MOST == 1 || n <= TILE)
-      multiply_rows<F, 1>(a, row, n, room);
+    if (MOST == 1 || (WIDTH == 1 && n <= TILE))
+      multiply_rows<F, 1, WIDTH>(a, row, n, room);
     else
-      multiply_rows<F, MOST>(a, row, n, room);
+      multiply_rows<F, MOST, WIDTH>(a, row, n, room);
   }
 }
 
@@ -318,29 +341,43 @@ __global__ void widen(lls_cuda_codes w, uint32_t first, uint32_t n, void *to)
 template <enum lls_codes_form F>
 static constexpr int ONE_TILE = lls_cuda_codes_offset(F) || F == LLS_CODES6 ? 2 : 3;
 
+/* 16 rows by 32 outputs: x is read half as often. For forms that have the registers. */
 template <enum lls_codes_form F>
-static int multiply(cudaStream_t s, dim3 grid, const lls_cuda_codes_product &a)
+static constexpr bool WIDE_TOO = lls_cuda_code_bits(F) >= 8;
+
+template <enum lls_codes_form F, int MOST, int WIDTH, int BLOCKS>
+static int multiply(cudaStream_t s, const lls_cuda_codes_product &a)
 {
-  constexpr size_t BYTES = STAGES * ring<F>::BYTES;
+  constexpr size_t BYTES = STAGES<WIDTH> * ring<F, WIDTH>::BYTES;
+  constexpr uint32_t EACH = WIDTH * OUTPUTS;
+  dim3 grid((a.w.outputs + EACH - 1) / EACH, a.experts != nullptr ? a.n_experts : 1);
   if (a.experts == nullptr)
-    return launch_early(s, multiply_codes<F, 1, ONE_TILE<F>>, grid, THREADS, BYTES, a);
-  if constexpr (F == LLS_NO_CODES)
-    return cudaErrorInvalidValue;
-  else
-    return launch(s, multiply_codes<F, TILES<F>, 2>, grid, THREADS, BYTES, a);
+    return launch_early(s, multiply_codes<F, MOST, WIDTH, BLOCKS>, grid, THREADS, BYTES,
+                        a);
+  return launch(s, multiply_codes<F, MOST, WIDTH, BLOCKS>, grid, THREADS, BYTES, a);
+}
+
+template <enum lls_codes_form F>
+static int multiply_form(cudaStream_t s, const lls_cuda_codes_product &a)
+{
+  if constexpr (F != LLS_NO_CODES)
+    if (a.experts != nullptr)
+      return multiply<F, TILES<F>, 1, 2>(s, a);
+  if constexpr (WIDE_TOO<F>)
+    if (a.n_rows > TILE)
+      return multiply<F, 2, 2, 2>(s, a);
+  return multiply<F, 1, 1, ONE_TILE<F>>(s, a);
 }
 
 extern "C" int lls_cuda_run_codes_product(cudaStream_t s,
                                           const struct lls_cuda_codes_product *a)
 {
-  bool of_experts = a->experts != nullptr;
-  if (!of_experts && a->n_rows == 0)
+  if (a->experts == nullptr && a->n_rows == 0)
     return 0;
-  dim3 grid((a->w.outputs + OUTPUTS - 1) / OUTPUTS, of_experts ? a->n_experts : 1);
   switch (a->w.form) {
 #define MULTIPLY(form)                                                                   \
   case form:                                                                             \
-    return multiply<form>(s, grid, *a);
+    return multiply_form<form>(s, *a);
     MULTIPLY(LLS_NO_CODES)
     FORMS(MULTIPLY)
   default:
@@ -348,24 +385,44 @@ extern "C" int lls_cuda_run_codes_product(cudaStream_t s,
   }
 }
 
-/* What blocks leave of the memory is L1, for x. */
-template <enum lls_codes_form F> static int allow()
+extern "C" uint32_t lls_cuda_codes_rows(enum lls_codes_form form)
 {
-  constexpr size_t BYTES = STAGES * ring<F>::BYTES;
-  constexpr size_t ROOM = WARPS * OUTPUTS * TILE * sizeof(float);
-  constexpr int ALL = 228 << 10, EACH = (int)(BYTES + 2 * ROOM + 1024);
-  constexpr int WANTED = ONE_TILE<F> * EACH * 100 / ALL + 1;
-  constexpr int PERCENT = WANTED < 100 ? WANTED : 100;
-  int rc = allow_shared(multiply_codes<F, 1, ONE_TILE<F>>, BYTES, PERCENT);
+  switch (form) {
+#define ROWS(form)                                                                       \
+  case form:                                                                             \
+    return WIDE_TOO<form> ? 2 * TILE : TILE;
+    ROWS(LLS_NO_CODES)
+    FORMS(ROWS)
+  default:
+    return 0;
+  }
+}
+
+/* What blocks leave of the memory is L1, for x. */
+template <enum lls_codes_form F, int MOST, int WIDTH, int BLOCKS> static int allow()
+{
+  constexpr size_t BYTES = STAGES<WIDTH> * ring<F, WIDTH>::BYTES;
+  constexpr size_t ROOM = WARPS * OUTPUTS * MOST * TILE * sizeof(float);
+  constexpr int ALL = 228 << 10, EACH = (int)(BYTES + ROOM + 1024);
+  constexpr int WANTED = BLOCKS * EACH * 100 / ALL + 1;
+  return allow_shared(multiply_codes<F, MOST, WIDTH, BLOCKS>, BYTES,
+                      WANTED < 100 ? WANTED : 100);
+}
+
+template <enum lls_codes_form F> static int allow_form()
+{
+  int rc = allow<F, 1, 1, ONE_TILE<F>>();
   if constexpr (F != LLS_NO_CODES)
-    rc = rc != 0 ? rc : allow_shared(multiply_codes<F, TILES<F>, 2>, BYTES, PERCENT);
+    rc = rc != 0 ? rc : allow<F, TILES<F>, 1, 2>();
+  if constexpr (WIDE_TOO<F>)
+    rc = rc != 0 ? rc : allow<F, 2, 2, 2>();
   return rc;
 }
 
 extern "C" int lls_cuda_codes_setup(void)
 {
-  int rc = allow<LLS_NO_CODES>();
-#define ALLOW(form) rc = rc != 0 ? rc : allow<form>();
+  int rc = allow_form<LLS_NO_CODES>();
+#define ALLOW(form) rc = rc != 0 ? rc : allow_form<form>();
   FORMS(ALLOW)
   return rc;
 }

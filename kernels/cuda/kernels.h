@@ -227,6 +227,8 @@ struct lls_cuda_codes_product {
 #define LLS_CUDA_FEW 256
 
 int lls_cuda_codes_setup(void); /* once for a GPU, before the first run */
+/* Rows up to which codes_product is for a matrix of that form, not few_product. */
+uint32_t lls_cuda_codes_rows(enum lls_codes_form);
 int lls_cuda_run_codes_product(cudaStream_t, const struct lls_cuda_codes_product *);
 /* Outputs [first, first + n) as numbers: to (n, inputs) bf16. */
 int lls_cuda_run_widen(cudaStream_t, const struct lls_cuda_codes *, uint32_t first,

@@ -52,9 +52,9 @@ static struct lls_cuda_product product_of(const struct lls_cuda_device *d,
   return p;
 }
 
-/* w as codes.h has it, from its output part->first on: up to eight rows. */
-static void run_eight(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
-                      const struct part *part, const struct lls_cuda_codes *w)
+/* w as codes.h has it, from its output part->first on: up to 8 or 16 rows. */
+static void run_fewest(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
+                       const struct part *part, const struct lls_cuda_codes *w)
 {
   struct lls_cuda_codes_product p = {
       .w = *w,
@@ -104,7 +104,8 @@ static void run_few(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
 static bool is_few(const struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                    const struct lls_weight *w)
 {
-  return d->few.numbers && a->n_rows <= 8 && w->columns % 8 == 0;
+  return d->few.numbers && a->n_rows <= lls_cuda_codes_rows(LLS_NO_CODES) &&
+         w->columns % 8 == 0;
 }
 
 static void run_numbers(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
@@ -271,11 +272,11 @@ static void run_part(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
   const struct lls_cuda_codes numbers = {
       .inputs = (uint32_t)w->columns, .codes = w->data, .bias = w->bias_f32};
   if (w->codes.form == LLS_NO_CODES && is_few(d, a, w))
-    run_eight(d, a, part, &numbers);
+    run_fewest(d, a, part, &numbers);
   else if (w->codes.form == LLS_NO_CODES)
     run_numbers(d, a, part, (char *)w->data + part->first * w->columns * number);
-  else if (a->n_rows <= 8)
-    run_eight(d, a, part, &w->codes);
+  else if (a->n_rows <= lls_cuda_codes_rows(w->codes.form))
+    run_fewest(d, a, part, &w->codes);
   else if (a->n_rows <= most_few(w))
     run_few(d, a, part, &w->codes);
   else if (!run_scaled(d, a, part))

@@ -396,8 +396,8 @@ static void multiply(struct lls_device *d, struct lls_weight *w, const float *x,
  * more. */
 static void alone_or_not(const struct pair *p)
 {
-  static const uint32_t rows[][2] = {{8, 1}, {72, 16}};
-  static float all[72 * MOST_OUTPUTS], some[16 * MOST_OUTPUTS];
+  static const uint32_t rows[][2] = {{8, 1}, {72, 24}};
+  static float all[72 * MOST_OUTPUTS], some[24 * MOST_OUTPUTS];
   struct lls_device *d = p->cuda;
   struct quantised q = quantise(MOST_OUTPUTS, COLUMNS, LLS_WEIGHTS_INT4);
   struct lls_weight *w = create(d, &q.layer);
