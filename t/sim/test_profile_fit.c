@@ -63,7 +63,7 @@ static double error_of(double noise)
   double sum = 0;
   for (uint64_t i = 0; i < STEPS; i++)
     steps[i] = measure(i, noise);
-  if (lls_profile_fit(steps, STEPS, &shape, limits.max_rows, &found, &err) < 0)
+  if (lls_profile_fit(steps, STEPS, &shape, limits.max_rows, NULL, &found, &err) < 0)
     fail_msg("%s", err.text);
   lls_cost_rates_init(&rates, &found, &shape);
   for (uint64_t i = 0; i < STEPS; i++) {
@@ -110,7 +110,7 @@ static void test_nothing_measured_is_an_error(void **state)
   (void)state;
   struct lls_profile found;
   struct lls_error err = {0};
-  assert_true(lls_profile_fit(NULL, 0, &shape, 512, &found, &err) < 0);
+  assert_true(lls_profile_fit(NULL, 0, &shape, 512, NULL, &found, &err) < 0);
 }
 
 int main(void)
