@@ -10,7 +10,7 @@ from pathlib import Path
 
 import common as c
 
-STARTING = 6  # seconds that weights, pools and the copies take beside --time
+STARTING = 3  # seconds that weights, pools and the copies take beside --time
 ENGINE = (f"engine.max_step_tokens={c.STEP_TOKENS}", f"engine.max_sequences={c.SEQUENCES}")
 SETTINGS = (f"engine.device={c.DEVICE}", "model.load_format=dummy", "cache.host_memory=1GiB", *ENGINE)
 
@@ -19,8 +19,9 @@ def profile(name, seconds, out):
     """The profile's path, and the errors of its fit as llmserve-profile prints them: median, p95, max."""
     model = c.model_folder(name)
     path, log = out / f"profile-{model.name}.ini", out / f"profile-{model.name}.log"
-    why = c.run(log, [c.program("llmserve-profile"), "--time", f"{max(1, seconds - STARTING):.0f}s", "--output", path, "--steps",
-                      out / f"steps-{model.name}.csv", *c.settings(f"model.path={model}", *SETTINGS)], seconds + 30)
+    why = c.run(log, [c.program("llmserve-profile"), "--time", f"{max(1, seconds - STARTING):.0f}s", "--output", path,
+                      *(("--like", c.shipped()) if c.DEVICE == "cuda" else ()), "--steps", out / f"steps-{model.name}.csv",
+                      *c.settings(f"model.path={model}", *SETTINGS)], seconds + 30)
     if why is not None:
         raise RuntimeError(why)
     return path, re.findall(r"^(of the fit|held out|  [a-z ]+?) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)$", log.read_text(), re.M)

@@ -77,8 +77,7 @@ static size_t narrow_numbers(const struct lls_engine *e)
   return plain > mixed ? plain : mixed;
 }
 
-/* The step's largest buffers, which are the ones that have to be counted. */
-static size_t activation_bytes(const struct lls_engine *e)
+size_t lls_engine_buffer_bytes(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
   size_t per_row = 2 * (size_t)lls_most_u32(c->hidden, c->embed_dim);
@@ -109,13 +108,13 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
       .dummy = o->dummy,
       .format = o->weights,
       .sharers = lls_engine_sharers(e),
-      .other_bytes = cache + activation_bytes(e),
+      .other_bytes = cache + lls_engine_buffer_bytes(e),
       .progress = o->progress,
       .progress_context = o->progress_context,
   };
   snprintf(source.other_text, sizeof source.other_text,
            "%zu MiB of cache and %zu MiB of buffers", MIB(cache),
-           MIB(activation_bytes(e)));
+           MIB(lls_engine_buffer_bytes(e)));
   return lls_weights_load(&e->weights, &source, &e->model, &e->shard, e->device, err);
 }
 
@@ -194,12 +193,12 @@ static int make_activations(struct lls_engine *e, struct lls_error *err)
                                    buffers[i].buffer);
     if (rc < 0)
       return lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
-                      MIB(activation_bytes(e)), rows);
+                      MIB(lls_engine_buffer_bytes(e)), rows);
   }
   int rc = lls_engine_make_mixture(e);
   return rc < 0
              ? lls_fail(err, rc, "no memory for %zu MiB of buffers for %zu tokens a step",
-                        MIB(activation_bytes(e)), rows)
+                        MIB(lls_engine_buffer_bytes(e)), rows)
              : 0;
 }
 

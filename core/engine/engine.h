@@ -87,6 +87,8 @@ const struct lls_model_config *lls_engine_config(const struct lls_engine *);
 /* From submit to wait the device computes beside the caller. */
 bool lls_engine_is_asynchronous(const struct lls_engine *);
 size_t lls_engine_weight_bytes(const struct lls_engine *);
+/* The step's largest buffers, which are the ones that have to be counted. */
+size_t lls_engine_buffer_bytes(const struct lls_engine *);
 /* Numbers of an output vector: hidden, or what the model projects that to, or its head
  * makes of it where it is a cross-encoder. */
 uint32_t lls_engine_vector_columns(const struct lls_engine *);

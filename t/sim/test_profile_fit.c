@@ -63,7 +63,7 @@ static double error_of(double noise)
   double sum = 0;
   for (uint64_t i = 0; i < STEPS; i++)
     steps[i] = measure(i, noise);
-  if (lls_profile_fit(steps, STEPS, &shape, limits.max_rows, &found, &err) < 0)
+  if (lls_profile_fit(steps, STEPS, &shape, limits.max_rows, NULL, &found, &err) < 0)
     fail_msg("%s", err.text);
   lls_cost_rates_init(&rates, &found, &shape);
   for (uint64_t i = 0; i < STEPS; i++) {
@@ -82,6 +82,35 @@ static void test_known_device_is_found_again(void **state)
   print_message("# mean error %.4f, with 20 %% of noise %.4f\n", exact, noisy);
   assert_true(exact < 0.02);
   assert_true(noisy < 0.05);
+}
+
+/* Few steps, as a short measurement has, and a datasheet that is a third too high. */
+static void test_the_kind_of_device_settles_what_few_steps_leave_open(void **state)
+{
+  enum { FEW = 24 };
+  static struct lls_profile_point steps[FEW];
+  const struct lls_profile like = {
+      .device = {.bandwidth = 13, .matrix = 0.13},
+      .efficiency = {1, 0.9, 0.4, 0.8, 0.5, 1, 1, 0, 0},
+      .overhead = {.step = 300000, .sequence = 20000},
+  };
+  struct lls_profile alone = {.device = {.name = NULL}}, found = alone;
+  struct lls_error err = {0};
+  (void)state;
+  for (uint64_t i = 0; i < FEW; i++)
+    steps[i] = measure(i, 0.05);
+  assert_true(lls_profile_fit(steps, FEW, &shape, limits.max_rows, NULL, &alone, &err) ==
+              0);
+  assert_true(lls_profile_fit(steps, FEW, &shape, limits.max_rows, &like, &found, &err) ==
+              0);
+  double reading = found.device.bandwidth * found.efficiency.weights;
+  double without = alone.device.bandwidth * alone.efficiency.weights;
+  print_message("# weights at %.2f GB/s of 8, alone at %.2f; steps %.0f us of 300\n",
+                reading, without, (double)found.overhead.step / 1e3);
+  assert_true(reading > 0.7 * 8 && reading < 1.4 * 8);
+  assert_true(found.overhead.step > 200000 && found.overhead.step < 400000);
+  for (uint64_t i = 0; i < FEW; i++)
+    free(steps[i].shape.parts);
 }
 
 static void test_shapes_keep_to_the_limits(void **state)
@@ -110,13 +139,14 @@ static void test_nothing_measured_is_an_error(void **state)
   (void)state;
   struct lls_profile found;
   struct lls_error err = {0};
-  assert_true(lls_profile_fit(NULL, 0, &shape, 512, &found, &err) < 0);
+  assert_true(lls_profile_fit(NULL, 0, &shape, 512, NULL, &found, &err) < 0);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_known_device_is_found_again),
+      cmocka_unit_test(test_the_kind_of_device_settles_what_few_steps_leave_open),
       cmocka_unit_test(test_shapes_keep_to_the_limits),
       cmocka_unit_test(test_nothing_measured_is_an_error),
   };

@@ -13,6 +13,7 @@ enum { STEP, SEQUENCE, TOKEN, PAIR, CACHED, CURVE };
 
 struct fitting {
   const struct lls_cost_shape *shape;
+  const struct lls_profile *like; /* or NULL */
   struct lls_profile_curve curve; /* rows of its points; their times are to be found */
   double pair_ns, cached_ns;      /* of the last round, to choose sides by */
   struct lls_fit fit;
@@ -63,6 +64,36 @@ static void terms(const struct fitting *f, const struct lls_shape *s,
   add_curve(&f->curve, drawn, f->shape->picked_weights / 1e6, x);
 }
 
+/* One term as a step that has nothing else: off by `of`, it counts as much as a measured
+ * step that is off by a tenth of its time. */
+static void add_known(struct fitting *f, uint32_t term, double value, double of)
+{
+  const double weight = 0.1;
+  double x[LLS_FIT_MAX] = {0};
+  if (of <= 0)
+    return;
+  x[term] = weight / of;
+  lls_fit_add(&f->fit, x, weight * value / of, 1);
+}
+
+/* What the device's kind says of every term; of the curve the roofline, point by point.
+ */
+static void add_kind(struct fitting *f)
+{
+  struct lls_cost_rates r;
+  lls_cost_rates_init(&r, f->like, f->shape);
+  add_known(f, STEP, r.fixed_ns, r.fixed_ns);
+  add_known(f, SEQUENCE, r.sequence_ns, r.sequence_ns);
+  add_known(f, PAIR, r.pair_ns, r.pair_ns);
+  add_known(f, CACHED, r.cached_ns, r.cached_ns);
+  double before = 0;
+  for (uint32_t i = 0; i < f->curve.n; i++) {
+    double ns = fmax(r.read_ns, r.multiply_ns * f->curve.rows[i]);
+    add_known(f, CURVE + i, ns - before, ns);
+    before = ns;
+  }
+}
+
 static int solve(struct fitting *f, const struct lls_profile_point *m, size_t n)
 {
   lls_fit_reset(&f->fit, CURVE + f->curve.n);
@@ -73,6 +104,8 @@ static int solve(struct fitting *f, const struct lls_profile_point *m, size_t n)
       x[k] /= m[i].ns; /* relative errors */
     lls_fit_add(&f->fit, x, 1, 1);
   }
+  if (f->like != NULL)
+    add_kind(f);
   int rc = lls_fit_solve(&f->fit);
   f->pair_ns = f->fit.coefficients[PAIR];
   f->cached_ns = f->fit.coefficients[CACHED];
@@ -97,8 +130,9 @@ static void fill_rates(const struct fitting *f, struct lls_profile *p)
   for (uint32_t i = 0; i < c->n; i++)
     multiply = fmax(multiply, 2 * c->rows[i] * 1e6 / c->ns[i]);
   double pairs = f->pair_ns > 0 ? s->pair_flops / f->pair_ns : 0;
-  p->device.bandwidth = fmax(read, cache);
-  p->device.matrix = fmax(multiply, pairs) / 1e3;
+  p->device.bandwidth = fmax(fmax(read, cache), f->like ? f->like->device.bandwidth : 0);
+  p->device.matrix =
+      fmax(fmax(multiply, pairs) / 1e3, f->like ? f->like->device.matrix : 0);
   p->efficiency.weights = share(read, p->device.bandwidth);
   p->efficiency.cache = share(cache, p->device.bandwidth);
   p->efficiency.matrix = share(multiply / 1e3, p->device.matrix);
@@ -124,9 +158,10 @@ static void fill_curve(const struct fitting *f, struct lls_profile_curve *out)
 
 int lls_profile_fit(const struct lls_profile_point *m, size_t n,
                     const struct lls_cost_shape *shape, uint32_t max_rows,
-                    struct lls_profile *out, struct lls_error *err)
+                    const struct lls_profile *like, struct lls_profile *out,
+                    struct lls_error *err)
 {
-  struct fitting f = {.shape = shape};
+  struct fitting f = {.shape = shape, .like = like};
   const int rounds = 8;
   choose_points(&f.curve, max_rows);
   int rc = n > 0 ? 0 : -ENODATA;

@@ -5,6 +5,11 @@
  * sequence, of a token drawn, of a query meeting a key, of a cached token, and the time
  * of a weight at each point of the curve. So: non-negative least squares of relative
  * errors, then the sides of chunks again by what came out, until they stay.
+ *
+ * Steps alone do not tell a step's fixed time from that of reading the weights, which all
+ * of them do, and a short measurement leaves more open. A profile of the kind of device,
+ * where there is one, counts as one more step for each term, a tenth as heavy as a step
+ * that was measured: what the steps tell they decide, the rest keeps its published value.
  */
 #ifndef LLS_PROFILE_TOOL_FIT_H
 #define LLS_PROFILE_TOOL_FIT_H
@@ -18,10 +23,12 @@ struct lls_profile_point {
 };
 
 /* Fills efficiency, overhead, projection, bandwidth and matrix of the profile: the last
- * two with the best rates seen, since nobody tells them. max_rows: of a step. */
+ * two with the best rates seen, or those of `like` where none was better. max_rows: of a
+ * step. like: NULL = nothing is known of the device. */
 int lls_profile_fit(const struct lls_profile_point *, size_t n,
                     const struct lls_cost_shape *, uint32_t max_rows,
-                    struct lls_profile *out, struct lls_error *err);
+                    const struct lls_profile *like, struct lls_profile *out,
+                    struct lls_error *err);
 
 /* The time of a shape by the rates. */
 double lls_shape_ns(const struct lls_cost_rates *, const struct lls_shape *);

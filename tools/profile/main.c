@@ -21,16 +21,18 @@
 #include "tools/cli/cli.h"
 #include "tools/profile/fit.h"
 #include "tools/profile/measure.h"
+#include "tools/sim/find.h"
 
 #define EXIT_USAGE 2
 #define HELD_OUT   4 /* every fourth step is kept from the fit */
 #define MOST_STEPS 480
 #define ROUNDS     16 /* at least: the shapes are as many as leave time for them, */
+#define ROUNDS_GPU 3  /* where steps take as long each time */
 #define FEWEST     96 /* or so many, if half of the time is enough for one round */
 #define MOST_TIMES 64 /* rounds of which a time is kept */
 
 struct options {
-  const char *config, *set, *output, *steps;
+  const char *config, *set, *output, *steps, *like;
   int64_t time, seed;
   bool cpu_time;
   bool help, version;
@@ -49,6 +51,9 @@ static const struct lls_param params[] = {
     LLS_PARAM_STRING(struct options, steps, "",
                      "write the measured steps there too, a line of CSV each",
                      .flags = LLS_OPTION_FILE),
+    LLS_PARAM_STRING(struct options, like, "",
+                     "a profile of this kind of device, as llmserve-sim's --profile: "
+                     "what steps leave open keeps its values"),
     LLS_PARAM_DURATION(struct options, time, "1min", 1e9, 86400e9, "how long to measure"),
     LLS_PARAM_BOOL(struct options, cpu_time, "false",
                    "measure processor time: for an engine of one thread, on a machine "
@@ -80,7 +85,7 @@ struct tool {
   uint32_t *order;                 /* (n) of a round */
   size_t n;
   double noise; /* medians of a step's times over their least */
-  struct lls_profile profile;
+  struct lls_profile profile, like;
 };
 
 static int64_t now_ns(void)
@@ -119,6 +124,19 @@ static int load_config(struct tool *t, struct lls_error *err)
   lls_config_errors_free(&errors);
   for (size_t i = 0; i < n; i++)
     free((char *)settings[i]);
+  return rc;
+}
+
+static int read_like(struct tool *t, struct lls_error *err)
+{
+  char *path;
+  if (t->options.like[0] == '\0')
+    return 0;
+  int rc = lls_find_profile(t->options.like, &path, err);
+  if (rc < 0)
+    return rc;
+  rc = lls_profile_read(path, &t->like, err);
+  free(path);
   return rc;
 }
 
@@ -175,6 +193,7 @@ static void close_all(struct tool *t)
   free(t->steps);
   free(t->times);
   free(t->order);
+  lls_profile_free(&t->like);
   lls_bench_engine_free(&t->bench);
   lls_engine_destroy(t->engine);
   if (t->device != NULL)
@@ -218,7 +237,8 @@ static void show(struct progress *p, size_t steps, uint32_t round)
 static bool more_steps(const struct tool *t, const struct progress *p)
 {
   int64_t passed_ns = now_ns() - p->began_ns;
-  int64_t share = t->n < FEWEST ? 2 : ROUNDS;
+  int64_t rounds = lls_engine_is_asynchronous(t->engine) ? ROUNDS_GPU : ROUNDS;
+  int64_t share = t->n < FEWEST ? 2 : rounds;
   return t->n < MOST_STEPS && passed_ns < t->options.time / share;
 }
 
@@ -307,9 +327,14 @@ static int measure_steps(struct tool *t, struct lls_error *err)
     return lls_fail(err, -ENOMEM, "no memory for steps");
   int rc = first_round(t, &p, err);
   uint32_t rounds = 1;
-  for (; rc == 0 && rounds < MOST_TIMES && (rounds < 2 || now_ns() < p.until_ns);
-       rounds++)
+  int64_t took_ns = 0; /* the round before: there is time for another one like it */
+  for (int64_t at_ns = now_ns();
+       rc == 0 && rounds < MOST_TIMES && (rounds < 2 || at_ns + took_ns < p.until_ns);
+       rounds++) {
     rc = another_round(t, rounds, &p, err);
+    took_ns = now_ns() - at_ns;
+    at_ns += took_ns;
+  }
   if (rc == 0)
     rc = choose_times(t, rounds, err);
   lls_progress_end(&p.shown);
@@ -439,23 +464,25 @@ static int write_steps(const struct tool *t, size_t used, struct lls_error *err)
              : lls_fail(err, -EIO, "%s: cannot be written", t->options.steps);
 }
 
-/* The part of the device's memory that weights and cache may have, no less than a profile
- * may say: on a GPU they have taken it, beside what steps need. */
+/* The part of the device's memory that weights, buffers and cache may have, no less than
+ * a profile may say: on a GPU they have taken it. */
 static double memory_share(const struct tool *t, size_t total, size_t available)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(t->engine);
-  size_t taken = lls_engine_weight_bytes(t->engine) +
+  size_t taken = lls_engine_weight_bytes(t->engine) + lls_engine_buffer_bytes(t->engine) +
                  pool->device_units * lls_unit_room(pool, false);
-  return fmax((double)(t->device->has_own_memory ? taken : available) / (double)total,
-              LLS_PROFILE_LEAST_MEMORY);
+  const double digits = 1e6; /* that a profile has: rounded up, so that it all fits */
+  double share = (double)(t->device->has_own_memory ? taken : available) / (double)total;
+  return fmax(fmin(ceil(share * digits) / digits, 1), LLS_PROFILE_LEAST_MEMORY);
 }
 
 static int fit(struct tool *t, struct lls_error *err)
 {
   size_t used = set_aside(t), total, available;
   char name[256];
-  int rc =
-      lls_profile_fit(t->steps, used, &t->shape, t->limits.max_rows, &t->profile, err);
+  const struct lls_profile *like = t->options.like[0] != '\0' ? &t->like : NULL;
+  int rc = lls_profile_fit(t->steps, used, &t->shape, t->limits.max_rows, like,
+                           &t->profile, err);
   if (rc == 0)
     rc = measure_copies(t, &t->profile.host_link, err);
   if (rc == 0)
@@ -467,8 +494,11 @@ static int fit(struct tool *t, struct lls_error *err)
   t->profile.device.memory = (int64_t)total;
   t->profile.efficiency.memory = memory_share(t, total, available);
   rc = lls_profile_write(t->options.output, &t->profile,
-                         "Measured by llmserve-profile; bandwidth and matrix are the "
-                         "best rates seen.",
+                         like != NULL
+                             ? "Measured by llmserve-profile, beside a profile of "
+                               "this kind of device."
+                             : "Measured by llmserve-profile; bandwidth and "
+                               "matrix are the best rates seen.",
                          err);
   if (rc == 0)
     print_fit(t, used);
@@ -493,6 +523,8 @@ static int profile(struct tool *t, struct lls_error *err)
     return 0;
   }
   int rc = load_config(t, err);
+  if (rc == 0)
+    rc = read_like(t, err);
   if (rc == 0)
     rc = open_engine(t, err);
   if (rc == 0)

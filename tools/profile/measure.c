@@ -6,10 +6,12 @@
 #include <stdlib.h>
 
 /* Until the caches are as a server's are; 3 were not enough. What a GPU has for caches is
- * nothing to its weights: there the second one records a graph, and the third runs it. */
+ * nothing to its weights: there a decode needs two of its kind before, of which the
+ * second records a graph that the third runs, and other steps nothing. */
 #define DECODES_BEFORE     10
-#define DECODES_BEFORE_GPU 3
+#define DECODES_BEFORE_GPU 2
 #define DECODES_TIMED      3
+#define DECODES_TIMED_GPU  1
 
 int lls_bench_engine_init(struct lls_bench_engine *b, struct lls_engine *engine,
                           struct lls_error *err)
@@ -121,10 +123,11 @@ int lls_bench_step(struct lls_bench_engine *b, const struct lls_shape *shape, do
   static const struct lls_shape single = {
       .kind = LLS_SHAPE_DECODE, .n = 1, .parts = &one};
   bool decode = shape->kind == LLS_SHAPE_DECODE;
+  bool gpu = lls_engine_is_asynchronous(b->engine);
+  int before = !gpu ? DECODES_BEFORE : decode ? DECODES_BEFORE_GPU : 0;
+  int timed = !decode ? 1 : gpu ? DECODES_TIMED_GPU : DECODES_TIMED;
   double sum = 0;
-  int before =
-      lls_engine_is_asynchronous(b->engine) ? DECODES_BEFORE_GPU : DECODES_BEFORE;
-  int rc = 0, timed = decode ? DECODES_TIMED : 1;
+  int rc = 0;
   for (int i = 0; rc == 0 && i < before; i++)
     rc = run_shape(b, decode ? shape : &single, ns, err);
   for (int i = 0; rc == 0 && i < timed; i++) {
