@@ -6,11 +6,17 @@
  *
  * Kept: type (one or several), enum, const, anyOf, oneOf (whose branches exclude each
  * other), allOf, $ref into the schema, boolean schemas; properties, required,
- * additionalProperties, patternProperties, minProperties, maxProperties, and
- * unevaluatedProperties where it is additionalProperties; items, prefixItems,
- * additionalItems, minItems, maxItems; minLength, maxLength, pattern, format; minimum,
- * maximum, the exclusive ones, multipleOf. Names that JSON Schema does not know, and
- * formats that it does not, say nothing, as everywhere.
+ * additionalProperties, patternProperties, propertyNames, minProperties, maxProperties,
+ * and unevaluatedProperties where it is additionalProperties; items, prefixItems,
+ * additionalItems, minItems, maxItems, uniqueItems of a few constants; minLength,
+ * maxLength, pattern, format; minimum, maximum, the exclusive ones, multipleOf. Names
+ * that JSON Schema does not know, and formats that it does not, say nothing, as
+ * everywhere. Keywords that the draft does not know which the schema names, or that stand
+ * beside its $ref, are kept: what is valid then is valid by both.
+ *
+ * Some valid texts are left out, none that is not valid is taken: formats whose length is
+ * bounded need not have all of theirs (schema_format.c), nor branches of oneOf that only
+ * what has no opposite would tell apart (schema_negation.c).
  */
 #ifndef LLS_GRAMMAR_JSON_SCHEMA_H
 #define LLS_GRAMMAR_JSON_SCHEMA_H

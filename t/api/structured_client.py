@@ -50,6 +50,18 @@ SCHEMAS = {
     "all_of": {"allOf": [{"type": "object", "properties": {"a": {"minimum": 3}}, "required": ["a"]},
                          {"properties": {"a": {"type": "integer", "maximum": 8}, "b": SHORT}}],
                "unevaluatedProperties": False},
+    "overlapping": {"oneOf": [{"enum": [2, "x", 7]}, {"type": "integer", "minimum": -9, "maximum": 9},
+                              {"type": "string", "maxLength": 1}]},
+    "conditional": record({"kind": {"enum": ["a", "b"]}, "v": {"type": ["integer", "null"]}},
+                          **{"if": {"properties": {"kind": {"const": "a"}}},
+                             "then": {"properties": {"v": {"type": "null"}}},
+                             "else": {"properties": {"v": {"minimum": 5, "maximum": 77}}}}),
+    "held": record({"a": {"type": "string", "format": "uri", "minLength": 1, "maxLength": 30},
+                    "b": {"type": "string", "format": "email", "maxLength": 60},
+                    "c": {"type": "string", "pattern": "^(ab|c)x{0,3}(de?f)*$", "minLength": 3, "maxLength": 5}}),
+    "unique": {"type": "array", "items": {"enum": ["a", "b", 3, None]}, "uniqueItems": True, "minItems": 2},
+    "named": {"type": "object", "propertyNames": {"pattern": "^[a-c]", "maxLength": 3}, "maxProperties": 3,
+              "additionalProperties": {"type": "boolean"}},
     "recursive": {"$ref": "#/$defs/node", "$defs": {"node": NODE}},
 }
 
