@@ -2,25 +2,25 @@
 /*
  * Products with weights of 4 to 8 bits, bf16 x and sums in f32.
  *
- * Few rows: weights are read once, as codes, and that is the time it takes. A block has
- * 16 outputs; its eight warps take its pieces (codes.h) in turns and add their sums up at
- * the end, in their order, so that a row's result does not depend on what else is in the
- * step. Per 32 columns of the 16 outputs a warp
+ * The fewest rows: up to 8, of weights of 8 bits and bf16 up to 16. Weights are read once,
+ * as they lie, and that is the time it takes. A block has 16 outputs (32, for 16 rows);
+ * its eight warps take its pieces (codes.h) in turns and add their sums up at the end, in
+ * their order, so that a row's result does not depend on what else is in the step. No
+ * block waits for another. Blocks that shared a tile's columns and met in device memory
+ * cost an H200 some 6 us a launch beside 10 us of bytes (few.cu, which does more rows).
  *
- *   reads    256 bytes of 4-bit codes in 16-byte loads, the piece after the next already
- *            under way, and 64 of scales
- *   makes    16 codes of a lane bf16: 22 instructions (codes.cuh)
- *   loads    16 bytes of x a lane for eight rows: from L1, which has room for the 128 KiB
- *            of 16 rows of 4096 and nothing else to keep
- *   does     two mma and four fma with the scale, for eight rows
+ * Bytes. Weights come through a ring of four stages in shared memory, a kilobyte each for
+ * a warp: with two or three blocks 50 KB and more are under way to a multiprocessor, where
+ * 4.1 TB/s and a microsecond need 31.
  *
- * in about 40 instructions for eight rows and 50 for 16: 16 bytes an instruction and
- * warp at a time. H100's 132 multiprocessors issue four each at 1.7 GHz, 0.9e12 in all,
- * which is 5 TB/s of codes and scales, where its memory has 3.3. So 16 rows are
- * multiplied at one go; each 16 more do it again, with the codes in L2.
+ * Operations. Per 32 columns of 16 outputs a warp makes 16 codes of a lane bf16 (22
+ * instructions, codes.cuh) and does two mma and four fma with the scale for eight rows;
+ * with what is copied, read and counted about 40 instructions for 288 bytes of 4-bit codes.
+ * H100's 132 multiprocessors issue four each at 1.7 GHz: at half of that 3.2 TB/s.
  *
  * x is not copied to shared memory: warps of a block have different columns, so nobody
- * would read it twice.
+ * would read it twice. Of one row all lanes read the same 64 bytes; of eight rows it is
+ * 1.8 times 4-bit codes, from L1 where blocks beside each other are at the same columns.
  *
  * Many rows: some outputs at a time are made bf16, for cuBLASLt (linear.c).
  */

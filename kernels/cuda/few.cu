@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products with few rows: y = x w^T for up to 64 rows of bf16, w being codes (codes.h) or
- * bf16 as it lies. Weights come from memory once, and that is the time it takes.
+ * Products with few rows: y = x w^T for up to 32 rows of bf16, w being codes (codes.h). Up
+ * to 8 or 16 rows codes.cu has another way, for x is read less often here, by tiles of 128
+ * outputs, but blocks meet in device memory.
  *
  * Bytes. An H100 has 31 KB of its memory in a microsecond for each multiprocessor, and a
  * load takes about one under such load: some 32 KB have to be under way all the time, in
@@ -12,7 +13,7 @@
  *   - all blocks get the same share (a stage more or less) of all stages of all outputs,
  *     whatever the shape: 132 multiprocessors begin and end together. Where a tile of 128
  *     outputs is shared by several, each leaves its sums in device memory, and the last
- * to come adds them up in the order of the columns
+ *     to come adds them up in the order of the columns
  *   - the first stages are asked for before the kernels ahead have ended: weights do not
  *     depend on them (launch_early)
  *
@@ -24,9 +25,11 @@
  * bytes are a fragment for eight rows. A warp has 16 outputs. For 32 columns it takes,
  * with codes of 4 bits and 16 rows, 22 instructions to make bf16, 4 mma, 8 fma, 4
  * conversions of scales and 4 loads from shared memory: 288 bytes in about 50, where a
- * scheduler of the H100 has 84 cycles at 3.35 TB/s. mma.sync does about 600 TFLOP/s
- * there: up to 32 rows of 4-bit codes their bytes take longer, 64 rows are bound by it.
- * Blocks read all of x: of 64 rows as many bytes from the L2 as 4-bit codes have, twice.
+ * scheduler of the H100 has 84 cycles at 3.35 TB/s; copies and counting of a stage are
+ * half as much again. Measured on an H200 (int4 of 8192 x 8192, 32 rows: 30 us where the
+ * bytes take 9) instructions and their latency bind it, not bytes. More than 32 rows are
+ * multiplied 32 at a time, with codes in the L2: 64 would take more registers than two
+ * blocks have.
  */
 #include "kernels/cuda/codes.cuh"
 

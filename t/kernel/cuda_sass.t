@@ -16,7 +16,9 @@ my %narrow = ('(?:LDG|STG)\.E\.U16' => $none);
 my %local = ('LD[LG]?\.LOCAL|LDL' => $none, 'STL' => $none);
 my @wanted = (
     [ codes => qr/multiply_codes/, 'codes are read 16 bytes at a time, for tensor cores',
-        { %local, 'LDG\.E\.NA\.128' => [4], HMMA => [1] } ],
+        { %local, 'LDGSTS\.E\.BYPASS\S*\.128' => [4], HMMA => [1] } ],
+    [ few => qr/multiply_few/, 'few rows: codes are copied 16 bytes at a time, for tensor cores',
+        { %local, 'LDGSTS\.E\.BYPASS\S*\.128' => [4], HMMA => [1] } ],
     [ experts_few => qr/multiply_few/, 'few rows of experts: tensor cores, copies and reads of 16 bytes',
         { %local, HMMA => [12], 'LDGSTS\.E\.BYPASS\.128' => [8], 'LDG\.E\.128' => [ 6, 6 ], 'LDG\.E\.U16' => $none } ],
     [ experts_many => qr/multiply_many/, 'many rows of experts: 320 mma of 64 inputs in four kinds of tiles',
