@@ -29,8 +29,8 @@ int lls_loop_prepare(struct lls_loop *l, const struct lls_loop_change *change,
     return lls_fail(err, -ENOMEM, "out of memory");
   if (l->far != NULL)
     rc = lls_fail(err, -ENOTSUP,
-                  "policies of instances in several processes cannot change while they "
-                  "run: start the service again");
+                  "instances in several processes keep the configuration that they were "
+                  "started with: start the service again");
   p->loop = l;
   p->change = *change;
   for (uint32_t i = 0; i < l->n && rc == 0; i++)

@@ -64,8 +64,10 @@ struct mpi_channel {
   uint32_t next;              /* whose message is looked for first */
   size_t piece_bytes;         /* 0: no bulk yet */
   struct lls_channel_memory memory;
-  struct piece posted[POSTED];
-  uint32_t to_post; /* piece that bulk_receive has given out, POSTED: none */
+  struct piece *posted; /* (n_posted) of (POSTED + n WINDOW) */
+  uint32_t n_posted;
+  uint32_t to_post;      /* piece that bulk_receive has given out, LLS_NOBODY: none */
+  MPI_Request *requests; /* scratch: theirs */
 };
 
 static struct mpi_channel *mpi(struct lls_channel *c)
@@ -126,10 +128,9 @@ static bool is_flushed(struct lls_channel *c)
 static void begin_receiving(struct mpi_channel *m, uint32_t from)
 {
   struct other *o = &m->others[from];
-  MPI_Message handle;
   MPI_Status status;
   int there = 0, bytes = 0;
-  MPI_Improbe((int)from, TAG, m->messages, &there, &handle, &status);
+  MPI_Iprobe((int)from, TAG, m->messages, &there, &status);
   if (!there)
     return;
   MPI_Get_count(&status, MPI_BYTE, &bytes);
@@ -137,7 +138,7 @@ static void begin_receiving(struct mpi_channel *m, uint32_t from)
       .from = from, .bytes = (size_t)bytes, .data = malloc((size_t)bytes + 1)};
   if (o->message.data == NULL) /* the next look finds it again */
     return;
-  MPI_Imrecv(o->message.data, bytes, MPI_BYTE, &handle, &o->request);
+  MPI_Irecv(o->message.data, bytes, MPI_BYTE, (int)from, TAG, m->messages, &o->request);
   o->receiving = true;
 }
 
@@ -170,20 +171,33 @@ static void post(struct mpi_channel *m, struct piece *p)
             &p->request);
 }
 
+/* Room for so many pieces more. */
+static int post_more(struct mpi_channel *m, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    struct piece *p = &m->posted[m->n_posted];
+    p->data = m->memory.take(m->memory.context, m->piece_bytes);
+    if (p->data == NULL)
+      return -ENOMEM;
+    post(m, p);
+    m->n_posted++;
+  }
+  return 0;
+}
+
 static int open_bulk(struct lls_channel *c, size_t bytes,
                      const struct lls_channel_memory *memory)
 {
   struct mpi_channel *m = mpi(c);
+  size_t most = POSTED + (size_t)WINDOW * c->n;
   m->memory = *memory;
+  m->to_post = LLS_NOBODY;
+  m->posted = calloc(most, sizeof *m->posted);
+  m->requests = calloc(most, sizeof(MPI_Request));
+  if (m->posted == NULL || m->requests == NULL)
+    return -ENOMEM;
   m->piece_bytes = bytes;
-  m->to_post = POSTED;
-  for (uint32_t i = 0; i < POSTED; i++) {
-    m->posted[i].data = memory->take(memory->context, bytes);
-    if (m->posted[i].data == NULL)
-      return -ENOMEM;
-    post(m, &m->posted[i]);
-  }
-  return 0;
+  return post_more(m, POSTED);
 }
 
 static char *bulk_room(struct lls_channel *c, uint32_t to)
@@ -214,15 +228,14 @@ static bool bulk_receive(struct lls_channel *c, struct lls_channel_message *out)
   struct mpi_channel *m = mpi(c);
   MPI_Status status;
   int done = 0, bytes = 0, index = MPI_UNDEFINED;
-  MPI_Request requests[POSTED];
   if (m->piece_bytes == 0)
     return false;
-  if (m->to_post < POSTED)
+  if (m->to_post != LLS_NOBODY)
     post(m, &m->posted[m->to_post]);
-  m->to_post = POSTED;
-  for (uint32_t i = 0; i < POSTED; i++)
-    requests[i] = m->posted[i].request;
-  int code = MPI_Testany(POSTED, requests, &index, &done, &status);
+  m->to_post = LLS_NOBODY;
+  for (uint32_t i = 0; i < m->n_posted; i++)
+    m->requests[i] = m->posted[i].request;
+  int code = MPI_Testany((int)m->n_posted, m->requests, &index, &done, &status);
   if (code != MPI_SUCCESS || !done || index == MPI_UNDEFINED)
     return false;
   m->posted[index].request = MPI_REQUEST_NULL;
@@ -252,11 +265,12 @@ static void end_piece(struct mpi_channel *m, struct piece *p, bool receives)
 static void close_bulk(struct lls_channel *c)
 {
   struct mpi_channel *m = mpi(c);
-  for (uint32_t i = 0; i < POSTED && m->piece_bytes > 0; i++)
+  for (uint32_t i = 0; i < m->n_posted; i++)
     end_piece(m, &m->posted[i], true);
   for (uint32_t to = 0; to < c->n && m->piece_bytes > 0; to++)
     for (uint32_t i = 0; i < WINDOW; i++)
       end_piece(m, &m->others[to].window[i], false);
+  m->n_posted = 0;
   m->piece_bytes = 0;
 }
 
@@ -283,6 +297,8 @@ static void forget(struct lls_channel *c, uint32_t index)
   if (o->pidfd >= 0)
     close(o->pidfd);
   o->pidfd = -1;
+  if (mpi(c)->piece_bytes > 0) /* as much as the dead one may have begun to fill */
+    post_more(mpi(c), WINDOW);
 }
 
 static void destroy(struct lls_channel *c, bool orderly)
@@ -294,6 +310,8 @@ static void destroy(struct lls_channel *c, bool orderly)
       close(m->others[i].pidfd);
   if (orderly)
     MPI_Finalize();
+  free(m->posted);
+  free(m->requests);
   free(m->others);
   free(m);
 }
