@@ -292,7 +292,7 @@ static void attention(struct gpu_bench *b, struct lls_device *d, const struct lo
   if (load->int8)
     quantise(d, c.pool, &batch);
   c.run = run_attention;
-  c.calls = decode ? 32 : 4;
+  c.calls = decode ? 32 : 16;
   double seconds = gpu_time(&c), n = load->n_rows, bytes = cached_bytes(&batch);
   double operations =
       4.0 * 128 * load->heads * load->n_sequences * (n * load->context + n * (n + 1) / 2);

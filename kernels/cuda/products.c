@@ -4,8 +4,9 @@
  * (outputs, inputs) goes in transposed and nothing is moved. Sums are f32, also those of
  * parts of the inputs (split-K). f32 models are multiplied in f32, not in tf32.
  *
- * Where a product is added to y, some of cuBLASLt's kernels round it to bf16 first (seen
- * on an H200: .7 to .9 of the last place off), which is what a model's own code does.
+ * Sums of parts in the output's bf16 are forbidden. Where rows do not begin at multiples
+ * of 16 bytes, kernels that round twice are left all the same (seen on an H200: .7 of the
+ * last place off with 515 inputs); models have no such rows.
  *
  * What cuBLASLt has to be told, and the algorithm that its heuristic chose, are kept for
  * each shape. Rows are padded (ops.h), so shapes come back.

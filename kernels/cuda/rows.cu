@@ -352,9 +352,9 @@ extern "C" int lls_cuda_run_embed(cudaStream_t s, enum lls_dtype numbers,
 
 template <class T, int N> __global__ void gather_rows(lls_cuda_gather a)
 {
-  uint32_t row = a.rows[blockIdx.x];
-  wait_for_earlier();
+  wait_for_earlier(); /* rows of a mixture are a kernel's work */
   let_next_begin();
+  uint32_t row = a.rows[blockIdx.x];
   copy_row<T, N>((const T *)a.x + (size_t)row * a.columns, a.columns, false,
                  (T *)a.y + (size_t)blockIdx.x * a.columns);
 }
