@@ -5,7 +5,8 @@
  * that is: in the middle of a context two lanes have pieces of it, each of which leaves a
  * state. A state of 4 queries is 2 KiB, a tile 32 KiB of K and V. So nobody is left over
  * with the last round of longer pieces: 64 contexts of 1024 tokens with 8 KV heads, on
- * 396 places, are 22 tiles each. (Stream-K: Osama et al., 2023, for products.)
+ * 396 places, are 22 tiles each. (Stream-K: Osama et al., 2023, for products.) Where
+ * fewer lanes have no more to do, they are fewer, with fewer states.
  */
 #include "kernels/cuda/ops.h"
 
@@ -84,39 +85,24 @@ static const void *on_host(const struct lls_cuda_inputs *in, const void *device)
   return in->host[in->turn] + ((const char *)device - in->device);
 }
 
-/* How many lanes, no more than `most`, and fewer where that makes none longer; nor longer
- * than it pays: 16 parts of a context cost about as much to put together as a tile, so
- * with n of them each lane takes n / parts + parts / 16, which is least for sqrt(n / 16)
- * tiles. */
-static uint32_t lanes_for(uint64_t tiles, uint32_t longest, uint32_t most)
-{
-  uint64_t each = (tiles + most - 1) / most;
-  while (16 * each * each < longest)
-    each++;
-  return each > 0 ? (uint32_t)((tiles + each - 1) / each) : 0;
-}
-
 uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *d,
                               const struct lls_cuda_attention *a,
                               struct lls_cuda_plan *plan)
 {
   const struct lls_device_step *step = d->step;
-  uint32_t most = lls_cuda_plan_lanes(d, a->kv_heads), lane = 0, longest = 0;
+  uint32_t most = lls_cuda_plan_lanes(d, a->kv_heads), lane = 0;
   const struct lls_cuda_step *there = on_host(&d->inputs, d->step_at);
   struct cutting c = {
       .device = d, .plan = plan, .sequences = on_host(&d->inputs, there->sequences)};
   c.pieces = lls_cuda_inputs_take(&d->inputs, (step->n_rows + most) * sizeof *c.pieces,
                                   &plan->pieces);
   c.lanes = lls_cuda_inputs_take(&d->inputs, (most + 1) * sizeof *c.lanes, &plan->lanes);
-  for (uint32_t i = 0; i < step->n_sequences; i++) {
-    const struct lls_step_sequence *s = &step->sequences[i];
-    uint32_t tiles = lls_cuda_span_of(a, s, 0, s->n_rows).n_tiles;
-    if (!lls_cuda_in_pieces(a, s))
-      continue;
-    c.tiles += tiles;
-    longest = tiles > longest ? tiles : longest;
-  }
-  plan->n_lanes = lanes_for(c.tiles, longest, most);
+  for (uint32_t i = 0; i < step->n_sequences; i++)
+    if (lls_cuda_in_pieces(a, &step->sequences[i]))
+      c.tiles +=
+          lls_cuda_span_of(a, &step->sequences[i], 0, step->sequences[i].n_rows).n_tiles;
+  uint64_t each = (c.tiles + most - 1) / most;
+  plan->n_lanes = each > 0 ? (uint32_t)((c.tiles + each - 1) / each) : 0;
   c.lanes[0] = 0;
   for (uint32_t i = 0; i < step->n_sequences; i++) {
     const struct lls_step_sequence *s = &step->sequences[i];

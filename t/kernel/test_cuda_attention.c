@@ -164,15 +164,14 @@ static void same_again(const struct pair_batch *b, const struct pair_place *cuda
 }
 
 /* One long context and many short ones, more than there are places for: pieces of several
- * in one lane, and several lanes for one; of 8 queries and less, or more; also where each
- * KV head has but one lane. */
+ * in one lane, and several lanes for one; of 8 queries and less, or more. */
 static void uneven_batches(const struct pair *p)
 {
   static const uint32_t contexts[] = {5, 900, 70, 63, 0, 128, 333, 64};
   static const uint32_t groups[] = {4, 8, 12}, windows[] = {0, 130};
   for (size_t i = 0; i < 6; i++) {
     const struct pair_shape shape = {
-        .kv_heads = i == 1 ? 13 : 2,
+        .kv_heads = 2,
         .group = groups[i / 2],
         .head_dim = i % 2 ? 64 : 128,
         .block_tokens = 16,
