@@ -5,9 +5,8 @@
  * that finishes last of those puts them together, in the order of tokens, so the same
  * every time whichever that is.
  *
- * Parts are written, then counted by a thread that a barrier has shown them, which makes
- * them visible to who counts after it (PTX ISA, memory consistency model: release and
- * acquire are cumulative); they are read from L2, where others' are.
+ * Parts are written, then made visible (__threadfence), then counted, as in the "thread
+ * fence reduction" of CUDA's programming guide; they are read from L2, where others' are.
  */
 #ifndef LLS_CUDA_ATTENTION_ANSWER_CUH
 #define LLS_CUDA_ATTENTION_ANSWER_CUH
@@ -37,18 +36,6 @@ struct task {
   lls_cuda_piece piece;
   uint32_t kv_head, group, n_queries;
 };
-
-static __device__ __forceinline__ task task_of(const lls_cuda_piece *piece,
-                                               const lls_cuda_attention &a,
-                                               uint32_t kv_head)
-{
-  task w;
-  w.piece = *piece;
-  w.kv_head = kv_head;
-  w.group = a.heads / a.kv_heads;
-  w.n_queries = w.piece.n_rows * w.group;
-  return w;
-}
 
 /* Two neighbouring numbers of a query's result. */
 template <int HD>
@@ -155,36 +142,26 @@ store_answer(const task &w, const lls_cuda_attention &a, float *states, answer<H
 
 /* ---- parts ------------------------------------------------------------------------- */
 
-/* Adds 1, after all that the thread wrote or was shown by a barrier, and before what it
- * reads and shows next; what was there. */
-static __device__ __forceinline__ uint32_t count_up(uint32_t *count)
-{
-#ifdef __CUDACC__
-  uint32_t before;
-  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
-               : "=r"(before)
-               : "l"(count)
-               : "memory");
-  return before;
-#else
-  return atomicAdd(count, 1u);
-#endif
-}
-
 /* Are all others of the piece's parts there? Then nobody counts them any more. */
 static __device__ __forceinline__ bool
-is_last_part(const task &w, const lls_cuda_attention &a, uint32_t *finished)
+finish_piece(const task &w, const lls_cuda_attention &a, uint32_t *finished)
 {
-  if (w.piece.part == LLS_CUDA_NO_PART)
-    return false;
-  uint32_t *count = finished + (size_t)w.piece.first_part * a.kv_heads + w.kv_head;
-  bool last = count_up(count) + 1 == w.piece.n_parts;
-  if (last)
-    *count = 0;
-  return last;
+  SHARED_ARRAY(uint32_t, is_last, 1);
+  __syncthreads();
+  if (threadIdx.x == 0) { /* its fences are for what the barrier has shown it, too */
+    uint32_t *count = finished + (size_t)w.piece.first_part * a.kv_heads + w.kv_head;
+    __threadfence();
+    bool last = atomicAdd(count, 1u) + 1 == w.piece.n_parts;
+    if (last)
+      *count = 0;
+    __threadfence();
+    is_last[0] = last;
+  }
+  __syncthreads();
+  return is_last[0] != 0;
 }
 
-#define PARTS 16 /* read at once */
+#define PARTS 8 /* read at once */
 
 /* Four numbers of a query a thread. */
 template <int HD>
@@ -233,28 +210,6 @@ merge_pieces(const task &w, const lls_cuda_attention &a, float *states)
     store_result<HD>(w, a, query, d, x[0] * inverse, x[1] * inverse);
     store_result<HD>(w, a, query, d + 2, x[2] * inverse, x[3] * inverse);
   }
-}
-
-/* Only the first and the last piece of a lane can be parts. Both are counted when all is
- * done: a fence waits for the copies that are under way. */
-template <int HD>
-static __device__ __forceinline__ void finish_lane(const task &first, const task &last,
-                                                   const lls_cuda_attention &a,
-                                                   float *states, uint32_t *finished)
-{
-  SHARED_ARRAY(uint32_t, is_last, 2);
-  bool one = first.piece.row == last.piece.row;
-  if (first.piece.part == LLS_CUDA_NO_PART && last.piece.part == LLS_CUDA_NO_PART)
-    return;
-  if (threadIdx.x == 0)
-    is_last[0] = is_last_part(first, a, finished);
-  else if (threadIdx.x == WARP)
-    is_last[1] = !one && is_last_part(last, a, finished);
-  __syncthreads();
-  if (is_last[0] != 0)
-    merge_pieces<HD>(first, a, states);
-  if (is_last[1] != 0)
-    merge_pieces<HD>(last, a, states);
 }
 
 #endif

@@ -80,43 +80,38 @@ load_fragment(const task &w, const lls_cuda_attention &a, int j, uint32_t (&q)[2
   }
 }
 
-/* All of them; for bytes dims 4t to 4t + 3 of each 16. */
-template <int HD, int T, bool INT8>
+template <int HD, int T>
 static __device__ __forceinline__ void
 load_queries(const task &w, const lls_cuda_attention &a, uint32_t (&q)[HD / 16][2 * T])
 {
-  typedef several<uint32_t, 2> four; /* bf16 */
-  unsigned lane = threadIdx.x % WARP;
 #pragma unroll
-  for (int j = 0; j < HD / 16 && !INT8; j++)
+  for (int j = 0; j < HD / 16; j++)
     load_fragment<HD, T>(w, a, j, q[j]);
-#pragma unroll
-  for (int r = 0; r < T && INT8; r++) {
-    uint32_t query = lane / 4 + 8 * r;
-    bool there = query < w.n_queries;
-    const four *from = (const four *)query_of(w, a, there ? query : 0) + lane % 4;
-#pragma unroll
-    for (int j = 0; j < HD / 16; j++) {
-      four x = from[j * 4];
-      q[j][r] = there ? x.v[0] : 0;
-      q[j][T + r] = there ? x.v[1] : 0;
-    }
-  }
 }
 
-/* bf16 to f16, times a power of two; the inverse of that. */
+/* The same in f16, of dims 4t to 4t + 3, times a power of two; the inverse of that. */
 template <int HD, int T>
-static __device__ __forceinline__ void make_half(uint32_t (&q)[HD / 16][2 * T],
-                                                 float (&inverse)[T])
+static __device__ __forceinline__ void
+load_half_queries(const task &w, const lls_cuda_attention &a,
+                  uint32_t (&q)[HD / 16][2 * T], float (&inverse)[T])
 {
+  unsigned lane = threadIdx.x % WARP;
 #pragma unroll
   for (int r = 0; r < T; r++) {
+    uint32_t query = lane / 4 + 8 * r;
+    bool there = query < w.n_queries;
+    const several<uint32_t, 2> *from =
+        (const several<uint32_t, 2> *)query_of(w, a, there ? query : 0) + lane % 4;
     float largest = 0;
 #pragma unroll
-    for (int i = 0; i < HD / 8; i++) {
-      uint32_t x = q[i / 2][i % 2 * T + r];
-      largest = fmaxf(largest, fabsf(__uint_as_float(x << 16)));
-      largest = fmaxf(largest, fabsf(__uint_as_float(x & 0xffff0000)));
+    for (int j = 0; j < HD / 16; j++) {
+      several<uint32_t, 2> x = from[j * 4];
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        q[j][i * T + r] = there ? x.v[i] : 0;
+        largest = fmaxf(largest, fabsf(__uint_as_float(q[j][i * T + r] << 16)));
+        largest = fmaxf(largest, fabsf(__uint_as_float(q[j][i * T + r] & 0xffff0000)));
+      }
     }
     largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 1));
     largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
@@ -126,10 +121,13 @@ static __device__ __forceinline__ void make_half(uint32_t (&q)[HD / 16][2 * T],
     inverse[r] = __uint_as_float(exponent);
     float factor = __uint_as_float(0x7f000000 - exponent);
 #pragma unroll
-    for (int i = 0; i < HD / 8; i++) {
-      uint32_t &x = q[i / 2][i % 2 * T + r];
-      x = pack_half(__uint_as_float(x << 16) * factor,
-                    __uint_as_float(x & 0xffff0000) * factor);
+    for (int j = 0; j < HD / 16; j++) {
+#pragma unroll
+      for (int i = 0; i < 2; i++) {
+        uint32_t x = q[j][i * T + r];
+        q[j][i * T + r] = pack_half(__uint_as_float(x << 16) * factor,
+                                    __uint_as_float(x & 0xffff0000) * factor);
+      }
     }
   }
 }
@@ -153,7 +151,7 @@ static __device__ __forceinline__ uint32_t both_high(uint32_t x)
   return __byte_perm(x, 0, 0x3232);
 }
 
-/* ---- scores: s[n][2 r + i] is of token 8 n + 2t + i for query g + 8 r ----------------
+/* ---- scores: token 8 n + 2t + i of the slab for query g + 8 r: s[n][2 r + i] ---------
  */
 
 /* The row that a lane gives to an ldmatrix of 16 tokens and 16 dims. */
@@ -192,7 +190,7 @@ scores_among_bytes(const task &w, const lls_cuda_attention &a, shared<bf16> k,
                    float (&s)[2][4])
 {
   shared<bf16> line = line_of<HD>(k);
-#pragma unroll 1
+#pragma unroll 2
   for (int j = 0; j < HD / 16; j++) {
     uint32_t q[2 * T];
     load_fragment<HD, T>(w, a, j, q);
@@ -384,6 +382,18 @@ add_values_of_bytes(const float (&s)[2][4], shared<uint8_t> v, answer<HD, T> &an
 
 /* ---- the kernel -------------------------------------------------------------------- */
 
+static __device__ __forceinline__ task task_of(const lls_cuda_piece *piece,
+                                               const lls_cuda_attention &a,
+                                               uint32_t kv_head)
+{
+  task w;
+  w.piece = *piece;
+  w.kv_head = kv_head;
+  w.group = a.heads / a.kv_heads;
+  w.n_queries = w.piece.n_rows * w.group;
+  return w;
+}
+
 /* A sink is a token of value 0 that was seen before; a lane's sum is of its columns, so
  * the first of four lanes has it. */
 template <int HD, int T>
@@ -434,22 +444,25 @@ template <int HD> struct ring {
   }
 };
 
-/* All tiles of a piece, whose queries are here; `next` is the one after the two that are
- * under way. */
+/* All tiles of a piece; `next` is the one after the two that are under way. */
 template <int HD, int T, bool INT8>
 static __device__ __forceinline__ void
 attend_piece(const lls_cuda_piece *piece, uint32_t kv_head, const lls_cuda_attention &a,
              const source &from, feed &f, found &next, ring<HD> &ring, unsigned &turn,
-             uint32_t (&q)[HD / 16][2 * T], answer<HD, T> &an)
+             answer<HD, T> &an)
 {
   const task w = task_of(piece, a, kv_head);
+  uint32_t q[HD / 16][2 * T];
   float inverse[T];
   rows<T> rows;
   begin<HD, T>(w, a, an, rows);
-  if (T > 1) /* there were no registers for them before */
-    load_queries<HD, T, INT8>(w, a, q);
+#pragma unroll
+  for (int r = 0; r < T; r++)
+    inverse[r] = 1;
   if (INT8)
-    make_half<HD, T>(q, inverse);
+    load_half_queries<HD, T>(w, a, q, inverse);
+  else
+    load_queries<HD, T>(w, a, q);
   for (uint32_t tile = w.piece.begin; tile < rows.end; tile += TILE, turn ^= 2) {
     uint32_t first = tile + threadIdx.x / WARP * SLAB;
     float s[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
@@ -531,19 +544,14 @@ __global__ void __launch_bounds__(DECODE_THREADS, DECODE_AT_ONCE)
   f.past = past;
   f.all = step->entries;
   found next = begin_feed<HD, INT8>(from, f, ring);
-  uint32_t q[HD / 16][2 * T];
-  if (T == 1)
-    load_queries<HD, T, INT8>(task_of(piece, a, kv_head), a, q);
-  for (unsigned turn = 0; piece != past;) {
+  for (unsigned turn = 0; piece != past; piece++) {
     answer<HD, T> an;
-    attend_piece<HD, T, INT8>(piece, kv_head, a, from, f, next, ring, turn, q, an);
+    attend_piece<HD, T, INT8>(piece, kv_head, a, from, f, next, ring, turn, an);
     const task w = task_of(piece, a, kv_head); /* read again: the loop has better use */
-    if (++piece != past && T == 1)             /* on their way meanwhile */
-      load_queries<HD, T, INT8>(task_of(piece, a, kv_head), a, q);
     store_answer<HD, T, INT8>(w, a, states, an, room);
+    if (w.piece.part != LLS_CUDA_NO_PART && finish_piece(w, a, finished))
+      merge_pieces<HD>(w, a, states);
   }
-  finish_lane<HD>(task_of(plan->pieces + plan->lanes[number], a, kv_head),
-                  task_of(past - 1, a, kv_head), a, states, finished);
 }
 
 #endif

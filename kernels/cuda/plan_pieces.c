@@ -5,8 +5,7 @@
  * that is: in the middle of a context two lanes have pieces of it, each of which leaves a
  * state. A state of 4 queries is 2 KiB, a tile 32 KiB of K and V. So nobody is left over
  * with the last round of longer pieces: 64 contexts of 1024 tokens with 8 KV heads, on
- * 396 places, are 22 tiles each. (Stream-K: Osama et al., 2023, for products.) Where
- * fewer lanes have no more to do, they are fewer, with fewer states.
+ * 396 places, are 22 tiles each. (Stream-K: Osama et al., 2023, for products.)
  */
 #include "kernels/cuda/ops.h"
 
@@ -101,8 +100,7 @@ uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *d,
     if (lls_cuda_in_pieces(a, &step->sequences[i]))
       c.tiles +=
           lls_cuda_span_of(a, &step->sequences[i], 0, step->sequences[i].n_rows).n_tiles;
-  uint64_t each = (c.tiles + most - 1) / most;
-  plan->n_lanes = each > 0 ? (uint32_t)((c.tiles + each - 1) / each) : 0;
+  plan->n_lanes = c.tiles < most ? (uint32_t)c.tiles : most;
   c.lanes[0] = 0;
   for (uint32_t i = 0; i < step->n_sequences; i++) {
     const struct lls_step_sequence *s = &step->sequences[i];
