@@ -3,19 +3,16 @@
  * attention_hopper.cuh. */
 #include "kernels/cuda/attention_hopper.cuh"
 
-template <int HD, bool TURNS> static int setup(bool *there)
+template <int HD> static int setup(bool *there)
 {
-  int rc = load_body(attend_hopper<HD, TURNS>, 90, there);
-  return rc != 0 || !*there ? rc
-                            : allow_shared(attend_hopper<HD, TURNS>, matrices<HD>::bytes);
+  int rc = load_body(attend_hopper<HD>, 90, there);
+  return rc != 0 || !*there ? rc : allow_shared(attend_hopper<HD>, matrices<HD>::bytes);
 }
 
 extern "C" int lls_cuda_attention_hopper_setup(bool *there)
 {
-  int rc = setup<128, true>(there);
-  rc = rc != 0 || !*there ? rc : setup<128, false>(there);
-  rc = rc != 0 || !*there ? rc : setup<64, true>(there);
-  return rc != 0 || !*there ? rc : setup<64, false>(there);
+  int rc = setup<128>(there);
+  return rc != 0 || !*there ? rc : setup<64>(there);
 }
 
 extern "C" bool lls_cuda_attention_hopper_fits(const struct lls_cuda_pool *pool,
@@ -35,9 +32,6 @@ extern "C" int lls_cuda_run_attention_hopper(
     return launch(s, kernel, grid->hopper, HOPPER_THREADS, bytes, step, plan, *pool,
                   states->states, states->finished, *a);
   };
-  if (a->head_dim == 64)
-    return grid->in_turns ? run(attend_hopper<64, true>, matrices<64>::bytes)
-                          : run(attend_hopper<64, false>, matrices<64>::bytes);
-  return grid->in_turns ? run(attend_hopper<128, true>, matrices<128>::bytes)
-                        : run(attend_hopper<128, false>, matrices<128>::bytes);
+  return a->head_dim == 64 ? run(attend_hopper<64>, matrices<64>::bytes)
+                           : run(attend_hopper<128>, matrices<128>::bytes);
 }

@@ -120,7 +120,6 @@ struct lls_cuda_device {
   void *widened;  /* (LLS_CUDA_WIDENED) of linear.c; NULL: no weight has codes */
   struct lls_cuda_states states;
   uint32_t hopper_blocks; /* that attention_hopper.cu's kernel gets; 0: it is not used */
-  bool hopper_turns;
   struct lls_cuda_few few;
 
   /* From step_begin to step_end. */

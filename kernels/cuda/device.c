@@ -163,15 +163,12 @@ static size_t few_bytes(const struct lls_cuda_device *d)
          sizeof(float);
 }
 
-/* The kernel for Hopper's prompts: LLS_CUDA_HOPPER=0 leaves it out, 2 is its other form.
- */
+/* The kernel for prompts on Hopper: LLS_CUDA_HOPPER=0 leaves it out, to compare. */
 static int set_up_hopper(struct lls_cuda_device *d)
 {
-  const char *wanted = getenv("LLS_CUDA_HOPPER");
-  bool hopper = d->properties.major == 9 && (wanted == NULL || strcmp(wanted, "0") != 0);
+  bool hopper = d->properties.major == 9 && is_set("LLS_CUDA_HOPPER", true);
   int rc = hopper ? lls_cuda_attention_hopper_setup(&hopper) : 0;
   d->hopper_blocks = hopper ? (uint32_t)d->properties.multiProcessorCount : 0;
-  d->hopper_turns = wanted == NULL || strcmp(wanted, "2") != 0;
   return rc;
 }
 
@@ -239,8 +236,6 @@ static int allocate(struct lls_cuda_device *d, struct lls_error *err)
                             d->properties.name);
 }
 
-/* LLS_CUDA_HOPPER=0 leaves the kernel for Hopper out, for comparisons; =2 is another form
- * of it. */
 static int open_gpu(struct lls_cuda_device *d, struct lls_error *err)
 {
   int rc = find_gpu(d, err);

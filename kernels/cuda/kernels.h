@@ -392,7 +392,6 @@ struct lls_cuda_attention {
 struct lls_cuda_grid {
   uint32_t small, large, hopper;
   uint32_t queries; /* of a small piece at most: 8 or 16 */
-  bool in_turns;    /* on trial: Hopper's products are given in turns */
 };
 
 /* Parts of results of contexts that are shared out, in device memory. */

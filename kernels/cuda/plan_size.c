@@ -61,6 +61,5 @@ struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *d,
   grid.small *= a->kv_heads;
   grid.large *= a->kv_heads;
   grid.hopper = d->hopper_blocks < grid.large ? d->hopper_blocks : grid.large;
-  grid.in_turns = d->hopper_turns;
   return grid;
 }

@@ -274,14 +274,6 @@ static void test_without_hopper(void **state)
   unsetenv("LLS_CUDA_HOPPER");
 }
 
-/* Its other form. */
-static void test_without_turns(void **state)
-{
-  setenv("LLS_CUDA_HOPPER", "2", 1);
-  test_prompts(state);
-  unsetenv("LLS_CUDA_HOPPER");
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -291,7 +283,7 @@ int main(void)
       cmocka_unit_test(test_uneven_batches),   cmocka_unit_test(test_shared_blocks),
       cmocka_unit_test(test_repeated_decodes), cmocka_unit_test(test_refusals),
       cmocka_unit_test(test_prompts),          cmocka_unit_test(test_without_hopper),
-      cmocka_unit_test(test_without_turns),
+
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
