@@ -110,7 +110,7 @@ struct lls_loop_status {
   uint64_t handed_over, taken_over; /* to and from other instances */
   uint64_t handed_bytes;            /* of cache that came with these */
   int64_t handed_ns; /* that it took from other processes, of each request, summed */
-  uint32_t offered;                 /* by others, and not taken yet */
+  uint32_t offered;  /* by others, and not taken yet */
   uint64_t steps, plans_refused, plans_late, items_refused;
   uint32_t waiting, running, preempted;
   uint32_t device_units_total, device_units_free, host_units_total, host_units_free;

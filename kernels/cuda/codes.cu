@@ -2,21 +2,22 @@
 /*
  * Products with weights of 4 to 8 bits, bf16 x and sums in f32.
  *
- * The fewest rows: up to 8, of weights of 8 bits and bf16 up to 16. Weights are read once,
- * as they lie, and that is the time it takes. A block has 16 outputs (32, for 16 rows);
- * its eight warps take its pieces (codes.h) in turns and add their sums up at the end, in
- * their order, so that a row's result does not depend on what else is in the step. No
- * block waits for another. Blocks that shared a tile's columns and met in device memory
- * cost an H200 some 6 us a launch beside 10 us of bytes (few.cu, which does more rows).
+ * The fewest rows: up to 8, of weights of 8 bits and bf16 up to 16. Weights are read
+ * once, as they lie, and that is the time it takes. A block has 16 outputs (32, for 16
+ * rows); its eight warps take its pieces (codes.h) in turns and add their sums up at the
+ * end, in their order, so that a row's result does not depend on what else is in the
+ * step. No block waits for another. Blocks that shared a tile's columns and met in device
+ * memory cost an H200 some 6 us a launch beside 10 us of bytes (few.cu, which does more
+ * rows).
  *
  * Bytes. Weights come through a ring of four stages in shared memory, a kilobyte each for
- * a warp: with two or three blocks 50 KB and more are under way to a multiprocessor, where
- * 4.1 TB/s and a microsecond need 31.
+ * a warp: with two or three blocks 50 KB and more are under way to a multiprocessor,
+ * where 4.1 TB/s and a microsecond need 31.
  *
  * Operations. Per 32 columns of 16 outputs a warp makes 16 codes of a lane bf16 (22
  * instructions, codes.cuh) and does two mma and four fma with the scale for eight rows;
- * with what is copied, read and counted about 40 instructions for 288 bytes of 4-bit codes.
- * H100's 132 multiprocessors issue four each at 1.7 GHz: at half of that 3.2 TB/s.
+ * with what is copied, read and counted about 40 instructions for 288 bytes of 4-bit
+ * codes. H100's 132 multiprocessors issue four each at 1.7 GHz: at half of that 3.2 TB/s.
  *
  * x is not copied to shared memory: warps of a block have different columns, so nobody
  * would read it twice. Of one row all lanes read the same 64 bytes; of eight rows it is

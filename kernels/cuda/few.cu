@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products with few rows: y = x w^T for up to 32 rows of bf16, w being codes (codes.h). Up
- * to 8 or 16 rows codes.cu has another way, for x is read less often here, by tiles of 128
- * outputs, but blocks meet in device memory.
+ * Products with few rows: y = x w^T for up to 32 rows of bf16, w being codes (codes.h).
+ * Up to 8 or 16 rows codes.cu has another way, for x is read less often here, by tiles of
+ * 128 outputs, but blocks meet in device memory.
  *
  * Bytes. An H100 has 31 KB of its memory in a microsecond for each multiprocessor, and a
  * load takes about one under such load: some 32 KB have to be under way all the time, in
