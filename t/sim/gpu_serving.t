@@ -54,9 +54,9 @@ cmp_ok(row($out, 'sequences a step')->[1], '<=', 4, 'in batches of the clients')
 @ENV{qw(DEVICE PROFILE MOST_REQUESTS SEEDS SYSTEMS)} = ('sim', 'h100-80g', 20, 2, 'fcfs|alise|bros');
 ($status, $out) = script('policies.py', 60);
 is($status, 0, 'policies') or diag($out);
-is(row($out, 'fcfs-plain-2')->[4], '+0.0', 'the simulator beside itself is not off');
-like($out, qr/^\| 2 +\| alise .*\| (holds|does not) *\|$/m, 'a headline');
-like($out, qr/^\| 2 +\| bros /m, 'and that of mixed classes');
+is(row($out, 'fcfs-plain-3')->[4], '+0.0', 'the simulator beside itself is not off');
+like($out, qr/^\| 3 +\| alise .*\| (holds|does not) *\|$/m, 'a headline');
+like($out, qr/^\| 3 +\| bros /m, 'and that of mixed classes');
 
 delete $ENV{PROFILE};
 $ENV{SYSTEMS} = 'nobody';
