@@ -12,7 +12,7 @@
 
 #define MOST_TRIES 300000
 
-/* What is still to be written, the next of it first. */
+/* The values still to be written, the next of it first. */
 struct rest {
   enum { TEXT, VALUE, MEMBERS } kind;
   const char *text;    /* of TEXT */

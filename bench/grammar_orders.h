@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a grammar has a JSON value with its properties in any order. */
+/* Finds whether a grammar has a JSON value with its properties in any order. */
 #ifndef BENCH_GRAMMAR_ORDERS_H
 #define BENCH_GRAMMAR_ORDERS_H
 

@@ -24,7 +24,7 @@ PLAIN = ("fcfs", "sarathi", "accelgen", "apt", "alise", "aligned", "worth")
 MIXED = ("fcfs", "sarathi", "bros")
 BATCHES = ("--realtime-share", "1", "--batch-size", "16")
 
-# What each paper is judged by: key of figure(), its name, and whether more is better.
+# The figure that each paper is judged by: key of figure(), its name, and whether more is better.
 HEADLINES = {"apt": ("within", "% within both deadlines", True), "accelgen": ("within", "% within both deadlines", True),
              "worth": ("within", "% within both deadlines", True), "alise": ("latency", "ms a token, mean", False),
              "aligned": ("gap", "ms, P99 of gaps", False), "bros": ("realtime", "ms a token, real-time", False)}

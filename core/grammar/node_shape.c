@@ -228,7 +228,7 @@ static bool find_again(const struct lls_grammar_tree *tree, struct lls_node_shap
   return changed;
 }
 
-/* What is known only becomes true, so that this ends. */
+/* Facts only become true, so that this ends. */
 static void settle(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
                    const struct users *users, uint32_t *queue, bool *waits)
 {

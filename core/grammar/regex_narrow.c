@@ -26,7 +26,7 @@ static uint64_t weight_of(const struct lls_regex *regex, uint32_t at)
   return node->max < FEW ? node->max : FEW;
 }
 
-/* What each of the parts that vary more may have; those that vary less have all of
+/* The share of each of the parts that vary more; those that vary less have all of
  * theirs. */
 static uint64_t share_of(const struct lls_regex *regex, uint32_t first, uint64_t spare)
 {

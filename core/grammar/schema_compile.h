@@ -37,7 +37,7 @@ uint32_t lls_schema_string(struct lls_schema *s, const struct lls_schema_set *se
 uint32_t lls_schema_number(struct lls_schema *s, const struct lls_schema_set *set,
                            unsigned types);
 
-/* What a schema's propertyNames says by other keywords, a new reference; NULL: it cannot
+/* The schema's propertyNames by other keywords, a new reference; NULL: it cannot
  * be said, or there is no memory. */
 json_t *lls_schema_property_names(struct lls_schema *s, const json_t *schema);
 
@@ -45,7 +45,7 @@ json_t *lls_schema_property_names(struct lls_schema *s, const json_t *schema);
  * it is not, or there is one item at most. */
 bool lls_schema_unique(struct lls_schema *s, const struct lls_schema_set *set,
                        uint32_t min, uint32_t max, uint32_t *items);
-/* Whether uniqueItems would be kept. */
+/* Says if uniqueItems would be kept. */
 bool lls_schema_unique_is_kept(struct lls_schema *s, const struct lls_schema_set *set);
 
 /* Fails, if strict, where a member has a keyword for one of the types that is not kept.

@@ -64,7 +64,7 @@ static void add_lengths(struct names_rule *r, const json_t *schema)
   add_pattern(r, pattern);
 }
 
-/* Of names that are no strings there are none. */
+/* Names that are no strings do not exist. */
 static void add_constants(struct names_rule *r, const json_t *values)
 {
   json_t *named = json_object(), *value;

@@ -159,7 +159,7 @@ template <enum lls_codes_form F, int WIDTH> struct ring {
     copy_async_commit();
   }
 
-  /* Of 16 outputs. */
+  /* The pieces of 16 outputs. */
   __device__ __forceinline__ void read(piece<F> (&c)[2], uint32_t stage, uint32_t sixteen)
   {
     shared<uint8_t> from = room + stage * BYTES;
@@ -399,7 +399,7 @@ extern "C" uint32_t lls_cuda_codes_rows(enum lls_codes_form form)
   }
 }
 
-/* What blocks leave of the memory is L1, for x. */
+/* The memory that blocks leave is L1, for x. */
 template <enum lls_codes_form F, int MOST, int WIDTH, int BLOCKS> static int allow()
 {
   constexpr size_t BYTES = STAGES<WIDTH> * ring<F, WIDTH>::BYTES;

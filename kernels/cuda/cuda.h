@@ -78,7 +78,7 @@ struct lls_cuda_shared_out {
   struct lls_cuda_grid grid;
 };
 
-/* What products with few rows need; see kernels.h. */
+/* Room for products with few rows; see kernels.h. */
 struct lls_cuda_few {
   bool numbers; /* weights in bf16, too */
   uint32_t blocks, *finished;

@@ -87,7 +87,7 @@ template <int TILES> static __device__ __forceinline__ uint32_t this_thread()
 #endif
 }
 
-/* What a thread copies, and from where: lane 4 g + t has lane t's part of outputs g and
+/* A thread copies this, from there: lane 4 g + t has lane t's part of outputs g and
  * g + 8 of its warp, of t 0 and 1 also the scales of one of them; and 16 bytes of x of a
  * fragment of eight rows and 32 columns, or several, all in the same columns. Where there
  * is nothing zeros are put. */
@@ -208,7 +208,7 @@ template <enum lls_codes_form F, int TILES> struct copies {
 template <enum lls_codes_form F>
 static constexpr uint32_t GOES = lls_cuda_code_bits(F) < 8 ? 2 : 1;
 
-/* What a go has of a piece, as if that were all of it. */
+/* The part of a piece that a go has, as if that were all of it. */
 template <enum lls_codes_form F, int TILES>
 static __device__ __forceinline__ void read_piece(piece<F> &to, shared<uint8_t> from,
                                                   uint32_t thread, uint32_t half,

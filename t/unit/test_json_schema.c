@@ -130,7 +130,7 @@ static void strings(void **state)
        {"\"//a\"", "\"a b:c\""}}, );
 }
 
-/* What bounds of one repetition do not say: lengths of several parts, and formats, of
+/* Bounds of one repetition do not say these: lengths of several parts, and formats, of
  * which not all texts are kept then. */
 static void lengths_of_patterns(void **state)
 {
@@ -402,7 +402,7 @@ static void opposites(void **state)
        {"1", "[1, 1]", "{\"a\": 1}"}}, );
 }
 
-/* Of what one branch asks for, something without an opposite is not needed to see that
+/* Something that one branch asks for and that has no opposite is not needed to see that
  * the branch does not hold. */
 static void narrow_opposites(void **state)
 {

@@ -76,7 +76,8 @@ static void add_known(struct fitting *f, uint32_t term, double value, double of)
   lls_fit_add(&f->fit, x, weight * value / of, 1);
 }
 
-/* What the device's kind says of every term; of the curve the roofline, point by point.
+/* The device's kind says something of every term; of the curve the roofline, point by
+ * point.
  */
 static void add_kind(struct fitting *f)
 {
