@@ -11,6 +11,7 @@
 
 #include <ini.h>
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -81,10 +82,20 @@ static int on_pair(void *context, const char *section, const char *key, const ch
   return 1;
 }
 
+/* Is there a comment in what stands before a bracket? So inih takes it: ; behind a blank.
+ */
+static bool has_comment(const char *text, size_t length)
+{
+  for (size_t i = 1; i < length; i++)
+    if (text[i] == ';' && isspace((unsigned char)text[i - 1]))
+      return true;
+  return false;
+}
+
 static void note_section(struct reading *r, const char *text)
 {
   size_t length = strcspn(text, "]");
-  if (text[length] != ']')
+  if (text[length] != ']' || has_comment(text, length))
     return; /* inih does not understand it either */
   if (length >= NAME_MAX_LENGTH) {
     complain(r, "a section name of more than 48 characters; none is that long");

@@ -239,15 +239,15 @@ static unsigned char *add_copy(struct lls_gguf *g, const struct lls_gguf_tensor 
 static int reorder(struct lls_gguf *g, const struct lls_gguf_tensor *t, size_t heads,
                    const void **data, struct lls_error *err)
 {
-  size_t rows = t->shape[0], row_bytes = t->bytes / rows;
-  if (rows % (2 * heads) != 0)
+  size_t rows = t->shape[0];
+  if (heads > rows / 2 || rows % (2 * heads) != 0) /* also of no rows */
     return lls_fail(err, -EINVAL,
                     "%s: tensor %s has %zu rows, which %zu heads cannot share in pairs",
                     g->files[0]->path, t->name, rows, heads);
   unsigned char *copy = add_copy(g, t, err);
   if (copy == NULL)
     return -ENOMEM;
-  halve(t->data, copy, heads, rows / heads, row_bytes);
+  halve(t->data, copy, heads, rows / heads, t->bytes / rows);
   *data = copy;
   return 0;
 }

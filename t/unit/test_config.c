@@ -166,6 +166,7 @@ static void test_one_error_at_a_time(void **state)
       {"cache = good\n", ":7: 'cache' is set in line 5 already"},
       {"[model]\n", ":7: [model] began in line 1 already: write its keys there"},
       {"nonsense\n", ":7: expected 'key = value', '[section]' or a comment"},
+      {"[engine ; threads]\n", ":7: expected 'key = value', '[section]' or a comment"},
       {"[engine\n", ":7: expected 'key = value', '[section]' or a comment"},
       {"[engine]\nthreads = many\n", ":8: [engine] threads: expected a whole number of "
                                      "threads, from 0 to 1024; found 'many'"},
