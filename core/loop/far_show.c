@@ -113,6 +113,7 @@ static void see_status(struct lls_step_thread *r, struct lls_unpack *u)
   LLS_UNPACK(u, status);
   if (u->failed)
     return;
+  lls_loop_status_bind(&status);
   pthread_mutex_lock(&r->status_lock);
   r->status = status;
   pthread_mutex_unlock(&r->status_lock);

@@ -64,14 +64,19 @@ static const double plan_bounds[] = {1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4,
 static const double step_bounds[] = {1,   8,    16,   32,   64,   128,  256,
                                      512, 1024, 2048, 4096, 8192, 16384};
 
+void lls_loop_status_bind(struct lls_loop_status *status)
+{
+  status->plan_seconds.bounds = plan_bounds;
+  status->plan_seconds.n_bounds = sizeof plan_bounds / sizeof plan_bounds[0];
+  status->step_tokens.bounds = step_bounds;
+  status->step_tokens.n_bounds = sizeof step_bounds / sizeof step_bounds[0];
+}
+
 int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
                       struct lls_error *err)
 {
   LLS_ON_STEP(in);
-  lls_histogram_init(&in->status.plan_seconds, plan_bounds,
-                     sizeof plan_bounds / sizeof plan_bounds[0]);
-  lls_histogram_init(&in->status.step_tokens, step_bounds,
-                     sizeof step_bounds / sizeof step_bounds[0]);
+  lls_loop_status_bind(&in->status);
   in->policy_stats_ns = LLS_NEVER;
   in->log = o->log;
   in->seed = o->seed + in->info.index * UINT64_C(1000003);

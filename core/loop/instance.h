@@ -226,6 +226,11 @@ static inline void lls_instance_catch_up(struct lls_instance *in)
     in->overlap(in->overlap_context);
 }
 
+/* ---- instance.c [any] */
+/* Its histograms are of this process's bounds: of one that is new, or came from another.
+ */
+void lls_loop_status_bind(struct lls_loop_status *);
+
 /* ---- instance.c [main] */
 /* Its engine, caps and info; of all instances before the first is made. */
 void lls_instance_describe(struct lls_instance *, const struct lls_loop_options *,

@@ -24,6 +24,8 @@ void lls_histogram_observe(struct lls_histogram *histogram, double value)
 
 void lls_histogram_merge(struct lls_histogram *sum, const struct lls_histogram *more)
 {
+  if (more->n_bounds == 0)
+    return;
   LLS_CHECK(sum->bounds == more->bounds && sum->n_bounds == more->n_bounds);
   for (unsigned i = 0; i <= sum->n_bounds; i++)
     sum->counts[i] += more->counts[i];

@@ -21,7 +21,7 @@ struct lls_histogram {
 void lls_histogram_init(struct lls_histogram *histogram, const double *bounds,
                         unsigned n_bounds);
 void lls_histogram_observe(struct lls_histogram *histogram, double value);
-/* Both of the same bounds. */
+/* Both of the same bounds, or `more` of none: it has nothing yet. */
 void lls_histogram_merge(struct lls_histogram *sum, const struct lls_histogram *more);
 uint64_t lls_histogram_count(const struct lls_histogram *histogram);
 
