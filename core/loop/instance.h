@@ -226,7 +226,7 @@ static inline void lls_instance_catch_up(struct lls_instance *in)
     in->overlap(in->overlap_context);
 }
 
-/* ---- instance.c [any] */
+/* ---- instance.c, whoever has the status */
 /* Its histograms are of this process's bounds: of one that is new, or came from another.
  */
 void lls_loop_status_bind(struct lls_loop_status *);

@@ -31,6 +31,7 @@ my %without = (
     lls_constraint_check     => 'reads what never changes',
     lls_api_create           => 'makes its caller main',
     lls_api_address          => 'reads what never changes',
+    lls_loop_status_bind     => 'works on what the caller has',
     lls_api_new_id           => 'has no state',
     lls_runner_of            => 'likewise: a row of a table',
 );
