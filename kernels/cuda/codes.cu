@@ -7,8 +7,8 @@
  * rows); its eight warps take its pieces (codes.h) in turns and add their sums up at the
  * end, in their order, so that a row's result does not depend on what else is in the
  * step. No block waits for another. Blocks that shared a tile's columns and met in device
- * memory cost an H200 some 6 us a launch beside 10 us of bytes (few.cu, which does more
- * rows).
+ * memory (few.cu, which does more rows) seemed to cost an H200 some 6 us a launch beside
+ * 10 us of bytes; this kernel was no faster there (bench/results/h200-2026-11-27.md).
  *
  * Bytes. Weights come through a ring of four stages in shared memory, a kilobyte each for
  * a warp: with two or three blocks 50 KB and more are under way to a multiprocessor,
@@ -329,15 +329,6 @@ __global__ void widen(lls_cuda_codes w, uint32_t first, uint32_t n, void *to)
 
 /* ---- starting --------------------------------------------------------------------- */
 
-#define FORMS(F)                                                                         \
-  F(LLS_CODES4)                                                                          \
-  F(LLS_CODES4_FLOAT)                                                                    \
-  F(LLS_CODES4_OFFSET)                                                                   \
-  F(LLS_CODES5_OFFSET)                                                                   \
-  F(LLS_CODES6)                                                                          \
-  F(LLS_CODES8)                                                                          \
-  F(LLS_CODES8_FLOAT)
-
 /* Blocks that a multiprocessor has registers for. */
 template <enum lls_codes_form F>
 static constexpr int ONE_TILE = lls_cuda_codes_offset(F) || F == LLS_CODES6 ? 2 : 3;
@@ -380,7 +371,7 @@ extern "C" int lls_cuda_run_codes_product(cudaStream_t s,
   case form:                                                                             \
     return multiply_form<form>(s, *a);
     MULTIPLY(LLS_NO_CODES)
-    FORMS(MULTIPLY)
+    LLS_CUDA_CODES_FORMS(MULTIPLY)
   default:
     return cudaErrorInvalidValue;
   }
@@ -393,7 +384,7 @@ extern "C" uint32_t lls_cuda_codes_rows(enum lls_codes_form form)
   case form:                                                                             \
     return WIDE_TOO<form> ? 2 * TILE : TILE;
     ROWS(LLS_NO_CODES)
-    FORMS(ROWS)
+    LLS_CUDA_CODES_FORMS(ROWS)
   default:
     return 0;
   }
@@ -424,7 +415,7 @@ extern "C" int lls_cuda_codes_setup(void)
 {
   int rc = allow_form<LLS_NO_CODES>();
 #define ALLOW(form) rc = rc != 0 ? rc : allow_form<form>();
-  FORMS(ALLOW)
+  LLS_CUDA_CODES_FORMS(ALLOW)
   return rc;
 }
 
@@ -438,7 +429,7 @@ extern "C" int lls_cuda_run_widen(cudaStream_t s, const struct lls_cuda_codes *w
 #define WIDEN(form)                                                                      \
   case form:                                                                             \
     return launch(s, widen<form>, grid, THREADS, 0, *w, first, n, to);
-    FORMS(WIDEN)
+    LLS_CUDA_CODES_FORMS(WIDEN)
   default:
     return cudaErrorInvalidValue;
   }

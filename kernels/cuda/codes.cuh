@@ -19,6 +19,16 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/tensor.cuh"
 
+/* Each form of codes in turn. */
+#define LLS_CUDA_CODES_FORMS(F)                                                          \
+  F(LLS_CODES4)                                                                          \
+  F(LLS_CODES4_FLOAT)                                                                    \
+  F(LLS_CODES4_OFFSET)                                                                   \
+  F(LLS_CODES5_OFFSET)                                                                   \
+  F(LLS_CODES6)                                                                          \
+  F(LLS_CODES8)                                                                          \
+  F(LLS_CODES8_FLOAT)
+
 /* A piece's part of one lane, and the piece's scales. */
 template <enum lls_codes_form F> struct piece {
   static constexpr uint32_t HIGH = lls_cuda_code_bits(F) == 6   ? 2

@@ -110,10 +110,9 @@ template <enum lls_codes_form F, int TILES> struct copies {
     find_x(a);
   }
 
-  __device__ __forceinline__ size_t row_bytes(const lls_cuda_few_product &a) const
+  __device__ __forceinline__ size_t row_bytes() const
   {
-    return F == LLS_NO_CODES ? (size_t)a.w.inputs * 2
-                             : (size_t)steps * lls_cuda_piece_bytes(F);
+    return (size_t)steps * lls_cuda_piece_bytes(F);
   }
 
   __device__ __forceinline__ void find_weights(const lls_cuda_few_product &a)
@@ -123,7 +122,7 @@ template <enum lls_codes_form F, int TILES> struct copies {
     size_t row = (size_t)a.first_output + output;
     there[0] = output < a.w.outputs;
     there[1] = output + 8 < a.w.outputs;
-    codes = a.w.codes + row * row_bytes(a) + (size_t)step * lls_cuda_piece_bytes(F);
+    codes = a.w.codes + row * row_bytes() + (size_t)step * lls_cuda_piece_bytes(F);
     if constexpr (S::SCALES > 0)
       scales = a.w.scales + ((row + (t == 1 ? 8 : 0)) * steps + step) * (S::SCALES / 2);
   }
@@ -148,12 +147,11 @@ template <enum lls_codes_form F, int TILES> struct copies {
   {
     uint32_t thread = this_thread<TILES>(), g = thread % WARP / 4, t = thread % 4;
     uint32_t warp = thread / WARP, place = warp * (2 * WARP) + thread % WARP;
-    bool columns = F != LLS_NO_CODES || step * S::COLUMNS + 8 * t < a.w.inputs;
 #pragma unroll
     for (uint32_t half = 0; half < 2; half++, place += WARP) {
-      const uint8_t *from = codes + (half == 0 ? 0 : 8 * row_bytes(a));
+      const uint8_t *from = codes + (half == 0 ? 0 : 8 * row_bytes());
       copy_async_stream(to + place * LLS_CUDA_LANE_BYTES, from + t * LLS_CUDA_LANE_BYTES,
-                        there[half] && columns);
+                        there[half]);
       if constexpr (S::HIGH > 0)
         copy_async_small<S::HIGH>(to + S::HIGH_AT + place * S::HIGH,
                                   from + LLS_CUDA_PIECE_BYTES + t * S::HIGH, there[half]);
@@ -455,22 +453,13 @@ template <enum lls_codes_form F> static int set_up(size_t shared_bytes)
   return rc;
 }
 
-#define FORMS(F)                                                                         \
-  F(LLS_CODES4)                                                                          \
-  F(LLS_CODES4_FLOAT)                                                                    \
-  F(LLS_CODES4_OFFSET)                                                                   \
-  F(LLS_CODES5_OFFSET)                                                                   \
-  F(LLS_CODES6)                                                                          \
-  F(LLS_CODES8)                                                                          \
-  F(LLS_CODES8_FLOAT)
-
 extern "C" int lls_cuda_few_setup(size_t shared_bytes)
 {
   int rc = 0;
 #define SET_UP(form)                                                                     \
   if (rc == 0)                                                                           \
     rc = set_up<form>(shared_bytes);
-  FORMS(SET_UP)
+  LLS_CUDA_CODES_FORMS(SET_UP)
   return rc;
 }
 
@@ -483,7 +472,7 @@ extern "C" int lls_cuda_run_few_product(cudaStream_t s,
 #define RUN(form)                                                                        \
   case form:                                                                             \
     return run_form<form>(s, *a);
-    FORMS(RUN)
+    LLS_CUDA_CODES_FORMS(RUN)
   default:
     return cudaErrorInvalidValue;
   }

@@ -47,7 +47,7 @@ int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
 /* LLS_CUDA_EARLY=0: every kernel waits for the end of the one ahead, to compare. */
 static inline bool may_begin_early()
 {
-  const char *early = getenv("LLS_CUDA_EARLY");
+  static const char *const early = getenv("LLS_CUDA_EARLY"); /* not at each launch */
   return early == nullptr || strcmp(early, "0") != 0;
 }
 
