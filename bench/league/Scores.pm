@@ -5,7 +5,7 @@
 package Scores;
 use strict;
 use warnings;
-use AptServe qw(mean interval);
+use Seeds qw(mean interval);
 
 # kind: points (percent, more is better), more (a rate), less (a time). `floor`: differences below it
 # are none, so that 1 ms of waiting is not ten times worse than 0.1 ms.
