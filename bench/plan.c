@@ -7,6 +7,10 @@
  * time. Real loop and plugins on a simulated device; classes, tenants, deadlines and
  * (perfect) predictions differ from request to request.
  *
+ * A run makes the same plans each time. Of each plan the least of five runs counts: what
+ * it takes. What one run says is beside it (p99 once): on a shared machine three times
+ * that, since others empty the caches between two plans.
+ *
  *   bench/plan [scheduler ...] [candidates ...]
  *
  * Goals: p99 <= 100 us with 1,600 candidates, <= 1,500 us with 16,000.
@@ -17,6 +21,7 @@
 #include "t/shipped.h"
 
 #define STEPS      2000
+#define RUNS       5
 #define VOCABULARY 50000
 #define SEATS      256
 #define MS         INT64_C(1000000)
@@ -27,6 +32,7 @@ struct load {
   uint32_t missing; /* requests to submit */
   int32_t prompt[500];
   double us[STEPS];
+  double least[STEPS];
 };
 
 static void on_event(void *context, const struct lls_event *event)
@@ -80,19 +86,51 @@ static int run(struct load *l, uint32_t n, double *us)
   return 0;
 }
 
+static double percentile(double *us, double part)
+{
+  qsort(us, STEPS, sizeof *us, bench_compare);
+  return us[(uint32_t)(part * (STEPS - 1))];
+}
+
 static void print(struct load *l, const char *scheduler, uint32_t candidates)
 {
   struct lls_loop_status status;
   lls_loop_status(l->h.loop, &status);
-  qsort(l->us, STEPS, sizeof *l->us, bench_compare);
   uint64_t preempted = status.preempted_recompute + status.preempted_swap;
-  printf("%-8s %10u %8.1f %8.1f %8.1f %8.1f %9.2f\n", scheduler, candidates,
-         l->us[STEPS / 2], l->us[STEPS * 99 / 100], l->us[STEPS - 1],
+  printf("%-8s %10u %8.1f %8.1f %8.1f %8.1f %8.1f %9.2f\n", scheduler, candidates,
+         percentile(l->least, 0.5), percentile(l->least, 0.99), percentile(l->least, 1),
+         percentile(l->us, 0.99),
          (double)status.batch_sequences_sum / (double)status.steps,
          (double)preempted / (double)status.steps);
   if (status.plans_refused > 0)
     printf("  %llu plans were refused\n", (unsigned long long)status.plans_refused);
   fflush(stdout);
+}
+
+/* The last run stays open for what is printed of it. */
+static int run_again(struct load *l, const struct harness_options *options,
+                     uint32_t candidates, struct lls_error *err)
+{
+  for (uint32_t n = 0; n < RUNS; n++) {
+    if (n > 0)
+      harness_close(&l->h);
+    l->submitted = 0;
+    l->missing = candidates;
+    int rc = harness_open(&l->h, options, err);
+    if (rc < 0)
+      return rc;
+    rc = run(l, 500, NULL); /* until who runs differs in age */
+    if (rc >= 0)
+      rc = run(l, STEPS, l->us);
+    if (rc < 0) {
+      harness_close(&l->h);
+      return rc;
+    }
+    for (uint32_t i = 0; i < STEPS; i++)
+      if (n == 0 || l->us[i] < l->least[i])
+        l->least[i] = l->us[i];
+  }
+  return 0;
 }
 
 static int bench(const struct lls_sim_options *sim, const char *scheduler,
@@ -117,19 +155,13 @@ static int bench(const struct lls_sim_options *sim, const char *scheduler,
       .sim = sim,
       .time_plans = true,
   };
-  int rc = l != NULL ? harness_open(&l->h, &options, &err) : -1;
+  int rc = l != NULL ? run_again(l, &options, candidates, &err) : -ENOMEM;
   if (rc < 0) {
     fprintf(stderr, "bench/plan: %s\n", lls_error_text(&err, rc));
-    free(l);
-    return rc;
-  }
-  l->missing = candidates;
-  rc = run(l, 500, NULL); /* until who runs differs in age */
-  if (rc >= 0)
-    rc = run(l, STEPS, l->us);
-  if (rc >= 0)
+  } else {
     print(l, scheduler, candidates);
-  harness_close(&l->h);
+    harness_close(&l->h);
+  }
   free(l);
   return rc;
 }
@@ -169,9 +201,10 @@ int main(int argc, char **argv)
   struct lls_sim_options sim;
   if (!simulated_opt_13b(&sim))
     return EXIT_FAILURE;
-  printf("processor time of a plan in microseconds, %d plans\n", STEPS);
-  printf("%-8s %10s %8s %8s %8s %8s %9s\n", "policy", "candidates", "p50", "p99", "max",
-         "batch", "preempted");
+  printf("processor time of a plan in microseconds, %d plans, the least of %d runs\n",
+         STEPS, RUNS);
+  printf("%-8s %10s %8s %8s %8s %8s %8s %9s\n", "policy", "candidates", "p50", "p99",
+         "max", "p99 once", "batch", "preempted");
   if (named > 0)
     return bench_all(&sim, (const char *const *)argv + 1, named, candidates,
                      n_candidates);

@@ -9,6 +9,7 @@ use File::Temp qw(tempdir);
 use FindBin;
 use lib "$FindBin::Bin/../papers";
 use AptServe ();
+use Seeds qw(mean);
 use Workloads qw(rows write_rows);
 use Exporter 'import';
 our @EXPORT_OK = qw(prepare run capacity @figures);
@@ -71,7 +72,7 @@ sub command {
     ($p->{host} ? settings('cache.host_memory=64GiB') : ()),
     (defined $p->{predicted} && !$rows->[0]{hashes} ? predictions("$folder/$$.lengths", $p->{predicted}, @$rows) : ()),
     (map { s/POSITIONS/$positions/r } @{$p->{more} // []}),
-    (grep { $_->{hashes} || $_->{prefix} } @$rows) ? () : @{$p->{unshared} // []});
+    (grep { $_->{hashes} || $_->{prefix} } @$rows) ? @{$p->{alike} // []} : ());
 }
 
 # The report's text; undef if it took too long.
@@ -179,7 +180,7 @@ sub run {
   my $seconds = number($text, 'duration');
   my ($worst) = sort { $a <=> $b } map { share($_->[1], $_->[0]) } grep { $_->[0] >= 10 } values %tenant;
   return (share($met{all}, $n{all}), share($met{'strict all'}, $n{all}), share($met{realtime}, $n{realtime}),
-    $n{all} && !$p->{alone} ? $tokens / $seconds : undef, AptServe::mean(@normalised), percentile(0.99, @normalised), $completion / @rows,
+    $n{all} && !$p->{alone} ? $tokens / $seconds : undef, mean(@normalised), percentile(0.99, @normalised), $completion / @rows,
     $p->{alone} ? undef : number($text, 'total_token_throughput'), $stall, $wait, $worst,
     number($text, 'preemptions_recompute') + number($text, 'preemptions_swap'));
 }

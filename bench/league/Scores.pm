@@ -5,7 +5,7 @@
 package Scores;
 use strict;
 use warnings;
-use AptServe qw(mean interval);
+use Seeds qw(mean interval);
 
 # kind: points (percent, more is better), more (a rate), less (a time). `floor`: differences below it
 # are none, so that 1 ms of waiting is not ten times worse than 0.1 ms.
@@ -28,7 +28,7 @@ my $unended = 100; # times the best
 # {policies, workloads, loads, figures, cell => {policy}{workload}{load}{figure => [mean, half of its
 # interval]}, best => {workload}{load}{figure}, summary => {policy => {...}}}
 sub of {
-  my ($known, $policies, $workloads, $loads, $seeds, $figures) = @_;
+  my ($recorded, $known, $policies, $workloads, $loads, $seeds, $figures) = @_;
   my %s = (bound => {map { $_->{name} => $_->{bound} } @$policies});
   $policies = [map { $_->{name} } @$policies];
   %s = (%s, policies => $policies, workloads => $workloads, loads => $loads, figures => $figures);
@@ -36,7 +36,9 @@ sub of {
     for my $w (@$workloads) {
       for my $load (@$loads) {
         my @runs = grep { defined } map { $known->{"$p|$w->{name}|$load|$_"} } @$seeds;
-        $s{cell}{$p}{$w->{name}}{$load} = cell($figures, @runs) if @runs;
+        my $cell = $recorded->{$p}{$w->{name}}{$load}; # of all seeds; runs of some of them would be no match
+        $cell = cell($figures, @runs) if @runs && (@runs == @$seeds || !$cell);
+        $s{cell}{$p}{$w->{name}}{$load} = $cell if $cell;
       }
     }
   }
@@ -56,6 +58,18 @@ sub cell {
     $c{$figures->[$k]} = [mean(@values), interval(@values)] if @values;
   }
   return \%c;
+}
+
+# {policy}{workload}{load} of the rows that write_cells wrote.
+sub read_cells {
+  my ($figures, @rows) = @_;
+  my %cells;
+  for (@rows) {
+    my ($p, $w, $load, undef, @values) = @$_;
+    my %c = map { my @v = @values[3 * $_, 3 * $_ + 1]; ($v[0] // '') ne '' ? ($figures->[$_] => \@v) : () } 0 .. $#$figures;
+    $cells{$p}{$w}{$load} = %c ? \%c : {unended => 1};
+  }
+  return %cells;
 }
 
 sub cells_of { # [workload, load, cell] of a policy
@@ -154,6 +168,34 @@ sub table {
     } @columns;
     $text .= sprintf "%-20s %5.2f %s %9.1f %9.1f%s\n", $p, $sum->{rank}, join(' ', @values), $sum->{longest_stall} // 0,
       $sum->{longest_wait} // 0, $sum->{unended} ? "  $sum->{unended} cells did not end" : '';
+  }
+  return $text;
+}
+
+# The figures by which the intervals of two cells are apart: where x is better, and worse.
+sub apart {
+  my ($x, $y) = @_;
+  my @sides = ([], []);
+  for my $f (grep { $x->{$_} && $y->{$_} && !$figure{$_}{unranked} } qw(attained strict latency latency_p99 completion throughput stall wait)) {
+    my ($kind, $difference) = ($figure{$f}{kind}, $x->{$f}[0] - $y->{$f}[0]);
+    next if abs $difference <= $x->{$f}[1] + $y->{$f}[1];
+    push @{$sides[($difference < 0) != ($kind eq 'less')]}, sprintf '%s %.4g/%.4g', $f, $x->{$f}[0], $y->{$f}[0];
+  }
+  return @sides;
+}
+
+sub at_home {
+  my ($s, $p) = @_;
+  my $text = "\n$p at home: figures of it and of the paper's own policy, where their intervals are apart\n";
+  for my $w (grep { $_->{home} } @{$s->{workloads}}) {
+    for my $own (grep { /^\Q$w->{home}\E\b/ && $_ ne $p } @{$s->{policies}}) {
+      for my $load (@{$s->{loads}}) {
+        my ($x, $y) = map { $s->{cell}{$_}{$w->{name}}{$load} } $p, $own;
+        next if !$x || !$y || $x->{unended} || $y->{unended};
+        my ($better, $worse) = map { join(', ', @$_) || '-' } apart($x, $y);
+        $text .= sprintf "%-15s %-4s %-13s better: %s; worse: %s\n", $w->{name}, $load, $own, $better, $worse;
+      }
+    }
   }
   return $text;
 }

@@ -134,7 +134,7 @@ static void observe_cost(struct lls_instance *in, int64_t duration_ns)
       .decode_context = b->decode_context,
       .hidden_tokens = hidden_tokens,
   };
-  if (b->copied_bytes == 0) /* a step with copies would blur the fit */
+  if (!b->swaps) /* a step that waits for the host would blur the fit */
     lls_cost_model_observe(in->cost, &shape, duration_ns);
   in->status.estimates = lls_cost_model_accuracy(in->cost);
 }

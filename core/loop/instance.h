@@ -70,7 +70,7 @@ struct lls_step_batch {
   struct lls_chunk_shape *chunks;        /* (max_sequences) scratch for the cost model */
   uint32_t *decode_context;              /* (max_sequences) likewise */
   uint32_t n;
-  uint64_t copied_bytes;
+  bool swaps; /* something is copied from or to the host */
 };
 
 /* Which policies took over in a reload and are to be told of what is alive. */

@@ -100,6 +100,16 @@ static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *c
   return bytes;
 }
 
+/* Copies on the device itself belong to a step: full blocks become int8 behind every
+ * prompt. */
+static bool any_swaps(const struct lls_copy *copies, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++)
+    if (copies[i].kind != LLS_COPY_DEVICE_TO_DEVICE)
+      return true;
+  return false;
+}
+
 /* Tokens that the view counts as cached and the manager has given back. */
 static uint32_t given_back(const struct lls_instance *in, const struct lls_request *v)
 {
@@ -173,8 +183,8 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
                                    .before_draws = lls_constraint_fill_masks,
                                    .before_draws_context = in};
   batch.n_copies = (uint32_t)LLS_CALL(p, cache, copies, &batch.copies);
-  in->batch.copied_bytes = bytes_of(in, batch.copies, batch.n_copies);
-  in->status.copied_bytes += in->batch.copied_bytes;
+  in->batch.swaps = any_swaps(batch.copies, batch.n_copies);
+  in->status.copied_bytes += bytes_of(in, batch.copies, batch.n_copies);
   in->status.handed_bytes += lls_migrate_bytes(in);
   if (batch.n_sequences == 0 && batch.n_copies == 0 && batch.n_pulls == 0) {
     *copied = in->moving.n > 0 || lls_left_moves(in);

@@ -150,7 +150,7 @@ subtest 'every preset is right and names a scheduler of its own' => sub {
   my (%of, $file);
   for my $ini (sort glob "$source/etc/*.ini") {
     ($file) = $ini =~ /(\w+)\.ini$/;
-    next if $file eq 'retrieval' && !-e "$build/.libs/predictor_retrieval.so";
+    next if read_file($ini) =~ /^predictor = retrieval\b/m && !-e "$build/.libs/predictor_retrieval.so";
     my ($status, $out, $err) = llmserve('-c', $ini, '--check-config');
     is($status, 0, $ini);
     is($err, '');

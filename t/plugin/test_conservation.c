@@ -62,7 +62,7 @@ static const struct harness_policy caches[][VARIANTS] = {
     {{"paged", NULL}, {"paged", POLICY_PARAMETERS("prefix_sharing", "off")}},
     {{"contiguous", POLICY_PARAMETERS("reserve", "oracle")},
      {"contiguous", POLICY_PARAMETERS("max_len", "100")}},
-    {{"tiered", NULL}, {"tiered", NULL}},
+    {{"tiered", NULL}, {"tiered", POLICY_PARAMETERS("prefix_sharing", "off")}},
     {{"bidirectional", NULL}, {"bidirectional", POLICY_PARAMETERS("mode", "off")}},
     {{"hybrid", NULL}, {"hybrid", POLICY_PARAMETERS("form", "hidden")}},
 };

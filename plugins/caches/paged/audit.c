@@ -5,8 +5,6 @@
  */
 #include "paged.h"
 
-#include <llmserve/policy/report.h>
-
 #include <string.h>
 
 /* A stack or list of numbers below n: printed, and each marked to be met only once. */
@@ -28,120 +26,17 @@ static void walk(struct lls_pol_report *a, const char *name, uint32_t head,
   lls_pol_report_check(a, count == expected, "list and counter differ", count);
 }
 
-static void check_reusable(struct lls_pol_report *a)
-{
-  struct paged *m = a->m;
-  uint32_t before = LLS_POL_NIL;
-  for (uint32_t b = m->reusable_first;
-       b != LLS_POL_NIL && b < m->n_blocks && a->result == 0;
-       before = b, b = m->blocks[b].next) {
-    lls_pol_report_check(a, m->blocks[b].previous == before,
-                         "broken list of reusable blocks", b);
-    lls_pol_report_check(a, m->blocks[b].parent != LLS_POL_NIL,
-                         "reusable but not in the index", b);
-    m->marks[b] = 2; /* a parent that is met later must not have this mark yet */
-    uint32_t parent = m->blocks[b].parent;
-    lls_pol_report_check(
-        a, m->window.tokens > 0 || parent >= m->n_blocks || m->marks[parent] != 2,
-        "older than its child", b);
-  }
-  lls_pol_report_check(a, m->reusable_last == before, "broken end of the reusable list",
-                       before);
-}
-
-static uint64_t digest(const int32_t *tokens, uint32_t n)
-{
-  uint64_t h = UINT64_C(0xcbf29ce484222325);
-  for (uint32_t i = 0; i < n; i++)
-    h = (h ^ (uint32_t)tokens[i]) * UINT64_C(0x100000001b3);
-  return h;
-}
-
-/* Each block of the index in one chain, and no number that leads elsewhere: nothing can
- * be looked up before that is sure. */
-static bool audit_index(struct lls_pol_report *a)
-{
-  struct paged *m = a->m;
-  memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
-  for (uint32_t i = 0; i <= m->bucket_mask; i++)
-    for (uint32_t b = m->buckets[i]; b != LLS_POL_NIL; b = m->blocks[b].bucket_next)
-      if (!lls_pol_report_check(a, b < m->n_blocks, "index leads outside", b) ||
-          !lls_pol_report_check(a, m->marks[b]++ == 0, "twice in the index", b))
-        return false;
-  for (uint32_t b = 0; b < m->n_blocks; b++) {
-    uint32_t parent = m->blocks[b].parent;
-    lls_pol_report_check(a, (parent != LLS_POL_NIL) == (m->marks[b] != 0),
-                         "not in the index, or lost in it", b);
-    lls_pol_report_check(a,
-                         parent < m->n_blocks || parent == LLS_POL_NIL || parent == ROOT,
-                         "parent number too large", b);
-  }
-  return a->result == 0;
-}
-
-/* Is what it came after still in the index? It always is without a window. */
-static bool has_parent(const struct paged *m, const struct block *block)
-{
-  return block->parent < m->n_blocks &&
-         block->parent_generation == m->blocks[block->parent].generation;
-}
-
-static void audit_children(struct lls_pol_report *a)
-{
-  struct paged *m = a->m;
-  memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
-  for (uint32_t b = 0; b < m->n_blocks; b++)
-    if (has_parent(m, &m->blocks[b]))
-      m->marks[m->blocks[b].parent]++;
-  for (uint32_t b = 0; b < m->n_blocks; b++)
-    lls_pol_report_check(a, m->marks[b] == m->blocks[b].children,
-                         "children are counted wrong", b);
-}
-
-static void audit_block(struct lls_pol_report *a, uint32_t b)
-{
-  const struct paged *m = a->m;
-  const struct block *block = &m->blocks[b];
-  const int32_t *tokens = m->contents + (size_t)b * m->block_tokens;
-  if (block->references == 0 && block->parent == LLS_POL_NIL)
-    return;
-  lls_pol_report_say(a, "block %" PRIu32 ": held by %" PRIu32, b, block->references);
-  if (block->parent != LLS_POL_NIL) {
-    lls_pol_report_say(a, ", after %" PRId32 ", tokens %016" PRIx64,
-                       block->parent == ROOT ? -1 : (int32_t)block->parent,
-                       digest(tokens, m->block_tokens));
-    bool found = block->parent == ROOT || has_parent(m, block);
-    lls_pol_report_say(a, "%s", found ? "" : ", which has gone");
-    lls_pol_report_check(a, found || m->window.tokens > 0,
-                         "in the index without its parent", b);
-    lls_pol_report_check(a, !found || paged_find(m, block->parent, tokens) == b,
-                         "not found in the index", b);
-    if (block->parent != ROOT && found) {
-      const struct block *parent = &m->blocks[block->parent];
-      lls_pol_report_check(a, parent->parent != LLS_POL_NIL,
-                           "in the index without its parent", b);
-      lls_pol_report_check(
-          a, m->window.tokens > 0 || parent->references >= block->references,
-          "held without its parent", b);
-    }
-  }
-  lls_pol_report_end_line(a);
-}
-
 static void audit_blocks(struct lls_pol_report *a)
 {
   struct paged *m = a->m;
   memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
-  walk(a, "free", m->free_head, &m->blocks->next, sizeof *m->blocks, m->n_blocks,
-       m->n_free);
-  walk(a, "reusable", m->reusable_first, &m->blocks->next, sizeof *m->blocks, m->n_blocks,
-       m->n_reusable);
-  check_reusable(a);
-  for (uint32_t b = 0; b < m->n_blocks; b++) {
-    lls_pol_report_check(a, (m->marks[b] != 0) == (m->blocks[b].references == 0),
-                         "neither held nor free, or both", b);
-    audit_block(a, b);
-  }
+  walk(a, "free", m->free_head, &m->index.blocks->next, sizeof *m->index.blocks,
+       m->n_blocks, m->n_free);
+  lls_pol_prefixes_audit(&m->index, a);
+  for (uint32_t b = 0; b < m->n_blocks; b++)
+    lls_pol_report_check(
+        a, (m->marks[b] + m->index.marks[b] == 1) == (m->index.blocks[b].references == 0),
+        "neither held nor free, or both", b);
 }
 
 /* Lists are where their sequences say; none can be read before. */
@@ -185,7 +80,7 @@ static void audit_entry(struct lls_pol_report *a, const struct sequence *s, uint
   m->marks[k->block / 2]++;
   if (s->place == ON_DEVICE)
     lls_pol_report_check(
-        a, (i < s->indexed) == (m->blocks[k->block / 2].parent != LLS_POL_NIL),
+        a, (i < s->indexed) == (m->index.blocks[k->block / 2].parent != LLS_POL_NIL),
         "wrong count of blocks in the index", s->row);
 }
 
@@ -222,7 +117,7 @@ static void audit_device_sequences(struct lls_pol_report *a)
   memset(m->marks, 0, m->n_blocks * sizeof *m->marks);
   audit_lists(a, ON_DEVICE, "on the device");
   for (uint32_t b = 0; b < m->n_blocks; b++)
-    lls_pol_report_check(a, m->marks[b] == m->blocks[b].references,
+    lls_pol_report_check(a, m->marks[b] == m->index.blocks[b].references,
                          "reference count is wrong", b);
 }
 
@@ -240,10 +135,9 @@ static void audit_host_sequences(struct lls_pol_report *a)
 int paged_audit(struct paged *m, const struct lls_sink *sink)
 {
   struct lls_pol_report a = {.m = m, .host = m->host, .sink = sink};
-  if (!audit_index(&a) || !audit_rows(&a))
+  if (!lls_pol_prefixes_audit_index(&m->index, &a) || !audit_rows(&a))
     return a.result;
   audit_blocks(&a);
-  audit_children(&a);
   audit_device_sequences(&a);
   audit_host_sequences(&a);
   lls_pol_report_say(&a, "copies %" PRIu32, m->n_copies);

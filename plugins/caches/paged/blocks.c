@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Ownership of blocks: the stack of free blocks, the list of reusable ones, reference
- * counts; and the stacks of free host blocks and of free rows for block lists.
- */
+/* Ownership of blocks: the stack of free ones, and those of free host blocks and of free
+ * rows for block lists. */
 #include "paged.h"
 
 static void push_free(struct paged *m, uint32_t b)
 {
-  set(m, &m->blocks[b].next, m->free_head);
+  set(m, &m->index.blocks[b].next, m->free_head);
   set(m, &m->free_head, b);
   set(m, &m->n_free, m->n_free + 1);
 }
@@ -15,82 +13,45 @@ static void push_free(struct paged *m, uint32_t b)
 static uint32_t pop_free(struct paged *m)
 {
   uint32_t b = m->free_head;
-  LLS_POL_CHECK(m->n_free > 0 && b < m->n_blocks && m->blocks[b].references == 0);
-  set(m, &m->free_head, m->blocks[b].next);
+  LLS_POL_CHECK(m->n_free > 0 && b < m->n_blocks && m->index.blocks[b].references == 0);
+  set(m, &m->free_head, m->index.blocks[b].next);
   set(m, &m->n_free, m->n_free - 1);
   return b;
 }
 
-static void append_reusable(struct paged *m, uint32_t b)
-{
-  struct block *block = &m->blocks[b];
-  LLS_POL_CHECK(block->references == 0 && block->parent != LLS_POL_NIL);
-  set(m, &block->previous, m->reusable_last);
-  set(m, &block->next, LLS_POL_NIL);
-  if (m->reusable_last == LLS_POL_NIL)
-    set(m, &m->reusable_first, b);
-  else
-    set(m, &m->blocks[m->reusable_last].next, b);
-  set(m, &m->reusable_last, b);
-  set(m, &m->n_reusable, m->n_reusable + 1);
-}
-
-static void remove_reusable(struct paged *m, uint32_t b)
-{
-  const struct block *block = &m->blocks[b];
-  LLS_POL_CHECK(m->n_reusable > 0 && block->references == 0);
-  if (block->previous == LLS_POL_NIL)
-    set(m, &m->reusable_first, block->next);
-  else
-    set(m, &m->blocks[block->previous].next, block->next);
-  if (block->next == LLS_POL_NIL)
-    set(m, &m->reusable_last, block->previous);
-  else
-    set(m, &m->blocks[block->next].previous, block->previous);
-  set(m, &m->n_reusable, m->n_reusable - 1);
-}
-
+/* The one that was let go first, where none is free: its children went before, without a
+ * window. */
 uint32_t paged_take(struct paged *m)
 {
   uint32_t b;
   if (m->n_free > 0) {
     b = pop_free(m);
-  } else { /* the one that was let go first; its children went before, without a window */
-    b = m->reusable_first;
-    LLS_POL_CHECK(b != LLS_POL_NIL &&
-                  (m->window.tokens > 0 || m->blocks[b].children == 0));
-    remove_reusable(m, b);
-    paged_unindex(m, b);
+  } else {
+    b = lls_pol_prefixes_evict(&m->index);
     set(m, &m->n_evicted, m->n_evicted + 1);
   }
-  set(m, &m->blocks[b].references, 1);
+  lls_pol_prefixes_own(&m->index, b);
   return b;
-}
-
-void paged_free_reusable(struct paged *m, uint32_t b)
-{
-  remove_reusable(m, b);
-  paged_unindex(m, b);
-  push_free(m, b);
-}
-
-void paged_hold(struct paged *m, uint32_t b)
-{
-  if (m->blocks[b].references == 0)
-    remove_reusable(m, b);
-  set(m, &m->blocks[b].references, m->blocks[b].references + 1);
 }
 
 void paged_let_go(struct paged *m, uint32_t b)
 {
-  LLS_POL_CHECK(b < m->n_blocks && m->blocks[b].references > 0);
-  set(m, &m->blocks[b].references, m->blocks[b].references - 1);
-  if (m->blocks[b].references > 0)
-    return;
-  if (m->blocks[b].parent != LLS_POL_NIL)
-    append_reusable(m, b);
-  else
+  if (lls_pol_prefixes_let_go(&m->index, b))
     push_free(m, b);
+}
+
+void paged_forget(struct paged *m, const struct sequence *s)
+{
+  uint32_t first = s->gone;
+  if (s->place != ON_DEVICE)
+    return;
+  while (first > 0 && first < s->indexed &&
+         lls_pol_prefixes_is_parent(&m->index, block_at(m, s, first - 1),
+                                    block_at(m, s, first)))
+    first--;
+  for (uint32_t i = s->past; i-- > first;)
+    if (lls_pol_prefixes_forget(&m->index, block_at(m, s, i)))
+      push_free(m, block_at(m, s, i));
 }
 
 uint32_t paged_take_host(struct paged *m)

@@ -48,17 +48,15 @@ static void size_up(struct paged *m, const struct lls_cache_geometry *g)
   uint64_t changes =
       4 * (CHANGES_PER_BLOCK * blocks + CHANGES_PER_VERB * (uint64_t)e->max_sequences);
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
-  m->bucket_mask = 1;
-  while (m->bucket_mask < 2 * (uint64_t)m->n_blocks)
-    m->bucket_mask = 2 * m->bucket_mask + 1;
+  m->index.journal = &m->journal;
+  m->index.block_tokens = m->block_tokens;
+  m->index.n_blocks = m->n_blocks;
+  m->index.orphans = m->window.tokens > 0;
 }
 
 static bool allocate(struct paged *m)
 {
   uint32_t most = lls_pol_max(lls_pol_max(m->n_blocks, m->n_host_blocks), m->n_rows);
-  m->blocks = calloc(m->n_blocks, sizeof *m->blocks);
-  m->contents = calloc((size_t)m->n_blocks * m->block_tokens, sizeof *m->contents);
-  m->buckets = calloc((size_t)m->bucket_mask + 1, sizeof *m->buckets);
   m->host_next = calloc(m->n_host_blocks + 1, sizeof *m->host_next);
   m->row_next = calloc(m->n_rows, sizeof *m->row_next);
   m->sequences = calloc(m->n_slots, sizeof *m->sequences);
@@ -66,22 +64,17 @@ static bool allocate(struct paged *m)
   m->marks = calloc(most, sizeof *m->marks);
   m->copies = calloc(m->max_copies, sizeof *m->copies);
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
-  return m->blocks && m->contents && m->buckets && m->host_next && m->row_next &&
+  return lls_pol_prefixes_init(&m->index) == 0 && m->host_next && m->row_next &&
          m->sequences && m->entries && m->marks && m->copies && m->journal.changes;
 }
 
 static void make_empty(struct paged *m)
 {
+  lls_pol_prefixes_make_empty(&m->index);
   for (uint32_t b = 0; b < m->n_blocks; b++)
-    m->blocks[b] = (struct block){.previous = LLS_POL_NIL,
-                                  .next = b + 1 < m->n_blocks ? b + 1 : LLS_POL_NIL,
-                                  .parent = LLS_POL_NIL,
-                                  .bucket_next = LLS_POL_NIL};
+    m->index.blocks[b].next = b + 1 < m->n_blocks ? b + 1 : LLS_POL_NIL;
   m->free_head = 0;
   m->n_free = m->n_blocks;
-  m->reusable_first = m->reusable_last = LLS_POL_NIL;
-  m->n_reusable = 0;
-  memset(m->buckets, 0xff, ((size_t)m->bucket_mask + 1) * sizeof *m->buckets);
   lls_pol_chain_stack(&m->host_head, m->host_next, m->n_host_blocks);
   m->n_host_free = m->n_host_blocks;
   lls_pol_chain_stack(&m->row_head, m->row_next, m->n_rows);
@@ -93,9 +86,7 @@ static void make_empty(struct paged *m)
 static void destroy(void *self)
 {
   struct paged *m = self;
-  free(m->blocks);
-  free(m->contents);
-  free(m->buckets);
+  lls_pol_prefixes_free(&m->index);
   free(m->host_next);
   free(m->row_next);
   free(m->sequences);
@@ -352,7 +343,7 @@ static void stats(void *self, const struct lls_sink *sink)
   const struct paged *m = self;
   sink->number(sink->context, "blocks", m->n_blocks);
   sink->number(sink->context, "blocks_free", m->n_free);
-  sink->number(sink->context, "blocks_reusable", m->n_reusable);
+  sink->number(sink->context, "blocks_reusable", m->index.n_reusable);
   sink->number(sink->context, "host_blocks", m->n_host_blocks);
   sink->number(sink->context, "host_blocks_free", m->n_host_free);
 }

@@ -10,19 +10,11 @@
  *   reusable   not held but still in the prefix index: a list, least recently held
  *              first, that counts as free memory
  *
- * Invariants, all of them checked by audit:
- *   1. Only a full block is in the index, and a block in the index is never written.
- *      So only index blocks are ever shared.
- *   2. The index has no other key than (parent block, its generation, tokens): compared
- *      in full, hashed only to find the bucket. A block that leaves the index begins
- *      another generation, so that no block comes after what is in it next. Without a
- *      window that never matters: a sequence that holds a block of the index holds its
- *      parent too, and blocks are let go last one first, so a parent is never older in
- *      the reusable list than its children.
- *   3. Every word that a transaction changes goes through set(), which writes down the
+ * Invariants, all of them checked by audit, with those of policy/prefixes.h:
+ *   1. Every word that a transaction changes goes through set(), which writes down the
  *      old value. Rolling back puts the old values back, last one first: exact by
  *      construction, the order of all lists included.
- *   4. Of a sequence's list the first `gone` blocks have been given back, where every
+ *   2. Of a sequence's list the first `gone` blocks have been given back, where every
  * layer has a window: none is read any more. Their numbers stay in the row, and mean
  *      nothing but in paged_forget.
  */
@@ -31,23 +23,11 @@
 
 #include <llmserve/cache.h>
 
-#include <llmserve/policy/journal.h>
+#include <llmserve/policy/prefixes.h>
 #include <llmserve/policy/window.h>
-
-#define ROOT (UINT32_MAX - 1) /* parent of a sequence's first block */
 
 struct params {
   bool prefix_sharing;
-};
-
-struct block {
-  uint32_t references;        /* sequences that hold it */
-  uint32_t previous, next;    /* in the reusable list; next alone in the free stack */
-  uint32_t parent;            /* block or ROOT; LLS_POL_NIL = not in the index */
-  uint32_t generation;        /* how often it has left the index */
-  uint32_t parent_generation; /* of the parent when this came after it */
-  uint32_t bucket_next;       /* in the index */
-  uint32_t children; /* blocks in the index whose parent it is, of this generation */
 };
 
 enum place { NOWHERE, ON_DEVICE, ON_HOST };
@@ -71,18 +51,14 @@ struct paged {
       row_blocks; /* longest list: a full context, or, without a window, all blocks */
   struct lls_pol_window window;
 
-  struct block *blocks;       /* (n_blocks) */
-  int32_t *contents;          /* (n_blocks, block_tokens) ids of what is in the index */
-  uint32_t *buckets;          /* (bucket_mask + 1) of the index */
-  uint32_t *host_next;        /* (n_host_blocks) stack of free ones */
-  uint32_t *row_next;         /* (n_rows) stack of free ones */
-  struct sequence *sequences; /* (n_slots) */
+  struct lls_pol_prefixes index;   /* of full blocks; who holds which block */
+  uint32_t *host_next;             /* (n_host_blocks) stack of free ones */
+  uint32_t *row_next;              /* (n_rows) stack of free ones */
+  struct sequence *sequences;      /* (n_slots) */
   struct lls_block_entry *entries; /* (n_rows, 2, row_blocks) a row's K list, then V */
   uint32_t *marks; /* (max of n_blocks, n_host_blocks, n_rows) for audit */
-  uint32_t bucket_mask;
 
   uint32_t free_head, n_free;
-  uint32_t reusable_first, reusable_last, n_reusable;
   uint32_t host_head, n_host_free;
   uint32_t row_head, n_rows_free;
 
@@ -128,7 +104,7 @@ static inline uint32_t needless_blocks(const struct paged *m, uint32_t cached)
 
 static inline uint32_t available(const struct paged *m)
 {
-  return m->n_free + m->n_reusable;
+  return m->n_free + m->index.n_reusable;
 }
 
 static inline struct lls_block_entry *k_list(const struct paged *m, uint32_t row)
@@ -146,8 +122,6 @@ static inline uint32_t block_at(const struct paged *m, const struct sequence *s,
 /* ---- blocks.c: ownership of blocks */
 /* A block to write to; there must be one available. */
 uint32_t paged_take(struct paged *);
-void paged_hold(struct paged *, uint32_t block);
-void paged_free_reusable(struct paged *, uint32_t block); /* it leaves the index */
 void paged_let_go(struct paged *, uint32_t block);
 uint32_t paged_take_host(struct paged *);
 void paged_free_host(struct paged *, uint32_t block);
@@ -160,11 +134,9 @@ void paged_put(struct paged *, const struct sequence *, uint32_t i, uint32_t blo
 uint32_t paged_prefix(struct paged *, struct sequence *, const struct lls_request *,
                       bool take);
 void paged_index(struct paged *, struct sequence *, const struct lls_request *);
-void paged_unindex(struct paged *, uint32_t block);
 /* Frees blocks of a sequence that has just been dropped which no other holds and no
  * other block of the index comes after; s is what it was before. */
 void paged_forget(struct paged *, const struct sequence *s);
-uint32_t paged_find(const struct paged *, uint32_t parent, const int32_t *tokens);
 /* As the members of the vtable. */
 size_t paged_kept(struct paged *, struct lls_kept_block *out, size_t max);
 size_t paged_adopt(struct paged *, struct lls_kept_block *, size_t n);

@@ -16,7 +16,7 @@
 #include <llmserve/policy/state.h>
 
 /* Before what is this plugin's alone; its number is the version of that. */
-static const char own[8] = "paged 4";
+static const char own[8] = "paged 5";
 
 struct pool { /* equal in both */
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows, row_blocks, window;
@@ -78,10 +78,7 @@ static void pass_arrays(struct paged *m, struct lls_pol_state_walk *w)
   lls_pol_state_pass(w, name, sizeof name);
   lls_pol_state_pass(w, &pool, sizeof pool);
   lls_pol_state_pass(w, &m->free_head, heads);
-  lls_pol_state_pass(w, m->blocks, m->n_blocks * sizeof *m->blocks);
-  lls_pol_state_pass(w, m->contents,
-                     (size_t)m->n_blocks * m->block_tokens * sizeof *m->contents);
-  lls_pol_state_pass(w, m->buckets, ((size_t)m->bucket_mask + 1) * sizeof *m->buckets);
+  lls_pol_prefixes_pass(&m->index, w);
   lls_pol_state_pass(w, m->host_next, (size_t)m->n_host_blocks * sizeof *m->host_next);
   lls_pol_state_pass(w, m->row_next, m->n_rows * sizeof *m->row_next);
   lls_pol_state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
@@ -138,14 +135,14 @@ static bool claim(struct paged *m, const struct lls_holding *h, const char *unit
   uint32_t i = 0;
   for (; i < h->kv_count; i++) {
     uint32_t block = lls_pol_holding_pair(h, units, i, m->n_blocks);
-    if (block == m->n_blocks || m->blocks[block].references > 0)
+    if (block == m->n_blocks || m->index.blocks[block].references > 0)
       break;
-    m->blocks[block].references = 1;
+    m->index.blocks[block].references = 1;
   }
   if (i == h->kv_count)
     return true;
   while (i-- > 0)
-    m->blocks[lls_pol_holding_unit(units, i) / 2].references = 0;
+    m->index.blocks[lls_pol_holding_unit(units, i) / 2].references = 0;
   return false;
 }
 
@@ -168,8 +165,8 @@ static void free_the_others(struct paged *m)
   m->free_head = LLS_POL_NIL;
   m->n_free = 0;
   for (uint32_t block = m->n_blocks; block-- > 0;)
-    if (m->blocks[block].references == 0) {
-      m->blocks[block].next = m->free_head;
+    if (m->index.blocks[block].references == 0) {
+      m->index.blocks[block].next = m->free_head;
       m->free_head = block;
       m->n_free++;
     }

@@ -2,31 +2,29 @@
 /* audit: the whole state as text, equal for equal states, and every invariant checked. */
 #include "tiered.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 struct audit {
+  struct lls_pol_report report;
   struct tiered *m;
-  const struct lls_sink *sink;
   bool on_host; /* the tier that is looked at */
-  int result;
 };
 
 /* Keeps the first thing that is wrong. */
-static void check(struct audit *a, bool good, const char *what, uint32_t which)
+static bool check(struct audit *a, bool good, const char *what, uint32_t which)
 {
-  if (!good && a->result == 0)
-    a->result = a->m->host->fail(a->m->host->context, -EIO, "audit: %s (%" PRIu32 ")",
-                                 what, which);
+  return lls_pol_report_check(&a->report, good, what, which);
+}
+
+static bool failed(const struct audit *a)
+{
+  return a->report.result != 0;
 }
 
 static void say(struct audit *a, const char *what, uint32_t number)
 {
-  char line[64];
-  snprintf(line, sizeof line, "%s %" PRIu32, what, number);
-  a->sink->text(a->sink->context, line);
+  lls_pol_report_say(&a->report, "%s %" PRIu32, what, number);
+  lls_pol_report_end_line(&a->report);
 }
 
 /* A unit with an owner: met for the first time. */
@@ -40,26 +38,45 @@ static void meet(struct audit *a, uint32_t unit)
   a->m->marks[unit] = 1;
 }
 
-static void audit_list(struct audit *a, const struct sequence *s, uint32_t row,
-                       uint32_t begin)
+/* A block of the index that the sequence holds. */
+static void meet_known(struct audit *a, uint32_t row, uint32_t i)
+{
+  struct tiered *m = a->m;
+  uint32_t b = known_block(m, row, i), v = k_list(m, row)[m->row_blocks + i].block;
+  if (!check(a, b < m->index.n_blocks, "a block outside the pool", b))
+    return;
+  check(a, m->index.blocks[b].parent != LLS_POL_NIL, "not in the index", b);
+  check(a, full_units(m) == 1 || v == m->v_units[b], "another V unit", b);
+  m->index.marks[b]++;
+}
+
+static void audit_entry(struct audit *a, const struct sequence *s, uint32_t row,
+                        uint32_t i)
 {
   const struct tiered *m = a->m;
-  const struct lls_block_entry *k = k_list(m, row), *v = k + m->row_blocks;
-  uint32_t int8 = int8_blocks(m, s, a->on_host);
-  for (uint32_t i = begin; i < s->held && a->result == 0; i++) {
-    bool narrow = i < int8;
-    say(a, narrow ? "  int8" : "  k", k[i].block);
-    say(a, "  v", v[i].block);
-    meet(a, narrow ? k[i].block / 2 : k[i].block);
-    if (narrow)
-      check(a, v[i].block == k[i].block + 1 && k[i].block % 2 == 0, "halves apart", i);
-    else
-      meet(a, v[i].block);
-    check(a, k[i].first_token == i * m->block_tokens && k[i].count == m->block_tokens,
-          "an entry out of place", i);
-    if (!m->journal.open)
-      check(a, k[i].element == narrow && v[i].element == narrow, "another element", i);
+  const struct lls_block_entry *k = &k_list(m, row)[i], *v = k + m->row_blocks;
+  bool narrow = i < int8_blocks(m, s, a->on_host);
+  say(a, narrow ? "  int8" : "  k", k->block);
+  say(a, "  v", v->block);
+  check(a, !narrow || (v->block == k->block + 1 && k->block % 2 == 0), "halves apart", i);
+  if (!a->on_host && i < s->indexed) {
+    meet_known(a, row, i);
+  } else {
+    meet(a, narrow ? k->block / 2 : k->block);
+    if (!narrow)
+      meet(a, v->block);
   }
+  check(a, k->first_token == i * m->block_tokens && k->count == m->block_tokens,
+        "an entry out of place", i);
+  if (!m->journal.open)
+    check(a, k->element == narrow && v->element == narrow, "another element", i);
+}
+
+static void audit_list(struct audit *a, const struct sequence *s, uint32_t row,
+                       uint32_t end)
+{
+  for (uint32_t i = s->gone; i < end && !failed(a); i++)
+    audit_entry(a, s, row, i);
 }
 
 static void audit_sequence(struct audit *a, uint32_t slot)
@@ -72,24 +89,31 @@ static void audit_sequence(struct audit *a, uint32_t slot)
   check(a, s->admitted || s->row == LLS_POL_NIL, "units without an owner", slot);
   check(a, (s->transfer != 0) == (s->to_row != LLS_POL_NIL), "a transfer without lists",
         slot);
-  if (!s->admitted || s->row == LLS_POL_NIL || a->result != 0)
+  if (!s->admitted || s->row == LLS_POL_NIL || failed(a))
     return;
   check(a, s->row < m->n_rows && s->held <= m->row_blocks, "a row outside", s->row);
   check(a, s->held >= blocks_of(m, s->cached), "cached tokens without a block", slot);
   check(a, s->gone <= s->held, "more blocks given back than there were", slot);
   check(a, s->cached == 0 || s->gone <= lls_pol_window_gone(&m->window, s->cached),
         "given back what is read", slot);
-  check(a, s->moved <= s->listed && s->listed <= s->held, "moved too far", slot);
-  if (a->result != 0)
+  check(a,
+        s->transfer == 0 ||
+            (s->gone <= s->listed && s->listed <= s->left && s->left <= s->held),
+        "moved too far", slot);
+  check(a, s->indexed <= s->cached / m->block_tokens && s->indexed <= s->held,
+        "known before it is full", slot);
+  check(a, s->indexed == 0 || s->place == ON_DEVICE, "known on the host", slot);
+  if (failed(a))
     return;
   say(a, "sequence", slot);
   say(a, "  place", s->place);
   say(a, "  cached", s->cached);
-  say(a, "  moved", s->moved);
+  say(a, "  indexed", s->indexed);
+  say(a, "  left", s->left);
   if ((s->place == ON_HOST) == a->on_host)
-    audit_list(a, s, s->row, lls_pol_max(s->moved, s->gone));
+    audit_list(a, s, s->row, blocks_there(s));
   else if (s->to_row != LLS_POL_NIL)
-    audit_list(a, s, s->to_row, s->gone);
+    audit_list(a, s, s->to_row, s->held);
 }
 
 static void audit_stack(struct audit *a)
@@ -102,7 +126,25 @@ static void audit_stack(struct audit *a)
     unit = unit < t->n_units ? t->next[unit] : LLS_POL_NIL;
   }
   check(a, n == t->n_free, "free units miscounted", n);
-  check(a, a->on_host || t->n_free >= spare_units(a->m), "the spare unit is taken", n);
+}
+
+/* What the index holds: its holders are the sequences, its units nobody else's. */
+static void audit_known(struct audit *a)
+{
+  struct tiered *m = a->m;
+  for (uint32_t b = 0; b < m->index.n_blocks && !failed(a); b++) {
+    const struct lls_pol_block *block = &m->index.blocks[b];
+    check(a, m->index.marks[b] == block->references, "holders are counted wrong", b);
+    if (block->parent == LLS_POL_NIL)
+      continue;
+    meet(a, b);
+    if (full_units(m) == 2)
+      meet(a, m->v_units[b]);
+  }
+  if (!failed(a))
+    lls_pol_prefixes_audit(&m->index, &a->report);
+  check(a, units_to_be_had(m, false) >= spare_units(m), "the spare unit is taken",
+        m->tiers[0].n_free);
 }
 
 /* Rows of lists: each with one sequence or on the free stack. */
@@ -135,24 +177,29 @@ static void audit_moving(struct audit *a)
   for (uint32_t i = 0; i < m->n_slots; i++)
     n += m->sequences[i].transfer != 0;
   check(a, n == m->n_moving, "transfers miscounted", n);
-  for (uint32_t i = 0; i < m->n_moving && a->result == 0; i++)
+  for (uint32_t i = 0; i < m->n_moving && !failed(a); i++)
     check(a, m->moving[i] < m->n_slots && m->sequences[m->moving[i]].transfer != 0,
           "one that does not move", i);
 }
 
 int tiered_audit(struct tiered *m, const struct lls_sink *sink)
 {
-  struct audit a = {.m = m, .sink = sink};
+  struct audit a = {.report = {.m = m, .host = m->host, .sink = sink}, .m = m};
+  if (!lls_pol_prefixes_audit_index(&m->index, &a.report))
+    return a.report.result;
   audit_moving(&a);
   audit_rows(&a);
+  memset(m->index.marks, 0, m->index.n_blocks * sizeof *m->index.marks);
   for (int tier = 0; tier < 2; tier++) {
     a.on_host = tier == 1;
     memset(m->marks, 0, m->tiers[tier].n_units * sizeof *m->marks);
     for (uint32_t i = 0; i < m->n_slots; i++)
       audit_sequence(&a, i);
     audit_stack(&a);
+    if (!a.on_host)
+      audit_known(&a);
     for (uint32_t i = 0; i < m->tiers[tier].n_units; i++)
       check(&a, m->marks[i] == 1, "a unit without an owner", i);
   }
-  return a.result;
+  return a.report.result;
 }

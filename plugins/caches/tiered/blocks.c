@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ownership of units: the free stacks of both tiers, rows, and the lists in them. */
+/* Ownership of units: the free stacks of both tiers, the blocks of the index, rows, and
+ * the lists in them. */
 #include "tiered.h"
 
 /* Changes that a verb makes per block, and besides; asked for before it starts. */
-#define CHANGES_PER_BLOCK 16
+#define CHANGES_PER_BLOCK 40
 #define CHANGES_PER_VERB  32
 
 bool tiered_can_note(const struct tiered *m, uint32_t blocks)
@@ -12,9 +13,21 @@ bool tiered_can_note(const struct tiered *m, uint32_t blocks)
                                                    (uint64_t)CHANGES_PER_BLOCK * blocks);
 }
 
+void tiered_free_known(struct tiered *m, uint32_t b)
+{
+  if (full_units(m) == 2)
+    tiered_free_unit(m, false, m->v_units[b]);
+  tiered_free_unit(m, false, b);
+}
+
+/* A free one; else of the block that was let go first. */
 uint32_t tiered_take_unit(struct tiered *m, bool on_host)
 {
   struct tier *t = &m->tiers[on_host];
+  if (!on_host && t->n_free == 0 && m->index.n_reusable > 0) {
+    tiered_free_known(m, lls_pol_prefixes_evict(&m->index));
+    set(m, &m->n_evicted, m->n_evicted + 1);
+  }
   uint32_t unit = t->head;
   LLS_POL_CHECK(t->n_free > 0 && unit != LLS_POL_NIL);
   set(m, &t->head, t->next[unit]);
@@ -43,6 +56,14 @@ static void put(struct tiered *m, uint32_t row, uint32_t i, uint32_t k, uint32_t
   }
 }
 
+void tiered_put_known(struct tiered *m, uint32_t row, uint32_t i, uint32_t b)
+{
+  if (full_units(m) == 2)
+    put(m, row, i, b, m->v_units[b]);
+  else
+    put(m, row, i, 2 * b, 2 * b + 1);
+}
+
 void tiered_take_list(struct tiered *m, const struct sequence *s, uint32_t row,
                       bool on_host, uint32_t begin, uint32_t end)
 {
@@ -62,6 +83,11 @@ void tiered_free_list(struct tiered *m, const struct sequence *s, uint32_t row,
   const struct lls_block_entry *k = k_list(m, row), *v = k + m->row_blocks;
   uint32_t int8 = int8_blocks(m, s, on_host);
   for (uint32_t i = end; i-- > begin;) {
+    if (!on_host && i < s->indexed) {
+      if (lls_pol_prefixes_let_go(&m->index, known_block(m, row, i)))
+        tiered_free_known(m, known_block(m, row, i));
+      continue;
+    }
     if (i >= int8)
       tiered_free_unit(m, on_host, v[i].block);
     tiered_free_unit(m, on_host, i < int8 ? k[i].block / 2 : k[i].block);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations on one sequence: room for more tokens, the way back from the host if it is
- * needed at once, the ways of leaving the device, and full blocks made int8.
+ * needed at once, and the ways of leaving the device.
  *
  * Blocks that a copy before the step reads may be given to another sequence in the same
  * step: copies end before the forward pass writes, and are carried out in list order.
@@ -40,6 +40,7 @@ static void change_tier(struct tiered *m, struct sequence *s, bool to_host)
   tiered_free_row(m, s->row);
   set(m, &s->row, row);
   set(m, &s->place, to_host ? ON_HOST : ON_DEVICE);
+  set(m, &s->indexed, 0); /* found, or made known again, when it is back */
   tiered_touch(m, s);
 }
 
@@ -69,7 +70,8 @@ int tiered_reserve(struct tiered *m, struct sequence *s, const struct lls_reques
   if (taken == 0 && s->place == ON_DEVICE)
     return LLS_RESERVE_OK;
   bool row = s->row == LLS_POL_NIL || back;
-  if ((row && m->n_rows_free == 0) || !tiered_can_note(m, wanted - gone) ||
+  if ((row && m->n_rows_free == 0) ||
+      !tiered_can_note(m, wanted - (back ? gone : past)) ||
       (back && !tiered_copies_have_room(m, s->held - s->gone)))
     return LLS_RESERVE_LATER;
   if (back)
@@ -77,7 +79,7 @@ int tiered_reserve(struct tiered *m, struct sequence *s, const struct lls_reques
   if (s->row == LLS_POL_NIL)
     begin_list(m, s, gone);
   tiered_take_list(m, s, s->row, false, s->held, wanted);
-  LLS_POL_CHECK(m->tiers[false].n_free >= spare_units(m)); /* invariant 3 */
+  LLS_POL_CHECK(units_to_be_had(m, false) >= spare_units(m)); /* invariant 3 */
   set(m, &s->held, wanted);
   tiered_touch(m, s);
   return LLS_RESERVE_OK;
@@ -106,8 +108,7 @@ void tiered_drop(struct tiered *m, struct sequence *s)
     tiered_free_row(m, s->to_row);
     set(m, &s->to_row, LLS_POL_NIL);
   }
-  tiered_free_list(m, s, s->row, s->place == ON_HOST, lls_pol_max(s->moved, s->gone),
-                   s->held);
+  tiered_free_list(m, s, s->row, s->place == ON_HOST, s->gone, blocks_there(s));
   forget_transfer(m, s);
   tiered_free_row(m, s->row);
   set(m, &s->row, LLS_POL_NIL);
@@ -115,7 +116,8 @@ void tiered_drop(struct tiered *m, struct sequence *s)
   set(m, &s->gone, 0);
   set(m, &s->held, 0);
   set(m, &s->cached, 0);
-  set(m, &s->moved, 0);
+  set(m, &s->indexed, 0);
+  set(m, &s->left, 0);
   set(m, &s->listed, 0);
   tiered_touch(m, s);
 }
@@ -138,40 +140,4 @@ int tiered_swap_out(struct tiered *m, struct sequence *s)
   set(m, &s->held, n);
   change_tier(m, s, true);
   return 0;
-}
-
-/* ---- int8 -------------------------------------------------------------------------- */
-
-static void quantise(struct tiered *m, uint32_t from, uint32_t to)
-{
-  LLS_POL_CHECK(m->pending.n < m->pending.max);
-  m->pending.copies[m->pending.n++] = (struct lls_copy){
-      .kind = LLS_COPY_DEVICE_TO_DEVICE,
-      .order = LLS_COPY_BEFORE_STEP,
-      .n_slots = (uint16_t)m->block_tokens,
-      .source = from,
-      .target = to,
-      .target_element = LLS_ELEMENT_INT8,
-  };
-}
-
-void tiered_computed(struct tiered *m, struct sequence *s, uint32_t cached)
-{
-  struct lls_block_entry *k = k_list(m, s->row), *v = k + m->row_blocks;
-  uint32_t gone = lls_pol_max(s->gone, lls_pol_window_gone(&m->window, cached));
-  uint32_t before = lls_pol_max(int8_blocks(m, s, false), gone);
-  tiered_free_list(m, s, s->row, false, s->gone, gone);
-  s->gone = gone;
-  s->cached = cached;
-  for (uint32_t i = before; i < int8_blocks(m, s, false); i++) {
-    uint32_t unit = tiered_take_unit(m, false), units[] = {k[i].block, v[i].block};
-    quantise(m, units[0], 2 * unit);
-    quantise(m, units[1], 2 * unit + 1);
-    k[i].block = 2 * unit, v[i].block = 2 * unit + 1;
-    k[i].element = v[i].element = LLS_ELEMENT_INT8;
-    tiered_free_unit(m, false, units[0]);
-    tiered_free_unit(m, false, units[1]);
-    m->host->count(m->host->context, "blocks_quantised", 1);
-  }
-  LLS_POL_CHECK(m->tiers[false].n_free >= spare_units(m)); /* invariant 3 */
 }

@@ -8,7 +8,7 @@
 
 #include <llmserve/policy/state.h>
 
-#define STATE_VERSION 2
+#define STATE_VERSION 3
 
 struct head {
   uint32_t block_tokens, device_units, host_units, n_slots, n_rows, row_blocks, int8,
@@ -64,6 +64,8 @@ static void pass_arrays(struct tiered *m, struct lls_pol_state_walk *w)
 {
   for (uint32_t i = 0; i < 2; i++)
     lls_pol_state_pass(w, m->tiers[i].next, m->tiers[i].n_units * sizeof(uint32_t));
+  lls_pol_prefixes_pass(&m->index, w);
+  lls_pol_state_pass(w, m->v_units, m->tiers[0].n_units * sizeof *m->v_units);
   lls_pol_state_pass(w, m->row_next, m->n_rows * sizeof(uint32_t));
   lls_pol_state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
   lls_pol_state_pass(w, m->moving, m->n_slots * sizeof(uint32_t));
@@ -72,7 +74,7 @@ static void pass_arrays(struct tiered *m, struct lls_pol_state_walk *w)
 
 static bool sound(const struct tiered *m, const struct sequence *s)
 {
-  return s->held <= m->row_blocks && s->gone <= s->held &&
+  return s->held <= m->row_blocks && s->gone <= s->held && s->indexed <= s->held &&
          (s->row == LLS_POL_NIL || s->row < m->n_rows) &&
          (s->to_row == LLS_POL_NIL || s->to_row < m->n_rows) && s->place <= ON_HOST &&
          (s->row != LLS_POL_NIL || (s->to_row == LLS_POL_NIL && s->held == 0));

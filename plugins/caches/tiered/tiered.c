@@ -44,7 +44,11 @@ static void size_up(struct tiered *m, const struct lls_cache_geometry *g)
   m->tiers[0].n_units = g->device_units;
   m->tiers[1].n_units = g->host_units;
   m->n_slots = e->max_requests;
+  m->index.journal = &m->journal;
+  m->index.block_tokens = m->block_tokens;
+  m->index.n_blocks = g->device_units;
   m->window = lls_pol_window_of(e, g->block_tokens);
+  m->index.orphans = m->window.tokens > 0;
   m->row_blocks = blocks_of(m, e->max_context);
   if (m->window.tokens == 0)
     m->row_blocks = lls_pol_min(m->row_blocks, g->device_units);
@@ -66,6 +70,7 @@ static bool allocate(struct tiered *m)
   uint32_t most = lls_pol_max(t[0].n_units, t[1].n_units);
   m->tiers[0].next = calloc(t[0].n_units, sizeof *t[0].next);
   m->tiers[1].next = calloc(t[1].n_units + 1, sizeof *t[1].next);
+  m->v_units = calloc(t[0].n_units, sizeof *m->v_units);
   m->row_next = calloc(m->n_rows, sizeof *m->row_next);
   m->sequences = calloc(m->n_slots, sizeof *m->sequences);
   m->entries = calloc((size_t)m->n_rows * 2 * m->row_blocks, sizeof *m->entries);
@@ -76,9 +81,10 @@ static bool allocate(struct tiered *m)
   m->pending.copies = calloc(m->pending.max, sizeof *m->pending.copies);
   m->now.copies = calloc(m->now.max, sizeof *m->now.copies);
   m->journal.changes = calloc(m->journal.max, sizeof *m->journal.changes);
-  return t[0].next && t[1].next && m->row_next && m->sequences && m->entries &&
-         m->marks && m->row_marks && m->touched && m->moving && m->pending.copies &&
-         m->now.copies && m->journal.changes;
+  return lls_pol_prefixes_init(&m->index) == 0 && t[0].next && t[1].next && m->v_units &&
+         m->row_next && m->sequences && m->entries && m->marks && m->row_marks &&
+         m->touched && m->moving && m->pending.copies && m->now.copies &&
+         m->journal.changes;
 }
 
 static void make_empty(struct tiered *m)
@@ -87,11 +93,12 @@ static void make_empty(struct tiered *m)
     lls_pol_chain_stack(&m->tiers[i].head, m->tiers[i].next, m->tiers[i].n_units);
     m->tiers[i].n_free = m->tiers[i].n_units;
   }
+  lls_pol_prefixes_make_empty(&m->index);
   lls_pol_chain_stack(&m->row_head, m->row_next, m->n_rows);
   m->n_rows_free = m->n_rows;
   for (uint32_t i = 0; i < m->n_slots; i++)
     m->sequences[i] = (struct sequence){.row = LLS_POL_NIL, .to_row = LLS_POL_NIL};
-  m->n_moving = m->n_touched = m->pending.n = m->now.n = 0;
+  m->n_moving = m->n_touched = m->pending.n = m->now.n = m->n_evicted = 0;
 }
 
 static void destroy(void *self)
@@ -99,6 +106,8 @@ static void destroy(void *self)
   struct tiered *m = self;
   free(m->tiers[0].next);
   free(m->tiers[1].next);
+  free(m->v_units);
+  lls_pol_prefixes_free(&m->index);
   free(m->row_next);
   free(m->sequences);
   free(m->entries);
@@ -153,14 +162,18 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
+/* KEEP_PREFIX: what is in the index stays there for others as long as no other needs the
+ * memory. Nothing is kept on the host: host blocks are in no index. */
 static void release(void *self, const struct lls_request *r, uint32_t flags)
 {
   struct tiered *m = self;
   struct sequence *s = sequence_of(m, r);
-  (void)flags; /* there is no prefix index to keep it in */
   if (s == NULL)
     return;
+  const struct sequence before = *s;
   tiered_drop(m, s);
+  if (!(flags & LLS_KEEP_PREFIX))
+    tiered_forget(m, &before);
   s->admitted = false;
 }
 
@@ -199,7 +212,16 @@ static int commit(void *self)
     tiered_name_elements(m, &m->sequences[m->touched[--m->n_touched]]);
   tiered_list_transfers(m);
   lls_pol_count_copies(m->host, m->now.copies, m->now.n);
+  lls_pol_count(m->host, "blocks_evicted", m->n_evicted);
+  m->n_evicted = 0;
   return 0;
+}
+
+static uint32_t prefix(void *self, const struct lls_request *r, bool take)
+{
+  struct tiered *m = self;
+  struct sequence *s = sequence_of(m, r);
+  return s == NULL || (take && !m->journal.open) ? 0 : tiered_prefix(m, s, r, take);
 }
 
 static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
@@ -221,6 +243,8 @@ static int preempt(void *self, const struct lls_request *r, uint32_t mode)
   struct sequence *s = sequence_of(m, r);
   if (s == NULL || !m->journal.open)
     return -EINVAL;
+  if (!tiered_can_note(m, s->held - s->gone))
+    return -ENOBUFS;
   switch (mode) {
   case LLS_PREEMPT_RECOMPUTE:
     tiered_drop(m, s);
@@ -268,7 +292,7 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
   struct tiered *m = self;
   struct sequence *s = sequence_of(m, r);
   if (s != NULL && s->place == ON_DEVICE && s->transfer == 0 && !m->journal.open)
-    tiered_computed(m, s, cached_tokens);
+    tiered_computed(m, s, r, cached_tokens);
 }
 
 /* ---- questions --------------------------------------------------------------------- */
@@ -319,15 +343,17 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   if (s == NULL)
     return -EINVAL;
   uint32_t on_device = s->place == ON_DEVICE ? units_of(m, s, false, s->held) : 0;
+  uint32_t shared = tiered_shared_blocks(m, s);
   uint32_t on_host = s->place == ON_HOST ? units_of(m, s, true, s->held) : 0;
   *out = (struct lls_cache_info){
       .size = out->size,
       .residency = residency_of(s),
       .form = s->place == NOWHERE ? LLS_FORM_NONE : LLS_FORM_KV,
       .device_units = on_device,
-      .owned_units = on_device,
+      .owned_units = on_device - full_units(m) * shared,
       .host_units = on_host,
       .cached_tokens = s->cached,
+      .shared_tokens = shared * m->block_tokens,
       .missing_tokens = s->place == ON_HOST ? s->cached : 0,
       .free_slots = s->held * m->block_tokens - s->cached,
   };
@@ -380,6 +406,7 @@ static void stats(void *self, const struct lls_sink *sink)
   } numbers[] = {
       {"units", m->tiers[0].n_units},
       {"units_free", m->tiers[0].n_free},
+      {"units_reusable", full_units(m) * m->index.n_reusable},
       {"host_units", m->tiers[1].n_units},
       {"host_units_free", m->tiers[1].n_free},
       {"int8_blocks", int8},
@@ -419,6 +446,10 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_FLOAT(struct params, share, "0.8", 0.01, 1, "",
                     "part of a step's time that moving sequences may use the link for",
                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(struct params, prefix_sharing, "on",
+                   "keep full blocks of finished and running requests and give them to "
+                   "later ones with the same prefix",
+                   .flags = LLS_PARAM_RELOADABLE),
 };
 
 static const struct lls_cache_vtable vtable = {
@@ -442,6 +473,7 @@ static const struct lls_cache_vtable vtable = {
     .computed = computed,
     .preempt_modes = preempt_modes,
     .audit = audit,
+    .prefix = prefix,
     .offload = offload,
     .upload = upload,
     .on_transfer = on_transfer,

@@ -8,16 +8,25 @@
  * has: the full ones, on the host unless [cache] int8 = off, on the device with `all`. So
  * nothing has to be remembered of it, and what int8 saves is units that are free.
  *
+ * Full blocks on the device may be shared (policy/prefixes.h). A block goes there by the
+ * number of its K unit, which is an int8 block's only one; all blocks of the index are
+ * int8, or none is. The first `indexed` ones of a sequence are in the index; of others
+ * the index has no holders, for their only one is the sequence. A block that nobody holds
+ * but that is known yet counts as free.
+ *
  * A sequence is on the device or on the host as a whole, or on its way: then it has a
- * second row with the blocks it is moving to, and `moved` says how far it is. Copies of a
- * transfer are listed in commit, so many a step as the link carries while the step
+ * second row with the blocks it is moving to, and `left` says how far it is: the last
+ * block goes first, for what others may find of it is to be let go in that order. Copies
+ * of a transfer are listed in commit, so many a step as the link carries while the step
  * computes; on_transfer frees what they have left.
  *
  * Invariants, checked by audit:
- *   1. Every unit of a tier is in one list, or on the tier's free stack.
+ *   1. Every unit of a tier is in one list, or on the tier's free stack, or its block is
+ *      in the index.
  *   2. A list covers all cached tokens of its sequence.
- *   3. With `all` one device unit is never given to a sequence: making a full block int8
- *      takes one before it frees two, so it can always be done.
+ *   3. With `all` one device unit, free or to be had from the index, is never given to a
+ *      sequence: making a full block int8 takes one before it frees two, so it can always
+ *      be done.
  *   4. Every word that a transaction changes goes through set(), which writes down the
  *      old value. Entries' elements follow from the rest and are put right in commit, for
  *      the sequences whose rows a transaction has touched.
@@ -27,11 +36,12 @@
 
 #include <llmserve/cache.h>
 
-#include <llmserve/policy/journal.h>
+#include <llmserve/policy/prefixes.h>
 #include <llmserve/policy/window.h>
 
 struct params {
   double share; /* of a step's time that transfers may take of the link */
+  bool prefix_sharing;
 };
 
 enum place { NOWHERE, ON_DEVICE, ON_HOST };
@@ -44,11 +54,12 @@ struct sequence { /* of one slot */
   uint32_t gone;    /* leading blocks that were given back: before every layer's window */
   uint32_t held;    /* blocks on each of its lists, with those */
   uint32_t cached;  /* tokens computed */
+  uint32_t indexed; /* leading blocks that are in the index; 0 on the host */
   uint32_t transfer; /* 0 = it does not move */
   uint32_t to_row;   /* of the lists it moves to; LLS_POL_NIL */
-  uint32_t moved;    /* blocks that are there */
-  uint32_t listed;   /* blocks whose copies have been given to the engine */
-  uint8_t touched;   /* on the list of m->touched */
+  uint32_t left;   /* of one that moves: the blocks before this one are where they were */
+  uint32_t listed; /* the copies of this one and those behind were given to the engine */
+  uint8_t touched; /* on the list of m->touched */
 };
 
 struct tier {
@@ -71,8 +82,12 @@ struct tiered {
   struct lls_pol_window window;
   uint64_t unit_bytes;
 
-  struct tier tiers[2]; /* device, host */
-  uint32_t *row_next;   /* (n_rows) stack of free ones */
+  struct tier tiers[2];          /* device, host */
+  struct lls_pol_prefixes index; /* of full blocks on the device, by K unit */
+  uint32_t
+      *v_units; /* (n_units of the device) of blocks in the index that are not int8 */
+  uint32_t n_evicted; /* from the index, since the last commit */
+  uint32_t *row_next; /* (n_rows) stack of free ones */
   uint32_t row_head, n_rows_free;
   struct sequence *sequences;      /* (n_slots) */
   struct lls_block_entry *entries; /* (n_rows, 2, row_blocks) a row's K list, then V */
@@ -124,9 +139,22 @@ static inline uint32_t spare_units(const struct tiered *m)
   return m->int8 == LLS_INT8_ALL ? 1 : 0;
 }
 
+/* Units of a full block on the device. */
+static inline uint32_t full_units(const struct tiered *m)
+{
+  return m->int8 == LLS_INT8_ALL ? 1 : 2;
+}
+
+/* Those that can be taken: free, or of blocks that nobody holds. */
+static inline uint32_t units_to_be_had(const struct tiered *m, bool on_host)
+{
+  uint32_t n = m->tiers[on_host].n_free;
+  return on_host ? n : n + full_units(m) * m->index.n_reusable;
+}
+
 static inline uint32_t free_units_of(const struct tiered *m, bool on_host)
 {
-  uint32_t spare = on_host ? 0 : spare_units(m), n = m->tiers[on_host].n_free;
+  uint32_t spare = on_host ? 0 : spare_units(m), n = units_to_be_had(m, on_host);
   return n > spare ? n - spare : 0;
 }
 
@@ -135,10 +163,27 @@ static inline struct lls_block_entry *k_list(const struct tiered *m, uint32_t ro
   return m->entries + (size_t)row * 2 * m->row_blocks;
 }
 
+/* Number in the index of a full block on the device. */
+static inline uint32_t known_block(const struct tiered *m, uint32_t row, uint32_t i)
+{
+  uint32_t k = k_list(m, row)[i].block;
+  return m->int8 == LLS_INT8_ALL ? k / 2 : k;
+}
+
+/* Blocks on the list of where it is, or comes from. */
+static inline uint32_t blocks_there(const struct sequence *s)
+{
+  return s->transfer != 0 ? s->left : s->held;
+}
+
 /* ---- blocks.c: units, rows and lists of them */
 bool tiered_can_note(const struct tiered *, uint32_t blocks);
 uint32_t tiered_take_unit(struct tiered *, bool on_host);
 void tiered_free_unit(struct tiered *, bool on_host, uint32_t unit);
+/* A block that has left the index: its units. */
+void tiered_free_known(struct tiered *, uint32_t block);
+/* The i-th block of a list on the device is the one of the index. */
+void tiered_put_known(struct tiered *, uint32_t row, uint32_t i, uint32_t block);
 /* Blocks [begin, end) of a row get units; there must be enough. */
 void tiered_take_list(struct tiered *, const struct sequence *, uint32_t row,
                       bool on_host, uint32_t begin, uint32_t end);
@@ -150,6 +195,19 @@ void tiered_free_row(struct tiered *, uint32_t row);
 void tiered_touch(struct tiered *, struct sequence *);
 void tiered_name_elements(struct tiered *, struct sequence *);
 
+/* ---- prefix.c: what a sequence has to do with the index of full blocks */
+uint32_t tiered_prefix(struct tiered *, struct sequence *, const struct lls_request *,
+                       bool take);
+/* Its blocks that have left the window are given back, others that have become full
+ * become known, or int8, or both. */
+void tiered_computed(struct tiered *, struct sequence *, const struct lls_request *,
+                     uint32_t cached);
+/* Frees blocks of a sequence that has just been dropped which no other holds and no
+ * other block of the index comes after; s is what it was before. */
+void tiered_forget(struct tiered *, const struct sequence *s);
+/* Of its blocks, those that others hold too. */
+uint32_t tiered_shared_blocks(const struct tiered *, const struct sequence *);
+
 /* ---- sequence.c: what is done to one sequence */
 uint32_t tiered_units_needed(const struct tiered *, const struct sequence *,
                              const struct lls_request *, uint32_t tokens);
@@ -157,9 +215,6 @@ int tiered_reserve(struct tiered *, struct sequence *, const struct lls_request 
                    uint32_t tokens);
 void tiered_drop(struct tiered *, struct sequence *);
 int tiered_swap_out(struct tiered *, struct sequence *);
-/* Its blocks that have left the window are given back, others that have become full
- * become int8 ones. */
-void tiered_computed(struct tiered *, struct sequence *, uint32_t cached);
 
 /* ---- transfer.c: on its way between the tiers while others compute */
 bool tiered_copies_have_room(const struct tiered *, uint32_t blocks);

@@ -61,8 +61,8 @@ int tiered_start(struct tiered *m, struct sequence *s, bool to_host)
   set(m, &s->held, n);
   set(m, &s->to_row, tiered_take_row(m));
   tiered_take_list(m, s, s->to_row, to_host, s->gone, n);
-  set(m, &s->moved, s->gone);
-  set(m, &s->listed, s->gone);
+  set(m, &s->left, n);
+  set(m, &s->listed, n);
   if (++m->last_transfer == 0)
     m->last_transfer = 1;
   set(m, &s->transfer, m->last_transfer);
@@ -87,20 +87,21 @@ static uint64_t budget(const struct tiered *m)
   return units < 1 ? 1 : (uint64_t)units;
 }
 
-/* The next blocks of a sequence, at least one as long as there is any budget. */
+/* The next blocks of a sequence, from its last one on, at least one as long as there is
+ * any budget. */
 static void list_some(struct tiered *m, struct sequence *s, uint64_t *left)
 {
   bool to_host = s->place == ON_DEVICE;
-  uint32_t begin = s->moved, end = begin;
-  while (*left > 0 && end < s->held && tiered_copies_have_room(m, end + 1 - begin)) {
-    uint32_t units = end < int8_blocks(m, s, to_host) ? 1 : 2;
+  uint32_t end = s->left, begin = end;
+  while (*left > 0 && begin > s->gone && tiered_copies_have_room(m, end + 1 - begin)) {
+    begin--;
+    uint32_t units = begin < int8_blocks(m, s, to_host) ? 1 : 2;
     *left -= *left < units ? *left : units;
-    end++;
   }
   tiered_copy_blocks(m, s, s->to_row,
                      to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE, begin,
                      end, s->transfer);
-  s->listed = end;
+  s->listed = begin;
 }
 
 void tiered_list_transfers(struct tiered *m)
@@ -125,7 +126,7 @@ static void arrive(struct tiered *m, struct sequence *s)
   s->row = s->to_row;
   s->place = s->place == ON_DEVICE ? ON_HOST : ON_DEVICE;
   s->to_row = LLS_POL_NIL;
-  s->transfer = s->moved = s->listed = 0;
+  s->transfer = s->left = s->listed = s->indexed = 0;
 }
 
 void tiered_transferred(struct tiered *m, uint32_t transfer)
@@ -134,10 +135,10 @@ void tiered_transferred(struct tiered *m, uint32_t transfer)
     struct sequence *s = &m->sequences[m->moving[i]];
     if (s->transfer != transfer)
       continue;
-    LLS_POL_CHECK(s->moved <= s->listed && s->listed <= s->held);
-    tiered_free_list(m, s, s->row, s->place == ON_HOST, s->moved, s->listed);
-    s->moved = s->listed;
-    if (s->moved == s->held)
+    LLS_POL_CHECK(s->gone <= s->listed && s->listed <= s->left && s->left <= s->held);
+    tiered_free_list(m, s, s->row, s->place == ON_HOST, s->listed, s->left);
+    s->left = s->listed;
+    if (s->left == s->gone)
       arrive(m, s);
     return;
   }

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Full blocks: int8 where they are to be, and what others may have of them.
+ *
+ * Blocks get into the index through computed() alone. An int8 one is known before its
+ * numbers are there: the copies that make it come first in the next step, before all that
+ * reads it. A sequence that has computed a block that the index knows already goes over
+ * to the known one, and its own is free.
+ */
+#include "tiered.h"
+
+static void take_blocks(struct tiered *m, struct sequence *s, const struct lls_request *r,
+                        uint32_t n)
+{
+  uint32_t parent = LLS_POL_ROOT, cached = n * m->block_tokens;
+  uint32_t gone = lls_pol_min(lls_pol_window_gone(&m->window, cached), n - 1);
+  set(m, &s->row, tiered_take_row(m));
+  for (uint32_t i = 0; i < n; i++) {
+    parent = lls_pol_prefixes_next(&m->index, r, i, parent);
+    lls_pol_prefixes_hold(&m->index, parent);
+    tiered_put_known(m, s->row, i, parent);
+  }
+  for (uint32_t i = gone; i-- > 0;) /* before the window: known, and held no more */
+    lls_pol_prefixes_let_go(&m->index, known_block(m, s->row, i));
+  set(m, &s->place, ON_DEVICE);
+  set(m, &s->gone, gone);
+  set(m, &s->held, n);
+  set(m, &s->indexed, n);
+  set(m, &s->cached, cached);
+  tiered_touch(m, s);
+}
+
+/* At least one token is left to compute, or there would be no logits; and no block of the
+ * index is written, so of a prompt that is known as a whole the last block is computed
+ * again. */
+uint32_t tiered_prefix(struct tiered *m, struct sequence *s, const struct lls_request *r,
+                       bool take)
+{
+  if (s->place != NOWHERE)
+    return s->cached;
+  if (!m->params.prefix_sharing || m->n_rows_free == 0)
+    return 0;
+  uint32_t n = lls_pol_prefixes_match(&m->index, r, m->row_blocks);
+  if (n > 0 && n * m->block_tokens == lls_request_length(r))
+    n--;
+  if (n == 0 || !tiered_can_note(m, n))
+    return 0;
+  if (take)
+    take_blocks(m, s, r, n);
+  return n * m->block_tokens;
+}
+
+static void quantise(struct tiered *m, uint32_t from, uint32_t to)
+{
+  LLS_POL_CHECK(m->pending.n < m->pending.max);
+  m->pending.copies[m->pending.n++] = (struct lls_copy){
+      .kind = LLS_COPY_DEVICE_TO_DEVICE,
+      .order = LLS_COPY_BEFORE_STEP,
+      .n_slots = (uint16_t)m->block_tokens,
+      .source = from,
+      .target = to,
+      .target_element = LLS_ELEMENT_INT8,
+  };
+}
+
+static void make_int8(struct tiered *m, const struct sequence *s, uint32_t i)
+{
+  struct lls_block_entry *k = k_list(m, s->row) + i, *v = k + m->row_blocks;
+  uint32_t unit = tiered_take_unit(m, false), units[] = {k->block, v->block};
+  quantise(m, units[0], 2 * unit);
+  quantise(m, units[1], 2 * unit + 1);
+  k->block = 2 * unit, v->block = 2 * unit + 1;
+  k->element = v->element = LLS_ELEMENT_INT8;
+  tiered_free_unit(m, false, units[0]);
+  tiered_free_unit(m, false, units[1]);
+  m->host->count(m->host->context, "blocks_quantised", 1);
+}
+
+/* The i-th block, which comes after known ones: that of the index in its place, if it
+ * knows the same; its own is in its own numbers yet, or int8 already. */
+static bool go_over(struct tiered *m, const struct sequence *s, const int32_t *tokens,
+                    uint32_t parent, uint32_t i, bool is_int8)
+{
+  struct lls_block_entry *k = k_list(m, s->row) + i, *v = k + m->row_blocks;
+  uint32_t known = lls_pol_prefixes_find(&m->index, parent, tokens);
+  if (known == LLS_POL_NIL)
+    return false;
+  lls_pol_prefixes_hold(&m->index, known);
+  if (!is_int8)
+    tiered_free_unit(m, false, v->block);
+  tiered_free_unit(m, false, is_int8 ? k->block / 2 : k->block);
+  tiered_put_known(m, s->row, i, known);
+  k->element = v->element = full_units(m) == 1 ? LLS_ELEMENT_INT8 : LLS_ELEMENT_MODEL;
+  return true;
+}
+
+static void make_known(struct tiered *m, const struct sequence *s, const int32_t *tokens,
+                       uint32_t parent, uint32_t i)
+{
+  uint32_t b = known_block(m, s->row, i);
+  m->v_units[b] = k_list(m, s->row)[m->row_blocks + i].block;
+  lls_pol_prefixes_own(&m->index, b);
+  lls_pol_prefixes_insert(&m->index, b, parent, tokens);
+}
+
+/* Nothing can come after a block that was given back before it was known (a sequence that
+ * was on the host, or was handed over): then no more of it gets into the index. */
+static bool is_shared(const struct tiered *m, const struct sequence *s)
+{
+  return m->params.prefix_sharing && (s->gone == 0 || s->indexed > s->gone);
+}
+
+/* The last one that is in the index stays: the next one is known by what it comes after.
+ */
+static void trim(struct tiered *m, struct sequence *s)
+{
+  uint32_t gone = lls_pol_max(s->gone, lls_pol_window_gone(&m->window, s->cached));
+  if (m->params.prefix_sharing && s->indexed > s->gone)
+    gone = lls_pol_min(gone, s->indexed - 1);
+  tiered_free_list(m, s, s->row, false, s->gone, gone);
+  s->gone = gone;
+}
+
+void tiered_computed(struct tiered *m, struct sequence *s, const struct lls_request *r,
+                     uint32_t cached)
+{
+  uint32_t before = lls_pol_max(int8_blocks(m, s, false), s->gone);
+  bool shared = is_shared(m, s), int8 = m->int8 == LLS_INT8_ALL;
+  uint32_t first = shared ? s->indexed : before, full = cached / m->block_tokens;
+  s->cached = cached;
+  for (uint32_t i = first; i < full && (shared || int8); i++) {
+    const int32_t *tokens = r->tokens + (size_t)i * m->block_tokens;
+    uint32_t parent = LLS_POL_ROOT;
+    if (shared && i > 0)
+      parent = known_block(m, s->row, i - 1);
+    bool known = shared && go_over(m, s, tokens, parent, i, int8 && i < before);
+    if (!known && int8 && i >= before)
+      make_int8(m, s, i);
+    if (!known && shared)
+      make_known(m, s, tokens, parent, i);
+    s->indexed += shared;
+  }
+  trim(m, s);
+  LLS_POL_CHECK(units_to_be_had(m, false) >= spare_units(m)); /* invariant 3 */
+}
+
+void tiered_forget(struct tiered *m, const struct sequence *s)
+{
+  uint32_t first = s->gone;
+  if (s->place != ON_DEVICE || s->indexed == 0)
+    return;
+  while (first > 0 && first < s->indexed &&
+         lls_pol_prefixes_is_parent(&m->index, known_block(m, s->row, first - 1),
+                                    known_block(m, s->row, first)))
+    first--;
+  for (uint32_t i = lls_pol_min(s->indexed, blocks_there(s)); i-- > first;)
+    if (lls_pol_prefixes_forget(&m->index, known_block(m, s->row, i)))
+      tiered_free_known(m, known_block(m, s->row, i));
+}
+
+uint32_t tiered_shared_blocks(const struct tiered *m, const struct sequence *s)
+{
+  uint32_t end = lls_pol_min(s->indexed, blocks_there(s));
+  if (end <= s->gone)
+    return 0;
+  return lls_pol_prefixes_shared(&m->index, k_list(m, s->row), full_units(m) == 1,
+                                 s->gone, end);
+}

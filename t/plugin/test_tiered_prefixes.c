@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Prefixes in the tiered cache, in the cache's own numbers and in int8: who shares what,
+ * what is left of those that end or move away, and which block is taken first. The watch
+ * knows what every slot holds, so that a block of another prompt is found out.
+ */
+#include "t/plugin/transactions.h"
+
+#define BLOCK 16
+
+static const struct bed_options defaults = {
+    .scheduler = {"fcfs", (const char *const[]){"watermark", "0", NULL}},
+    .cache = {"tiered", NULL},
+    .block_tokens = BLOCK,
+    .device_units = 41,
+    .host_units = 60,
+    .max_tokens = 1024,
+    .max_sequences = 16,
+    .max_context = 256,
+    .max_requests = 32,
+    .audit_every = 1,
+};
+
+static void open_with(struct bed *bed, uint32_t int8)
+{
+  struct bed_options o = defaults;
+  o.int8 = int8;
+  assert_int_equal(bed_open(bed, &o), 0);
+}
+
+/* Units of a full block on the device. */
+static uint32_t full(uint32_t int8)
+{
+  return int8 == LLS_INT8_ALL ? 1 : 2;
+}
+
+/* One request alone in a step, up to so many tokens: it takes what is known, the rest is
+ * computed; the tokens it took. */
+static uint32_t step(struct bed *bed, struct lls_live *r, uint32_t tokens)
+{
+  bed->c->begin(bed->cache_self);
+  uint32_t known = info_of(bed, r).cached_tokens;
+  if (info_of(bed, r).residency == LLS_RESIDENT_NONE)
+    known = bed->c->prefix(bed->cache_self, &r->view, true);
+  assert_int_equal(
+      bed->c->reserve(bed->cache_self, &r->view, tokens - known, LLS_FORM_NONE, 0),
+      LLS_RESERVE_OK);
+  bed->c->commit(bed->cache_self);
+  carry_out(bed);
+  compute(bed, r, tokens - known);
+  assert_int_equal(bed_audit(bed), 0);
+  return known;
+}
+
+static void empty_step(struct bed *bed)
+{
+  bed->c->begin(bed->cache_self);
+  bed->c->commit(bed->cache_self);
+  carry_out(bed);
+  assert_int_equal(bed_audit(bed), 0);
+}
+
+/* Attention would read in the next step what was computed. */
+static void check_memory(struct bed *bed, const struct lls_live *r)
+{
+  empty_step(bed);
+  check_slots(bed, r, info_of(bed, r).cached_tokens);
+}
+
+static void test_equal_prefixes_share_blocks(void **state)
+{
+  (void)state;
+  for (uint32_t int8 = LLS_INT8_OFF; int8 <= LLS_INT8_ALL; int8++) {
+    struct bed bed;
+    open_with(&bed, int8);
+    uint32_t all = free_units(&bed);
+    struct lls_live *a = submit(&bed, 48, 56, 10), *b = submit(&bed, 48, 60, 10);
+    assert_int_equal(step(&bed, a, 56), 0);
+    assert_int_equal(bed.c->prefix(bed.cache_self, &b->view, false), 48);
+    assert_int_equal(step(&bed, b, 60), 48);
+    assert_int_equal(all - free_units(&bed), 3 * full(int8) + 4);
+    assert_int_equal(info_of(&bed, a).shared_tokens, 48);
+    assert_int_equal(info_of(&bed, b).device_units, 3 * full(int8) + 2);
+    assert_int_equal(info_of(&bed, b).owned_units, 2);
+    check_memory(&bed, a);
+    check_memory(&bed, b);
+    bed_cancel(&bed, a);
+    check_memory(&bed, b);
+    bed_cancel(&bed, b);
+    assert_int_equal(free_units(&bed), all);
+    bed_close(&bed);
+  }
+}
+
+/* No block of the index is written: the last one of a prompt that is known as a whole is
+ * computed again, and then goes over to the known one. */
+static void test_a_prompt_that_is_known_as_a_whole(void **state)
+{
+  (void)state;
+  for (uint32_t int8 = LLS_INT8_OFF; int8 <= LLS_INT8_ALL; int8++) {
+    struct bed bed;
+    open_with(&bed, int8);
+    uint32_t all = free_units(&bed);
+    struct lls_live *a = submit(&bed, 32, 32, 10), *b = submit(&bed, 32, 32, 10);
+    step(&bed, a, 32);
+    assert_int_equal(step(&bed, b, 32), 16);
+    assert_int_equal(info_of(&bed, b).shared_tokens, 32);
+    assert_int_equal(all - free_units(&bed), 2 * full(int8));
+    check_memory(&bed, b);
+    bed_cancel(&bed, a);
+    bed_cancel(&bed, b);
+    bed_close(&bed);
+  }
+}
+
+static void test_equal_prompts_at_once_end_on_one_copy(void **state)
+{
+  (void)state;
+  for (uint32_t int8 = LLS_INT8_OFF; int8 <= LLS_INT8_ALL; int8++) {
+    struct bed bed;
+    open_with(&bed, int8);
+    uint32_t all = free_units(&bed);
+    for (int i = 0; i < 3; i++)
+      submit(&bed, 40, 40, 5);
+    assert_int_equal(bed_step(&bed), 3);
+    assert_int_equal(bed.shared_tokens, 0);
+    assert_int_equal(all - free_units(&bed), 2 * full(int8) + 3 * 2);
+    bed_finish(&bed, 50);
+    assert_int_equal(free_units(&bed), all);
+    bed_close(&bed);
+  }
+}
+
+/* Free units are taken first, then what is kept, the last block of a prompt before those
+ * that it comes after. */
+static void test_what_is_kept_goes_when_memory_is_needed(void **state)
+{
+  (void)state;
+  for (uint32_t int8 = LLS_INT8_OFF; int8 <= LLS_INT8_ALL; int8++) {
+    struct bed bed;
+    struct bed_options o = defaults;
+    o.int8 = int8;
+    o.device_units = 18;
+    assert_int_equal(bed_open(&bed, &o), 0);
+    uint32_t all = free_units(&bed), known = 48;
+    struct lls_live *a = submit(&bed, 48, 50, 10);
+    step(&bed, a, 50);
+    bed_cancel(&bed, a);
+    assert_int_equal(free_units(&bed), all);
+    assert_int_equal(bed_figure(&bed, "units_reusable"), 3 * full(int8));
+    struct lls_live *large = submit(&bed, 0, 250, 5), *b = submit(&bed, 48, 60, 10);
+    for (uint32_t n = 0; n < 15 && free_units(&bed) >= 2; n++) {
+      bool unused = bed_figure(&bed, "units_free") >= 3;
+      step(&bed, large, (n + 1) * BLOCK);
+      uint32_t left = bed.c->prefix(bed.cache_self, &b->view, false);
+      assert_int_equal(left % BLOCK, 0);
+      assert_true(left <= known && (left == known || !unused));
+      known = left;
+    }
+    assert_int_equal(known, int8 == LLS_INT8_ALL ? 16 : 0);
+    check_memory(&bed, large);
+    bed_cancel(&bed, b);
+    bed_cancel(&bed, large);
+    assert_int_equal(free_units(&bed), all);
+    bed_close(&bed);
+  }
+}
+
+/* While a sequence is on the host, or goes there, others find what it has left behind;
+ * back, it goes over to theirs. */
+static void test_those_that_move_leave_their_blocks(void **state)
+{
+  (void)state;
+  for (uint32_t int8 = LLS_INT8_OFF; int8 <= LLS_INT8_ALL; int8++)
+    for (int ahead = 0; ahead < 2; ahead++) {
+      struct bed bed;
+      open_with(&bed, int8);
+      uint32_t all = free_units(&bed);
+      uint64_t transfer;
+      struct lls_live *a = submit(&bed, 48, 56, 30), *b = submit(&bed, 48, 60, 30);
+      step(&bed, a, 50);
+      bed.c->begin(bed.cache_self);
+      if (ahead)
+        assert_int_equal(bed.c->offload(bed.cache_self, &a->view, &transfer), 0);
+      else
+        assert_int_equal(bed.c->preempt(bed.cache_self, &a->view, LLS_PREEMPT_SWAP), 0);
+      bed.c->commit(bed.cache_self);
+      assert_int_equal(bed_audit(&bed), 0);
+      carry_out(&bed);
+      assert_int_equal(info_of(&bed, a).residency, LLS_RESIDENT_HOST);
+      assert_int_equal(free_units(&bed), all);
+      assert_int_equal(step(&bed, b, 60), 48);
+      step(&bed, a, 54); /* by copies before the step */
+      assert_int_equal(info_of(&bed, a).shared_tokens, 48);
+      assert_int_equal(all - free_units(&bed), 3 * full(int8) + 4);
+      assert_int_equal(host_free(&bed), 60);
+      check_memory(&bed, a);
+      check_memory(&bed, b);
+      bed_cancel(&bed, b);
+      bed_cancel(&bed, a);
+      assert_int_equal(free_units(&bed), all);
+      bed_close(&bed);
+    }
+}
+
+/* Without KEEP_PREFIX nothing of a request is left that no other needs. */
+static void test_release_keeps_what_it_is_told(void **state)
+{
+  (void)state;
+  for (uint32_t int8 = LLS_INT8_OFF; int8 <= LLS_INT8_ALL; int8++)
+    for (int keep = 0; keep < 2; keep++) {
+      struct bed bed;
+      open_with(&bed, int8);
+      struct lls_live *a = submit(&bed, 32, 60, 10), *b = submit(&bed, 32, 40, 10);
+      step(&bed, a, 60);
+      step(&bed, b, 40);
+      bed.c->release(bed.cache_self, &a->view, keep ? LLS_KEEP_PREFIX : 0);
+      assert_int_equal(bed_figure(&bed, "units_reusable"), keep ? full(int8) : 0);
+      assert_int_equal(bed_audit(&bed), 0);
+      bed.c->release(bed.cache_self, &b->view, 0);
+      assert_int_equal(bed_figure(&bed, "units_reusable"), keep ? 3 * full(int8) : 0);
+      assert_int_equal(bed_audit(&bed), 0);
+      bed.c->admit(bed.cache_self, &a->view); /* for their ends */
+      bed.c->admit(bed.cache_self, &b->view);
+      bed_cancel(&bed, a);
+      bed_cancel(&bed, b);
+      bed_close(&bed);
+    }
+}
+
+static void test_nothing_is_shared_if_off(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.cache.parameters = (const char *const[]){"prefix_sharing", "off", NULL};
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 48, 56, 10);
+  bed_step(&bed);
+  submit(&bed, 48, 60, 10);
+  bed_finish(&bed, 50);
+  assert_int_equal(bed.shared_tokens, 0);
+  bed_close(&bed);
+}
+
+/* Another generation knows what this one knew. */
+static void test_handed_over(void **state)
+{
+  (void)state;
+  for (uint32_t int8 = LLS_INT8_OFF; int8 <= LLS_INT8_ALL; int8++) {
+    struct bed bed;
+    open_with(&bed, int8);
+    struct lls_live *a = submit(&bed, 48, 56, 10), *b = submit(&bed, 32, 60, 10);
+    step(&bed, a, 56);
+    step(&bed, b, 60);
+    bed_cancel(&bed, a);
+    assert_int_equal(bed_audit(&bed), 0);
+    char *before = strdup(bed.text);
+    struct lls_blob blob = {0};
+    void *self, *old = bed.cache_self;
+    assert_int_equal(bed.c->export_state(old, &blob), 0);
+    assert_int_equal(bed_create_cache(&bed, &bed.geometry, &self), 0);
+    bed_use_cache(&bed, self);
+    assert_int_equal(bed.c->import_state(bed.cache_self, &blob), 0);
+    assert_int_equal(bed_audit(&bed), 0);
+    assert_string_equal(bed.text, before);
+    free(before);
+    free(blob.data);
+    bed.c->destroy(old);
+    struct lls_live *c = submit(&bed, 48, 60, 10);
+    assert_int_equal(step(&bed, c, 60), 48);
+    check_memory(&bed, b);
+    check_memory(&bed, c);
+    bed_cancel(&bed, b);
+    bed_cancel(&bed, c);
+    bed_close(&bed);
+  }
+}
+
+/* Every layer has a window of 40 tokens: what is before it is given back and found. */
+static void test_with_a_window(void **state)
+{
+  (void)state;
+  for (uint32_t int8 = LLS_INT8_OFF; int8 <= LLS_INT8_ALL; int8++) {
+    struct bed bed;
+    struct bed_options o = defaults;
+    o.int8 = int8;
+    o.window = 40;
+    assert_int_equal(bed_open(&bed, &o), 0);
+    uint32_t all = free_units(&bed);
+    submit(&bed, 128, 130, 20);
+    bed_finish(&bed, 50);
+    assert_int_equal(free_units(&bed), all);
+    submit(&bed, 128, 140, 20);
+    bed_step(&bed);
+    assert_int_equal(bed.shared_tokens, 128);
+    submit(&bed, 96, 140, 20);
+    bed_finish(&bed, 50);
+    assert_int_equal(bed.shared_tokens, 128 + 96);
+    assert_int_equal(free_units(&bed), all);
+    bed_close(&bed);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_equal_prefixes_share_blocks),
+      cmocka_unit_test(test_a_prompt_that_is_known_as_a_whole),
+      cmocka_unit_test(test_equal_prompts_at_once_end_on_one_copy),
+      cmocka_unit_test(test_what_is_kept_goes_when_memory_is_needed),
+      cmocka_unit_test(test_those_that_move_leave_their_blocks),
+      cmocka_unit_test(test_release_keeps_what_it_is_told),
+      cmocka_unit_test(test_nothing_is_shared_if_off),
+      cmocka_unit_test(test_handed_over),
+      cmocka_unit_test(test_with_a_window),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
