@@ -65,8 +65,9 @@ static void settle(struct lls_far *far, const struct lls_away *a)
 static void end(struct lls_far *far, struct lls_away *a)
 {
   struct lls_live *home = a->home;
-  const struct lls_request *v = &home->view;
+  struct lls_request *v = &home->view;
   settle(far, a);
+  v->finish_reason = LLS_FINISH_ERROR;
   struct lls_event *event = add_event(far);
   *event = (struct lls_event){.kind = LLS_EVENT_FINISHED,
                               .reason = LLS_FINISH_ERROR,
