@@ -68,11 +68,12 @@ sub agrees {
         my @pids = Mpi::pids($server);
         my @prompt = map { 300 + $_ % 150 } 1 .. 128;
         $server->at_once(map { { prompt => [@prompt, 100 + $_], max_tokens => 8, ignore_eos => JSON::PP::true } } 1 .. 6);
+        is $server->metric('llmserve_handed_over_total'), 6, "int8 = $int8: each of 6 is handed over";
         $bytes{$int8} = $server->metric('llmserve_handed_bytes_total');
         my @ids = Golden::all_at_once($server, 4);
         for my $i (0 .. $#golden) {
             my @good = grep { agrees($_, $golden[$i], scalar @{ $golden[$i]{greedy_ids} }, $int8 eq 'all') } @{ $ids[$i] };
-            is scalar @good, 4, "int8 = $int8: \"$golden[$i]{prompt}\"";
+            is scalar @good, 4, "  \"$golden[$i]{prompt}\"";
         }
         my @all = @{ status($server)->{instances} };
         cmp_ok $_->{taken_over}, '>', 2, '  each that decodes took some' for @all[1, 2];
