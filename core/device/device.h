@@ -172,27 +172,38 @@ static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct ll
 
 /*
  * Slots of a unit block of another device's pool, on their way to one of this, in every
- * layer; both of the cache's own type. Slot order is kept.
+ * layer. Slot order is kept. The target is of the cache's own type. The source is that or
+ * INT8, its number a half's: then it goes over the link as it is, whole, and the slots
+ * are made wide where they come to, so that this pool needs no scales.
  */
 struct lls_pull {
   uint32_t source, target; /* unit blocks on the devices */
   uint16_t source_slot, target_slot, n_slots;
+  uint8_t source_element; /* enum lls_element */
 };
 
-static inline bool lls_pull_fits(const struct lls_pool_shape *from,
-                                 const struct lls_pool_shape *to,
-                                 const struct lls_pull *c)
+static inline bool lls_pull_is_int8(const struct lls_pull *c)
 {
-  return c->source < from->device_units && c->target < to->device_units &&
-         (uint32_t)c->source_slot + c->n_slots <= from->block_tokens &&
-         (uint32_t)c->target_slot + c->n_slots <= to->block_tokens;
+  return c->source_element == LLS_ELEMENT_INT8;
 }
 
-/* The same of one side. */
-static inline bool lls_slots_fit(const struct lls_pool_shape *s, uint32_t block,
-                                 uint32_t slot, uint32_t n)
+/* Each side by the pool that it is of. */
+static inline bool lls_pull_source_fits(const struct lls_pool_shape *s,
+                                        const struct lls_pull *c)
 {
-  return block < s->device_units && slot + n <= s->block_tokens;
+  bool int8 = lls_pull_is_int8(c);
+  return c->source_element <= LLS_ELEMENT_INT8 &&
+         c->source < (uint64_t)s->device_units << int8 &&
+         (!int8 || lls_pool_has_scales(s, false)) &&
+         (uint32_t)c->source_slot + c->n_slots <= s->block_tokens;
+}
+
+static inline bool lls_pull_target_fits(const struct lls_pool_shape *s,
+                                        const struct lls_pull *c)
+{
+  return c->source_element <= LLS_ELEMENT_INT8 && c->target < s->device_units &&
+         (uint32_t)c->source_slot + c->n_slots <= s->block_tokens &&
+         (uint32_t)c->target_slot + c->n_slots <= s->block_tokens;
 }
 
 /* Do unit blocks of the two mean the same? */
@@ -207,7 +218,8 @@ static inline bool lls_pools_match(const struct lls_pool_shape *a,
 static inline uint64_t lls_pulled_bytes(const struct lls_pool_shape *s,
                                         const struct lls_pull *c)
 {
-  return lls_unit_bytes(s) / s->block_tokens * (uint64_t)c->n_slots;
+  return lls_pull_is_int8(c) ? lls_block_bytes(s, LLS_ELEMENT_INT8)
+                             : lls_unit_bytes(s) / s->block_tokens * (uint64_t)c->n_slots;
 }
 
 /* One sequence's part of a batch: rows [first_row, first_row + n_rows). */
@@ -363,8 +375,9 @@ struct lls_device_ops {
 
   /* [any one thread] Slots of unit blocks, one pull's behind the other's, to PINNED
    * memory and from there, beside the steps: the blocks are of steps that have ended, and
-   * none uses those that are written. What a pull says of the other side is not looked
-   * at. Returns when it is done. Optional, NULL = unsupported. -EINVAL if outside. */
+   * none uses those that are written. Of an INT8 block its bytes, then its scales. What a
+   * pull says of the other side is not looked at. Returns when it is done. Optional, NULL
+   * = unsupported. -EINVAL if outside. */
   int (*pool_pack)(struct lls_device *, const struct lls_pool *, const struct lls_pull *,
                    size_t n, void *to);
   int (*pool_unpack)(struct lls_device *, struct lls_pool *, const struct lls_pull *,

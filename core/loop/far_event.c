@@ -12,7 +12,7 @@ struct numbers {
   bool hidden_token;
   uint32_t n_generated; /* with this event */
   uint32_t shared_tokens, prompt_tokens, generated_tokens, preemptions;
-  int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
+  int64_t arrival_ns, first_scheduled_ns, first_token_ns, last_token_ns, finished_ns;
   struct lls_prediction prediction;
   uint32_t n_forced, n_scores, n_top;
   bool pooled, life;
@@ -20,8 +20,9 @@ struct numbers {
 
 static void move_times(struct numbers *n, int64_t ahead_ns)
 {
-  int64_t *const times[] = {&n->arrival_ns, &n->first_scheduled_ns, &n->first_token_ns,
-                            &n->finished_ns, &n->prediction.made_ns};
+  int64_t *const times[] = {&n->arrival_ns,     &n->first_scheduled_ns,
+                            &n->first_token_ns, &n->last_token_ns,
+                            &n->finished_ns,    &n->prediction.made_ns};
   for (size_t i = 0; i < sizeof times / sizeof *times; i++)
     *times[i] = lls_wire_time(*times[i], ahead_ns);
 }
@@ -43,6 +44,7 @@ static void fill_finished(struct numbers *n, const struct lls_event *e)
   n->arrival_ns = e->arrival_ns;
   n->first_scheduled_ns = e->first_scheduled_ns;
   n->first_token_ns = e->first_token_ns;
+  n->last_token_ns = e->live != NULL ? e->live->view.last_token_ns : LLS_NEVER;
   n->finished_ns = e->finished_ns;
   n->prediction = e->prediction;
   n->pooled = e->pooled != NULL;
@@ -166,6 +168,12 @@ static void take_end(struct lls_unpack *u, const struct lls_wire *w,
     LLS_UNPACK(u, home->life);
   for (uint32_t i = 0; i < home->life.n && i < LLS_LIFE_CHANGES; i++)
     home->life.changes[i].at_ns -= w->ahead_ns;
+  struct lls_request *v = &home->view; /* for who looks back on it */
+  v->generated_tokens = n->generated_tokens;
+  v->finish_reason = n->reason;
+  v->last_token_ns = n->last_token_ns;
+  v->prediction = n->prediction;
+  home->first_token_ns = n->first_token_ns;
 }
 
 void lls_wire_unpack_event(const struct lls_wire *w, struct lls_unpack *u,

@@ -30,7 +30,7 @@ static struct lls_event *add_event(struct lls_far *far)
 static void forget(struct lls_away *a)
 {
   free(a->offer);
-  *a = (struct lls_away){.source = LLS_NOBODY};
+  *a = (struct lls_away){.source = LLS_NOBODY, .again = a->again};
 }
 
 static void receive_events(struct lls_far *far, uint32_t from, struct lls_unpack *u)
@@ -65,8 +65,9 @@ static void settle(struct lls_far *far, const struct lls_away *a)
 static void end(struct lls_far *far, struct lls_away *a)
 {
   struct lls_live *home = a->home;
-  const struct lls_request *v = &home->view;
+  struct lls_request *v = &home->view;
   settle(far, a);
+  v->finish_reason = LLS_FINISH_ERROR;
   struct lls_event *event = add_event(far);
   *event = (struct lls_event){.kind = LLS_EVENT_FINISHED,
                               .reason = LLS_FINISH_ERROR,
@@ -200,6 +201,25 @@ static void check_service(struct lls_far *far)
   lls_inbox_end_all(&far->mine->inbox);
 }
 
+/* Nothing of it has been sent, so that it may begin anew elsewhere, from what main made.
+ * Once: it may be what its process has died of. */
+static bool begin_again(struct lls_far *far, struct lls_away *a)
+{
+  struct lls_live *home = a->home;
+  struct lls_far_head head =
+      lls_far_head(far, LLS_FAR_REQUEST, LLS_NOBODY, home->view.slot);
+  if (home->view.generated_tokens > 0 || a->again == home->view.id)
+    return false;
+  head.target = far->place(far->place_context);
+  if (head.target == LLS_NOBODY)
+    return false;
+  a->again = head.request = home->view.id;
+  head.mail = home->move.mail = LLS_MAIL_AGAIN;
+  home->move.refusal = 0;
+  lls_hub_send_request(far, &head, home);
+  return true;
+}
+
 static void lose_requests(struct lls_far *far, uint32_t index)
 {
   for (uint32_t slot = 0; slot < far->n_slots; slot++) {
@@ -208,7 +228,8 @@ static void lose_requests(struct lls_far *far, uint32_t index)
     if (a->home == NULL || a->at != index)
       continue;
     if (a->offer == NULL || far->others[a->source].gone) {
-      end(far, a);
+      if (!begin_again(far, a))
+        end(far, a);
       continue;
     }
     char *offer = a->offer;

@@ -59,6 +59,7 @@ struct lls_away {
   uint32_t source;       /* that has its blocks, while it is offered; else NOBODY */
   char *offer;           /* (offer_bytes) then: as it was offered */
   size_t offer_bytes;
+  uint64_t again; /* the last request here that began anew when its process had died */
 };
 
 struct lls_far_other {

@@ -7,11 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/least.h"
 #include "core/engine/engine.h"
 #include "core/channel/channel.h"
 #include "core/loop/mailbox.h"
 
-#define PIECE_BYTES ((size_t)1 << 20) /* but at least a unit block */
+#define PIECE_BYTES ((size_t)1 << 20) /* but at least a block of either element */
 
 enum state { FREE, HELD, WANTED, ASKED, DROPPED, FAILED };
 
@@ -73,9 +74,9 @@ int lls_fetches_create(struct lls_engine *engine, struct lls_channel *channel,
   f->engine = engine;
   f->channel = channel;
   f->next_ticket = 1;
-  f->piece_bytes = lls_unit_bytes(lls_engine_pool_shape(engine));
-  if (f->piece_bytes < PIECE_BYTES)
-    f->piece_bytes = PIECE_BYTES;
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
+  f->piece_bytes = lls_most_size(lls_unit_bytes(pool), PIECE_BYTES);
+  f->piece_bytes = lls_most_size(f->piece_bytes, lls_block_bytes(pool, LLS_ELEMENT_INT8));
   pthread_mutex_init(&f->lock, NULL);
   const struct lls_channel_memory memory = {
       .context = engine, .take = take_memory, .give_back = give_back_memory};

@@ -28,7 +28,7 @@ struct past {
 struct lls_history {
   int64_t span_ns;
   struct lls_text header;
-  struct lls_loop_observer next; /* [step] */
+  struct lls_loop_observer next; /* of the thread that tells */
   pthread_mutex_t mutex;         /* what follows is by it */
   struct lls_decision_numbers numbers;
   struct past *past; /* (LLS_HISTORY_REQUESTS) */
@@ -36,7 +36,8 @@ struct lls_history {
   uint64_t hashed;   /* written so far */
 };
 
-/* ---- [step] ------------------------------------------------------------------------ */
+/* ---- [step], or [main] where it is the front end that tells --------------------------
+ */
 
 static void forget_pointers(struct lls_request *r)
 {

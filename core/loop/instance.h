@@ -104,6 +104,7 @@ struct lls_migration {
   struct lls_request_list fetching;
   struct lls_request *left; /* (slots) of those that left: as the manager knows them */
   uint32_t n_left;          /* whose blocks are still here */
+  struct lls_live *late;    /* that are offered after this step; linked by next */
   struct lls_left *shelf;   /* (slots) where those are; others read it too */
   uint32_t *shifting; /* (max_requests) slots of those asked for, the oldest first */
   uint32_t n_shifting;
@@ -300,9 +301,10 @@ void lls_migrate_fetched(struct lls_instance *);
 void lls_migrate_receive(struct lls_instance *, struct lls_live *);
 /* Ends the offers of an instance that has failed: it cannot be copied from. */
 void lls_migrate_drop_broken(struct lls_instance *);
-void lls_migrate_take(struct lls_instance *);  /* of the plan, in the transaction */
-void lls_migrate_pull(struct lls_instance *);  /* committed: what is to be copied */
-void lls_migrate_leave(struct lls_instance *); /* of the plan, committed */
+void lls_migrate_take(struct lls_instance *);       /* of the plan, in the transaction */
+void lls_migrate_pull(struct lls_instance *);       /* committed: what is to be copied */
+void lls_migrate_leave(struct lls_instance *);      /* of the plan, committed */
+void lls_migrate_offer_late(struct lls_instance *); /* after the step */
 uint64_t lls_migrate_bytes(const struct lls_instance *); /* of this step's copies */
 void lls_migrate_arrived(struct lls_instance *);         /* with the engine's step */
 void lls_migrate_return_all(struct lls_instance *);

@@ -107,6 +107,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   l->n = o->n_instances > 0 ? o->n_instances : 1;
   l->mine = mine;
   l->manual = o->manual;
+  l->front = o->front;
   l->max_requests = o->max_requests;
   l->max_context = caps->max_context;
   l->vocabulary = lls_engine_config(list[mine].engine)->vocab;
@@ -391,6 +392,8 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
   }
   l->alive++;
   r->posted++;
+  if (l->front.on_arrival != NULL)
+    l->front.on_arrival(l->front.context, &live->view);
   lls_inbox_post(&r->inbox, live);
   return 0;
 }
@@ -417,6 +420,8 @@ void lls_loop_events(struct lls_loop *l,
     on_event(context, event);
     if (event->kind != LLS_EVENT_FINISHED)
       continue;
+    if (l->front.on_finish != NULL)
+      l->front.on_finish(l->front.context, &event->live->view);
     lls_slots_give_back(&l->slots, event->live->view.slot);
     lls_live_free(event->live);
     l->alive--;

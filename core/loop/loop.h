@@ -231,6 +231,9 @@ struct lls_loop_options {
   bool trial; /* nothing is measured: do the parts go together? None will be run. */
   const struct lls_log *log;
   struct lls_loop_observer observer; /* zeroed: none */
+  /* [main] Of its arrivals and ends alone, as they pass here: for instances in several
+   * processes, each of which has an observer of its own otherwise. */
+  struct lls_loop_observer front;
   void (*wake)(
       void *context); /* [step] there are events; must be cheap and never block */
   void *wake_context;

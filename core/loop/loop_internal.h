@@ -23,6 +23,7 @@ struct lls_loop {
   _Atomic uint64_t *cancelled; /* (slots) id last cancelled there: a request is cancelled
                                   once; instances read it */
   bool manual;                 /* no threads: lls_loop_step is called instead */
+  struct lls_loop_observer front;
 
   uint32_t max_requests, max_context, vocabulary, block_tokens, vector_columns;
   uint32_t alive; /* submitted and not yet handed out as finished */

@@ -6,6 +6,7 @@
  *   left     its scheduler plans LLS_PLAN_MIGRATE to another instance: the request is
  *            posted there as an offer. Its blocks stay and are not written; the cache
  *            manager here knows them under a copy of the view until it is settled.
+ *            Blocks may become INT8 in that very step: then it is posted after it.
  *   offered  the other instance shows it to its scheduler, which takes it by planning
  *            LLS_PLAN_MIGRATE to itself. Until then it waits, and its blocks are where
  *            they were.
@@ -73,16 +74,17 @@ void lls_migrate_fini(struct lls_instance *in)
 /* ---- leave ------------------------------------------------------------------------ */
 
 /* Keeps what of a list has tokens in it, beyond the transaction. False: there are too
- * many entries, or INT8 ones, whose halves of units have no place on the other side. */
+ * many entries. */
 static bool keep(struct lls_move *m, uint32_t *used, const struct lls_block_entry **list,
                  uint32_t *n)
 {
   struct lls_block_entry *to = m->entries + *used;
   uint32_t i = 0;
   for (; i < *n && (*list)[i].first_token < m->cached_tokens; i++) {
-    if (i == m->max_entries - *used || (*list)[i].element != LLS_ELEMENT_MODEL)
+    if (i == m->max_entries - *used)
       return false;
     to[i] = (*list)[i];
+    m->late |= to[i].element == LLS_ELEMENT_INT8;
   }
   *list = to;
   *used += *n = i;
@@ -96,6 +98,7 @@ static bool keep_table(struct lls_instance *in, struct lls_live *live)
   struct lls_block_table *t = &m->blocks;
   uint32_t used = 0;
   m->cached_tokens = live->view.cached_tokens;
+  m->late = false;
   *t = (struct lls_block_table){0};
   if (LLS_CALL(p, cache, table, &live->view, t) < 0)
     return false;
@@ -103,6 +106,14 @@ static bool keep_table(struct lls_instance *in, struct lls_live *live)
     return false; /* on its way from hidden form: next step it has arrived */
   return keep(m, &used, &t->k, &t->k_count) && keep(m, &used, &t->v, &t->v_count) &&
          keep(m, &used, &t->x, &t->x_count);
+}
+
+static void offer(struct lls_instance *in, struct lls_live *live)
+{
+  uint32_t target = live->move.to;
+  live->move.mailed_ns = lls_instance_now(in);
+  lls_peer_loads_sent(in, live, target);
+  lls_inbox_post(in->peers[target]->inbox, live);
 }
 
 static void leave(struct lls_instance *in, struct lls_live *live, uint32_t target)
@@ -125,10 +136,14 @@ static void leave(struct lls_instance *in, struct lls_live *live, uint32_t targe
   live->announced = false;
   live->named_in_step = 0; /* steps are counted by each instance */
   live->move.mail = LLS_MAIL_OFFER;
-  live->move.mailed_ns = lls_instance_now(in);
   live->move.source = in->info.index;
-  lls_peer_loads_sent(in, live, target);
-  lls_inbox_post(in->peers[target]->inbox, live);
+  live->move.to = target;
+  if (!live->move.late) {
+    offer(in, live);
+    return;
+  }
+  live->next = in->migration.late;
+  in->migration.late = live;
 }
 
 void lls_migrate_leave(struct lls_instance *in)
@@ -144,6 +159,17 @@ void lls_migrate_leave(struct lls_instance *in)
     else
       lls_lifecycle_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
   }
+}
+
+void lls_migrate_offer_late(struct lls_instance *in)
+{
+  struct lls_live *next;
+  LLS_ON_STEP(in);
+  for (struct lls_live *live = in->migration.late; live != NULL; live = next) {
+    next = live->next;
+    offer(in, live);
+  }
+  in->migration.late = NULL;
 }
 
 /* The request has left or ended: no request owns its blocks now. The manager may keep
@@ -358,7 +384,8 @@ static uint32_t pull_of(const struct lls_block_entry *a, const struct lls_block_
   bool alike = a->direction == b->direction;
   n = alike ? lls_least_u32(n, end - token) : 1;
   uint32_t from = slot_in(a, token, block_tokens), to = slot_in(b, token, block_tokens);
-  *out = (struct lls_pull){.source = a->block, .target = b->block};
+  *out = (struct lls_pull){
+      .source = a->block, .target = b->block, .source_element = a->element};
   if (alike && a->direction == LLS_RIGHT_TO_LEFT)
     from -= n - 1, to -= n - 1;
   bool whole = alike && a->first_token == b->first_token && token == a->first_token &&

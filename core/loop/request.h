@@ -43,7 +43,8 @@ struct lls_move {
   uint64_t ticket;   /* of that */
   int64_t began_ns;  /* likewise */
   uint32_t source;   /* instance that has the blocks */
-  uint32_t to;       /* the channel's: instance that it is to be sent to */
+  uint32_t to;       /* instance that it goes to */
+  bool late;         /* some of its blocks are INT8: it is offered after the step */
   uint32_t cached_tokens;
   uint32_t units;                  /* of that device that it held when it left */
   uint32_t refusal;                /* of a return: enum lls_refusal */

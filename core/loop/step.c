@@ -269,6 +269,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
   if (lls_instance_has_work(in)) {
     plan_and_place(in);
     go_on = run(in, &result, busy) && go_on;
+    lls_migrate_offer_late(in);
     if (go_on || !in->failed)
       if (in->batch.n > 0) {
         lls_histogram_observe(&in->status.step_tokens, result.n_rows);

@@ -102,10 +102,12 @@ static int open_history(struct server *s, struct lls_loop_options *options,
                         struct lls_error *err)
 {
   int64_t span_ns = s->config->server.history;
-  if (span_ns == 0 || s->channel != NULL) /* each process would know of its own alone */
+  if (span_ns == 0 || server_follows(s))
     return 0;
   int rc = lls_history_create(span_ns, options, s->engines[0], &s->history, err);
-  if (rc == 0)
+  if (rc == 0 && s->channel != NULL) /* process 0's instance sees but its own */
+    options->front = lls_history_observer(s->history, options->front);
+  else if (rc == 0)
     options->observer = lls_history_observer(s->history, options->observer);
   return rc;
 }

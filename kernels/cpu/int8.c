@@ -113,50 +113,72 @@ static void quantise_channels(const struct lls_pool_shape *s, const char *from,
   }
 }
 
+/* From one slot of each on. */
 static void dequantise_channels(const struct lls_pool_shape *s, const uint8_t *from,
                                 const uint16_t *step, const uint16_t *least, uint32_t n,
-                                size_t slot_bytes, char *to)
+                                uint32_t n_slots, char *to)
 {
   float width[CHANNELS], base[CHANNELS], x[CHANNELS];
+  size_t slot_bytes = s->head_dim * lls_dtype_bytes(s->element);
   for (uint32_t i = 0; i < n; i++) {
     width[i] = lls_f16_to_f32(step[i]);
     base[i] = lls_f16_to_f32(least[i]);
   }
-  for (uint32_t slot = 0; slot < s->block_tokens; slot++) {
+  for (uint32_t slot = 0; slot < n_slots; slot++) {
     for (uint32_t i = 0; i < n; i++)
       x[i] = base[i] + width[i] * (float)from[slot * s->head_dim + i];
     narrow(x, s->element, n, to + slot * slot_bytes);
   }
 }
 
-/* Some channels of a head, quantised or made wide again. */
-static void convert_channels(const struct lls_pool_shape *s, size_t head,
-                             uint32_t channel, struct lls_pool_block from,
-                             struct lls_pool_block to)
+static uint32_t channels_from(const struct lls_pool_shape *s, uint32_t channel)
 {
-  uint32_t left = s->head_dim - channel, n = left < CHANNELS ? left : CHANNELS;
+  uint32_t left = s->head_dim - channel;
+  return left < CHANNELS ? left : CHANNELS;
+}
+
+static void quantise_block(const struct lls_pool_shape *s, struct lls_pool_block from,
+                           struct lls_pool_block to)
+{
   size_t number = lls_dtype_bytes(s->element), slot_bytes = s->head_dim * number;
-  size_t first = head * s->block_tokens * s->head_dim + channel;
-  size_t scale = head * 2 * s->head_dim + channel;
-  if (to.scales != NULL)
-    quantise_channels(s, from.numbers + first * number, slot_bytes, n, to.scales + scale,
-                      to.scales + scale + s->head_dim, (uint8_t *)to.numbers + first);
-  else
-    dequantise_channels(s, (const uint8_t *)from.numbers + first, from.scales + scale,
-                        from.scales + scale + s->head_dim, n, slot_bytes,
-                        to.numbers + first * number);
+  size_t heads = (size_t)s->layers * s->kv_heads;
+  for (size_t head = 0; head < heads; head++)
+    for (uint32_t channel = 0; channel < s->head_dim; channel += CHANNELS) {
+      size_t first = head * s->block_tokens * s->head_dim + channel;
+      uint16_t *step = to.scales + head * 2 * s->head_dim + channel;
+      quantise_channels(s, from.numbers + first * number, slot_bytes,
+                        channels_from(s, channel), step, step + s->head_dim,
+                        (uint8_t *)to.numbers + first);
+    }
+}
+
+void lls_cpu_widen(const struct lls_pool_shape *s, struct lls_pool_block from,
+                   uint32_t from_slot, char *to, uint32_t to_slot, uint32_t n_slots)
+{
+  size_t number = lls_dtype_bytes(s->element);
+  size_t heads = (size_t)s->layers * s->kv_heads;
+  for (size_t head = 0; head < heads; head++)
+    for (uint32_t channel = 0; channel < s->head_dim; channel += CHANNELS) {
+      size_t slots = head * s->block_tokens;
+      size_t first = (slots + from_slot) * s->head_dim + channel;
+      size_t target = (slots + to_slot) * s->head_dim + channel;
+      const uint16_t *step = from.scales + head * 2 * s->head_dim + channel;
+      dequantise_channels(s, (const uint8_t *)from.numbers + first, step,
+                          step + s->head_dim, channels_from(s, channel), n_slots,
+                          to + target * number);
+    }
 }
 
 void lls_cpu_convert(const struct lls_pool_shape *s, struct lls_pool_block from,
                      struct lls_pool_block to)
 {
-  size_t heads = (size_t)s->layers * s->kv_heads;
-  if (from.scales != NULL && to.scales != NULL) {
-    memmove(to.numbers, from.numbers, heads * s->block_tokens * s->head_dim);
+  if (from.scales == NULL) {
+    quantise_block(s, from, to);
+  } else if (to.scales == NULL) {
+    lls_cpu_widen(s, from, 0, to.numbers, 0, s->block_tokens);
+  } else {
+    memmove(to.numbers, from.numbers,
+            lls_block_bytes(s, LLS_ELEMENT_INT8) - lls_scale_bytes(s));
     memmove(to.scales, from.scales, lls_scale_bytes(s));
-    return;
   }
-  for (size_t head = 0; head < heads; head++)
-    for (uint32_t channel = 0; channel < s->head_dim; channel += CHANNELS)
-      convert_channels(s, head, channel, from, to);
 }

@@ -207,11 +207,17 @@ int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
   (void)from;
   for (size_t i = 0; i < n; i++) {
     const struct lls_pull *c = &list[i];
-    if (!lls_pull_fits(&from_pool->shape, &pool->shape, c))
+    if (!lls_pull_source_fits(&from_pool->shape, c) ||
+        !lls_pull_target_fits(&pool->shape, c))
       return -EINVAL;
-    const char *source = from_pool->device + c->source * pool->unit_bytes;
+    struct lls_pool_block from_block =
+        block_at(from_pool, false, c->source_element, c->source);
+    const char *source = from_block.numbers;
     char *target = pool->device + c->target * pool->unit_bytes;
-    if (c->n_slots == pool->shape.block_tokens)
+    if (lls_pull_is_int8(c))
+      lls_cpu_widen(&pool->shape, from_block, c->source_slot, target, c->target_slot,
+                    c->n_slots);
+    else if (c->n_slots == pool->shape.block_tokens)
       memcpy(target, source, pool->unit_bytes);
     else
       copy_heads(pool, source + c->source_slot * pool->slot_bytes,
@@ -231,6 +237,16 @@ static char *pack_heads(const struct lls_pool *p, char *at, char *packed,
   return packed;
 }
 
+/* An INT8 block as it is packed: its bytes, then its scales, which are aligned since
+ * heads have an even number of channels. */
+static struct lls_pool_block packed_block(const struct lls_pool *p, char *packed)
+{
+  size_t bytes = lls_block_bytes(&p->shape, LLS_ELEMENT_INT8);
+  return (struct lls_pool_block){
+      .numbers = packed,
+      .scales = (uint16_t *)(void *)(packed + bytes - lls_scale_bytes(&p->shape))};
+}
+
 int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
                       const struct lls_pull *list, size_t n, void *to)
 {
@@ -238,8 +254,14 @@ int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
   (void)device;
   for (size_t i = 0; i < n; i++) {
     const struct lls_pull *c = &list[i];
-    if (!lls_slots_fit(&pool->shape, c->source, c->source_slot, c->n_slots))
+    if (!lls_pull_source_fits(&pool->shape, c))
       return -EINVAL;
+    if (lls_pull_is_int8(c)) {
+      lls_cpu_convert(&pool->shape, block_at(pool, false, LLS_ELEMENT_INT8, c->source),
+                      packed_block(pool, packed));
+      packed += lls_pulled_bytes(&pool->shape, c);
+      continue;
+    }
     char *at = pool->device + c->source * pool->unit_bytes;
     packed = pack_heads(pool, at + c->source_slot * pool->slot_bytes, packed, c->n_slots,
                         true);
@@ -254,9 +276,15 @@ int lls_cpu_pool_unpack(struct lls_device *device, struct lls_pool *pool,
   (void)device;
   for (size_t i = 0; i < n; i++) {
     const struct lls_pull *c = &list[i];
-    if (!lls_slots_fit(&pool->shape, c->target, c->target_slot, c->n_slots))
+    if (!lls_pull_target_fits(&pool->shape, c))
       return -EINVAL;
     char *at = pool->device + c->target * pool->unit_bytes;
+    if (lls_pull_is_int8(c)) {
+      lls_cpu_widen(&pool->shape, packed_block(pool, packed), c->source_slot, at,
+                    c->target_slot, c->n_slots);
+      packed += lls_pulled_bytes(&pool->shape, c);
+      continue;
+    }
     packed = pack_heads(pool, at + c->target_slot * pool->slot_bytes, packed, c->n_slots,
                         false);
   }

@@ -88,6 +88,10 @@ struct lls_pool_block {
 void lls_cpu_convert(const struct lls_pool_shape *, struct lls_pool_block from,
                      struct lls_pool_block to);
 
+/* n_slots of an INT8 one, from one slot on, to those of one of the cache's element. */
+void lls_cpu_widen(const struct lls_pool_shape *, struct lls_pool_block from,
+                   uint32_t from_slot, char *to, uint32_t to_slot, uint32_t n_slots);
+
 struct lls_cpu_device;
 
 /* Writes a row (kv_heads, head_dim) to a token's slot in all heads. */

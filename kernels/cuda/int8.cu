@@ -97,25 +97,44 @@ template <class E> __global__ void quantise(lls_cuda_pool pool, lls_cuda_convers
   }
 }
 
+/* A thread's channels of some slots, which begin with the first. */
+template <class E>
+static __device__ __forceinline__ void widen_slots(const uint8_t *from,
+                                                   const uint16_t *scales, E *to,
+                                                   uint32_t hd, uint32_t n_slots)
+{
+  for (unsigned d = threadIdx.x; d < hd; d += blockDim.x) {
+    float step = half_to_float(scales[d]), least = half_to_float(scales[hd + d]);
+    for (uint32_t slot = 0; slot < n_slots; slot++)
+      to[slot * hd + d] = from_float<E>(least + step * (float)from[slot * hd + d]);
+  }
+}
+
 template <class E> __global__ void make_wide(lls_cuda_pool pool, lls_cuda_conversion c)
 {
   const ends at = ends_of<E>(pool, c);
+  widen_slots((const uint8_t *)c.from + at.from, c.from_scales + at.from_scale,
+              (E *)c.to + at.to, pool.head_dim, pool.block_tokens);
+}
+
+template <class E> __global__ void widen(lls_cuda_pool pool, lls_cuda_widening w)
+{
   uint32_t hd = pool.head_dim;
-  const uint8_t *from = (const uint8_t *)c.from + at.from;
-  const uint16_t *scales = c.from_scales + at.from_scale;
-  E *to = (E *)c.to + at.to;
-  for (unsigned d = threadIdx.x; d < hd; d += blockDim.x) {
-    float step = half_to_float(scales[d]), least = half_to_float(scales[hd + d]);
-    for (uint32_t slot = 0; slot < pool.block_tokens; slot++)
-      to[slot * hd + d] = from_float<E>(least + step * (float)from[slot * hd + d]);
-  }
+  size_t head = blockIdx.x, slots = head * pool.block_tokens;
+  widen_slots(w.from + (slots + w.from_slot) * hd, w.scales + head * 2 * hd,
+              (E *)w.to + (slots + w.to_slot) * hd, hd, w.n_slots);
+}
+
+static dim3 threads_for(const lls_cuda_pool &pool)
+{
+  unsigned warps = (pool.head_dim + WARP - 1) / WARP * WARP;
+  return dim3(warps < THREADS ? warps : THREADS);
 }
 
 template <class E>
 static int run(cudaStream_t s, const lls_cuda_pool &pool, const lls_cuda_conversion &c)
 {
-  unsigned warps = (pool.head_dim + WARP - 1) / WARP * WARP;
-  dim3 grid(pool.layers * pool.kv_heads, c.n), block(warps < THREADS ? warps : THREADS);
+  dim3 grid(pool.layers * pool.kv_heads, c.n), block = threads_for(pool);
   if (c.to_scales != nullptr)
     return launch(s, quantise<E>, grid, block, 0, pool, c);
   return launch(s, make_wide<E>, grid, block, 0, pool, c);
@@ -127,4 +146,14 @@ extern "C" int lls_cuda_run_conversion(cudaStream_t s, const struct lls_cuda_poo
   if (c->n == 0)
     return 0;
   return pool->element == LLS_F32 ? run<float>(s, *pool, *c) : run<bf16>(s, *pool, *c);
+}
+
+extern "C" int lls_cuda_run_widening(cudaStream_t s, const struct lls_cuda_pool *pool,
+                                     const struct lls_cuda_widening *w)
+{
+  dim3 grid(w->heads), block = threads_for(*pool);
+  if (w->heads == 0 || w->n_slots == 0)
+    return 0;
+  return pool->element == LLS_F32 ? launch(s, widen<float>, grid, block, 0, *pool, *w)
+                                  : launch(s, widen<bf16>, grid, block, 0, *pool, *w);
 }

@@ -355,6 +355,18 @@ struct lls_cuda_conversion {
 int lls_cuda_run_conversion(cudaStream_t, const struct lls_cuda_pool *,
                             const struct lls_cuda_conversion *);
 
+/* Slots of an int8 block, wherever this GPU reaches it, to those of another block. All
+ * pointers are to the first of `heads` heads. */
+struct lls_cuda_widening {
+  const uint8_t *from;    /* (heads, block_tokens, head_dim) */
+  const uint16_t *scales; /* (heads, 2, head_dim) */
+  void *to;               /* (heads, block_tokens, head_dim) */
+  uint32_t heads, from_slot, to_slot, n_slots;
+};
+
+int lls_cuda_run_widening(cudaStream_t, const struct lls_cuda_pool *,
+                          const struct lls_cuda_widening *);
+
 /* ---- slots.cu: a few slots of many blocks ------------------------------------------ */
 
 #define LLS_CUDA_SLOT_RUNS  64 /* of a launch */

@@ -35,6 +35,38 @@ static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char 
                                  d->packs);
 }
 
+/* An int8 block's bytes, and behind them its scales. */
+static int copy_int8(const struct lls_cuda_device *d, const struct lls_pool *p,
+                     uint32_t block, char *packed)
+{
+  size_t scales = lls_scale_bytes(&p->shape);
+  size_t numbers = lls_block_bytes(&p->shape, LLS_ELEMENT_INT8) - scales;
+  const char *from = (const char *)p->view.data + block * (p->unit_bytes / 2);
+  int rc = cudaMemcpyAsync(packed, from, numbers, cudaMemcpyDeviceToHost, d->packs);
+  if (rc == cudaSuccess)
+    rc = cudaMemcpyAsync(packed + numbers, p->view.scales + block * (scales / 2), scales,
+                         cudaMemcpyDeviceToHost, d->packs);
+  return rc;
+}
+
+/* It is made wide by the kernel that reads it over the link. */
+static int widen(const struct lls_cuda_device *d, const struct lls_pool *p,
+                 const struct lls_pull *c, const char *packed)
+{
+  size_t scales = lls_scale_bytes(&p->shape);
+  size_t numbers = lls_block_bytes(&p->shape, LLS_ELEMENT_INT8) - scales;
+  const struct lls_cuda_widening w = {
+      .from = (const uint8_t *)packed,
+      .scales = (const uint16_t *)(const void *)(packed + numbers),
+      .to = (char *)p->view.data + c->target * p->unit_bytes,
+      .heads = p->shape.layers * p->shape.kv_heads,
+      .from_slot = c->source_slot,
+      .to_slot = c->target_slot,
+      .n_slots = c->n_slots,
+  };
+  return lls_cuda_run_widening(d->packs, &p->view, &w);
+}
+
 static int errno_of(int rc)
 {
   return rc == cudaSuccess ? 0 : -EIO;
@@ -48,11 +80,12 @@ int lls_cuda_pool_pack(struct lls_device *device, const struct lls_pool *pool,
   int rc = open_stream(d);
   for (size_t i = 0; i < n && rc == cudaSuccess; i++) {
     const struct lls_pull *c = &list[i];
-    if (!lls_slots_fit(&pool->shape, c->source, c->source_slot, c->n_slots))
+    if (!lls_pull_source_fits(&pool->shape, c))
       return -EINVAL;
     char *at = (char *)pool->view.data + c->source * pool->unit_bytes;
-    rc = copy(d, pool, at + c->source_slot * pool->slot_bytes, packed, c->n_slots,
-              cudaMemcpyDeviceToHost);
+    rc = lls_pull_is_int8(c) ? copy_int8(d, pool, c->source, packed)
+                             : copy(d, pool, at + c->source_slot * pool->slot_bytes,
+                                    packed, c->n_slots, cudaMemcpyDeviceToHost);
     packed += lls_pulled_bytes(&pool->shape, c);
   }
   if (rc == cudaSuccess)
@@ -68,11 +101,12 @@ int lls_cuda_pool_unpack(struct lls_device *device, struct lls_pool *pool,
   int rc = open_stream(d);
   for (size_t i = 0; i < n && rc == cudaSuccess; i++) {
     const struct lls_pull *c = &list[i];
-    if (!lls_slots_fit(&pool->shape, c->target, c->target_slot, c->n_slots))
+    if (!lls_pull_target_fits(&pool->shape, c))
       return -EINVAL;
     char *at = (char *)pool->view.data + c->target * pool->unit_bytes;
-    rc = copy(d, pool, at + c->target_slot * pool->slot_bytes, packed, c->n_slots,
-              cudaMemcpyHostToDevice);
+    rc = lls_pull_is_int8(c) ? widen(d, pool, c, packed)
+                             : copy(d, pool, at + c->target_slot * pool->slot_bytes,
+                                    packed, c->n_slots, cudaMemcpyHostToDevice);
     packed += lls_pulled_bytes(&pool->shape, c);
   }
   if (rc == cudaSuccess)

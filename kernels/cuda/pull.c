@@ -48,15 +48,22 @@ static int find_way(struct lls_cuda_device *to, const struct lls_cuda_device *fr
   return rc;
 }
 
+static int open_staging(struct lls_cuda_device *d)
+{
+  void *staging = NULL;
+  if (d->pull_staging != NULL)
+    return cudaSuccess;
+  if (lls_cuda_malloc_pinned(LLS_CUDA_STAGING, &staging) < 0)
+    return cudaErrorMemoryAllocation;
+  d->pull_staging = staging;
+  return cudaSuccess;
+}
+
 static int through_host(struct lls_cuda_device *d, char *to, const char *from,
                         size_t bytes)
 {
-  void *staging = d->pull_staging;
-  int rc = staging == NULL ? lls_cuda_malloc_pinned(LLS_CUDA_STAGING, &staging) : 0;
-  if (rc < 0)
-    return cudaErrorMemoryAllocation;
-  d->pull_staging = staging;
-  rc = cudaSuccess;
+  int rc = open_staging(d);
+  char *staging = d->pull_staging;
   for (size_t done = 0, n; done < bytes && rc == cudaSuccess; done += n) {
     n = bytes - done < LLS_CUDA_STAGING ? bytes - done : LLS_CUDA_STAGING;
     rc = cudaMemcpyAsync(staging, from + done, n, cudaMemcpyDeviceToHost, d->copies);
@@ -84,12 +91,68 @@ static int copy(const struct route *r, char *to, const char *from, size_t bytes)
   }
 }
 
+/* ---- int8 blocks, which a kernel makes wide --------------------------------------- */
+
+/* Some heads of one, by way of pinned memory. */
+static int stage(const struct route *r, struct lls_cuda_widening *w,
+                 uint32_t block_tokens, uint32_t head_dim)
+{
+  struct lls_cuda_device *d = r->to;
+  size_t numbers = (size_t)w->heads * block_tokens * head_dim;
+  size_t scales = (size_t)w->heads * 2 * head_dim * sizeof *w->scales;
+  int rc = open_staging(d);
+  if (rc == cudaSuccess)
+    rc = cudaMemcpyAsync(d->pull_staging, w->scales, scales, cudaMemcpyDeviceToHost,
+                         d->copies);
+  if (rc == cudaSuccess)
+    rc = cudaMemcpyAsync(d->pull_staging + scales, w->from, numbers,
+                         cudaMemcpyDeviceToHost, d->copies);
+  w->scales = (const uint16_t *)(const void *)d->pull_staging;
+  w->from = (const uint8_t *)d->pull_staging + scales;
+  return rc;
+}
+
+static int pull_int8(const struct route *r, const struct lls_pool *pool,
+                     const struct lls_pool *from_pool, const struct lls_pull *c)
+{
+  const struct lls_pool_shape *s = &pool->shape;
+  uint32_t heads = s->layers * s->kv_heads, hd = s->head_dim;
+  size_t numbers = (size_t)s->block_tokens * hd, scales = (size_t)2 * hd;
+  size_t staged = LLS_CUDA_STAGING / (numbers + scales * sizeof(uint16_t));
+  uint32_t at_once = r->way == THROUGH_HOST && staged < heads ? (uint32_t)staged : heads;
+  const uint8_t *from =
+      (const uint8_t *)from_pool->view.data + c->source * (from_pool->unit_bytes / 2);
+  char *to = (char *)pool->view.data + c->target * pool->unit_bytes;
+  int rc = at_once > 0 ? cudaSuccess : cudaErrorInvalidValue;
+  for (uint32_t head = 0; head < heads && rc == cudaSuccess; head += at_once) {
+    struct lls_cuda_widening w = {
+        .from = from + head * numbers,
+        .scales = from_pool->view.scales + (c->source * (size_t)heads + head) * scales,
+        .to = to + head * pool->head_bytes,
+        .heads = heads - head < at_once ? heads - head : at_once,
+        .from_slot = c->source_slot,
+        .to_slot = c->target_slot,
+        .n_slots = c->n_slots,
+    };
+    if (r->way == THROUGH_HOST)
+      rc = stage(r, &w, s->block_tokens, hd);
+    if (rc == cudaSuccess)
+      rc = lls_cuda_run_widening(r->to->copies, &pool->view, &w);
+  }
+  return rc;
+}
+
+/* ---- a list ----------------------------------------------------------------------- */
+
 /* How many of n are whole blocks that follow each other at both ends. */
 static size_t neighbours(const struct lls_pool *p, const struct lls_pull *c, size_t n)
 {
   size_t i = 1;
+  if (lls_pull_is_int8(c))
+    return 1;
   while (i < n && c[0].n_slots == p->shape.block_tokens && c[i].n_slots == c[0].n_slots &&
-         c[i].source == c[0].source + i && c[i].target == c[0].target + i)
+         !lls_pull_is_int8(&c[i]) && c[i].source == c[0].source + i &&
+         c[i].target == c[0].target + i)
     i++;
   return i;
 }
@@ -119,7 +182,8 @@ int lls_cuda_pool_pull(struct lls_device *device, struct lls_pool *pool,
   struct route route = {.to = d, .from = lls_cuda(from)};
   lls_cuda_refuse(d, cudaSuccess, "");
   for (size_t i = 0; i < n; i++)
-    if (!lls_pull_fits(&from_pool->shape, &pool->shape, &list[i]))
+    if (!lls_pull_source_fits(&from_pool->shape, &list[i]) ||
+        !lls_pull_target_fits(&pool->shape, &list[i]))
       return -EINVAL;
   int rc = cudaSetDevice(d->gpu);
   if (rc == cudaSuccess)
@@ -128,7 +192,8 @@ int lls_cuda_pool_pull(struct lls_device *device, struct lls_pool *pool,
     rc = cudaStreamWaitEvent(d->copies, d->step_done, 0);
   for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
     run = neighbours(pool, &list[i], n - i);
-    rc = pull_run(&route, pool, from_pool, &list[i], run);
+    rc = lls_pull_is_int8(&list[i]) ? pull_int8(&route, pool, from_pool, &list[i])
+                                    : pull_run(&route, pool, from_pool, &list[i], run);
   }
   if (rc == cudaSuccess)
     rc = cudaEventRecord(d->copies_done, d->copies);

@@ -196,7 +196,8 @@ int lls_sim_pool_pull(struct lls_device *device, struct lls_pool *pool,
   struct lls_sim_device *d = lls_sim(device), *source = lls_sim(from);
   uint64_t bytes = 0;
   for (size_t i = 0; i < n; i++) {
-    if (!lls_pull_fits(&from_pool->shape, &pool->shape, &list[i]))
+    if (!lls_pull_source_fits(&from_pool->shape, &list[i]) ||
+        !lls_pull_target_fits(&pool->shape, &list[i]))
       return -EINVAL;
     bytes += lls_pulled_bytes(&pool->shape, &list[i]);
   }

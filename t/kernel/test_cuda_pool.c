@@ -333,15 +333,47 @@ static void outside(const struct pair *p)
   assert_non_null(strstr(err.text, "GPU"));
 }
 
+/* The halves of the last unit: units 0 and 1 in int8. */
+#define FIRST_INT8 (2 * (DEVICE_UNITS - 1))
+
+static void quantise_two(struct lls_device *d, struct lls_pool *pool)
+{
+  struct lls_copy list[2];
+  for (uint32_t i = 0; i < 2; i++)
+    list[i] = (struct lls_copy){.kind = LLS_COPY_DEVICE_TO_DEVICE,
+                                .n_slots = BLOCK_TOKENS,
+                                .source = i,
+                                .target = FIRST_INT8 + i,
+                                .target_element = LLS_ELEMENT_INT8};
+  copy_all(d, pool, list, 2);
+}
+
+/* Whose blocks are pulled: with int8 ones, and where they come to there are none. */
+static struct lls_pool *source_pool(struct lls_device *d,
+                                    const struct lls_pool_shape *shape, float *numbers)
+{
+  struct lls_pool_shape with_scales = *shape;
+  struct lls_pool *pool;
+  with_scales.int8 = LLS_INT8_ALL;
+  assert_int_equal(d->ops->pool_create(d, &with_scales, &pool, NULL), 0);
+  write_all(d, pool, numbers);
+  quantise_two(d, pool);
+  return pool;
+}
+
 static struct lls_pull random_pull(void)
 {
-  struct lls_pull c = {.source = random_bits() % DEVICE_UNITS,
+  struct lls_pull c = {.source = random_bits() % (DEVICE_UNITS - 1),
                        .target = random_bits() % DEVICE_UNITS,
                        .n_slots = (uint16_t)random_between(0, BLOCK_TOKENS)};
   if (random_bits() % 2)
     c.n_slots = BLOCK_TOKENS;
   c.source_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
   c.target_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
+  if (random_bits() % 3 == 0) {
+    c.source = FIRST_INT8 + random_bits() % 2;
+    c.source_element = LLS_ELEMENT_INT8;
+  }
   return c;
 }
 
@@ -351,10 +383,8 @@ static void pull_all(struct lls_device *to, struct lls_device *from,
                      const struct lls_pull *list, float *result)
 {
   const struct lls_device_step nothing = {0};
-  struct lls_pool *source, *target;
-  assert_int_equal(from->ops->pool_create(from, shape, &source, NULL), 0);
+  struct lls_pool *source = source_pool(from, shape, there), *target;
   assert_int_equal(to->ops->pool_create(to, shape, &target, NULL), 0);
-  write_all(from, source, there);
   write_all(to, target, here);
   assert_int_equal(to->ops->pool_pull(to, target, from, source, list, N_COPIES), 0);
   assert_int_equal(to->ops->step_begin(to, target, &nothing), 0);
@@ -419,11 +449,9 @@ static void pack_all(struct lls_device *to, struct lls_device *from, char *packe
                      const struct lls_pool_shape *shape, float *there, float *here,
                      const struct lls_pull *list, float *result)
 {
-  struct lls_pool *source, *target;
+  struct lls_pool *source = source_pool(from, shape, there), *target;
   char *at = packed;
-  assert_int_equal(from->ops->pool_create(from, shape, &source, NULL), 0);
   assert_int_equal(to->ops->pool_create(to, shape, &target, NULL), 0);
-  write_all(from, source, there);
   write_all(to, target, here);
   assert_int_equal(from->ops->pool_pack(from, source, list, N_COPIES, packed), 0);
   for (uint32_t i = 0; i < N_COPIES; i++) { /* piece by piece */

@@ -186,6 +186,74 @@ static void test_pulls(void **state)
   teardown(&other_state);
 }
 
+/* Unit 0 of a pool with scales, in int8 in unit 1, and made wide from there in unit 2. */
+static struct lls_pool *quantised_pool(struct fixture *f)
+{
+  struct lls_pool_shape with_scales = shape;
+  struct lls_pool *pool;
+  with_scales.int8 = LLS_INT8_ALL;
+  assert_int_equal(f->device->ops->pool_create(f->device, &with_scales, &pool, NULL), 0);
+  uint16_t *numbers = (uint16_t *)(void *)pool->device;
+  for (size_t i = 0; i < pool->unit_bytes / 2; i++)
+    numbers[i] = lls_f32_to_bf16((float)random_between(-1000, 1000) / 100);
+  const struct lls_copy there_and_back[] = {
+      {.kind = LLS_COPY_DEVICE_TO_DEVICE,
+       .n_slots = BLOCK_TOKENS,
+       .target = 3,
+       .target_element = LLS_ELEMENT_INT8},
+      {.kind = LLS_COPY_DEVICE_TO_DEVICE,
+       .n_slots = BLOCK_TOKENS,
+       .source = 3,
+       .source_element = LLS_ELEMENT_INT8,
+       .target = 2},
+  };
+  assert_int_equal(f->device->ops->pool_copy(f->device, pool, there_and_back, 2), 0);
+  return pool;
+}
+
+/* From a pool with scales to one without: as made wide at home, then copied. Packed, they
+ * are as many bytes as they say. */
+static void test_int8_pulls(void **state)
+{
+  struct fixture *f = *state;
+  const struct lls_device_ops *ops = f->device->ops;
+  struct lls_pool *from = quantised_pool(f);
+  size_t bytes = DEVICE_UNITS * f->pool->unit_bytes;
+  char *here = malloc(bytes);
+  for (int round = 0; round < 200; round++) {
+    struct lls_pull c = random_pull(), wide = c;
+    c.source = 3;
+    c.source_element = LLS_ELEMENT_INT8;
+    wide.source = 2;
+    memcpy(here, f->pool->device, bytes);
+    pull_slowly(from, here, &wide);
+    if (round % 2 == 0) {
+      assert_int_equal(ops->pool_pull(f->device, f->pool, f->device, from, &c, 1), 0);
+    } else {
+      size_t packed_bytes = lls_pulled_bytes(&shape, &c);
+      assert_int_equal(packed_bytes, lls_block_bytes(&shape, LLS_ELEMENT_INT8));
+      char *packed = malloc(packed_bytes);
+      assert_int_equal(ops->pool_pack(f->device, from, &c, 1, packed), 0);
+      assert_int_equal(ops->pool_unpack(f->device, f->pool, &c, 1, packed), 0);
+      free(packed);
+    }
+    assert_memory_equal(f->pool->device, here, bytes);
+  }
+  const struct lls_pull last = {.source = 2 * DEVICE_UNITS - 1,
+                                .n_slots = 1,
+                                .source_element = LLS_ELEMENT_INT8},
+                        outside = {.source = 2 * DEVICE_UNITS,
+                                   .n_slots = 1,
+                                   .source_element = LLS_ELEMENT_INT8};
+  assert_int_equal(ops->pool_pull(f->device, f->pool, f->device, from, &last, 1), 0);
+  assert_int_equal(ops->pool_pull(f->device, f->pool, f->device, from, &outside, 1),
+                   -EINVAL);
+  assert_int_equal(ops->pool_pull(f->device, from, f->device, f->pool, &last, 1),
+                   -EINVAL); /* which has no scales */
+  ops->pool_destroy(f->device, from);
+  free(here);
+}
+
 static void test_no_host_tier(void **state)
 {
   struct fixture *f = *state;
@@ -419,6 +487,7 @@ int main(void)
       cmocka_unit_test_setup_teardown(test_copies, setup, teardown),
       cmocka_unit_test_setup_teardown(test_copies_outside, setup, teardown),
       cmocka_unit_test_setup_teardown(test_pulls, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_int8_pulls, setup, teardown),
       cmocka_unit_test_setup_teardown(test_no_host_tier, setup, teardown),
       cmocka_unit_test_setup_teardown(test_refused_shapes, setup, teardown),
       cmocka_unit_test_setup_teardown(test_new_blocks_are_empty, setup, teardown),

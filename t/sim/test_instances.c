@@ -8,14 +8,17 @@
  */
 #include "t/tap.h"
 
+#include <errno.h>
 #include <string.h>
 
+#include "t/shipped.h"
 #include "t/sim/crowd.h"
 
 #define MODEL      "t/data/models/llama"
 #define VOCABULARY 256 /* of it */
 #define EOS        2
 #define MACHINES   60 /* of each kind */
+#define LOTS       400
 #define MAX_TURNS  200000
 
 /* An instance had this at the end of each of its steps. */
@@ -131,15 +134,17 @@ static struct lls_cost_rates rates(double peer_link)
   return r;
 }
 
-static void open_machine(struct machine *m, const char *scheduler, const char *cache,
-                         bool roles)
+static const double some_links[] = {0, 0.01}, all_links[] = {0, 0.0001, 0.001, 0.01, 1};
+
+/* False: these policies do not go together. by_lot: more is drawn of the machine. */
+static bool open_machine(struct machine *m, const char *scheduler, const char *cache,
+                         bool roles, bool by_lot)
 {
   struct lls_error err = {""};
   m->instances = 2 + below(m, HARNESS_INSTANCES - 1);
-  m->sim = (struct lls_sim_options){.rates = rates(below(m, 2) * 0.01),
-                                    .memory = UINT64_C(1) << 40,
-                                    .eos = EOS,
-                                    .name = "test"};
+  double link = by_lot ? all_links[below(m, 5)] : some_links[below(m, 2)];
+  m->sim = (struct lls_sim_options){
+      .rates = rates(link), .memory = UINT64_C(1) << 40, .eos = EOS, .name = "test"};
   struct harness_options o = {
       .model = MODEL,
       .dummy = true,
@@ -151,6 +156,7 @@ static void open_machine(struct machine *m, const char *scheduler, const char *c
       .max_context = 128,
       .device_units = 40 + below(m, 200),
       .host_units = below(m, 2) * 64,
+      .int8 = by_lot ? below(m, 3) : LLS_INT8_OFF,
       .scheduler = {scheduler, NULL},
       .cache = {cache, NULL},
       .predictor = {"fixed", NULL},
@@ -170,18 +176,22 @@ static void open_machine(struct machine *m, const char *scheduler, const char *c
       {"offers_frac", "0", "class_frac", "0", "rmin", "4", NULL}};
   if (strcmp(scheduler, "aligned") == 0)
     o.scheduler.parameters = pools[below(m, 4)];
-  if (harness_open(&m->h, &o, &err) < 0)
+  int rc = harness_open(&m->h, &o, &err);
+  if (rc < 0 && (rc != -ENOTSUP || !by_lot))
     fail_msg("%s over %s: %s", scheduler, cache, err.text);
+  return rc == 0;
 }
 
+/* The digest; 0: there is no such machine. */
 static uint64_t run_machine(const char *scheduler, const char *cache, bool roles,
-                            uint64_t seed, struct lls_grammar *grammar,
+                            bool by_lot, uint64_t seed, struct lls_grammar *grammar,
                             uint64_t *handed_over)
 {
   static struct machine m;
   memset(&m, 0, sizeof m);
   m.crowd = (struct crowd){.random = seed, .digest = 1, .grammar = grammar};
-  open_machine(&m, scheduler, cache, roles);
+  if (!open_machine(&m, scheduler, cache, roles, by_lot))
+    return 0;
   crowd_draw(&m.crowd, CROWD_MOST, 0, 4, 200000000);
   run(&m);
   check(&m);
@@ -198,8 +208,9 @@ static void run_all(const char *scheduler, const char *cache, bool roles)
   jumps_open(&jumps, VOCABULARY, EOS);
   for (uint64_t seed = 1; seed <= MACHINES; seed++) {
     struct lls_grammar *g = jumps.grammar;
-    uint64_t first = run_machine(scheduler, cache, roles, seed, g, &handed_over);
-    assert_true(run_machine(scheduler, cache, roles, seed, g, &handed_over) == first);
+    uint64_t first = run_machine(scheduler, cache, roles, false, seed, g, &handed_over);
+    assert_true(run_machine(scheduler, cache, roles, false, seed, g, &handed_over) ==
+                first);
   }
   jumps_close(&jumps);
   print_message("# %s over %s: %llu handed over\n", scheduler, cache,
@@ -228,9 +239,41 @@ static void test_roles(void **state)
   run_all("aligned", "contiguous", true);
 }
 
+/* Whatever ships over whatever ships, with roles where the scheduler knows them, over
+ * links of 100 KB/s to 1 GB/s or none, with INT8 blocks anywhere or nowhere. */
+static void test_by_lot(void **state)
+{
+  (void)state;
+  struct shipped schedulers, caches;
+  struct jumps jumps;
+  uint64_t handed_over = 0, machines = 0, with_roles = 0;
+  shipped_find(LLS_KIND_SCHEDULER, &schedulers);
+  shipped_find(LLS_KIND_CACHE, &caches);
+  jumps_open(&jumps, VOCABULARY, EOS);
+  for (uint64_t seed = 1; seed <= LOTS; seed++) {
+    struct crowd lot = {.random = seed * 977};
+    const char *scheduler = schedulers.names[crowd_below(&lot, schedulers.n)];
+    const char *cache = caches.names[crowd_below(&lot, caches.n)];
+    bool roles = crowd_below(&lot, 2) == 0;
+    if (roles)
+      scheduler = crowd_below(&lot, 2) == 0 ? "distserve" : "aligned";
+    bool ran = run_machine(scheduler, cache, roles, true, seed, jumps.grammar,
+                           &handed_over) != 0;
+    machines += ran;
+    with_roles += ran && roles;
+  }
+  jumps_close(&jumps);
+  print_message("# %llu machines, %llu with roles, %llu handed over\n",
+                (unsigned long long)machines, (unsigned long long)with_roles,
+                (unsigned long long)handed_over);
+  assert_true(machines >= LOTS / 2 && with_roles >= LOTS / 4);
+  assert_true(handed_over > with_roles);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_by_lot),
       cmocka_unit_test(test_mixed_instances),
       cmocka_unit_test(test_roles),
   };

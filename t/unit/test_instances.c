@@ -116,6 +116,17 @@ static void test_other_caches_hand_over_too(void **state)
   }
 }
 
+/* Blocks that are INT8 where they are: what was so in one instance is so in the next, and
+ * the text is that of one instance which never hands over. */
+static void test_int8_blocks_are_handed_over(void **state)
+{
+  (void)state;
+  struct harness_options o = roles("distserve");
+  o.cache = (struct harness_policy){"tiered", NULL};
+  o.int8 = LLS_INT8_ALL;
+  assert_int_equal(check_texts(&o).taken_over, ALL);
+}
+
 struct looker {
   struct lls_instance_load load; /* of instance 1, as 0 saw it last */
 };
@@ -202,6 +213,9 @@ static void test_step_threads_do_the_same(void **state)
     struct harness_options o = roles("distserve");
     o.threaded = true;
     o.create_device = i % 2 ? create_asynchronous : NULL;
+    assert_int_equal(check_texts(&o).handed_over, ALL);
+    o.cache = (struct harness_policy){"tiered", NULL};
+    o.int8 = LLS_INT8_ALL;
     assert_int_equal(check_texts(&o).handed_over, ALL);
   }
   struct harness_options o = options("fcfs", 2);
@@ -400,6 +414,7 @@ int main(void)
       cmocka_unit_test(test_mixed_instances_share_the_requests),
       cmocka_unit_test(test_handed_over_requests_go_on_with_the_reference_text),
       cmocka_unit_test(test_other_caches_hand_over_too),
+      cmocka_unit_test(test_int8_blocks_are_handed_over),
       cmocka_unit_test(test_offers_on_their_way_are_part_of_the_load),
       cmocka_unit_test(test_several_of_each_role),
       cmocka_unit_test(test_scarce_memory),

@@ -58,7 +58,7 @@ static void size_up(struct tiered *m, const struct lls_cache_geometry *g)
   m->n_rows = lls_pol_min(
       lls_pol_min(2 * m->n_slots, (uint32_t)(units < UINT32_MAX ? units : UINT32_MAX)),
       lls_pol_max(affordable, 2 * e->max_sequences));
-  m->pending.max = 2 * (e->max_step_tokens / g->block_tokens + 2 * e->max_sequences);
+  m->pending.max = g->device_units; /* all may be handed over here in one step */
   m->now.max = m->pending.max + 4 * (g->host_units + e->max_sequences);
   uint64_t changes = 64 * (units + e->max_sequences);
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
