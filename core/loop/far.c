@@ -37,6 +37,7 @@ static void beat(struct lls_far *far, int64_t now_ns)
       struct lls_pack p = lls_far_message(far, LLS_FAR_BEAT, i);
       lls_far_send(far, &p);
     }
+  lls_far_tell_ranks(far, LLS_FAR_BEAT, 0, 0);
 }
 
 /* -ECONNABORTED: nothing was heard of it for too long. */
@@ -98,6 +99,7 @@ static void see_gone(struct lls_far *far, uint32_t index)
   atomic_store(&lls_far_instance(far, index)->broken, true);
   far->channel->ops->forget(far->channel, index);
   lls_fetches_lose(far->fetches, index);
+  lls_far_tell_ranks(far, LLS_FAR_GONE, index, 0);
 }
 
 /* In another process: a message of process 0. */
@@ -120,6 +122,7 @@ static void receive(struct lls_far *far, const struct lls_channel_message *m)
   case LLS_FAR_STOP:
     far->stopped = true;
     far->channel->orderly = head.mail == 1;
+    lls_far_tell_ranks(far, LLS_FAR_STOP, 0, head.mail);
     return;
   case LLS_FAR_LOADS:
     lls_far_see(far, &head, &u);
@@ -158,6 +161,7 @@ static bool move_blocks(struct lls_far *far)
 static void make_round(struct lls_far *far)
 {
   bool any = receive_all(far);
+  any |= lls_far_hear_ranks(far);
   any |= lls_far_drain(far);
   any |= move_blocks(far);
   lls_far_show(far);
@@ -180,11 +184,18 @@ static bool is_time_to_look(struct lls_far *far)
   return true;
 }
 
+static bool is_flushed(struct lls_far *far)
+{
+  bool within = far->within == NULL || lls_far_check_ranks(far, NULL) < 0 ||
+                far->within->ops->is_flushed(far->within);
+  return far->channel->ops->is_flushed(far->channel) && within;
+}
+
 /* Until all messages are out, or it takes too long. */
 static void flush(struct lls_far *far)
 {
   int64_t until_ns = lls_far_now(far) + FLUSH_NS;
-  while (!far->channel->ops->is_flushed(far->channel) && lls_far_now(far) < until_ns)
+  while (!is_flushed(far) && lls_far_now(far) < until_ns)
     nap(NAP_NS);
 }
 
@@ -198,6 +209,7 @@ static void send_stop(struct lls_far *far)
     ((struct lls_far_head *)(void *)p.data)->mail = far->n_gone == 0;
     lls_far_send(far, &p);
   }
+  lls_far_tell_ranks(far, LLS_FAR_STOP, 0, far->n_gone == 0);
   far->stop_sent = true;
 }
 
@@ -298,7 +310,7 @@ int lls_far_follow(struct lls_far *far, struct lls_error *err)
   lls_far_send(far, &p);
   while (!far->stopped) {
     make_round(far);
-    if (lls_step_thread_failed(far->mine, err))
+    if (lls_step_thread_failed(far->mine, err) || lls_far_check_ranks(far, err) < 0)
       return fail(far, err);
     if (is_time_to_look(far) && look_at_hub(far, lls_far_now(far), err) < 0) {
       far->channel->orderly = false;
@@ -394,6 +406,7 @@ int lls_far_create(const struct lls_far_options *o, struct lls_far **out,
     return lls_fail(err, -ENOMEM, "out of memory");
   pthread_mutex_init(&far->lock, NULL);
   far->channel = o->channel;
+  far->within = with->within;
   far->self = o->channel->self;
   far->n = o->channel->n;
   far->n_slots = o->slots->n;

@@ -237,6 +237,7 @@ static void tell_others(struct lls_far *far, uint32_t index)
     ((struct lls_far_head *)(void *)p.data)->source = index;
     lls_far_send(far, &p);
   }
+  lls_far_tell_ranks(far, LLS_FAR_GONE, index, 0);
 }
 
 void lls_hub_lose(struct lls_far *far, uint32_t index, const char *why)

@@ -2,9 +2,10 @@
 /*
  * Far instances, for the files behind far.h, from above downwards: far.c (rounds, life),
  * far_mail.c (what goes), far_hub.c (what process 0 knows of the others' requests),
- * far_take.c (what comes), far_show.c (boards, status, snapshots), far_message.c (what a
- * message is). All of it is of the channel's thread, but for what is said
- * to be under the lock.
+ * far_take.c (what comes), far_show.c (boards, status, snapshots), far_group.c (the other
+ * ranks of an instance), far_message.c (what a message is). What those ranks themselves
+ * do is in far_rank.c. All of it is of the channel's thread, but for what is said to be
+ * under the lock.
  */
 #ifndef LLS_LOOP_FAR_INTERNAL_H
 #define LLS_LOOP_FAR_INTERNAL_H
@@ -36,6 +37,7 @@ enum lls_far_kind {
   LLS_FAR_GONE, /* head.source */
   LLS_FAR_STOP, /* head.mail: 1 = in order */
   LLS_FAR_BEAT, /* there is nothing else to say */
+  LLS_FAR_PART, /* to rank 0: head.request, a ticket; bytes, or nothing: it has failed */
 };
 
 /* Before every message. Of a request some of what is in it, for process 0. */
@@ -69,6 +71,8 @@ struct lls_far_other {
 
 struct lls_far {
   struct lls_channel *channel;
+  struct lls_channel
+      *within; /* to the other ranks of this instance; NULL: there are none */
   uint32_t self, n, n_slots;
   struct lls_wire wire;
   struct lls_step_thread *threads; /* (n) */
@@ -142,6 +146,14 @@ bool lls_far_drain(struct lls_far *);
 void lls_far_receive(struct lls_far *, const struct lls_far_head *, struct lls_unpack *);
 /* A request for the instance here, as the head says. */
 void lls_far_deliver(struct lls_far *, const struct lls_far_head *, struct lls_live *);
+
+/* ---- far_group.c: the other ranks of this instance, if any */
+/* GONE with the instance, STOP with mail, BEAT. */
+void lls_far_tell_ranks(struct lls_far *, uint32_t kind, uint32_t source, uint32_t mail);
+/* True: something was heard. */
+bool lls_far_hear_ranks(struct lls_far *);
+/* They are there, or why not: -ECONNABORTED. */
+int lls_far_check_ranks(const struct lls_far *, struct lls_error *why);
 
 /* ---- far_hub.c: process 0 */
 void lls_hub_receive(struct lls_far *, uint32_t from, struct lls_channel_message *);

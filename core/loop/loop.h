@@ -203,6 +203,7 @@ typedef int (*lls_loop_grammar)(void *context, const char *key, size_t n,
 /* Instances of the list in other processes: those that have no engine here (far.h). */
 struct lls_loop_far {
   struct lls_channel *channel; /* NULL: all are here. Outlives the loop */
+  struct lls_channel *within;  /* likewise, to the engine's other ranks; NULL: none */
   int64_t timeout_ns;          /* of a process that is silent: it is taken for dead */
   lls_loop_grammar grammar;
   void *grammar_context;

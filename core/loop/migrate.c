@@ -525,6 +525,7 @@ void lls_migrate_fetched(struct lls_instance *in)
       arrive(in, live);
       continue;
     }
+    lls_fetches_drop(in->fetches, f->ticket); /* other ranks may not be done with it */
     lls_request_list_insert(&h->offered, &live->view);
     refuse_offer(in, live, 0);
   }

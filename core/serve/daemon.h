@@ -123,8 +123,9 @@ struct server {
   struct lls_instances instances; /* of the configuration that it was started with */
   struct lls_device *devices[LLS_MAX_INSTANCES];
   struct lls_engine *engines[LLS_MAX_INSTANCES];
-  struct lls_ranks *ranks;            /* this process's end, or rank 0's; NULL = alone */
-  struct lls_channel *channel;        /* to instances in other processes; NULL = none */
+  struct lls_ranks *ranks;     /* this process's end, or rank 0's; NULL = alone */
+  struct lls_channel *channel; /* to instances in other processes; NULL = none */
+  struct lls_channel *within;  /* then: to the other ranks of this one; NULL = none */
   struct lls_worker_ranks *followers; /* the other ranks, where they are threads */
   struct lls_tokenizer *tokenizer;
   struct lls_grammar_cache *grammars; /* of the tokenizer */
@@ -203,7 +204,12 @@ int server_join_ranks(struct server *, struct lls_error *err);
 int server_start_ranks(struct server *, struct lls_error *err);
 /* True if the model can be shared out to so many, beside several instances. */
 int server_check_ranks(const struct server *, uint32_t n, struct lls_error *err);
-/* All of a process that is not rank 0; the exit status. */
+/* This is not rank 0, in a process of its own. */
+static inline bool server_is_other_rank(const struct server *s)
+{
+  return s->ranks != NULL && s->ranks->rank > 0;
+}
+/* All of such a process; the exit status. */
 int server_follow(struct server *);
 /* The other ranks end, before rank 0's engine does. */
 void server_stop_ranks(struct server *);
@@ -231,6 +237,8 @@ int server_load_model(struct server *, struct lls_error *err);
 int server_create_loop(struct server *, struct lls_error *err);
 int server_create_api(struct server *, struct lls_error *err);
 void server_destroy(struct server *);
+/* Once there is no loop: the other processes do without this one. */
+void server_leave_channel(struct server *);
 /* Destroys what server_load_model has made. */
 void server_destroy_parts(struct server *);
 

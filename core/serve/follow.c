@@ -28,6 +28,7 @@ int server_follow_instance(struct server *s, int rc, struct lls_error *err)
     lls_log(&s->log, LLS_LOG_ERROR, "instances", "instance %u ends: %s", s->channel->self,
             lls_error_text(err, rc));
   lls_loop_destroy(s->loop);
+  server_stop_ranks(s);
   server_destroy_parts(s);
   lls_config_free(s->config);
   return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

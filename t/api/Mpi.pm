@@ -5,6 +5,9 @@ package Mpi;
 use strict;
 use warnings;
 use LlmServer;
+use Time::HiRes qw(time sleep);
+
+$ENV{OMPI_ALLOW_RUN_AS_ROOT} = $ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} = 1;    # its help, too
 
 # Why tests of it are skipped; undef if they are not.
 sub missing {
@@ -23,13 +26,33 @@ sub recovery {
 # Starts n processes of what follows, with more for mpirun.
 sub run {
     my ($n, @more) = @_;
-    $ENV{OMPI_ALLOW_RUN_AS_ROOT} = $ENV{OMPI_ALLOW_RUN_AS_ROOT_CONFIRM} = 1;
     $ENV{OMPI_MCA_rmaps_base_oversubscribe} = 1;
     $ENV{PRTE_MCA_rmaps_default_mapping_policy} = ':oversubscribe';
     $ENV{OMPI_MCA_hwloc_base_binding_policy} = 'none';
     $ENV{OMPI_MCA_btl_vader_single_copy_mechanism} = 'none';    # containers forbid it
     $ENV{ASAN_OPTIONS} = ($ENV{ASAN_OPTIONS} // '') . ':detect_leaks=0';    # Open MPI's
     return ('mpirun', @more, '-n', $n);
+}
+
+# What mpirun has started, in the order of their numbers, by the environment that it gave them.
+sub pids {
+    my ($server) = @_;
+    my %of;
+    for my $pid (split ' ', qx(ps -o pid= --ppid $server->{pid})) {
+        my ($number) = LlmServer::read_file("/proc/$pid/environ") =~ /(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)/;
+        $of{$number} = $pid if defined $number;
+    }
+    return map { $of{$_} } sort { $a <=> $b } keys %of;
+}
+
+sub all_gone {
+    my @pids = @_;
+    my $deadline = time + $LlmServer::TIMEOUT;
+    while (time < $deadline) {
+        return 1 unless grep { kill 0, $_ } @pids;
+        sleep 0.05;
+    }
+    return 0;
 }
 
 1;
