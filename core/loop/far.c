@@ -61,6 +61,7 @@ static void look_at_others(struct lls_far *far, int64_t now_ns)
   for (uint32_t i = 1; i < far->n; i++)
     if (check_silence(far, i, now_ns, &why) < 0)
       lls_hub_lose(far, i, why.text);
+  lls_hub_look_at_change(far, now_ns);
 }
 
 /* Process 0 tells of the others. */
@@ -127,6 +128,9 @@ static void receive(struct lls_far *far, const struct lls_channel_message *m)
   case LLS_FAR_LOADS:
     lls_far_see(far, &head, &u);
     return;
+  case LLS_FAR_CHANGE:
+    lls_far_begin_phase(far, &head, &u);
+    return;
   default:
     lls_far_receive(far, &head, &u);
   }
@@ -158,11 +162,23 @@ static bool move_blocks(struct lls_far *far)
   return any;
 }
 
-static void make_round(struct lls_far *far)
+/* What is said of a change comes after what was posted before it. */
+static bool exchange(struct lls_far *far)
 {
   bool any = receive_all(far);
   any |= lls_far_hear_ranks(far);
+  bool begins = lls_far_is_hub(far) && lls_hub_has_change(far);
+  lls_far_go_on(far);
   any |= lls_far_drain(far);
+  if (begins)
+    lls_hub_send_change(far);
+  lls_far_send_changed(far);
+  return any || begins;
+}
+
+static void make_round(struct lls_far *far)
+{
+  bool any = exchange(far);
   any |= move_blocks(far);
   lls_far_show(far);
   if (lls_far_is_hub(far))
@@ -418,7 +434,8 @@ int lls_far_create(const struct lls_far_options *o, struct lls_far **out,
   far->timeout_ns = with->timeout_ns;
   far->log = o->options->log;
   far->place = o->place;
-  far->place_context = o->place_context;
+  far->take_phase = o->take_phase;
+  far->context = o->context;
   far->wake = o->options->wake;
   far->wake_context = o->options->wake_context;
   far->wire = (struct lls_wire){.ahead_ns = o->channel->clock_ahead_ns,
@@ -455,6 +472,7 @@ void lls_far_destroy(struct lls_far *far)
   lls_inbox_content_free(&far->content);
   lls_outbox_free(&far->outbox);
   free(far->snapshot);
+  free(far->change.data);
   free(far->others);
   free(far->away);
   pthread_mutex_destroy(&far->lock);

@@ -96,7 +96,7 @@ static void turn(struct lls_far *far, struct lls_far_head *head)
 {
   bool offered = head->mail == LLS_MAIL_OFFER;
   head->mail = offered ? LLS_MAIL_RETURN : LLS_MAIL_AGAIN;
-  head->target = offered ? head->source : far->place(far->place_context);
+  head->target = offered ? head->source : far->place(far->context);
 }
 
 /* To its target or, where that is gone, elsewhere. data: (bytes) a head, which is written
@@ -371,6 +371,8 @@ void lls_hub_receive(struct lls_far *far, uint32_t from, struct lls_channel_mess
     receive_ready(far, from, &u);
   else if (valid && head.kind == LLS_FAR_FAILED)
     receive_failed(far, from, &u);
+  else if (valid && head.kind == LLS_FAR_CHANGED)
+    lls_hub_changed(far, from, &head, &u);
   else if (valid && head.kind == LLS_FAR_BYE)
     far->others[from].bye = true;
   else if (valid)

@@ -11,7 +11,8 @@
  *   instances.c         devices and engines, one of each for every instance
  *   worker_ranks.c      the tensor parallel ranks that compute with it
  *   processes.c         instances in other processes,
- *   follow.c            and what those do
+ *   follow.c            and what those do,
+ *   follow_reload.c     and of a reload
  *   config_check.c      what would keep it from starting
  *   config_reload.c     another configuration under live requests
  *   reload_prepare.c    what of that is done beside main
@@ -65,6 +66,8 @@ struct reload {
   atomic_bool done;     /* by the thread, as its last act but for sending `prepared` */
   bool read;            /* `wanted` is to be freed */
   struct lls_changes changes; /* of requests */
+  char *packed; /* (n_packed) instead of the file: as process 0 has read it */
+  size_t n_packed;
   struct lls_config wanted;
   struct lls_config_change change;
   struct lls_api_keyring keys;
@@ -226,6 +229,9 @@ struct lls_loop_far server_far_options(struct server *);
  */
 int server_follow_instance(struct server *, int rc, struct lls_error *err);
 
+/* ---- follow_reload.c: what such a process does of a reload */
+struct lls_loop_change_ops server_change_ops(struct server *);
+
 /* ---- instances.c */
 int server_create_instances(struct server *, struct lls_error *err);
 /* (s->instances.n) for the loop; it borrows them while it is created. */
@@ -249,12 +255,17 @@ void server_reload(struct server *);
 int server_change(struct server *, const struct lls_changes *);
 /* The same with these alone, instead of those before. */
 int server_change_to(struct server *, const struct lls_changes *);
+/* The loop has it: it is the configuration from here on. */
+void server_take_over(struct server *, struct reload *);
 /* To be called on each wake, when a reload was prepared, or is not waited for. */
 void server_reload_continue(struct server *);
 
 /* ---- reload_prepare.c */
 /* Begins to read the file and to create what it names; r is in the server's list. */
 int server_prepare(struct server *, struct reload **r, struct lls_error *err);
+/* The same of what process 0 has read. */
+int server_prepare_packed(struct server *, const char *data, size_t n, struct reload **r,
+                          struct lls_error *err);
 /* Frees those given up that have returned since. */
 void server_forget_reloads(struct server *);
 /* Gives the one under way up, with the reason as its error, if a plugin of it hangs. */

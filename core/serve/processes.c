@@ -84,5 +84,6 @@ struct lls_loop_far server_far_options(struct server *s)
                                .within = s->within,
                                .timeout_ns = s->config->engine.rank_timeout,
                                .grammar = compile_grammar,
-                               .grammar_context = s};
+                               .grammar_context = s,
+                               .change = server_change_ops(s)};
 }
