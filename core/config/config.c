@@ -127,6 +127,12 @@ static void apply_setting(struct lls_loading *l, unsigned line, const char *sett
 static int read_lines(struct lls_loading *l, struct lls_error *err)
 {
   struct lls_ini *ini = &l->config->ini;
+  if (l->packed != NULL) {
+    int rc = lls_ini_unpack(l->packed, ini);
+    l->path = ini->path;
+    return rc < 0 ? lls_fail(err, rc, "the configuration that came: %s", strerror(-rc))
+                  : 0;
+  }
   if (l->path != NULL)
     return lls_ini_read(l->path, complain_of_line, l, ini, err);
   l->path = "command line";
@@ -208,6 +214,21 @@ int lls_config_reload(const struct lls_config *running, const struct lls_changes
                           .path = running->has_file ? running->ini.path : NULL,
                           .serving = true};
   return load(&l, running->settings, running->n_settings, changes);
+}
+
+int lls_config_unpack(const struct lls_config *running, struct lls_unpack *packed,
+                      struct lls_config *config, struct lls_config_errors *errors)
+{
+  struct lls_loading l = {
+      .config = config, .errors = errors, .packed = packed, .serving = true};
+  const struct lls_changes none = {0};
+  int rc = load(&l, NULL, 0, &none);
+  if (rc == 0) { /* should it be read here again */
+    config->settings = running->settings;
+    config->n_settings = running->n_settings;
+    config->has_file = running->has_file;
+  }
+  return rc;
 }
 
 bool lls_config_lacks_predictions(const struct lls_config *c)

@@ -162,6 +162,10 @@ bool lls_config_lacks_predictions(const struct lls_config *);
  * server at work: no plugin can end it by being opened (lls_plugin_open_tried). */
 int lls_config_reload(const struct lls_config *running, const struct lls_changes *changes,
                       struct lls_config *config, struct lls_config_errors *errors);
+/* The same of what another process has read, as lls_ini_pack of its `ini`: with its
+ * settings and changes, instead of those here. */
+int lls_config_unpack(const struct lls_config *running, struct lls_unpack *packed,
+                      struct lls_config *config, struct lls_config_errors *errors);
 void lls_config_free(struct lls_config *);
 void lls_config_errors_free(struct lls_config_errors *);
 

@@ -13,6 +13,7 @@
 #include <limits.h>
 
 #include "core/base/error.h"
+#include "core/base/pack.h"
 
 struct lls_ini_entry {
   char *section; /* "" before the first section */
@@ -35,6 +36,10 @@ typedef void (*lls_ini_complain)(void *context, unsigned line, const char *sente
 int lls_ini_read(const char *path, lls_ini_complain complain, void *context,
                  struct lls_ini *out, struct lls_error *err);
 void lls_ini_free(struct lls_ini *);
+
+/* For another process, ini_pack.c: -EPROTO if it is not what was packed, -ENOMEM. */
+void lls_ini_pack(const struct lls_ini *, struct lls_pack *);
+int lls_ini_unpack(struct lls_unpack *, struct lls_ini *out);
 
 /* Lines of what is set from elsewhere: the command line, and requests. */
 #define LLS_INI_SET     UINT_MAX

@@ -8,10 +8,11 @@
 struct lls_loading {
   struct lls_config *config;
   struct lls_config_errors *errors;
-  const char *path; /* of the file */
-  char *folder;     /* it is in: what its paths are relative to */
-  bool failed;      /* there was an error */
-  bool serving;     /* requests are alive that a plugin's crash would end */
+  const char *path;          /* of the file */
+  struct lls_unpack *packed; /* instead: what another process has read */
+  char *folder;              /* it is in: what its paths are relative to */
+  bool failed;               /* there was an error */
+  bool serving;              /* requests are alive that a plugin's crash would end */
 };
 
 /* ---- loading.c: no file of this folder is below it ----------------------------------

@@ -468,10 +468,15 @@ int lls_engine_write_unit(struct lls_engine *e, uint32_t unit, const void *from)
              : -ENOTSUP;
 }
 
+struct lls_ranks *lls_engine_ranks(const struct lls_engine *e)
+{
+  return lls_engine_is_shared(e) ? e->options.ranks : NULL;
+}
+
 bool lls_engine_packs(const struct lls_engine *e)
 {
   const struct lls_device_ops *ops = e->device->ops;
-  return !lls_engine_is_shared(e) && ops->pool_pack != NULL && ops->pool_unpack != NULL;
+  return ops->pool_pack != NULL && ops->pool_unpack != NULL;
 }
 
 int lls_engine_pack(struct lls_engine *e, const struct lls_pull *list, uint32_t n,

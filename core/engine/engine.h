@@ -100,7 +100,7 @@ int lls_engine_write_unit(struct lls_engine *, uint32_t unit, const void *from);
 bool lls_engine_reads_units(const struct lls_engine *);
 
 /* [any one thread] Slots of unit blocks to and from memory of lls_engine_pinned, beside
- * the steps: pool_pack and pool_unpack in device.h. */
+ * the steps: pool_pack and pool_unpack in device.h; of this rank's part of them. */
 bool lls_engine_packs(const struct lls_engine *);
 int lls_engine_pack(struct lls_engine *, const struct lls_pull *, uint32_t n, void *to);
 int lls_engine_unpack(struct lls_engine *, const struct lls_pull *, uint32_t n,
@@ -108,6 +108,9 @@ int lls_engine_unpack(struct lls_engine *, const struct lls_pull *, uint32_t n,
 /* [any one thread] Host memory that the device copies fast. NULL: there is none left. */
 void *lls_engine_pinned(struct lls_engine *, size_t bytes);
 void lls_engine_release_pinned(struct lls_engine *, void *);
+
+/* This engine's end of its group; NULL: it is alone. */
+struct lls_ranks *lls_engine_ranks(const struct lls_engine *);
 
 /* Why unit blocks of `from` cannot be copied to this one's pool; NULL: they can. */
 const char *lls_engine_why_no_pull(const struct lls_engine *,
@@ -128,9 +131,21 @@ int lls_engine_wait(struct lls_engine *, struct lls_engine_result *,
 
 /* [rank 0] Dismisses the other ranks, unless the group has failed. No step after. */
 void lls_engine_dismiss(struct lls_engine *);
-/* [other ranks] 1 with the next batch, valid until the next call; 0: dismissed. */
+/* [rank 0] Says something to the other ranks between two steps, to hear before the next.
+ */
+int lls_engine_tell(struct lls_engine *, const void *note, size_t bytes);
+
+struct lls_engine_note {
+  const void *data;
+  size_t bytes;
+};
+
+enum { LLS_RECEIVED_END, LLS_RECEIVED_STEP, LLS_RECEIVED_NOTE };
+
+/* [other ranks] One of these, or an error: a batch or a note, valid until the next call;
+ * or this rank is dismissed. */
 int lls_engine_receive(struct lls_engine *, struct lls_engine_batch *,
-                       struct lls_error *err);
+                       struct lls_engine_note *, struct lls_error *err);
 
 /* Logits (n_tokens, vocab) of a sequence submitted with all_logits, NULL if it was not;
  * valid until the next submit. */

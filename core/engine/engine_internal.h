@@ -87,6 +87,7 @@ struct lls_engine {
   uint32_t *first_logit; /* (max_sequences) row in logits, NO_LOGITS if not kept */
   int64_t started_ns;
   bool running;       /* between submit and wait */
+  bool copies;        /* blocks, in that step */
   const void *thread; /* which submitted it, and waits */
 
   /* Sequences of the step in hidden form; hidden.c. */

@@ -321,6 +321,7 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
 {
   const struct lls_device_ops *ops = e->device->ops;
   lay_out(e, batch);
+  e->copies = batch->n_copies > 0;
   e->started_ns = now_ns(e);
   int rc = start_copies(e, batch, err);
   if (rc < 0)
@@ -371,6 +372,17 @@ int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch
   return tell_ranks(e, rc, &why, err);
 }
 
+/* A step without rows has nothing that ranks wait for each other with, and who looks at
+ * blocks once it has ended does so on all of them. */
+static int meet(struct lls_engine *e, struct lls_error *why)
+{
+  struct lls_ranks *ranks = e->options.ranks;
+  float nothing = 0;
+  if (!lls_engine_is_shared(e) || !e->copies || e->step.n_rows > 0)
+    return 0;
+  return ranks->ops->sum(ranks, &nothing, 1) < 0 ? lls_ranks_failed(ranks, why) : 0;
+}
+
 int lls_engine_wait(struct lls_engine *e, struct lls_engine_result *result,
                     struct lls_error *err)
 {
@@ -380,6 +392,8 @@ int lls_engine_wait(struct lls_engine *e, struct lls_engine_result *result,
   LLS_ON(e->thread);
   int rc = e->device->ops->step_end(e->device, &why);
   e->running = false;
+  if (rc == 0)
+    rc = meet(e, &why);
   for (uint32_t i = 0; i < e->n_score_rows; i++)
     lls_sampled_copy(e->score_targets[i], &e->scores[i]);
   *result = (struct lls_engine_result){

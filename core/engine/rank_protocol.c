@@ -19,9 +19,11 @@
 
 #include "core/engine/engine_internal.h"
 
-/* Sent before each step; bytes = 0: there is none, go home. */
+enum { GO_HOME, STEP, NOTE };
+
+/* Sent before each step, and before what is said between two. */
 struct announcement {
-  uint64_t bytes;
+  uint64_t kind, bytes;
 };
 
 struct header {
@@ -169,16 +171,25 @@ int lls_engine_send(struct lls_engine *e, const struct lls_engine_batch *batch,
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     put_sequence(e, &batch->sequences[i]);
   LLS_CHECK(e->shard.rank == 0 && m->n <= m->room);
-  struct announcement a = {.bytes = m->n * sizeof *m->words};
+  struct announcement a = {.kind = STEP, .bytes = m->n * sizeof *m->words};
   int rc = ranks->ops->broadcast(ranks, &a, sizeof a);
   if (rc == 0)
     rc = ranks->ops->broadcast(ranks, m->words, a.bytes);
   return rc < 0 ? lls_ranks_failed(ranks, err) : 0;
 }
 
+int lls_engine_tell(struct lls_engine *e, const void *note, size_t bytes)
+{
+  struct lls_ranks *ranks = e->options.ranks;
+  struct announcement a = {.kind = NOTE, .bytes = bytes};
+  LLS_CHECK(e->shard.rank == 0 && lls_engine_is_shared(e));
+  int rc = ranks->ops->broadcast(ranks, &a, sizeof a);
+  return rc < 0 ? rc : ranks->ops->broadcast(ranks, (void *)(uintptr_t)note, bytes);
+}
+
 void lls_engine_dismiss(struct lls_engine *e)
 {
-  struct announcement a = {0};
+  struct announcement a = {.kind = GO_HOME};
   if (e != NULL && lls_engine_is_shared(e))
     e->options.ranks->ops->broadcast(e->options.ranks, &a, sizeof a);
 }
@@ -270,8 +281,21 @@ static int read_batch(struct lls_engine *e, struct lls_engine_batch *batch)
   return 0;
 }
 
+/* What was announced, in 32-bit words that the next call writes over. */
+static int receive_words(struct lls_engine *e, uint64_t bytes, struct lls_error *err)
+{
+  struct lls_engine_message *m = &e->message;
+  struct lls_ranks *ranks = e->options.ranks;
+  m->n = (bytes + sizeof *m->words - 1) / sizeof *m->words;
+  int rc = grow((void **)&m->words, &m->room, m->n, sizeof *m->words);
+  if (rc < 0)
+    return lls_fail(err, rc, "no memory for a step of %zu words", m->n);
+  return ranks->ops->broadcast(ranks, m->words, bytes) < 0 ? lls_ranks_failed(ranks, err)
+                                                           : 0;
+}
+
 int lls_engine_receive(struct lls_engine *e, struct lls_engine_batch *batch,
-                       struct lls_error *err)
+                       struct lls_engine_note *note, struct lls_error *err)
 {
   struct lls_engine_message *m = &e->message;
   struct lls_ranks *ranks = e->options.ranks;
@@ -279,13 +303,16 @@ int lls_engine_receive(struct lls_engine *e, struct lls_engine_batch *batch,
   LLS_CHECK(e->shard.rank > 0 && !e->running);
   if (ranks->ops->broadcast(ranks, &a, sizeof a) < 0)
     return lls_ranks_failed(ranks, err);
-  if (a.bytes == 0)
-    return 0;
-  m->n = a.bytes / sizeof *m->words;
-  int rc = grow((void **)&m->words, &m->room, m->n, sizeof *m->words);
-  if (rc == 0 && ranks->ops->broadcast(ranks, m->words, a.bytes) < 0)
-    return lls_ranks_failed(ranks, err);
-  if (rc == 0)
-    rc = read_batch(e, batch);
-  return rc < 0 ? lls_fail(err, rc, "no memory for a step of %zu words", m->n) : 1;
+  if (a.kind == GO_HOME)
+    return LLS_RECEIVED_END;
+  int rc = receive_words(e, a.bytes, err);
+  if (rc < 0)
+    return rc;
+  if (a.kind == NOTE) {
+    *note = (struct lls_engine_note){.data = m->words, .bytes = a.bytes};
+    return LLS_RECEIVED_NOTE;
+  }
+  rc = read_batch(e, batch);
+  return rc < 0 ? lls_fail(err, rc, "no memory for a step of %zu words", m->n)
+                : LLS_RECEIVED_STEP;
 }

@@ -34,21 +34,46 @@ static bool goes_on(void *ranks, size_t done, size_t total)
   return lls_ranks_failed(ranks, NULL) == 0;
 }
 
+static int compute_step(struct lls_engine *e, const struct lls_engine_batch *batch,
+                        struct lls_error *err)
+{
+  struct lls_engine_result result;
+  int rc = lls_engine_submit(e, batch, err);
+  return rc < 0 ? rc : lls_engine_wait(e, &result, err);
+}
+
 /* Computes what rank 0 sends until it dismisses the others, or something fails. */
-static int compute_steps(struct lls_engine *e, struct lls_error *err)
+static int compute_steps(struct lls_engine *e, const struct lls_worker_rank_side *side,
+                         struct lls_error *err)
 {
   for (;;) {
     struct lls_engine_batch batch;
-    struct lls_engine_result result;
-    int rc = lls_engine_receive(e, &batch, err);
-    if (rc <= 0)
+    struct lls_engine_note note;
+    int rc = lls_engine_receive(e, &batch, &note, err);
+    if (rc <= LLS_RECEIVED_END)
       return rc;
-    rc = lls_engine_submit(e, &batch, err);
-    if (rc == 0)
-      rc = lls_engine_wait(e, &result, err);
+    if (rc == LLS_RECEIVED_STEP)
+      rc = compute_step(e, &batch, err);
+    else
+      rc = side != NULL ? side->heed(side->context, &note, err) : 0;
     if (rc < 0)
       return rc;
   }
+}
+
+static int compute(const struct lls_worker_rank_options *o, struct lls_engine *e,
+                   struct lls_ranks *ranks, struct lls_error *err)
+{
+  const struct lls_worker_rank_side *side = o->side;
+  int rc = side != NULL ? side->begin(side->context, e, err) : 0;
+  bool begun = rc == 0;
+  if (begun)
+    rc = compute_steps(e, side, err);
+  if (rc < 0) /* what the group knows already stays the reason */
+    lls_ranks_fail(ranks, lls_error_text(err, rc));
+  if (begun && side != NULL)
+    side->end(side->context);
+  return rc;
 }
 
 int lls_worker_rank_run(const struct lls_worker_rank_options *o, struct lls_ranks *ranks,
@@ -66,7 +91,7 @@ int lls_worker_rank_run(const struct lls_worker_rank_options *o, struct lls_rank
     return rc;
   rc = lls_engine_create(&options, &o->model, device, &engine, err);
   if (rc == 0) {
-    rc = compute_steps(engine, err);
+    rc = compute(o, engine, ranks, err);
     lls_engine_destroy(engine);
   }
   device->ops->destroy(device);

@@ -9,6 +9,15 @@
 #include "core/device/devices.h"
 #include "core/engine/engine.h"
 
+/* What a rank does beside its steps. */
+struct lls_worker_rank_side {
+  void *context;
+  int (*begin)(void *context, struct lls_engine *, struct lls_error *err);
+  /* A note of rank 0, between the same two steps as there. */
+  int (*heed)(void *context, const struct lls_engine_note *, struct lls_error *err);
+  void (*end)(void *context); /* before the engine goes, unless begin has failed */
+};
+
 struct lls_worker_rank_options {
   enum lls_device_choice choice;
   struct lls_device_options device; /* ranks is set by the follower */
@@ -17,6 +26,7 @@ struct lls_worker_rank_options {
   /* Makes the device; NULL = the one of choice. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
+  const struct lls_worker_rank_side *side; /* NULL = nothing; outlives the ranks */
 };
 
 /* 0 once rank 0 has dismissed this rank; or why it ended, which the group has been told.

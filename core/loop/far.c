@@ -37,6 +37,7 @@ static void beat(struct lls_far *far, int64_t now_ns)
       struct lls_pack p = lls_far_message(far, LLS_FAR_BEAT, i);
       lls_far_send(far, &p);
     }
+  lls_far_tell_ranks(far, LLS_FAR_BEAT, 0, 0);
 }
 
 /* -ECONNABORTED: nothing was heard of it for too long. */
@@ -60,6 +61,7 @@ static void look_at_others(struct lls_far *far, int64_t now_ns)
   for (uint32_t i = 1; i < far->n; i++)
     if (check_silence(far, i, now_ns, &why) < 0)
       lls_hub_lose(far, i, why.text);
+  lls_hub_look_at_change(far, now_ns);
 }
 
 /* Process 0 tells of the others. */
@@ -98,6 +100,7 @@ static void see_gone(struct lls_far *far, uint32_t index)
   atomic_store(&lls_far_instance(far, index)->broken, true);
   far->channel->ops->forget(far->channel, index);
   lls_fetches_lose(far->fetches, index);
+  lls_far_tell_ranks(far, LLS_FAR_GONE, index, 0);
 }
 
 /* In another process: a message of process 0. */
@@ -120,9 +123,13 @@ static void receive(struct lls_far *far, const struct lls_channel_message *m)
   case LLS_FAR_STOP:
     far->stopped = true;
     far->channel->orderly = head.mail == 1;
+    lls_far_tell_ranks(far, LLS_FAR_STOP, 0, head.mail);
     return;
   case LLS_FAR_LOADS:
     lls_far_see(far, &head, &u);
+    return;
+  case LLS_FAR_CHANGE:
+    lls_far_begin_phase(far, &head, &u);
     return;
   default:
     lls_far_receive(far, &head, &u);
@@ -155,10 +162,23 @@ static bool move_blocks(struct lls_far *far)
   return any;
 }
 
-static void make_round(struct lls_far *far)
+/* What is said of a change comes after what was posted before it. */
+static bool exchange(struct lls_far *far)
 {
   bool any = receive_all(far);
+  any |= lls_far_hear_ranks(far);
+  bool begins = lls_far_is_hub(far) && lls_hub_has_change(far);
+  lls_far_go_on(far);
   any |= lls_far_drain(far);
+  if (begins)
+    lls_hub_send_change(far);
+  lls_far_send_changed(far);
+  return any || begins;
+}
+
+static void make_round(struct lls_far *far)
+{
+  bool any = exchange(far);
   any |= move_blocks(far);
   lls_far_show(far);
   if (lls_far_is_hub(far))
@@ -180,11 +200,18 @@ static bool is_time_to_look(struct lls_far *far)
   return true;
 }
 
+static bool is_flushed(struct lls_far *far)
+{
+  bool within = far->within == NULL || lls_far_check_ranks(far, NULL) < 0 ||
+                far->within->ops->is_flushed(far->within);
+  return far->channel->ops->is_flushed(far->channel) && within;
+}
+
 /* Until all messages are out, or it takes too long. */
 static void flush(struct lls_far *far)
 {
   int64_t until_ns = lls_far_now(far) + FLUSH_NS;
-  while (!far->channel->ops->is_flushed(far->channel) && lls_far_now(far) < until_ns)
+  while (!is_flushed(far) && lls_far_now(far) < until_ns)
     nap(NAP_NS);
 }
 
@@ -198,6 +225,7 @@ static void send_stop(struct lls_far *far)
     ((struct lls_far_head *)(void *)p.data)->mail = far->n_gone == 0;
     lls_far_send(far, &p);
   }
+  lls_far_tell_ranks(far, LLS_FAR_STOP, 0, far->n_gone == 0);
   far->stop_sent = true;
 }
 
@@ -298,7 +326,7 @@ int lls_far_follow(struct lls_far *far, struct lls_error *err)
   lls_far_send(far, &p);
   while (!far->stopped) {
     make_round(far);
-    if (lls_step_thread_failed(far->mine, err))
+    if (lls_step_thread_failed(far->mine, err) || lls_far_check_ranks(far, err) < 0)
       return fail(far, err);
     if (is_time_to_look(far) && look_at_hub(far, lls_far_now(far), err) < 0) {
       far->channel->orderly = false;
@@ -394,6 +422,7 @@ int lls_far_create(const struct lls_far_options *o, struct lls_far **out,
     return lls_fail(err, -ENOMEM, "out of memory");
   pthread_mutex_init(&far->lock, NULL);
   far->channel = o->channel;
+  far->within = with->within;
   far->self = o->channel->self;
   far->n = o->channel->n;
   far->n_slots = o->slots->n;
@@ -405,7 +434,8 @@ int lls_far_create(const struct lls_far_options *o, struct lls_far **out,
   far->timeout_ns = with->timeout_ns;
   far->log = o->options->log;
   far->place = o->place;
-  far->place_context = o->place_context;
+  far->take_phase = o->take_phase;
+  far->context = o->context;
   far->wake = o->options->wake;
   far->wake_context = o->options->wake_context;
   far->wire = (struct lls_wire){.ahead_ns = o->channel->clock_ahead_ns,
@@ -442,6 +472,7 @@ void lls_far_destroy(struct lls_far *far)
   lls_inbox_content_free(&far->content);
   lls_outbox_free(&far->outbox);
   free(far->snapshot);
+  free(far->change.data);
   free(far->others);
   free(far->away);
   pthread_mutex_destroy(&far->lock);

@@ -43,9 +43,23 @@ struct lls_far_options {
   _Atomic uint64_t *cancelled; /* (slots) */
   struct lls_live_context live;
   size_t events_per_step;
+  /* [main] Not in process 0: a phase of a change, with data or to go on with it. */
+  int (*take_phase)(void *context, uint32_t phase, const char *data, size_t n,
+                    struct lls_error *err);
   /* [channel] The instance that takes an arrival now; LLS_NOBODY. */
   uint32_t (*place)(void *context);
-  void *place_context;
+  void *context; /* of both */
+};
+
+/* Of a change of policies in all processes; loop_reload_far.c. */
+enum lls_far_phase {
+  LLS_PHASE_NONE,
+  LLS_PHASE_PREPARE,
+  LLS_PHASE_HOLD,
+  LLS_PHASE_SETTLE,
+  LLS_PHASE_APPROVE,
+  LLS_PHASE_INSTALL,
+  LLS_PHASE_CANCEL /* nobody waits for the end of this one */
 };
 
 /* [main] Once all stand-ins and the instance of this process are made. */
@@ -68,6 +82,14 @@ void lls_far_destroy(struct lls_far *);
 bool lls_far_lost(struct lls_far *, struct lls_error *why);
 /* [any] Process 0: with what is left there is no service. */
 bool lls_far_failed(struct lls_far *, struct lls_error *why);
+
+/* [any] Process 0: the others begin a phase, once what was posted to them before is sent;
+ * data: (n) for them, copied. One that does not answer within timeout_ns refuses;
+ * LLS_NEVER: while it lives. */
+void lls_far_ask_change(struct lls_far *, uint32_t phase, const void *data, size_t n,
+                        int64_t timeout_ns);
+/* [any] True: all have answered, 0 or why one refuses, which is woken for. */
+bool lls_far_change_answered(struct lls_far *, int *rc, struct lls_error *why);
 
 /* [main] Instead of all that, in a process that did not get so far: the others are told
  * why, and end. */

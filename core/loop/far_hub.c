@@ -97,7 +97,7 @@ static void turn(struct lls_far *far, struct lls_far_head *head)
 {
   bool offered = head->mail == LLS_MAIL_OFFER;
   head->mail = offered ? LLS_MAIL_RETURN : LLS_MAIL_AGAIN;
-  head->target = offered ? head->source : far->place(far->place_context);
+  head->target = offered ? head->source : far->place(far->context);
 }
 
 /* To its target or, where that is gone, elsewhere. data: (bytes) a head, which is written
@@ -258,6 +258,7 @@ static void tell_others(struct lls_far *far, uint32_t index)
     ((struct lls_far_head *)(void *)p.data)->source = index;
     lls_far_send(far, &p);
   }
+  lls_far_tell_ranks(far, LLS_FAR_GONE, index, 0);
 }
 
 void lls_hub_lose(struct lls_far *far, uint32_t index, const char *why)
@@ -391,6 +392,8 @@ void lls_hub_receive(struct lls_far *far, uint32_t from, struct lls_channel_mess
     receive_ready(far, from, &u);
   else if (valid && head.kind == LLS_FAR_FAILED)
     receive_failed(far, from, &u);
+  else if (valid && head.kind == LLS_FAR_CHANGED)
+    lls_hub_changed(far, from, &head, &u);
   else if (valid && head.kind == LLS_FAR_BYE)
     far->others[from].bye = true;
   else if (valid)

@@ -2,14 +2,16 @@
 /*
  * Far instances, for the files behind far.h, from above downwards: far.c (rounds, life),
  * far_mail.c (what goes), far_hub.c (what process 0 knows of the others' requests),
- * far_take.c (what comes), far_show.c (boards, status, snapshots), far_message.c (what a
- * message is). All of it is of the channel's thread, but for what is said
- * to be under the lock.
+ * far_take.c (what comes), far_show.c (boards, status, snapshots), far_group.c (the other
+ * ranks of an instance), far_change.c (changes of policies), far_message.c (what a
+ * message is). What those ranks themselves do is in far_rank.c. All of it is of the
+ * channel's thread, but for what is said to be under the lock.
  */
 #ifndef LLS_LOOP_FAR_INTERNAL_H
 #define LLS_LOOP_FAR_INTERNAL_H
 
 #include "core/channel/channel.h"
+#include "core/config/instance_list.h"
 #include "core/loop/far.h"
 #include "core/loop/snapshot.h"
 #include "core/loop/step_thread.h"
@@ -33,9 +35,12 @@ enum lls_far_kind {
   LLS_FAR_READY, /* struct lls_far_shape */
   LLS_FAR_LOADS, /* from process 0, as all that follow */
   LLS_FAR_ASK,
-  LLS_FAR_GONE, /* head.source */
-  LLS_FAR_STOP, /* head.mail: 1 = in order */
-  LLS_FAR_BEAT, /* there is nothing else to say */
+  LLS_FAR_GONE,    /* head.source */
+  LLS_FAR_STOP,    /* head.mail: 1 = in order */
+  LLS_FAR_BEAT,    /* there is nothing else to say */
+  LLS_FAR_CHANGE,  /* from process 0: head.mail, the phase; head.request, its number */
+  LLS_FAR_CHANGED, /* the same back, and a sentence if it is refused */
+  LLS_FAR_PART, /* to rank 0: head.request, a ticket; bytes, or nothing: it has failed */
 };
 
 /* Before every message. Of a request some of what is in it, for process 0. */
@@ -68,8 +73,23 @@ struct lls_far_other {
   struct lls_snapshot *asked;
 };
 
+/* A change of policies, in process 0 under the lock. */
+struct lls_far_change {
+  uint64_t number; /* of the phase; answers to others are late */
+  uint32_t phase;
+  int64_t timeout_ns, until_ns;
+  bool unsent; /* the channel's thread has not taken it */
+  char *data;  /* (n) then */
+  size_t n;
+  bool waits[LLS_MAX_INSTANCES];
+  bool refused; /* why */
+  struct lls_error why;
+};
+
 struct lls_far {
   struct lls_channel *channel;
+  struct lls_channel
+      *within; /* to the other ranks of this instance; NULL: there are none */
   uint32_t self, n, n_slots;
   struct lls_wire wire;
   struct lls_step_thread *threads; /* (n) */
@@ -81,7 +101,9 @@ struct lls_far {
   int64_t timeout_ns;
   const struct lls_log *log;
   uint32_t (*place)(void *context);
-  void *place_context;
+  int (*take_phase)(void *context, uint32_t phase, const char *data, size_t n,
+                    struct lls_error *err);
+  void *context; /* of both */
   void (*wake)(void *context);
   void *wake_context;
 
@@ -93,6 +115,12 @@ struct lls_far {
   struct lls_load_entry load; /* as it was shown last */
   bool loads_changed;         /* of another, since; process 0 */
   int64_t beat_ns, look_ns, shown_ns, loads_ns, status_ns, stats_ns, active_ns;
+
+  /* the others: the phase of a change that is not answered, NONE */
+  uint32_t phase;
+  uint64_t phase_number;
+  struct lls_far_head changed; /* the answer, if there is one to be sent: kind CHANGED */
+  struct lls_error refusal;
 
   /* process 0 */
   struct lls_away *away; /* (slots) */
@@ -109,6 +137,7 @@ struct lls_far {
   uint32_t n_ready;
   bool lost, failed;
   struct lls_error why_lost, why_failed;
+  struct lls_far_change change;
 };
 
 /* Where an instance's queue of requests that wait to be sent is. */
@@ -144,6 +173,14 @@ void lls_far_receive(struct lls_far *, const struct lls_far_head *, struct lls_u
 /* A request for the instance here, as the head says. */
 void lls_far_deliver(struct lls_far *, const struct lls_far_head *, struct lls_live *);
 
+/* ---- far_group.c: the other ranks of this instance, if any */
+/* GONE with the instance, STOP with mail, BEAT. */
+void lls_far_tell_ranks(struct lls_far *, uint32_t kind, uint32_t source, uint32_t mail);
+/* True: something was heard. */
+bool lls_far_hear_ranks(struct lls_far *);
+/* They are there, or why not: -ECONNABORTED. */
+int lls_far_check_ranks(const struct lls_far *, struct lls_error *why);
+
 /* ---- far_hub.c: process 0 */
 void lls_hub_receive(struct lls_far *, uint32_t from, struct lls_channel_message *);
 /* From the instance here, or from main: a request that is to be sent. */
@@ -151,6 +188,22 @@ void lls_hub_send_request(struct lls_far *, struct lls_far_head *, struct lls_li
 void lls_hub_settled(struct lls_far *, uint32_t slot, uint32_t source);
 void lls_hub_lose(struct lls_far *, uint32_t index, const char *why);
 void lls_hub_publish(struct lls_far *);
+
+/* ---- far_change.c */
+/* Process 0: is there a phase to be begun, before what is posted now is sent? Then, after
+ * it is, it is sent. */
+bool lls_hub_has_change(struct lls_far *);
+void lls_hub_send_change(struct lls_far *);
+void lls_hub_changed(struct lls_far *, uint32_t from, const struct lls_far_head *,
+                     struct lls_unpack *);
+/* One that is gone answers no more; those that take too long refuse. */
+void lls_hub_look_at_change(struct lls_far *, int64_t now_ns);
+/* The others: a phase begins; it goes on, before what it posts is sent; its answer, after
+ * that. */
+void lls_far_begin_phase(struct lls_far *, const struct lls_far_head *,
+                         struct lls_unpack *);
+void lls_far_go_on(struct lls_far *);
+void lls_far_send_changed(struct lls_far *);
 
 /* ---- far_show.c */
 void lls_far_show(struct lls_far *); /* what has changed, as often as is good */

@@ -6,11 +6,13 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/least.h"
 #include "core/engine/engine.h"
 #include "core/channel/channel.h"
 #include "core/loop/mailbox.h"
+#include "core/ranks/ranks.h"
 
 #define PIECE_BYTES ((size_t)1 << 20) /* but at least a block of either element */
 
@@ -21,6 +23,7 @@ struct fetch {
   enum state state;
   uint64_t ticket, request, bytes;
   uint32_t source, n, n_there;
+  uint32_t n_parts;      /* that other ranks still have to fetch */
   struct lls_pull *list; /* (n) */
 };
 
@@ -42,6 +45,7 @@ struct lls_fetches {
   struct lls_engine *engine;
   struct lls_channel *channel;
   size_t piece_bytes;
+  uint32_t n_others;       /* ranks that are told what the first one does */
   struct serving *serving; /* oldest first */
   pthread_mutex_t lock;    /* for what follows */
   uint64_t next_ticket;
@@ -77,6 +81,8 @@ int lls_fetches_create(struct lls_engine *engine, struct lls_channel *channel,
   const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
   f->piece_bytes = lls_most_size(lls_unit_bytes(pool), PIECE_BYTES);
   f->piece_bytes = lls_most_size(f->piece_bytes, lls_block_bytes(pool, LLS_ELEMENT_INT8));
+  const struct lls_ranks *ranks = lls_engine_ranks(engine);
+  f->n_others = ranks != NULL && ranks->rank == 0 ? ranks->size - 1 : 0;
   pthread_mutex_init(&f->lock, NULL);
   const struct lls_channel_memory memory = {
       .context = engine, .take = take_memory, .give_back = give_back_memory};
@@ -124,40 +130,42 @@ static void end(struct fetch *fetch)
   *fetch = (struct fetch){.state = FREE};
 }
 
-int lls_fetches_begin(struct lls_fetches *f, const struct lls_request *r, uint32_t source,
-                      const struct lls_pull *list, uint32_t n, uint64_t *ticket)
+/* -EBUSY: as many were dropped, and the channel's thread has not seen it. The ticket is
+ * the next one, unless it is given. */
+static int add(struct lls_fetches *f, struct fetch *wanted)
 {
-  struct lls_pull *copy = malloc((n + 1) * sizeof *copy);
+  struct lls_pull *copy = malloc((wanted->n + (size_t)1) * sizeof *copy);
   if (copy == NULL)
     return -ENOMEM;
-  memcpy(copy, list, n * sizeof *copy);
+  memcpy(copy, wanted->list, wanted->n * sizeof *copy);
   pthread_mutex_lock(&f->lock);
   struct fetch *fetch = find(f, 0);
   if (fetch != NULL) {
-    *ticket = f->next_ticket++;
-    *fetch = (struct fetch){.state = HELD,
-                            .ticket = *ticket,
-                            .request = r->id,
-                            .source = source,
-                            .n = n,
-                            .list = copy};
+    if (wanted->ticket == 0)
+      wanted->ticket = f->next_ticket++;
+    *fetch = *wanted;
+    fetch->list = copy;
   }
   pthread_mutex_unlock(&f->lock);
-  if (fetch == NULL) /* as many were dropped, and the channel's thread has not seen it */
+  if (fetch == NULL)
     free(copy);
-  return fetch != NULL ? 0 : -ENOMEM;
+  return fetch != NULL ? 0 : -EBUSY;
 }
 
-void lls_fetches_release(struct lls_fetches *f)
+static bool release(struct lls_fetches *f)
 {
+  bool any = false;
   pthread_mutex_lock(&f->lock);
   for (uint32_t i = 0; i < N_FETCHES; i++)
-    if (f->list[i].state == HELD)
+    if (f->list[i].state == HELD) {
       f->list[i].state = WANTED;
+      any = true;
+    }
   pthread_mutex_unlock(&f->lock);
+  return any;
 }
 
-void lls_fetches_drop(struct lls_fetches *f, uint64_t ticket)
+static void drop(struct lls_fetches *f, uint64_t ticket)
 {
   pthread_mutex_lock(&f->lock);
   struct fetch *fetch = find(f, ticket);
@@ -166,6 +174,101 @@ void lls_fetches_drop(struct lls_fetches *f, uint64_t ticket)
   else if (fetch != NULL)
     end(fetch);
   pthread_mutex_unlock(&f->lock);
+}
+
+/* ---- the same by other ranks ---------------------------------------------------------
+ */
+
+enum { BEGIN, RELEASE, DROP };
+
+struct note {
+  uint32_t kind, source, n, reserved;
+  uint64_t ticket, request;
+}; /* then the list (n) */
+
+/* If they do not hear it the group has failed, which the next step finds. */
+static void tell(struct lls_fetches *f, const struct note *note,
+                 const struct lls_pull *list)
+{
+  struct lls_pack p = {0};
+  if (f->n_others == 0)
+    return;
+  LLS_PACK(&p, *note);
+  lls_pack_put(&p, list, note->n * sizeof *list);
+  if (p.failed)
+    lls_ranks_fail(lls_engine_ranks(f->engine), "out of memory");
+  else
+    lls_engine_tell(f->engine, p.data, p.n);
+  free(p.data);
+}
+
+/* The channel's thread here, which takes off what was dropped, waits for nobody. */
+static int begin_here(struct lls_fetches *f, struct fetch *wanted)
+{
+  int rc;
+  while ((rc = add(f, wanted)) == -EBUSY)
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  return rc;
+}
+
+int lls_fetches_heed(struct lls_fetches *f, const void *data, size_t bytes,
+                     struct lls_error *err)
+{
+  struct lls_unpack u = {.data = (char *)(uintptr_t)data, .n = bytes};
+  struct note note;
+  memset(&note, 0, sizeof note);
+  LLS_UNPACK(&u, note);
+  struct lls_pull *list = (void *)(uintptr_t)lls_unpack_bytes(&u, note.n * sizeof *list);
+  if (u.failed)
+    return lls_fail(err, -EPROTO, "a note of rank 0 came in pieces");
+  struct fetch wanted = {.state = HELD,
+                         .ticket = note.ticket,
+                         .request = note.request,
+                         .source = note.source,
+                         .n = note.n,
+                         .list = list};
+  int rc = 0;
+  if (note.kind == BEGIN)
+    rc = begin_here(f, &wanted);
+  else if (note.kind == RELEASE)
+    release(f);
+  else
+    drop(f, note.ticket);
+  return rc < 0 ? lls_fail(err, rc, "out of memory for blocks of another instance") : 0;
+}
+
+/* ---- of the first one's step ----------------------------------------------------------
+ */
+
+int lls_fetches_begin(struct lls_fetches *f, const struct lls_request *r, uint32_t source,
+                      const struct lls_pull *list, uint32_t n, uint64_t *ticket)
+{
+  struct fetch wanted = {.state = HELD,
+                         .request = r->id,
+                         .source = source,
+                         .n = n,
+                         .n_parts = f->n_others,
+                         .list = (struct lls_pull *)(uintptr_t)list};
+  if (add(f, &wanted) < 0)
+    return -ENOMEM;
+  *ticket = wanted.ticket;
+  tell(f,
+       &(struct note){
+           .kind = BEGIN, .source = source, .n = n, .ticket = *ticket, .request = r->id},
+       list);
+  return 0;
+}
+
+void lls_fetches_release(struct lls_fetches *f)
+{
+  if (release(f))
+    tell(f, &(struct note){.kind = RELEASE}, NULL);
+}
+
+void lls_fetches_drop(struct lls_fetches *f, uint64_t ticket)
+{
+  drop(f, ticket);
+  tell(f, &(struct note){.kind = DROP, .ticket = ticket}, NULL);
 }
 
 /* ---- of the channel's thread: where they come -----------------------------------------
@@ -226,7 +329,8 @@ bool lls_fetches_next_done(struct lls_fetches *f, struct lls_fetched *out)
   pthread_mutex_lock(&f->lock);
   for (uint32_t i = 0; i < N_FETCHES && !found; i++) {
     struct fetch *fetch = &f->list[i];
-    bool good = fetch->state == ASKED && fetch->n_there == fetch->n;
+    bool good =
+        fetch->state == ASKED && fetch->n_there == fetch->n && fetch->n_parts == 0;
     found = good || fetch->state == FAILED;
     if (!found)
       continue;
@@ -328,11 +432,22 @@ bool lls_fetches_move(struct lls_fetches *f)
   return send_pieces(f) || any;
 }
 
+void lls_fetches_add_part(struct lls_fetches *f, uint64_t ticket, uint64_t bytes)
+{
+  pthread_mutex_lock(&f->lock);
+  struct fetch *fetch = find(f, ticket);
+  if (fetch != NULL && fetch->n_parts > 0) {
+    fetch->n_parts--;
+    fetch->bytes += bytes;
+  }
+  pthread_mutex_unlock(&f->lock);
+}
+
 void lls_fetches_fail(struct lls_fetches *f, uint64_t ticket)
 {
   pthread_mutex_lock(&f->lock);
   struct fetch *fetch = find(f, ticket);
-  if (fetch != NULL && fetch->state == ASKED)
+  if (fetch != NULL && fetch->state != DROPPED)
     fetch->state = FAILED;
   pthread_mutex_unlock(&f->lock);
 }

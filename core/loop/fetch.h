@@ -12,6 +12,11 @@
  *
  * A fetch that is dropped writes nothing from that moment on, so that its blocks can go
  * to another request at once.
+ *
+ * Where an instance has several ranks each fetches its part of the blocks, from the rank
+ * with the same part. What the first one's step thread does here it tells the others, who
+ * do it between the same two steps (lls_fetches_heed); they tell when they have theirs,
+ * and a fetch is over when all have.
  */
 #ifndef LLS_LOOP_FETCH_H
 #define LLS_LOOP_FETCH_H
@@ -42,6 +47,9 @@ int lls_fetches_begin(struct lls_fetches *, const struct lls_request *, uint32_t
 /* Those begun may come: the step has ended whose copies empty the blocks they go to. */
 void lls_fetches_release(struct lls_fetches *);
 void lls_fetches_drop(struct lls_fetches *, uint64_t ticket);
+/* [step] of another rank than the first: what the first one's has done. */
+int lls_fetches_heed(struct lls_fetches *, const void *note, size_t bytes,
+                     struct lls_error *err);
 
 /* The rest is the channel's thread's. */
 
@@ -62,7 +70,9 @@ void lls_fetches_unserve(struct lls_fetches *, uint32_t from, uint64_t ticket);
 bool lls_fetches_move(struct lls_fetches *);
 /* A fetch that is over: all is there, or the source is gone. False: none. */
 bool lls_fetches_next_done(struct lls_fetches *, struct lls_fetched *out);
-/* Its source cannot serve it. */
+/* Another rank's part of it is there, so many bytes. */
+void lls_fetches_add_part(struct lls_fetches *, uint64_t ticket, uint64_t bytes);
+/* Its source cannot serve it, or another rank has failed to fetch its part. */
 void lls_fetches_fail(struct lls_fetches *, uint64_t ticket);
 /* An instance is gone. */
 void lls_fetches_lose(struct lls_fetches *, uint32_t index);

@@ -61,7 +61,8 @@ static int create_far(struct lls_loop *l, const struct lls_step_thread_shared *s
       .live = {.block_tokens = l->block_tokens, .vector_columns = l->vector_columns},
       .events_per_step = shared->events_per_step,
       .place = place_again,
-      .place_context = l};
+      .take_phase = lls_loop_take_phase,
+      .context = l};
   return lls_far_create(&o, &l->far, err);
 }
 
@@ -108,6 +109,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   l->mine = mine;
   l->manual = o->manual;
   l->front = o->front;
+  l->others = o->far.change;
   l->max_requests = o->max_requests;
   l->max_context = caps->max_context;
   l->vocabulary = lls_engine_config(list[mine].engine)->vocab;
@@ -170,8 +172,8 @@ void lls_loop_destroy(struct lls_loop *l)
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_stop(&l->threads[i], LLS_NEVER);
     drop_alive(l);
-    lls_far_destroy(l->far);
     lls_loop_prepared_free(l->change);
+    lls_far_destroy(l->far);
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_end_policies(&l->threads[i]);
     for (uint32_t i = 0; i < l->n; i++)

@@ -200,12 +200,26 @@ struct lls_loop_prompts {
 typedef int (*lls_loop_grammar)(void *context, const char *key, size_t n,
                                 struct lls_grammar **out, struct lls_error *err);
 
+/* What a process that is not 0 does of a change of policies besides its instance. [main]
+ */
+struct lls_loop_change_ops {
+  void *context;
+  /* Begins to prepare what process 0 sends, or, without data, goes on: -EINPROGRESS; or
+   * it is prepared; or why it cannot be. */
+  int (*prepare)(void *context, const char *data, size_t n,
+                 struct lls_loop_prepared **out, struct lls_error *err);
+  /* It runs now; or it never will. */
+  void (*over)(void *context, bool runs);
+};
+
 /* Instances of the list in other processes: those that have no engine here (far.h). */
 struct lls_loop_far {
   struct lls_channel *channel; /* NULL: all are here. Outlives the loop */
+  struct lls_channel *within;  /* likewise, to the engine's other ranks; NULL: none */
   int64_t timeout_ns;          /* of a process that is silent: it is taken for dead */
   lls_loop_grammar grammar;
   void *grammar_context;
+  struct lls_loop_change_ops change;
 };
 
 struct lls_loop_options {
@@ -289,6 +303,11 @@ int lls_loop_prepare(struct lls_loop *, const struct lls_loop_change *,
 /* [any] Then creates them, which takes as long as their plugins take; others may be
  * prepared and change places meanwhile. A negative errno has the sentence of a plugin. */
 int lls_loop_prepared_create(struct lls_loop_prepared *, struct lls_error *err);
+/* [any] Then has the other processes, if there are any, prepare the same: data is what
+ * they are sent. Waits for them, each at most so long (LLS_NEVER: for ever); a negative
+ * errno has the sentence of one. */
+int lls_loop_prepared_share(struct lls_loop_prepared *, const void *data, size_t n,
+                            int64_t timeout_ns, struct lls_error *err);
 /* [main] As lls_loop_look, of the thread that creates them; why names the plugin. */
 bool lls_loop_prepared_hangs(struct lls_loop_prepared *, int64_t now_ns, int64_t limit_ns,
                              struct lls_error *why);

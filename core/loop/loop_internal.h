@@ -7,6 +7,7 @@
 #define LLS_LOOP_LOOP_INTERNAL_H
 
 #include "core/loop/far.h"
+#include "core/loop/reload.h"
 #include "core/loop/step_thread.h"
 
 struct lls_loop {
@@ -28,9 +29,38 @@ struct lls_loop {
   uint32_t max_requests, max_context, vocabulary, block_tokens, vector_columns;
   uint32_t alive; /* submitted and not yet handed out as finished */
   bool draining;
-  bool asked;                       /* for the queues, and not all have answered */
-  struct lls_loop_prepared *change; /* waits for a step boundary; NULL: none */
+  bool asked;                        /* for the queues, and not all have answered */
+  struct lls_loop_prepared *change;  /* waits for a step boundary; NULL: none */
+  struct lls_loop_change_ops others; /* of a process that is not 0 */
 };
+
+struct lls_loop_prepared {
+  struct lls_loop *loop;
+  struct lls_loop_change change;
+  struct lls_hang hang;        /* of the thread that creates them */
+  bool shared;                 /* other processes have prepared it too */
+  uint32_t phase;              /* that those are in, once it is installed */
+  bool approved;               /* here */
+  struct lls_reload reloads[]; /* (instances) */
+};
+
+/* ---- loop_reload.c, of the instances of this process */
+bool lls_loop_all_parked(struct lls_loop *);
+void lls_loop_hold_all(struct lls_loop *);
+void lls_loop_release_all(struct lls_loop *);
+/* While all are parked: no request is between two instances, as far as it is for these.
+ */
+void lls_loop_settle_all(struct lls_loop *);
+int lls_loop_approve_all(struct lls_loop *, struct lls_error *err);
+void lls_loop_disapprove_all(struct lls_loop *);
+void lls_loop_install_all(struct lls_loop *);
+
+/* ---- loop_reload_far.c, where there are other processes */
+/* [main] In process 0, from phase to phase: false, it is not over. */
+bool lls_loop_change_far(struct lls_loop *, int *rc, struct lls_error *err);
+/* [main] In another one: a phase that process 0 has begun. As prepare of the ops. */
+int lls_loop_take_phase(void *loop, uint32_t phase, const char *data, size_t n,
+                        struct lls_error *err);
 
 /* Another thread may have created it, while main showed that the model is loading. */
 static inline bool lls_loop_is_on_main(struct lls_loop *l)

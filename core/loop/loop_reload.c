@@ -11,12 +11,11 @@
 #include "core/loop/loop_internal.h"
 #include "core/loop/reload.h"
 
-struct lls_loop_prepared {
-  struct lls_loop *loop;
-  struct lls_loop_change change;
-  struct lls_hang hang;        /* of the thread that creates them */
-  struct lls_reload reloads[]; /* (instances) */
-};
+/* Instance i is one of this process. */
+static bool is_here(const struct lls_loop *l, uint32_t i)
+{
+  return !l->threads[i].instance.far;
+}
 
 /* ---- prepare ----------------------------------------------------------------------- */
 
@@ -27,15 +26,12 @@ int lls_loop_prepare(struct lls_loop *l, const struct lls_loop_change *change,
   int rc = 0;
   if (p == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  if (l->far != NULL)
-    rc = lls_fail(err, -ENOTSUP,
-                  "instances in several processes keep the configuration that they were "
-                  "started with: start the service again");
   p->loop = l;
   p->change = *change;
   for (uint32_t i = 0; i < l->n && rc == 0; i++)
-    rc = lls_reload_prepare(&l->threads[i].instance, &p->change, &p->reloads[i], err);
-  for (uint32_t i = 0; i < l->n && rc < 0 && l->far == NULL; i++)
+    if (is_here(l, i))
+      rc = lls_reload_prepare(&l->threads[i].instance, &p->change, &p->reloads[i], err);
+  for (uint32_t i = 0; i < l->n && rc < 0; i++)
     lls_reload_abandon(&p->reloads[i]);
   if (rc < 0)
     free(p);
@@ -58,7 +54,7 @@ bool lls_loop_prepared_hangs(struct lls_loop_prepared *p, int64_t now_ns,
                              int64_t limit_ns, struct lls_error *why)
 {
   LLS_ON_MAIN(p->loop);
-  lls_hang_look(&p->hang, &p->reloads[0].next, now_ns, limit_ns);
+  lls_hang_look(&p->hang, &p->reloads[p->loop->mine].next, now_ns, limit_ns);
   if (p->hang.hangs)
     *why = p->hang.why;
   return p->hang.hangs;
@@ -69,6 +65,8 @@ void lls_loop_prepared_free(struct lls_loop_prepared *p)
   if (p == NULL)
     return;
   LLS_ON_MAIN(p->loop);
+  if (p->shared && p->phase != LLS_PHASE_INSTALL)
+    lls_far_ask_change(p->loop->far, LLS_PHASE_CANCEL, NULL, 0, LLS_NEVER);
   for (uint32_t i = 0; i < p->loop->n; i++)
     lls_reload_abandon(&p->reloads[i]);
   free(p);
@@ -86,8 +84,9 @@ int lls_loop_reload(struct lls_loop *l, struct lls_loop_prepared *p,
   if (lls_loop_has_failed(l, &why))
     return lls_fail(err, -ESHUTDOWN, "the engine has failed: %s", why.text);
   l->change = p;
-  for (uint32_t i = 0; i < l->n && !l->manual; i++)
-    lls_inbox_hold(&l->threads[i].inbox);
+  lls_loop_hold_all(l);
+  if (p->shared)
+    lls_far_ask_change(l->far, p->phase = LLS_PHASE_HOLD, NULL, 0, LLS_NEVER);
   return 0;
 }
 
@@ -106,6 +105,28 @@ int lls_loop_reload_at_once(struct lls_loop *l, const struct lls_loop_change *ch
   return rc;
 }
 
+void lls_loop_hold_all(struct lls_loop *l)
+{
+  for (uint32_t i = 0; i < l->n && !l->manual; i++)
+    if (is_here(l, i))
+      lls_inbox_hold(&l->threads[i].inbox);
+}
+
+void lls_loop_release_all(struct lls_loop *l)
+{
+  for (uint32_t i = 0; i < l->n && !l->manual; i++)
+    if (is_here(l, i))
+      lls_inbox_release(&l->threads[i].inbox);
+}
+
+bool lls_loop_all_parked(struct lls_loop *l)
+{
+  for (uint32_t i = 0; i < l->n && !l->manual; i++)
+    if (is_here(l, i) && !lls_inbox_is_parked(&l->threads[i].inbox))
+      return false;
+  return true;
+}
+
 /* Does what the previous reload left for a step, since none may have run since: the
  * policies at work must know every live request before others take over from them. */
 static void adopt_all(struct lls_loop *l)
@@ -115,65 +136,84 @@ static void adopt_all(struct lls_loop *l)
       lls_adoption_run(&l->threads[i].instance);
 }
 
-/* No request is between two instances: each is where its blocks are. Twice, since the
- * first round posts what the second receives. */
-static void settle_all(struct lls_loop *l)
+/* Each is where its blocks are. Twice, since the first round posts what the second
+ * receives. */
+void lls_loop_settle_all(struct lls_loop *l)
 {
+  adopt_all(l);
   for (int round = 0; round < 2 && l->n > 1; round++) {
     for (uint32_t i = 0; i < l->n; i++)
-      lls_instance_receive(&l->threads[i].instance, INT64_MAX);
+      if (is_here(l, i))
+        lls_instance_receive(&l->threads[i].instance, INT64_MAX);
     for (uint32_t i = 0; i < l->n && round == 0; i++)
-      lls_migrate_return_all(&l->threads[i].instance);
+      if (is_here(l, i))
+        lls_migrate_return_all(&l->threads[i].instance);
   }
 }
 
-static int approve_all(struct lls_loop *l, struct lls_error *err)
+static void disapprove(struct lls_loop *l, uint32_t n)
+{
+  while (n-- > 0)
+    if (is_here(l, n))
+      lls_reload_disapprove(&l->threads[n].instance, &l->change->reloads[n]);
+}
+
+int lls_loop_approve_all(struct lls_loop *l, struct lls_error *err)
 {
   uint32_t i = 0;
   int rc = 0;
   for (; i < l->n && rc == 0; i++)
-    rc = lls_reload_approve(&l->threads[i].instance, &l->change->reloads[i], err);
+    if (is_here(l, i))
+      rc = lls_reload_approve(&l->threads[i].instance, &l->change->reloads[i], err);
   if (rc < 0) /* the one that refused has undone its own */
-    for (i--; i-- > 0;)
-      lls_reload_disapprove(&l->threads[i].instance, &l->change->reloads[i]);
+    disapprove(l, i - 1);
   return rc;
 }
 
-static int install_all(struct lls_loop *l, struct lls_error *err)
+void lls_loop_disapprove_all(struct lls_loop *l)
 {
-  adopt_all(l);
-  settle_all(l);
-  int rc = approve_all(l, err);
-  for (uint32_t i = 0; i < l->n && rc == 0; i++)
-    lls_reload_install(&l->threads[i].instance, &l->change->reloads[i]);
+  disapprove(l, l->n);
+}
+
+void lls_loop_install_all(struct lls_loop *l)
+{
+  for (uint32_t i = 0; i < l->n; i++)
+    if (is_here(l, i))
+      lls_reload_install(&l->threads[i].instance, &l->change->reloads[i]);
+}
+
+static int change_all(struct lls_loop *l, struct lls_error *err)
+{
+  lls_loop_settle_all(l);
+  int rc = lls_loop_approve_all(l, err);
+  if (rc == 0)
+    lls_loop_install_all(l);
   return rc;
 }
 
-static void release_all(struct lls_loop *l)
+/* False: not yet. */
+static bool change(struct lls_loop *l, int *rc, struct lls_error *err)
 {
-  for (uint32_t i = 0; i < l->n && !l->manual; i++)
-    lls_inbox_release(&l->threads[i].inbox);
-}
-
-static bool all_parked(struct lls_loop *l)
-{
-  for (uint32_t i = 0; i < l->n && !l->manual; i++)
-    if (!lls_inbox_is_parked(&l->threads[i].inbox))
-      return false;
+  bool installed = l->change->phase == LLS_PHASE_INSTALL;
+  if (!installed && lls_loop_has_failed(l, err)) {
+    *rc = -ESHUTDOWN;
+    return true;
+  }
+  if (l->change->shared)
+    return lls_loop_change_far(l, rc, err);
+  if (!lls_loop_all_parked(l))
+    return false;
+  *rc = change_all(l, err);
   return true;
 }
 
 bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
 {
   LLS_ON_MAIN(l);
-  if (l->change == NULL)
+  if (l->change == NULL || !change(l, rc, err))
     return false;
-  bool failed = lls_loop_has_failed(l, err);
-  if (!failed && !all_parked(l))
-    return false;
-  *rc = failed ? -ESHUTDOWN : install_all(l, err);
   lls_loop_prepared_free(l->change); /* of one that was installed nothing is left */
   l->change = NULL;
-  release_all(l);
+  lls_loop_release_all(l);
   return true;
 }

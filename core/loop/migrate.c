@@ -298,11 +298,22 @@ void lls_migrate_drop_broken(struct lls_instance *in)
   }
 }
 
+/* It is only offered again; other ranks may not be done with it. */
+static void end_fetch(struct lls_instance *in, struct lls_live *live)
+{
+  lls_fetches_drop(in->fetches, live->move.ticket);
+  lls_request_list_remove(&in->migration.fetching, &live->view);
+  live->move.fetching = false;
+  lls_request_list_insert(&in->migration.offered, &live->view);
+}
+
 void lls_migrate_return_all(struct lls_instance *in)
 {
   const struct lls_request_list *offered = &in->migration.offered;
   LLS_ON_STEP(in);
   LLS_CHECK(!in->transaction.open);
+  while (in->migration.fetching.n > 0)
+    end_fetch(in, lls_live_of(in->migration.fetching.items[0]));
   while (offered->n > 0)
     refuse_offer(in, lls_live_of(offered->items[offered->n - 1]), 0);
 }
@@ -544,15 +555,15 @@ void lls_migrate_fetched(struct lls_instance *in)
     struct lls_live *live = lls_request_table_find(in->table, f->request);
     if (live == NULL || !live->move.fetching || live->move.ticket != f->ticket)
       continue; /* it has ended meanwhile */
-    lls_request_list_remove(&h->fetching, &live->view);
-    live->move.fetching = false;
     if (f->good) {
+      lls_request_list_remove(&h->fetching, &live->view);
+      live->move.fetching = false;
       in->status.handed_bytes += f->bytes;
       in->status.handed_ns += lls_instance_now(in) - live->move.began_ns;
       arrive(in, live);
       continue;
     }
-    lls_request_list_insert(&h->offered, &live->view);
+    end_fetch(in, live);
     refuse_offer(in, live, 0);
   }
 }

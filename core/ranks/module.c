@@ -56,12 +56,13 @@ int lls_ranks_mpi(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *
   return rc < 0 ? rc : module->open(timeout_ns, out, err);
 }
 
-int lls_ranks_mpi_channel(struct lls_channel **out, struct lls_error *err)
+int lls_ranks_mpi_instance(uint32_t ranks, int64_t timeout_ns,
+                           struct lls_ranks_instance *out, struct lls_error *err)
 {
   const struct lls_ranks_module *module = NULL;
   LLS_ON_MAIN_THREAD();
   int rc = open_module(&module, err);
-  return rc < 0 ? rc : module->open_channel(out, err);
+  return rc < 0 ? rc : module->open_instance(ranks, timeout_ns, out, err);
 }
 
 bool lls_ranks_is_first(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks as MPI processes: the module ranks_mpi.so, which alone is linked with MPI. The
- * launcher (mpirun, srun) starts one process for each rank.
+ * Ranks as MPI processes, all that the launcher (mpirun, srun) has started or a part of
+ * them (mpi_world.c).
  *
  * MPI's own waits neither end nor tell when another process is gone. So every operation
  * here is one of those that return at once, and the wait for it looks up in between: for
@@ -9,7 +9,7 @@
  * (watch.c), and at the clock. After a failure MPI is not finished, which would wait for
  * the dead, and the launcher ends the ranks that are left.
  *
- * MPI is called by one thread at a time, the step thread once there is one.
+ * It is called by one thread at a time, the step thread once there is one.
  */
 #include "config.h"
 
@@ -22,8 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/ranks/mpi_channel.h"
-#include "core/ranks/neighbours.h"
+#include "core/ranks/mpi_world.h"
 #include "core/ranks/watch.h"
 
 #define TAG_GATHER 1
@@ -40,7 +39,8 @@ struct mpi {
   struct lls_ranks_failure failure;
   MPI_Comm comm, alarms;
   struct lls_ranks_watch *watch;
-  bool crowded; /* more ranks than cores on this machine */
+  bool crowded; /* more processes than cores on this machine */
+  bool ends_mpi;
 };
 
 static struct mpi *mpi(struct lls_ranks *r)
@@ -194,7 +194,7 @@ static void destroy(struct lls_ranks *r)
 {
   struct mpi *m = mpi(r);
   lls_ranks_watch_stop(m->watch);
-  if (lls_ranks_failed(r, NULL) == 0)
+  if (m->ends_mpi && lls_ranks_failed(r, NULL) == 0)
     MPI_Finalize();
   lls_ranks_failure_fini(&m->failure);
   free(m);
@@ -212,52 +212,27 @@ static const struct lls_ranks_ops ops = {
 
 /* ---- life --------------------------------------------------------------------- */
 
-static int join(struct mpi *m, struct lls_error *err)
+static int begin(struct mpi *m, const struct lls_mpi_members *members,
+                 struct lls_error *err)
 {
-  struct lls_hello mine, *all = calloc(m->base.size, sizeof *all);
-  pid_t pids[LLS_MAX_RANKS];
-  if (all == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for %u ranks", m->base.size);
-  lls_hello_fill(&mine);
-  int rc = exchange(&m->base, &mine, sizeof mine, all);
-  if (rc < 0) {
-    lls_ranks_failed(&m->base, err);
-  } else if ((rc = lls_hello_check(all, m->base.size, err)) == 0) {
-    const struct lls_neighbours n =
-        lls_neighbours_find(all, m->base.size, m->base.rank, pids);
-    m->base.local_rank = n.local_rank;
-    m->base.local_size = n.local_size;
-    m->base.shares_cores = n.shares_cores;
-    m->crowded = n.crowded;
-    rc = lls_ranks_watch_start(pids, m->base.size, &m->failure, &m->watch);
-    if (rc < 0)
-      lls_fail(err, rc, "cannot watch the other ranks: %s", strerror(-rc));
-  }
-  free(all);
-  return rc;
-}
-
-static int start_mpi(struct mpi *m, struct lls_error *err)
-{
-  int provided = MPI_THREAD_SINGLE, rank = 0, size = 1;
-  if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
-      provided < MPI_THREAD_SERIALIZED)
-    return lls_fail(err, -ENOTSUP, "this MPI cannot be used by threads in turn");
-  MPI_Comm_dup(MPI_COMM_WORLD, &m->comm);
-  MPI_Comm_dup(MPI_COMM_WORLD, &m->alarms);
+  m->base.rank = members->self;
+  m->base.size = members->n;
+  m->base.local_rank = members->near.local_rank;
+  m->base.local_size = members->near.local_size;
+  m->base.shares_cores = members->near.shares_cores;
+  m->crowded = members->near.crowded;
+  m->ends_mpi = members->end_mpi;
+  MPI_Comm_dup(members->comm, &m->comm);
+  MPI_Comm_dup(members->comm, &m->alarms);
   MPI_Comm_set_errhandler(m->comm, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(m->alarms, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(m->comm, &rank);
-  MPI_Comm_size(m->comm, &size);
-  m->base.rank = (uint32_t)rank;
-  m->base.size = (uint32_t)size;
-  if (size > LLS_MAX_RANKS)
-    return lls_fail(err, -EINVAL, "%d processes where %d ranks are the most", size,
-                    LLS_MAX_RANKS);
-  return 0;
+  int rc = lls_ranks_watch_start(members->pids, m->base.size, &m->failure, &m->watch);
+  return rc < 0 ? lls_fail(err, rc, "cannot watch the other ranks: %s", strerror(-rc))
+                : 0;
 }
 
-static int open_group(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err)
+int lls_mpi_ranks_open(const struct lls_mpi_members *members, int64_t timeout_ns,
+                       struct lls_ranks **out, struct lls_error *err)
 {
   struct mpi *m = calloc(1, sizeof *m);
   if (m == NULL)
@@ -265,9 +240,7 @@ static int open_group(int64_t timeout_ns, struct lls_ranks **out, struct lls_err
   lls_ranks_failure_init(&m->failure);
   m->base =
       (struct lls_ranks){.ops = &ops, .timeout_ns = timeout_ns, .failure = &m->failure};
-  int rc = start_mpi(m, err);
-  if (rc == 0)
-    rc = join(m, err);
+  int rc = begin(m, members, err);
   if (rc < 0) { /* others may be gone: MPI is left as it is */
     lls_ranks_failure_fini(&m->failure);
     free(m);
@@ -276,32 +249,3 @@ static int open_group(int64_t timeout_ns, struct lls_ranks **out, struct lls_err
   *out = &m->base;
   return 0;
 }
-
-/* The greeting is the same that ranks and instances exchange, whichever the others are.
- */
-static bool decline(const char *why, bool *first)
-{
-  struct mpi m = {0};
-  struct lls_hello mine, *all = NULL;
-  lls_ranks_failure_init(&m.failure);
-  m.base.failure = &m.failure;
-  if (start_mpi(&m, NULL) == 0)
-    all = calloc(m.base.size, sizeof *all);
-  if (all == NULL)
-    return false;
-  lls_hello_fill(&mine);
-  snprintf(mine.why_not, sizeof mine.why_not, "%s", why);
-  *first = m.base.rank == 0;
-  int rc = exchange(&m.base, &mine, sizeof mine, all);
-  free(all);
-  return rc == 0;
-}
-
-extern const struct lls_ranks_module lls_ranks_module;
-__attribute__((visibility("default"))) const struct lls_ranks_module lls_ranks_module = {
-    .size = sizeof(struct lls_ranks_module),
-    .version = PACKAGE_VERSION,
-    .open = open_group,
-    .decline = decline,
-    .open_channel = lls_mpi_channel_open,
-};

@@ -13,7 +13,7 @@
  * never done. Such operations are left behind with their memory, MPI's to the end. MPI is
  * finished only where all processes do so at once.
  */
-#include "core/ranks/mpi_channel.h"
+#include "core/ranks/mpi_world.h"
 
 #include <errno.h>
 #include <mpi.h>
@@ -23,9 +23,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "core/ranks/neighbours.h"
-#include "core/ranks/ranks.h"
 
 #define TAG    1
 #define WINDOW 4  /* pieces under way to each */
@@ -59,6 +56,7 @@ struct other {
 struct mpi_channel {
   struct lls_channel base; /* first */
   MPI_Comm messages, bulk;
+  bool ends_mpi;
   struct sent *first, **last; /* messages not yet sent, oldest first */
   struct other *others;       /* (n) */
   uint32_t next;              /* whose message is looked for first */
@@ -308,7 +306,7 @@ static void destroy(struct lls_channel *c, bool orderly)
   for (uint32_t i = 0; i < c->n; i++)
     if (m->others[i].pidfd >= 0)
       close(m->others[i].pidfd);
-  if (orderly)
+  if (orderly && m->ends_mpi)
     MPI_Finalize();
   free(m->posted);
   free(m->requests);
@@ -385,75 +383,39 @@ static void watch(struct mpi_channel *m, const pid_t *pids)
   }
 }
 
-static int join(struct mpi_channel *m, struct lls_error *err)
+static void begin(struct mpi_channel *m, const struct lls_mpi_members *members)
 {
-  uint32_t n = m->base.n;
-  struct lls_hello mine, *all = calloc(n, sizeof *all);
-  pid_t pids[LLS_MAX_RANKS];
-  m->others = calloc(n, sizeof *m->others);
-  if (all == NULL || m->others == NULL) {
-    free(all);
-    return lls_fail(err, -ENOMEM, "no memory for %u processes", n);
-  }
-  lls_hello_fill(&mine);
-  MPI_Request request;
-  MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, m->messages,
-                 &request); /* as ranks do, and who cannot begin */
-  MPI_Wait(&request, MPI_STATUS_IGNORE);
-  int rc = lls_hello_check(all, n, err);
-  if (rc < 0) {
-    free(all);
-    return rc;
-  }
-  const struct lls_neighbours near = lls_neighbours_find(all, n, m->base.self, pids);
-  m->base.local_rank = near.local_rank;
-  m->base.local_n = near.local_size;
-  m->base.shares_cores = near.shares_cores;
-  watch(m, pids);
-  set_clock(m, all);
-  free(all);
-  return 0;
-}
-
-static int start(struct mpi_channel *m, struct lls_error *err)
-{
-  int provided = MPI_THREAD_SINGLE, rank = 0, size = 1;
-  if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided) != MPI_SUCCESS ||
-      provided < MPI_THREAD_SERIALIZED)
-    return lls_fail(err, -ENOTSUP, "this MPI cannot be used by threads in turn");
-  MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  MPI_Comm_dup(MPI_COMM_WORLD, &m->messages);
-  MPI_Comm_dup(MPI_COMM_WORLD, &m->bulk);
+  MPI_Comm_dup(members->comm, &m->messages);
+  MPI_Comm_dup(members->comm, &m->bulk);
   MPI_Comm_set_errhandler(m->messages, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(m->bulk, MPI_ERRORS_RETURN);
-  MPI_Comm_rank(m->messages, &rank);
-  MPI_Comm_size(m->messages, &size);
-  m->base.self = (uint32_t)rank;
-  m->base.n = (uint32_t)size;
+  m->base.self = members->self;
+  m->base.n = members->n;
+  m->base.local_rank = members->near.local_rank;
+  m->base.local_n = members->near.local_size;
+  m->base.shares_cores = members->near.shares_cores;
+  m->ends_mpi = members->end_mpi;
   m->last = &m->first;
   /* mpirun --enable-recovery tells its processes so, in Open MPI up to 4 */
   const char *recovers = getenv("OMPI_MCA_orte_enable_recovery");
   m->base.survives = recovers != NULL && strcmp(recovers, "0") != 0;
-  return size <= LLS_MAX_RANKS
-             ? 0
-             : lls_fail(err, -EINVAL, "%d processes where %d are the most", size,
-                        LLS_MAX_RANKS);
+  watch(m, members->pids);
+  set_clock(m, members->hellos);
 }
 
-int lls_mpi_channel_open(struct lls_channel **out, struct lls_error *err)
+int lls_mpi_channel_open(const struct lls_mpi_members *members, struct lls_channel **out,
+                         struct lls_error *err)
 {
   struct mpi_channel *m = calloc(1, sizeof *m);
-  if (m == NULL)
-    return lls_fail(err, -ENOMEM, "out of memory");
-  m->base.ops = &ops;
-  int rc = start(m, err);
-  if (rc == 0)
-    rc = join(m, err);
-  if (rc < 0) { /* others may be gone: MPI is left as it is */
-    free(m->others);
+  struct other *others = calloc(members->n, sizeof *others);
+  if (m == NULL || others == NULL) {
     free(m);
-    return rc;
+    free(others);
+    return lls_fail(err, -ENOMEM, "out of memory for %u processes", members->n);
   }
+  m->base.ops = &ops;
+  m->others = others;
+  begin(m, members);
   *out = &m->base;
   return 0;
 }

@@ -25,6 +25,12 @@ int lls_hello_check(const struct lls_hello *all, uint32_t size, struct lls_error
     if (all[rank].why_not[0] != '\0')
       return lls_fail(err, -ECANCELED, "process %u: %.*s", rank, LLS_ERROR_MAX - 64,
                       all[rank].why_not);
+  for (uint32_t rank = 1; rank < size; rank++)
+    if (all[rank].ranks != all[0].ranks)
+      return lls_fail(err, -ECANCELED,
+                      "process %u has another configuration: [engine] roles, instances "
+                      "and tensor_parallel_size have to be the same",
+                      rank);
   return 0;
 }
 

@@ -15,6 +15,7 @@ struct lls_hello {
   char machine[192]; /* the same where process ids mean the same */
   int pid;
   cpu_set_t cores;
+  uint32_t ranks;              /* of each instance; 0: there is one, of all processes */
   char why_not[LLS_ERROR_MAX]; /* it cannot begin; "": it can */
 };
 
@@ -25,7 +26,8 @@ struct lls_neighbours {
 };
 
 void lls_hello_fill(struct lls_hello *);
-/* -ECANCELED with the sentence of the first that cannot begin. */
+/* -ECANCELED with the sentence of the first that cannot begin, or that is configured to
+ * be something else. */
 int lls_hello_check(const struct lls_hello *all, uint32_t size, struct lls_error *err);
 /* all (size); pids (size) of those on this machine, 0 of others and of one's own. */
 struct lls_neighbours lls_neighbours_find(const struct lls_hello *all, uint32_t size,

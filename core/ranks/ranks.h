@@ -103,12 +103,21 @@ int lls_ranks_threads(uint32_t size, int64_t timeout_ns, struct lls_ranks **hand
 
 /* ---- MPI ---------------------------------------------------------------------- */
 
+/* What a process is one of where instances are processes. */
+struct lls_ranks_instance {
+  struct lls_channel *channel; /* to those of the same rank in the other instances */
+  /* NULL where an instance has one rank: */
+  struct lls_ranks *ranks;    /* of this instance, */
+  struct lls_channel *within; /* and to them, by rank */
+};
+
 /* The symbol lls_ranks_module of the module ranks_mpi.so. */
 struct lls_ranks_module {
   uint32_t size;
   const char *version;
   int (*open)(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err);
-  int (*open_channel)(struct lls_channel **out, struct lls_error *err);
+  int (*open_instance)(uint32_t ranks, int64_t timeout_ns, struct lls_ranks_instance *out,
+                       struct lls_error *err);
   bool (*decline)(const char *why, bool *first);
 };
 
@@ -119,9 +128,11 @@ uint32_t lls_ranks_launched(void);
 /* [main] This process's end of the group that the launcher started. -ENOENT if this
  * build has no MPI. Once in a process. */
 int lls_ranks_mpi(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err);
-/* [main] The same where each process has an instance of its own (core/channel/channel.h).
- */
-int lls_ranks_mpi_channel(struct lls_channel **out, struct lls_error *err);
+/* [main] The same where processes are instances of so many ranks each
+ * (core/channel/channel.h): those of one follow each other. -ECANCELED: it is for process
+ * 0 to say why. */
+int lls_ranks_mpi_instance(uint32_t ranks, int64_t timeout_ns,
+                           struct lls_ranks_instance *out, struct lls_error *err);
 
 /* [main] Instead of both, where this process cannot begin, for which the others would
  * wait: both fail there, with -ECANCELED. True: process 0 says why; else it is to be said

@@ -66,7 +66,7 @@ static void keep(struct lls_policy *running, struct lls_policy *wanted,
   wanted->params = was.params;
 }
 
-static void take_over(struct server *s, struct reload *r)
+void server_take_over(struct server *s, struct reload *r)
 {
   struct lls_config *c = s->config;
   for (uint32_t i = 0; i < LLS_KINDS; i++)
@@ -77,6 +77,12 @@ static void take_over(struct server *s, struct reload *r)
   s->log.level = (uint32_t)c->server.log_level;
   if (s->log.format != LLS_LOG_JOURNAL)
     s->log.format = (uint32_t)c->server.log_format;
+}
+
+/* What the front end has of it. */
+static void tell_api(struct server *s, struct reload *r)
+{
+  const struct lls_config *c = s->config;
   lls_api_set_limits(s->api, &c->server.api);
   server_look(s);
   lls_api_set_keys(s->api, &r->keys);
@@ -93,7 +99,8 @@ static void end(struct server *s, int rc, const struct lls_error *err)
   if (rc == 0) {
     lls_config_describe_change(s->config, &r->wanted, &r->change, message,
                                sizeof message);
-    take_over(s, r);
+    server_take_over(s, r);
+    tell_api(s, r);
     record(s, true, message);
   } else if (!r->read && !r->given_up) {
     record_errors(s, &r->errors);

@@ -11,7 +11,8 @@
  *   instances.c         devices and engines, one of each for every instance
  *   worker_ranks.c      the tensor parallel ranks that compute with it
  *   processes.c         instances in other processes,
- *   follow.c            and what those do
+ *   follow.c            and what those do,
+ *   follow_reload.c     and of a reload
  *   config_check.c      what would keep it from starting
  *   config_reload.c     another configuration under live requests
  *   reload_prepare.c    what of that is done beside main
@@ -65,6 +66,8 @@ struct reload {
   atomic_bool done;     /* by the thread, as its last act but for sending `prepared` */
   bool read;            /* `wanted` is to be freed */
   struct lls_changes changes; /* of requests */
+  char *packed; /* (n_packed) instead of the file: as process 0 has read it */
+  size_t n_packed;
   struct lls_config wanted;
   struct lls_config_change change;
   struct lls_api_keyring keys;
@@ -123,8 +126,9 @@ struct server {
   struct lls_instances instances; /* of the configuration that it was started with */
   struct lls_device *devices[LLS_MAX_INSTANCES];
   struct lls_engine *engines[LLS_MAX_INSTANCES];
-  struct lls_ranks *ranks;            /* this process's end, or rank 0's; NULL = alone */
-  struct lls_channel *channel;        /* to instances in other processes; NULL = none */
+  struct lls_ranks *ranks;     /* this process's end, or rank 0's; NULL = alone */
+  struct lls_channel *channel; /* to instances in other processes; NULL = none */
+  struct lls_channel *within;  /* then: to the other ranks of this one; NULL = none */
   struct lls_worker_ranks *followers; /* the other ranks, where they are threads */
   struct lls_tokenizer *tokenizer;
   struct lls_grammar_cache *grammars; /* of the tokenizer */
@@ -203,7 +207,12 @@ int server_join_ranks(struct server *, struct lls_error *err);
 int server_start_ranks(struct server *, struct lls_error *err);
 /* True if the model can be shared out to so many, beside several instances. */
 int server_check_ranks(const struct server *, uint32_t n, struct lls_error *err);
-/* All of a process that is not rank 0; the exit status. */
+/* This is not rank 0, in a process of its own. */
+static inline bool server_is_other_rank(const struct server *s)
+{
+  return s->ranks != NULL && s->ranks->rank > 0;
+}
+/* All of such a process; the exit status. */
 int server_follow(struct server *);
 /* The other ranks end, before rank 0's engine does. */
 void server_stop_ranks(struct server *);
@@ -220,6 +229,9 @@ struct lls_loop_far server_far_options(struct server *);
  */
 int server_follow_instance(struct server *, int rc, struct lls_error *err);
 
+/* ---- follow_reload.c: what such a process does of a reload */
+struct lls_loop_change_ops server_change_ops(struct server *);
+
 /* ---- instances.c */
 int server_create_instances(struct server *, struct lls_error *err);
 /* (s->instances.n) for the loop; it borrows them while it is created. */
@@ -231,6 +243,8 @@ int server_load_model(struct server *, struct lls_error *err);
 int server_create_loop(struct server *, struct lls_error *err);
 int server_create_api(struct server *, struct lls_error *err);
 void server_destroy(struct server *);
+/* Once there is no loop: the other processes do without this one. */
+void server_leave_channel(struct server *);
 /* Destroys what server_load_model has made. */
 void server_destroy_parts(struct server *);
 
@@ -241,12 +255,17 @@ void server_reload(struct server *);
 int server_change(struct server *, const struct lls_changes *);
 /* The same with these alone, instead of those before. */
 int server_change_to(struct server *, const struct lls_changes *);
+/* The loop has it: it is the configuration from here on. */
+void server_take_over(struct server *, struct reload *);
 /* To be called on each wake, when a reload was prepared, or is not waited for. */
 void server_reload_continue(struct server *);
 
 /* ---- reload_prepare.c */
 /* Begins to read the file and to create what it names; r is in the server's list. */
 int server_prepare(struct server *, struct reload **r, struct lls_error *err);
+/* The same of what process 0 has read. */
+int server_prepare_packed(struct server *, const char *data, size_t n, struct reload **r,
+                          struct lls_error *err);
 /* Frees those given up that have returned since. */
 void server_forget_reloads(struct server *);
 /* Gives the one under way up, with the reason as its error, if a plugin of it hangs. */

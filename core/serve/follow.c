@@ -2,6 +2,7 @@
 /* A process with an instance and without a front end; see processes.c. */
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/loop/far.h"
 #include "core/serve/daemon.h"
@@ -12,6 +13,17 @@ static void leave_signals_to_process_0(void)
   signal(SIGTERM, SIG_IGN);
   signal(SIGINT, SIG_IGN);
   signal(SIGHUP, SIG_IGN);
+}
+
+#define RELOAD_NS (2 * LLS_NS_PER_S)
+
+/* What a thread that hangs in a plugin uses cannot be freed. */
+static void end_reloads(struct server *s)
+{
+  if (!server_end_reloads(s, RELOAD_NS))
+    _exit(EXIT_FAILURE);
+  while (s->reloads != NULL)
+    server_free_reload(s, s->reloads);
 }
 
 /* rc, err: what went wrong before. */
@@ -27,7 +39,9 @@ int server_follow_instance(struct server *s, int rc, struct lls_error *err)
   else if ((rc = lls_loop_follow(s->loop, err)) < 0)
     lls_log(&s->log, LLS_LOG_ERROR, "instances", "instance %u ends: %s", s->channel->self,
             lls_error_text(err, rc));
+  end_reloads(s);
   lls_loop_destroy(s->loop);
+  server_stop_ranks(s);
   server_destroy_parts(s);
   lls_config_free(s->config);
   return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -2,9 +2,11 @@
 /*
  * Instances as processes that mpirun has started, each on any machine: process i has
  * instance i of the configuration, which all of them read. Process 0 is the server; what
- * the others do is in follow.c.
+ * the others do is in follow.c. Where an instance has several ranks each is a process:
+ * the first of every so many has the instance, the others are what worker_ranks.c says.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "core/api/structured.h"
@@ -14,45 +16,55 @@
 /* All processes find the same, and one says it. */
 static int refuse(struct server *s, int rc, const char *key, struct lls_error *err)
 {
+  if (server_is_other_rank(s))
+    return -ECANCELED;
   if (server_follows(s))
     return rc;
   return lls_config_fail(s->config, err, rc, "engine", key, "%s", err->text);
 }
 
-static int check_number(struct server *s, uint32_t wanted, struct lls_error *err)
+static int check_number(struct server *s, uint32_t wanted, uint32_t ranks,
+                        struct lls_error *err)
 {
   const struct lls_engine_config *e = &s->config->engine;
-  if (s->channel->n != wanted) {
-    lls_fail(err, 0,
-             "%u instances are asked for and %u processes were started: start as many",
-             wanted, s->channel->n);
-    return refuse(s, -EINVAL, e->roles[0] != '\0' ? "roles" : "instances", err);
-  }
-  if (e->tensor_parallel_size != LLS_NEVER && e->tensor_parallel_size > 1) {
-    lls_fail(
-        err, 0,
-        "instances that are processes have one rank each: omit the key, or roles and "
-        "instances");
-    return refuse(s, -ENOTSUP, "tensor_parallel_size", err);
-  }
-  return 0;
+  char of[32] = "";
+  if (s->channel->n == wanted)
+    return 0;
+  if (ranks > 1)
+    snprintf(of, sizeof of, " of %u ranks", ranks);
+  lls_fail(err, 0, "%u instances%s are asked for and %u processes were started: start %u",
+           wanted, of, s->channel->n * ranks, wanted * ranks);
+  return refuse(s, -EINVAL, e->roles[0] != '\0' ? "roles" : "instances", err);
+}
+
+static int join(struct server *s, uint32_t ranks, struct lls_error *err)
+{
+  struct lls_ranks_instance mine = {0};
+  int rc = lls_ranks_mpi_instance(ranks, s->config->engine.rank_timeout, &mine, err);
+  s->channel = mine.channel;
+  s->within = mine.within;
+  s->ranks = mine.ranks;
+  return rc < 0 ? lls_config_fail(s->config, err, rc, "engine", "ranks", "%s",
+                                  lls_error_text(err, rc))
+                : 0;
 }
 
 int server_join_instances(struct server *s, uint32_t wanted, struct lls_error *err)
 {
-  int rc = lls_ranks_mpi_channel(&s->channel, err);
-  if (rc < 0)
-    return lls_config_fail(s->config, err, rc, "engine", "ranks", "%s",
-                           lls_error_text(err, rc));
-  rc = check_number(s, wanted, err);
+  int64_t size = s->config->engine.tensor_parallel_size;
+  uint32_t ranks = size != LLS_NEVER ? (uint32_t)size : 1;
+  int rc = join(s, ranks, err);
+  if (rc == 0)
+    rc = check_number(s, wanted, ranks, err);
   if (rc < 0)
     return rc;
-  if (s->channel->shares_cores)
+  if (s->channel->shares_cores && s->ranks == NULL) /* ranks take theirs themselves */
     lls_cores_take(s->channel->local_rank, s->channel->local_n);
-  lls_log(&s->log, server_follows(s) ? LLS_LOG_DEBUG : LLS_LOG_INFO, "instances",
+  bool speaks = !server_follows(s) && !server_is_other_rank(s);
+  lls_log(&s->log, speaks ? LLS_LOG_INFO : LLS_LOG_DEBUG, "instances",
           "%u instances are processes (%s), this is process 0, pid %d", wanted,
           s->channel->ops->name, (int)getpid());
-  if (!s->channel->survives && !server_follows(s))
+  if (!s->channel->survives && speaks)
     lls_log(&s->log, LLS_LOG_WARNING, "instances",
             "the launcher may end all processes when one dies: Open MPI's has to be "
             "started with --enable-recovery");
@@ -69,7 +81,9 @@ static int compile_grammar(void *context, const char *key, size_t n,
 struct lls_loop_far server_far_options(struct server *s)
 {
   return (struct lls_loop_far){.channel = s->channel,
+                               .within = s->within,
                                .timeout_ns = s->config->engine.rank_timeout,
                                .grammar = compile_grammar,
-                               .grammar_context = s};
+                               .grammar_context = s,
+                               .change = server_change_ops(s)};
 }

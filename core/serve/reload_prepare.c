@@ -55,16 +55,41 @@ static int plan_change(struct reload *r)
   for (uint32_t i = 0; i < LLS_KINDS; i++)
     change.policies.by_kind[i] =
         choose(&c->policies.by_kind[i], &w->policies.by_kind[i], r->change.by_kind[i]);
-  int rc = lls_config_check_reload(c, w, &r->error);
-  if (rc == 0)
+  /* Elsewhere a process has what it was started with, and its policies are process 0's.
+   */
+  int rc = r->packed != NULL ? 0 : lls_config_check_reload(c, w, &r->error);
+  if (rc == 0 && r->packed == NULL)
     rc = server_load_keys(w, &r->keys, &r->error);
   return rc < 0 ? rc
                 : lls_loop_prepare(r->server->loop, &change, &r->prepared, &r->error);
 }
 
+static int read_config(struct reload *r)
+{
+  const struct lls_config *c = r->server->config;
+  struct lls_unpack u = {.data = r->packed, .n = r->n_packed};
+  return r->packed != NULL ? lls_config_unpack(c, &u, &r->wanted, &r->errors)
+                           : lls_config_reload(c, &r->changes, &r->wanted, &r->errors);
+}
+
+/* To the processes that have the other instances. */
+static int share(struct reload *r)
+{
+  struct lls_pack p = {0};
+  int64_t limit_ns = r->wanted.server.watchdog;
+  lls_ini_pack(&r->wanted.ini, &p);
+  int rc = p.failed
+               ? lls_fail(&r->error, -ENOMEM, "out of memory")
+               : lls_loop_prepared_share(r->prepared, p.data, p.n,
+                                         limit_ns > 0 ? limit_ns : LLS_NEVER, &r->error);
+  free(p.data);
+  return rc;
+}
+
 static int prepare(struct reload *r)
 {
-  int rc = lls_config_reload(r->server->config, &r->changes, &r->wanted, &r->errors);
+  bool leads = r->packed == NULL;
+  int rc = read_config(r);
   if (rc < 0)
     return rc;
   r->read = true;
@@ -72,7 +97,8 @@ static int prepare(struct reload *r)
   if (rc < 0)
     return rc;
   r->creating = true;
-  return lls_loop_prepared_create(r->prepared, &r->error);
+  rc = lls_loop_prepared_create(r->prepared, &r->error);
+  return rc == 0 && leads ? share(r) : rc;
 }
 
 static void *thread_main(void *argument)
@@ -81,8 +107,10 @@ static void *thread_main(void *argument)
   struct server *s = r->server;
   lls_crash_stack();
   r->status = prepare(r);
+  bool tells = r->packed == NULL; /* else main looks at it */
   r->done = true; /* main may free it from here on, once this thread has ended */
-  uv_async_send(&s->prepared);
+  if (tells)
+    uv_async_send(&s->prepared);
   return NULL;
 }
 
@@ -100,6 +128,24 @@ static int take_changes(struct server *s, struct reload *r)
   return rc;
 }
 
+static int start(struct server *s, struct reload *r, struct lls_error *err)
+{
+  int rc = -pthread_create(&r->thread, NULL, thread_main, r);
+  if (rc < 0)
+    return lls_fail(err, rc, "the thread of a reload does not start: %s", strerror(-rc));
+  pthread_setname_np(r->thread, "llmserve-reload");
+  r->next = s->reloads;
+  s->reloads = r;
+  return 0;
+}
+
+static void free_unstarted(struct reload *r)
+{
+  lls_changes_free(&r->changes);
+  free(r->packed);
+  free(r);
+}
+
 int server_prepare(struct server *s, struct reload **out, struct lls_error *err)
 {
   struct reload *r = calloc(1, sizeof *r);
@@ -107,17 +153,32 @@ int server_prepare(struct server *s, struct reload **out, struct lls_error *err)
     return lls_fail(err, -ENOMEM, "out of memory");
   r->server = s;
   int rc = take_changes(s, r);
-  if (rc == 0)
-    rc = -pthread_create(&r->thread, NULL, thread_main, r);
-  if (rc < 0) {
-    lls_changes_free(&r->changes);
+  rc = rc < 0 ? lls_fail(err, rc, "out of memory") : start(s, r, err);
+  if (rc < 0)
+    free_unstarted(r);
+  else
+    *out = r;
+  return rc;
+}
+
+int server_prepare_packed(struct server *s, const char *data, size_t n,
+                          struct reload **out, struct lls_error *err)
+{
+  struct reload *r = calloc(1, sizeof *r);
+  char *copy = malloc(n + 1);
+  if (r == NULL || copy == NULL) {
     free(r);
-    return lls_fail(err, rc, "the thread of a reload does not start: %s", strerror(-rc));
+    free(copy);
+    return lls_fail(err, -ENOMEM, "out of memory");
   }
-  pthread_setname_np(r->thread, "llmserve-reload");
-  r->next = s->reloads;
-  *out = s->reloads = r;
-  return 0;
+  memcpy(copy, data, n);
+  *r = (struct reload){.server = s, .packed = copy, .n_packed = n};
+  int rc = start(s, r, err);
+  if (rc < 0)
+    free_unstarted(r);
+  else
+    *out = r;
+  return rc;
 }
 
 void server_look_at_reload(struct server *s, int64_t now_ns)
@@ -143,6 +204,7 @@ void server_free_reload(struct server *s, struct reload *r)
   lls_api_keyring_free(&r->keys);
   lls_config_errors_free(&r->errors);
   lls_changes_free(&r->changes);
+  free(r->packed);
   if (r->read)
     lls_config_free(&r->wanted);
   free(r);

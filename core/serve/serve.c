@@ -194,9 +194,9 @@ int lls_serve(struct lls_config *config)
   }
   if (rc == 0)
     rc = give_up_files(&s, &err);
-  if ((s.ranks != NULL && s.ranks->rank > 0) || server_follows(&s)) {
-    s.status =
-        server_follows(&s) ? server_follow_instance(&s, rc, &err) : server_follow(&s);
+  if (server_is_other_rank(&s) || server_follows(&s)) {
+    s.status = server_is_other_rank(&s) ? server_follow(&s)
+                                        : server_follow_instance(&s, rc, &err);
     close_log(&s);
     lls_crash_may_exit();
     return s.status;

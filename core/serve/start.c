@@ -258,12 +258,14 @@ void server_destroy(struct server *s)
   server_destroy_parts(s);
 }
 
-/* Once the loop is destroyed. */
-static void leave_channel(struct server *s)
+void server_leave_channel(struct server *s)
 {
+  if (s->within != NULL)
+    s->within->ops->destroy(s->within, false);
+  s->within = NULL;
   if (s->channel == NULL)
     return;
-  if (s->loop == NULL && !server_follows(s))
+  if (s->loop == NULL && !server_follows(s) && !server_is_other_rank(s))
     lls_far_give_up(s->channel, "it did not start");
   s->channel->ops->destroy(s->channel, s->channel->orderly);
   s->channel = NULL;
@@ -271,7 +273,7 @@ static void leave_channel(struct server *s)
 
 void server_destroy_parts(struct server *s)
 {
-  leave_channel(s);
+  server_leave_channel(s);
   server_destroy_instances(s);
   if (s->ranks != NULL)
     s->ranks->ops->destroy(s->ranks);

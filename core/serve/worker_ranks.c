@@ -11,6 +11,7 @@
 
 #include "core/assembly/options.h"
 #include "core/engine/shard.h"
+#include "core/loop/far_rank.h"
 #include "core/serve/daemon.h"
 
 static bool as_processes(const struct lls_engine_config *e)
@@ -81,11 +82,12 @@ static void wake(void *context)
 int server_check_ranks(const struct server *s, uint32_t n, struct lls_error *err)
 {
   int rc = check_shards(s, n, err);
-  if (rc == 0 && n > 1 && s->instances.n > 1)
+  if (rc == 0 && n > 1 && s->instances.n > 1 && !as_processes(&s->config->engine))
     rc = lls_config_fail(s->config, err, -ENOTSUP, "engine", "instances",
                          "%u instances of %u ranks each: more than one instance with "
-                         "tensor parallel ranks is not supported, choose one of the two",
-                         s->instances.n, n);
+                         "tensor parallel ranks is not supported in one process, start "
+                         "%u (mpirun -n %u) or choose one of the two",
+                         s->instances.n, n, s->instances.n * n, s->instances.n * n);
   return rc;
 }
 
@@ -100,8 +102,9 @@ int server_start_ranks(struct server *s, struct lls_error *err)
     rc = start_threads(s, n, err);
   if (rc < 0 || s->ranks == NULL)
     return rc;
-  lls_ranks_on_failure(s->ranks, wake, s);
-  lls_log(&s->log, LLS_LOG_INFO, "ranks",
+  if (!server_follows(s)) /* which looks itself */
+    lls_ranks_on_failure(s->ranks, wake, s);
+  lls_log(&s->log, server_follows(s) ? LLS_LOG_DEBUG : LLS_LOG_INFO, "ranks",
           "%u share the model (%s), this is rank 0, process %d", n, s->ranks->ops->name,
           (int)getpid());
   lls_ranks_take_cores(s->ranks);
@@ -116,6 +119,44 @@ static void leave_signals_to_rank_0(void)
   signal(SIGHUP, SIG_IGN);
 }
 
+/* ---- its part of blocks that go to other instances -----------------------------------
+ */
+
+struct side {
+  const struct server *server;
+  struct lls_far_rank *rank;
+};
+
+static int begin_side(void *context, struct lls_engine *engine, struct lls_error *err)
+{
+  struct side *side = context;
+  const struct server *s = side->server;
+  return lls_far_rank_create(engine, s->channel, s->within, &side->rank, err);
+}
+
+static int heed(void *context, const struct lls_engine_note *note, struct lls_error *err)
+{
+  const struct side *side = context;
+  return lls_far_rank_heed(side->rank, note->data, note->bytes, err);
+}
+
+static void end_side(void *context)
+{
+  const struct side *side = context;
+  lls_far_rank_destroy(side->rank);
+}
+
+static int compute(const struct server *s, struct lls_error *err)
+{
+  struct lls_worker_rank_options options = follow_options(s);
+  struct side context = {.server = s};
+  const struct lls_worker_rank_side side = {
+      .context = &context, .begin = begin_side, .heed = heed, .end = end_side};
+  if (s->channel != NULL)
+    options.side = &side;
+  return lls_worker_rank_run(&options, s->ranks, err);
+}
+
 int server_follow(struct server *s)
 {
   struct lls_error err = {0};
@@ -125,13 +166,12 @@ int server_follow(struct server *s)
     lls_ranks_fail(s->ranks, lls_error_text(&err, rc));
   else
     rc = check_shards(s, s->ranks->size, &err); /* rank 0 finds the same */
-  if (rc == 0) {
-    struct lls_worker_rank_options options = follow_options(s);
-    rc = lls_worker_rank_run(&options, s->ranks, &err);
-  }
+  if (rc == 0)
+    rc = compute(s, &err);
   if (rc < 0)
     lls_log(&s->log, LLS_LOG_ERROR, "ranks", "rank %u ends: %s", s->ranks->rank,
             lls_error_text(&err, rc));
+  server_leave_channel(s);
   s->ranks->ops->destroy(s->ranks);
   lls_config_free(s->config);
   return rc < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
@@ -139,12 +179,13 @@ int server_follow(struct server *s)
 
 void server_stop_ranks(struct server *s)
 {
+  struct lls_engine *mine = s->engines[s->channel != NULL ? s->channel->self : 0];
   if (s->ranks == NULL)
     return;
   lls_ranks_on_failure(s->ranks, NULL, NULL);
-  if (s->engines[0] == NULL) /* the others wait for it */
+  if (mine == NULL) /* the others wait for it */
     lls_ranks_fail(s->ranks, "did not start");
-  lls_engine_dismiss(s->engines[0]);
+  lls_engine_dismiss(mine);
   if (lls_worker_ranks_stop(s->followers) == 0)
     return;
   lls_log(&s->log, LLS_LOG_ERROR, "ranks", "a rank does not end: leaving it behind");

@@ -58,29 +58,7 @@ my $expected = odd($one);
 my @long = map { $_->{choices}[0]{token_ids} } map { $one->post('/v1/completions', long($_))->{json} } @golden;
 is $one->stop, 0;
 
-sub pids { my ($server) = @_; return split ' ', qx(ps -o pid= --ppid $server->{pid}) }
 sub first_pid { my ($server) = @_; return $server->log =~ /this is process 0, pid (\d+)/ ? $1 : die $server->log }
-
-# In the order of their instances, by the environment that mpirun gave them.
-sub pids_in_order {
-    my ($server) = @_;
-    my %of;
-    for my $pid (pids($server)) {
-        my ($rank) = LlmServer::read_file("/proc/$pid/environ") =~ /(?:^|\0)OMPI_COMM_WORLD_RANK=(\d+)/;
-        $of{$rank} = $pid if defined $rank;
-    }
-    return map { $of{$_} } sort { $a <=> $b } keys %of;
-}
-
-sub all_gone {
-    my @pids = @_;
-    my $deadline = time + $LlmServer::TIMEOUT;
-    while (time < $deadline) {
-        return 1 unless grep { kill 0, $_ } @pids;
-        sleep 0.05;
-    }
-    return 0;
-}
 
 # Blocks are given back when the other side has heard so.
 sub memory_is_back {
@@ -117,10 +95,10 @@ for my $case ([2, "instances = 2\n", "scheduler = sarathi\n", 'two mixed instanc
     is $status->{scheduler_fallback}, undef, '  no plan was bad';
     cmp_ok $all[0]{policies}{cache}{events}{offloads}, '>', 0, '  offers went to the host there' if $plugins =~ /offers_frac/;
     memory_is_back($server);
-    my @pids = pids($server);
+    my @pids = Mpi::pids($server);
     kill 'TERM', first_pid($server);
     is $server->wait_for_end, 0, '  process 0 ends all when it ends';
-    ok all_gone(@pids), '  no process is left';
+    ok Mpi::all_gone(@pids), '  no process is left';
 }
 
 # ---- placing by load --------------------------------------------------------------------
@@ -158,7 +136,7 @@ for my $case ([2, "instances = 2\n", "scheduler = sarathi\n", 'two mixed instanc
     $server->configure(config("roles = prefill, decode\n", "scheduler = distserve\n[scheduler.distserve]\ndecode_batch = 8\n"));
     kill 'HUP', first_pid($server);
     $streams->run(sub { defined status($server)->{last_reload} });
-    like status($server)->{last_reload}{message}, qr/instances in several processes keep the configuration/, 'a reload is refused';
+    like status($server)->{last_reload}{message}, qr/scheduler: distserve 1\.0/, 'a reload beside them';
     $streams->finish;
     is_deeply $streams->{wrong}, [], '  no answer differs, fails or stops';
     memory_is_back($server);
@@ -170,7 +148,7 @@ for my $case ([2, "instances = 2\n", "scheduler = sarathi\n", 'two mixed instanc
 SKIP: {
     skip 'this mpirun ends all processes when one dies', 1 unless @RECOVER;
     my $server = LlmServer->serve(config("roles = prefill, decode, decode\n", "scheduler = distserve\n", '2MiB'), undef, Mpi::run(3, @RECOVER));
-    my @pids = pids_in_order($server);
+    my @pids = Mpi::pids($server);
     is scalar @pids, 3, 'deaths: three processes';
     my @sockets = map { $server->connect } 1 .. 6;
     syswrite $_, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":450,"ignore_eos":true,"stream":true}', 'Connection: close') for @sockets;
@@ -196,16 +174,16 @@ SKIP: {
     unlike LlmServer::read_all($socket), qr/<timeout>/, 'the last one that decodes is killed: the answer ends';
     $server->wait_for_end;
     like $server->log, qr/the engine failed, stopping: no instance is left that decodes: instance 2/, '  and the service, with the reason';
-    ok all_gone(@pids), '  no process is left';
+    ok Mpi::all_gone(@pids), '  no process is left';
 }
 
 SKIP: {
     skip 'this mpirun ends all processes when one dies', 1 unless @RECOVER;
     my $server = LlmServer->serve(config("roles = prefill, decode, decode\n", "scheduler = distserve\n"), undef, Mpi::run(3, @RECOVER));
-    my @pids = pids_in_order($server);
+    my @pids = Mpi::pids($server);
     kill 'KILL', $pids[0];
     $server->wait_for_end;
-    ok all_gone(@pids), 'process 0 is killed: no process is left';
+    ok Mpi::all_gone(@pids), 'process 0 is killed: no process is left';
     like $server->log, qr/instance 2 ends: instance 0: process $pids[0] has died/, '  and each says why';
 }
 
@@ -217,7 +195,7 @@ SKIP: {
         my $victim = 1 + $round % 2;
         my $roles = $round % 2 ? 'prefill, prefill, decode, decode' : 'prefill, decode, prefill, decode';
         my $server = LlmServer->serve(config("roles = $roles\n", "scheduler = distserve\n", '2MiB'), undef, Mpi::run(4, @RECOVER));
-        my @pids = pids_in_order($server);
+        my @pids = Mpi::pids($server);
         my @sockets = map { $server->connect } 1 .. 24;
         for my $i (0 .. $#sockets) {
             syswrite $sockets[$i], LlmServer::raw_post('/v1/completions', encode_json(long($golden[$i % @golden])), 'Connection: close');
@@ -245,7 +223,7 @@ SKIP: {
         memory_is_back($server);
         kill 'TERM', $pids[0];
         $server->wait_for_end;
-        ok all_gone(@pids), '  it ends';
+        ok Mpi::all_gone(@pids), '  it ends';
     }
     cmp_ok $all_lost, '>', 0, 'some were lost';
     cmp_ok $all_whole, '>', 0, '  and some were not';
@@ -268,7 +246,6 @@ sub fails {
 }
 
 fails(2, "roles = prefill, decode, decode\n", qr/\[engine\] roles: 3 instances are asked for and 2 processes were started/, 'too few processes');
-fails(2, "roles = prefill, decode\ntensor_parallel_size = 2\n", qr/instances that are processes have one rank each/, 'ranks and instances');
 fails(2, "roles = prefill, decode\n", qr/error   server: \S+: \[engine\] ranks: process 1: \S+1\.ini:\d+: no scheduler 'nothing'/, 'one that cannot begin',
     "if [ \"\$OMPI_COMM_WORLD_RANK\" = 1 ]; then sed 's/distserve/nothing/' \$(dirname \$0)/llmserve.ini >\$(dirname \$0)/1.ini; exec '" . LlmServer::built('llmserve') . "' -c \$(dirname \$0)/1.ini; fi\n");
 fails(2, "roles = prefill, decode\n", qr/error   server: instance 1 \(decode\): .*without_weights/, 'one that finds no weights',

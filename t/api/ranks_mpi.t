@@ -11,7 +11,6 @@ use LlmServer;
 use Golden;
 use Mpi;
 use Test::More;
-use Time::HiRes qw(time sleep);
 
 my $missing = Mpi::missing();
 plan skip_all => $missing if defined $missing;
@@ -28,7 +27,6 @@ for my $n (2, 4) {
 my $ini = "[model]\npath = $Golden::MODEL\n[engine]\nthreads = 1\npin = false\nrank_timeout = ${LlmServer::TIMEOUT}s\n[cache]\ndevice_memory = 1MiB\n";
 
 sub rank_0 { my ($server) = @_; return $server->log =~ /this is rank 0, process (\d+)/ ? $1 : die $server->log }
-sub ranks { my ($server) = @_; return split ' ', qx(ps -o pid= --ppid $server->{pid}) }
 
 {
     my $server = LlmServer->serve($ini, undef, Mpi::run(2));
@@ -41,21 +39,10 @@ sub ranks { my ($server) = @_; return split ' ', qx(ps -o pid= --ppid $server->{
 
 # ---- deaths ---------------------------------------------------------------------------
 
-# The pids are mpirun's children; their threads end with them.
-sub all_gone {
-    my @pids = @_;
-    my $deadline = time + $LlmServer::TIMEOUT;
-    while (time < $deadline) {
-        return 1 unless grep { kill 0, $_ } @pids;
-        sleep 0.05;
-    }
-    return 0;
-}
-
 for my $victim (1, 0) {
     my $server = LlmServer->serve($ini, undef, Mpi::run(2));
     my $first  = rank_0($server);
-    my @pids   = ranks($server);
+    my @pids   = Mpi::pids($server);
     my ($other) = grep { $_ != $first } @pids;
     my $socket = $server->connect;
     syswrite $socket, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":500,"ignore_eos":true,"stream":true}', 'Connection: close');
@@ -65,7 +52,7 @@ for my $victim (1, 0) {
     unlike $answer, qr/<timeout>/, "rank $victim is killed in the middle of an answer: it ends";
     like $answer, qr/"message":"the engine failed: rank 1 \(process $other\) has died"/, '  with an error' if $victim;
     isnt $server->wait_for_end, 0, '  the server fails';
-    ok all_gone(@pids), '  no process is left';
+    ok Mpi::all_gone(@pids), '  no process is left';
     my $sentence = $victim ? "the engine failed, stopping: rank 1 (process $other) has died" : "rank 1 ends: rank 0 (process $first) has died";
     like $server->log, qr/\Q$sentence\E/, '  the log says who died';
 }
@@ -74,11 +61,11 @@ for my $victim (1, 0) {
 {
     my $server = LlmServer->serve($ini, undef, Mpi::run(2));
     my $first  = rank_0($server);
-    my @pids   = ranks($server);
+    my @pids   = Mpi::pids($server);
     my ($other) = grep { $_ != $first } @pids;
     kill 'KILL', $other;
     isnt $server->wait_for_end, 0, 'rank 1 is killed while there is nothing to do: the server fails';
-    ok all_gone(@pids), '  no process is left';
+    ok Mpi::all_gone(@pids), '  no process is left';
     like $server->log, qr/rank 1 \(process $other\) has died/, '  the log says who died';
 }
 

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A change of policies in instances of several processes: each of them changes, or none
+ * does. Process 0 leads them from phase to phase, and each is over when all have answered
+ * (far_change.c):
+ *
+ *   PREPARE   each reads what process 0 has read, and creates its policies, beside steps
+ *   HOLD      each parks its step thread, and returns what was offered to it
+ *   SETTLE    once more: what was offered to it meanwhile
+ *   APPROVE   all requests are where their blocks are; reconfigure, check
+ *   INSTALL   each goes on with the new ones
+ *   CANCEL    at any time instead: each goes on as it was
+ *
+ * A message comes before an answer that is sent later, and so does what it has others
+ * send: an offer that was posted before HOLD was answered is there before SETTLE comes,
+ * and what is returned then is back before APPROVE.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "core/loop/loop_internal.h"
+
+/* Nobody knows why it should be on its way, but then it is better as it was. */
+static int check_settled(const struct lls_loop *l, struct lls_error *err)
+{
+  const struct lls_migration *h = &l->threads[l->mine].instance.migration;
+  return h->n_left == 0 && h->offered.n == 0 && h->fetching.n == 0
+             ? 0
+             : lls_fail(err, -EAGAIN, "a request was on its way: reload again");
+}
+
+static int approve(struct lls_loop *l, struct lls_error *err)
+{
+  lls_loop_settle_all(l);
+  int rc = check_settled(l, err);
+  if (rc == 0)
+    rc = lls_loop_approve_all(l, err);
+  l->change->approved = rc == 0;
+  return rc;
+}
+
+/* ---- process 0 ------------------------------------------------------------------------
+ */
+
+int lls_loop_prepared_share(struct lls_loop_prepared *p, const void *data, size_t n,
+                            int64_t timeout_ns, struct lls_error *err)
+{
+  struct lls_loop *l = p->loop;
+  int rc = 0;
+  if (l->far == NULL)
+    return 0;
+  p->shared = true;
+  lls_far_ask_change(l->far, LLS_PHASE_PREPARE, data, n, timeout_ns);
+  while (!lls_far_change_answered(l->far, &rc, err))
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  return rc;
+}
+
+/* Of the instance here, when the others have done the phase before. */
+static int lead(struct lls_loop *l, struct lls_error *err)
+{
+  if (l->change->phase == LLS_PHASE_SETTLE)
+    return approve(l, err);
+  if (l->change->phase == LLS_PHASE_HOLD)
+    lls_loop_settle_all(l);
+  return 0;
+}
+
+bool lls_loop_change_far(struct lls_loop *l, int *rc, struct lls_error *err)
+{
+  struct lls_loop_prepared *p = l->change;
+  *rc = 0;
+  if (!lls_loop_all_parked(l) || !lls_far_change_answered(l->far, rc, err))
+    return false;
+  if (p->phase == LLS_PHASE_INSTALL) { /* which nobody can refuse any more */
+    *rc = 0;
+    return true;
+  }
+  if (*rc == 0)
+    *rc = lead(l, err);
+  if (*rc < 0) {
+    if (p->approved)
+      lls_loop_disapprove_all(l);
+    return true;
+  }
+  if (p->phase == LLS_PHASE_APPROVE)
+    lls_loop_install_all(l);
+  lls_far_ask_change(l->far, ++p->phase, NULL, 0, LLS_NEVER);
+  return false;
+}
+
+/* ---- the other processes ------------------------------------------------------------
+ */
+
+static int prepare(struct lls_loop *l, const char *data, size_t n, struct lls_error *err)
+{
+  return l->others.prepare(l->others.context, data, n, &l->change, err);
+}
+
+static int end(struct lls_loop *l, bool runs)
+{
+  struct lls_loop_prepared *p = l->change;
+  if (runs)
+    lls_loop_install_all(l);
+  else if (p != NULL && p->approved)
+    lls_loop_disapprove_all(l);
+  bool held = p != NULL && p->phase >= LLS_PHASE_HOLD;
+  lls_loop_prepared_free(p);
+  l->change = NULL;
+  if (held)
+    lls_loop_release_all(l);
+  l->others.over(l->others.context, runs);
+  return 0;
+}
+
+static int settle(struct lls_loop *l, uint32_t phase)
+{
+  if (l->change->phase < LLS_PHASE_HOLD)
+    lls_loop_hold_all(l);
+  l->change->phase = phase;
+  if (!lls_loop_all_parked(l))
+    return -EINPROGRESS;
+  lls_loop_settle_all(l);
+  return 0;
+}
+
+int lls_loop_take_phase(void *loop, uint32_t phase, const char *data, size_t n,
+                        struct lls_error *err)
+{
+  struct lls_loop *l = loop;
+  LLS_ON_MAIN(l);
+  if (phase == LLS_PHASE_PREPARE)
+    return prepare(l, data, n, err);
+  if (phase == LLS_PHASE_CANCEL)
+    return end(l, false);
+  if (l->change == NULL)
+    return lls_fail(err, -EPROTO, "it has prepared nothing");
+  if (phase == LLS_PHASE_APPROVE)
+    return approve(l, err);
+  return phase == LLS_PHASE_INSTALL ? end(l, true) : settle(l, phase);
+}
