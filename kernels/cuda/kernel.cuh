@@ -17,6 +17,13 @@
 #define WARP      32
 #define ALL_LANES 0xffffffffu
 
+/* LLS_CUDA_EARLY=0: every kernel waits for the end of the one ahead, to compare. */
+static inline bool may_begin_early()
+{
+  static const char *const early = getenv("LLS_CUDA_EARLY"); /* not at each launch */
+  return early == nullptr || strcmp(early, "0") != 0;
+}
+
 #ifdef __CUDACC__
 
 #include <cuda_runtime.h>
@@ -42,13 +49,6 @@ int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
 {
   kernel<<<grid, block, shared_bytes, stream>>>(arguments...);
   return cudaGetLastError();
-}
-
-/* LLS_CUDA_EARLY=0: every kernel waits for the end of the one ahead, to compare. */
-static inline bool may_begin_early()
-{
-  static const char *const early = getenv("LLS_CUDA_EARLY"); /* not at each launch */
-  return early == nullptr || strcmp(early, "0") != 0;
 }
 
 /*
@@ -181,16 +181,19 @@ template <class U, class T> inline shared<U> shared_cast(simt::pointer<T> p)
 
 using simt::launch;
 
-/* The emulator's kernels run one after the other. */
+/* The emulator's kernels run one after the other, but begin as early as they may. */
 template <class... P, class... A>
 int launch_early(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
                  size_t shared_bytes, A... arguments)
 {
-  return launch(stream, kernel, grid, block, shared_bytes, arguments...);
+  return may_begin_early()
+             ? simt::launch_early(stream, kernel, grid, block, shared_bytes, arguments...)
+             : launch(stream, kernel, grid, block, shared_bytes, arguments...);
 }
 
-static inline void wait_for_earlier()
+static inline void wait_for_earlier(SIMT_SITE)
 {
+  simt::wait_for_earlier({file, line});
 }
 static inline void let_next_begin()
 {

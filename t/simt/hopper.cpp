@@ -343,6 +343,11 @@ void products_fence()
 /* ---- told by simt.cpp ----------------------------------------------------------------
  */
 
+bool products_begun()
+{
+  return h.used;
+}
+
 void products_begin_block()
 {
   h.used = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The emulator's blocks: fibers, what they wait for, and the record of who touched which
- * shared memory; see simt.h.
+ * The insides of an emulated block: fibers, what they wait for, and the record of who
+ * touched which shared memory; see simt.h.
  *
  * Fibers change hands by switch.h, in a few instructions: swapcontext asks the kernel for
  * the signal mask each time, and a block changes hands at every barrier of every thread.
@@ -120,9 +120,37 @@ void count_anew()
     w.epoch = 0;
 }
 
-void begin_block(size_t dynamic_bytes)
+void prepare_fibers(unsigned n)
 {
+  m.n_threads = n;
+  m.warps.resize((n + LANES - 1) / LANES);
+  while (m.fibers.size() < n) {
+    m.fibers.emplace_back(new fiber);
+    prepare(*m.fibers.back());
+  }
+}
+
+bool held_back()
+{
+  bool held = false;
+  for (unsigned i = 0; m.early && i < m.n_threads; i++)
+    held = held || m.fibers[i]->state == AT_EARLIER;
+  return held;
+}
+
+} // namespace
+
+void begin_block(dim3 block, dim3 block_size, dim3 grid, size_t dynamic_bytes,
+                 const std::function<void()> *body, bool early)
+{
+  prepare_fibers(block_size.x * block_size.y * block_size.z);
   count_anew();
+  m.block = block;
+  m.block_size = block_size;
+  m.grid = grid;
+  m.body = body;
+  m.early = early;
+  m.waited = false;
   m.block_epoch = ++m.epoch;
   m.arrays.clear();
   m.dynamic_at = 0;
@@ -140,9 +168,9 @@ void begin_block(size_t dynamic_bytes)
   }
 }
 
-void run_block(dim3 block, dim3 size, dim3 grid, size_t dynamic_bytes)
+void run_block()
 {
-  begin_block(dynamic_bytes);
+  const dim3 size = m.block_size;
   while (m.done < m.n_threads && !m.failed) {
     bool moved = false;
     for (unsigned i = 0; i < m.n_threads && !m.failed; i++) {
@@ -154,48 +182,29 @@ void run_block(dim3 block, dim3 size, dim3 grid, size_t dynamic_bytes)
       moved = true;
       m.running = i;
       dim3 thread(i % size.x, i / size.x % size.y, i / (size.x * size.y));
-      at = {thread, block, size, grid};
+      at = {thread, m.block, size, m.grid};
       switch_to_fiber(f);
     }
+    if (!moved && held_back())
+      return;
     if (!moved)
       deadlock();
   }
 }
 
-void prepare_fibers(unsigned n)
+void let_go_on()
 {
-  m.n_threads = n;
-  m.warps.resize((n + LANES - 1) / LANES);
-  while (m.fibers.size() < n) {
-    m.fibers.emplace_back(new fiber);
-    prepare(*m.fibers.back());
-  }
+  products_begin_block(); /* it had none yet, but other blocks since */
+  m.early = false;
+  for (unsigned i = 0; i < m.n_threads; i++)
+    if (m.fibers[i]->state == AT_EARLIER)
+      m.fibers[i]->state = READY;
 }
 
-} // namespace
-
-bool run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread)
+void abandon_block()
 {
-  if (planned_fault() && !m.failed) {
-    m.error = "a fault that was asked for";
-    m.failed = true;
-  }
-  if (m.failed)
-    return false;
-  prepare_fibers(block.x * block.y * block.z);
-  m.body = &thread;
-  m.backwards = !m.backwards;
-  uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
-  for (uint64_t n = 0; n < blocks && !m.failed; n++) {
-    uint64_t i = m.backwards ? blocks - 1 - n : n, plane = (uint64_t)grid.x * grid.y;
-    run_block(dim3((unsigned)(i % grid.x), (unsigned)(i % plane / grid.x),
-                   (unsigned)(i / plane)),
-              block, grid, shared_bytes);
-  }
-  if (m.failed) /* wherever they stopped, they never go on */
-    for (auto &f : m.fibers)
-      prepare(*f);
-  return !m.failed;
+  for (auto &f : m.fibers)
+    prepare(*f);
 }
 
 const char *error()
@@ -236,6 +245,13 @@ void wait_for(std::function<bool()> ready, site where)
     return;
   self().ready = std::move(ready);
   wait_as(AT_CONDITION, where);
+}
+
+void wait_for_earlier(site where)
+{
+  m.waited = true;
+  if (m.early)
+    wait_as(AT_EARLIER, where);
 }
 
 unsigned lane()

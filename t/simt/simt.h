@@ -4,10 +4,12 @@
  * it, so that the same .cu files run, slowly and strictly, in every test run.
  *
  * A launch runs its blocks one after the other, every other launch from the last to the
- * first; the threads of a block are fibers that run until they wait for others. What only
- * a GPU can show stays unproved: timing, memory ordering, the inline PTX (whose
- * instructions are carried out here as the PTX manual describes them), real alignment
- * faults, what the compiler makes of it.
+ * first; the threads of a block are fibers that run until they wait for others. Blocks of
+ * a kernel that may begin early do so before the kernels ahead of it, which they then
+ * wait for: what they read or write too soon is wrong (grid.cpp). What only a GPU can
+ * show stays unproved: timing, memory ordering, the inline PTX (whose instructions are
+ * carried out here as the PTX manual describes them), real alignment faults, what the
+ * compiler makes of it.
  *
  * What is watched. Shared memory is reached through pointers that know who touched which
  * two bytes when, so these end a launch with cudaErrorLaunchFailure and a sentence
@@ -74,6 +76,11 @@ bool planned_fault();
 /* Runs a grid now; false after a failure. The stream's turn, see stream.cpp. */
 bool run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread);
 void enqueue(cudaStream_t, std::function<bool()>);
+/* A grid that may begin before kernels ahead of it on the stream have ended: the work
+ * that is left when as much of it is done as can be before they have; grid.cpp. */
+std::function<bool()> begin_early(dim3 grid, dim3 block, size_t shared_bytes,
+                                  std::function<void()> thread);
+void enqueue_early(cudaStream_t, std::function<std::function<bool()>()> begin);
 /* An operation of a communicator, which waits for others: `begin` is called when its turn
  * has come, and what it gives is asked until it says true. Both are called with the
  * runtime locked. */
@@ -101,6 +108,7 @@ struct exchange { /* what a lane shows the others */
 };
 
 void block_barrier(site);
+void wait_for_earlier(site); /* kernels */
 void warp_barrier(unsigned mask, site);
 /* Waits for all lanes of the warp; what each of them gave, by lane. */
 const exchange *warp_exchange(const void *mine, size_t bytes, site);
@@ -209,6 +217,21 @@ int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
   std::tuple<P...> given(arguments...);
   enqueue(stream, [=] {
     return run(grid, block, shared_bytes, [&] { std::apply(kernel, given); });
+  });
+  return cudaSuccess;
+}
+
+/* The same for a kernel that may begin before those ahead of it have ended. */
+template <class... P, class... A>
+int launch_early(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
+                 size_t shared_bytes, A... arguments)
+{
+  cudaError_t rc = check_launch((const void *)kernel, grid, block, shared_bytes, stream);
+  if (rc != cudaSuccess)
+    return rc;
+  std::tuple<P...> given(arguments...);
+  enqueue_early(stream, [=] {
+    return begin_early(grid, block, shared_bytes, [=] { std::apply(kernel, given); });
   });
   return cudaSuccess;
 }

@@ -38,12 +38,15 @@
 using work = std::function<bool()>;
 
 /* `begin`, when its turn has come, gives what says whether it may be done yet. `of` is
- * what it is an operation of, such as a communicator. */
+ * what it is an operation of, such as a communicator. `early` gives `run`: it may be
+ * called while kernels are at work that it follows directly. */
 struct thing {
   work run;
   std::function<work()> begin = nullptr;
   work ready = nullptr;
   const void *of = nullptr;
+  std::function<work()> early = nullptr;
+  bool kernel = false;
 };
 
 struct simt_event { /* happened once `stream` has done `after` things since it began */
@@ -67,6 +70,7 @@ struct simt_graph {
 namespace
 {
 
+constexpr size_t EARLY_KERNELS = 3; /* that may have begun behind the one at work */
 constexpr size_t TOTAL = (size_t)512 << 20; /* bytes that the device has */
 
 struct allocation {
@@ -147,11 +151,26 @@ void give(simt_stream *s, work w)
   give(s, thing{std::move(w)});
 }
 
+/* The kernel whose turn it is, and those behind it that need not wait for its end before
+ * they begin: nothing but such kernels is between. */
+void begin_kernels(simt_stream *s)
+{
+  for (size_t i = 0; i < s->waiting.size() && i <= EARLY_KERNELS; i++) {
+    thing &t = s->waiting[i];
+    if (!t.kernel || (i > 0 && t.early == nullptr))
+      break;
+    if (t.early != nullptr && t.run == nullptr)
+      t.run = t.early();
+  }
+}
+
 /* Goes on as far as it comes; true once `done` things are. */
 bool advance(simt_stream *s, uint64_t done)
 {
   while (s->done < done && !s->waiting.empty()) {
     thing &next = s->waiting.front();
+    if (!only_host)
+      begin_kernels(s);
     if (next.begin != nullptr && next.ready == nullptr)
       next.ready = next.begin();
     if (next.ready != nullptr && !next.ready())
@@ -277,14 +296,27 @@ namespace simt
 void enqueue(cudaStream_t stream, std::function<bool()> w)
 {
   locked l(runtime);
-  give(stream, std::move(w));
+  thing t{std::move(w)};
+  t.kernel = true;
+  give(stream, std::move(t));
+}
+
+void enqueue_early(cudaStream_t stream, std::function<std::function<bool()>()> begin)
+{
+  locked l(runtime);
+  thing t{};
+  t.kernel = true;
+  t.early = std::move(begin);
+  give(stream, std::move(t));
 }
 
 void enqueue_meeting(cudaStream_t stream, std::function<std::function<bool()>()> begin,
                      const void *of)
 {
   locked l(runtime);
-  give(stream, thing{nullptr, std::move(begin), nullptr, of});
+  thing t{nullptr, std::move(begin), nullptr, of};
+  t.kernel = true; /* NCCL's are */
+  give(stream, std::move(t));
 }
 
 bool held_by_graphs(const void *of)
