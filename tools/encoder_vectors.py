@@ -5,9 +5,10 @@
 
 A folder is one of sentence-transformers; reference.json has texts, their token ids and the unit vectors that the model
 makes of them in float32. `mean` has a tokenizer.json and heads of 16, `cls` a vocab.txt and heads of 10 (no multiple of
-8), `roberta` byte-level BPE and positions that begin at 2. `pair` and `roberta-pair` are cross-encoders: reference.json
-has pairs of texts, their ids, and the head's number of each; that of `pair` is to go through the logistic function,
-that of `roberta-pair` is said to be the score as it is.
+8), `roberta` byte-level BPE and positions that begin at 2, `xlmr` the tokeniser of t/data/tokenizer/unigram. `pair`,
+`roberta-pair` and `xlmr-pair` are cross-encoders: reference.json has pairs of texts, their ids, and the head's number of
+each; those of `pair` and `xlmr-pair` are to go through the logistic function, that of `roberta-pair` is said to be the
+score as it is.
 """
 import argparse
 import json
@@ -20,7 +21,8 @@ import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import (BertConfig, BertForSequenceClassification, BertModel, RobertaConfig,
-                          RobertaForSequenceClassification, RobertaModel)
+                          RobertaForSequenceClassification, RobertaModel, XLMRobertaConfig,
+                          XLMRobertaForSequenceClassification, XLMRobertaModel)
 
 TEXTS = [
     "", "hello", "Hello, World!", "the quick brown fox jumps over the lazy dog", "café naïve ÉCOLE",
@@ -148,11 +150,24 @@ def roberta(**more):
                          layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2, **more)
 
 
+def unigram_tokenizer():
+    return Tokenizer.from_file(str(Path(__file__).parent.parent / "t/data/tokenizer/unigram/tokenizer.json"))
+
+
+def xlmr(**more):
+    return XLMRobertaConfig(vocab_size=unigram_tokenizer().get_vocab_size(), hidden_size=32, num_hidden_layers=2,
+                            num_attention_heads=4, intermediate_size=64, max_position_embeddings=98, type_vocab_size=1,
+                            layer_norm_eps=1e-5, pad_token_id=1, bos_token_id=0, eos_token_id=2, **more)
+
+
 MAKERS = {
     "mean": lambda f: make(f, BertModel, bert(64, 4, 128), "BertModel", tokenizer(vocabulary()), "mean", 80),
     "cls": lambda f: make(f, BertModel, bert(40, 4, 96), "BertModel", tokenizer(vocabulary()), "cls", 64, False),
     "roberta": lambda f: make(f, RobertaModel, roberta(), "RobertaModel", byte_level_tokenizer(), "mean", 80,
                               pad_token_id=1),
+    "xlmr": lambda f: make(f, XLMRobertaModel, xlmr(), "XLMRobertaModel", unigram_tokenizer(), "cls", 80, pad_token_id=1),
+    "xlmr-pair": lambda f: make_pairs(f, XLMRobertaForSequenceClassification, xlmr(num_labels=1),
+                                      "XLMRobertaForSequenceClassification", unigram_tokenizer(), pad_token_id=1),
     "pair": lambda f: make_pairs(f, BertForSequenceClassification, bert(32, 4, 64, num_labels=1),
                                  "BertForSequenceClassification", tokenizer(vocabulary())),
     "roberta-pair": lambda f: make_pairs(

@@ -2,19 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes t/data/encoder/*.gguf: encoders of that folder as llama.cpp's converter writes them.
 
-    pip install gguf numpy && tools/gguf_encoders.py
+    pip install gguf numpy && tools/gguf_encoders.py [NAME...]
 
 The names of tensors and keys are gguf's. As the converter does, it leaves a pooler out, marks the
 first piece of a word instead of the others, and begins positions with those of the first token.
 """
+import base64
 import json
 import pathlib
+import sys
 
 import gguf
 import numpy
 
 ROOT = pathlib.Path(__file__).parent.parent / "t/data/encoder"
-NORMAL, CONTROL = 1, 3
+NORMAL, UNKNOWN, CONTROL = 1, 2, 3
 MARKS = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 
 
@@ -27,10 +29,14 @@ def tensors(folder):
             yield name, numpy.frombuffer(data[first:last], numpy.float32).reshape(t["shape"])
 
 
+def read_tokenizer(folder):
+    return json.loads((folder / "tokenizer.json").read_text())
+
+
 def vocabulary(folder):
     """Tokens by their ids, those that are special, and merges."""
     if (folder / "tokenizer.json").exists():
-        tokenizer = json.loads((folder / "tokenizer.json").read_text())
+        tokenizer = read_tokenizer(folder)
         added = {t["content"]: t["id"] for t in tokenizer["added_tokens"]}
         ids = {**tokenizer["model"]["vocab"], **added}
         return sorted(ids, key=ids.get), set(added), tokenizer["model"].get("merges")
@@ -55,11 +61,38 @@ def add_tokens(out, folder):
     out.add_token_list(tokens)
 
 
+def add_unigram(out, tokenizer):
+    """XLM-RoBERTa's: scores, a table of characters, and white space as its pre-tokeniser has it."""
+    vocab = tokenizer["model"]["vocab"]
+    added = [t["content"] for t in tokenizer["added_tokens"] if t["id"] >= len(vocab)]
+    special = {t["content"] for t in tokenizer["added_tokens"]}
+    tokens = [token for token, _ in vocab] + added
+    out.add_tokenizer_model("t5")
+    out.add_tokenizer_pre("default")
+    out.add_token_list(tokens)
+    out.add_token_scores([float(score) for _, score in vocab] + [-1000.0] * len(added))
+    out.add_token_types([UNKNOWN if t == "<unk>" else CONTROL if t in special else NORMAL for t in tokens])
+    out.add_add_space_prefix(True)
+    out.add_remove_extra_whitespaces(True)
+    out.add_precompiled_charsmap(base64.b64decode(tokenizer["normalizer"]["precompiled_charsmap"]))
+    for add, name in ((out.add_bos_token_id, "<s>"), (out.add_eos_token_id, "</s>"), (out.add_sep_token_id, "</s>"),
+                      (out.add_unk_token_id, "<unk>"), (out.add_pad_token_id, "<pad>")):
+        add(tokens.index(name))
+    out.add_add_bos_token(True)
+    out.add_add_eos_token(True)
+
+
+def pooling_type(folder):
+    if not (folder / "1_Pooling").exists():
+        return gguf.PoolingType.RANK
+    pooling = json.loads((folder / "1_Pooling/config.json").read_text())
+    return gguf.PoolingType.CLS if pooling["pooling_mode_cls_token"] else gguf.PoolingType.MEAN
+
+
 def convert(name):
     folder = ROOT / name
     config = json.loads((folder / "config.json").read_text())
-    pooling = json.loads((folder / "1_Pooling/config.json").read_text())
-    skipped = config.get("pad_token_id", 1) + 1 if config["model_type"] == "roberta" else 0
+    skipped = config.get("pad_token_id", 1) + 1 if "roberta" in config["model_type"] else 0
     layers = config["num_hidden_layers"]
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.BERT, layers)
     out = gguf.GGUFWriter(ROOT / f"{name}.gguf", "bert")
@@ -70,18 +103,21 @@ def convert(name):
     out.add_head_count(config["num_attention_heads"])
     out.add_layer_norm_eps(config["layer_norm_eps"])
     out.add_causal_attention(False)
-    out.add_pooling_type(gguf.PoolingType.CLS if pooling["pooling_mode_cls_token"] else gguf.PoolingType.MEAN)
+    out.add_pooling_type(pooling_type(folder))
     out.add_token_type_count(config["type_vocab_size"])
-    add_tokens(out, folder)
+    if config["model_type"] == "xlm-roberta":
+        add_unigram(out, read_tokenizer(folder))
+    else:
+        add_tokens(out, folder)
     for own, tensor in tensors(folder):
         if own.endswith("position_embeddings.weight"):
             tensor = tensor[skipped:]
-        out.add_tensor(names.get_name(own, (".weight", ".bias")), numpy.ascontiguousarray(tensor))
+        out.add_tensor(names.get_name(own.removeprefix("roberta."), (".weight", ".bias")), numpy.ascontiguousarray(tensor))
     out.write_header_to_file()
     out.write_kv_data_to_file()
     out.write_tensors_to_file()
     out.close()
 
 
-for model in ("cls", "roberta"):
+for model in sys.argv[1:] or ("cls", "roberta", "xlmr", "xlmr-pair"):
     convert(model)

@@ -2,18 +2,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes t/data/tokenizer: small tokenisers and what the reference does with them.
 
-    pip install tokenizers && tools/tokenizer_vectors.py [t/data/tokenizer]
+    pip install tokenizers sentencepiece && tools/tokenizer_vectors.py [t/data/tokenizer [NAME...]]
 
-One folder per family, trained on text made here from a fixed seed: tokenizer.json,
+One folder per family, or for each NAME, trained on text made here from a fixed seed: tokenizer.json,
 tokenizer_config.json and vectors.json, a list of [text, ids with special tokens, text
 decoded from them]. Texts are words, random Unicode, white space, and the added tokens.
 """
+import base64
+import io
 import json
 import pathlib
 import random
 import sys
+import tempfile
 import unicodedata
 
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 from tokenizers import pre_tokenizers, processors, trainers
@@ -108,6 +113,53 @@ def wordpiece():
     return t
 
 
+def replacements():
+    """Of a normalisation of our own: NFKC of some characters, white space, and what is dropped."""
+    blanks = "\t\n\x0b\r\x85\xa0\u2003\u3000"
+    dropped = "\u200b\u200d\xad\ufeff"
+    plain = [chr(c) for c in (*range(0xff01, 0xff5f), *range(0xfb00, 0xfb07), *range(0x1d510, 0x1d540))] + list("½²ſÅ")
+    composed = ["e\u0301", "a\u0301", "\u1100\u1161", "\u1100\u1161\u11a8"]
+    return {**{b: " " for b in blanks}, **{d: "" for d in dropped},
+            **{c: unicodedata.normalize("NFKC", c) for c in plain + composed if unicodedata.normalize("NFKC", c) != c}}
+
+
+def sentencepieces():
+    """Pieces with their scores, and the table of that normalisation, by SentencePiece's trainer."""
+    model = io.BytesIO()
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
+        hexadecimal = lambda text: " ".join(f"{ord(c):X}" for c in text)
+        rules.writelines(f"{hexadecimal(a)}\t{hexadecimal(b)}\n" for a, b in replacements().items())
+        rules.flush()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(corpus()), model_writer=model, model_type="unigram", vocab_size=180,
+            character_coverage=0.98, normalization_rule_tsv=rules.name, num_threads=1, minloglevel=2)
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    return [(p.piece, p.score) for p in proto.pieces[3:]], proto.normalizer_spec.precompiled_charsmap
+
+
+def unigram(by_bytes):
+    """XLM-RoBERTa's; or one whose unknown characters are bytes, and whose texts are not cut."""
+    pieces, table = sentencepieces()
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    if by_bytes:
+        pieces = [(f"<0x{b:02X}>", -30.0) for b in range(256)] + pieces
+    t = Tokenizer(models.Unigram([(s, 0.0) for s in special] + pieces, 3, by_bytes))
+    t.add_special_tokens([AddedToken(s, normalized=False) for s in special])
+    table = normalizers.Precompiled(table)
+    if by_bytes:
+        t.normalizer = normalizers.Sequence([table, normalizers.Replace(Regex(" {2,}"), " ")])
+        t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+        t.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace()])
+    else:
+        t.add_special_tokens([AddedToken("<mask>", lstrip=True, normalized=False)])
+        t.normalizer = table
+        t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()])
+        t.decoder = decoders.Metaspace()
+        t.post_processor = processors.TemplateProcessing(
+            "<s> $A </s>", "<s> $A </s> </s> $B </s>", [("<s>", 0), ("</s>", 2)])
+    return t
+
+
 def families():
     """name -> (tokeniser, tokenizer_config.json)"""
     end = AddedToken("<|endoftext|>", normalized=False)
@@ -166,6 +218,8 @@ def families():
                                           "add_bos_token": True, "add_eos_token": False}
     yield "metaspace", byte_fallback(False), {"bos_token": "<s>", "eos_token": "</s>"}
     yield "bert", wordpiece(), {"cls_token": "[CLS]", "sep_token": "[SEP]"}
+    yield "unigram", unigram(False), {"bos_token": "<s>", "eos_token": "</s>"}
+    yield "unigram-bytes", unigram(True), {"bos_token": "<s>", "eos_token": "</s>"}
 
 
 def characters():
@@ -203,6 +257,8 @@ def cases(tokenizer, seed):
 def main():
     out = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "t/data/tokenizer")
     for seed, (name, tokenizer, config) in enumerate(families()):
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
         folder = out / name
         folder.mkdir(parents=True, exist_ok=True)
         full = json.loads(tokenizer.to_str())

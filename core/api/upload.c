@@ -260,7 +260,7 @@ static int read_expiry(struct upload *upload, struct lls_api_error *error)
                         "'expires_after' must have the anchor \"created_at\" and %d to "
                         "%d seconds",
                         EXPIRES_LEAST, EXPIRES_MOST);
-  upload->stored.file.expires_s = (int64_t)time(NULL) + after_s;
+  upload->stored.expires_after_s = after_s;
   return 0;
 }
 

@@ -76,6 +76,8 @@ int lls_upload_finish(struct lls_upload *upload, struct lls_store *store)
   if (upload->status == 0 && (fsync(upload->fd) != 0 || sync_folder(store) != 0))
     fail_upload(upload, -errno, "written");
   upload->file.created_s = (int64_t)time(NULL);
+  if (upload->expires_after_s > 0)
+    upload->file.expires_s = upload->file.created_s + upload->expires_after_s;
   if (upload->status == 0)
     upload->status = lls_files_add(store, &upload->file, &upload->error);
   if (upload->status != 0) {

@@ -53,7 +53,11 @@ struct lls_architecture {
 
 extern const struct lls_architecture lls_llama, lls_qwen2, lls_qwen3, lls_smollm3,
     lls_olmo2, lls_phi3, lls_gemma2, lls_gemma3, lls_mixtral, lls_qwen3_moe, lls_gpt_oss,
-    lls_opt, lls_neox, lls_bert, lls_bert_classifier, lls_roberta, lls_roberta_classifier;
+    lls_opt, lls_neox, lls_bert, lls_bert_classifier, lls_roberta, lls_roberta_classifier,
+    lls_gguf_classifier;
+
+/* The class of GGUF files of cross-encoders; folders have no such. */
+#define LLS_GGUF_CLASSIFIER "GgufCrossEncoder"
 
 /* The tensors that Llama's descendants have in common. */
 #define LLS_LLAMA_TENSORS .prefixes = {"model."}, LLS_LLAMA_NAMES

@@ -122,6 +122,8 @@ static int configure_roberta_classifier(const struct lls_json *json,
   .k = "attention.self.key", .v = "attention.self.value",                                \
   .output = "attention.output.dense", .up = "intermediate.dense", .down = "output.dense"
 
+#define ROBERTA_HEAD .pooler_in_head = "classifier.dense", .head = "classifier.out_proj"
+
 static const char *const names[] = {"BertModel", "BertForMaskedLM", NULL};
 static const char *const classifier_names[] = {"BertForSequenceClassification", NULL};
 static const char *const roberta_names[] = {"RobertaModel", "RobertaForMaskedLM",
@@ -129,6 +131,7 @@ static const char *const roberta_names[] = {"RobertaModel", "RobertaForMaskedLM"
                                             NULL};
 static const char *const roberta_classifier_names[] = {
     "RobertaForSequenceClassification", "XLMRobertaForSequenceClassification", NULL};
+static const char *const gguf_classifier_names[] = {LLS_GGUF_CLASSIFIER, NULL};
 
 const struct lls_architecture lls_bert = {
     .title = "BERT",
@@ -162,8 +165,14 @@ const struct lls_architecture lls_roberta_classifier = {
     .names = roberta_classifier_names,
     .encoder = true,
     .configure = configure_roberta_classifier,
-    .tensors = {.prefixes = {"roberta."},
-                ENCODER_NAMES,
-                .pooler_in_head = "classifier.dense",
-                .head = "classifier.out_proj"},
+    .tensors = {.prefixes = {"roberta."}, ENCODER_NAMES, ROBERTA_HEAD},
+};
+
+/* Its position vectors begin with the first token's. */
+const struct lls_architecture lls_gguf_classifier = {
+    .title = "cross-encoders in GGUF files",
+    .names = gguf_classifier_names,
+    .encoder = true,
+    .configure = configure_classifier,
+    .tensors = {.prefixes = {""}, ENCODER_NAMES, ROBERTA_HEAD},
 };

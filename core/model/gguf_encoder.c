@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "core/model/architecture.h"
 #include "core/model/gguf.h"
 
 static bool looks_back_only(const struct lls_gguf *g)
@@ -21,16 +22,31 @@ static bool looks_back_only(const struct lls_gguf *g)
   return causal;
 }
 
+static int describe_head(const struct lls_gguf *g, json_t *config, struct lls_error *err)
+{
+  const struct lls_gguf_tensor *pooler = lls_gguf_tensor(g, "cls.weight"),
+                               *head = lls_gguf_tensor(g, "cls.output.weight");
+  if (pooler == NULL && head == NULL)
+    return 0;
+  if (pooler == NULL || head == NULL)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: cross-encoders with a head of one layer are not supported in a "
+                    "GGUF file, which lacks BERT's pooler; they are as a Hugging Face "
+                    "folder",
+                    g->files[0]->path);
+  json_object_set_new(config, "architectures", json_pack("[s]", LLS_GGUF_CLASSIFIER));
+  json_object_set_new(config, "num_labels",
+                      json_integer(head->n_dims == 2 ? (json_int_t)head->shape[0] : 1));
+  return 0;
+}
+
 int lls_gguf_describe_encoder(const struct lls_gguf *g, json_t *config,
                               struct lls_error *err)
 {
   const struct lls_gguf_tensor *types = lls_gguf_tensor(g, "token_types.weight");
-  if (lls_gguf_tensor(g, "cls.weight") != NULL ||
-      lls_gguf_tensor(g, "cls.output.weight") != NULL)
-    return lls_fail(err, -ENOTSUP,
-                    "%s: cross-encoders are not supported in a GGUF file, which lacks "
-                    "BERT's pooler; they are as a Hugging Face folder",
-                    g->files[0]->path);
+  int rc = describe_head(g, config, err);
+  if (rc < 0)
+    return rc;
   if (looks_back_only(g))
     return lls_fail(err, -ENOTSUP,
                     "%s: bert.attention.causal is true; only attention both ways is "

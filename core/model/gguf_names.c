@@ -153,6 +153,8 @@ static const struct name_pair encoder_ends[] = {
     {"embeddings.position_embeddings", "position_embd"},
     {"embeddings.token_type_embeddings", "token_types"},
     {"embeddings.LayerNorm", "token_embd_norm"},
+    {"classifier.dense", "cls"},
+    {"classifier.out_proj", "cls.output"},
 };
 
 static const struct name_pair encoder_parts[] = {

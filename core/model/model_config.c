@@ -28,6 +28,7 @@ static const struct lls_architecture *const architectures[] = {
     &lls_bert_classifier,
     &lls_roberta,
     &lls_roberta_classifier,
+    &lls_gguf_classifier,
 };
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])

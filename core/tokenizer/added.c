@@ -12,65 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NONE (-1)
-
-/* Children are a list of siblings; only the root, asked at every byte, has an array. */
-struct trie_node {
-  int32_t child;   /* first one */
-  int32_t sibling; /* next child of the same parent */
-  int32_t token;   /* index in tokens, or NONE */
-  unsigned char byte;
-};
-
-#define ROOTS 256
-
-static bool make_roots(struct lls_trie *trie)
-{
-  if (!lls_grow((void **)&trie->nodes, &trie->capacity, ROOTS, sizeof *trie->nodes))
-    return false;
-  for (int byte = 0; byte < ROOTS; byte++)
-    trie->nodes[byte] = (struct trie_node){NONE, NONE, NONE, (unsigned char)byte};
-  trie->count = ROOTS;
-  return true;
-}
-
-static int32_t find_child(const struct lls_trie *trie, int32_t parent, unsigned char byte)
-{
-  int32_t child = trie->nodes[parent].child;
-  while (child != NONE && trie->nodes[child].byte != byte)
-    child = trie->nodes[child].sibling;
-  return child;
-}
-
-static int32_t add_child(struct lls_trie *trie, int32_t parent, unsigned char byte)
-{
-  if (!lls_grow((void **)&trie->nodes, &trie->capacity, trie->count + 1,
-                sizeof *trie->nodes))
-    return NONE;
-  int32_t child = (int32_t)trie->count++;
-  trie->nodes[child] = (struct trie_node){NONE, trie->nodes[parent].child, NONE, byte};
-  trie->nodes[parent].child = child;
-  return child;
-}
-
-static int insert(struct lls_trie *trie, const char *string, size_t length, int32_t token)
-{
-  if (length == 0)
-    return 0;
-  if (trie->count == 0 && !make_roots(trie))
-    return -ENOMEM;
-  int32_t node = (unsigned char)string[0];
-  for (size_t i = 1; i < length; i++) {
-    int32_t child = find_child(trie, node, (unsigned char)string[i]);
-    if (child == NONE)
-      child = add_child(trie, node, (unsigned char)string[i]);
-    if (child == NONE)
-      return -ENOMEM;
-    node = child;
-  }
-  trie->nodes[node].token = token;
-  return 0;
-}
+#define NONE LLS_TRIE_NONE
 
 /* The longest token that text begins with; its index or NONE. */
 static int32_t longest(const struct lls_trie *trie, const char *text, size_t length,
@@ -79,11 +21,11 @@ static int32_t longest(const struct lls_trie *trie, const char *text, size_t len
   int32_t found = NONE;
   int32_t node = (unsigned char)text[0];
   for (size_t i = 1;; i++) {
-    if (trie->nodes[node].token != NONE) {
-      found = trie->nodes[node].token;
+    if (trie->nodes[node].value != NONE) {
+      found = trie->nodes[node].value;
       *size = i;
     }
-    if (i == length || (node = find_child(trie, node, (unsigned char)text[i])) == NONE)
+    if (i == length || (node = lls_trie_next(trie, node, (unsigned char)text[i])) == NONE)
       return found;
   }
 }
@@ -147,7 +89,7 @@ static int insert_normalized(struct lls_added *added, int32_t index, const char 
   lls_bytes_append(&text, content, strlen(content));
   int code = text.failed ? -ENOMEM : lls_normalize(normalizer, matcher, &text, &spare);
   if (code == 0)
-    code = insert(&added->normalized, text.data, text.length, index);
+    code = lls_trie_insert(&added->normalized, text.data, text.length, index);
   if (code == 0)
     lls_vocab_set_decoded(vocab, added->tokens[index].id, text.data, text.length);
   lls_bytes_free(&text);
@@ -183,7 +125,7 @@ static int load_token(struct lls_added *added, const json_t *item,
   if (flag(item, "normalized"))
     code = insert_normalized(added, index, content, vocab, normalizer, matcher);
   else
-    code = insert(&added->raw, content, strlen(content), index);
+    code = lls_trie_insert(&added->raw, content, strlen(content), index);
   return code < 0 ? lls_fail(err, code, "no memory for the added tokens") : 0;
 }
 
@@ -212,6 +154,6 @@ int lls_added_load(struct lls_added *added, const json_t *list, struct lls_vocab
 void lls_added_free(struct lls_added *added)
 {
   free(added->tokens);
-  free(added->raw.nodes);
-  free(added->normalized.nodes);
+  lls_trie_free(&added->raw);
+  lls_trie_free(&added->normalized);
 }

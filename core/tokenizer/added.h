@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/tokenizer/normalizer.h"
+#include "core/tokenizer/trie.h"
 #include "core/tokenizer/vocab.h"
 
 #include <jansson.h>
@@ -18,13 +19,6 @@ struct lls_added_token {
   bool single_word; /* not beside a word character */
   bool lstrip;      /* takes the white space before it */
   bool rstrip;      /* and after it */
-};
-
-/* A trie over bytes; node 0 is the root. */
-struct lls_trie {
-  struct trie_node *nodes; /* (count) */
-  size_t count;
-  size_t capacity;
 };
 
 struct lls_added {

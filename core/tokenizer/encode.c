@@ -19,6 +19,7 @@ struct encoder {
   struct lls_pieces pieces;
   struct lls_pieces spare_pieces;
   struct lls_bpe_work work;
+  struct lls_unigram_work unigram_work;
   struct lls_ids ids;
 };
 
@@ -27,6 +28,9 @@ static int encode_word(struct encoder *encoder, const char *word, size_t length)
   const struct lls_tokenizer *tokenizer = encoder->tokenizer;
   if (tokenizer->wordpiece != NULL)
     return lls_wordpiece_encode(tokenizer->wordpiece, word, length, &encoder->ids);
+  if (tokenizer->unigram != NULL)
+    return lls_unigram_encode(tokenizer->unigram, &encoder->unigram_work, word, length,
+                              &encoder->ids);
   return lls_bpe_encode(tokenizer->bpe, &encoder->work, word, length, &encoder->ids);
 }
 
@@ -125,6 +129,7 @@ static void release(struct encoder *encoder)
   lls_pieces_free(&encoder->pieces);
   lls_pieces_free(&encoder->spare_pieces);
   lls_bpe_work_free(&encoder->work);
+  lls_unigram_work_free(&encoder->unigram_work);
 }
 
 int lls_tokenizer_encode(const struct lls_tokenizer *tokenizer, const char *text,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three kinds of tokenisers: "gpt2" is byte-level BPE with a list of merges, "llama" is
+ * Four kinds of tokenisers: "gpt2" is byte-level BPE with a list of merges, "llama" is
  * SentencePiece's BPE, whose merges are the tokens themselves in the order of their
- * scores (merges.c makes the table), "bert" is WordPiece. A token's type says whether it
- * is looked for in the text before anything else.
+ * scores (merges.c makes the table), "bert" is WordPiece, "t5" SentencePiece's Unigram. A
+ * token's type says whether it is looked for in the text before anything else.
  */
 #include "core/tokenizer/gguf_tokenizer.h"
 
@@ -21,7 +21,7 @@
 #define METASPACE "\xe2\x96\x81" /* U+2581, which stands for a space */
 
 /* Values of tokenizer.ggml.token_type. */
-enum token_type { UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4 };
+enum token_type { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, BYTE = 6 };
 
 /* The lists of a file; NULL: it has no such. */
 struct lists {
@@ -135,14 +135,14 @@ static const char *token_of(const struct lists *l, const char *key)
   return id < 0 ? NULL : json_string_value(json_array_get(l->tokens, (size_t)id));
 }
 
-/* RoBERTa's [CLS] and [SEP]; NULL where a text has none, or they are missing. */
-static json_t *frame(const struct lists *l, const struct lls_gguf_pre *pre)
+/* RoBERTa's [CLS] and [SEP]; NULL where they are missing. */
+static json_t *frame(const struct lists *l)
 {
   const char *cls = token_of(l, KEY("bos_token_id")),
              *sep = token_of(l, KEY("seperator_token_id"));
   const char *key = sep != NULL ? KEY("seperator_token_id") : KEY("eos_token_id");
   sep = token_of(l, key);
-  if (!pre->add_sep || cls == NULL || sep == NULL)
+  if (cls == NULL || sep == NULL)
     return NULL;
   return json_pack("{s:s, s:[s, i], s:[s, i]}", "type", "RobertaProcessing", "cls", cls,
                    (int)lls_gguf_integer(l->file, KEY("bos_token_id"), 0), "sep", sep,
@@ -161,7 +161,7 @@ static int describe_gpt2(const struct lists *l, json_t **out, struct lls_error *
                    "BPE", "vocab", vocabulary(l), "merges", l->merges, "ignore_merges",
                    pre->ignore_merges, "added_tokens", added_tokens(l, true),
                    "pre_tokenizer", word_splits(pre), "decoder", "type", "ByteLevel",
-                   "post_processor", frame(l, pre));
+                   "post_processor", pre->add_sep ? frame(l) : NULL);
   return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for the tokenizer");
 }
 
@@ -249,6 +249,73 @@ static int describe_bert(const struct lists *l, json_t **out, struct lls_error *
   return rc;
 }
 
+/* ---- t5 ------------------------------------------------------------------------- */
+
+/* With their scores; those that are not for texts have none. */
+static json_t *scored(const struct lists *l)
+{
+  json_t *vocab = json_array(), *token;
+  size_t id;
+  json_array_foreach(l->tokens, id, token)
+  {
+    json_int_t kind =
+        l->types != NULL ? json_integer_value(json_array_get(l->types, id)) : NORMAL;
+    json_t *score = kind == NORMAL || kind == BYTE
+                        ? json_incref(json_array_get(l->scores, id))
+                        : json_null();
+    json_array_append_new(vocab, json_pack("[O, o]", token, score));
+  }
+  return vocab;
+}
+
+/* The file's table, where it has one. */
+static int normalizers(const struct lists *l, json_t **out, struct lls_error *err)
+{
+  json_t *table = NULL, *steps = json_array();
+  int rc = lls_gguf_value(l->file, KEY("precompiled_charsmap"), &table, err);
+  if (rc == 0 && json_array_size(table) > 0)
+    json_array_append_new(steps, json_pack("{s:s, s:O}", "type", "Precompiled",
+                                           "precompiled_charsmap", table));
+  json_decref(table);
+  *out = json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", steps);
+  return rc;
+}
+
+/* White space at the ends, and beside other, goes where the file says so. */
+static json_t *spaces(const struct lists *l)
+{
+  json_t *steps = json_array();
+  bool before = flag(l->file, KEY("add_space_prefix"), true);
+  bool fewer = flag(l->file, KEY("remove_extra_whitespaces"), false);
+  const char *scheme = !before ? "never" : fewer ? "always" : "first";
+  if (fewer)
+    json_array_append_new(steps, json_pack("{s:s}", "type", "WhitespaceSplit"));
+  json_array_append_new(steps, json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace",
+                                         "replacement", METASPACE, "prepend_scheme",
+                                         scheme, "split", fewer));
+  return json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", steps);
+}
+
+static int describe_t5(const struct lists *l, json_t **out, struct lls_error *err)
+{
+  json_t *normalizer = NULL;
+  if (l->scores == NULL)
+    return lls_fail(err, -EINVAL, KEY("scores") " is missing");
+  int rc = normalizers(l, &normalizer, err);
+  if (rc < 0) {
+    json_decref(normalizer);
+    return rc;
+  }
+  json_int_t unknown = lls_gguf_integer(l->file, KEY("unknown_token_id"), 2);
+  *out =
+      json_pack("{s:{s:s, s:o, s:I, s:b}, s:o, s:o, s:o, s:{s:s, s:s}, s:o*}", "model",
+                "type", "Unigram", "vocab", scored(l), "unk_id", unknown, "byte_fallback",
+                1, "added_tokens", added_tokens(l, true), "normalizer", normalizer,
+                "pre_tokenizer", spaces(l), "decoder", "type", "Metaspace", "replacement",
+                METASPACE, "post_processor", frame(l));
+  return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for the tokenizer");
+}
+
 /* ---- the files ------------------------------------------------------------------ */
 
 typedef int (*describe)(const struct lists *l, json_t **out, struct lls_error *err);
@@ -283,13 +350,12 @@ static int describe_model(const struct lists *l, json_t **out, struct lls_error 
     return describe_llama(l, out, err);
   if (strcmp(kind, "bert") == 0)
     return describe_bert(l, out, err);
+  if (strcmp(kind, "t5") == 0)
+    return describe_t5(l, out, err);
   return lls_fail(err, -ENOTSUP,
-                  KEY("model") " \"%s\" is not supported; \"gpt2\", \"llama\" and "
-                               "\"bert\" are%s",
-                  kind,
-                  strcmp(kind, "t5") == 0 ? " (this is SentencePiece's Unigram, as "
-                                            "XLM-RoBERTa has it)"
-                                          : "");
+                  KEY("model") " \"%s\" is not supported; \"gpt2\", \"llama\", "
+                               "\"bert\" and \"t5\" are",
+                  kind);
 }
 
 int lls_gguf_tokenizer(const char *path, json_t **out, struct lls_error *err)
@@ -314,7 +380,7 @@ static bool is_framed(const struct lls_gguf_file *file)
   char kind[64] = "", name[64];
   lls_gguf_text(file, KEY("model"), kind, sizeof kind);
   const struct lls_gguf_pre *pre = pre_of(file, name, sizeof name);
-  return strcmp(kind, "bert") == 0 ||
+  return strcmp(kind, "bert") == 0 || strcmp(kind, "t5") == 0 ||
          (strcmp(kind, "gpt2") == 0 && pre != NULL && pre->add_sep);
 }
 

@@ -3,6 +3,7 @@
 #include "core/tokenizer/normalizer.h"
 
 #include "core/tokenizer/bytelevel.h"
+#include "core/tokenizer/charsmap.h"
 #include "core/tokenizer/stage.h"
 #include "core/tokenizer/unicode.h"
 #include "core/tokenizer/utf8.h"
@@ -23,6 +24,7 @@ struct normalize_step {
   enum lls_unicode_form form;
   char *content;
   struct lls_pattern *pattern;
+  struct lls_charsmap *charsmap;
   bool left;
   bool right;
 };
@@ -79,6 +81,14 @@ static int run_strip(const struct normalize_step *step, struct lls_matcher *matc
   return 0;
 }
 
+static int run_precompiled(const struct normalize_step *step, struct lls_matcher *matcher,
+                           const struct lls_bytes *text, struct lls_bytes *out)
+{
+  (void)matcher;
+  lls_charsmap_apply(step->charsmap, text->data, text->length, out);
+  return 0;
+}
+
 /* A zeroed step at the end of the list, or NULL without memory. */
 static struct normalize_step *add_step(struct lls_normalizer *normalizer)
 {
@@ -122,6 +132,13 @@ static int load_strip(struct normalize_step *step, const json_t *node,
   return 0;
 }
 
+static int load_precompiled(struct normalize_step *step, const json_t *node,
+                            struct lls_error *err)
+{
+  return lls_charsmap_load(json_object_get(node, "precompiled_charsmap"), &step->charsmap,
+                           err);
+}
+
 static const struct {
   const char *type;
   normalize_function run;
@@ -135,6 +152,7 @@ static const struct {
     {"NFD", run_form, NULL, LLS_NFD, NULL},
     {"NFKC", run_form, NULL, LLS_NFKC, NULL},
     {"NFKD", run_form, NULL, LLS_NFKD, NULL},
+    {"Precompiled", run_precompiled, load_precompiled, 0, NULL},
     {"Prepend", run_prepend, load_prepend, 0, NULL},
     {"Replace", run_replace, load_replace, 0, NULL},
     {"Strip", run_strip, load_strip, 0, NULL},
@@ -230,6 +248,7 @@ void lls_normalizer_free(struct lls_normalizer *normalizer)
   for (size_t i = 0; i < normalizer->count; i++) {
     free(normalizer->steps[i].content);
     lls_pattern_free(normalizer->steps[i].pattern);
+    lls_charsmap_free(normalizer->steps[i].charsmap);
   }
   free(normalizer->steps);
 }

@@ -18,6 +18,8 @@ static int load_model(struct lls_tokenizer *tokenizer, const json_t *node,
     type = "BPE"; /* files from before the type was written */
   if (type == NULL)
     return lls_fail(err, -EINVAL, "\"type\" is missing");
+  if (strcmp(type, "Unigram") == 0)
+    return lls_unigram_load(node, &tokenizer->vocab, &tokenizer->unigram, err);
   bool wordpiece = strcmp(type, "WordPiece") == 0;
   if (strcmp(type, "BPE") != 0 && !wordpiece)
     return lls_stage_unknown(type, err);
@@ -168,6 +170,7 @@ void lls_tokenizer_free(struct lls_tokenizer *tokenizer)
   lls_normalizer_free(&tokenizer->normalizer);
   lls_bpe_free(tokenizer->bpe);
   lls_wordpiece_free(tokenizer->wordpiece);
+  lls_unigram_free(tokenizer->unigram);
   lls_vocab_free(&tokenizer->vocab);
   free(tokenizer);
 }

@@ -10,6 +10,7 @@
 #include "core/tokenizer/postprocessor.h"
 #include "core/tokenizer/pretokenizer.h"
 #include "core/tokenizer/tokenizer.h"
+#include "core/tokenizer/unigram.h"
 #include "core/tokenizer/vocab.h"
 #include "core/tokenizer/wordpiece.h"
 
@@ -28,8 +29,9 @@ struct lls_tokenizer {
   struct lls_normalizer normalizer;
   struct lls_added added;
   struct lls_pretokenizer pretokenizer;
-  struct lls_bpe *bpe; /* the model: one of these two */
+  struct lls_bpe *bpe; /* the model: one of these three */
   struct lls_wordpiece *wordpiece;
+  struct lls_unigram *unigram;
   struct lls_postprocessor post;
   struct lls_decoder decoder;
   struct lls_surface surface;

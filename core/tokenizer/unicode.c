@@ -237,3 +237,17 @@ void lls_unicode_space_chinese(const char *text, size_t length, struct lls_bytes
       lls_bytes_append(out, " ", 1);
   }
 }
+
+size_t lls_unicode_grapheme(const char *text, size_t length)
+{
+  utf8proc_int32_t state = 0, last = lls_utf8_char(text);
+  size_t at = lls_utf8_length(text);
+  while (at < length) {
+    utf8proc_int32_t next = lls_utf8_char(text + at);
+    if (utf8proc_grapheme_break_stateful(last, next, &state))
+      break;
+    last = next;
+    at += lls_utf8_length(text + at);
+  }
+  return at;
+}

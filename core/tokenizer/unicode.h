@@ -25,6 +25,9 @@ void lls_unicode_clean(const char *text, size_t length, struct lls_bytes *out);
 void lls_unicode_space_chinese(const char *text, size_t length, struct lls_bytes *out);
 /* Appends text without its nonspacing marks, as BERT takes accents off. */
 void lls_unicode_strip_nonspacing(const char *text, size_t length, struct lls_bytes *out);
+/* Bytes of the first of what a reader takes for characters (extended grapheme clusters of
+ * UAX #29) of a text that is not empty. */
+size_t lls_unicode_grapheme(const char *text, size_t length);
 /* Appends text without its combining marks. */
 void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out);
 

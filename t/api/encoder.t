@@ -42,7 +42,7 @@ sub message { return $_[0]{json}{error}{message} // '' }
 
 # ---- vectors ---------------------------------------------------------------------------
 
-for my $name (qw(mean cls roberta)) {
+for my $name (qw(mean cls roberta xlmr)) {
     my $reference = reference($name);
     my @texts = @{ $reference->{texts} };
     serve($name);
@@ -58,7 +58,7 @@ for my $name (qw(mean cls roberta)) {
 }
 
 # GGUF files do not say how long the texts were that a model was trained with.
-for my $name (qw(cls roberta)) {
+for my $name (qw(cls roberta xlmr)) {
     my $reference = reference($name);
     my @short = grep { @{ $reference->{ids}[$_] } < 60 } 0 .. $#{ $reference->{ids} };
     serve("$name.gguf");
@@ -134,9 +134,9 @@ $server->stop;
 
 # ---- cross-encoders --------------------------------------------------------------------
 
-for my $name (qw(pair roberta-pair)) {
-    my $pairs = reference($name);
-    my @want = map { $name eq 'pair' ? 1 / (1 + exp -$_) : $_ } @{ $pairs->{scores} };
+for my $name (qw(pair roberta-pair xlmr-pair xlmr-pair.gguf)) {
+    my $pairs = reference($name =~ s/\.gguf$//r);
+    my @want = map { $name eq 'roberta-pair' ? $_ : 1 / (1 + exp -$_) } @{ $pairs->{scores} };
     my ($first, $second) = map { my $i = $_; [map { $_->[$i] } @{ $pairs->{pairs} }] } 0, 1;
     serve($name);
     my $answer = $server->post('/v1/score', { text_1 => $first, text_2 => $second });

@@ -92,8 +92,8 @@ static double worst(const char *name, const char *isa, enum lls_weight_format we
 static void test_reference(void **state)
 {
   (void)state;
-  static const char *const names[] = {"mean", "cls", "roberta"};
-  for (size_t i = 0; i < 3; i++) {
+  static const char *const names[] = {"mean", "cls", "roberta", "xlmr"};
+  for (size_t i = 0; i < 4; i++) {
     assert_true(worst(names[i], "generic", LLS_WEIGHTS_F32, 1, 1) > 1 - 1e-6);
     assert_true(worst(names[i], NULL, LLS_WEIGHTS_F32, 1, 1) > 1 - 1e-6);
     assert_true(worst(names[i], NULL, LLS_WEIGHTS_F32, 1000, 2) > 1 - 1e-6);

@@ -42,6 +42,9 @@ static void test_vectors_are_those_of_the_folder(void **state)
   uint64_t roberta = encode("t/data/encoder/roberta.gguf", of_file);
   encode("t/data/encoder/roberta", of_folder);
   assert_memory_equal(of_file, of_folder, sizeof of_file);
+  encode("t/data/encoder/xlmr.gguf", of_file);
+  encode("t/data/encoder/xlmr", of_folder);
+  assert_memory_equal(of_file, of_folder, sizeof of_file);
   assert_true(cls !=
               roberta); /* else vectors of one would be compared with the other's */
 }
@@ -84,7 +87,12 @@ static void test_what_is_refused(void **state)
   describe(&b);
   gguf_real(&b, "bert.attention.layer_norm_epsilon", 1e-12F);
   gguf_tensor(&b, "cls.output.weight", 0, 1, 8, bytes, 32);
-  expect(&b, *state, -ENOTSUP, "cross-encoders are not supported in a GGUF file");
+  expect(&b, *state, -ENOTSUP, "cross-encoders with a head of one layer are not");
+  describe(&b);
+  gguf_real(&b, "bert.attention.layer_norm_epsilon", 1e-12F);
+  gguf_tensor(&b, "cls.weight", 0, 2, 8, bytes, 64);
+  gguf_tensor(&b, "cls.output.weight", 0, 2, 8, bytes, 64);
+  expect(&b, *state, -ENOTSUP, "a classifier of 2 labels");
   describe(&b);
   gguf_real(&b, "bert.attention.layer_norm_epsilon", 1e-12F);
   gguf_append(gguf_key(&b, "bert.attention.causal", LLS_GGUF_BOOL), "\1", 1);

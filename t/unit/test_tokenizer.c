@@ -235,6 +235,8 @@ int main(void)
   static const char *spaces[] = {"llama3", " "};
   static const char *marks[] = {"neox", "\xcc\x81\xcc\xa7"};
   static const char *unknown[] = {"metaspace", "\xe2\x82\xac"};
+  static const char *pieces[] = {"unigram", "theandofwas"};
+  static const char *cluster[] = {"unigram-bytes", "\xcc\x81\xcc\xa7"};
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_prestate(test_vectors, "gpt2"),
       cmocka_unit_test_prestate(test_vectors, "llama3"),
@@ -244,6 +246,8 @@ int main(void)
       cmocka_unit_test_prestate(test_vectors, "mixed"),
       cmocka_unit_test_prestate(test_vectors, "llama2"),
       cmocka_unit_test_prestate(test_vectors, "metaspace"),
+      cmocka_unit_test_prestate(test_vectors, "unigram"),
+      cmocka_unit_test_prestate(test_vectors, "unigram-bytes"),
       cmocka_unit_test_prestate(test_vectors, "bert"),
       cmocka_unit_test_prestate(test_vectors, "real-gpt2"),
       cmocka_unit_test_prestate(test_vectors, "real-opt"),
@@ -258,6 +262,8 @@ int main(void)
       cmocka_unit_test_prestate(test_a_megabyte_in_one_word, spaces),
       cmocka_unit_test_prestate(test_a_megabyte_in_one_word, marks),
       cmocka_unit_test_prestate(test_a_megabyte_in_one_word, unknown),
+      cmocka_unit_test_prestate(test_a_megabyte_in_one_word, pieces),
+      cmocka_unit_test_prestate(test_a_megabyte_in_one_word, cluster),
       IN_FOLDER(test_config_overrules_bos),
       IN_FOLDER(test_vocab_and_merges),
   };

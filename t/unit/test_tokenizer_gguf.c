@@ -177,9 +177,12 @@ static void test_what_is_refused(void **state)
   add_tokenizer(&b);
   gguf_text(&b, "tokenizer.ggml.pre", "klingon");
   expect_refusal(&b, *state, -ENOTSUP, "tokenizer.ggml.pre \"klingon\" is not supported");
+  gguf_text(&b, "tokenizer.ggml.model", "rwkv");
+  add_texts(&b, "tokenizer.ggml.tokens", broken, 1);
+  expect_refusal(&b, *state, -ENOTSUP, "tokenizer.ggml.model \"rwkv\" is not supported");
   gguf_text(&b, "tokenizer.ggml.model", "t5");
   add_texts(&b, "tokenizer.ggml.tokens", broken, 1);
-  expect_refusal(&b, *state, -ENOTSUP, "tokenizer.ggml.model \"t5\" is not supported");
+  expect_refusal(&b, *state, -EINVAL, "tokenizer.ggml.scores is missing");
   gguf_text(&b, "tokenizer.ggml.model", "gpt2");
   add_texts(&b, "tokenizer.ggml.tokens", broken, 1);
   expect_refusal(&b, *state, -EINVAL, "tokenizer.ggml.merges is missing");

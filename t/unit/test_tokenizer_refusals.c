@@ -17,6 +17,11 @@
 #define DECODER(decoder)                                                                 \
   "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, "             \
   "\"decoder\": " decoder "}"
+#define UNIGRAM(vocab, unknown)                                                          \
+  "{\"model\": {\"type\": \"Unigram\", \"vocab\": " vocab ", \"unk_id\": " unknown       \
+  "}, \"decoder\": {\"type\": \"Fuse\"}}"
+#define CHARSMAP(table)                                                                  \
+  WITH("\"normalizer\": {\"type\": \"Precompiled\", \"precompiled_charsmap\": " table "}")
 #define SPLIT(regex)                                                                     \
   WITH("\"pre_tokenizer\": {\"type\": \"Split\", \"behavior\": \"Isolated\", "           \
        "\"pattern\": {\"Regex\": \"" regex "\"}}")
@@ -28,7 +33,17 @@ static const struct refusal {
     {"{\"model\": ", "/tokenizer.json:1: not valid JSON"},
     {"[]", "/tokenizer.json: not a JSON object"},
     {"{}", "/tokenizer.json: model: \"type\" is missing"},
-    {"{\"model\": {\"type\": \"Unigram\"}}", "model: type \"Unigram\" is not supported"},
+    {"{\"model\": {\"type\": \"WordLevel\"}}", "model: type \"WordLevel\" is not"},
+    {UNIGRAM("{}", "0"), "model: \"vocab\" is not a list of 1 to"},
+    {UNIGRAM("[[\"a\", -1]]", "null"), "\"unk_id\" is not an id of \"vocab\""},
+    {UNIGRAM("[[\"a\", -1]]", "1"), "\"unk_id\" is not an id of \"vocab\""},
+    {UNIGRAM("[[\"a\", \"b\"]]", "0"), "item 0 of \"vocab\" is not a text and its score"},
+    {UNIGRAM("[[\"a\", -1], [\"a\", -2]]", "0"), "token \"a\" has two ids, 0 and 1"},
+    {CHARSMAP("\"?\""), "normalizer: \"precompiled_charsmap\" is not a table"},
+    {CHARSMAP("null"), "normalizer: \"precompiled_charsmap\" is not a table"},
+    {CHARSMAP("\"BAAAAAAAAABh\""), "is not a table"},     /* a text without its end */
+    {CHARSMAP("\"CAAAAAAAAABhAA==\""), "is not a table"}, /* a trie beyond the end */
+    {CHARSMAP("\"BAAAAAAAAAD/AA==\""), "is not a table"}, /* no UTF-8 */
     {"{\"model\": {\"type\": \"BPE\"}}", "model: \"vocab\" is missing or empty"},
     {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": \"0\"}}}",
      "token \"a\" is not an"},
