@@ -19,8 +19,9 @@ uint64_t batch_blocks(const struct aligned *a)
   return blocks;
 }
 
-/* Units by which what runs may still grow by others that join: fill_frac of the cache, less
- * what it has. What memory there is bounds it otherwise: blocks may be of several. */
+/* Units by which what runs may still grow by others that join: fill_frac of the cache,
+ * less what it has. What memory there is bounds it otherwise: blocks may be of several.
+ */
 int64_t batch_room(const struct aligned *a, const struct lls_pol_step *s)
 {
   if (a->params.fill_frac >= 1)
