@@ -22,19 +22,39 @@ static void offer(struct lls_pol_prefiller *p, const struct lls_host *host,
     lls_pol_step_run(s, r, lls_pol_step_decode_tokens(s, r));
 }
 
-/* Victims of a decode instance. One that could never be held is asked for, to be told. */
-static void take_over(struct lls_pol_step *s)
+/* Nothing was done for so many plans, while what is offered in both directions fills the
+ * memory at both ends. */
+#define PATIENCE 8
+
+static bool is_stuck(const struct lls_pol_prefiller *p, const struct lls_host *host,
+                     const struct lls_step_view *view)
+{
+  return p->idle_plans > PATIENCE && view->n_leaving > 0 && host->engine->async_transfers;
+}
+
+/* Victims of a decode instance. One that could never be held is asked for, to be told.
+ * One that has no room goes to the host there if all are stuck, and comes back from it
+ * when it has. */
+static void take_over(const struct lls_pol_prefiller *p, const struct lls_host *host,
+                      struct lls_pol_step *s)
 {
   const struct lls_step_view *view = s->view;
   int64_t free_units = lls_pol_step_free_units(s);
+  bool stuck = is_stuck(p, host, view);
   for (uint32_t i = 0; i < view->n_offered; i++) {
     const struct lls_request *r = view->offered[i];
     struct lls_need need = {.size = sizeof need};
     s->cache->need(s->cache->context, r, r->cached_tokens, LLS_FORM_NONE, &need);
-    if (r->residency != LLS_RESIDENT_DEVICE ||
-        (need.new_units > free_units && need.new_units <= s->total_units))
+    bool here = r->residency == LLS_RESIDENT_DEVICE;
+    if (need.new_units > free_units && need.new_units <= s->total_units) {
+      if (stuck && here)
+        lls_plan_add(s->plan, LLS_PLAN_OFFLOAD, r);
       continue;
-    lls_plan_migrate(s->plan, r, view->instance);
+    }
+    if (here)
+      lls_plan_migrate(s->plan, r, view->instance);
+    else if (r->residency == LLS_RESIDENT_HOST)
+      lls_plan_add(s->plan, LLS_PLAN_UPLOAD, r);
     free_units -= need.new_units;
   }
 }
@@ -80,11 +100,12 @@ void lls_pol_prefiller_plan(struct lls_pol_prefiller *p, const struct lls_host *
       lls_pol_prompts_go_on(&prompts, &s, view->running[i]);
   for (uint32_t i = 0; i < view->n_preempted; i++)
     bring_back(&prompts, &s, view->preempted[i]);
-  take_over(&s);
+  take_over(p, host, &s);
   for (uint32_t i = 0; i < view->n_waiting; i++)
     if (!leaves_room(limits, &s, view->waiting[i]) ||
         !lls_pol_prompts_admit(&prompts, &s, view->waiting[i]))
       break;
+  p->idle_plans = out->n_items == 0 ? p->idle_plans + 1 : 0;
   lls_pol_step_end(&s);
 }
 

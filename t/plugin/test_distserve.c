@@ -162,6 +162,22 @@ static struct lls_request *add(struct bench *b, uint32_t slot, uint32_t prompt,
   return r;
 }
 
+static char kind_letter(uint32_t kind)
+{
+  switch (kind) {
+  case LLS_PLAN_RUN:
+    return 'r';
+  case LLS_PLAN_MIGRATE:
+    return 'm';
+  case LLS_PLAN_OFFLOAD:
+    return 'o';
+  case LLS_PLAN_UPLOAD:
+    return 'u';
+  default:
+    return 'x';
+  }
+}
+
 static const char *plan_of(struct bench *b)
 {
   static char text[256];
@@ -172,12 +188,9 @@ static const char *plan_of(struct bench *b)
   for (uint32_t i = 0; i < b->plan.n_items; i++) {
     const struct lls_plan_item *item = &b->plan.items[i];
     bool move = item->kind == LLS_PLAN_MIGRATE;
-    used +=
-        (size_t)snprintf(text + used, sizeof text - used, "%s%c%u:%u", i > 0 ? " " : "",
-                         move                         ? 'm'
-                         : item->kind == LLS_PLAN_RUN ? 'r'
-                                                      : 'x',
-                         (unsigned)item->request, move ? item->target : item->tokens);
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%c%u:%u",
+                             i > 0 ? " " : "", kind_letter(item->kind),
+                             (unsigned)item->request, move ? item->target : item->tokens);
   }
   return text;
 }
@@ -344,9 +357,38 @@ static void test_prompts_whole_and_in_order(void **state)
   close_bench(&b);
 }
 
+/* What is offered here and what leaves fill both ends: an offer without room goes to the
+ * host there when nothing has moved for a while, and comes when it has room. */
+static void test_victims_that_have_no_room_give_way(void **state)
+{
+  (void)state;
+  struct bench b;
+  open_bench(&b, &(struct harness_policy){"distserve", NULL}, LLS_ROLE_PREFILL);
+  b.engine.async_transfers = true;
+  b.list[1][0] = add(&b, 0, 100, 60, 160);
+  b.requests[0].residency = LLS_RESIDENT_DEVICE;
+  b.list[1][1] = add(&b, 1, 100, 28, 128);
+  b.requests[1].residency = LLS_RESIDENT_DEVICE;
+  b.view.n_offered = 2;
+  b.free_units = 15;
+  for (int i = 0; i < 20; i++)
+    assert_string_equal(plan_of(&b), ""); /* nothing leaves: those here will be decoded */
+  b.view.n_leaving = 1;
+  assert_string_equal(plan_of(&b), "o1:0 o2:0");
+  b.requests[0].residency = LLS_RESIDENT_MOVING;
+  b.requests[1].residency = LLS_RESIDENT_HOST;
+  assert_string_equal(plan_of(&b), "");
+  b.free_units = 17;
+  assert_string_equal(plan_of(&b), "u2:0");
+  b.requests[1].residency = LLS_RESIDENT_DEVICE;
+  assert_string_equal(plan_of(&b), "m2:0");
+  close_bench(&b);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_victims_that_have_no_room_give_way),
       cmocka_unit_test(test_accepts_while_those_that_wait_hold_little),
       cmocka_unit_test(test_blocking_migration_is_a_step_of_its_own),
       cmocka_unit_test(test_accepts_in_order_as_the_memory_allows),

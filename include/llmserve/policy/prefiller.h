@@ -19,6 +19,7 @@ extern "C" {
 
 struct lls_pol_prefiller {
   struct lls_pol_place place;
+  uint32_t idle_plans; /* one after the other in which nothing was done */
 };
 
 /* A request's scratch word: of the instance that it was offered to, enum lls_refusal or

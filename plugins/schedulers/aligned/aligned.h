@@ -104,6 +104,7 @@ struct aligned {
   struct lls_pol_place prefillers; /* whose turn it is to take those that go home */
   uint32_t n_leaving;              /* handed over */
   uint32_t idle_plans;             /* one after the other in which none ran or moved */
+  bool gives_way;                  /* what leaves goes before what is offered */
   bool prompts_ran;                /* in the last plan */
   int64_t debt_ns;                 /* time of decodes until the next prompts */
 };

@@ -356,10 +356,34 @@ static void force_one(struct aligned *a, struct lls_pol_step *s)
   let_in(a, s, &door, slot);
 }
 
+/* What leaves may wait for memory that offers to this instance hold there, and those for
+ * what it holds here: nobody goes first. So the offers that fit are taken as they are,
+ * the others go to the host there, and no batch is brought until one runs here or all
+ * that leave have left. */
+static void give_way(struct aligned *a, struct lls_pol_step *s)
+{
+  uint64_t free_units = lls_pol_step_free_units(s);
+  a->gives_way = a->idle_plans > 3 && a->n_leaving > 0;
+  for (uint32_t i = 0; i < s->view->n_offered && a->gives_way; i++) {
+    const struct lls_request *r = s->view->offered[i];
+    members_set(a, r->slot, POOL, s->view->now_ns);
+    if (r->residency != LLS_RESIDENT_DEVICE)
+      continue;
+    uint32_t units = decode_units(a, s, r);
+    if (units > free_units) {
+      lls_plan_add(s->plan, LLS_PLAN_OFFLOAD, r);
+      continue;
+    }
+    lls_plan_migrate(s->plan, r, s->view->instance);
+    free_units -= units;
+  }
+}
+
 void decode_plan(struct aligned *a, struct lls_pol_step *s)
 {
   uint32_t seats = lls_pol_min(s->view->max_sequences, s->view->max_tokens);
   put_back_absent(a, s->view->now_ns);
+  give_way(a, s);
   if (a->n_running > 0 && batch_is_due(a, s))
     batch_switch(a, s);
   bool left = a->remote && leave_early(a, s) > 0;

@@ -198,6 +198,8 @@ static void make_free(struct aligned *a, struct moves *m)
 void moves_plan(struct aligned *a, struct lls_pol_step *s)
 {
   struct moves m = {.s = s, .free_units = lls_pol_step_free_units(s)};
+  if (a->gives_way)
+    return;
   m.floor = decode_headroom(a, s, a->n_running);
   bring(a, &m, &a->spare);
   a->arriving = 0;
