@@ -255,6 +255,30 @@ static void test_who_fits_by_chance_joins(void **state)
   bed_close(&bed);
 }
 
+/* The batch may have 20 of 400 units, ten blocks: those that run have six, and one of two
+ * that fit by their lengths four more. The other waits until the first has ended. */
+static void test_a_full_batch_is_not_joined(void **state)
+{
+  (void)state;
+  struct bed bed;
+  open_with(&bed, POLICY_PARAMETERS("rmin", "3", "switch_below", "1", "max_wait", "0",
+                                    "prefill_share", "1", "slack", "0", "switch_frac",
+                                    "0", "fill_frac", "0.05"));
+  submit(&bed, 30, 30);
+  submit(&bed, 60, 30);
+  expect_plan(&bed, "0:30 1:60");
+  expect_plan(&bed, "1:1 0:1");
+  submit(&bed, 50, 10);
+  submit(&bed, 50, 10);
+  expect_plan(&bed, "2:50 3:50");
+  bed_step(&bed);
+  for (int i = 0; i < 9; i++)
+    expect_plan(&bed, "1:1 0:1 2:1");
+  expect_plan(&bed, "1:1 0:1");
+  bed_finish(&bed, 100);
+  bed_close(&bed);
+}
+
 /* Prompts have half of the time: the one of 20 tokens takes 2 ms and those of 100 take
  * 10, a decode takes 0.1. */
 static void test_prompts_and_decodes_take_turns(void **state)
@@ -323,6 +347,7 @@ int main(void)
       cmocka_unit_test(test_next_batch_replaces_what_is_left),
       cmocka_unit_test(test_a_small_pool_waits),
       cmocka_unit_test(test_who_fits_by_chance_joins),
+      cmocka_unit_test(test_a_full_batch_is_not_joined),
       cmocka_unit_test(test_prompts_and_decodes_take_turns),
       cmocka_unit_test(test_outgrown_region_is_taken_from_others),
       cmocka_unit_test(test_refused_parameters),

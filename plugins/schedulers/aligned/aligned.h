@@ -38,7 +38,7 @@ struct aligned_params {
   int64_t len_max, leaf_width, rmin, expand, switch_below, victim, starve, max_wait;
   int64_t rest, headroom_iters, batching, prefetch, preempt, pool;
   int64_t prefill_batch, prefill_tokens;
-  double bmax_frac, class_frac, rmin_frac, switch_frac, starve_rounds, slack;
+  double bmax_frac, fill_frac, class_frac, rmin_frac, switch_frac, starve_rounds, slack;
   double bring_at, watermark, prefill_share, offers_frac, crb_frac;
 };
 
@@ -154,6 +154,7 @@ uint32_t buffer_find(const struct aligned *, const struct buffer *, uint32_t len
 /* ---- batch.c: what runs next */
 void batch_form(struct aligned *, struct lls_pol_step *);
 uint64_t batch_blocks(const struct aligned *);
+int64_t batch_room(const struct aligned *, const struct lls_pol_step *);
 bool batch_is_low(const struct aligned *, const struct lls_pol_step *, double times);
 bool batch_is_due(const struct aligned *, const struct lls_pol_step *);
 void batch_switch(struct aligned *, struct lls_pol_step *);

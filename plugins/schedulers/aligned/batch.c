@@ -19,6 +19,17 @@ uint64_t batch_blocks(const struct aligned *a)
   return blocks;
 }
 
+/* Units by which what runs may still grow by others that join: fill_frac of the cache,
+ * less what it has. What memory there is bounds it otherwise: blocks may be of several.
+ */
+int64_t batch_room(const struct aligned *a, const struct lls_pol_step *s)
+{
+  if (a->params.fill_frac >= 1)
+    return INT64_MAX;
+  return (int64_t)(a->params.fill_frac * s->total_units) -
+         BLOCK_UNITS * (int64_t)batch_blocks(a);
+}
+
 /* True when what runs is too little to saturate the device (section 3.2), or `times`
  * that. A device that waits for memory is saturated by memory that is used, whatever
  * number of requests uses it. */
@@ -290,6 +301,11 @@ static bool may_fill(struct aligned *a, int64_t room, int64_t now_ns)
   return !a->joined || BLOCK_UNITS * (int64_t)a->tree.nodes[0].blocks <= room;
 }
 
+static int64_t join_units(const struct aligned *a, uint32_t slot)
+{
+  return BLOCK_UNITS * (int64_t)blocks_of(a, length_of(a, slot) + 1);
+}
+
 /* Section 3.5, dynamic scheduling: as many as there are seats and memory for. */
 void batch_fill(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
 {
@@ -302,16 +318,20 @@ void batch_fill(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
     return;
   struct tree_range r = batch_range(a);
   search_near(&a->tree, r, with_slack(a, r), UINT64_MAX, seats - coming, &b);
-  for (uint32_t i = 0; i < a->spare.n; i++)
-    if (!is_resident(a, a->spare.slots[i]))
-      room -= BLOCK_UNITS * (int64_t)blocks_of(a, length_of(a, a->spare.slots[i]) + 1);
+  int64_t batch = batch_room(a, s); /* which those join that are here already, too */
+  for (uint32_t i = 0; i < a->spare.n; i++) {
+    int64_t units = join_units(a, a->spare.slots[i]);
+    room -= is_resident(a, a->spare.slots[i]) ? 0 : units;
+    batch -= units;
+  }
   for (uint32_t i = 0; i < b.n; i++) {
     bool here = is_resident(a, b.slots[i]);
-    int64_t units =
-        here ? 0 : BLOCK_UNITS * (int64_t)blocks_of(a, length_of(a, b.slots[i]) + 1);
-    if ((!here && !a->ahead && !a->members[b.slots[i]].offered) || units > room)
+    int64_t units = join_units(a, b.slots[i]), lacking = here ? 0 : units;
+    if ((!here && !a->ahead && !a->members[b.slots[i]].offered) || lacking > room ||
+        units > batch)
       continue;
-    room -= units;
+    room -= lacking;
+    batch -= units;
     lls_pol_scheduler_count(&a->base, "filled", 1);
     members_set(a, b.slots[i], SPARE, s->view->now_ns);
   }

@@ -242,8 +242,10 @@ static bool has_room(struct aligned *a, const struct lls_pol_step *s, struct doo
     units = decode_units(a, s, a->members[slot].request);
   else if (!at_block_end(a, slot))
     units = 0;
-  bool room = a->n_running == 0 ||
-              d->free_units >= (uint64_t)units + decode_headroom(a, s, a->n_running + 1);
+  bool room =
+      a->n_running == 0 ||
+      (d->free_units >= (uint64_t)units + decode_headroom(a, s, a->n_running + 1) &&
+       BLOCK_UNITS * (int64_t)blocks_of(a, length_of(a, slot)) <= batch_room(a, s));
   d->shut |= !room && here;
   return room;
 }
