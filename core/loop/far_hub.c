@@ -210,7 +210,7 @@ static bool begin_again(struct lls_far *far, struct lls_away *a)
       lls_far_head(far, LLS_FAR_REQUEST, LLS_NOBODY, home->view.slot);
   if (home->view.generated_tokens > 0 || a->again == home->view.id)
     return false;
-  head.target = far->place(far->place_context);
+  head.target = far->place(far->context);
   if (head.target == LLS_NOBODY)
     return false;
   a->again = head.request = home->view.id;
