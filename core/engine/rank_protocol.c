@@ -281,7 +281,7 @@ static int read_batch(struct lls_engine *e, struct lls_engine_batch *batch)
   return 0;
 }
 
-/* What was announced, in 32-bit words that the next call writes over. */
+/* Takes what was announced, in 32-bit words that the next call writes over. */
 static int receive_words(struct lls_engine *e, uint64_t bytes, struct lls_error *err)
 {
   struct lls_engine_message *m = &e->message;

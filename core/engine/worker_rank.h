@@ -9,7 +9,7 @@
 #include "core/device/devices.h"
 #include "core/engine/engine.h"
 
-/* What a rank does beside its steps. */
+/* Work of a rank beside its steps. */
 struct lls_worker_rank_side {
   void *context;
   int (*begin)(void *context, struct lls_engine *, struct lls_error *err);

@@ -162,7 +162,7 @@ static bool move_blocks(struct lls_far *far)
   return any;
 }
 
-/* What is said of a change comes after what was posted before it. */
+/* A word about a change comes after what was posted before it. */
 static bool exchange(struct lls_far *far)
 {
   bool any = receive_all(far);

@@ -51,7 +51,7 @@ struct lls_far_options {
   void *context; /* of both */
 };
 
-/* Of a change of policies in all processes; loop_reload_far.c. */
+/* A change of policies in all processes, from one to the next; loop_phases.c. */
 enum lls_far_phase {
   LLS_PHASE_NONE,
   LLS_PHASE_PREPARE,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Phases of a change of policies, between process 0 and the others; what they are is in
- * loop_reload_far.c. */
+ * loop_phases.c. */
 #include "core/loop/far_internal.h"
 
 #include <errno.h>

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "core/base/check.h"
 #include "core/engine/engine.h"
 #include "core/loop/far_internal.h"
 #include "core/ranks/ranks.h"
@@ -94,7 +95,7 @@ static void lose(struct lls_far_rank *r, uint32_t index)
   lls_fetches_lose(r->fetches, index);
 }
 
-/* Of the same rank of another instance. */
+/* Messages of the same rank of another instance. */
 static void receive_across(struct lls_far_rank *r, const struct lls_far_head *head,
                            uint32_t from, struct lls_unpack *u)
 {
@@ -111,7 +112,7 @@ static void receive_across(struct lls_far_rank *r, const struct lls_far_head *he
     send_to(r, r->across, from, &no, NULL, 0);
 }
 
-/* Of rank 0. */
+/* Messages of rank 0. */
 static void receive_within(struct lls_far_rank *r, const struct lls_far_head *head)
 {
   r->heard_ns = now_ns();
@@ -145,8 +146,8 @@ static bool receive(struct lls_far_rank *r, struct lls_channel *channel)
 /* ---- rounds -------------------------------------------------------------------------
  */
 
-/* Of others on this machine their end is seen, of the others it is heard of rank 0; of
- * rank 0 the group's watch sees it here, and its silence tells elsewhere. */
+/* The end of others is seen where they are on this machine, else heard of rank 0; that of
+ * rank 0 the group's watch sees here, and its silence tells elsewhere. */
 static void look(struct lls_far_rank *r, int64_t at_ns)
 {
   struct lls_error why = {0};
@@ -192,6 +193,7 @@ int lls_far_rank_create(struct lls_engine *engine, struct lls_channel *across,
                         struct lls_error *err)
 {
   struct lls_far_rank *r = calloc(1, sizeof *r);
+  LLS_ON_MAIN_THREAD();
   if (r == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   r->engine = engine;

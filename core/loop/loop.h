@@ -200,8 +200,7 @@ struct lls_loop_prompts {
 typedef int (*lls_loop_grammar)(void *context, const char *key, size_t n,
                                 struct lls_grammar **out, struct lls_error *err);
 
-/* What a process that is not 0 does of a change of policies besides its instance. [main]
- */
+/* [main] A change of policies in a process that is not 0, besides its instance. */
 struct lls_loop_change_ops {
   void *context;
   /* Begins to prepare what process 0 sends, or, without data, goes on: -EINPROGRESS; or

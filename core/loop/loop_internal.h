@@ -55,10 +55,9 @@ int lls_loop_approve_all(struct lls_loop *, struct lls_error *err);
 void lls_loop_disapprove_all(struct lls_loop *);
 void lls_loop_install_all(struct lls_loop *);
 
-/* ---- loop_reload_far.c, where there are other processes */
-/* [main] In process 0, from phase to phase: false, it is not over. */
-bool lls_loop_change_far(struct lls_loop *, int *rc, struct lls_error *err);
-/* [main] In another one: a phase that process 0 has begun. As prepare of the ops. */
+/* ---- loop_phases.c, where there are other processes */
+/* [main] In a process that is not 0: a phase that process 0 has begun. As prepare of the
+ * ops. */
 int lls_loop_take_phase(void *loop, uint32_t phase, const char *data, size_t n,
                         struct lls_error *err);
 

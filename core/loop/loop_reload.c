@@ -181,39 +181,3 @@ void lls_loop_install_all(struct lls_loop *l)
     if (is_here(l, i))
       lls_reload_install(&l->threads[i].instance, &l->change->reloads[i]);
 }
-
-static int change_all(struct lls_loop *l, struct lls_error *err)
-{
-  lls_loop_settle_all(l);
-  int rc = lls_loop_approve_all(l, err);
-  if (rc == 0)
-    lls_loop_install_all(l);
-  return rc;
-}
-
-/* False: not yet. */
-static bool change(struct lls_loop *l, int *rc, struct lls_error *err)
-{
-  bool installed = l->change->phase == LLS_PHASE_INSTALL;
-  if (!installed && lls_loop_has_failed(l, err)) {
-    *rc = -ESHUTDOWN;
-    return true;
-  }
-  if (l->change->shared)
-    return lls_loop_change_far(l, rc, err);
-  if (!lls_loop_all_parked(l))
-    return false;
-  *rc = change_all(l, err);
-  return true;
-}
-
-bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
-{
-  LLS_ON_MAIN(l);
-  if (l->change == NULL || !change(l, rc, err))
-    return false;
-  lls_loop_prepared_free(l->change); /* of one that was installed nothing is left */
-  l->change = NULL;
-  lls_loop_release_all(l);
-  return true;
-}

@@ -103,7 +103,7 @@ int lls_ranks_threads(uint32_t size, int64_t timeout_ns, struct lls_ranks **hand
 
 /* ---- MPI ---------------------------------------------------------------------- */
 
-/* What a process is one of where instances are processes. */
+/* A process's place where instances are processes. */
 struct lls_ranks_instance {
   struct lls_channel *channel; /* to those of the same rank in the other instances */
   /* NULL where an instance has one rank: */

@@ -79,7 +79,7 @@ void server_take_over(struct server *s, struct reload *r)
     s->log.format = (uint32_t)c->server.log_format;
 }
 
-/* What the front end has of it. */
+/* The front end has its part of it. */
 static void tell_api(struct server *s, struct reload *r)
 {
   const struct lls_config *c = s->config;

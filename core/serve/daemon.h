@@ -223,6 +223,8 @@ bool server_has_failed(struct server *, struct lls_error *why);
 /* Joins the processes that a launcher has started, for so many instances. */
 int server_join_instances(struct server *, uint32_t wanted, struct lls_error *err);
 struct lls_loop_far server_far_options(struct server *);
+/* Once there is no loop: the other processes do without this one. */
+void server_leave_channel(struct server *);
 
 /* ---- follow.c */
 /* All of a process that is not process 0, after what went wrong before: the exit status.
@@ -243,8 +245,6 @@ int server_load_model(struct server *, struct lls_error *err);
 int server_create_loop(struct server *, struct lls_error *err);
 int server_create_api(struct server *, struct lls_error *err);
 void server_destroy(struct server *);
-/* Once there is no loop: the other processes do without this one. */
-void server_leave_channel(struct server *);
 /* Destroys what server_load_model has made. */
 void server_destroy_parts(struct server *);
 

@@ -17,7 +17,7 @@ static void leave_signals_to_process_0(void)
 
 #define RELOAD_NS (2 * LLS_NS_PER_S)
 
-/* What a thread that hangs in a plugin uses cannot be freed. */
+/* A thread that hangs in a plugin uses what cannot be freed. */
 static void end_reloads(struct server *s)
 {
   if (!server_end_reloads(s, RELOAD_NS))

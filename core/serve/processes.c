@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/api/structured.h"
+#include "core/loop/far.h"
 #include "core/ranks/ranks.h"
 #include "core/serve/daemon.h"
 
@@ -86,4 +87,17 @@ struct lls_loop_far server_far_options(struct server *s)
                                .grammar = compile_grammar,
                                .grammar_context = s,
                                .change = server_change_ops(s)};
+}
+
+void server_leave_channel(struct server *s)
+{
+  if (s->within != NULL)
+    s->within->ops->destroy(s->within, false);
+  s->within = NULL;
+  if (s->channel == NULL)
+    return;
+  if (s->loop == NULL && !server_follows(s) && !server_is_other_rank(s))
+    lls_far_give_up(s->channel, "it did not start");
+  s->channel->ops->destroy(s->channel, s->channel->orderly);
+  s->channel = NULL;
 }

@@ -4,7 +4,6 @@
 
 #include "core/assembly/options.h"
 #include "core/base/file.h"
-#include "core/loop/far.h"
 #include "core/loop/history.h"
 
 #include <limits.h>
@@ -256,19 +255,6 @@ void server_destroy(struct server *s)
     lls_http_server_destroy(s->http);
   lls_history_destroy(s->history); /* the api's threads may have been writing it */
   server_destroy_parts(s);
-}
-
-void server_leave_channel(struct server *s)
-{
-  if (s->within != NULL)
-    s->within->ops->destroy(s->within, false);
-  s->within = NULL;
-  if (s->channel == NULL)
-    return;
-  if (s->loop == NULL && !server_follows(s) && !server_is_other_rank(s))
-    lls_far_give_up(s->channel, "it did not start");
-  s->channel->ops->destroy(s->channel, s->channel->orderly);
-  s->channel = NULL;
 }
 
 void server_destroy_parts(struct server *s)

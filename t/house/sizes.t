@@ -22,7 +22,6 @@ my @small = (
     [ qr{^tools/whatif/nameless\.c}              => 'the one way to a file in memory that other programs open' ],
     [ qr{^core/base/thread\.c}                     => 'the join that POSIX threads lack' ],
     [ qr{^core/base/check\.c}                      => 'what LLS_CHECK calls where there are checks' ],
-    [ qr{^core/serve/follow\.c}                    => 'above start.c, as processes.c is below it' ],
     [ qr{^core/serve/descriptors\.c}               => 'one limit of the process' ],
     [ qr{^core/grammar/grammar_marks\.c}          => 'above both trees and vocabularies' ],
     [ qr{^core/loop/hang\.c}                       => 'a watch that both threads touch, and no more' ],

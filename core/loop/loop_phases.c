@@ -56,7 +56,7 @@ int lls_loop_prepared_share(struct lls_loop_prepared *p, const void *data, size_
   return rc;
 }
 
-/* Of the instance here, when the others have done the phase before. */
+/* The instance here goes on when the others have done the phase before. */
 static int lead(struct lls_loop *l, struct lls_error *err)
 {
   if (l->change->phase == LLS_PHASE_SETTLE)
@@ -66,7 +66,7 @@ static int lead(struct lls_loop *l, struct lls_error *err)
   return 0;
 }
 
-bool lls_loop_change_far(struct lls_loop *l, int *rc, struct lls_error *err)
+static bool change_far(struct lls_loop *l, int *rc, struct lls_error *err)
 {
   struct lls_loop_prepared *p = l->change;
   *rc = 0;
@@ -87,6 +87,45 @@ bool lls_loop_change_far(struct lls_loop *l, int *rc, struct lls_error *err)
     lls_loop_install_all(l);
   lls_far_ask_change(l->far, ++p->phase, NULL, 0, LLS_NEVER);
   return false;
+}
+
+/* ---- all instances ------------------------------------------------------------------
+ */
+
+static int change_all(struct lls_loop *l, struct lls_error *err)
+{
+  lls_loop_settle_all(l);
+  int rc = lls_loop_approve_all(l, err);
+  if (rc == 0)
+    lls_loop_install_all(l);
+  return rc;
+}
+
+/* False: not yet. */
+static bool change(struct lls_loop *l, int *rc, struct lls_error *err)
+{
+  bool installed = l->change->phase == LLS_PHASE_INSTALL;
+  if (!installed && lls_loop_has_failed(l, err)) {
+    *rc = -ESHUTDOWN;
+    return true;
+  }
+  if (l->change->shared)
+    return change_far(l, rc, err);
+  if (!lls_loop_all_parked(l))
+    return false;
+  *rc = change_all(l, err);
+  return true;
+}
+
+bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
+{
+  LLS_ON_MAIN(l);
+  if (l->change == NULL || !change(l, rc, err))
+    return false;
+  lls_loop_prepared_free(l->change); /* of one that was installed nothing is left */
+  l->change = NULL;
+  lls_loop_release_all(l);
+  return true;
 }
 
 /* ---- the other processes ------------------------------------------------------------
