@@ -34,7 +34,7 @@ sub run {
     return ('mpirun', @more, '-n', $n);
 }
 
-# What mpirun has started, in the order of their numbers, by the environment that it gave them.
+# The processes that mpirun has started, in the order of their numbers, by the environment that it gave them.
 sub pids {
     my ($server) = @_;
     my %of;
