@@ -348,7 +348,7 @@ static void quantise_two(struct lls_device *d, struct lls_pool *pool)
   copy_all(d, pool, list, 2);
 }
 
-/* Whose blocks are pulled: with int8 ones, and where they come to there are none. */
+/* The pool that blocks are pulled from has int8 ones, and the other has none. */
 static struct lls_pool *source_pool(struct lls_device *d,
                                     const struct lls_pool_shape *shape, float *numbers)
 {

@@ -35,8 +35,11 @@ my ($port) = $ini =~ /^listen = 0\.0\.0\.0:(\d+)$/m;
 like $deployment, qr/\{name: http, containerPort: $port\}/, 'the port of the container is the server\'s';
 is_deeply [map { /targetPorts: \[\{number: (\d+)\}\]/ } values %text], [$port], 'and that of the pool';
 my @paths = map { /httpGet: \{path: ([^,]+), port: http\}/g, /^ +path: (\/metrics)$/mg } values %text;
-is_deeply [sort @paths], [qw(/live /live /metrics /ready)], 'probes and the monitor ask';
+is_deeply [sort @paths], [qw(/live /live /live /live /metrics /ready /ready)], 'probes and the monitor ask';
 is $server->get($_)->{status}, 200, "  $_ is answered" for @paths;
+like $text{'processes/set.yaml'}, qr/\{name: http, containerPort: $port\}/, 'the leader of a group has the same port';
+my @roles = split /,/, $text{'processes/llmserve.ini'} =~ /^roles = (.*)$/m ? $1 : die;
+like $text{'processes/set.yaml'}, qr/^    size: ${\scalar @roles} /m, '  and the group as many pods as there are roles';
 my ($sleep) = $deployment =~ /preStop:\s+exec: \{command: \[sleep, "(\d+)"\]\}/;
 cmp_ok seconds($deployment, 'terminationGracePeriodSeconds'), '>', $sleep + seconds($ini, 'drain_timeout') + 10,
     'a pod may drain: preStop, drain_timeout, the last step';
@@ -132,7 +135,7 @@ SKIP: {
 my ($render) = grep { my ($program) = split; system("command -v $program >/dev/null 2>&1") == 0 } 'kustomize build', 'kubectl kustomize';
 SKIP: {
     skip 'neither kustomize nor kubectl is installed', 1 if !defined $render;
-    for my $overlay (qw(base all)) {
+    for my $overlay (qw(base all processes)) {
         is system("$render '$top/$overlay' >$folder/$overlay.yaml 2>$folder/why"), 0, "$overlay is rendered" or diag LlmServer::read_file("$folder/why");
     }
     my $all = LlmServer::read_file("$folder/all.yaml");
@@ -141,11 +144,13 @@ SKIP: {
         [], 'all that is promised is there';
     like LlmServer::read_file("$folder/base.yaml"), qr/name: llmserve-[0-9a-z]{10}$/m, 'without the reload a changed file rolls the pods';
     unlike $all, qr/name: llmserve-(?!picker)[0-9a-z]{10}$/m, 'with it the name stays';
+    is scalar(() = LlmServer::read_file("$folder/processes.yaml") =~ /name: llmserve-[0-9a-z]{10}$/mg), 3, 'a changed file makes new groups';
     skip 'make check-clients validates by the schemas of Kubernetes', 1 unless $ENV{LLS_CLIENTS};
     my ($python, $why) = Venv::make('kubernetes', 'kubernetes-validate==1.36.0', 'pyyaml', 'jsonschema');
     skip $why, 1 if defined $why;
     my $script = LlmServer::source('t/tools/kubernetes_schemas.py');
     my $crds   = $ENV{LLS_CRDS} // '';
     cmp_ok Venv::judge('Kubernetes', "'$python' '$script' $crds <$folder/all.yaml"), '>', 10, 'and no less';
+    is Venv::judge('Kubernetes, processes', "'$python' '$script' $crds <$folder/processes.yaml"), 3, 'and as many';
 }
 done_testing;
