@@ -224,6 +224,24 @@ begin_with_sinks(const work &w, const lls_cuda_attention &a, uint32_t first_quer
   }
 }
 
+/* The state of the warp's queries before the first token. */
+template <int HD>
+static __device__ __forceinline__ void begin_state(const work &w,
+                                                   const lls_cuda_attention &a,
+                                                   uint32_t first_query, state<HD> &st)
+{
+#pragma unroll
+  for (int i = 0; i < 2; i++) {
+    st.max[i] = NOTHING;
+    st.sum[i] = 0;
+  }
+  if (a.sinks != nullptr && is_first(w, a))
+    begin_with_sinks<HD>(w, a, first_query, st);
+#pragma unroll
+  for (int n = 0; n < HD / 8; n++)
+    st.values[n][0] = st.values[n][1] = st.values[n][2] = st.values[n][3] = 0;
+}
+
 template <int HD, bool INT8>
 static __device__ __forceinline__ void
 attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_attention &a,
@@ -260,19 +278,12 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
   rows_of_warp r;
   r.first = w.sequence.context + w.item.first + first_query / w.group;
   r.last = w.sequence.context + w.item.first + w.item.n_rows - 1;
-  state<HD> st;
 #pragma unroll
-  for (int i = 0; i < 2; i++) {
+  for (int i = 0; i < 2; i++)
     r.position[i] =
         w.sequence.context + w.item.first + (first_query + lane / 4 + i * 8) / w.group;
-    st.max[i] = NOTHING;
-    st.sum[i] = 0;
-  }
-  if (a.sinks != nullptr && is_first(w, a))
-    begin_with_sinks<HD>(w, a, first_query, st);
-#pragma unroll
-  for (int n = 0; n < HD / 8; n++)
-    st.values[n][0] = st.values[n][1] = st.values[n][2] = st.values[n][3] = 0;
+  state<HD> st;
+  begin_state(w, a, first_query, st);
 
   for (uint32_t tile = 0; tile < n_tiles; tile++) {
     cell_scales scales;

@@ -2,11 +2,8 @@
 /*
  * The answers of decode attention, from the warps of a block to the result. Warps saw
  * different tokens, and so did other blocks where a context is cut in pieces. The block
- * that finishes last of those puts them together, in the order of tokens, so the same
- * every time whichever that is.
- *
- * Parts are written, then made visible (__threadfence), then counted, as in the "thread
- * fence reduction" of CUDA's programming guide; they are read from L2, where others' are.
+ * that finishes last of those (arrivals.cuh) puts them together, in the order of tokens,
+ * so the same every time whichever that is.
  */
 #ifndef LLS_CUDA_ATTENTION_ANSWER_CUH
 #define LLS_CUDA_ATTENTION_ANSWER_CUH
@@ -142,23 +139,12 @@ store_answer(const task &w, const lls_cuda_attention &a, float *states, answer<H
 
 /* ---- parts ------------------------------------------------------------------------- */
 
-/* Are all others of the piece's parts there? Then nobody counts them any more. */
+/* Are all others of the piece's parts there? */
 static __device__ __forceinline__ bool
 finish_piece(const task &w, const lls_cuda_attention &a, uint32_t *finished)
 {
-  SHARED_ARRAY(uint32_t, is_last, 1);
-  __syncthreads();
-  if (threadIdx.x == 0) { /* its fences are for what the barrier has shown it, too */
-    uint32_t *count = finished + (size_t)w.piece.first_part * a.kv_heads + w.kv_head;
-    __threadfence();
-    bool last = atomicAdd(count, 1u) + 1 == w.piece.n_parts;
-    if (last)
-      *count = 0;
-    __threadfence();
-    is_last[0] = last;
-  }
-  __syncthreads();
-  return is_last[0] != 0;
+  uint32_t *count = finished + (size_t)w.piece.first_part * a.kv_heads + w.kv_head;
+  return is_last<whole_block>(count, w.piece.n_parts);
 }
 
 #define PARTS 8 /* read at once */

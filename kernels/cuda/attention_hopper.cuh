@@ -10,7 +10,9 @@
  *
  * As many blocks as there are multiprocessors take one item and KV head after the other,
  * and the producers run ahead, over items too: 1 prompt of 4096 tokens has items of 16
- * tiles on the average, so what begins and ends one is seen.
+ * tiles on the average, so what begins and ends one is seen. Queries have two slots, and
+ * come with the order what to do with them (struct order): consumers neither wait for the
+ * copy of the next item's queries nor look up what it is, one read behind the other.
  *
  * Of the producers two warps bring K, the other two queries and V, half a matrix each. A
  * copy is 16 bytes a thread; a lane knows where two rows of the warp's 64 are and tells
@@ -29,7 +31,7 @@
 constexpr int ROWS = 128;       /* of a matrix: queries, or a tile's tokens */
 constexpr int COLUMNS = 64;     /* of a part of it */
 constexpr int SHARE = ROWS / 2; /* rows that a producer's warp brings, a consumer has */
-constexpr int STAGES = 2;
+constexpr int STAGES = 2, QUERY_STAGES = 2;
 constexpr int CONSUMERS = 2;
 constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
 constexpr int HOPPER_THREADS = (1 + CONSUMERS) * WARPGROUP;
@@ -51,7 +53,8 @@ template <int N> struct matrix_ring {
 
 template <int HD> struct matrices {
   static constexpr int size = ROWS * HD; /* numbers */
-  static constexpr size_t bytes = (1 + 2 * STAGES) * size * sizeof(bf16) + 1024;
+  static constexpr size_t bytes =
+      (QUERY_STAGES + 2 * STAGES) * size * sizeof(bf16) + 1024;
 };
 
 template <int HD, int N>
@@ -92,19 +95,20 @@ template <int N> static __device__ __forceinline__ void end_reading(matrix_ring<
 }
 
 struct rings {
-  matrix_ring<1> queries;
+  matrix_ring<QUERY_STAGES> queries;
   matrix_ring<STAGES> keys, values;
 };
 
 template <int HD> static __device__ __forceinline__ rings make_rings()
 {
   constexpr int size = matrices<HD>::size;
-  SHARED_ARRAY(mbarrier, barriers, 2 + 4 * STAGES);
+  constexpr int tiles = QUERY_STAGES * size, of_tiles = 2 * QUERY_STAGES;
+  SHARED_ARRAY(mbarrier, barriers, of_tiles + 4 * STAGES);
   shared<mbarrier> b = shared_cast<mbarrier>(&barriers[0]);
   shared<bf16> m = aligned_shared(dynamic_shared<bf16>());
   return {{m, b, 0},
-          {m + size, b + 2, 0},
-          {m + (1 + STAGES) * size, b + (2 + 2 * STAGES), 0}};
+          {m + tiles, b + of_tiles, 0},
+          {m + (tiles + STAGES * size), b + (of_tiles + 2 * STAGES), 0}};
 }
 
 template <int N> static __device__ __forceinline__ void init_ring(const matrix_ring<N> &r)
@@ -120,6 +124,19 @@ static __device__ __forceinline__ void init_rings(const rings &r)
   init_ring(r.queries);
   init_ring(r.keys);
   init_ring(r.values);
+}
+
+/* The consumers' order: whose queries a matrix has. */
+struct alignas(16) order {
+  lls_cuda_item item;
+  uint32_t first_row, context, kv_head;
+};
+
+static __device__ __forceinline__ shared<order>
+order_of(const matrix_ring<QUERY_STAGES> &queries)
+{
+  SHARED_ARRAY(order, orders, QUERY_STAGES);
+  return shared_cast<order>(&orders[queries.number % QUERY_STAGES]);
 }
 
 /* The block's piece of work in a round: items, the longest first, and for each the KV
@@ -251,6 +268,9 @@ produce(const lls_cuda_step *step, const lls_cuda_plan *plan, const lls_cuda_poo
     if (is_v) {
       row_places queries = find_queries<HD>(w, a, mine);
       begin_filling(r.queries);
+      if (threadIdx.x == WARPGROUP / 2)
+        *order_of(r.queries) = {w.item, w.sequence.first_row, w.sequence.context,
+                                w.kv_head};
       copy_rows<HD>(queries, a.qkv, matrix_of<HD>(r.queries));
       end_filling(r.queries);
     }
@@ -425,24 +445,23 @@ static __device__ __forceinline__ void decay_values(const float (&decay)[2],
   }
 }
 
-template <int HD>
-static __device__ __forceinline__ void begin_state(const work &w,
-                                                   const lls_cuda_attention &a,
-                                                   uint32_t first_query, state<HD> &st)
+/* Waits for the next queries. */
+static __device__ __forceinline__ work next_work(const rings &r,
+                                                 const lls_cuda_attention &a)
 {
-#pragma unroll
-  for (int i = 0; i < 2; i++) {
-    st.max[i] = NOTHING;
-    st.sum[i] = 0;
-  }
-  if (a.sinks != nullptr && is_first(w, a))
-    begin_with_sinks<HD>(w, a, first_query, st);
-#pragma unroll
-  for (int n = 0; n < HD / 8; n++)
-    st.values[n][0] = st.values[n][1] = st.values[n][2] = st.values[n][3] = 0;
+  begin_reading(r.queries);
+  const order o = *order_of(r.queries);
+  work w = {};
+  w.item = o.item;
+  w.sequence.first_row = o.first_row;
+  w.sequence.context = o.context;
+  w.kv_head = o.kv_head;
+  w.group = a.heads / a.kv_heads;
+  w.n_queries = o.item.n_rows * w.group;
+  return w;
 }
 
-/* The warpgroup's queries of a piece; first_query is the warp's. */
+/* The warpgroup's queries of a piece, which are there; first_query is the warp's. */
 template <int HD>
 static __device__ __forceinline__ void
 consume_piece(const work &w, const lls_cuda_attention &a, uint32_t first_query, rings &r,
@@ -455,7 +474,6 @@ consume_piece(const work &w, const lls_cuda_attention &a, uint32_t first_query, 
   float s[ROWS / 8][4], decay[2];
   weights p;
   begin_state(w, a, first_query, st);
-  begin_reading(r.queries);
   uint32_t q = describe(matrix_of<HD>(r.queries) + share * COLUMNS, 16);
 
   begin_reading(r.keys);
@@ -508,15 +526,15 @@ consume_piece(const work &w, const lls_cuda_attention &a, uint32_t first_query, 
 }
 
 template <int HD>
-static __device__ __forceinline__ void
-consume(const lls_cuda_step *step, const lls_cuda_plan *plan, const lls_cuda_pool &pool,
-        const lls_cuda_attention &a, float *states, uint32_t *finished)
+static __device__ __forceinline__ void consume(const lls_cuda_plan *plan,
+                                               const lls_cuda_attention &a, float *states,
+                                               uint32_t *finished)
 {
   rings r = make_rings<HD>();
   uint32_t first_query = consumers::thread() / WARP * 16;
   uint32_t n = plan->n_large * a.kv_heads;
-  for (uint32_t round = 0, i; (i = piece_of(round)) < n; round++) {
-    work w = work_of({step, &plan->large, i}, pool, a);
+  for (uint32_t round = 0; piece_of(round) < n; round++) {
+    work w = next_work(r, a);
     state<HD> st;
     consume_piece<HD>(w, a, first_query, r, st);
 #pragma unroll
@@ -547,7 +565,7 @@ __global__ void __launch_bounds__(HOPPER_THREADS, 1)
     produce<HD>(step, again(plan), pool, a);
   } else {
     take_registers<CONSUMER_REGISTERS>();
-    consume<HD>(step, again(plan), pool, a, states, finished);
+    consume<HD>(again(plan), a, states, finished);
   }
 #endif
 }

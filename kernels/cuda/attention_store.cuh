@@ -11,6 +11,7 @@
 #ifndef LLS_CUDA_ATTENTION_STORE_CUH
 #define LLS_CUDA_ATTENTION_STORE_CUH
 
+#include "kernels/cuda/arrivals.cuh"
 #include "kernels/cuda/attention_tile.cuh"
 
 #define LOG2E   1.44269504f
@@ -127,41 +128,13 @@ static __device__ __forceinline__ float load_written_one(const float *from)
 #endif
 }
 
-/* The threads that put parts together: of the kernels of this folder but one, all. */
-struct whole_block {
-  static __device__ __forceinline__ unsigned thread()
-  {
-    return threadIdx.x;
-  }
-  static __device__ __forceinline__ unsigned count()
-  {
-    return blockDim.x;
-  }
-  static __device__ __forceinline__ void meet()
-  {
-    __syncthreads();
-  }
-};
-
-/* Are all others of the item's parts there? Then nobody counts them any more. */
+/* Are all others of the item's parts there? */
 template <class THREADS>
 static __device__ __forceinline__ bool
 finish_part(const work &w, const lls_cuda_attention &a, uint32_t *finished)
 {
-  SHARED_ARRAY(uint32_t, is_last, 1);
-  __threadfence();
-  THREADS::meet();
-  if (THREADS::thread() == 0) {
-    uint32_t *count = finished + (size_t)w.item.first_part * a.kv_heads + w.kv_head;
-    bool last = atomicAdd(count, 1u) + 1 == w.item.n_parts;
-    if (last)
-      *count = 0;
-    is_last[0] = last;
-  }
-  THREADS::meet();
-  bool last = is_last[0] != 0;
-  __threadfence();
-  return last;
+  uint32_t *count = finished + (size_t)w.item.first_part * a.kv_heads + w.kv_head;
+  return is_last<THREADS>(count, w.item.n_parts);
 }
 
 /* Four numbers of a query a thread. */

@@ -31,6 +31,7 @@
  * multiplied 32 at a time, with codes in the L2: 64 would take more registers than two
  * blocks have.
  */
+#include "kernels/cuda/arrivals.cuh"
 #include "kernels/cuda/codes.cuh"
 
 #define THREADS    256
@@ -307,29 +308,11 @@ static __device__ __forceinline__ float *part_at(const lls_cuda_few_product &a, 
   return a.parts + ((part * tiles + n) * THREADS + threadIdx.x) * 4;
 }
 
-/* Are all other parts of the tile there? Then nobody counts them any more. */
-static __device__ __forceinline__ bool is_last(uint32_t *count, uint32_t parts,
-                                               shared<uint32_t> answer)
-{
-  __syncthreads(); /* what other threads wrote before it, the fence is for as well */
-  if (threadIdx.x == 0) {
-    __threadfence();
-    bool last = atomicAdd(count, 1u) + 1 == parts;
-    if (last)
-      *count = 0;
-    answer[0] = last;
-    __threadfence();
-  }
-  __syncthreads();
-  return answer[0] != 0;
-}
-
 /* The block has no more of this tile: leaves its sums, and if it comes last takes all. */
 template <int TILES>
 static __device__ __forceinline__ void
 finish_tile(const lls_cuda_few_product &a, const shares &all,
-            const float (&sums)[TILES][4], uint32_t tile, uint32_t steps,
-            shared<uint32_t> answer)
+            const float (&sums)[TILES][4], uint32_t tile, uint32_t steps)
 {
   constexpr int N = TILES < 4 ? TILES : 4; /* tiles of rows at once */
   uint32_t begin = tile * steps;
@@ -338,7 +321,7 @@ finish_tile(const lls_cuda_few_product &a, const shares &all,
   for (int n = 0; n < TILES; n++)
     *(several<float, 4> *)part_at(a, TILES, all, blockIdx.x, begin, n) =
         several<float, 4>{{sums[n][0], sums[n][1], sums[n][2], sums[n][3]}};
-  if (first != last && !is_last(a.finished + first, last - first + 1, answer))
+  if (first != last && !is_last<whole_block>(a.finished + first, last - first + 1))
     return;
 #pragma unroll 1
   for (int n = 0; n < TILES; n += N) {
@@ -362,7 +345,6 @@ template <enum lls_codes_form F, int TILES>
 __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_few_product a)
 {
   using S = stage<F, TILES>;
-  SHARED_ARRAY(uint32_t, answer, 1);
   shared<uint8_t> room = dynamic_shared<uint8_t>();
   uint32_t steps = (a.w.inputs + S::COLUMNS - 1) / S::COLUMNS;
   uint32_t stages = (a.w.outputs + OUTPUTS - 1) / OUTPUTS * steps;
@@ -398,7 +380,7 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_few_product 
     slot = slot == ahead ? 0 : slot + 1;
     if (--left > 0 && i + 1 < end)
       continue;
-    finish_tile<TILES>(a, all, sums, tile, steps, answer);
+    finish_tile<TILES>(a, all, sums, tile, steps);
 #pragma unroll
     for (int n = 0; n < TILES * 4; n++)
       sums[n / 4][n % 4] = 0;

@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(THREADS, 2) choose_tokens(lls_cuda_sample a)
     if (threadIdx.x == 0)
       part->best = best;
   }
-  if (is_last(room_of(a)->state))
+  if (is_last_chunk(room_of(a)->state))
     finish_row(a, r, room, sum_room);
 }
 

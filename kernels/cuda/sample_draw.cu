@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(THREADS, 3) count_weights(lls_cuda_sample a)
     atomicAdd(&room->count[i], n);
     atomicAdd(&room->excess[i], (u64)excess[i]);
   }
-  if (is_last(room->state))
+  if (is_last_chunk(room->state))
     find_fine(room, !d.by_count, d.by_count ? (double)d.top_k : (double)d.top_p,
               !d.by_count, n_room, mass_room);
 }

@@ -8,6 +8,7 @@
 #ifndef LLS_CUDA_SAMPLE_ROOM_CUH
 #define LLS_CUDA_SAMPLE_ROOM_CUH
 
+#include "kernels/cuda/arrivals.cuh"
 #include "kernels/cuda/sample_select.cuh"
 
 #define CHUNK       8192u
@@ -107,21 +108,9 @@ static __device__ __forceinline__ chunk_part *parts_of(const lls_cuda_sample &a)
 }
 
 /* Have the row's other blocks ended? What they wrote can be read then. */
-static __device__ __forceinline__ bool is_last(drawing &d)
+static __device__ __forceinline__ bool is_last_chunk(drawing &d)
 {
-  SHARED_ARRAY(uint32_t, last, 1);
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence(); /* of what the whole block wrote before the barrier */
-    last[0] = atomicAdd(&d.finished, 1u) + 1 == gridDim.x;
-    if (last[0])
-      d.finished = 0;
-  }
-  __syncthreads();
-  bool yes = last[0] != 0;
-  if (yes)
-    __threadfence();
-  return yes;
+  return is_last<whole_block>(&d.finished, gridDim.x);
 }
 
 /* ---- a chunk ----------------------------------------------------------------------- */

@@ -58,7 +58,7 @@ struct touched { /* two bytes of shared memory */
   uint64_t moment = 0;     /* of the write, see hopper.cpp */
 };
 
-/* Of a block: all that is put aside while it waits for earlier kernels. */
+/* A block: all that is put aside while it waits for earlier kernels. */
 struct block_state {
   std::vector<std::unique_ptr<fiber>> fibers;
   std::vector<warp> warps;
