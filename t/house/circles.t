@@ -18,8 +18,6 @@ my %known = (
       'an expression may call a macro, which has statements, which have expressions',
     'core/http: answer connection server' =>
       'a connection that closes makes room for one that the server then accepts',
-    'plugins/caches/paged: blocks prefix' =>
-      'a block that is taken again leaves the index of prefixes, which holds blocks',
     'plugins/schedulers/accelgen: batch fill' =>
       'the batch is filled by candidates, each of which is judged as the batch is',
     'plugins/schedulers/aligned: batch decode' =>

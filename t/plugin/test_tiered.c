@@ -5,6 +5,8 @@
  */
 #include "t/plugin/transactions.h"
 
+#include "core/cost/cost.h"
+
 #define BLOCK 16
 
 static const struct bed_options defaults = {
@@ -314,6 +316,25 @@ static void test_handed_over(void **state)
   bed_close(&bed);
 }
 
+/* The cost model learns from steps that make blocks int8: all that have prompts do. */
+static void test_steps_that_quantise_are_measured(void **state)
+{
+  (void)state;
+  struct bed bed;
+  open_with(&bed, LLS_INT8_ALL);
+  for (int i = 0; i < 12; i++) {
+    submit(&bed, 0, 40, 3);
+    bed_step(&bed);
+  }
+  const struct lls_cost *cost = lls_cost_model_service(bed.in->cost);
+  struct lls_step_statistics steps = {.size = sizeof steps};
+  cost->statistics(cost->context, 512, &steps);
+  assert_true(bed.copies[LLS_COPY_DEVICE_TO_DEVICE] > 0);
+  assert_int_equal(steps.steps, 12);
+  bed_finish(&bed, 50);
+  bed_close(&bed);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -325,6 +346,7 @@ int main(void)
       cmocka_unit_test(test_full_and_never),
       cmocka_unit_test(test_rollback_is_exact),
       cmocka_unit_test(test_handed_over),
+      cmocka_unit_test(test_steps_that_quantise_are_measured),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,7 +128,7 @@ static void audit_stack(struct audit *a)
   check(a, n == t->n_free, "free units miscounted", n);
 }
 
-/* What the index holds: its holders are the sequences, its units nobody else's. */
+/* The index: its holders are the sequences, its units nobody else's. */
 static void audit_known(struct audit *a)
 {
   struct tiered *m = a->m;

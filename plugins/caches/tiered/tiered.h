@@ -205,7 +205,7 @@ void tiered_computed(struct tiered *, struct sequence *, const struct lls_reques
 /* Frees blocks of a sequence that has just been dropped which no other holds and no
  * other block of the index comes after; s is what it was before. */
 void tiered_forget(struct tiered *, const struct sequence *s);
-/* Of its blocks, those that others hold too. */
+/* How many of its blocks others hold too. */
 uint32_t tiered_shared_blocks(const struct tiered *, const struct sequence *);
 
 /* ---- sequence.c: what is done to one sequence */
