@@ -83,6 +83,22 @@ sub agrees {
     cmp_ok $bytes{all}, '<', 0.6 * $bytes{off}, "INT8 blocks cross the link as they are: $bytes{all} bytes, not $bytes{off}";
 }
 
+# Each of two ranks has the heads of its own, and their scales.
+for my $pool ('', "[scheduler.aligned]\nclass_frac = 0\nrmin = 4\noffers_frac = 0\n") {
+    my $scheduler = $pool ? 'aligned' : 'distserve';
+    my $server = LlmServer->serve("${model}roles = prefill, decode\ntensor_parallel_size = 2\n[cache]\nelement = f32\nblock_tokens = 16\ndevice_memory = 1MiB\nhost_memory = 1MiB\nint8 = all\n"
+        . "[plugins]\nscheduler = $scheduler\ncache = tiered\n$pool", undef, Mpi::run(4, @RECOVER));
+    my @pids = Mpi::pids($server);
+    my @ids = Golden::all_at_once($server, 4);
+    for my $i (0 .. $#golden) {
+        my @good = grep { agrees($_, $golden[$i], scalar @{ $golden[$i]{greedy_ids} }, 1) } @{ $ids[$i] };
+        is scalar @good, 4, "INT8 blocks of two ranks, $scheduler: \"$golden[$i]{prompt}\"";
+    }
+    cmp_ok $server->metric('llmserve_handed_over_total'), '>=', 4 * @golden, '  all were handed over';
+    is_idle($server);
+    ends($server, @pids);
+}
+
 # ---- machines by lot -----------------------------------------------------------------------
 sub one_of { return $_[rand @_] }
 
