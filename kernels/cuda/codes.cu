@@ -2,11 +2,11 @@
 /*
  * Products with weights of 4 to 8 bits, bf16 x and sums in f32.
  *
- * The fewest rows: up to 8, of weights of 8 bits and bf16 up to 16. Weights are read
- * once, as they lie, and that is the time it takes. A block has 16 outputs (32, for 16
- * rows); its eight warps take its pieces (codes.h) in turns and add their sums up at the
- * end, in their order, so that a row's result does not depend on what else is in the
- * step. No block waits for another. Blocks that shared a tile's columns and met in device
+ * The fewest rows: up to 8, of weights of 8 bits up to 16, of bf16 one. Weights are read
+ * once, as they lie, and that is the time it takes. A block has 16 or 32 outputs; its
+ * eight warps take its pieces (codes.h) in turns and add their sums up at the end, in
+ * their order, so that a row's result does not depend on what else is in the step. No
+ * block waits for another. Blocks that shared a tile's columns and met in device
  * memory (few.cu, which does more rows) seemed to cost an H200 some 6 us a launch beside
  * 10 us of bytes; this kernel was no faster there (bench/results/h200-2026-11-27.md).
  *
@@ -16,8 +16,17 @@
  *
  * Operations. Per 32 columns of 16 outputs a warp makes 16 codes of a lane bf16 (22
  * instructions, codes.cuh) and does two mma and four fma with the scale for eight rows;
- * with what is copied, read and counted about 40 instructions for 288 bytes of 4-bit
- * codes. H100's 132 multiprocessors issue four each at 1.7 GHz: at half of that 3.2 TB/s.
+ * with what is copied, read and counted 43 instructions for 288 bytes of 4-bit codes, 52
+ * where a block has 16 outputs (counted in sm_90a's code). H200's 132 multiprocessors
+ * issue four each at 1.7 GHz: at half of that 3 TB/s.
+ *
+ * Rounds. What an H200 took for 8192 x 8192 and one row followed neither bytes nor
+ * instructions: 22 us of Q4_K in blocks of which two have room on a multiprocessor, 24 of
+ * int4 with fewer instructions and bytes, and three; int8 took 45, and 34 for 16 rows,
+ * which have blocks of 32 outputs. All are about the same 1.2 to 2 us for a warp's piece,
+ * times its pieces, times two rounds of blocks, or one. So blocks have 32 outputs where
+ * those of 16 have no room at once, and x, which a piece began with a wait for, is loaded
+ * a piece ahead. Neither has run on a GPU.
  *
  * x is not copied to shared memory: warps of a block have different columns, so nobody
  * would read it twice. Of one row all lanes read the same 64 bytes; of eight rows it is
@@ -54,38 +63,51 @@ static __device__ __forceinline__ void load_x(uint32_t (&to)[4], const bf16 *x,
   }
 }
 
-/* The same of all that a piece meets: N tiles of rows, those beyond the last being it. */
+/* 32 columns of x: N tiles of rows, of which those beyond the last are the last. */
+template <int N> struct columns_of_x {
+  uint32_t v[N][4];
+};
+
 template <enum lls_codes_form F, int N>
-static __device__ __forceinline__ void
-load_rows(uint32_t (&to)[N][lls_cuda_piece_columns(F) / 32][4], const bf16 *x, uint32_t k,
-          uint32_t columns, uint32_t n_rows)
+static __device__ __forceinline__ void load_columns(columns_of_x<N> &to, const bf16 *x,
+                                                    uint32_t k, uint32_t columns,
+                                                    uint32_t n_rows)
 {
   uint32_t lane = threadIdx.x % WARP, g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int n = 0; n < N; n++) {
     uint32_t row = n * TILE + g < n_rows ? n * TILE + g : n_rows - 1;
-#pragma unroll
-    for (int q = 0; q < (int)lls_cuda_piece_columns(F) / 32; q++)
-      load_x<lls_cuda_codes_group(F)>(to[n][q], x, row * columns, k + 32 * q, columns, t);
+    load_x<lls_cuda_codes_group(F)>(to.v[n], x, row * columns, k, columns, t);
   }
 }
 
-/* One piece of 16 outputs (two of each lane) times N tiles of rows. */
-template <enum lls_codes_form F, int N>
-static __device__ __forceinline__ void
-multiply_piece(float (&sum)[N][4], const piece<F> (&c)[2],
-               const uint32_t (&x)[N][lls_cuda_piece_columns(F) / 32][4])
+/* All of a piece's columns, from k on. */
+template <enum lls_codes_form F, int N, int Q>
+static __device__ __forceinline__ void load_piece_of_x(columns_of_x<N> (&to)[Q],
+                                                       const bf16 *x, uint32_t k,
+                                                       uint32_t columns, uint32_t n_rows)
 {
 #pragma unroll
-  for (int q = 0; q < (int)lls_cuda_piece_columns(F) / 32; q++) {
-    uint32_t a[2][4]; /* of two mma: outputs g and g + 8 in turns */
+  for (int q = 0; q < Q; q++)
+    load_columns<F>(to[q], x, k + 32 * q, columns, n_rows);
+}
+
+/* Is x loaded a piece ahead? Where there are the registers for it on every GPU. */
+template <enum lls_codes_form F> static constexpr bool X_AHEAD = F != LLS_CODES6;
+
+/* The 32 columns q of a piece of 16 outputs (two of each lane) times N tiles of rows. */
+template <enum lls_codes_form F, int N>
+static __device__ __forceinline__ void multiply_columns(float (&sum)[N][4],
+                                                        const piece<F> (&c)[2], int q,
+                                                        const columns_of_x<N> &x)
+{
+  uint32_t a[2][4]; /* of two mma: outputs g and g + 8 in turns */
 #pragma unroll
-    for (int i = 0; i < 8; i++)
-      a[i / 4][i % 4] = pair_of<F>(c[i % 2], q, i / 2);
+  for (int i = 0; i < 8; i++)
+    a[i / 4][i % 4] = pair_of<F>(c[i % 2], q, i / 2);
 #pragma unroll
-    for (int n = 0; n < N; n++)
-      add_columns<F>(sum[n], a, x[n][q], c, q);
-  }
+  for (int n = 0; n < N; n++)
+    add_columns<F>(sum[n], a, x.v[n], c, q);
 }
 
 /* ---- what is on its way ------------------------------------------------------------ */
@@ -234,6 +256,7 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
 {
   const lls_cuda_codes w = weights_of(a);
   constexpr uint32_t COLUMNS = lls_cuda_piece_columns(F), AHEAD = STAGES<WIDTH> - 1;
+  constexpr int Q = COLUMNS / 32;
   uint32_t first = blockIdx.x * (WIDTH * OUTPUTS);
   const bf16 *x = (const bf16 *)a.x + (size_t)row * w.inputs;
   float sum[WIDTH][N][4] = {};
@@ -244,17 +267,25 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
     let_next_begin();
     wait_for_earlier();
   }
-  uint32_t stage = 0;
-  for (uint32_t p = threadIdx.x / WARP; p < codes.pieces; p += WARPS) {
-    uint32_t of_x[N][COLUMNS / 32][4];
-    load_rows<F, N>(of_x, x, p * COLUMNS, w.inputs, n_rows);
+  uint32_t stage = 0, p = threadIdx.x / WARP;
+  columns_of_x<N> of_x[Q];
+  if (X_AHEAD<F>)
+    load_piece_of_x<F>(of_x, x, p * COLUMNS, w.inputs, n_rows);
+  for (; p < codes.pieces; p += WARPS) {
+    if (!X_AHEAD<F>)
+      load_piece_of_x<F>(of_x, x, p * COLUMNS, w.inputs, n_rows);
     codes.bring((stage + AHEAD) % (AHEAD + 1));
     copy_async_wait_but<AHEAD>();
 #pragma unroll
     for (int i = 0; i < WIDTH; i++) {
       piece<F> c[2];
       codes.read(c, stage, i);
-      multiply_piece<F, N>(sum[i], c, of_x);
+#pragma unroll
+      for (int q = 0; q < Q; q++) {
+        multiply_columns<F, N>(sum[i], c, q, of_x[q]);
+        if (X_AHEAD<F> && i == WIDTH - 1) /* as soon as the registers are free */
+          load_columns<F>(of_x[q], x, (p + WARPS) * COLUMNS + 32 * q, w.inputs, n_rows);
+      }
     }
     stage = (stage + 1) % (AHEAD + 1);
   }
@@ -335,7 +366,12 @@ static constexpr int ONE_TILE = lls_cuda_codes_offset(F) || F == LLS_CODES6 ? 2 
 
 /* 16 rows by 32 outputs: x is read half as often. For forms that have the registers. */
 template <enum lls_codes_form F>
-static constexpr bool WIDE_TOO = lls_cuda_code_bits(F) >= 8;
+static constexpr bool WIDE_TOO = F != LLS_NO_CODES &&lls_cuda_code_bits(F) >= 8;
+
+/* Up to 8 rows by 32 outputs, for forms that two blocks have the shared memory for. */
+template <enum lls_codes_form F>
+static constexpr bool WIDE_FEWEST = F != LLS_NO_CODES && (lls_cuda_code_bits(F) == 4 ||
+                                                          lls_cuda_code_bits(F) >= 8);
 
 template <enum lls_codes_form F, int MOST, int WIDTH, int BLOCKS>
 static int multiply(cudaStream_t s, const lls_cuda_codes_product &a)
@@ -358,6 +394,10 @@ static int multiply_form(cudaStream_t s, const lls_cuda_codes_product &a)
   if constexpr (WIDE_TOO<F>)
     if (a.n_rows > TILE)
       return multiply<F, 2, 2, 2>(s, a);
+  if constexpr (WIDE_FEWEST<F>)
+    if (a.w.outputs >
+        a.processors * (ONE_TILE<F> * OUTPUTS)) /* no room for all at once */
+      return multiply<F, 1, 2, 2>(s, a);
   return multiply<F, 1, 1, ONE_TILE<F>>(s, a);
 }
 
@@ -383,7 +423,6 @@ extern "C" uint32_t lls_cuda_codes_rows(enum lls_codes_form form)
 #define ROWS(form)                                                                       \
   case form:                                                                             \
     return WIDE_TOO<form> ? 2 * TILE : TILE;
-    ROWS(LLS_NO_CODES)
     LLS_CUDA_CODES_FORMS(ROWS)
   default:
     return 0;
@@ -408,6 +447,8 @@ template <enum lls_codes_form F> static int allow_form()
     rc = rc != 0 ? rc : allow<F, TILES<F>, 1, 2>();
   if constexpr (WIDE_TOO<F>)
     rc = rc != 0 ? rc : allow<F, 2, 2, 2>();
+  if constexpr (WIDE_FEWEST<F>)
+    rc = rc != 0 ? rc : allow<F, 1, 2, 2>();
   return rc;
 }
 

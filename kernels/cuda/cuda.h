@@ -12,8 +12,9 @@
  * Errors. The first one since step_begin is kept and ends the step; a CUDA error means
  * that the context is lost, so every later step fails too. An error of a kernel shows at
  * whatever call comes after it: with LLS_CUDA_DEBUG=1 in the environment there are no
- * graphs and each operation is waited for, so that the message names the right one. With
- * LLS_CUDA_FEW=1 bf16 weights take a kernel of ours for few rows, to compare.
+ * graphs and each operation is waited for, so that the message names the right one.
+ * LLS_CUDA_FEW=0 leaves a single row and bf16 weights to cuBLASLt, to compare; 1 takes
+ * our kernel for it on other GPUs than Hopper's too.
  */
 #ifndef LLS_CUDA_CUDA_H
 #define LLS_CUDA_CUDA_H

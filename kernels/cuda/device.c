@@ -122,7 +122,8 @@ static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
   if (d->properties.major < 8)
     return lls_fail(err, -ENODEV, "%s is of sm_%d%d: sm_80 (Ampere) or newer is needed",
                     d->properties.name, d->properties.major, d->properties.minor);
-  d->few.numbers = lls_cuda_numbers(d) == LLS_BF16 && is_set("LLS_CUDA_FEW", false);
+  d->few.numbers =
+      lls_cuda_numbers(d) == LLS_BF16 && is_set("LLS_CUDA_FEW", d->properties.major == 9);
   d->few.blocks = 2 * (uint32_t)d->properties.multiProcessorCount;
   d->few.shared_bytes = d->properties.sharedMemPerMultiprocessor;
   return 0;

@@ -218,6 +218,7 @@ struct lls_cuda_codes_product {
   uint32_t first_output;                /* of those that are taken, w.outputs in all */
   uint32_t stride;                      /* from row to row of y */
   uint32_t add, relu, f32;              /* as lls_cuda_linear has them */
+  uint32_t processors;                  /* of the GPU, beside w alone */
   const void *x;                        /* (n_rows, inputs), inputs a multiple of 8 */
   void *y;
 };

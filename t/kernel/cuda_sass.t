@@ -17,6 +17,8 @@ my %local = ('LD[LG]?\.LOCAL|LDL' => $none, 'STL' => $none);
 my @wanted = (
     [ codes => qr/multiply_codes/, 'codes are read 16 bytes at a time, for tensor cores',
         { %local, 'LDGSTS\.E\.BYPASS\S*\.128' => [4], HMMA => [1] } ],
+    [ codes => qr/multiply_codes\S*form6ELi1ELi2E.* on sm_90a/, 'int8 by 32 outputs: no more instructions than were counted',
+        { %local, HMMA => [8], all => [ 1, 660 ] } ],
     [ few => qr/multiply_few/, 'few rows: codes are copied 16 bytes at a time, for tensor cores',
         { %local, 'LDGSTS\.E\.BYPASS\S*\.128' => [4], HMMA => [1] } ],
     [ experts_few => qr/multiply_few/, 'few rows of experts: tensor cores, copies and reads of 16 bytes',

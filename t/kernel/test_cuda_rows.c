@@ -247,6 +247,13 @@ static void products(struct rows *r)
   }
 }
 
+/* bf16 has a kernel of its own for one row. */
+static void products_of_one(struct rows *r)
+{
+  r->n = 1;
+  products(r);
+}
+
 /* Always f32, bias included. */
 static void test_logits_of(const struct pair *p)
 {
@@ -350,6 +357,7 @@ TEST_ROWS(norms)
 TEST_ROWS(activations)
 TEST_ROWS(lookups)
 TEST_ROWS(products)
+TEST_ROWS(products_of_one)
 
 static void test_long_rows(void **state)
 {
@@ -382,10 +390,11 @@ static void test_dummies(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_norms),   cmocka_unit_test(test_activations),
-      cmocka_unit_test(test_lookups), cmocka_unit_test(test_products),
-      cmocka_unit_test(test_logits),  cmocka_unit_test(test_refusals),
-      cmocka_unit_test(test_dummies), cmocka_unit_test(test_long_rows),
+      cmocka_unit_test(test_norms),           cmocka_unit_test(test_activations),
+      cmocka_unit_test(test_lookups),         cmocka_unit_test(test_products),
+      cmocka_unit_test(test_products_of_one), cmocka_unit_test(test_logits),
+      cmocka_unit_test(test_refusals),        cmocka_unit_test(test_dummies),
+      cmocka_unit_test(test_long_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
