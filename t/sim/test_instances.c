@@ -163,10 +163,13 @@ static void open_machine(struct machine *m, const char *scheduler, const char *c
     o.roles[i] = i == 0                  ? LLS_ROLE_PREFILL
                  : i == m->instances - 1 ? LLS_ROLE_DECODE
                                          : below(m, 3);
-  static const char *const pools[][5] = {
-      {"pool", "decode", NULL}, {"offers_frac", "0.1", NULL}, {"bmax_frac", "0.2", NULL}};
+  static const char *const pools[][7] = {
+      {"pool", "decode", NULL},
+      {"offers_frac", "0.1", NULL},
+      {"bmax_frac", "0.2", NULL},
+      {"offers_frac", "0", "class_frac", "0", "rmin", "4", NULL}};
   if (strcmp(scheduler, "aligned") == 0)
-    o.scheduler.parameters = pools[below(m, 3)];
+    o.scheduler.parameters = pools[below(m, 4)];
   if (harness_open(&m->h, &o, &err) < 0)
     fail_msg("%s over %s: %s", scheduler, cache, err.text);
 }
