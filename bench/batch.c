@@ -1,7 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * bench/batch: what a batch whose queue never ends costs clients, in virtual time
- * (OPT-13B on an A100-80G). Clients' requests are of class realtime and come by a Poisson
+ * (OPT-13B on an A100-80G).
+ *
+ *   bench/batch [MODEL [REQUESTS [RATE...]]]
+ *
+ * With a MODEL the CPU computes its steps, and a second is one of this process's
+ * processor time, plus those in which there was nothing to do: what others make of the
+ * machine does not count. Without RATEs (of clients' requests, a second) there the knee
+ * is looked for, up to which 99 % of the clients' requests are in time without a batch.
+ *
+ * Clients' requests are of class realtime and come by a Poisson
  * process (prompts of 64 to 511 tokens, answers of 32 to 223; first token within 400 ms,
  * 200 ms each other one). Lines of the batch are best_effort and are started by the rule
  * of core/api/batch_runner.c: at most so many at once, a quarter of them without a token.
@@ -15,9 +24,9 @@
 #include "bench/bench.h"
 #include "bench/simulated.h"
 
-#define REQUESTS      2000
 #define MAX_SEQUENCES 64
-#define VOCABULARY    50000
+#define LONGEST       736 /* tokens of a request, in whole blocks */
+#define KNEE          0.99
 #define MS            INT64_C(1000000)
 
 struct request {
@@ -28,6 +37,9 @@ struct request {
 
 struct client {
   struct harness h;
+  bool computes;      /* on the CPU; else the device is simulated */
+  int64_t skipped_ns; /* in which there was nothing to compute */
+  uint32_t requests;
   double rate;   /* of clients' requests, a second */
   uint32_t most; /* lines at once, 0: there is no batch */
   uint64_t made; /* requests of both kinds */
@@ -38,6 +50,26 @@ struct client {
   uint64_t random;
   int32_t prompt[512];
 };
+
+static int64_t processor_now(void *context)
+{
+  const struct client *c = context;
+  return (int64_t)(bench_cpu_seconds() * 1e9) + c->skipped_ns;
+}
+
+static int64_t now(struct client *c)
+{
+  return c->computes ? processor_now(c) : lls_sim_now(c->h.device);
+}
+
+/* Nothing is to be done until then. */
+static void advance(struct client *c, int64_t until_ns)
+{
+  if (!c->computes)
+    lls_sim_advance(c->h.device, until_ns);
+  else if (until_ns > now(c))
+    c->skipped_ns += until_ns - now(c);
+}
 
 static double draw(struct client *c)
 {
@@ -65,7 +97,7 @@ static void on_event(void *context, const struct lls_event *event)
 {
   struct client *c = context;
   struct request *r = event->owner;
-  int64_t now_ns = lls_sim_now(c->h.device);
+  int64_t now_ns = now(c);
   if (event->kind == LLS_EVENT_FINISHED) {
     finish(c, r);
     return;
@@ -86,7 +118,7 @@ static int submit(struct client *c, bool realtime, int64_t arrival_ns)
   if (r == NULL)
     return -1;
   for (uint32_t i = 0; i < prompt; i++)
-    c->prompt[i] = (int32_t)((k * 31 + i * 7) % VOCABULARY);
+    c->prompt[i] = (int32_t)((k * 31 + i * 7) % c->h.config.vocab);
   struct lls_submission s = harness_submission(c->prompt, prompt, answer, r);
   *r = (struct request){.realtime = realtime, .arrival_ns = arrival_ns};
   s.request_class = realtime ? LLS_CLASS_REALTIME : LLS_CLASS_BEST_EFFORT;
@@ -100,9 +132,10 @@ static int submit(struct client *c, bool realtime, int64_t arrival_ns)
 /* All that has come by now, and lines as batch_runner.c would start them. */
 static int feed(struct client *c)
 {
-  int64_t now_ns = lls_sim_now(c->h.device);
+  int64_t now_ns = now(c);
   int rc = 0;
-  for (; rc >= 0 && c->n_realtime < REQUESTS && c->next_ns <= now_ns; c->n_realtime++) {
+  for (; rc >= 0 && c->n_realtime < c->requests && c->next_ns <= now_ns;
+       c->n_realtime++) {
     rc = submit(c, true, c->next_ns);
     c->next_ns += (int64_t)(-log(1 - draw(c)) / c->rate * 1e9);
   }
@@ -116,49 +149,70 @@ static int feed(struct client *c)
 static int run(struct client *c)
 {
   int rc = 0;
-  while (rc >= 0 && c->finished < REQUESTS) {
+  while (rc >= 0 && c->finished < c->requests) {
     rc = feed(c);
     if (rc >= 0)
       rc = lls_loop_step(c->h.loop);
     lls_loop_events(c->h.loop, on_event, c);
-    if (rc == 0 && c->n_realtime < REQUESTS)
-      lls_sim_advance(c->h.device, c->next_ns);
+    if (rc == 0 && c->n_realtime < c->requests)
+      advance(c, c->next_ns);
   }
   return rc;
 }
 
-static void print(struct client *c, const char *scheduler)
+static void print(struct client *c, const char *scheduler, int64_t begun_ns)
 {
   struct lls_loop_status status;
-  double seconds = (double)lls_sim_now(c->h.device) * 1e-9;
+  double seconds = (double)(now(c) - begun_ns) * 1e-9;
   lls_loop_status(c->h.loop, &status);
-  printf("%-8s %10.1f %6u %12.2f %8.1f %10.2f %10.1f\n", scheduler, c->rate, c->most,
-         100.0 * c->attained / REQUESTS, 100e-9 * (double)status.device_ns_sum / seconds,
-         (double)c->lines_done / seconds, (double)status.generated_tokens / seconds);
+  printf("%-8s %10.2f %6u %12.2f %8.1f %10.1f %10.2f %10.1f\n", scheduler, c->rate,
+         c->most, 100.0 * c->attained / c->requests,
+         100e-9 * (double)status.device_ns_sum / seconds,
+         100e-9 * (double)status.step_ns_sum / seconds, (double)c->lines_done / seconds,
+         (double)status.generated_tokens / seconds);
   fflush(stdout);
 }
 
-static int bench(const struct lls_sim_options *sim, const char *const policies[2],
-                 double rate, uint32_t most)
+struct setting {
+  const struct lls_sim_options *sim; /* NULL: the CPU computes */
+  const char *model;
+  uint32_t requests;
+};
+
+static int open_client(struct client *c, const struct setting *s,
+                       const char *const policies[2], struct lls_error *err)
 {
-  struct client *c = calloc(1, sizeof *c);
-  struct lls_error err = {0};
+  uint32_t units = MAX_SEQUENCES * LONGEST / 16;
   const struct harness_options options = {
-      .model = LLS_SRCDIR "/etc/profiles/models/opt-13b",
-      .dummy = true,
+      .model = s->model,
+      .dummy = s->sim != NULL,
       .element = LLS_BF16,
       .max_tokens = 2048,
       .max_sequences = MAX_SEQUENCES,
       .max_requests = 4096,
       .block_tokens = 16,
-      .device_units = 2 * MAX_SEQUENCES * 64,
-      .host_units = 2 * MAX_SEQUENCES * 64,
+      .max_context = s->sim != NULL ? 0 : LONGEST,
+      .device_units = s->sim != NULL ? 2 * MAX_SEQUENCES * 64 : units,
+      .host_units = s->sim != NULL ? 2 * MAX_SEQUENCES * 64 : units,
       .scheduler = {policies[0], NULL},
       .cache = {policies[1], NULL},
       .predictor = {"none", NULL},
-      .sim = sim,
+      .sim = s->sim,
+      .clock = s->sim != NULL ? NULL : processor_now,
+      .clock_context = s->sim != NULL ? NULL : c,
   };
-  int rc = c != NULL ? harness_open(&c->h, &options, &err) : -1;
+  c->computes = s->sim == NULL;
+  c->requests = s->requests;
+  return harness_open(&c->h, &options, err);
+}
+
+/* The share of the clients' requests that were in time, or a negative errno. */
+static double bench(const struct setting *s, const char *const policies[2], double rate,
+                    uint32_t most)
+{
+  struct client *c = calloc(1, sizeof *c);
+  struct lls_error err = {0};
+  int rc = c != NULL ? open_client(c, s, policies, &err) : -1;
   if (rc < 0) {
     fprintf(stderr, "bench/batch: %s\n", lls_error_text(&err, rc));
     free(c);
@@ -167,28 +221,84 @@ static int bench(const struct lls_sim_options *sim, const char *const policies[2
   c->rate = rate;
   c->most = most;
   c->random = 1;
+  int64_t begun_ns = c->computes ? now(c) : 0;
+  c->next_ns = begun_ns;
   rc = run(c);
-  print(c, policies[0]);
+  print(c, policies[0], begun_ns);
+  double share = rc < 0 ? rc : (double)c->attained / c->requests;
   harness_close(&c->h); /* lines that are alive are left to the end of the process */
   free(c);
-  return rc < 0 ? rc : 0;
+  return share;
 }
 
-int main(void)
+static const char *const policies[][2] = {
+    {"bros", "bidirectional"}, {"fcfs", "paged"}, {"sarathi", "paged"}};
+
+#define N_POLICIES (sizeof policies / sizeof *policies)
+
+static void print_head(void)
+{
+  printf("%-8s %10s %6s %12s %8s %10s %10s %10s\n", "", "requests/s", "lines",
+         "attained, %", "busy, %", "in steps,%", "lines/s", "tokens/s");
+}
+
+static int simulate(void)
 {
   static const double rates[] = {0.1, 0.5, 2};
   static const uint32_t most[] = {0, 16, 32, 48};
-  static const char *const policies[][2] = {
-      {"bros", "bidirectional"}, {"fcfs", "paged"}, {"sarathi", "paged"}};
   struct lls_sim_options sim;
   if (!simulated_opt_13b(&sim))
     return EXIT_FAILURE;
-  printf("%-8s %10s %6s %12s %8s %10s %10s\n", "", "requests/s", "lines", "attained, %",
-         "busy, %", "lines/s", "tokens/s");
-  for (size_t i = 0; i < sizeof policies / sizeof *policies; i++)
+  const struct setting setting = {&sim, LLS_SRCDIR "/etc/profiles/models/opt-13b", 2000};
+  print_head();
+  for (size_t i = 0; i < N_POLICIES; i++)
     for (size_t r = 0; r < sizeof rates / sizeof *rates; r++)
       for (size_t j = 0; j < sizeof most / sizeof *most; j++)
-        if (bench(&sim, policies[i], rates[r], most[j]) < 0)
+        if (bench(&setting, policies[i], rates[r], most[j]) < 0)
           return EXIT_FAILURE;
   return EXIT_SUCCESS;
+}
+
+/* Doubles the rate until it is too much, and halves what is between; to 10 %. 0: it went
+ * wrong, or not even 1/16 a second is in time. */
+static double find_knee(const struct setting *s)
+{
+  double low = 0, high = INFINITY, rate = 1;
+  while (high > 1.1 * low && rate > 0.05) {
+    double share = bench(s, policies[0], rate, 0);
+    if (share < 0)
+      return 0;
+    *(share < KNEE ? &high : &low) = rate;
+    rate = low == 0 ? rate / 2 : isinf(high) ? 2 * rate : (low + high) / 2;
+  }
+  return low;
+}
+
+/* Rows with a batch and without at these rates, under bros. */
+static int compute(const struct setting *s, const double *rates, size_t n)
+{
+  static const uint32_t most[] = {0, MAX_SEQUENCES / 2};
+  for (size_t i = 0; i < n; i++)
+    for (size_t j = 0; j < sizeof most / sizeof *most; j++)
+      if (bench(s, policies[0], rates[i], most[j]) < 0)
+        return EXIT_FAILURE;
+  return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  struct setting setting = {.model = argc > 1 ? argv[1] : NULL, .requests = 300};
+  double rates[16];
+  size_t n = 0;
+  if (argc < 2)
+    return simulate();
+  setenv("LLS_PLUGIN_PATH", LLS_BUILDDIR "/.libs", 0);
+  if (argc > 2)
+    setting.requests = (uint32_t)strtoul(argv[2], NULL, 10);
+  for (int i = 3; i < argc && n < sizeof rates / sizeof *rates; i++)
+    rates[n++] = strtod(argv[i], NULL);
+  print_head();
+  if (n == 0 && (rates[n++] = find_knee(&setting)) == 0)
+    return EXIT_FAILURE;
+  return compute(&setting, rates, n);
 }

@@ -19,6 +19,8 @@
  */
 #include "grammar_orders.h"
 
+#include "bench/grammar_bytes.h"
+
 #include "core/grammar/compiled_grammar.h"
 #include "core/grammar/json_schema.h"
 
@@ -61,18 +63,10 @@ static void die(const char *what)
   exit(1);
 }
 
-/* Every byte is a token: what is judged is the automaton, not a tokeniser. */
 static struct lls_vocabulary *bytes(void)
 {
-  static char all[256];
-  static const int32_t end = 256;
-  struct lls_token_bytes tokens[257] = {0};
-  struct lls_vocabulary *made = NULL;
-  for (int i = 0; i < 256; i++) {
-    all[i] = (char)i;
-    tokens[i] = (struct lls_token_bytes){&all[i], 1};
-  }
-  if (lls_vocabulary_of(tokens, 257, &end, 1, &made, NULL) != 0)
+  struct lls_vocabulary *made = grammar_bytes();
+  if (made == NULL)
     die("out of memory");
   return made;
 }

@@ -6,6 +6,10 @@
  * Properties come in blocks. After each of them the automaton knows which may be next, so
  * that without blocks its states would name n * n properties: a schema of 170 that may
  * all be left out had more ways to go on than a request may have.
+ *
+ * No state knows which names that the schema does not say are there already, so that one
+ * of these may come twice; JSON's readers take the last. Each of its values is valid, but
+ * two of one name are one property: a least number of such properties is not kept.
  */
 #include "core/grammar/schema_compile.h"
 
@@ -128,6 +132,10 @@ static bool count_properties(struct object *o, const struct lls_schema_set *set,
   if (n_optional == 0) {
     *min_others = o->min > o->n_required ? o->min - o->n_required : 0;
     *max_others = o->max == unbounded ? unbounded : o->max - o->n_required;
+    return *min_others <= 1 || !has_others ||
+           lls_schema_leave_out(o->s, set->members[0].schema, "minProperties",
+                                "where two or more names are not said, which may come "
+                                "twice");
   } else if (counts_min || counts_max) {
     return lls_schema_leave_out(o->s, set->members[0].schema,
                                 counts_min ? "minProperties" : "maxProperties",

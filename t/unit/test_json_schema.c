@@ -263,6 +263,9 @@ static void objects(void **state)
          "\"additionalProperties\": false, \"minProperties\": 1}",
          {"{\"x-a\": 1}", "{\"x-a\": 1, \"x-\": 2}"},
          {"{}", "{\"y\": 1}", "{\"x-a\": \"s\"}"}},
+        {"{\"type\": \"object\", \"required\": [\"a\"], \"minProperties\": 2}",
+         {"{\"a\": 1, \"b\": 2}", "{\"a\": 1, \"b\": 2, \"c\": 3}"},
+         {"{\"a\": 1}", "{\"b\": 1, \"c\": 2}"}},
         {"{\"type\": \"object\", \"properties\": {\"x-b\": {\"maximum\": 5}, \"c\": "
          "{\"type\": \"null\"}}, \"patternProperties\": {\"^x-\": {\"type\": "
          "\"integer\"}, \"b$\": {\"minimum\": 2}}, \"additionalProperties\": {\"type\": "
@@ -472,6 +475,8 @@ static void refusals_name_the_place(void **state)
        "'propertyNames' is not supported"},
       {"{\"if\": {\"propertyNames\": {\"maxLength\": 1}}, \"then\": false}",
        "'propertyNames'"},
+      {"{\"type\": \"object\", \"minProperties\": 2}",
+       "'minProperties' is not supported where two or more names are not said"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct lls_grammar_tree *tree;
