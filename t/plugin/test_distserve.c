@@ -357,7 +357,7 @@ static void test_prompts_whole_and_in_order(void **state)
   close_bench(&b);
 }
 
-/* What is offered here and what leaves fill both ends: an offer without room goes to the
+/* Offers to here and from here fill both ends: an offer without room goes to the
  * host there when nothing has moved for a while, and comes when it has room. */
 static void test_victims_that_have_no_room_give_way(void **state)
 {

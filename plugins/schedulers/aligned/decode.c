@@ -356,10 +356,10 @@ static void force_one(struct aligned *a, struct lls_pol_step *s)
   let_in(a, s, &door, slot);
 }
 
-/* What leaves may wait for memory that offers to this instance hold there, and those for
- * what it holds here: nobody goes first. So the offers that fit are taken as they are,
- * the others go to the host there, and no batch is brought until one runs here or all
- * that leave have left. */
+/* Those that leave may wait for memory that offers to this instance hold there, and those
+ * for what it holds here: nobody goes first. So the offers that fit are taken as they
+ * are, the others go to the host there, and no batch is brought until one runs here or
+ * all that leave have left. */
 static void give_way(struct aligned *a, struct lls_pol_step *s)
 {
   uint64_t free_units = lls_pol_step_free_units(s);
