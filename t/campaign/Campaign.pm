@@ -16,6 +16,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib "$FindBin::Bin/../api";
+use LlmServer;
 use Test::More ();
 use Time::HiRes qw(time);
 
@@ -23,6 +24,9 @@ my $began;
 
 sub seconds { return $ENV{LLS_CAMPAIGN_SECONDS} // 0 }
 sub seed    { return $ENV{LLS_SEED}             // 1 }
+
+# Valgrind takes vectors apart, some thousand times as slow: a model of a tenth of the work there.
+sub model { return LlmServer::source(LlmServer::under() ? 't/data/models/stories260K' : 'share/demo-model') }
 
 sub begin {
     srand seed();

@@ -17,7 +17,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 my $end    = Campaign::begin;
-my $demo   = LlmServer::source('share/demo-model');
+my $demo   = Campaign::model();
 my $server = LlmServer->serve("read_timeout = 2s\nidle_timeout = 2s\nwrite_timeout = 2s\n[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 16MiB\n[plugins]\nscheduler = sarathi\n");
 my $streams = Streams->new($server, clients => 2, tokens => 40, prompts => [[1, 403, 407], [1, 20, 21, 22]]);
 $streams->learn;

@@ -17,7 +17,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $end  = Campaign::begin;
-my $demo = LlmServer::source('share/demo-model');
+my $demo = Campaign::model();
 my @prefix  = map { 3 + ($_ * 41) % 500 } 1 .. 40;
 my @prompts = map { my $n = $_; [$n % 2 ? @prefix : (), map { 3 + ($_ * 37 + $n * 11) % 500 } 1 .. 5 + 23 * $n] } 1 .. 8;
 

@@ -5,12 +5,14 @@
 # mappings stay as they are, and the gaps between tokens at the end are not longer than in the
 # middle. It is looked at by quarters, an hour by ten minutes. The suite has moments of it, which
 # show that it works and no more. LLS_SOAK_SHARE=0.33: server and clients take no more than that
-# of one core, for an hour beside others.
+# of one core, for an hour beside others. A process that only sleeps says what the machine adds to
+# any gap: where its wake-ups come later too, longer gaps say nothing about the server.
 use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use Campaign;
+use IO::File;
 use List::Util qw(max);
 use LlmServer;
 use Streams;
@@ -19,7 +21,7 @@ use Time::HiRes qw(sleep time);
 
 my $end    = Campaign::begin;
 my $begin  = time;
-my $demo   = LlmServer::source('share/demo-model');
+my $demo   = Campaign::model();
 my $ini    = "[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 16MiB\nhost_memory = 8MiB\n[plugins]\n";
 my @kinds  = ("scheduler = sarathi\ncache = paged\n", "scheduler = mlfq\ncache = tiered\n", "scheduler = vtc\ncache = hybrid\n", "scheduler = fcfs\ncache = bidirectional\n");
 my $server = LlmServer->serve($ini . $kinds[0]);
@@ -64,13 +66,42 @@ sub rest {
     return;
 }
 
+# Sleeps 10 ms again and again, until its parent is gone, and writes how many ms it woke up late.
+sub sleeper {
+    my ($delays) = @_;
+    my $parent = getppid;
+    my $out = IO::File->new($delays, '>') // POSIX::_exit(1);
+    $out->autoflush;
+    while (getppid == $parent) {
+        my $before = time;
+        sleep 0.01;
+        printf {$out} "%.2f\n", 1000 * (time - $before) - 10;
+    }
+    POSIX::_exit(0);
+}
+my $delays = "$server->{folder}/delays";
+my $sleeper = fork // die "fork: $!";
+sleeper($delays) if $sleeper == 0;
+
+# What it wrote since the last part.
+my $read = 0;
+sub woke_late {
+    my $in = IO::File->new($delays, '<') // return (0);
+    seek $in, $read, 0;
+    my @late = <$in>;
+    $read = tell $in;
+    return map { $_ + 0 } @late;
+}
+sub p99 { my @sorted = sort { $a <=> $b } @_; return @sorted ? $sorted[0.99 * $#sorted] : 0 }
+
 # Gaps and what is held, by parts of the time, and what else the machine had to do.
 my $parts = max 4, int(($end - $begin) / 600 + 0.5);
-my (@gaps, @held, @wrong, @shares, @loads);
+my (@gaps, @late, @minutes, @held, @wrong, @shares, @loads);
 for my $part (0 .. $parts - 1) {
     my $until = $begin + ($end - $begin) * ($part + 1) / $parts;
     @{ $streams->{gaps} } = ();
     ($since, $taken_before) = (time, taken());
+    my ($minute, $first) = (time + 60, 0);
     do {
         my $i = int rand @others;
         push @wrong, "request $i was not answered as it should" if !$others[$i]->();
@@ -78,14 +109,20 @@ for my $part (0 .. $parts - 1) {
         $streams->run(sub { time >= $soon });
         push @{ $held[$part] }, holds();
         rest();
+        if (time >= $minute) {
+            push @{ $minutes[$part] }, 1000 * p99(@{ $streams->{gaps} }[$first .. $#{ $streams->{gaps} }]);
+            ($minute, $first) = ($minute + 60, scalar @{ $streams->{gaps} });
+        }
     } while time < $until;
-    my @sorted = sort { $a <=> $b } @{ $streams->{gaps} };
-    $gaps[$part] = @sorted ? 1000 * $sorted[0.99 * $#sorted] : 0;
+    $gaps[$part] = 1000 * p99(@{ $streams->{gaps} });
+    $late[$part] = p99(woke_late());
     $shares[$part] = sprintf '%.2f', share();
     ($loads[$part]) = LlmServer::read_file('/proc/loadavg') =~ /^\S+ \S+ (\S+)/;
-    diag "part $part: p99 of gaps $gaps[$part] ms, ", join ' ', map { "$_ " . most($part, $_) } qw(rss fds threads maps) if $ENV{LLS_CAMPAIGN_SECONDS};
+    diag "part $part: p99 of gaps $gaps[$part] ms (by minutes ", join(' ', map { sprintf '%.1f', $_ } @{ $minutes[$part] // [] }), "), of a sleeper $late[$part] ms, ", join ' ', map { "$_ " . most($part, $_) } qw(rss fds threads maps) if $ENV{LLS_CAMPAIGN_SECONDS};
 }
 $streams->finish;
+kill 'TERM', $sleeper;
+waitpid $sleeper, 0;
 sub most { my ($part, $what) = @_; return max map { $_->{$what} } @{ $held[$part] } }
 
 is_deeply [@wrong, @{ $streams->{wrong} }], [], "$streams->{done} streams, $count{whole} whole answers, $count{reloads} reloads, $count{left} clients that left: all as ever";
@@ -99,5 +136,5 @@ SKIP: {
 }
 is $server->stop, 0, 'the server ends well';
 Campaign::figure(streams => $streams->{done}, %count, map { my $what = $_; ("$what by parts" => join ' ', map { most($_, $what) } 0 .. $parts - 1) } qw(rss fds threads maps));
-Campaign::figure('p99 of gaps by parts' => join(' ', map { sprintf '%.1f ms', $_ } @gaps), 'of a core' => "@shares", 'load of the machine' => "@loads");
+Campaign::figure('p99 of gaps by parts' => join(' ', map { sprintf '%.1f ms', $_ } @gaps), 'of a sleeper late' => join(' ', map { sprintf '%.1f ms', $_ } @late), 'of a core' => "@shares", 'load of the machine' => "@loads");
 done_testing;

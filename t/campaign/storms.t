@@ -14,7 +14,7 @@ use Streams;
 use Test::More;
 
 my $end    = Campaign::begin;
-my $demo   = LlmServer::source('share/demo-model');
+my $demo   = Campaign::model();
 my $fault  = LlmServer::built('t/fault/.libs');
 my $base   = "[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 8MiB\nhost_memory = 8MiB\n";
 my $server = LlmServer->serve("${base}[plugins]\nscheduler = fcfs\n");

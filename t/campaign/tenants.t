@@ -14,7 +14,7 @@ use Streams;
 use Test::More;
 
 my $end    = Campaign::begin;
-my $demo   = LlmServer::source('share/demo-model');
+my $demo   = Campaign::model();
 my $folder = File::Temp->newdir;
 LlmServer::write_file("$folder/keys", "secret-of-the-big big\nsecret-of-the-little little\n");
 LlmServer::write_file("$folder/admins", "secret-of-the-admin\n");
