@@ -25,7 +25,7 @@ my $demo   = Campaign::model();
 my $ini    = "[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 16MiB\nhost_memory = 8MiB\n[plugins]\n";
 my @kinds  = ("scheduler = sarathi\ncache = paged\n", "scheduler = mlfq\ncache = tiered\n", "scheduler = vtc\ncache = hybrid\n", "scheduler = fcfs\ncache = bidirectional\n");
 my $server = LlmServer->serve($ini . $kinds[0]);
-my $streams = Streams->new($server, clients => 4, tokens => 60, prompts => [map { my $n = $_; [map { 3 + ($_ * 37 + $n * 11) % 500 } 1 .. 10 + 7 * $n] } 1 .. 8]);
+my $streams = Streams->new($server, clients => 4, tokens => Campaign::least(60, 16), prompts => [map { my $n = $_; [map { 3 + ($_ * 37 + $n * 11) % 500 } 1 .. 10 + 7 * $n] } 1 .. 8]);
 $streams->learn;
 
 sub holds {
