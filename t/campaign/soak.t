@@ -124,17 +124,19 @@ $streams->finish;
 kill 'TERM', $sleeper;
 waitpid $sleeper, 0;
 sub most { my ($part, $what) = @_; return max map { $_->{$what} } @{ $held[$part] } }
+# A reload at work has a thread, files and mappings more: whether the most of a part has them is luck.
+sub usual { my ($part, $what) = @_; my @sorted = sort { $a <=> $b } map { $_->{$what} } @{ $held[$part] }; return $sorted[ $#sorted / 2 ] }
 
 is_deeply [@wrong, @{ $streams->{wrong} }], [], "$streams->{done} streams, $count{whole} whole answers, $count{reloads} reloads, $count{left} clients that left: all as ever";
-# Threads and descriptors come and go with a reload and with clients.
-cmp_ok most($parts - 1, $_), '<=', most(1, $_) + 4, "no more $_ at the end" for qw(threads fds);
+# A part of moments is looked at but once.
+cmp_ok usual($parts - 1, $_), '<=', usual(1, $_) + 4, "no more $_ at the end" for qw(threads fds);
 SKIP: {
     skip 'memory and gaps are for runs of minutes', 3 if $end - $begin < 60;
-    cmp_ok most($parts - 1, 'maps'), '<=', most(1, 'maps') + 10, 'no more maps';
+    cmp_ok usual($parts - 1, 'maps'), '<=', usual(1, 'maps') + 10, 'no more maps';
     cmp_ok most($parts - 1, 'rss'), '<=', most(1, 'rss') * 1.05 + 2048, 'no more memory';
     cmp_ok $gaps[-1], '<=', 1.5 * max(@gaps[0 .. $parts - 2]), 'gaps are not longer';
 }
 is $server->stop, 0, 'the server ends well';
-Campaign::figure(streams => $streams->{done}, %count, map { my $what = $_; ("$what by parts" => join ' ', map { most($_, $what) } 0 .. $parts - 1) } qw(rss fds threads maps));
-Campaign::figure('p99 of gaps by parts' => join(' ', map { sprintf '%.1f ms', $_ } @gaps), 'of a sleeper late' => join(' ', map { sprintf '%.1f ms', $_ } @late), 'of a core' => "@shares", 'load of the machine' => "@loads");
+Campaign::figure(streams => $streams->{done}, %count, map { my $what = $_; ("$what by parts" => join ' ', map { usual($_, $what) . '-' . most($_, $what) } 0 .. $parts - 1) } qw(rss fds threads maps));
+Campaign::figure('p99 of gaps by parts' => join(' ', map { sprintf '%.2f ms', $_ } @gaps), 'of a sleeper late' => join(' ', map { sprintf '%.2f ms', $_ } @late), 'of a core' => "@shares", 'load of the machine' => "@loads");
 done_testing;
