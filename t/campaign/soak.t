@@ -83,7 +83,7 @@ my $delays = "$server->{folder}/delays";
 my $sleeper = fork // die "fork: $!";
 sleeper($delays) if $sleeper == 0;
 
-# What it wrote since the last part.
+# Its delays since the last part.
 my $read = 0;
 sub woke_late {
     my $in = IO::File->new($delays, '<') // return (0);
