@@ -28,7 +28,7 @@ sub seed    { return $ENV{LLS_SEED}             // 1 }
 # Valgrind takes vectors apart, some thousand times as slow: a model of a tenth of the work there.
 sub model { return LlmServer::source(LlmServer::under() ? 't/data/models/stories260K' : 'share/demo-model') }
 
-# The least of what a part does, and that under valgrind, where a step takes a tenth of a second.
+# The least of what a part does, and that under valgrind, where a step takes tenths of a second.
 sub least { my ($n, $under) = @_; return LlmServer::under() ? $under : $n }
 
 sub begin {
