@@ -17,8 +17,6 @@ import sys
 import tempfile
 import unicodedata
 
-import sentencepiece
-from sentencepiece import sentencepiece_model_pb2
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers
 from tokenizers import pre_tokenizers, processors, trainers
@@ -124,6 +122,8 @@ def replacements():
 
 
 def sentencepieces():
+    import sentencepiece  # t/campaign/outside.py, which imports this file, does without
+    from sentencepiece import sentencepiece_model_pb2
     """Pieces with their scores, and the table of that normalisation, by SentencePiece's trainer."""
     model = io.BytesIO()
     with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:

@@ -162,7 +162,7 @@ SKIP: {
         syswrite $sockets[$_], LlmServer::raw_post('/v1/completions', encode_json(Golden::body($golden[$_ % @golden]{prompt_ids}, $golden[$_ % @golden])), 'Connection: close') for 0 .. $#sockets;
         sleep 0.04 * $round;
         if ($round > 3) {    # in the middle of answers
-            my $until = time + $LlmServer::TIMEOUT;
+            my $until = time + 3;    # or all have ended already
             sleep 0.01 until (instances($server))[$victim / 2]{requests}{running} > 0 || time > $until;
         }
         kill 'KILL', $pids[$victim];
@@ -177,6 +177,8 @@ SKIP: {
         $all_lost += $lost;
         $all_whole += $whole;
         is $odd, 0, "a kill of process $victim at a moment of its own ($round): $whole whole, $lost lost, none other";
+        my $until = time + $LlmServer::TIMEOUT;
+        sleep 0.01 until $server->log =~ /has died/ || time > $until;
         kill 'TERM', $pids[0];
         $server->wait_for_end;
         ok Mpi::all_gone(@pids), '  it ends';
