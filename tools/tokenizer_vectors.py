@@ -122,9 +122,9 @@ def replacements():
 
 
 def sentencepieces():
+    """Pieces with their scores, and the table of that normalisation, by SentencePiece's trainer."""
     import sentencepiece  # t/campaign/outside.py, which imports this file, does without
     from sentencepiece import sentencepiece_model_pb2
-    """Pieces with their scores, and the table of that normalisation, by SentencePiece's trainer."""
     model = io.BytesIO()
     with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rules:
         hexadecimal = lambda text: " ".join(f"{ord(c):X}" for c in text)

@@ -174,7 +174,9 @@ sub fill {
 sub click {
     my ($self, $text) = @_;
     my $what = quoted($text);
-    return $self->value("[...document.querySelectorAll('button')].find((one) => one.checkVisibility() && one.textContent.startsWith($what)).click()");
+    my $button = "[...document.querySelectorAll('button')].find((one) => one.checkVisibility() && one.textContent.startsWith($what))";
+    $self->becomes("$button !== undefined");    # one that was used says so for a moment
+    return $self->value("$button.click()");
 }
 
 sub press {

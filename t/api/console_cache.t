@@ -14,8 +14,8 @@ use Test::More;
 
 plan skip_all => 'chromium is not installed (Debian: chromium): the page is not opened' if !defined Browser::program();
 
-# Of the canvas: which mark of the legend each cell has, in their order, by its hue (requests
-# beside each other differ by a shade).
+# The mark of the legend that each cell of the canvas has, in their order, by the nearest colour:
+# requests beside each other differ by a shade.
 my $CELLS = <<'END';
 (() => {
   const canvas = document.querySelector('#now canvas');
