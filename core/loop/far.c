@@ -122,8 +122,11 @@ static void receive(struct lls_far *far, const struct lls_channel_message *m)
     return;
   case LLS_FAR_STOP:
     far->stopped = true;
+    return;
+  case LLS_FAR_END:
+    far->stopped = far->ended = true;
     far->channel->orderly = head.mail == 1;
-    lls_far_tell_ranks(far, LLS_FAR_STOP, 0, head.mail);
+    lls_far_tell_ranks(far, LLS_FAR_END, 0, head.mail);
     return;
   case LLS_FAR_LOADS:
     lls_far_see(far, &head, &u);
@@ -218,23 +221,37 @@ static void flush(struct lls_far *far)
 /* ---- process 0 -----------------------------------------------------------------------
  */
 
-static void send_stop(struct lls_far *far)
-{
-  for (uint32_t i = 1; i < far->n; i++) {
-    struct lls_pack p = lls_far_message(far, LLS_FAR_STOP, i);
-    ((struct lls_far_head *)(void *)p.data)->mail = far->n_gone == 0;
-    lls_far_send(far, &p);
-  }
-  lls_far_tell_ranks(far, LLS_FAR_STOP, 0, far->n_gone == 0);
-  far->stop_sent = true;
-}
-
 static bool all_have_ended(const struct lls_far *far)
 {
   for (uint32_t i = 1; i < far->n; i++)
     if (!far->others[i].gone && !far->others[i].bye)
       return false;
   return true;
+}
+
+static void send_all(struct lls_far *far, uint32_t kind, uint32_t mail)
+{
+  for (uint32_t i = 1; i < far->n; i++) {
+    struct lls_pack p = lls_far_message(far, kind, i);
+    ((struct lls_far_head *)(void *)p.data)->mail = mail;
+    lls_far_send(far, &p);
+  }
+}
+
+static void send_stop(struct lls_far *far)
+{
+  send_all(far, LLS_FAR_STOP, 0);
+  far->stop_sent = true;
+}
+
+/* Others wait for this word, so that who is gone has died. MPI can't be ended in order
+ * then: it would wait for the dead. */
+static void send_end(struct lls_far *far)
+{
+  look_at_others(far, lls_far_now(far));
+  far->channel->orderly = far->n_gone == 0 && all_have_ended(far);
+  send_all(far, LLS_FAR_END, far->channel->orderly);
+  lls_far_tell_ranks(far, LLS_FAR_END, 0, far->channel->orderly);
 }
 
 static void *hub_main(void *argument)
@@ -254,7 +271,7 @@ static void *hub_main(void *argument)
   }
   if (!far->stop_sent)
     send_stop(far);
-  far->channel->orderly = far->n_gone == 0 && all_have_ended(far);
+  send_end(far);
   flush(far);
   return NULL;
 }
@@ -317,6 +334,16 @@ static int fail(struct lls_far *far, struct lls_error *err)
   return -EIO;
 }
 
+/* Process 0 itself waits for all to say BYE. */
+static void await_end(struct lls_far *far)
+{
+  int64_t until_ns = lls_far_now(far) + 2 * STOP_NS;
+  while (!far->ended && lls_far_now(far) < until_ns &&
+         look_at_hub(far, lls_far_now(far), NULL) == 0)
+    make_round(far);
+  flush(far);
+}
+
 int lls_far_follow(struct lls_far *far, struct lls_error *err)
 {
   struct lls_pack p = lls_far_message(far, LLS_FAR_READY, 0);
@@ -334,7 +361,7 @@ int lls_far_follow(struct lls_far *far, struct lls_error *err)
     }
   }
   send_text(far, LLS_FAR_BYE, "");
-  flush(far);
+  await_end(far);
   return 0;
 }
 
@@ -344,7 +371,7 @@ void lls_far_give_up(struct lls_channel *channel, const char *why)
     struct lls_far_head head;
     struct lls_pack p = {0};
     memset(&head, 0, sizeof head);
-    head.kind = channel->self == 0 ? LLS_FAR_STOP : LLS_FAR_FAILED;
+    head.kind = channel->self == 0 ? LLS_FAR_END : LLS_FAR_FAILED;
     head.target = i;
     head.from = channel->self;
     LLS_PACK(&p, head);
@@ -360,10 +387,9 @@ void lls_far_give_up(struct lls_channel *channel, const char *why)
   for (int i = 0; i < 5000 && !(stopped && channel->ops->is_flushed(channel)); i++) {
     nap(LLS_NS_PER_S / 1000);
     while (
-        channel->ops->receive(channel, &m)) { /* process 0's STOP, or what came before */
-      stopped |=
-          m.bytes >= sizeof(struct lls_far_head) &&
-          ((const struct lls_far_head *)(const void *)m.data)->kind == LLS_FAR_STOP;
+        channel->ops->receive(channel, &m)) { /* process 0's END, or what came before */
+      stopped |= m.bytes >= sizeof(struct lls_far_head) &&
+                 ((const struct lls_far_head *)(const void *)m.data)->kind == LLS_FAR_END;
       free(m.data);
     }
     uint32_t index = channel->ops->gone(channel, &gone);

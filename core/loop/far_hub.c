@@ -331,7 +331,7 @@ static void receive_ready(struct lls_far *far, uint32_t from, struct lls_unpack 
 static void receive_failed(struct lls_far *far, uint32_t from, struct lls_unpack *u)
 {
   struct lls_error why = {0};
-  struct lls_pack p = lls_far_message(far, LLS_FAR_STOP, from);
+  struct lls_pack p = lls_far_message(far, LLS_FAR_END, from);
   size_t n = u->n - u->at;
   lls_unpack_take(u, why.text, n < sizeof why.text ? n : sizeof why.text - 1);
   lls_far_send(far, &p);

@@ -36,7 +36,8 @@ enum lls_far_kind {
   LLS_FAR_LOADS, /* from process 0, as all that follow */
   LLS_FAR_ASK,
   LLS_FAR_GONE,    /* head.source */
-  LLS_FAR_STOP,    /* head.mail: 1 = in order */
+  LLS_FAR_STOP,    /* end what you do, and say BYE */
+  LLS_FAR_END,     /* the last word; head.mail: 1 = in order, all have said BYE */
   LLS_FAR_BEAT,    /* there is nothing else to say */
   LLS_FAR_CHANGE,  /* from process 0: head.mail, the phase; head.request, its number */
   LLS_FAR_CHANGED, /* the same back, and a sentence if it is refused */
@@ -130,7 +131,7 @@ struct lls_far {
   pthread_t thread;
   bool running; /* the thread */
   atomic_bool stopping;
-  bool stop_sent, stopped;
+  bool stop_sent, stopped, ended;
 
   /* under the lock */
   pthread_mutex_t lock;
@@ -174,7 +175,7 @@ void lls_far_receive(struct lls_far *, const struct lls_far_head *, struct lls_u
 void lls_far_deliver(struct lls_far *, const struct lls_far_head *, struct lls_live *);
 
 /* ---- far_group.c: the other ranks of this instance, if any */
-/* GONE with the instance, STOP with mail, BEAT. */
+/* GONE with the instance, END with mail, BEAT. */
 void lls_far_tell_ranks(struct lls_far *, uint32_t kind, uint32_t source, uint32_t mail);
 /* True: something was heard. */
 bool lls_far_hear_ranks(struct lls_far *);

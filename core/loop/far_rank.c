@@ -118,7 +118,7 @@ static void receive_within(struct lls_far_rank *r, const struct lls_far_head *he
   r->heard_ns = now_ns();
   if (head->kind == LLS_FAR_GONE)
     lose(r, head->source);
-  if (head->kind != LLS_FAR_STOP)
+  if (head->kind != LLS_FAR_END)
     return;
   r->orderly = head->mail == 1;
   atomic_store(&r->stopped, true);

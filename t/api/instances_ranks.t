@@ -177,8 +177,6 @@ SKIP: {
         $all_lost += $lost;
         $all_whole += $whole;
         is $odd, 0, "a kill of process $victim at a moment of its own ($round): $whole whole, $lost lost, none other";
-        my $until = time + $LlmServer::TIMEOUT;
-        sleep 0.01 until $server->log =~ /has died/ || time > $until;
         kill 'TERM', $pids[0];
         $server->wait_for_end;
         ok Mpi::all_gone(@pids), '  it ends';
