@@ -323,14 +323,24 @@ static int run_steps(const struct lls_decoder *decoder, struct passage *passage,
   return passage->text.failed ? -ENOMEM : 0;
 }
 
+/* Has memory from the start: steps count from the data of texts without bytes too. */
+static void open_text(struct lls_bytes *text, size_t most)
+{
+  text->most = most;
+  text->failed = !lls_grow((void **)&text->data, &text->capacity, 1, 1);
+}
+
 int lls_decode_token(const struct lls_decoder *decoder, struct lls_matcher *matcher,
                      const char *token, size_t length, bool first, struct lls_bytes *out)
 {
   struct passage passage = {.matcher = matcher, .first = first};
   struct lls_bytes next = {0};
+  open_text(&passage.text, LLS_STAGE_MOST_BYTES(length));
+  open_text(&next, LLS_STAGE_MOST_BYTES(length));
   lls_bytes_append(&passage.text, token, length);
-  passage.text.most = next.most = LLS_STAGE_MOST_BYTES(length);
-  int code = run_steps(decoder, &passage, &next, LLS_STAGE_MOST_WORK(length));
+  int code = passage.text.failed || next.failed
+                 ? -ENOMEM
+                 : run_steps(decoder, &passage, &next, LLS_STAGE_MOST_WORK(length));
   lls_bytes_append(out, passage.text.data, passage.text.length);
   if (code == 0 && out->failed)
     code = -ENOMEM;

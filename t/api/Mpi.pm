@@ -55,4 +55,19 @@ sub all_gone {
     return 0;
 }
 
+# Reads the answers to what was asked on sockets in turn of these tokens: how many are whole, have an error that says
+# that they are lost, or are neither.
+sub tally {
+    my ($sockets, $ids, $says_lost) = @_;
+    my ($whole, $lost, $odd) = (0, 0, 0);
+    for my $i (0 .. $#$sockets) {
+        (my $answer = LlmServer::read_all($sockets->[$i])) =~ s/\s//g;
+        my $wanted = join ',', @{ $ids->[$i % @$ids] };
+        if    ($answer =~ /"token_ids":\[\Q$wanted\E\]/) { $whole++ }
+        elsif ($answer =~ $says_lost)                      { $lost++ }
+        else                                               { $odd++; Test::More::diag($answer) }
+    }
+    return ($whole, $lost, $odd);
+}
+
 1;

@@ -206,15 +206,7 @@ SKIP: {
             sleep 0.01 until status($server)->{instances}[$victim]{requests}{running} > 0 || time > $until;
         }
         kill 'KILL', $pids[$victim];
-        my ($whole, $lost, $odd) = (0, 0, 0);
-        for my $i (0 .. $#sockets) {
-            my $answer = LlmServer::read_all($sockets[$i]);
-            my $ids = join ',', @{ $long[$i % @golden] };
-            $answer =~ s/\s//g;
-            if    ($answer =~ /"token_ids":\[\Q$ids\E\]/)   { $whole++ }
-            elsif ($answer =~ /"code":"instance_lost"/)     { $lost++ }
-            else                                            { $odd++; diag $answer }
-        }
+        my ($whole, $lost, $odd) = Mpi::tally(\@sockets, \@long, qr/"code":"instance_lost"/);
         $all_lost += $lost;
         $all_whole += $whole;
         is $odd, 0, "a kill at a moment of its own ($round): $whole whole, $lost lost, none other";

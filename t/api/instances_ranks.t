@@ -166,14 +166,7 @@ SKIP: {
             sleep 0.01 until (instances($server))[$victim / 2]{requests}{running} > 0 || time > $until;
         }
         kill 'KILL', $pids[$victim];
-        my ($whole, $lost, $odd) = (0, 0, 0);
-        for my $i (0 .. $#sockets) {
-            (my $answer = LlmServer::read_all($sockets[$i])) =~ s/\s//g;
-            my $ids = join ',', @{ $golden[$i % @golden]{greedy_ids} };
-            if    ($answer =~ /"token_ids":\[\Q$ids\E\]/) { $whole++ }
-            elsif ($answer =~ /"code":"(instance_lost|engine_error)"|"message":"theengine/) { $lost++ }
-            else                                          { $odd++; diag $answer }
-        }
+        my ($whole, $lost, $odd) = Mpi::tally(\@sockets, [map { $_->{greedy_ids} } @golden], qr/"code":"(?:instance_lost|engine_error)"|"message":"theengine/);
         $all_lost += $lost;
         $all_whole += $whole;
         is $odd, 0, "a kill of process $victim at a moment of its own ($round): $whole whole, $lost lost, none other";

@@ -183,9 +183,7 @@ def tokenizers():
         loaded[folder].no_padding()
     while time.time() < END or counts["strings"] == 0:
         for folder, theirs in loaded.items():
-            # A byte by its name is no text that anybody writes, and of bytes that are no UTF-8
-            # theirs gives up all in a row, which a stream has sent already.
-            pieces = [piece for piece in theirs.get_vocab() if not re.fullmatch("<0x..>", piece)]
+            pieces = list(theirs.get_vocab())
             texts = ["".join(draw.choice(alphabet) for _ in range(draw.randint(0, 40))) for _ in range(100)]
             texts += ["".join(draw.choice(pieces) for _ in range(draw.randint(1, 12))) for _ in range(100)]
             said = subprocess.run([build / "bench/tokenizer", folder, "--ids"], input="\n".join(map(json.dumps, texts)),
@@ -195,7 +193,10 @@ def tokenizers():
                 want = theirs.encode(text).ids
                 back = theirs.decode(want, skip_special_tokens=False)
                 counts["strings"] += 1
-                if ids != want or decoded != back:
+                # Theirs gives up all bytes in a row where one is no UTF-8, also those that a
+                # stream has sent already.
+                same = decoded == back or re.search("<0x[0-9A-F]{2}>", text)
+                if ids != want or not same:
                     wrong.append(f"{folder.name}: {text!r}\n    got  {ids} {decoded!r}\n    want {want} {back!r}")
     return counts
 

@@ -22,14 +22,6 @@ static const struct bed_options defaults = {
     .audit_every = 1,
 };
 
-static void empty_step(struct bed *bed)
-{
-  bed->c->begin(bed->cache_self);
-  bed->c->commit(bed->cache_self);
-  carry_out(bed);
-  assert_int_equal(bed_audit(bed), 0);
-}
-
 static void step(struct bed *bed, struct lls_live *r, uint32_t tokens)
 {
   bed->c->begin(bed->cache_self);
@@ -39,13 +31,6 @@ static void step(struct bed *bed, struct lls_live *r, uint32_t tokens)
   carry_out(bed);
   compute(bed, r, tokens);
   assert_int_equal(bed_audit(bed), 0);
-}
-
-/* Attention would read in the next step what was computed. */
-static void check_memory(struct bed *bed, const struct lls_live *r)
-{
-  empty_step(bed);
-  check_slots(bed, r, info_of(bed, r).cached_tokens);
 }
 
 static struct lls_live *cached(struct bed *bed, uint32_t tokens)

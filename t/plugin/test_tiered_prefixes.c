@@ -52,21 +52,6 @@ static uint32_t step(struct bed *bed, struct lls_live *r, uint32_t tokens)
   return known;
 }
 
-static void empty_step(struct bed *bed)
-{
-  bed->c->begin(bed->cache_self);
-  bed->c->commit(bed->cache_self);
-  carry_out(bed);
-  assert_int_equal(bed_audit(bed), 0);
-}
-
-/* Attention would read in the next step what was computed. */
-static void check_memory(struct bed *bed, const struct lls_live *r)
-{
-  empty_step(bed);
-  check_slots(bed, r, info_of(bed, r).cached_tokens);
-}
-
 static void test_equal_prefixes_share_blocks(void **state)
 {
   (void)state;

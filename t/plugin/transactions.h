@@ -192,4 +192,19 @@ static inline void check_rollback(const struct bed_options *options)
   }
 }
 
+static inline void empty_step(struct bed *bed)
+{
+  bed->c->begin(bed->cache_self);
+  bed->c->commit(bed->cache_self);
+  carry_out(bed);
+  assert_int_equal(bed_audit(bed), 0);
+}
+
+/* Attention would read in the next step what was computed. */
+static inline void check_memory(struct bed *bed, const struct lls_live *r)
+{
+  empty_step(bed);
+  check_slots(bed, r, info_of(bed, r).cached_tokens);
+}
+
 #endif
