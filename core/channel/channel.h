@@ -67,6 +67,7 @@ struct lls_channel {
   uint32_t self, n;             /* this process, of so many */
   uint32_t local_rank, local_n; /* among those on this machine */
   bool shares_cores;            /* which may run on the same cores */
+  bool gpu_aware;               /* memory for bulk may be a GPU's */
   bool survives;                /* the launcher leaves the others alone when one ends */
   int64_t clock_ahead_ns;       /* process 0's clock before this one's */
   bool orderly;                 /* all others end when this one does; far.c */

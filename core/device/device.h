@@ -54,6 +54,7 @@ static inline size_t lls_dtype_bytes(enum lls_dtype t)
 enum lls_memory {
   LLS_MEMORY_DEVICE, /* activations, tables */
   LLS_MEMORY_PINNED, /* host memory that copies fast */
+  LLS_MEMORY_PIECES, /* the device's own, that blocks are packed in; see piece_write */
 };
 
 /*
@@ -373,15 +374,20 @@ struct lls_device_ops {
   int (*pool_write)(struct lls_device *, struct lls_pool *, uint32_t unit,
                     const void *from);
 
-  /* [any one thread] Slots of unit blocks, one pull's behind the other's, to PINNED
-   * memory and from there, beside the steps: the blocks are of steps that have ended, and
-   * none uses those that are written. Of an INT8 block its bytes, then its scales. What a
-   * pull says of the other side is not looked at. Returns when it is done. Optional, NULL
-   * = unsupported. -EINVAL if outside. */
+  /* [any one thread] Slots of unit blocks, one pull's behind the other's, to PINNED or
+   * PIECES memory and from there, beside the steps: the blocks are of steps that have
+   * ended, and none uses those that are written. Of an INT8 block its bytes, then its
+   * scales. What a pull says of the other side is not looked at. Returns when it is done.
+   * Optional, NULL = unsupported. -EINVAL if outside. */
   int (*pool_pack)(struct lls_device *, const struct lls_pool *, const struct lls_pull *,
                    size_t n, void *to);
   int (*pool_unpack)(struct lls_device *, struct lls_pool *, const struct lls_pull *,
                      size_t n, const void *from);
+  /* [any one thread] Bytes of PIECES memory from PINNED memory and to it, likewise. The
+   * device is the thread's from then on, for libraries that are given such memory.
+   * Optional, NULL = there is none: the device's memory is the host's. */
+  int (*piece_write)(struct lls_device *, void *piece, const void *from, size_t bytes);
+  int (*piece_read)(struct lls_device *, const void *piece, void *to, size_t bytes);
 
   int (*step_begin)(struct lls_device *, struct lls_pool *,
                     const struct lls_device_step *);

@@ -491,17 +491,34 @@ int lls_engine_unpack(struct lls_engine *e, const struct lls_pull *list, uint32_
   return e->device->ops->pool_unpack(e->device, e->pool, list, n, from);
 }
 
-void *lls_engine_pinned(struct lls_engine *e, size_t bytes)
+bool lls_engine_has_pieces(const struct lls_engine *e)
+{
+  return e->device->ops->piece_write != NULL && e->device->ops->piece_read != NULL;
+}
+
+void *lls_engine_pack_memory(struct lls_engine *e, enum lls_memory kind, size_t bytes)
 {
   void *memory = NULL;
-  int rc = e->device->ops->alloc(e->device, LLS_MEMORY_PINNED, bytes, &memory);
+  int rc = e->device->ops->alloc(e->device, kind, bytes, &memory);
   return rc == 0 ? memory : NULL;
 }
 
-void lls_engine_release_pinned(struct lls_engine *e, void *memory)
+void lls_engine_release_pack_memory(struct lls_engine *e, enum lls_memory kind,
+                                    void *memory)
 {
   if (memory != NULL)
-    e->device->ops->release(e->device, LLS_MEMORY_PINNED, memory);
+    e->device->ops->release(e->device, kind, memory);
+}
+
+int lls_engine_write_piece(struct lls_engine *e, void *piece, const void *from,
+                           size_t bytes)
+{
+  return e->device->ops->piece_write(e->device, piece, from, bytes);
+}
+
+int lls_engine_read_piece(struct lls_engine *e, const void *piece, void *to, size_t bytes)
+{
+  return e->device->ops->piece_read(e->device, piece, to, bytes);
 }
 
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *e)

@@ -99,15 +99,21 @@ int lls_engine_read_unit(struct lls_engine *, uint32_t unit, void *to);
 int lls_engine_write_unit(struct lls_engine *, uint32_t unit, const void *from);
 bool lls_engine_reads_units(const struct lls_engine *);
 
-/* [any one thread] Slots of unit blocks to and from memory of lls_engine_pinned, beside
- * the steps: pool_pack and pool_unpack in device.h; of this rank's part of them. */
+/* [any one thread] Slots of unit blocks to and from memory of lls_engine_pack_memory,
+ * beside the steps: pool_pack and pool_unpack in device.h; of this rank's part of them.
+ */
 bool lls_engine_packs(const struct lls_engine *);
 int lls_engine_pack(struct lls_engine *, const struct lls_pull *, uint32_t n, void *to);
 int lls_engine_unpack(struct lls_engine *, const struct lls_pull *, uint32_t n,
                       const void *from);
-/* [any one thread] Host memory that the device copies fast. NULL: there is none left. */
-void *lls_engine_pinned(struct lls_engine *, size_t bytes);
-void lls_engine_release_pinned(struct lls_engine *, void *);
+/* [any one thread] Memory to pack in: LLS_MEMORY_PINNED; or PIECES, where the device has
+ * them, to which there is no other way than these. NULL: there is none left. */
+bool lls_engine_has_pieces(const struct lls_engine *);
+void *lls_engine_pack_memory(struct lls_engine *, enum lls_memory, size_t bytes);
+void lls_engine_release_pack_memory(struct lls_engine *, enum lls_memory, void *);
+int lls_engine_write_piece(struct lls_engine *, void *piece, const void *from,
+                           size_t bytes);
+int lls_engine_read_piece(struct lls_engine *, const void *piece, void *to, size_t bytes);
 
 /* This engine's end of its group; NULL: it is alone. */
 struct lls_ranks *lls_engine_ranks(const struct lls_engine *);

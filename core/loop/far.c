@@ -258,6 +258,7 @@ static void *hub_main(void *argument)
 {
   struct lls_far *far = argument;
   int64_t until_ns = INT64_MAX;
+  lls_fetches_begin_thread(far->fetches);
   while (!all_have_ended(far) || !atomic_load(&far->stopping)) {
     make_round(far);
     if (is_time_to_look(far))
@@ -347,6 +348,7 @@ static void await_end(struct lls_far *far)
 int lls_far_follow(struct lls_far *far, struct lls_error *err)
 {
   struct lls_pack p = lls_far_message(far, LLS_FAR_READY, 0);
+  lls_fetches_begin_thread(far->fetches);
   LLS_PACK(&p, far->shape);
   lls_far_show_load(far);
   lls_far_show_status(far);
@@ -436,7 +438,20 @@ static int allocate(struct lls_far *far, const struct lls_far_options *o,
     far->away[slot].source = LLS_NOBODY;
   for (int turn = 0; turn < 2; turn++)
     far->held_end[turn] = &far->held[turn];
-  return lls_fetches_create(far->mine->instance.engine, far->channel, &far->fetches, err);
+  return lls_fetches_create(far->mine->instance.engine, far->channel,
+                            o->options->far.gpu_aware, &far->fetches, err);
+}
+
+/* Where there are two ways. */
+static void log_way(const struct lls_far *far)
+{
+  if (!lls_engine_has_pieces(far->mine->instance.engine))
+    return;
+  lls_log(far->log, far->self == 0 ? LLS_LOG_INFO : LLS_LOG_DEBUG, "instances",
+          lls_fetches_are_on_gpu(far->fetches)
+              ? "blocks go to other processes in GPU memory, by GPU-aware MPI"
+              : "blocks go to other processes in pinned host memory ([engine] "
+                "gpu_aware_mpi)");
 }
 
 int lls_far_create(const struct lls_far_options *o, struct lls_far **out,
@@ -475,6 +490,7 @@ int lls_far_create(const struct lls_far_options *o, struct lls_far **out,
     return rc;
   }
   far->mine->instance.fetches = far->fetches;
+  log_way(far);
   *out = far;
   return 0;
 }

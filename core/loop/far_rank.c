@@ -169,6 +169,7 @@ static void look(struct lls_far_rank *r, int64_t at_ns)
 static void *thread_main(void *argument)
 {
   struct lls_far_rank *r = argument;
+  lls_fetches_begin_thread(r->fetches);
   while (!atomic_load(&r->stopping)) {
     bool any = receive(r, r->across);
     any |= receive(r, r->within);
@@ -189,8 +190,8 @@ static void *thread_main(void *argument)
  */
 
 int lls_far_rank_create(struct lls_engine *engine, struct lls_channel *across,
-                        struct lls_channel *within, struct lls_far_rank **out,
-                        struct lls_error *err)
+                        struct lls_channel *within, bool gpu_aware,
+                        struct lls_far_rank **out, struct lls_error *err)
 {
   struct lls_far_rank *r = calloc(1, sizeof *r);
   LLS_ON_MAIN_THREAD();
@@ -201,7 +202,7 @@ int lls_far_rank_create(struct lls_engine *engine, struct lls_channel *across,
   r->across = across;
   r->within = within;
   r->heard_ns = LLS_NEVER;
-  int rc = lls_fetches_create(engine, across, &r->fetches, err);
+  int rc = lls_fetches_create(engine, across, gpu_aware, &r->fetches, err);
   if (rc == 0) {
     rc = -pthread_create(&r->thread, NULL, thread_main, r);
     if (rc < 0)

@@ -8,13 +8,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/base/least.h"
 #include "core/engine/engine.h"
 #include "core/channel/channel.h"
 #include "core/loop/mailbox.h"
+#include "core/loop/piece.h"
 #include "core/ranks/ranks.h"
-
-#define PIECE_BYTES ((size_t)1 << 20) /* but at least a block of either element */
 
 enum state { FREE, HELD, WANTED, ASKED, DROPPED, FAILED };
 
@@ -35,16 +33,10 @@ struct serving {
   struct lls_pull list[]; /* (n) the sources */
 };
 
-/* Before the numbers of a piece: pulls [first, first + n) of the list. */
-struct piece {
-  uint64_t ticket;
-  uint32_t first, n;
-};
-
 struct lls_fetches {
   struct lls_engine *engine;
   struct lls_channel *channel;
-  size_t piece_bytes;
+  struct lls_pieces pieces;
   uint32_t n_others;       /* ranks that are told what the first one does */
   struct serving *serving; /* oldest first */
   pthread_mutex_t lock;    /* for what follows */
@@ -56,18 +48,8 @@ struct lls_fetches {
 
 /* ---- life ------------------------------------------------------------------------- */
 
-static void *take_memory(void *engine, size_t bytes)
-{
-  return lls_engine_pinned(engine, bytes);
-}
-
-static void give_back_memory(void *engine, void *memory)
-{
-  lls_engine_release_pinned(engine, memory);
-}
-
 int lls_fetches_create(struct lls_engine *engine, struct lls_channel *channel,
-                       struct lls_fetches **out, struct lls_error *err)
+                       bool gpu_aware, struct lls_fetches **out, struct lls_error *err)
 {
   if (!lls_engine_packs(engine))
     return lls_fail(err, -ENOTSUP,
@@ -78,16 +60,11 @@ int lls_fetches_create(struct lls_engine *engine, struct lls_channel *channel,
   f->engine = engine;
   f->channel = channel;
   f->next_ticket = 1;
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
-  f->piece_bytes = lls_most_size(lls_unit_bytes(pool), PIECE_BYTES);
-  f->piece_bytes = lls_most_size(f->piece_bytes, lls_block_bytes(pool, LLS_ELEMENT_INT8));
   const struct lls_ranks *ranks = lls_engine_ranks(engine);
   f->n_others = ranks != NULL && ranks->rank == 0 ? ranks->size - 1 : 0;
   pthread_mutex_init(&f->lock, NULL);
-  const struct lls_channel_memory memory = {
-      .context = engine, .take = take_memory, .give_back = give_back_memory};
-  int rc =
-      channel->ops->open_bulk(channel, f->piece_bytes + sizeof(struct piece), &memory);
+  bool on_gpu = gpu_aware && lls_engine_has_pieces(engine);
+  int rc = lls_pieces_open(&f->pieces, engine, channel, on_gpu);
   if (rc < 0) {
     lls_fetches_destroy(f);
     return lls_fail(err, rc, "out of memory for what is on its way between processes");
@@ -100,7 +77,7 @@ void lls_fetches_destroy(struct lls_fetches *f)
 {
   if (f == NULL)
     return;
-  f->channel->ops->close_bulk(f->channel);
+  lls_pieces_close(&f->pieces);
   while (f->serving != NULL) {
     struct serving *next = f->serving->next;
     free(f->serving);
@@ -110,6 +87,16 @@ void lls_fetches_destroy(struct lls_fetches *f)
     free(f->list[i].list);
   pthread_mutex_destroy(&f->lock);
   free(f);
+}
+
+bool lls_fetches_are_on_gpu(const struct lls_fetches *f)
+{
+  return f->pieces.memory == LLS_MEMORY_PIECES;
+}
+
+void lls_fetches_begin_thread(struct lls_fetches *f)
+{
+  lls_pieces_begin(&f->pieces);
 }
 
 /* ---- of the step ------------------------------------------------------------------ */
@@ -299,25 +286,18 @@ bool lls_fetches_next_order(struct lls_fetches *f, struct lls_fetch_order *out)
 /* The lock is held while numbers are written, so that none are once it was dropped. */
 static void take_piece(struct lls_fetches *f, const struct lls_channel_message *m)
 {
-  struct piece piece;
-  if (m->bytes < sizeof piece)
+  struct lls_piece piece;
+  if (!lls_pieces_read(&f->pieces, m, &piece))
     return;
-  memcpy(&piece, m->data, sizeof piece);
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(f->engine);
-  uint64_t bytes = 0;
   pthread_mutex_lock(&f->lock);
   struct fetch *fetch = find(f, piece.ticket);
   bool wanted = fetch != NULL && fetch->state == ASKED && fetch->source == m->from &&
                 piece.first <= fetch->n && piece.n <= fetch->n - piece.first;
-  for (uint32_t i = 0; wanted && i < piece.n; i++)
-    bytes += lls_pulled_bytes(pool, &fetch->list[piece.first + i]);
   if (wanted) {
-    bool good = bytes + sizeof piece == m->bytes &&
-                lls_engine_unpack(f->engine, fetch->list + piece.first, piece.n,
-                                  m->data + sizeof piece) == 0;
+    int rc = lls_pieces_unpack(&f->pieces, m, &piece, fetch->list + piece.first);
     fetch->n_there += piece.n;
-    fetch->bytes += bytes;
-    if (!good)
+    fetch->bytes += m->bytes - sizeof piece;
+    if (rc < 0)
       fetch->state = FAILED;
   }
   pthread_mutex_unlock(&f->lock);
@@ -386,21 +366,19 @@ static bool send_piece(struct lls_fetches *f, struct serving *s)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(f->engine);
   char *room = f->channel->ops->bulk_room(f->channel, s->from);
-  struct piece piece = {.ticket = s->ticket, .first = s->n_sent};
+  struct lls_piece piece = {.ticket = s->ticket, .first = s->n_sent};
   size_t bytes = 0;
   if (room == NULL)
     return false;
   while (piece.first + piece.n < s->n) {
     size_t more = lls_pulled_bytes(pool, &s->list[piece.first + piece.n]);
-    if (bytes + more > f->piece_bytes)
+    if (bytes + more > f->pieces.bytes)
       break;
     bytes += more;
     piece.n++;
   }
-  memcpy(room, &piece, sizeof piece);
-  if (lls_engine_pack(f->engine, s->list + piece.first, piece.n, room + sizeof piece) < 0)
-    bytes = 0; /* of no size that is expected: it has failed */
-  f->channel->ops->bulk_send(f->channel, s->from, sizeof piece + bytes);
+  bytes = lls_pieces_pack(&f->pieces, &piece, s->list + piece.first, room);
+  f->channel->ops->bulk_send(f->channel, s->from, bytes);
   s->n_sent += piece.n;
   return true;
 }

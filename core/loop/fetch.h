@@ -36,10 +36,12 @@ struct lls_channel;
 struct lls_pull;
 struct lls_request;
 
-/* [main] */
-int lls_fetches_create(struct lls_engine *, struct lls_channel *,
+/* [main] gpu_aware: the channel takes what is in a GPU's memory, where they then go from
+ * and to, if the engine has one. */
+int lls_fetches_create(struct lls_engine *, struct lls_channel *, bool gpu_aware,
                        struct lls_fetches **out, struct lls_error *err);
 void lls_fetches_destroy(struct lls_fetches *); /* before the channel and the engine */
+bool lls_fetches_are_on_gpu(const struct lls_fetches *);
 
 /* [step] Begins to fetch, once it is released; the list is copied. -ENOMEM. */
 int lls_fetches_begin(struct lls_fetches *, const struct lls_request *, uint32_t source,
@@ -51,7 +53,8 @@ void lls_fetches_drop(struct lls_fetches *, uint64_t ticket);
 int lls_fetches_heed(struct lls_fetches *, const void *note, size_t bytes,
                      struct lls_error *err);
 
-/* The rest is the channel's thread's. */
+/* The rest is the channel's thread's, which calls this before it uses the channel. */
+void lls_fetches_begin_thread(struct lls_fetches *);
 
 /* The next that is to be told to an instance: pack, if any, is what lls_fetches_serve
  * wants to hear there, else the ticket is to be dropped. False: nothing. */

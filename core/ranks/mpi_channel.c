@@ -398,6 +398,7 @@ static void begin(struct mpi_channel *m, const struct lls_mpi_members *members)
   m->last = &m->first;
   /* mpirun --enable-recovery tells its processes so, in Open MPI up to 4 */
   const char *recovers = getenv("OMPI_MCA_orte_enable_recovery");
+  m->base.gpu_aware = lls_mpi_is_gpu_aware();
   m->base.survives = recovers != NULL && strcmp(recovers, "0") != 0;
   watch(m, members->pids);
   set_clock(m, members->hellos);

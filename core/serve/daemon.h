@@ -223,6 +223,7 @@ bool server_has_failed(struct server *, struct lls_error *why);
 /* Joins the processes that a launcher has started, for so many instances. */
 int server_join_instances(struct server *, uint32_t wanted, struct lls_error *err);
 struct lls_loop_far server_far_options(struct server *);
+bool server_is_gpu_aware(const struct server *); /* are blocks for them to be so? */
 /* Once there is no loop: the other processes do without this one. */
 void server_leave_channel(struct server *);
 

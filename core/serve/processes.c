@@ -79,10 +79,18 @@ static int compile_grammar(void *context, const char *key, size_t n,
   return lls_structured_from_key(s->grammars, key, n, out, err);
 }
 
+bool server_is_gpu_aware(const struct server *s)
+{
+  int64_t choice = s->config->engine.gpu_aware_mpi;
+  return choice == LLS_GPU_AWARE_ON ||
+         (choice == LLS_GPU_AWARE_AUTO && s->channel != NULL && s->channel->gpu_aware);
+}
+
 struct lls_loop_far server_far_options(struct server *s)
 {
   return (struct lls_loop_far){.channel = s->channel,
                                .within = s->within,
+                               .gpu_aware = server_is_gpu_aware(s),
                                .timeout_ns = s->config->engine.rank_timeout,
                                .grammar = compile_grammar,
                                .grammar_context = s,

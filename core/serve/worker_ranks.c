@@ -131,7 +131,8 @@ static int begin_side(void *context, struct lls_engine *engine, struct lls_error
 {
   struct side *side = context;
   const struct server *s = side->server;
-  return lls_far_rank_create(engine, s->channel, s->within, &side->rank, err);
+  return lls_far_rank_create(engine, s->channel, s->within, server_is_gpu_aware(s),
+                             &side->rank, err);
 }
 
 static int heed(void *context, const struct lls_engine_note *note, struct lls_error *err)

@@ -232,6 +232,9 @@ int lls_cuda_pool_pack(struct lls_device *, const struct lls_pool *,
                        const struct lls_pull *, size_t n, void *to);
 int lls_cuda_pool_unpack(struct lls_device *, struct lls_pool *, const struct lls_pull *,
                          size_t n, const void *from);
+int lls_cuda_piece_write(struct lls_device *, void *piece, const void *from,
+                         size_t bytes);
+int lls_cuda_piece_read(struct lls_device *, const void *piece, void *to, size_t bytes);
 
 /* restore.c */
 void lls_cuda_hidden_write(struct lls_device *, const struct lls_attention_shape *,

@@ -34,7 +34,7 @@ int lls_cuda_memory(struct lls_device *device, size_t *total, size_t *available)
   return rc < 0 ? rc : errno_of(cudaMemGetInfo(available, total));
 }
 
-/* Device buffers have room behind them for the rows that a step is padded with. */
+/* Buffers of steps have room behind them for the rows that a step is padded with. */
 int lls_cuda_alloc(struct lls_device *device, enum lls_memory kind, size_t bytes,
                    void **out)
 {
@@ -43,6 +43,8 @@ int lls_cuda_alloc(struct lls_device *device, enum lls_memory kind, size_t bytes
     return rc;
   if (kind == LLS_MEMORY_PINNED)
     return lls_cuda_malloc_pinned(bytes, out);
+  if (kind == LLS_MEMORY_PIECES)
+    return lls_cuda_malloc(bytes, out);
   size_t row = lls_cuda(device)->options.max_columns * sizeof(float);
   return lls_cuda_malloc(bytes + LLS_CUDA_MOST_PADDING * row, out);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots of unit blocks to pinned memory and back, for instances in other processes. They
- * have a stream of their own, on a thread that is not the step's: neither a step nor its
- * copies wait for them, and they wait for no step, since the blocks are of steps that
- * have ended.
+ * Slots of unit blocks to pinned memory or to pieces, which are the GPU's own, and back,
+ * for instances in other processes. They have a stream of their own, on a thread that is
+ * not the step's: neither a step nor its copies wait for them, and they wait for no step,
+ * since the blocks are of steps that have ended. CUDA tells from an address where it is.
  *
- * What is proved: the emulated runtime runs both ways (t/kernel/test_cuda_pool). No real
- * GPU has run it beside steps.
+ * What is proved: the emulated runtime runs both ways, with either memory
+ * (t/kernel/test_cuda_pool). No real GPU has run it beside steps, nor with pieces.
  */
 #include "kernels/cuda/ops.h"
 
@@ -22,17 +22,16 @@ static int open_stream(struct lls_cuda_device *d)
 
 /* So many slots of every layer and head, which lie one behind the other in `packed`. */
 static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char *at,
-                char *packed, uint32_t n_slots, enum cudaMemcpyKind kind)
+                char *packed, uint32_t n_slots, bool packs)
 {
   size_t heads = (size_t)p->shape.layers * p->shape.kv_heads;
   size_t bytes = n_slots * p->slot_bytes;
   if (bytes == 0)
     return cudaSuccess;
-  return kind == cudaMemcpyDeviceToHost
-             ? cudaMemcpy2DAsync(packed, bytes, at, p->head_bytes, bytes, heads, kind,
-                                 d->packs)
-             : cudaMemcpy2DAsync(at, p->head_bytes, packed, bytes, bytes, heads, kind,
-                                 d->packs);
+  return packs ? cudaMemcpy2DAsync(packed, bytes, at, p->head_bytes, bytes, heads,
+                                   cudaMemcpyDefault, d->packs)
+               : cudaMemcpy2DAsync(at, p->head_bytes, packed, bytes, bytes, heads,
+                                   cudaMemcpyDefault, d->packs);
 }
 
 /* An int8 block's bytes, and behind them its scales. */
@@ -42,14 +41,14 @@ static int copy_int8(const struct lls_cuda_device *d, const struct lls_pool *p,
   size_t scales = lls_scale_bytes(&p->shape);
   size_t numbers = lls_block_bytes(&p->shape, LLS_ELEMENT_INT8) - scales;
   const char *from = (const char *)p->view.data + block * (p->unit_bytes / 2);
-  int rc = cudaMemcpyAsync(packed, from, numbers, cudaMemcpyDeviceToHost, d->packs);
+  int rc = cudaMemcpyAsync(packed, from, numbers, cudaMemcpyDefault, d->packs);
   if (rc == cudaSuccess)
     rc = cudaMemcpyAsync(packed + numbers, p->view.scales + block * (scales / 2), scales,
-                         cudaMemcpyDeviceToHost, d->packs);
+                         cudaMemcpyDefault, d->packs);
   return rc;
 }
 
-/* It is made wide by the kernel that reads it over the link. */
+/* It is made wide by the kernel that reads it, over the link from pinned memory. */
 static int widen(const struct lls_cuda_device *d, const struct lls_pool *p,
                  const struct lls_pull *c, const char *packed)
 {
@@ -85,7 +84,7 @@ int lls_cuda_pool_pack(struct lls_device *device, const struct lls_pool *pool,
     char *at = (char *)pool->view.data + c->source * pool->unit_bytes;
     rc = lls_pull_is_int8(c) ? copy_int8(d, pool, c->source, packed)
                              : copy(d, pool, at + c->source_slot * pool->slot_bytes,
-                                    packed, c->n_slots, cudaMemcpyDeviceToHost);
+                                    packed, c->n_slots, true);
     packed += lls_pulled_bytes(&pool->shape, c);
   }
   if (rc == cudaSuccess)
@@ -106,10 +105,33 @@ int lls_cuda_pool_unpack(struct lls_device *device, struct lls_pool *pool,
     char *at = (char *)pool->view.data + c->target * pool->unit_bytes;
     rc = lls_pull_is_int8(c) ? widen(d, pool, c, packed)
                              : copy(d, pool, at + c->target_slot * pool->slot_bytes,
-                                    packed, c->n_slots, cudaMemcpyHostToDevice);
+                                    packed, c->n_slots, false);
     packed += lls_pulled_bytes(&pool->shape, c);
   }
   if (rc == cudaSuccess)
     rc = cudaStreamSynchronize(d->packs);
   return errno_of(rc);
+}
+
+static int move(struct lls_cuda_device *d, void *to, const void *from, size_t bytes,
+                enum cudaMemcpyKind kind)
+{
+  int rc = open_stream(d);
+  if (rc == cudaSuccess && bytes > 0)
+    rc = cudaMemcpyAsync(to, from, bytes, kind, d->packs);
+  if (rc == cudaSuccess)
+    rc = cudaStreamSynchronize(d->packs);
+  return errno_of(rc);
+}
+
+int lls_cuda_piece_write(struct lls_device *device, void *piece, const void *from,
+                         size_t bytes)
+{
+  return move(lls_cuda(device), piece, from, bytes, cudaMemcpyHostToDevice);
+}
+
+int lls_cuda_piece_read(struct lls_device *device, const void *piece, void *to,
+                        size_t bytes)
+{
+  return move(lls_cuda(device), to, piece, bytes, cudaMemcpyDeviceToHost);
 }

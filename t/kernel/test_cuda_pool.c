@@ -467,6 +467,34 @@ static void pack_all(struct lls_device *to, struct lls_device *from, char *packe
   to->ops->pool_destroy(to, target);
 }
 
+/* By way of the GPU's own memory, whose bytes are then what is packed in the host's. */
+static void pieces(const struct pair *p, const struct lls_pool_shape *shape, float *there,
+                   float *here, const struct lls_pull *list, float *result)
+{
+  const struct lls_device_ops *ops = p->cuda->ops;
+  size_t bytes = N_COPIES * lls_unit_bytes(shape), head = sizeof(uint64_t), packed = 0;
+  void *piece = NULL, *host = NULL;
+  assert_int_equal(ops->alloc(p->cuda, LLS_MEMORY_PIECES, head + bytes, &piece), 0);
+  assert_int_equal(ops->alloc(p->cuda, LLS_MEMORY_PINNED, head + bytes, &host), 0);
+  memset(host, 7, head);
+  assert_int_equal(ops->piece_write(p->cuda, piece, host, head), 0);
+  pack_all(p->cuda, p->cuda, (char *)piece + head, shape, there, here, list, result);
+  for (uint32_t i = 0; i < N_COPIES; i++)
+    packed += lls_pulled_bytes(shape, &list[i]);
+  memset(host, 0, head + bytes);
+  assert_int_equal(ops->piece_read(p->cuda, piece, host, head + packed), 0);
+  for (size_t i = 0; i < head; i++)
+    assert_int_equal(((char *)host)[i], 7);
+  struct lls_pool *source = source_pool(p->cpu, shape, there);
+  char *expected = malloc(bytes);
+  assert_int_equal(p->cpu->ops->pool_pack(p->cpu, source, list, N_COPIES, expected), 0);
+  assert_memory_equal((char *)host + head, expected, packed);
+  p->cpu->ops->pool_destroy(p->cpu, source);
+  free(expected);
+  ops->release(p->cuda, LLS_MEMORY_PIECES, piece);
+  ops->release(p->cuda, LLS_MEMORY_PINNED, host);
+}
+
 /* From a CPU's pool too: what is packed is the same on all. */
 static void packs(const struct pair *p)
 {
@@ -493,6 +521,8 @@ static void packs(const struct pair *p)
     pack_all(ways[i][1], ways[i][0], packed, &shape, there, here, list, result);
     pair_compare(p, "packs", result, expected, N, 0, 0);
   }
+  pieces(p, &shape, there, here, list, result);
+  pair_compare(p, "pieces", result, expected, N, 0, 0);
   p->cuda->ops->release(p->cuda, LLS_MEMORY_PINNED, packed);
   free(there);
   free(here);

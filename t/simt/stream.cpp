@@ -245,15 +245,21 @@ cudaError_t release(void *data, bool device)
   return cudaSuccess;
 }
 
-/* Is all of it memory of one allocation? */
-bool is_ours(const void *data, size_t bytes, bool device)
+/* The allocation that all of it is memory of; null: none. */
+const allocation *find(const void *data, size_t bytes)
 {
   auto next = allocations.upper_bound((const char *)data);
   if (next == allocations.begin())
-    return false;
+    return nullptr;
   --next;
   size_t offset = (size_t)((const char *)data - next->first);
-  return next->second.device == device && offset + bytes <= next->second.bytes;
+  return offset + bytes <= next->second.bytes ? &next->second : nullptr;
+}
+
+bool is_ours(const void *data, size_t bytes, bool device)
+{
+  const allocation *found = find(data, bytes);
+  return found != nullptr && found->device == device;
 }
 
 bool ends_known(const void *to, const void *from, size_t bytes_to, size_t bytes_from,
@@ -261,8 +267,10 @@ bool ends_known(const void *to, const void *from, size_t bytes_to, size_t bytes_
 {
   bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
   bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-  bool good = kind <= cudaMemcpyDeviceToDevice && is_ours(to, bytes_to, to_device) &&
-              is_ours(from, bytes_from, from_device);
+  bool good =
+      kind == cudaMemcpyDefault
+          ? find(to, bytes_to) != nullptr && find(from, bytes_from) != nullptr
+          : is_ours(to, bytes_to, to_device) && is_ours(from, bytes_from, from_device);
   if (!good)
     fprintf(stderr,
             "simt: a copy of %zu bytes leaves its allocation, or is of pageable "
