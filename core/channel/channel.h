@@ -33,6 +33,7 @@ struct lls_channel_memory {
   void *context;
   void *(*take)(void *context, size_t bytes);
   void (*give_back)(void *context, void *memory);
+  bool at_once; /* whatever can be wanted is taken at the start: later there is none */
 };
 
 #define LLS_NOBODY UINT32_MAX

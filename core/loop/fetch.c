@@ -11,7 +11,7 @@
 #include "core/engine/engine.h"
 #include "core/channel/channel.h"
 #include "core/loop/mailbox.h"
-#include "core/loop/piece.h"
+#include "core/loop/bulk.h"
 #include "core/ranks/ranks.h"
 
 enum state { FREE, HELD, WANTED, ASKED, DROPPED, FAILED };
@@ -36,7 +36,7 @@ struct serving {
 struct lls_fetches {
   struct lls_engine *engine;
   struct lls_channel *channel;
-  struct lls_pieces pieces;
+  struct lls_bulk bulk;
   uint32_t n_others;       /* ranks that are told what the first one does */
   struct serving *serving; /* oldest first */
   pthread_mutex_t lock;    /* for what follows */
@@ -64,7 +64,7 @@ int lls_fetches_create(struct lls_engine *engine, struct lls_channel *channel,
   f->n_others = ranks != NULL && ranks->rank == 0 ? ranks->size - 1 : 0;
   pthread_mutex_init(&f->lock, NULL);
   bool on_gpu = gpu_aware && lls_engine_has_pieces(engine);
-  int rc = lls_pieces_open(&f->pieces, engine, channel, on_gpu);
+  int rc = lls_bulk_open(&f->bulk, engine, channel, on_gpu);
   if (rc < 0) {
     lls_fetches_destroy(f);
     return lls_fail(err, rc, "out of memory for what is on its way between processes");
@@ -77,7 +77,7 @@ void lls_fetches_destroy(struct lls_fetches *f)
 {
   if (f == NULL)
     return;
-  lls_pieces_close(&f->pieces);
+  lls_bulk_close(&f->bulk);
   while (f->serving != NULL) {
     struct serving *next = f->serving->next;
     free(f->serving);
@@ -91,12 +91,12 @@ void lls_fetches_destroy(struct lls_fetches *f)
 
 bool lls_fetches_are_on_gpu(const struct lls_fetches *f)
 {
-  return f->pieces.memory == LLS_MEMORY_PIECES;
+  return f->bulk.memory == LLS_MEMORY_PIECES;
 }
 
 void lls_fetches_begin_thread(struct lls_fetches *f)
 {
-  lls_pieces_begin(&f->pieces);
+  lls_bulk_begin(&f->bulk);
 }
 
 /* ---- of the step ------------------------------------------------------------------ */
@@ -287,14 +287,14 @@ bool lls_fetches_next_order(struct lls_fetches *f, struct lls_fetch_order *out)
 static void take_piece(struct lls_fetches *f, const struct lls_channel_message *m)
 {
   struct lls_piece piece;
-  if (!lls_pieces_read(&f->pieces, m, &piece))
+  if (!lls_bulk_read(&f->bulk, m, &piece))
     return;
   pthread_mutex_lock(&f->lock);
   struct fetch *fetch = find(f, piece.ticket);
   bool wanted = fetch != NULL && fetch->state == ASKED && fetch->source == m->from &&
                 piece.first <= fetch->n && piece.n <= fetch->n - piece.first;
   if (wanted) {
-    int rc = lls_pieces_unpack(&f->pieces, m, &piece, fetch->list + piece.first);
+    int rc = lls_bulk_unpack(&f->bulk, m, &piece, fetch->list + piece.first);
     fetch->n_there += piece.n;
     fetch->bytes += m->bytes - sizeof piece;
     if (rc < 0)
@@ -372,12 +372,12 @@ static bool send_piece(struct lls_fetches *f, struct serving *s)
     return false;
   while (piece.first + piece.n < s->n) {
     size_t more = lls_pulled_bytes(pool, &s->list[piece.first + piece.n]);
-    if (bytes + more > f->pieces.bytes)
+    if (bytes + more > f->bulk.bytes)
       break;
     bytes += more;
     piece.n++;
   }
-  bytes = lls_pieces_pack(&f->pieces, &piece, s->list + piece.first, room);
+  bytes = lls_bulk_pack(&f->bulk, &piece, s->list + piece.first, room);
   f->channel->ops->bulk_send(f->channel, s->from, bytes);
   s->n_sent += piece.n;
   return true;

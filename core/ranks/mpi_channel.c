@@ -15,6 +15,7 @@
  */
 #include "core/ranks/mpi_world.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <mpi.h>
 #include <poll.h>
@@ -183,6 +184,19 @@ static int post_more(struct mpi_channel *m, uint32_t n)
   return 0;
 }
 
+/* Takes what the windows to all others need. */
+static int take_windows(struct mpi_channel *m)
+{
+  for (uint32_t to = 0; to < m->base.n; to++)
+    for (uint32_t i = 0; i < WINDOW && to != m->base.self; i++) {
+      struct piece *p = &m->others[to].window[i];
+      p->data = m->memory.take(m->memory.context, m->piece_bytes);
+      if (p->data == NULL)
+        return -ENOMEM;
+    }
+  return 0;
+}
+
 static int open_bulk(struct lls_channel *c, size_t bytes,
                      const struct lls_channel_memory *memory)
 {
@@ -195,7 +209,8 @@ static int open_bulk(struct lls_channel *c, size_t bytes,
   if (m->posted == NULL || m->requests == NULL)
     return -ENOMEM;
   m->piece_bytes = bytes;
-  return post_more(m, POSTED);
+  int rc = memory->at_once ? take_windows(m) : 0;
+  return rc == 0 ? post_more(m, POSTED) : rc;
 }
 
 static char *bulk_room(struct lls_channel *c, uint32_t to)
@@ -383,6 +398,15 @@ static void watch(struct mpi_channel *m, const pid_t *pids)
   }
 }
 
+/* Does this MPI take pointers to the memory of GPUs? It is asked itself, as it runs: a
+ * build may run with one that does and with one that does not. Open MPI, MPICH and those
+ * made from them have the function; without it the answer is no. */
+static bool is_gpu_aware(void)
+{
+  int (*ask)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
+  return ask != NULL && ask() == 1;
+}
+
 static void begin(struct mpi_channel *m, const struct lls_mpi_members *members)
 {
   MPI_Comm_dup(members->comm, &m->messages);
@@ -398,7 +422,7 @@ static void begin(struct mpi_channel *m, const struct lls_mpi_members *members)
   m->last = &m->first;
   /* mpirun --enable-recovery tells its processes so, in Open MPI up to 4 */
   const char *recovers = getenv("OMPI_MCA_orte_enable_recovery");
-  m->base.gpu_aware = lls_mpi_is_gpu_aware();
+  m->base.gpu_aware = is_gpu_aware();
   m->base.survives = recovers != NULL && strcmp(recovers, "0") != 0;
   watch(m, members->pids);
   set_clock(m, members->hellos);

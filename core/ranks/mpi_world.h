@@ -26,6 +26,4 @@ int lls_mpi_ranks_open(const struct lls_mpi_members *, int64_t timeout_ns,
 int lls_mpi_channel_open(const struct lls_mpi_members *, struct lls_channel **out,
                          struct lls_error *err);
 
-bool lls_mpi_is_gpu_aware(void); /* mpi_gpu.c */
-
 #endif
