@@ -48,9 +48,9 @@ for my $case (@links) {
 note 'this kernel has no netem: delay and loss are left out' if @links == 1;
 
 # ---- beside the steps -----------------------------------------------------------------
-# 300 KiB and more take a second and a half at 2 Mbit/s. Nothing is on the way back but tokens.
+# 300 KiB and more take three seconds at 1 Mbit/s. Nothing is on the way back but tokens.
 {
-    my $machines = Machines->new(mbit => 2);
+    my $machines = Machines->new(mbit => 1);
     my $server = LlmServer->serve(config($machines, "roles = prefill, decode\n"), undef, $machines->launcher(1, 1, @RECOVER));
     my $long = join ',', 1, map { 300 + $_ % 200 } 1 .. 470;
     my $seconds = $server->metric('llmserve_handed_seconds_total');
@@ -92,7 +92,7 @@ SKIP: {
     skip 'this mpirun ends all processes when one dies', 1 unless @RECOVER;
     my $machines = Machines->new(mbit => 100);
     my $server = LlmServer->serve(config($machines, "roles = prefill, decode, decode\nrank_timeout = 2s\n"), undef, $machines->launcher(2, 1, @RECOVER));
-    my ($victim) = grep { LlmServer::read_file("/proc/$_/environ") =~ /(?:^|\0)OMPI_COMM_WORLD_RANK=2\0/ && LlmServer::read_file("/proc/$_/comm") =~ /llmserve/ }
+    my ($victim) = grep { LlmServer::read_file("/proc/$_/environ") =~ /(?:^|\0)OMPI_COMM_WORLD_RANK=2\0/ && LlmServer::read_file("/proc/$_/cmdline") =~ /llmserve\0.*\Q$server->{folder}\E/ }
         map { m{/proc/(\d+)} } glob '/proc/[0-9]*';
     kill 'STOP', $victim;    # nobody is told that it does nothing any more
     my @answers = $server->at_once(map { { %{ Golden::body($golden[$_ % @golden]{prompt_ids}, $golden[$_ % @golden]) } } } 1 .. 8);
