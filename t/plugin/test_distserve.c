@@ -385,8 +385,8 @@ static void test_victims_that_have_no_room_give_way(void **state)
   close_bench(&b);
 }
 
-/* What is on its way to the device there may wait for the memory that the third has on
- * it. Room that is kept here for the first is room for the third, then, or nobody goes.
+/* The first is on its way to the device there, and may wait for the memory that the third
+ * has on it. Room that is kept here for the first is room for the third, or nobody goes.
  */
 static void test_victims_on_the_device_go_before_those_on_the_host(void **state)
 {

@@ -9,9 +9,9 @@
 /* Without times in the traffic: what bench/fidelity asks of the simulator. */
 #define ASSUMED_MARGIN 0.15
 
-/* What was fitted to how one policy was served is not there in the same way under
- * another: with 40 % of a token's time fitted, simulated and served were up to 10 % apart
- * for the others (bench/results/whatif-2026-11-27.md). */
+/* Others have not the same beside the device as the policy that it was fitted to: with 40
+ * % of a token's time fitted, simulated and served were up to 10 % apart for them
+ * (bench/results/whatif-2026-11-27.md). */
 #define FITTED_MARGIN 0.2
 
 /* ---- judging ---------------------------------------------------------------------- */
