@@ -32,30 +32,56 @@ static bool is_stuck(const struct lls_pol_prefiller *p, const struct lls_host *h
   return p->idle_plans > PATIENCE && view->n_leaving > 0 && host->engine->async_transfers;
 }
 
-/* Victims of a decode instance. One that could never be held is asked for, to be told.
- * One that has no room goes to the host there if all are stuck, and comes back from it
- * when it has. */
-static void take_over(const struct lls_pol_prefiller *p, const struct lls_host *host,
-                      struct lls_pol_step *s)
+static uint32_t units_here(const struct lls_pol_step *s, const struct lls_request *r)
+{
+  struct lls_need need = {.size = sizeof need};
+  s->cache->need(s->cache->context, r, r->cached_tokens, LLS_FORM_NONE, &need);
+  return need.new_units;
+}
+
+/* Victims of a decode instance that lie on its device; what room they leave. One that
+ * could never be held is asked for, to be told. One that has no room goes to the host
+ * there if all are stuck. */
+static int64_t take_over(const struct lls_pol_prefiller *p, const struct lls_host *host,
+                         struct lls_pol_step *s)
 {
   const struct lls_step_view *view = s->view;
   int64_t free_units = lls_pol_step_free_units(s);
   bool stuck = is_stuck(p, host, view);
   for (uint32_t i = 0; i < view->n_offered; i++) {
     const struct lls_request *r = view->offered[i];
-    struct lls_need need = {.size = sizeof need};
-    s->cache->need(s->cache->context, r, r->cached_tokens, LLS_FORM_NONE, &need);
-    bool here = r->residency == LLS_RESIDENT_DEVICE;
-    if (need.new_units > free_units && need.new_units <= s->total_units) {
-      if (stuck && here)
-        lls_plan_add(s->plan, LLS_PLAN_OFFLOAD, r);
+    if (r->residency != LLS_RESIDENT_DEVICE)
       continue;
-    }
-    if (here)
+    uint32_t units = units_here(s, r);
+    if (units <= free_units || units > s->total_units) {
       lls_plan_migrate(s->plan, r, view->instance);
-    else if (r->residency == LLS_RESIDENT_HOST)
-      lls_plan_add(s->plan, LLS_PLAN_UPLOAD, r);
-    free_units -= need.new_units;
+      free_units -= units;
+    } else if (stuck) {
+      lls_plan_add(s->plan, LLS_PLAN_OFFLOAD, r);
+    }
+  }
+  return free_units;
+}
+
+/* Those that lie on the host there, for the room that is left: what is on its way may
+ * wait for what the others have on the device there, and they for the room here. */
+static void call_back(struct lls_pol_step *s, int64_t free_units)
+{
+  const struct lls_step_view *view = s->view;
+  for (uint32_t i = 0; i < view->n_offered; i++) {
+    uint32_t units = units_here(s, view->offered[i]);
+    if (view->offered[i]->residency == LLS_RESIDENT_MOVING && units <= free_units)
+      free_units -= units;
+  }
+  for (uint32_t i = 0; i < view->n_offered; i++) {
+    const struct lls_request *r = view->offered[i];
+    if (r->residency != LLS_RESIDENT_HOST)
+      continue;
+    uint32_t units = units_here(s, r);
+    if (units > free_units && units <= s->total_units)
+      continue;
+    lls_plan_add(s->plan, LLS_PLAN_UPLOAD, r);
+    free_units -= units;
   }
 }
 
@@ -100,7 +126,7 @@ void lls_pol_prefiller_plan(struct lls_pol_prefiller *p, const struct lls_host *
       lls_pol_prompts_go_on(&prompts, &s, view->running[i]);
   for (uint32_t i = 0; i < view->n_preempted; i++)
     bring_back(&prompts, &s, view->preempted[i]);
-  take_over(p, host, &s);
+  call_back(&s, take_over(p, host, &s));
   for (uint32_t i = 0; i < view->n_waiting; i++)
     if (!leaves_room(limits, &s, view->waiting[i]) ||
         !lls_pol_prompts_admit(&prompts, &s, view->waiting[i]))

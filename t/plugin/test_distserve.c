@@ -385,10 +385,36 @@ static void test_victims_that_have_no_room_give_way(void **state)
   close_bench(&b);
 }
 
+/* The first is on its way to the device there, and may wait for the memory that the third
+ * has on it. Room that is kept here for the first is room for the third, or nobody goes.
+ */
+static void test_victims_on_the_device_go_before_those_on_the_host(void **state)
+{
+  (void)state;
+  static const uint32_t residencies[] = {LLS_RESIDENT_MOVING, LLS_RESIDENT_HOST,
+                                         LLS_RESIDENT_DEVICE};
+  struct bench b;
+  open_bench(&b, &(struct harness_policy){"distserve", NULL}, LLS_ROLE_PREFILL);
+  b.engine.async_transfers = true;
+  for (uint32_t i = 0; i < 3; i++) {
+    b.list[1][i] = add(&b, i, 100, 60, 160);
+    b.requests[i].residency = residencies[i];
+  }
+  b.view.n_offered = 3;
+  b.free_units = 2 * 10;
+  assert_string_equal(plan_of(&b), "m3:0");
+  b.free_units = 2 * 20;
+  assert_string_equal(plan_of(&b), "m3:0");
+  b.free_units = 2 * 30;
+  assert_string_equal(plan_of(&b), "m3:0 u2:0");
+  close_bench(&b);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_victims_that_have_no_room_give_way),
+      cmocka_unit_test(test_victims_on_the_device_go_before_those_on_the_host),
       cmocka_unit_test(test_accepts_while_those_that_wait_hold_little),
       cmocka_unit_test(test_blocking_migration_is_a_step_of_its_own),
       cmocka_unit_test(test_accepts_in_order_as_the_memory_allows),

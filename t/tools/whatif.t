@@ -77,7 +77,9 @@ my $swift = whatif('-a', $server->{address}, '--profile', write_file('swift.ini'
 cmp_ok $swift->{beside_ms}, '>', 0.02, 'what steps take beside a device is found';
 cmp_ok abs($swift->{results}[0]{report}{mean_tpot_ms} / $swift->{served}{mean_tpot_ms} - 1), '<', 0.2, '  so that what runs is simulated as it was served';
 cmp_ok $swift->{results}[1]{report}{mean_tpot_ms}, '>', $swift->{beside_ms} / 2, '  and counted for each candidate';
-like $swift->{out}, qr/apart; a step took \d+\.\d\d ms more than the profile says\.$/m, '  and said';
+like $swift->{out}, qr/apart; a step took \d+\.\d\d ms more than the profile says,\n\d+ % of a token's time\. Differences of less than \d+\.\d % are not told\.$/m, '  and said';
+cmp_ok $swift->{fitted}, '>', 0.5, '  and the part of a token that it is';
+cmp_ok $swift->{margin}, '>', 0.2 * $swift->{fitted}, '  a fifth of which is not told of others';
 
 # ---- one that is told ------------------------------------------------------------------------
 # A long answer and forty short ones, one at a time: who takes turns has a tenth of the latency.

@@ -30,10 +30,10 @@ static bool nearer(struct simulation *s, int64_t beside_ns, double served,
   return true;
 }
 
-void calibrate(struct simulation *s, const struct traffic *t, json_t **report)
+static void fit(struct simulation *s, const struct metric *tpot, double served,
+                json_t **report)
 {
-  const struct metric *tpot = metric_find("tpot");
-  double served = t->metrics != NULL ? metric_of(t->metrics, tpot) : NAN, share = 1;
+  double share = 1;
   for (int i = 0; i < TRIES; i++) {
     double missing_ms = served - metric_of(*report, tpot);
     if (!(fabs(missing_ms) > ENOUGH * served)) /* or one of them is unknown */
@@ -46,4 +46,12 @@ void calibrate(struct simulation *s, const struct traffic *t, json_t **report)
     if (!nearer(s, beside_ns, served, report))
       share /= LESS;
   }
+}
+
+void calibrate(struct simulation *s, const struct traffic *t, json_t **report)
+{
+  const struct metric *tpot = metric_find("tpot");
+  double alone = metric_of(*report, tpot);
+  fit(s, tpot, t->metrics != NULL ? metric_of(t->metrics, tpot) : NAN, report);
+  s->fitted = s->beside_ns > 0 ? 1 - alone / metric_of(*report, tpot) : 0;
 }

@@ -13,8 +13,9 @@
 #include "tools/whatif/measure.h"
 #include "tools/whatif/traffic.h"
 
-/* Sets s->beside_ns and the report of what runs, which *report is without it. Without
- * times in the traffic nothing is done. A simulation that is refused changes nothing. */
+/* Sets s->beside_ns, s->fitted and the report of what runs, which *report is without it.
+ * Without times in the traffic nothing is done. A simulation that is refused changes
+ * nothing. */
 void calibrate(struct simulation *s, const struct traffic *, json_t **report);
 
 #endif

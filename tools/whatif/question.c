@@ -87,8 +87,7 @@ static int compare(struct simulation *s, const struct candidates *all,
         (struct result){.name = all->items[i].name, .settings = all->items[i].settings};
   int rc = simulate_all(s, t, results, n, err);
   if (rc == 0) {
-    struct verdict v = judge(results, n, t, objective);
-    v.beside_ns = s->beside_ns;
+    struct verdict v = judge(results, n, s, t, objective);
     rc = tell(s->options, &v, results, n, t, err);
     if (rc == 0)
       rc = keep(&v, &results[0], out, err);

@@ -23,11 +23,12 @@ struct verdict {
   bool assumed;  /* nothing to hold the simulation against: margin is a guess */
   const struct result *best; /* NULL: no difference that can be told */
   int64_t beside_ns;         /* what a step took beside the device, see calibrate.h */
+  double fitted;             /* the part of a token's time that this is */
   double gain; /* of the best simulated one over what runs, as a part; NaN: none */
 };
 
-struct verdict judge(const struct result *results, size_t n, const struct traffic *,
-                     const struct metric *objective);
+struct verdict judge(const struct result *results, size_t n, const struct simulation *,
+                     const struct traffic *, const struct metric *objective);
 
 void verdict_print(const struct verdict *, const struct result *, size_t n,
                    const struct traffic *);
