@@ -2,10 +2,10 @@
 /* Times of single operations: the median of rounds, each of several calls in one step. */
 #include "bench/gpu.h"
 
-void gpu_round(const struct gpu_call *c)
+static void round_of(const struct gpu_call *c, const struct lls_device_step *step)
 {
   struct lls_error err = {""};
-  int rc = c->device->ops->step_begin(c->device, c->pool, c->step);
+  int rc = c->device->ops->step_begin(c->device, c->pool, step);
   for (uint32_t i = 0; rc == 0 && c->run != NULL && i < c->calls; i++)
     c->run(c, i % c->layers);
   if (rc == 0)
@@ -14,9 +14,24 @@ void gpu_round(const struct gpu_call *c)
     gpu_die("an operation", &err, rc);
 }
 
+void gpu_round(const struct gpu_call *c)
+{
+  round_of(c, c->step);
+}
+
+/* As an engine does when it starts. */
+static void prepare(const struct gpu_call *c)
+{
+  struct lls_device_step step = *c->step;
+  step.prepare = true;
+  if (c->device->prepares)
+    round_of(c, &step);
+}
+
 double gpu_time(const struct gpu_call *c)
 {
   double times[GPU_ROUNDS];
+  prepare(c);
   for (int i = -2; i < GPU_ROUNDS; i++) {
     double start = bench_seconds();
     gpu_round(c);

@@ -57,13 +57,29 @@ static void product(struct gpu_bench *b, struct gpu_call *c, const char *type,
              mark, false);
 }
 
+/* A device that times no algorithms, but takes the first of cuBLASLt's heuristic. It
+ * multiplies with the other one's weights, for both are of one GPU. */
+static struct lls_device *open_first(void)
+{
+  const char *before = getenv("LLS_CUDA_ALGORITHMS");
+  char *kept = before != NULL ? strdup(before) : NULL;
+  setenv("LLS_CUDA_ALGORITHMS", "first", 1);
+  struct lls_device *first = gpu_open(N, N, 1);
+  if (kept != NULL)
+    setenv("LLS_CUDA_ALGORITHMS", kept, 1);
+  else
+    unsetenv("LLS_CUDA_ALGORITHMS");
+  free(kept);
+  return first;
+}
+
 /* A layer's, of Llama-3-8B: a decode step is these, and what is between them. */
-static void layer_product(struct gpu_bench *b, struct lls_device *d, uint32_t outputs,
-                          uint32_t inputs)
+static void layer_product(struct gpu_bench *b, struct lls_device *d,
+                          struct lls_device *first, uint32_t outputs, uint32_t inputs)
 {
   struct lls_weight *weights[WEIGHTS] = {NULL};
   static const struct lls_device_step nothing;
-  static const uint32_t rows[] = {1, 16, 64};
+  static const uint32_t rows[] = {1, 16, 64, 256};
   struct gpu_call c = {.device = d,
                        .step = &nothing,
                        .run = gpu_run_linear,
@@ -83,6 +99,11 @@ static void layer_product(struct gpu_bench *b, struct lls_device *d, uint32_t ou
     double seconds = gpu_time(&c), bytes = (double)d->ops->weight_bytes(weights[0]);
     gpu_result(b, name, "of copy bandwidth", bytes / seconds / b->limits.copy,
                rows[i] <= 16 ? 0.80 : 0, false);
+    c.device = first;
+    seconds = gpu_time(&c);
+    gpu_result(b, name, "by the heuristic's first", bytes / seconds / b->limits.copy, 0,
+               false);
+    c.device = d;
     d->ops->release(d, LLS_MEMORY_DEVICE, c.x);
     d->ops->release(d, LLS_MEMORY_DEVICE, c.y);
   }
@@ -94,8 +115,10 @@ void gpu_products(struct gpu_bench *b, struct lls_device *d)
 {
   static const uint32_t layer[][2] = {
       {6144, 4096}, {4096, 4096}, {28672, 4096}, {4096, 14336}};
+  struct lls_device *first = open_first();
   for (size_t i = 0; i < sizeof layer / sizeof *layer; i++)
-    layer_product(b, d, layer[i][0], layer[i][1]);
+    layer_product(b, d, first, layer[i][0], layer[i][1]);
+  first->ops->destroy(first);
   static const struct {
     const char *name;
     enum lls_dtype type;

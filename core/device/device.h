@@ -255,6 +255,9 @@ struct lls_device_step {
   /* For an asynchronous device: where all lists of the step are, pinned; else NULL. */
   const struct lls_block_entry *entries;
   size_t n_entries;
+  /* Nothing is computed, and what the operations write holds anything: the device gets
+   * ready for steps of the same operations. For one that prepares. */
+  bool prepare;
 };
 
 enum lls_norm_kind { LLS_NORM_RMS, LLS_NORM_LAYER };
@@ -521,6 +524,10 @@ struct lls_device_ops {
    */
   void (*attention_both_ways)(struct lls_device *, const struct lls_attention_shape *,
                               const void *qkv, void *out);
+
+  /* A line about the i-th thing that it chose as it prepared (lls_device.prepares);
+   * false: there were fewer. Optional. */
+  bool (*chosen)(struct lls_device *, uint32_t i, char *text, size_t size);
 };
 
 struct lls_device {
@@ -533,6 +540,7 @@ struct lls_device {
   /* Operations return before they are done: from the last one to step_end the caller has
    * time. Lists of a step are in one piece, and are copied from there (step->entries). */
   bool asynchronous;
+  bool prepares; /* it wants to see the steps that will come: lls_device_step.prepare */
 };
 
 struct lls_ranks;

@@ -88,6 +88,7 @@ struct lls_engine {
   int64_t started_ns;
   bool running;       /* between submit and wait */
   bool copies;        /* blocks, in that step */
+  bool prepares;      /* that step computes nothing: lls_device_step.prepare */
   const void *thread; /* which submitted it, and waits */
 
   /* Sequences of the step in hidden form; hidden.c. */
@@ -158,6 +159,13 @@ int lls_engine_make_pool(struct lls_engine *, struct lls_error *);
 
 /* memory_profile.c: bytes that the pool may have of a device with memory of its own. */
 int lls_engine_profile_memory(struct lls_engine *, size_t *bytes, struct lls_error *);
+
+/* first_steps.c */
+/* Units of a pool that has room for these steps. */
+uint32_t lls_engine_trial_units(const struct lls_engine *);
+int lls_engine_try_steps(struct lls_engine *, struct lls_error *);
+/* Shows the device the steps that will come, if it prepares for them. */
+int lls_engine_prepare(struct lls_engine *, struct lls_error *);
 
 /* hidden.c */
 /* Once the weights are there. */

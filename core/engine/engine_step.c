@@ -236,6 +236,7 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
       .positions = e->positions,
       .sequence = e->row_sequence,
       .sequences = e->sequences,
+      .prepare = e->prepares,
   };
   e->n_logit_rows = e->n_sampled = e->n_kept_logits = 0;
   e->n_score_rows = e->n_pooled_rows = 0;

@@ -138,5 +138,8 @@ int lls_engine_make_pool(struct lls_engine *e, struct lls_error *err)
   if (e->caps.forms & LLS_BIT_HIDDEN)
     e->pool_shape.scratch_units = lls_engine_scratch_units(e);
   rc = e->device->ops->pool_create(e->device, &e->pool_shape, &e->pool, err);
-  return rc < 0 ? lls_fail_at(err, rc, "cache of %zu MiB", MIB(bytes)) : 0;
+  if (rc < 0)
+    return lls_fail_at(err, rc, "cache of %zu MiB", MIB(bytes));
+  bool prepared = e->options.cache_bytes == 0 && lls_engine_measures_memory(e);
+  return prepared ? 0 : lls_engine_prepare(e, err);
 }

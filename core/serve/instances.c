@@ -106,6 +106,11 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
           (pool->device_units * lls_unit_room(pool, false)) >> 20, pool->device_units,
           pool->block_tokens, lls_engine_caps(s->engines[i])->max_context,
           lls_engine_pool_reason(s->engines[i]));
+  char line[256];
+  const struct lls_device_ops *ops = s->devices[i]->ops;
+  for (uint32_t k = 0;
+       ops->chosen != NULL && ops->chosen(s->devices[i], k, line, sizeof line); k++)
+    lls_log(&s->log, LLS_LOG_DEBUG, "device", "%s%s", prefix(s, i, before), line);
   if (i == 0) { /* of all alike */
     log_windows(s);
     server_warn(s->config, &s->model, s->engines[i], warn, s);

@@ -173,28 +173,23 @@ static __device__ __forceinline__ void score(const uint32_t (&q)[2 * T],
   mma(s[1], a, b[2], b[3]);
 }
 
-template <int HD, int T>
-static __device__ __forceinline__ void scores_by_slab(const uint32_t (&q)[HD / 16][2 * T],
-                                                      shared<bf16> k, float (&s)[2][4])
-{
-  shared<bf16> line = line_of<HD>(k);
-#pragma unroll
-  for (int j = 0; j < HD / 16; j++)
-    score<T>(q[j], line + j * 16, s);
-}
-
-/* The same with queries read again, where bytes are what most slabs are. */
-template <int HD, int T>
+/* AGAIN: q is read again, where bytes are what most slabs are, two fragments at a time:
+ * with four sm_100 has no registers left. */
+template <int HD, int T, bool AGAIN>
 static __device__ __forceinline__ void
-scores_among_bytes(const task &w, const lls_cuda_attention &a, shared<bf16> k,
-                   float (&s)[2][4])
+scores_by_slab(const uint32_t (&q)[HD / 16][2 * T], const task &w,
+               const lls_cuda_attention &a, shared<bf16> k, float (&s)[2][4])
 {
   shared<bf16> line = line_of<HD>(k);
-#pragma unroll 2
+#pragma unroll(AGAIN ? 2 : HD / 16)
   for (int j = 0; j < HD / 16; j++) {
-    uint32_t q[2 * T];
-    load_fragment<HD, T>(w, a, j, q);
-    score<T>(q, line + j * 16, s);
+    uint32_t again[2 * T];
+    if (AGAIN) {
+      load_fragment<HD, T>(w, a, j, again);
+      score<T>(again, line + j * 16, s);
+    } else {
+      score<T>(q[j], line + j * 16, s);
+    }
   }
 }
 
@@ -469,13 +464,11 @@ attend_piece(const lls_cuda_piece *piece, uint32_t kv_head, const lls_cuda_atten
     copy_async_wait_but<SLABS - 1>();
     __syncwarp();
     bool k_bytes = INT8 && ring.is_bytes(turn);
-    if (k_bytes) {
+    if (k_bytes)
       scores_by_bytes<HD, T>(q, shared_cast<uint8_t>(ring.at(turn)), s);
-    } else if (INT8) {
-      scores_among_bytes<HD, T>(task_of(piece, a, kv_head), a, ring.at(turn), s);
-    } else {
-      scores_by_slab<HD, T>(q, ring.at(turn), s);
-    }
+    else
+      scores_by_slab<HD, T, INT8>(q, INT8 ? task_of(piece, a, kv_head) : w, a,
+                                  ring.at(turn), s);
     __syncwarp();
     ring.template load<INT8>(from, next, turn);
     if (k_bytes) {

@@ -13,8 +13,9 @@
  * that the context is lost, so every later step fails too. An error of a kernel shows at
  * whatever call comes after it: with LLS_CUDA_DEBUG=1 in the environment there are no
  * graphs and each operation is waited for, so that the message names the right one.
- * LLS_CUDA_FEW=0 leaves a single row and bf16 weights to cuBLASLt, to compare; 1 takes
- * our kernel for it on other GPUs than Hopper's too.
+ * LLS_CUDA_ALGORITHMS=first takes cuBLASLt's word for the best way to multiply
+ * (algorithms.c). LLS_CUDA_FEW=0 leaves a single row and bf16 weights to cuBLASLt, to
+ * compare; 1 takes our kernel for it on other GPUs than Hopper's too.
  */
 #ifndef LLS_CUDA_CUDA_H
 #define LLS_CUDA_CUDA_H
@@ -293,6 +294,12 @@ struct lls_cuda_linear {
 };
 /* linear.c: part of a linear layer, or all of it. */
 void lls_cuda_run_linear(struct lls_cuda_device *, const struct lls_cuda_linear *);
+/* Its products that cuBLASLt does with the weights as they lie. */
+struct lls_cuda_product;
+void lls_cuda_each_product(struct lls_cuda_device *, const struct lls_cuda_linear *,
+                           void (*)(struct lls_cuda_device *,
+                                    const struct lls_cuda_product *, void *),
+                           void *);
 
 /* products.c: y (n_rows, stride) = x (n_rows, inputs) w^T, w (outputs, inputs), in
  * activations' numbers; or, with scales of each output and row, in e4m3; or in int8, y
@@ -309,6 +316,10 @@ int lls_cuda_products_create(struct lls_cuda_products **, struct lls_error *err)
 void lls_cuda_products_destroy(struct lls_cuda_products *);
 /* False: cuBLASLt has no way to do that in e4m3 or int8, nothing was done. */
 bool lls_cuda_run_product(struct lls_cuda_device *, const struct lls_cuda_product *);
+
+/* algorithms.c: gets ready for the operations that were written down. */
+void lls_cuda_prepare(struct lls_cuda_device *);
+bool lls_cuda_chosen(struct lls_device *, uint32_t i, char *text, size_t size);
 
 /* mixture.c */
 int lls_cuda_experts_create(struct lls_device *, struct lls_weight *const *weights,

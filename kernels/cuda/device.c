@@ -7,6 +7,7 @@
 #include "kernels/cuda/device.h"
 #include "core/ranks/ranks.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/products.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -269,9 +270,11 @@ int lls_cuda_create(const struct lls_device_options *options, struct lls_device 
   d->options = *options;
   d->debug = is_set("LLS_CUDA_DEBUG", false);
   int rc = open_gpu(d, err);
-  if (rc < 0)
+  if (rc < 0) {
     lls_cuda_destroy(&d->base);
-  else
-    *out = &d->base;
-  return rc;
+    return rc;
+  }
+  d->base.prepares = lls_cuda_times(d);
+  *out = &d->base;
+  return 0;
 }

@@ -119,6 +119,13 @@ static void run_numbers(struct lls_cuda_device *d, const struct lls_cuda_linear 
   lls_cuda_run_product(d, &p);
 }
 
+/* Where the part of bf16 or f32 weights begins. */
+static const void *numbers_of(const struct lls_cuda_device *d, const struct part *part)
+{
+  size_t number = lls_dtype_bytes(lls_cuda_numbers(d));
+  return (const char *)part->w->data + part->first * part->w->columns * number;
+}
+
 /* Some rows at a time become e4m3. False: cuBLASLt has no way, nothing was done. */
 static bool run_e4m3(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                      const struct part *part)
@@ -271,13 +278,12 @@ static void run_part(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                      const struct part *part)
 {
   const struct lls_weight *w = part->w;
-  size_t number = lls_dtype_bytes(lls_cuda_numbers(d));
   const struct lls_cuda_codes numbers = {
       .inputs = (uint32_t)w->columns, .codes = w->data, .bias = w->bias_f32};
   if (w->codes.form == LLS_NO_CODES && is_one(d, a, w))
     run_fewest(d, a, part, &numbers);
   else if (w->codes.form == LLS_NO_CODES)
-    run_numbers(d, a, part, (char *)w->data + part->first * w->columns * number);
+    run_numbers(d, a, part, numbers_of(d, part));
   else if (a->n_rows <= lls_cuda_codes_rows(w->codes.form))
     run_fewest(d, a, part, &w->codes);
   else if (a->n_rows <= most_few(w))
@@ -286,17 +292,45 @@ static void run_part(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
     run_widened(d, a, part);
 }
 
+/* The layer's next part that is wanted, from weight *w and its output *begin on. */
+static bool next_part(const struct lls_cuda_linear *a, const struct lls_weight **w,
+                      size_t *begin, struct part *out)
+{
+  size_t end = a->first + (size_t)a->outputs;
+  for (; *w != NULL; *w = (*w)->next) {
+    size_t first = *begin, from = first > a->first ? first : a->first;
+    size_t to = first + (*w)->rows < end ? first + (*w)->rows : end;
+    *begin += (*w)->rows;
+    if (from >= to)
+      continue;
+    *out = (struct part){*w, (uint32_t)(from - first), (uint32_t)(to - from),
+                         (uint32_t)(from - a->first)};
+    *w = (*w)->next;
+    return true;
+  }
+  return false;
+}
+
 void lls_cuda_run_linear(struct lls_cuda_device *d, const struct lls_cuda_linear *a)
 {
-  size_t begin = 0, end = a->first + (size_t)a->outputs;
-  if (a->n_rows == 0)
-    return;
-  for (const struct lls_weight *w = a->weight; w != NULL; begin += w->rows, w = w->next) {
-    size_t from = begin > a->first ? begin : a->first;
-    size_t to = begin + w->rows < end ? begin + w->rows : end;
-    const struct part part = {w, (uint32_t)(from - begin), (uint32_t)(to - from),
-                              (uint32_t)(from - a->first)};
-    if (from < to && d->status == 0)
-      run_part(d, a, &part);
+  const struct lls_weight *w = a->n_rows > 0 ? a->weight : NULL;
+  struct part part;
+  for (size_t begin = 0; d->status == 0 && next_part(a, &w, &begin, &part);)
+    run_part(d, a, &part);
+}
+
+void lls_cuda_each_product(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
+                           void (*each)(struct lls_cuda_device *,
+                                        const struct lls_cuda_product *, void *),
+                           void *context)
+{
+  const struct lls_weight *w = a->n_rows > 0 ? a->weight : NULL;
+  struct part part;
+  for (size_t begin = 0; next_part(a, &w, &begin, &part);) {
+    if (part.w->codes.form != LLS_NO_CODES || is_one(d, a, part.w))
+      continue;
+    struct lls_cuda_product p = product_of(d, a, &part);
+    p.w = numbers_of(d, &part);
+    each(d, &p, context);
   }
 }

@@ -77,6 +77,10 @@ void lls_cuda_ops_flush(struct lls_cuda_device *d)
                         "sending a step's inputs");
   if (ops->n == 0 || d->status != 0)
     goto out;
+  if (d->step != NULL && d->step->prepare) {
+    lls_cuda_prepare(d);
+    goto out;
+  }
   if (ops->graphs && !ops->in_pieces)
     run_graph(d);
   else

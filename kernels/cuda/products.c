@@ -9,39 +9,17 @@
  * multiples of 16 bytes, kernels that round twice are left all the same (there: .7 with
  * 515 inputs); models have no such rows.
  *
- * What cuBLASLt has to be told, and the algorithm that its heuristic chose, are kept for
- * each shape. Rows are padded (ops.h), so shapes come back.
+ * What cuBLASLt has to be told, and the algorithm, are kept for each shape. Rows are
+ * padded (ops.h), so shapes come back. The algorithm is the first of cuBLASLt's
+ * heuristic, or the one that was chosen by timing (algorithms.c).
  */
-#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/products.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SHAPES 1024               /* a power of two */
-#define WORKSPACE  ((size_t)32 << 20) /* what NVIDIA advises for Hopper */
-
-struct key { /* compared byte by byte */
-  uint64_t outputs, inputs, n_rows, stride;
-  uint32_t add, epilogue, f32, e4m3, int8, used;
-  uint32_t alignment; /* bytes, of all matrices */
-};
-
-struct shape {
-  struct key key; /* used 0: none */
-  cublasLtMatmulDesc_t matmul;
-  cublasLtMatrixLayout_t w, x, y;
-  cublasLtMatmulAlgo_t algo;
-  bool none; /* there is no algorithm: of 8 bits, which have another way then */
-};
-
-struct lls_cuda_products {
-  cublasLtHandle_t lt;
-  cublasLtMatmulPreference_t preference;
-  void *workspace; /* (WORKSPACE) device */
-  struct shape shapes[MAX_SHAPES];
-  uint32_t n_shapes;
-};
+#define WORKSPACE ((size_t)32 << 20) /* what NVIDIA advises for Hopper */
 
 static int fail_product(struct lls_error *err, cublasStatus_t rc, const char *what)
 {
@@ -56,6 +34,8 @@ int lls_cuda_products_create(struct lls_cuda_products **out, struct lls_error *e
   if (p == NULL)
     return lls_fail(err, -ENOMEM, "no memory for matrix products");
   *out = p; /* destroy takes what there is of it */
+  const char *algorithms = getenv("LLS_CUDA_ALGORITHMS");
+  p->timed = algorithms == NULL || strcmp(algorithms, "first") != 0;
   size_t workspace = WORKSPACE;
   uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   int rc = fail_product(err, cublasLtCreate(&p->lt), "start");
@@ -78,7 +58,7 @@ int lls_cuda_products_create(struct lls_cuda_products **out, struct lls_error *e
   return rc;
 }
 
-static void free_shape(struct shape *s)
+static void free_shape(struct lls_cuda_product_shape *s)
 {
   if (s->matmul != NULL)
     cublasLtMatmulDescDestroy(s->matmul);
@@ -93,7 +73,7 @@ static void free_shape(struct shape *s)
 
 static void free_shapes(struct lls_cuda_products *p)
 {
-  for (uint32_t i = 0; i < MAX_SHAPES; i++)
+  for (uint32_t i = 0; i < LLS_CUDA_MAX_SHAPES; i++)
     free_shape(&p->shapes[i]);
   p->n_shapes = 0;
 }
@@ -134,9 +114,9 @@ static cublasStatus_t scale_both(cublasLtMatmulDesc_t matmul)
 #endif
 }
 
-static cublasStatus_t describe(struct shape *s, cudaDataType_t numbers)
+static cublasStatus_t describe(struct lls_cuda_product_shape *s, cudaDataType_t numbers)
 {
-  const struct key *k = &s->key;
+  const struct lls_cuda_product_key *k = &s->key;
   cudaDataType_t in = k->e4m3 ? CUDA_R_8F_E4M3 : k->int8 ? CUDA_R_8I : numbers;
   cudaDataType_t result = k->int8 ? CUDA_R_32I : k->f32 ? CUDA_R_32F : numbers;
   cublasStatus_t rc = cublasLtMatmulDescCreate(
@@ -173,23 +153,47 @@ static cublasStatus_t prefer(const struct lls_cuda_products *p, uint32_t alignme
   return rc;
 }
 
-static cublasStatus_t choose(const struct lls_cuda_products *p, struct shape *s)
+cublasStatus_t lls_cuda_product_algorithms(const struct lls_cuda_products *p,
+                                           const struct lls_cuda_product_shape *s,
+                                           int most, cublasLtMatmulHeuristicResult_t *out,
+                                           int *found)
 {
-  cublasLtMatmulHeuristicResult_t best;
-  int found = 0;
+  *found = 0;
   cublasStatus_t rc = prefer(p, s->key.alignment);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = cublasLtMatmulAlgoGetHeuristic(p->lt, s->matmul, s->w, s->x, s->y, s->y,
-                                        p->preference, 1, &best, &found);
-  if (rc == CUBLAS_STATUS_SUCCESS && found == 0)
-    rc = CUBLAS_STATUS_NOT_SUPPORTED;
+                                        p->preference, most, out, found);
+  return rc == CUBLAS_STATUS_SUCCESS && *found == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : rc;
+}
+
+const struct lls_cuda_choice *
+lls_cuda_product_choice(const struct lls_cuda_products *p,
+                        const struct lls_cuda_product_key *key)
+{
+  for (uint32_t i = 0; i < p->n_choices; i++)
+    if (memcmp(&p->choices[i].key, key, sizeof *key) == 0)
+      return &p->choices[i];
+  return NULL;
+}
+
+static cublasStatus_t choose(const struct lls_cuda_products *p,
+                             struct lls_cuda_product_shape *s)
+{
+  const struct lls_cuda_choice *timed = lls_cuda_product_choice(p, &s->key);
+  cublasLtMatmulHeuristicResult_t first;
+  int found;
+  if (timed != NULL) {
+    s->algo = timed->algo;
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  cublasStatus_t rc = lls_cuda_product_algorithms(p, s, 1, &first, &found);
   if (rc == CUBLAS_STATUS_SUCCESS)
-    s->algo = best.algo;
+    s->algo = first.algo;
   return rc;
 }
 
 /* FNV-1a */
-static uint32_t hash(const struct key *k)
+static uint32_t hash(const struct lls_cuda_product_key *k)
 {
   const unsigned char *bytes = (const unsigned char *)k;
   uint32_t h = UINT32_C(0x811c9dc5);
@@ -198,21 +202,23 @@ static uint32_t hash(const struct key *k)
   return h;
 }
 
-static struct shape *place_of(struct lls_cuda_products *p, const struct key *key)
+static struct lls_cuda_product_shape *place_of(struct lls_cuda_products *p,
+                                               const struct lls_cuda_product_key *key)
 {
-  uint32_t i = hash(key) % MAX_SHAPES;
+  uint32_t i = hash(key) % LLS_CUDA_MAX_SHAPES;
   while (p->shapes[i].key.used && memcmp(&p->shapes[i].key, key, sizeof *key) != 0)
-    i = (i + 1) % MAX_SHAPES;
+    i = (i + 1) % LLS_CUDA_MAX_SHAPES;
   return &p->shapes[i];
 }
 
-static struct shape *find(struct lls_cuda_device *d, const struct key *key)
+struct lls_cuda_product_shape *
+lls_cuda_product_find(struct lls_cuda_device *d, const struct lls_cuda_product_key *key)
 {
   struct lls_cuda_products *p = d->products;
-  struct shape *s = place_of(p, key);
+  struct lls_cuda_product_shape *s = place_of(p, key);
   if (s->key.used)
     return s->none ? NULL : s;
-  if (p->n_shapes >= MAX_SHAPES / 2) { /* nobody has as many: start anew */
+  if (p->n_shapes >= LLS_CUDA_MAX_SHAPES / 2) { /* nobody has as many: start anew */
     free_shapes(p);
     s = place_of(p, key);
   }
@@ -249,9 +255,9 @@ static uint32_t alignment_of(const struct lls_cuda_product *a)
   return alignment;
 }
 
-static struct key key_of(const struct lls_cuda_product *a)
+struct lls_cuda_product_key lls_cuda_product_key(const struct lls_cuda_product *a)
 {
-  struct key key;
+  struct lls_cuda_product_key key;
   memset(&key, 0, sizeof key);
   bool bias = a->bias != NULL;
   key.outputs = a->outputs;
@@ -276,24 +282,33 @@ static cublasStatus_t point(cublasLtMatmulDesc_t matmul,
                     : cublasLtMatmulDescSetAttribute(matmul, what, &at, sizeof at);
 }
 
-bool lls_cuda_run_product(struct lls_cuda_device *d, const struct lls_cuda_product *a)
+cublasStatus_t lls_cuda_multiply(const struct lls_cuda_device *d,
+                                 const struct lls_cuda_product_shape *s,
+                                 const cublasLtMatmulAlgo_t *algo,
+                                 const struct lls_cuda_product *a)
 {
   const float one = 1, beta = a->add ? 1 : 0;
   const int32_t whole_one = 1, nothing = 0; /* int8 has factors of its sums' type */
-  struct lls_cuda_products *p = d->products;
-  struct key key = key_of(a);
-  struct shape *s = find(d, &key);
-  if (s == NULL)
-    return d->status != 0;
+  const struct lls_cuda_products *p = d->products;
   cublasStatus_t rc = point(s->matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER, a->bias);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = point(s->matmul, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, a->w_scales);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = point(s->matmul, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, a->x_scales);
-  if (rc == CUBLAS_STATUS_SUCCESS)
-    rc = cublasLtMatmul(p->lt, s->matmul, a->int8 ? (const void *)&whole_one : &one, a->w,
+  if (rc != CUBLAS_STATUS_SUCCESS)
+    return rc;
+  return cublasLtMatmul(p->lt, s->matmul, a->int8 ? (const void *)&whole_one : &one, a->w,
                         s->w, a->x, s->x, a->int8 ? (const void *)&nothing : &beta, a->y,
-                        s->y, a->y, s->y, &s->algo, p->workspace, WORKSPACE, d->stream);
+                        s->y, a->y, s->y, algo, p->workspace, WORKSPACE, d->stream);
+}
+
+bool lls_cuda_run_product(struct lls_cuda_device *d, const struct lls_cuda_product *a)
+{
+  struct lls_cuda_product_key key = lls_cuda_product_key(a);
+  const struct lls_cuda_product_shape *s = lls_cuda_product_find(d, &key);
+  if (s == NULL)
+    return d->status != 0;
+  cublasStatus_t rc = lls_cuda_multiply(d, s, &s->algo, a);
   if (rc != CUBLAS_STATUS_SUCCESS)
     lls_cuda_step_fail(d, -EIO, "cuBLASLt failed to multiply %u rows by %u x %u: %s",
                        a->n_rows, a->outputs, a->inputs, cublasLtGetStatusString(rc));

@@ -191,7 +191,8 @@ void lls_cuda_sample(struct lls_device *device, float *logits, uint32_t n_rows,
 {
   struct lls_cuda_device *d = lls_cuda(device);
   lls_cuda_ops_flush(d);
-  if (d->status != 0 || n_rows == 0 || !check_size(d, n_rows, vocab) || !take_turns(d))
+  if (d->status != 0 || n_rows == 0 || d->step->prepare ||
+      !check_size(d, n_rows, vocab) || !take_turns(d))
     return;
   size_t adjustments = 0, masks = 0;
   for (uint32_t i = 0; i < n_rows; i++) {

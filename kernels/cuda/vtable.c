@@ -399,6 +399,7 @@ const struct lls_device_ops lls_cuda_vtable = {
     .cap_logits = cap_logits,
     .sample = lls_cuda_sample,
     .download = lls_cuda_download,
+    .chosen = lls_cuda_chosen,
     .experts_create = lls_cuda_experts_create,
     .experts_destroy = lls_cuda_experts_destroy,
     .route = lls_cuda_route_rows,

@@ -4,8 +4,17 @@
  * int8 with sums, and factors, of 32 bits.
  * Where sums in the output's type are allowed, as they are by default, inputs are cut in
  * two, and what the halves add up to is rounded to it.
+ *
+ * Algorithms differ in the time that they take alone, and only where a test has said so
+ * (simt_lt_offer): it depends on whether the L2 has the weights, which are A, since the
+ * products before. None of the others' time is counted.
  */
 #include "simt.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unistd.h>
+#include <vector>
 
 #include "cublasLt.h"
 
@@ -82,7 +91,58 @@ double rounded(double value, cudaDataType_t type)
   return number(&bf16, type, 0);
 }
 
+/* ---- algorithms
+ * ------------------------------------------------------------------------ */
+
+std::mutex lock_of_algorithms;
+std::vector<simt_lt_algorithm> offered = {{}};
+std::vector<unsigned> products_of = {0};
+
+struct cached {
+  const void *weights;
+  size_t bytes;
+};
+std::vector<cached> l2; /* the last used is the last */
+
+/* Has the L2 these weights? It has them now, and of others what there is room for. */
+bool in_l2(const void *weights, size_t bytes)
+{
+  bool found = false;
+  size_t all = 0, kept = 0;
+  for (size_t i = 0; i < l2.size() && !found; i++)
+    if (l2[i].weights == weights) {
+      l2.erase(l2.begin() + (ptrdiff_t)i);
+      found = true;
+    }
+  l2.push_back({weights, bytes});
+  while (kept < l2.size() && all + l2[l2.size() - 1 - kept].bytes <= simt::L2_BYTES)
+    all += l2[l2.size() - 1 - kept++].bytes;
+  l2.erase(l2.begin(), l2.end() - (ptrdiff_t)kept);
+  return found;
+}
+
+/* Counts a product, and takes the time that it takes. */
+void spend(cudaStream_t stream, size_t index, const void *weights, size_t bytes)
+{
+  std::lock_guard<std::mutex> l(lock_of_algorithms);
+  bool near = in_l2(weights, bytes);
+  if (index >= offered.size()) /* of an offer before */
+    return;
+  products_of[index]++;
+  simt::pass(stream, near ? offered[index].us_from_l2 : offered[index].us);
+  usleep(offered[index].sleep_us);
+}
+
+size_t bytes_of(cudaDataType_t type)
+{
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8I ? 1
+         : type == CUDA_R_32F || type == CUDA_R_32I  ? 4
+                                                     : 2;
+}
+
 struct product {
+  cudaStream_t stream;
+  size_t algorithm;
   simt_lt_matmul matmul;
   simt_lt_layout a, b, d;
   const void *a_data, *b_data, *c_data;
@@ -92,6 +152,7 @@ struct product {
 
   bool operator()() const
   {
+    spend(stream, algorithm, a_data, a.columns * (size_t)a.ld * bytes_of(a.type));
     uint64_t depth = matmul.trans_a ? a.rows : a.columns;
     size_t a_step = matmul.trans_a ? 1 : (size_t)a.ld;
     size_t b_step = matmul.trans_b ? (size_t)b.ld : 1;
@@ -260,12 +321,15 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t matmul,
            : !e4m3 || (matmul->trans_a && !matmul->trans_b && a->ld % 16 == 0 &&
                        b->ld % 16 == 0 && rows % 16 == 0 && d->type == CUDA_R_16BF &&
                        matmul->scale_mode[0] == outer && matmul->scale_mode[1] == outer);
-  *found = fits && can && wanted > 0 ? 1 : 0;
-  if (*found == 1) {
+  std::lock_guard<std::mutex> l(lock_of_algorithms);
+  *found = fits && can ? std::min(wanted, (int)offered.size()) : 0;
+  for (int n = 0; n < *found; n++, out++) {
     *out = {};
     for (int i = 0; i < 4; i++) /* which the algorithm counts on */
       out->algo.data[i] = preference->alignment[i];
     out->algo.data[4] = preference->reductions & CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    out->algo.data[5] = (uint64_t)n;
+    out->algo.data[6] = offered[(size_t)n].fails != 0;
   }
   return fits ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
@@ -281,10 +345,12 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t matmul, const void *alpha,
   for (int i = 0; i < 4; i++)
     if ((uintptr_t)matrices[i] % algo->data[i] != 0)
       return CUBLAS_STATUS_INVALID_VALUE;
-  if (!simt::is_current(stream))
+  if (!simt::is_current(stream) || algo->data[6] != 0)
     return CUBLAS_STATUS_EXECUTION_FAILED;
   bool whole = matmul->scale_type == CUDA_R_32I;
-  product p{*matmul,
+  product p{stream,
+            algo->data[5],
+            *matmul,
             *a_layout,
             *b_layout,
             *d_layout,
@@ -297,6 +363,22 @@ cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t matmul, const void *alpha,
             algo->data[4] != 0};
   simt::enqueue(stream, p);
   return CUBLAS_STATUS_SUCCESS;
+}
+
+void simt_lt_offer(const struct simt_lt_algorithm *list, int n)
+{
+  std::lock_guard<std::mutex> l(lock_of_algorithms);
+  offered.assign(list, list + n);
+  if (n == 0)
+    offered = {{}};
+  products_of.assign(offered.size(), 0);
+  l2.clear();
+}
+
+unsigned simt_lt_products(int i)
+{
+  std::lock_guard<std::mutex> l(lock_of_algorithms);
+  return products_of[(size_t)i];
 }
 
 } // extern "C"

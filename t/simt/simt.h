@@ -58,6 +58,7 @@ namespace simt
 {
 
 constexpr unsigned LANES = 32;
+constexpr size_t L2_BYTES = (size_t)4 << 10; /* small, as tests' weights are */
 
 /* ---- where a thread is ------------------------------------------------------------ */
 
@@ -76,6 +77,9 @@ bool planned_fault();
 /* Runs a grid now; false after a failure. The stream's turn, see stream.cpp. */
 bool run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread);
 void enqueue(cudaStream_t, std::function<bool()>);
+
+/* Time passes on a stream, as events see it; from what was put there. */
+void pass(cudaStream_t, double us);
 /* A grid that may begin before kernels ahead of it on the stream have ended: the work
  * that is left when as much of it is done as can be before they have; grid.cpp. */
 std::function<bool()> begin_early(dim3 grid, dim3 block, size_t shared_bytes,

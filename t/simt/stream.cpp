@@ -53,12 +53,14 @@ struct simt_event { /* happened once `stream` has done `after` things since it b
   int gpu;
   simt_stream *stream = nullptr;
   uint64_t after = 0;
+  std::shared_ptr<double> us = nullptr; /* when, by the stream's time; NULL: untimed */
 };
 
 struct simt_stream {
   int gpu;
   std::deque<thing> waiting;
   uint64_t given = 0, done = 0;
+  double us = 0; /* that what was done took, as far as somebody says */
   bool capturing = false;
   std::vector<thing> captured;
 };
@@ -309,6 +311,11 @@ void enqueue(cudaStream_t stream, std::function<bool()> w)
   give(stream, std::move(t));
 }
 
+void pass(cudaStream_t stream, double us)
+{
+  stream->us += us;
+}
+
 void enqueue_early(cudaStream_t stream, std::function<std::function<bool()>()> begin)
 {
   locked l(runtime);
@@ -488,6 +495,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
   p->multiProcessorCount = 4;
   p->major = 9;
   p->sharedMemPerMultiprocessor = (size_t)228 << 10;
+  p->l2CacheSize = simt::L2_BYTES;
   return cudaSuccess;
 }
 
@@ -549,11 +557,13 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s)
   return failed(state());
 }
 
-cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned flags)
 {
   locked l(runtime);
   need_context();
   *out = new simt_event{current_gpu};
+  if ((flags & cudaEventDisableTiming) == 0)
+    (*out)->us = std::make_shared<double>(-1);
   return cudaSuccess;
 }
 
@@ -570,7 +580,27 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s)
     return failed(cudaErrorStreamCaptureUnsupported);
   if (event->gpu != s->gpu)
     return failed(cudaErrorInvalidResourceHandle);
-  *event = simt_event{s->gpu, s, s->given};
+  std::shared_ptr<double> us = event->us;
+  if (us != nullptr) {
+    *us = -1;
+    give(s, [us, s] {
+      *us = s->us;
+      return true;
+    });
+  }
+  *event = simt_event{s->gpu, s, s->given, us};
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
+{
+  locked l(runtime);
+  if (from->us == nullptr || to->us == nullptr || from->stream == nullptr ||
+      to->stream == nullptr)
+    return failed(cudaErrorInvalidResourceHandle);
+  if (*from->us < 0 || *to->us < 0)
+    return failed(cudaErrorNotReady);
+  *ms = (float)((*to->us - *from->us) * 1e-3);
   return cudaSuccess;
 }
 

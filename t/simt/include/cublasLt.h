@@ -122,6 +122,17 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
                               const cublasLtMatmulAlgo_t *, void *workspace, size_t,
                               cudaStream_t);
 
+/* The algorithms that each shape is offered from now on, in this order; at first, and
+ * with n = 0, one that takes no time. */
+struct simt_lt_algorithm {
+  double us, us_from_l2; /* the stream's time for a product, and with weights in the L2 */
+  unsigned sleep_us;     /* the host's */
+  int fails;             /* is offered, but cannot run */
+};
+void simt_lt_offer(const struct simt_lt_algorithm *, int n);
+/* Products that the i-th has computed since then. */
+unsigned simt_lt_products(int i);
+
 #ifdef __cplusplus
 }
 #endif

@@ -56,6 +56,7 @@ struct cudaDeviceProp {
   int multiProcessorCount;
   int major, minor;
   size_t sharedMemPerMultiprocessor;
+  int l2CacheSize;
 };
 
 #define cudaStreamNonBlocking  1
@@ -85,6 +86,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t);
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t);
 cudaError_t cudaEventSynchronize(cudaEvent_t);
 cudaError_t cudaEventQuery(cudaEvent_t);
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to);
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t, enum cudaMemcpyKind,
                             cudaStream_t);

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Steps of zeros, before there are any requests: the largest ones, for what comes with
+ * them (memory_profile.c); and those that a device prepares for, which compute nothing.
+ *
+ * Of the latter there is one for each number of rows that serving has a lot of. Decodes
+ * come in all numbers, which a GPU pads to 1, 2, 4 and multiples of 8
+ * (kernels/cuda/ops.h); graphs end at 256 rows. With prompts among them steps are mostly
+ * as full as max_tokens lets them be, and else of any number: some of those are tried, in
+ * powers of two.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/base/least.h"
+#include "core/engine/engine_internal.h"
+
+#define MOST_OF_EACH 256 /* rows, up to which every number that is padded to is tried */
+
+struct trial {
+  struct lls_engine *engine;
+  int32_t *tokens;
+  struct lls_block_entry *entries; /* (lls_engine_trial_units) */
+  struct lls_block_table *tables;  /* (max_sequences) */
+  struct lls_engine_sequence *sequences;
+  uint32_t n, used; /* sequences, units */
+};
+
+static uint32_t blocks_of(const struct lls_engine *e, uint32_t tokens)
+{
+  return (tokens + e->options.block_tokens - 1) / e->options.block_tokens;
+}
+
+uint32_t lls_engine_trial_units(const struct lls_engine *e)
+{
+  return 2 * (blocks_of(e, e->options.max_tokens) + e->options.max_sequences);
+}
+
+/* A pool that is too small has its blocks in several lists. */
+static const struct lls_block_entry *next_list(struct trial *t, uint32_t tokens)
+{
+  uint32_t room = t->engine->options.block_tokens, n = blocks_of(t->engine, tokens);
+  struct lls_block_entry *list = t->entries + t->used;
+  for (uint32_t i = 0; i < n; i++)
+    list[i] =
+        (struct lls_block_entry){.block = t->used++ % t->engine->pool_shape.device_units,
+                                 .first_token = i * room,
+                                 .count = (uint16_t)room};
+  return list;
+}
+
+/* As many sequences as there may be, of so many tokens each, and `rows` in all. */
+static void fill(struct trial *t, uint32_t rows, uint32_t tokens)
+{
+  static const struct lls_sampling greedy = {.top_p = 1, .repetition_penalty = 1};
+  const struct lls_engine *e = t->engine;
+  t->n = t->used = 0;
+  for (uint32_t done = 0, n; done < rows && t->n < e->options.max_sequences; done += n) {
+    n = rows - done < tokens ? rows - done : tokens;
+    uint32_t blocks = blocks_of(e, n);
+    t->tables[t->n] = (struct lls_block_table){
+        .form = LLS_FORM_KV, .k_count = blocks, .v_count = blocks};
+    t->tables[t->n].k = next_list(t, n);
+    t->tables[t->n].v = next_list(t, n);
+    t->sequences[t->n] = (struct lls_engine_sequence){.tokens = t->tokens,
+                                                      .n_tokens = n,
+                                                      .table = &t->tables[t->n],
+                                                      .sampling = &greedy};
+    t->n++;
+  }
+}
+
+static int run(struct trial *t, struct lls_error *err)
+{
+  const struct lls_engine_batch batch = {.n_sequences = t->n, .sequences = t->sequences};
+  struct lls_engine_result result;
+  int rc = lls_engine_submit(t->engine, &batch, err);
+  return rc < 0 ? rc : lls_engine_wait(t->engine, &result, err);
+}
+
+static int run_all(struct trial *t, struct lls_error *err)
+{
+  const struct lls_engine_options *o = &t->engine->options;
+  uint32_t decodes = o->max_sequences < o->max_tokens ? o->max_sequences : o->max_tokens;
+  fill(t, o->max_tokens, t->engine->caps.max_context);
+  int rc = run(t, err);
+  fill(t, decodes, 1);
+  for (int i = 0; i < 3 && rc == 0; i++) /* the second records a graph */
+    rc = run(t, err);
+  return rc;
+}
+
+/* The numbers of rows that are tried, one after the other. */
+static uint32_t after(uint32_t rows)
+{
+  return rows >= 8 && rows < MOST_OF_EACH ? rows + 8 : 2 * rows;
+}
+
+static int prepare_all(struct trial *t, struct lls_error *err)
+{
+  const struct lls_engine_options *o = &t->engine->options;
+  for (uint32_t rows = 1;; rows = lls_least_u32(after(rows), o->max_tokens)) {
+    fill(t, rows, rows <= o->max_sequences ? 1 : t->engine->caps.max_context);
+    int rc = run(t, err);
+    if (rc < 0 || rows == o->max_tokens)
+      return rc;
+  }
+}
+
+static int with_trial(struct lls_engine *e,
+                      int (*steps)(struct trial *, struct lls_error *),
+                      struct lls_error *err)
+{
+  struct trial t = {
+      .engine = e,
+      .tokens = calloc(e->options.max_tokens, sizeof *t.tokens),
+      .entries = calloc(lls_engine_trial_units(e), sizeof *t.entries),
+      .tables = calloc(e->options.max_sequences, sizeof *t.tables),
+      .sequences = calloc(e->options.max_sequences, sizeof *t.sequences),
+  };
+  int rc = -ENOMEM;
+  if (t.tokens != NULL && t.entries != NULL && t.tables != NULL && t.sequences != NULL)
+    rc = steps(&t, err);
+  else
+    lls_fail(err, rc, "no memory for a trial step");
+  if (e->table_cache.arena != NULL)
+    lls_table_cache_forget(e);
+  free(t.tokens);
+  free(t.entries);
+  free(t.tables);
+  free(t.sequences);
+  return rc;
+}
+
+int lls_engine_try_steps(struct lls_engine *e, struct lls_error *err)
+{
+  return with_trial(e, run_all, err);
+}
+
+int lls_engine_prepare(struct lls_engine *e, struct lls_error *err)
+{
+  if (!e->device->prepares || lls_engine_is_shared(e) || e->config.encoder)
+    return 0;
+  e->prepares = true;
+  int rc = with_trial(e, prepare_all, err);
+  e->prepares = false;
+  return rc;
+}
