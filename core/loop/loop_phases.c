@@ -20,7 +20,7 @@
 
 #include "core/loop/loop_internal.h"
 
-/* Nobody knows why it should be on its way, but then it is better as it was. */
+/* Nothing should be on its way by now; where something is, all stays as it was. */
 static int check_settled(const struct lls_loop *l, struct lls_error *err)
 {
   const struct lls_migration *h = &l->threads[l->mine].instance.migration;
