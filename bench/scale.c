@@ -76,8 +76,7 @@ struct world {
   double *zipf;               /* (PREFIXES) sums */
 };
 
-/* ---- steps in the order of their ends ------------------------------------------------
- */
+/* ---- steps in the order of their ends ---------------------------------------------- */
 
 static bool sooner(const struct world *w, uint32_t a, uint32_t b)
 {
@@ -114,8 +113,7 @@ static uint32_t pop(struct world *w)
   }
 }
 
-/* ---- a replica -----------------------------------------------------------------------
- */
+/* ---- a replica --------------------------------------------------------------------- */
 
 /* True if the prefix is cached; then it is the latest. */
 static bool look_up(struct replica *r, uint32_t prefix)
@@ -217,8 +215,7 @@ static void end_step(struct world *w, uint32_t index)
   begin_step(w, index, now);
 }
 
-/* ---- gateways ------------------------------------------------------------------------
- */
+/* ---- gateways ---------------------------------------------------------------------- */
 
 static uint32_t home_of(const struct world *w, uint32_t prefix)
 {
@@ -296,8 +293,7 @@ static void scrape(struct world *w)
   memset(w->sent, 0, sizeof *w->sent * w->n_gateways * w->n_replicas);
 }
 
-/* ---- a run ---------------------------------------------------------------------------
- */
+/* ---- a run ------------------------------------------------------------------------- */
 
 static uint32_t draw_prefix(struct world *w)
 {

@@ -33,7 +33,7 @@ struct harness_options {
   uint32_t mask_work; /* [plugins], but 0 by default */
   bool no_jump;       /* [plugins] jump_ahead = false */
   uint64_t seed;
-  bool threaded;      /* with a step thread instead of harness_step */
+  bool threaded;      /* with a step thread instead of lls_loop_step */
   uint32_t threads;   /* of the device; 1 by default */
   uint32_t log_level; /* enum lls_log_level, LLS_LOG_ERROR by default */
   /* The simulated device and its clock instead of the CPU; dummy should be set. */

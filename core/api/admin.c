@@ -217,7 +217,7 @@ static int add_change(struct lls_changes *changes, const char *section, const ch
   return rc < 0 ? lls_api_fail(error, 503, "out_of_memory", NULL, "out of memory") : 0;
 }
 
-/* {"set": {"scheduler.sarathi": {"token_budget": 256}}}; no body: nothing is set. */
+/* {"set": {"scheduler.sarathi": {"chunk": 256}}}; no body: nothing is set. */
 static int read_changes(const struct lls_text *body, struct lls_changes *changes,
                         struct lls_api_error *error)
 {

@@ -6,7 +6,7 @@
  * Everything here runs on [main]. Order of life:
  *
  *   lls_api_create        once the model, its tokenizer and the step loop are there
- *   lls_api_listen        once per address
+ *   lls_api_listen        once per address, where no config.http listens already
  *   lls_api_on_wake       from the uv_async that the step loop's `wake` sends
  *   lls_api_drain         SIGTERM: new requests get 503, running ones go on (the step
  *                         loop is told by its owner)

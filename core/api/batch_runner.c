@@ -42,8 +42,7 @@ static void free_line(struct line *line)
   free(line);
 }
 
-/* ---- to the store -------------------------------------------------------------------
- */
+/* ---- to the store ------------------------------------------------------------------ */
 
 /* The answer to a line; json NULL: it was not run. */
 struct outcome {
@@ -137,8 +136,7 @@ static void on_answer(struct lls_offline *offline, unsigned status, const char *
     uv_async_send(&runner->front->wake); /* there is room for another */
 }
 
-/* ---- from the store -----------------------------------------------------------------
- */
+/* ---- from the store ---------------------------------------------------------------- */
 
 struct taking {
   struct lls_store_job job;
@@ -191,8 +189,7 @@ static void ask(struct lls_batch_runner *runner, uint32_t most)
   lls_store_post(runner->front->store, &taking->job);
 }
 
-/* ---- running ------------------------------------------------------------------------
- */
+/* ---- running ----------------------------------------------------------------------- */
 
 lls_offline_run *lls_runner_of(const char *endpoint)
 {
@@ -253,8 +250,7 @@ void lls_runner_feed(struct lls_batch_runner *runner)
     ask(runner, most);
 }
 
-/* ---- giving up ----------------------------------------------------------------------
- */
+/* ---- giving up --------------------------------------------------------------------- */
 
 typedef bool (*line_test)(const struct line *line, const void *context);
 
@@ -315,8 +311,7 @@ void lls_runner_drain(struct lls_batch_runner *runner)
       move_to_ready(line);
 }
 
-/* ---- life ---------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------- */
 
 struct lls_batch_runner *lls_runner_create(struct lls_store_front *front)
 {

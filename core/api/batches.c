@@ -17,8 +17,7 @@
 #define WINDOW_MOST_S  (30 * 86400)
 #define BODY_MOST      65536 /* what is allowed fits; main reads it, and others wait */
 
-/* ---- creating -------------------------------------------------------------------------
- */
+/* ---- creating ---------------------------------------------------------------------- */
 
 static int read_word(const json_t *body, const char *name, char *out, size_t size,
                      struct lls_api_error *error)
@@ -130,12 +129,12 @@ void lls_handle_batch_create(void *context, struct lls_http_exchange *exchange)
     return;
   }
   call->request.tenant = call->tenant;
+  call->param = "input_file_id";
   call->ask = ask_create;
   lls_store_call_post(call);
 }
 
-/* ---- looking -------------------------------------------------------------------------
- */
+/* ---- looking ----------------------------------------------------------------------- */
 
 static void ask_list(struct lls_store_call *call, struct lls_store *store)
 {
@@ -171,8 +170,7 @@ void lls_handle_batch(void *context, struct lls_http_exchange *exchange)
   lls_store_call_post(call);
 }
 
-/* ---- cancelling
- * ------------------------------------------------------------------------ */
+/* ---- cancelling -------------------------------------------------------------------- */
 
 static void ask_cancel(struct lls_store_call *call, struct lls_store *store)
 {

@@ -74,7 +74,7 @@ static void finish(struct download *download)
   exchange->on_gone = NULL;
   exchange->on_drained = NULL;
   if (download->n < 0 && !download->found) {
-    lls_store_error((int)download->n, &download->error, &error);
+    lls_store_error((int)download->n, &download->error, "id", &error);
     lls_api_error_reply(exchange, &error);
   } else if (download->n < 0) {
     lls_http_stream_abort(exchange);

@@ -17,8 +17,7 @@
 #define MOST_TENANTS     12
 #define LABEL_CHARACTERS 24
 
-/* ---- figures ------------------------------------------------------------------------
- */
+/* ---- figures ----------------------------------------------------------------------- */
 
 static json_t *verdicts_json(const struct lls_group_stats *stats)
 {
@@ -108,8 +107,7 @@ json_t *lls_figures_json(struct lls_api *api, int64_t unix_ms)
       group_json(&api->classes[LLS_CLASS_BEST_EFFORT]), "instances", instances);
 }
 
-/* ---- queues -------------------------------------------------------------------------
- */
+/* ---- queues ------------------------------------------------------------------------ */
 
 static const char *tenant_name(const struct lls_api *api, uint32_t tenant)
 {

@@ -73,7 +73,7 @@ int lls_row_expected(const char *what, const struct lls_row *row, const char *na
 {
   char shown[48], range[64] = "";
   bool above = json_is_number(value) && json_number_value(value) > row->max;
-  if (row->max >= INT32_MAX && !above)
+  if (row->max >= INT32_MAX && row->min > INT32_MIN && !above)
     snprintf(range, sizeof range, " of at least %.15g", row->min);
   else if (row->max > row->min)
     snprintf(range, sizeof range, " from %.16g to %.16g", row->min, row->max);

@@ -29,8 +29,7 @@ static bool is_full(const struct lls_prefix *prefix)
   return prefix->length == LLS_PREFIX_BYTES;
 }
 
-/* ---- prompts ------------------------------------------------------------------------
- */
+/* ---- prompts ----------------------------------------------------------------------- */
 
 /* Ids, perhaps with texts among them. */
 static void add_items(struct lls_prefix *prefix, const json_t *items)
@@ -58,8 +57,7 @@ static const json_t *first_prompt(const json_t *prompt)
   return json_is_array(prompt) ? json_array_get(prompt, 0) : prompt;
 }
 
-/* ---- messages -----------------------------------------------------------------------
- */
+/* ---- messages ---------------------------------------------------------------------- */
 
 static void add_content(struct lls_prefix *prefix, const json_t *content)
 {

@@ -122,8 +122,7 @@ void lls_reply_silence(struct lls_generation *generation)
   lls_sse_comment(generation->exchange);
 }
 
-/* ---- answers that are stored first --------------------------------------------------
- */
+/* ---- answers that are stored first ------------------------------------------------- */
 
 /* On its way into the database. */
 struct keeping {

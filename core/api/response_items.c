@@ -63,8 +63,7 @@ const char *lls_response_previous(const struct lls_response *r)
   return json_string_value(json_object_get(r->echo, "previous_response_id"));
 }
 
-/* ---- events -------------------------------------------------------------------------
- */
+/* ---- events ------------------------------------------------------------------------ */
 
 static void emit(struct lls_response *r, const char *type, json_t *members)
 {
@@ -99,8 +98,7 @@ static json_t *take_events(struct lls_response *r)
   return due;
 }
 
-/* ---- items --------------------------------------------------------------------------
- */
+/* ---- items ------------------------------------------------------------------------- */
 
 static json_t *text_of(const struct lls_response *r)
 {
@@ -191,8 +189,7 @@ static void add_text(struct lls_response *r, json_t *text)
   emit_text(r, false, "delta", json_incref(text));
 }
 
-/* ---- from a message, or its parts ---------------------------------------------------
- */
+/* ---- from a message, or its parts -------------------------------------------------- */
 
 static void take_text(struct lls_response *r, json_t *text, enum item_kind kind,
                       const char *prefix)
@@ -248,8 +245,7 @@ static void finish(struct lls_response *r, const struct lls_generation *generati
   close_item(r, is_cut(generation) ? "incomplete" : "completed");
 }
 
-/* ---- the response -------------------------------------------------------------------
- */
+/* ---- the response ------------------------------------------------------------------ */
 
 static json_int_t count_of(const json_t *object, const char *name)
 {

@@ -20,8 +20,7 @@ bool lls_response_memory_is_on(const struct lls_api *api)
          api->config.limits.stored_responses > 0;
 }
 
-/* ---- the items before a request -----------------------------------------------------
- */
+/* ---- the items before a request ---------------------------------------------------- */
 
 struct asking {
   struct lls_store_job job;
@@ -60,10 +59,8 @@ static void asked(struct lls_store_job *job)
   struct lls_api_error error;
   if (asking->exchange != NULL)
     asking->exchange->on_gone = NULL;
-  if (asking->items == NULL) {
-    lls_store_error(asking->status, &asking->error, &error);
-    snprintf(error.param, sizeof error.param, "previous_response_id");
-  }
+  if (asking->items == NULL)
+    lls_store_error(asking->status, &asking->error, "previous_response_id", &error);
   asking->found(api, asking->context, asking->exchange, asking->items, &error);
   free(asking);
   lls_store_errand_over(api);
@@ -94,8 +91,7 @@ void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exch
   lls_store_errand(api, &asking->job);
 }
 
-/* ---- a response ---------------------------------------------------------------------
- */
+/* ---- a response -------------------------------------------------------------------- */
 
 struct putting {
   struct lls_store_job job;

@@ -174,8 +174,7 @@ fail:
   return NULL;
 }
 
-/* ---- tools and formats --------------------------------------------------------------
- */
+/* ---- tools and formats ------------------------------------------------------------- */
 
 /* A tool or format as chats have it: in an object of its own. */
 static json_t *wrapped(json_t *flat, const char *type)
@@ -237,8 +236,7 @@ static int add_limit(json_t *body, json_t *chat, struct lls_api_error *error)
   return 0;
 }
 
-/* ---- the whole ----------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------- */
 
 /* Its items have been looked for, if there can be any. */
 static int check_previous(const json_t *body, const struct lls_response_past *past,

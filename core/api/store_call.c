@@ -41,12 +41,13 @@ static void run(struct lls_store_job *job, struct lls_store *store)
   call->answer = NULL;
 }
 
-void lls_store_error(int status, const struct lls_error *why, struct lls_api_error *error)
+void lls_store_error(int status, const struct lls_error *why, const char *param,
+                     struct lls_api_error *error)
 {
   const char *text = lls_error_text(why, status);
   switch (status) {
   case -ENOENT:
-    lls_api_fail(error, 404, "not_found", "id", "%s", text);
+    lls_api_fail(error, 404, "not_found", param, "%s", text);
     break;
   case -EINVAL:
     lls_api_fail(error, 400, NULL, NULL, "%s", text);
@@ -70,7 +71,8 @@ static void answer(const struct lls_store_call *call, struct lls_http_exchange *
   struct lls_api_error error;
   exchange->on_gone = NULL;
   if (call->status != 0)
-    lls_store_error(call->status, &call->error, &error);
+    lls_store_error(call->status, &call->error, call->param != NULL ? call->param : "id",
+                    &error);
   else if (call->text == NULL)
     lls_api_fail(&error, 503, NULL, NULL, "out of memory");
   else {
@@ -123,8 +125,7 @@ void lls_store_call_post(struct lls_store_call *call)
   lls_store_errand(call->api, &call->job);
 }
 
-/* ---- queries ------------------------------------------------------------------------
- */
+/* ---- queries ----------------------------------------------------------------------- */
 
 void lls_query_word(const char *query, const char *name, char out[LLS_STORE_WORD])
 {

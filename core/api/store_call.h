@@ -23,6 +23,7 @@ struct lls_store_call {
   void *more; /* of ask and after */
   char tenant[LLS_TENANT_BYTES];
   char id[LLS_STORE_WORD], seen[LLS_STORE_WORD], purpose[LLS_STORE_WORD];
+  const char *param; /* that names what is asked for, if it is not an id in the path */
   bool oldest_first;
   int64_t limit;
   struct lls_batch_request request;
@@ -51,8 +52,9 @@ int lls_store_call_read_query(struct lls_store_call *call, int64_t limit, int64_
 /* [store] A list's answer of up to call->limit of `data`, which is taken over. */
 json_t *lls_store_list(const struct lls_store_call *call, json_t *data);
 
-/* Makes of a status of the store an error for a client. */
-void lls_store_error(int status, const struct lls_error *why,
+/* Makes of a status of the store an error for a client; param: which one named what there
+ * is not. */
+void lls_store_error(int status, const struct lls_error *why, const char *param,
                      struct lls_api_error *error);
 
 #endif

@@ -26,8 +26,7 @@ static void ask_delete(struct lls_store_call *call, struct lls_store *store)
                              "deleted", true);
 }
 
-/* ---- items --------------------------------------------------------------------------
- */
+/* ---- items ------------------------------------------------------------------------- */
 
 static json_t *item_at(const struct lls_store_call *call, json_t *items, size_t i)
 {
@@ -63,8 +62,7 @@ static void ask_items(struct lls_store_call *call, struct lls_store *store)
   call->answer = lls_store_list(call, data);
 }
 
-/* ---- the paths ----------------------------------------------------------------------
- */
+/* ---- the paths --------------------------------------------------------------------- */
 
 static void post(struct lls_store_call *call, size_t id_length,
                  void (*ask)(struct lls_store_call *, struct lls_store *))

@@ -66,8 +66,7 @@ static void free_upload(struct upload *upload)
   free(upload);
 }
 
-/* ---- pieces -------------------------------------------------------------------------
- */
+/* ---- pieces ------------------------------------------------------------------------ */
 
 struct piece {
   struct lls_store_job job;
@@ -111,8 +110,7 @@ static void store_piece(struct upload *upload, const char *data, size_t length)
     lls_http_hold(upload->exchange);
 }
 
-/* ---- the form -------------------------------------------------------------------------
- */
+/* ---- the form ---------------------------------------------------------------------- */
 
 static void set_name(struct upload *upload, const char *filename)
 {
@@ -157,8 +155,7 @@ static void on_body(void *owner, const char *data, size_t length)
   lls_multipart_feed(&upload->form, data, length);
 }
 
-/* ---- the end without a file
- * ------------------------------------------------------------ */
+/* ---- the end without a file -------------------------------------------------------- */
 
 static void abandon(struct lls_store_job *job, struct lls_store *store)
 {
@@ -178,8 +175,7 @@ static void on_over(void *owner)
   lls_store_post(upload->api->front->store, &upload->abandon);
 }
 
-/* ---- the beginning
- * --------------------------------------------------------------------- */
+/* ---- the beginning ----------------------------------------------------------------- */
 
 /* A body that nobody wants: its client is told why when all of it has come. */
 static void drop_body(void *owner, const char *data, size_t length)
@@ -228,8 +224,7 @@ void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
   request->sink.owner = upload;
 }
 
-/* ---- all has come
- * ---------------------------------------------------------------------- */
+/* ---- all has come ------------------------------------------------------------------ */
 
 static void ask_finish(struct lls_store_call *call, struct lls_store *store)
 {

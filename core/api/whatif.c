@@ -25,8 +25,7 @@ static bool is_there(struct lls_api *api, struct lls_http_exchange *exchange)
   return false;
 }
 
-/* ---- what is asked
- * --------------------------------------------------------------------- */
+/* ---- what is asked ----------------------------------------------------------------- */
 
 static bool is_one_line(const char *text)
 {
@@ -118,8 +117,7 @@ static void free_texts(struct texts *t)
   lls_text_free(&t->goodput);
 }
 
-/* ---- the three handlers
- * ------------------------------------------------------------------ */
+/* ---- the three handlers ------------------------------------------------------------ */
 
 static void tell(struct lls_api *api, struct lls_http_exchange *exchange, int status)
 {

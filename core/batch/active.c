@@ -14,8 +14,7 @@
 static const char *const states[] = {"validating", "in_progress", "finalizing",
                                      "cancelling"};
 
-/* ---- lines in hand ------------------------------------------------------------------
- */
+/* ---- lines in hand ----------------------------------------------------------------- */
 
 bool lls_active_hold(struct lls_active *active, const struct lls_raw_line *line)
 {
@@ -56,8 +55,7 @@ bool lls_active_is_answered(const struct lls_active *active)
   return active->n_in_hand == 0 && active->input.number >= active->total;
 }
 
-/* ---- from a row ---------------------------------------------------------------------
- */
+/* ---- from a row -------------------------------------------------------------------- */
 
 #define COLUMNS                                                                          \
   "seq, id, tenant, status, object, input, output, error, expires, total, completed, "   \
@@ -216,8 +214,7 @@ int lls_active_admit(struct lls_store *store, struct lls_error *err)
   return status < 0 ? status : 0;
 }
 
-/* ---- changes ------------------------------------------------------------------------
- */
+/* ---- changes ----------------------------------------------------------------------- */
 
 struct lls_active *lls_active_find(struct lls_store *store, const char *id)
 {

@@ -64,8 +64,7 @@ json_t *lls_batches_list(struct lls_store *store, const char *tenant, const char
   return NULL;
 }
 
-/* ---- making -------------------------------------------------------------------------
- */
+/* ---- making ------------------------------------------------------------------------ */
 
 static json_t *new_object(const struct lls_batch_request *request, const char *id,
                           int64_t now_s)
@@ -121,8 +120,7 @@ json_t *lls_batches_create(struct lls_store *store,
   return *status == 0 ? lls_batches_find(store, request->tenant, id, status, err) : NULL;
 }
 
-/* ---- changing -----------------------------------------------------------------------
- */
+/* ---- changing ---------------------------------------------------------------------- */
 
 int lls_batches_set_status(struct lls_store *store, int64_t seq, json_t *object,
                            const char *batch_status, struct lls_error *err)

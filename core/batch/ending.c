@@ -20,8 +20,7 @@ int lls_ending_expire(struct lls_store *store, struct lls_active *active,
   return lls_active_enter(store, active, LLS_ACTIVE_FINALIZING, err);
 }
 
-/* ---- cancelling ---------------------------------------------------------------------
- */
+/* ---- cancelling -------------------------------------------------------------------- */
 
 static int keep_seq(void *context, sqlite3_stmt *row)
 {
@@ -105,8 +104,7 @@ static int refuse_one(struct lls_active *active)
   return status < 0 ? status : 0;
 }
 
-/* ---- the end ------------------------------------------------------------------------
- */
+/* ---- the end ----------------------------------------------------------------------- */
 
 /* The file becomes the client's, if there is anything in it. */
 static int publish(struct lls_store *store, struct lls_active *active,

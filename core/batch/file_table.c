@@ -23,8 +23,7 @@ void lls_file_new_id(char *id, size_t size, const char *prefix)
            (unsigned long long)bits[1]);
 }
 
-/* ---- uploads ------------------------------------------------------------------------
- */
+/* ---- uploads ----------------------------------------------------------------------- */
 
 static void fail_upload(struct lls_upload *upload, int status, const char *what)
 {
@@ -105,8 +104,7 @@ void lls_upload_abandon(struct lls_upload *upload, struct lls_store *store)
   remove_file(store, upload->file.id);
 }
 
-/* ---- rows ---------------------------------------------------------------------------
- */
+/* ---- rows -------------------------------------------------------------------------- */
 
 int lls_files_add(struct lls_store *store, const struct lls_file *file,
                   struct lls_error *err)
@@ -240,8 +238,7 @@ int64_t lls_files_read(struct lls_store *store, const char *id, int64_t offset,
   return status;
 }
 
-/* ---- expiry -------------------------------------------------------------------------
- */
+/* ---- expiry ------------------------------------------------------------------------ */
 
 static int remove_row_file(void *context, sqlite3_stmt *row)
 {
@@ -260,8 +257,7 @@ int lls_files_expire(struct lls_store *store, int64_t now_s, struct lls_error *e
                           "i", now_s);
 }
 
-/* ---- the start ----------------------------------------------------------------------
- */
+/* ---- the start --------------------------------------------------------------------- */
 
 static int note(void *context, sqlite3_stmt *row)
 {

@@ -12,8 +12,7 @@
 
 #define PIECE 65536
 
-/* ---- reading ------------------------------------------------------------------------
- */
+/* ---- reading ----------------------------------------------------------------------- */
 
 /* Reads more of the file behind what is in the buffer; 0 or a negative errno. */
 static int fill(struct lls_line_reader *reader)
@@ -85,8 +84,7 @@ void lls_line_reader_free(struct lls_line_reader *reader)
   lls_text_free(&reader->buffer);
 }
 
-/* ---- what a line must have ----------------------------------------------------------
- */
+/* ---- what a line must have --------------------------------------------------------- */
 
 static int wrong(struct lls_line_error *error, const char *code, const char *param,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));

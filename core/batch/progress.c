@@ -15,8 +15,7 @@
 #define COMMIT_BYTES   (1 << 20)
 #define COMMIT_NS      (250 * LLS_NS_PER_MS)
 
-/* ---- handing out ----------------------------------------------------------------------
- */
+/* ---- handing out ------------------------------------------------------------------- */
 
 void lls_batch_line_free(struct lls_batch_line *line)
 {
@@ -136,8 +135,7 @@ uint32_t lls_progress_take(struct lls_store *store, uint32_t most,
   return n;
 }
 
-/* ---- answers
- * ---------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------- */
 
 static void append(struct lls_active *active, bool failed, const char *json)
 {
@@ -184,8 +182,7 @@ void lls_progress_refuse(struct lls_active *active, const char *custom_id,
   json_decref(line);
 }
 
-/* ---- to the disk
- * ------------------------------------------------------------------------ */
+/* ---- to the disk ------------------------------------------------------------------- */
 
 bool lls_progress_is_due(const struct lls_active *active)
 {

@@ -15,8 +15,7 @@
 #define EVICT_AT_ONCE "64"
 #define CHAIN_MOST    "100000" /* rows; a guard against a database that is a circle */
 
-/* ---- room ---------------------------------------------------------------------------
- */
+/* ---- room -------------------------------------------------------------------------- */
 
 static int add_bytes(void *context, sqlite3_stmt *row)
 {
@@ -73,8 +72,7 @@ int lls_responses_put(struct lls_store *store, const struct lls_stored_response 
   return 0;
 }
 
-/* ---- looking ------------------------------------------------------------------------
- */
+/* ---- looking ----------------------------------------------------------------------- */
 
 static json_t *column_json(sqlite3_stmt *row, int column)
 {
@@ -168,8 +166,7 @@ json_t *lls_responses_items(struct lls_store *store, const char *tenant, const c
   return NULL;
 }
 
-/* ---- going --------------------------------------------------------------------------
- */
+/* ---- going ------------------------------------------------------------------------- */
 
 int lls_responses_delete(struct lls_store *store, const char *tenant, const char *id,
                          struct lls_error *err)

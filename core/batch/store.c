@@ -18,8 +18,7 @@
 
 #define JOBS_AT_ONCE 64 /* then batches have a turn, and what was answered is written */
 
-/* ---- the thread ---------------------------------------------------------------------
- */
+/* ---- the thread -------------------------------------------------------------------- */
 
 /* Runs the first job, with the mutex released meanwhile. */
 static void run_job(struct lls_store *store)
@@ -61,8 +60,7 @@ static void *thread_main(void *argument)
   return NULL;
 }
 
-/* ---- for main ------------------------------------------------------------------------
- */
+/* ---- for main ---------------------------------------------------------------------- */
 
 void lls_store_post(struct lls_store *store, struct lls_store_job *job)
 {
@@ -99,8 +97,7 @@ void lls_store_count(struct lls_store *store, struct lls_store_counts *out)
   pthread_mutex_unlock(&store->mutex);
 }
 
-/* ---- opening and closing --------------------------------------------------------------
- */
+/* ---- opening and closing ----------------------------------------------------------- */
 
 static int make_folder(const char *path, struct lls_error *err)
 {

@@ -49,8 +49,7 @@ static int check(struct lls_store *store, struct lls_active *active,
   return status == -EEXIST ? 0 : status;
 }
 
-/* ---- the end ------------------------------------------------------------------------
- */
+/* ---- the end ----------------------------------------------------------------------- */
 
 static int fail(struct lls_store *store, struct lls_active *active, struct lls_error *err)
 {

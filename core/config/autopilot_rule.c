@@ -7,8 +7,7 @@
 
 #define FIRST_BAR 8
 
-/* ---- what was taken back -------------------------------------------------------------
- */
+/* ---- what was taken back ----------------------------------------------------------- */
 
 static void put_name(char to[LLS_AUTOPILOT_NAME], const char *name)
 {
@@ -54,8 +53,7 @@ static void pass_round(struct lls_autopilot *a)
     a->barred[i].rounds -= a->barred[i].rounds > 0;
 }
 
-/* ---- judging --------------------------------------------------------------------------
- */
+/* ---- judging ----------------------------------------------------------------------- */
 
 /* By more than the margin. */
 static bool worse(double x, double than, const struct lls_autopilot_round *r)

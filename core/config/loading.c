@@ -129,16 +129,29 @@ const char *lls_config_text(const struct lls_config *config, const char *section
 
 /* ---- binding ----------------------------------------------------------------------- */
 
+/* The section of the core that has this key, or NULL. */
+static const char *home_of(const char *key)
+{
+  for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
+    if (lls_param_find(&s->table, key) != NULL)
+      return s->name;
+  return NULL;
+}
+
 static void unknown_key(struct lls_loading *l, const struct lls_ini_entry *entry,
                         const struct lls_param_table *table)
 {
   struct lls_nearest nearest = {.word = entry->key};
   char clause[LLS_NEAREST_CLAUSE];
+  const char *home = home_of(entry->key);
   for (size_t i = 0; i < table->n && !is_full(l); i++)
     lls_nearest_offer(&nearest, table->params[i].name);
   if (table->n == 0)
     lls_loading_error(l, entry->line, "[%s] has no keys; found '%s'", entry->section,
                       entry->key);
+  else if (home != NULL)
+    lls_loading_error(l, entry->line, "unknown key '%s' in [%s]: it is one of [%s]",
+                      entry->key, entry->section, home);
   else
     lls_loading_error(l, entry->line, "unknown key '%s' in [%s]%s", entry->key,
                       entry->section, lls_nearest_clause(&nearest, "''", clause));

@@ -15,8 +15,7 @@ struct lls_loading {
   bool serving;              /* requests are alive that a plugin's crash would end */
 };
 
-/* ---- loading.c: no file of this folder is below it ----------------------------------
- */
+/* ---- loading.c: no file of this folder is below it --------------------------------- */
 
 /* One more error; line 0 = of the file as a whole. */
 void lls_loading_error(struct lls_loading *, unsigned line, const char *format, ...)

@@ -101,8 +101,8 @@ static const struct lls_param server_params[] = {
                    "--replay; those of the last 9 starts are kept as FILE.1 to "
                    "FILE.9; empty: nothing is recorded"),
     LLS_PARAM_DURATION(server, history, "10min", 0, 86400e9,
-                       "when requests came in the last so long, and how long they were, "
-                       "is kept for llmserve-whatif: no texts, and no more than 16384 "
+                       "how far back it is kept, for llmserve-whatif, when requests came "
+                       "and how long they were: no texts, and no more than 16384 "
                        "requests; 0 is never"),
     LLS_PARAM_BOOL(server, autopilot, "false",
                    "each time [server] history has passed, llmserve-whatif simulates it "

@@ -17,7 +17,6 @@ struct lls_cost_model {
   struct lls_fit fit;
   int64_t duration_ns[WINDOW]; /* ring, newest at (n - 1) % WINDOW */
   uint64_t n;                  /* steps observed */
-  double copy_bytes, copy_ns;  /* sums */
   float off[LLS_COST_JUDGED];  /* ring of estimated / measured - 1 */
   uint64_t judged;             /* steps that had an estimate */
   double error_sum, bias_sum;  /* of the ring */
@@ -100,9 +99,7 @@ static int64_t transfer_ns(void *context, uint64_t bytes, uint32_t link)
   struct lls_cost_model *m = context;
   if (m->analytic)
     return (int64_t)lls_cost_copy_ns(&m->rates, link, (double)bytes, 1);
-  if (link != LLS_LINK_HOST || m->copy_ns <= 0 || m->copy_bytes <= 0)
-    return bytes == 0 ? 0 : LLS_NEVER;
-  return (int64_t)((double)bytes * m->copy_ns / m->copy_bytes);
+  return bytes == 0 ? 0 : LLS_NEVER; /* steps say nothing of links */
 }
 
 static void statistics(void *context, uint32_t last_steps,
@@ -191,11 +188,4 @@ void lls_cost_model_observe(struct lls_cost_model *m,
   lls_fit_add(&m->fit, x, (double)duration_ns, forget);
   if (m->n >= 16 && m->n % 16 == 0)
     lls_fit_solve(&m->fit);
-}
-
-void lls_cost_model_observe_copy(struct lls_cost_model *m, uint64_t bytes,
-                                 int64_t duration_ns)
-{
-  m->copy_bytes += (double)bytes;
-  m->copy_ns += (double)duration_ns;
 }

@@ -12,11 +12,10 @@
  * Least squares with forgetting (older steps fade with weight 0.995 a step), every
  * coefficient >= 0. Nothing is estimated from fewer than 16 steps.
  *
- * With rates (model.h) estimates are the analytical model's from the first step on, and
- * stay so until a policy brings coefficients or samples of its own; the coefficients are
- * then those of the line through a grid of its answers. What is measured while serving
- * feeds the statistics only: a promise made from a profile stays that promise, beside
- * which the truth can be held.
+ * With rates (model.h) estimates are the analytical model's, from the first step on. What
+ * is measured while serving then feeds the statistics only: a promise made from a profile
+ * stays that promise, beside which the truth can be held. Steps say nothing of links:
+ * without rates the time of a transfer is not known.
  *
  * Belongs to the step thread.
  */
@@ -48,9 +47,5 @@ struct lls_cost_accuracy {
   double error, bias;
 };
 struct lls_cost_accuracy lls_cost_model_accuracy(const struct lls_cost_model *);
-
-/* A copy of that many bytes took that long. */
-void lls_cost_model_observe_copy(struct lls_cost_model *, uint64_t bytes,
-                                 int64_t duration_ns);
 
 #endif

@@ -29,7 +29,10 @@ static int find_module(const char *name, char path[PATH_MAX], struct lls_error *
   int rc = lls_plugin_find_file(file, path);
   if (rc == 0)
     return 0;
-  return lls_fail(err, rc, "this build has no %s: configure found no toolkit", file);
+  return lls_fail(err, rc,
+                  "there is no %s: configure found no toolkit, or its package is not "
+                  "installed (llmserve-cuda)",
+                  file);
 }
 
 static int check_module(const struct lls_device_module *m, const char *path,

@@ -72,8 +72,7 @@ static int begin_part(struct lls_multipart *form, const char *headers, size_t le
   return 0;
 }
 
-/* ---- states: each returns the bytes of `kept` that it took; 0: more are needed ------
- */
+/* ---- states: each returns the bytes of `kept` that it took; 0: more are needed ----- */
 
 static size_t find_first(struct lls_multipart *form)
 {
@@ -150,8 +149,7 @@ static size_t advance(struct lls_multipart *form)
   }
 }
 
-/* ---- the whole ----------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------- */
 
 bool lls_multipart_begin(struct lls_multipart *form, const char *content_type,
                          const struct lls_multipart_events *events)

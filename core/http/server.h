@@ -32,7 +32,7 @@ struct lls_http_counters {
   uint64_t requests;          /* complete ones */
   uint64_t malformed;         /* answered with an error before they were complete */
   uint64_t timeouts;          /* closed for one of the three timeouts */
-  uint64_t slow_readers;      /* cut off at max_unsent_bytes */
+  uint64_t slow_readers;      /* cut off at [server] max_unsent */
   uint64_t gone;              /* clients that left before their answer was complete */
   uint32_t open, busy;        /* connections now; of those, with a request in hand */
 };

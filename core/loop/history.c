@@ -36,8 +36,7 @@ struct lls_history {
   uint64_t hashed;   /* written so far */
 };
 
-/* ---- [step], or [main] where it is the front end that tells --------------------------
- */
+/* ---- [step], or [main] where it is the front end that tells ------------------------ */
 
 static void forget_pointers(struct lls_request *r)
 {

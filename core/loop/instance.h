@@ -43,6 +43,7 @@
 #include "core/loop/policies.h"
 #include "core/loop/policy_host.h"
 #include "core/loop/policy_stats.h"
+#include "core/loop/pulls.h"
 #include "core/loop/request.h"
 #include "core/obs/log.h"
 #include "core/plugin/loader.h"
@@ -112,8 +113,8 @@ struct lls_migration {
   uint32_t max_entries;
   struct lls_live **taken;       /* (max_taken) in this step */
   struct lls_engine_pull *pulls; /* (max_taken) of each */
-  struct lls_pull *copies;       /* (max_copies) of all */
-  uint32_t n_taken, max_taken, n_pulls, n_copies, max_copies;
+  struct lls_pulls copies;       /* of all */
+  uint32_t n_taken, max_taken, n_pulls;
 };
 
 struct lls_instance {

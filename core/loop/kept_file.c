@@ -52,8 +52,7 @@ static uint64_t add_to_sum(uint64_t sum, const void *data, size_t bytes)
   return sum;
 }
 
-/* ---- reading ------------------------------------------------------------------------
- */
+/* ---- reading ----------------------------------------------------------------------- */
 
 static int broken(const char *path, const char *how, struct lls_error *err)
 {
@@ -130,8 +129,7 @@ void lls_kept_file_close(struct lls_kept_file *f)
   *f = (struct lls_kept_file){0};
 }
 
-/* ---- writing ------------------------------------------------------------------------
- */
+/* ---- writing ----------------------------------------------------------------------- */
 
 struct writer {
   FILE *file;

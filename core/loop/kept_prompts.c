@@ -16,8 +16,7 @@
 #include "core/engine/fingerprint.h"
 #include "core/loop/kept_file.h"
 
-/* ---- identity -----------------------------------------------------------------------
- */
+/* ---- identity ---------------------------------------------------------------------- */
 
 static uint64_t hash(uint64_t h, const void *data, size_t bytes)
 {
@@ -79,8 +78,7 @@ static struct lls_kept_shape shape_of(const struct lls_instance *in)
   return s;
 }
 
-/* ---- whether, and where ---------------------------------------------------------------
- */
+/* ---- whether, and where ------------------------------------------------------------ */
 
 /* Why there are none, though they are asked for; NULL: there are. */
 static const char *why_none(const struct lls_instance *in)
@@ -101,8 +99,7 @@ static bool path_of(const struct lls_instance *in, char path[PATH_MAX])
   return n > 0 && n < PATH_MAX;
 }
 
-/* ---- reading ------------------------------------------------------------------------
- */
+/* ---- reading ----------------------------------------------------------------------- */
 
 static int fill(struct lls_instance *in, const struct lls_kept_file *f, size_t n,
                 uint64_t unit_bytes, struct lls_error *err)
@@ -155,8 +152,7 @@ int lls_kept_prompts_read(struct lls_instance *in, struct lls_error *err)
   return rc;
 }
 
-/* ---- writing ------------------------------------------------------------------------
- */
+/* ---- writing ----------------------------------------------------------------------- */
 
 static int read_unit(void *context, uint32_t unit, void *to)
 {

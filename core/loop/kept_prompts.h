@@ -13,7 +13,7 @@
 
 #include "core/loop/instance.h"
 
-/* At the start, in->prompts and the policies being there. Fails only where the manager
+/* At the start, once the policies are there. Fails only where the manager
  * names units that there are not. */
 int lls_kept_prompts_read(struct lls_instance *, struct lls_error *err);
 /* At the end, nothing being alive. */

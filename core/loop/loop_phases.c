@@ -20,7 +20,7 @@
 
 #include "core/loop/loop_internal.h"
 
-/* Nobody knows why it should be on its way, but then it is better as it was. */
+/* Nothing should be on its way by now; where something is, all stays as it was. */
 static int check_settled(const struct lls_loop *l, struct lls_error *err)
 {
   const struct lls_migration *h = &l->threads[l->mine].instance.migration;
@@ -39,8 +39,7 @@ static int approve(struct lls_loop *l, struct lls_error *err)
   return rc;
 }
 
-/* ---- process 0 ------------------------------------------------------------------------
- */
+/* ---- process 0 --------------------------------------------------------------------- */
 
 int lls_loop_prepared_share(struct lls_loop_prepared *p, const void *data, size_t n,
                             int64_t timeout_ns, struct lls_error *err)
@@ -89,8 +88,7 @@ static bool change_far(struct lls_loop *l, int *rc, struct lls_error *err)
   return false;
 }
 
-/* ---- all instances ------------------------------------------------------------------
- */
+/* ---- all instances ----------------------------------------------------------------- */
 
 static int change_all(struct lls_loop *l, struct lls_error *err)
 {
@@ -128,8 +126,7 @@ bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
   return true;
 }
 
-/* ---- the other processes ------------------------------------------------------------
- */
+/* ---- the other processes ----------------------------------------------------------- */
 
 static int prepare(struct lls_loop *l, const char *data, size_t n, struct lls_error *err)
 {

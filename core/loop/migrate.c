@@ -47,14 +47,15 @@ int lls_migrate_init(struct lls_instance *in, uint32_t max_requests)
   if (rc < 0 || in->n_peers < 2)
     return rc;
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  h->max_copies = (uint32_t)lls_least_size(UINT32_MAX, (size_t)pool->device_units +
+  h->copies.max = (uint32_t)lls_least_size(UINT32_MAX, (size_t)pool->device_units +
                                                            in->caps.max_context);
   h->max_taken = max_requests;
   h->left = calloc(in->table->slots, sizeof *h->left);
   h->taken = calloc(h->max_taken, sizeof(struct lls_live *));
   h->pulls = calloc(h->max_taken, sizeof *h->pulls);
-  h->copies = calloc(h->max_copies, sizeof *h->copies);
-  bool all = h->left != NULL && h->taken != NULL && h->pulls != NULL && h->copies != NULL;
+  h->copies.list = calloc(h->copies.max, sizeof *h->copies.list);
+  bool all =
+      h->left != NULL && h->taken != NULL && h->pulls != NULL && h->copies.list != NULL;
   return all ? lls_left_init(in, max_requests) : -ENOMEM;
 }
 
@@ -68,7 +69,7 @@ void lls_migrate_fini(struct lls_instance *in)
   free(h->left);
   free(h->taken);
   free(h->pulls);
-  free(h->copies);
+  free(h->copies.list);
 }
 
 /* ---- leave ------------------------------------------------------------------------ */
@@ -365,7 +366,7 @@ void lls_migrate_take(struct lls_instance *in)
 {
   LLS_ON_STEP(in);
   LLS_CHECK(in->transaction.open);
-  in->migration.n_taken = in->migration.n_copies = in->migration.n_pulls = 0;
+  in->migration.n_taken = in->migration.copies.n = in->migration.n_pulls = 0;
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
     const struct lls_plan_item *item = &in->plan.items[i];
     struct lls_live *live = lls_request_table_find(in->table, item->request);
@@ -375,67 +376,14 @@ void lls_migrate_take(struct lls_instance *in)
   }
 }
 
-/* Where a token is in an entry's block. */
-static uint32_t slot_in(const struct lls_block_entry *e, uint32_t token,
-                        uint32_t block_tokens)
-{
-  uint32_t index = token - e->first_token;
-  return e->direction == LLS_LEFT_TO_RIGHT ? index : block_tokens - 1 - index;
-}
-
-/* How the next tokens go from entry a to b: a whole block where both begin and fill it
- * alike, whatever of it is filled; else run by run, or token by token where one is filled
- * from the left and the other from the right. How many tokens. */
-static uint32_t pull_of(const struct lls_block_entry *a, const struct lls_block_entry *b,
-                        uint32_t token, uint32_t end, uint32_t block_tokens,
-                        struct lls_pull *out)
-{
-  uint32_t n =
-      lls_least_u32(a->first_token + a->count, b->first_token + b->count) - token;
-  bool alike = a->direction == b->direction;
-  n = alike ? lls_least_u32(n, end - token) : 1;
-  uint32_t from = slot_in(a, token, block_tokens), to = slot_in(b, token, block_tokens);
-  *out = (struct lls_pull){
-      .source = a->block, .target = b->block, .source_element = a->element};
-  if (alike && a->direction == LLS_RIGHT_TO_LEFT)
-    from -= n - 1, to -= n - 1;
-  bool whole = alike && a->first_token == b->first_token && token == a->first_token &&
-               a->count == block_tokens && b->count == block_tokens;
-  out->source_slot = (uint16_t)(whole ? 0 : from);
-  out->target_slot = (uint16_t)(whole ? 0 : to);
-  out->n_slots = (uint16_t)(whole ? block_tokens : n);
-  return n;
-}
-
-/* The copies of tokens [oldest, end) from list a to list b, and of those before that both
- * have. False: b has no such room. */
-static bool pull_list(struct lls_migration *h, const struct lls_block_entry *a,
-                      uint32_t n_a, const struct lls_block_entry *b, uint32_t n_b,
-                      uint32_t oldest, uint32_t end, uint32_t block_tokens)
-{
-  uint32_t both = lls_most_u32(lls_list_begin(a, n_a), lls_list_begin(b, n_b));
-  uint32_t begin = n_a > 0 && n_b > 0 ? both : oldest;
-  for (uint32_t token = begin, i = 0, j = 0; token < end;) {
-    while (i < n_a && a[i].first_token + a[i].count <= token)
-      i++;
-    while (j < n_b && b[j].first_token + b[j].count <= token)
-      j++;
-    if (i == n_a || j == n_b || b[j].element != LLS_ELEMENT_MODEL ||
-        h->n_copies == h->max_copies)
-      return false;
-    token += pull_of(&a[i], &b[j], token, end, block_tokens, &h->copies[h->n_copies++]);
-  }
-  return true;
-}
-
 /* The copies from `first` on are of another process's blocks: they are no step's. */
 static bool fetch(struct lls_instance *in, struct lls_live *live, uint32_t first)
 {
   struct lls_migration *h = &in->migration;
   struct lls_move *m = &live->move;
-  uint32_t n = h->n_copies - first;
-  h->n_copies = first;
-  if (lls_fetches_begin(in->fetches, &live->view, m->source, h->copies + first, n,
+  uint32_t n = h->copies.n - first;
+  h->copies.n = first;
+  if (lls_fetches_begin(in->fetches, &live->view, m->source, h->copies.list + first, n,
                         &m->ticket) < 0)
     return false;
   lls_request_list_remove(&h->offered, &live->view);
@@ -450,29 +398,18 @@ static bool pull(struct lls_instance *in, struct lls_live *live)
   struct lls_policies *p = &in->policies;
   struct lls_migration *h = &in->migration;
   const struct lls_move *m = &live->move;
-  const struct lls_block_table *from = &m->blocks;
   struct lls_block_table to = {0};
-  uint32_t first = h->n_copies, n = m->cached_tokens;
-  uint32_t block_tokens = lls_engine_pool_shape(in->engine)->block_tokens;
-  bool hidden = from->form == LLS_FORM_HIDDEN;
-  uint32_t oldest = hidden ? 0 : lls_window_begin(n, in->caps.window_tokens);
-  bool good = LLS_CALL(p, cache, table, &live->view, &to) == 0 && to.form == from->form;
-  if (good && hidden)
-    good =
-        pull_list(h, from->x, from->x_count, to.x, to.x_count, oldest, n, block_tokens);
-  else if (good)
-    good =
-        pull_list(h, from->k, from->k_count, to.k, to.k_count, oldest, n, block_tokens) &&
-        pull_list(h, from->v, from->v_count, to.v, to.v_count, oldest, n, block_tokens);
-  if (!good) {
-    h->n_copies = first;
+  uint32_t first = h->copies.n;
+  if (LLS_CALL(p, cache, table, &live->view, &to) != 0 ||
+      !lls_pulls_append(&h->copies, &m->blocks, &to, m->cached_tokens,
+                        in->caps.window_tokens,
+                        lls_engine_pool_shape(in->engine)->block_tokens))
     return false;
-  }
   const struct lls_instance *source = in->peers[m->source];
   if (source->far)
     return fetch(in, live, first);
   h->pulls[h->n_pulls++] = (struct lls_engine_pull){
-      .from = source->engine, .n = h->n_copies - first, .list = h->copies + first};
+      .from = source->engine, .n = h->copies.n - first, .list = h->copies.list + first};
   return true;
 }
 
@@ -517,8 +454,8 @@ uint64_t lls_migrate_bytes(const struct lls_instance *in)
   LLS_ON_STEP(in);
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   uint64_t bytes = 0;
-  for (uint32_t i = 0; i < h->n_copies; i++)
-    bytes += lls_pulled_bytes(pool, &h->copies[i]);
+  for (uint32_t i = 0; i < h->copies.n; i++)
+    bytes += lls_pulled_bytes(pool, &h->copies.list[i]);
   return bytes;
 }
 

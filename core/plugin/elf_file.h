@@ -12,9 +12,7 @@
 
 #define LLS_ELF_PAGE  4096 /* what a file under construction has holes of */
 #define LLS_ELF_LOADS 64
-#define LLS_ELF_TAGS                                                                     \
-  40 /* of the dynamic table, of those that are looked at by number                      \
-      */
+#define LLS_ELF_TAGS  40 /* of the dynamic table: those that are looked at by number */
 
 /* The faults there are. */
 #define LLS_ELF_ENDS     "the file ends before its contents"

@@ -11,8 +11,7 @@
 
 static_assert(LLS_KINDS == LLS_KIND_PREDICTOR - LLS_KIND_SCHEDULER + 1, "a row for each");
 
-/* ---- a scheduler ---------------------------------------------------------------------
- */
+/* ---- a scheduler ------------------------------------------------------------------- */
 
 #define SCHEDULER(MEMBER)    LLS_CALLBACK(struct lls_scheduler_vtable, MEMBER)
 #define SCHEDULER_PAIR(A, B) LLS_CALLBACK_PAIR(struct lls_scheduler_vtable, A, B)
@@ -39,8 +38,7 @@ const struct lls_vtable_rules lls_scheduler_rules = {
     .n_pairs = sizeof scheduler_pairs / sizeof *scheduler_pairs,
 };
 
-/* ---- a cache manager -----------------------------------------------------------------
- */
+/* ---- a cache manager --------------------------------------------------------------- */
 
 #define CACHE(MEMBER)    LLS_CALLBACK(struct lls_cache_vtable, MEMBER)
 #define CACHE_PAIR(A, B) LLS_CALLBACK_PAIR(struct lls_cache_vtable, A, B)
@@ -74,8 +72,7 @@ const struct lls_vtable_rules lls_cache_rules = {
     .n_pairs = sizeof cache_pairs / sizeof *cache_pairs,
 };
 
-/* ---- a predictor ---------------------------------------------------------------------
- */
+/* ---- a predictor ------------------------------------------------------------------- */
 
 #define PREDICTOR(MEMBER)    LLS_CALLBACK(struct lls_predictor_vtable, MEMBER)
 #define PREDICTOR_PAIR(A, B) LLS_CALLBACK_PAIR(struct lls_predictor_vtable, A, B)

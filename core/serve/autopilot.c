@@ -16,8 +16,7 @@
 
 #define SHORTEST_MS 1000 /* between rounds */
 
-/* ---- acting
- * ----------------------------------------------------------------------------- */
+/* ---- acting ------------------------------------------------------------------------ */
 
 static const json_t *result_of(const json_t *answer, const char *name)
 {
@@ -84,8 +83,7 @@ static void change_back(struct server *s)
     lls_log(&s->log, LLS_LOG_ERROR, "autopilot", "out of memory: nothing is changed");
 }
 
-/* ---- rounds
- * ----------------------------------------------------------------------------- */
+/* ---- rounds ------------------------------------------------------------------------ */
 
 static double number(const json_t *value)
 {
@@ -100,6 +98,21 @@ static double objective_of(const json_t *answer, const json_t *report)
   return number(json_is_object(value) ? json_object_get(value, "all") : value);
 }
 
+/* A configuration that its owner has named and nothing can be simulated with. */
+static void warn_of_failed(struct server *s, const json_t *results)
+{
+  size_t i;
+  json_t *result;
+  json_array_foreach(results, i, result)
+  {
+    const char *why = json_string_value(json_object_get(result, "error"));
+    if (why != NULL)
+      lls_log(&s->log, LLS_LOG_WARNING, "autopilot",
+              "[server] autopilot_policies: %s is never chosen: %s",
+              json_string_value(json_object_get(result, "name")), why);
+  }
+}
+
 static void on_answer(struct server *s)
 {
   struct autopilot *a = &s->autopilot;
@@ -109,7 +122,8 @@ static void on_answer(struct server *s)
     lls_log(&s->log, LLS_LOG_INFO, "autopilot", "no answer: %s", state->reason);
     return;
   }
-  const json_t *runs = json_array_get(json_object_get(answer, "results"), 0);
+  const json_t *results = json_object_get(answer, "results");
+  const json_t *runs = json_array_get(results, 0);
   const json_t *before = result_of(answer, a->ran_before);
   const struct lls_autopilot_round round = {
       .best = json_string_value(json_object_get(answer, "best")),
@@ -119,6 +133,7 @@ static void on_answer(struct server *s)
       .simulated = objective_of(answer, json_object_get(runs, "report")),
       .before = objective_of(answer, json_object_get(before, "report")),
   };
+  warn_of_failed(s, results);
   lls_log(&s->log, LLS_LOG_INFO, "autopilot", "best: %s",
           round.best != NULL ? round.best : "no difference that can be told");
   switch (lls_autopilot_tell(&a->rule, &round)) {

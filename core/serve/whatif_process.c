@@ -29,8 +29,7 @@
 #define FIRST_FILE 3
 #define PATH_OF(N) "/proc/self/fd/" #N
 
-/* ---- its end
- * --------------------------------------------------------------------------- */
+/* ---- its end ----------------------------------------------------------------------- */
 
 static void close_files(struct whatif *w)
 {
@@ -92,8 +91,7 @@ static void on_exit_of_child(uv_process_t *child, int64_t status, int signal)
   uv_close((uv_handle_t *)child, on_closed);
 }
 
-/* ---- what it says: progress, at the end perhaps why it failed
- * --------------------------- */
+/* ---- what it says: progress, at the end perhaps why it failed ---------------------- */
 
 static void take_line(struct whatif *w)
 {
@@ -132,8 +130,7 @@ static void on_said(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
   }
 }
 
-/* ---- its start
- * --------------------------------------------------------------------------- */
+/* ---- its start --------------------------------------------------------------------- */
 
 /* Beside this program, else where PATH says. */
 static void find_program(char *path, size_t size)
@@ -239,8 +236,7 @@ static void on_written(uv_work_t *work, int status)
   }
 }
 
-/* ---- what it gets
- * ------------------------------------------------------------------------ */
+/* ---- what it gets ------------------------------------------------------------------ */
 
 static int put(int fd, const char *data, size_t length)
 {
@@ -324,8 +320,7 @@ static int can_ask(const struct server *s, const struct lls_whatif_question *q,
   return fits(&s->whatif, q) ? 0 : lls_fail(err, -E2BIG, "the question is too long");
 }
 
-/* ---- for others
- * -------------------------------------------------------------------------- */
+/* ---- for others -------------------------------------------------------------------- */
 
 bool server_whatif_runs(const struct server *s)
 {

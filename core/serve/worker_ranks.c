@@ -119,8 +119,7 @@ static void leave_signals_to_rank_0(void)
   signal(SIGHUP, SIG_IGN);
 }
 
-/* ---- its part of blocks that go to other instances -----------------------------------
- */
+/* ---- its part of blocks that go to other instances --------------------------------- */
 
 struct side {
   const struct server *server;

@@ -188,8 +188,7 @@ void lls_budget_free(struct lls_budget *budget)
   }
 }
 
-/* ---- texts that grow ------------------------------------------------------------------
- */
+/* ---- texts that grow --------------------------------------------------------------- */
 
 static bool reserve(struct lls_builder *builder, size_t length)
 {

@@ -10,8 +10,7 @@
 
 #include <string.h>
 
-/* ---- lists ----------------------------------------------------------------------------
- */
+/* ---- lists ------------------------------------------------------------------------- */
 
 static struct lls_value append(struct lls_render *render, const struct lls_call *call)
 {
@@ -155,8 +154,7 @@ const struct lls_function lls_tuple_methods[] = {
     {.name = NULL},
 };
 
-/* ---- mappings -------------------------------------------------------------------------
- */
+/* ---- mappings ---------------------------------------------------------------------- */
 
 static struct lls_value items(struct lls_render *render, const struct lls_call *call)
 {

@@ -6,8 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- lists ----------------------------------------------------------------------------
- */
+/* ---- lists ------------------------------------------------------------------------- */
 
 struct lls_list *lls_list_new(struct lls_render *render, enum lls_list_form form)
 {
@@ -122,8 +121,7 @@ struct lls_value lls_pair(struct lls_render *render, enum lls_list_form form,
   return lls_of_list(list);
 }
 
-/* ---- mappings -------------------------------------------------------------------------
- */
+/* ---- mappings ---------------------------------------------------------------------- */
 
 #define SMALL 8 /* entries that are searched one by one */
 

@@ -105,8 +105,7 @@ static struct lls_value evaluate_binary(struct lls_render *render,
   return render->code == 0 ? lls_binary(render, node, left, right) : lls_undefined();
 }
 
-/* ---- calls ----------------------------------------------------------------------------
- */
+/* ---- calls ------------------------------------------------------------------------- */
 
 struct arguments {
   struct lls_list *positional; /* NULL for none */

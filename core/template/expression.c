@@ -10,8 +10,7 @@
 
 static struct lls_node *parse_unary(struct lls_parser *parser, bool with_filter);
 
-/* ---- the smallest expressions ---------------------------------------------------------
- */
+/* ---- the smallest expressions ------------------------------------------------------ */
 
 /* Items up to a closing bracket, the opening one being passed. */
 static struct lls_node *parse_list(struct lls_parser *parser)
@@ -105,8 +104,7 @@ static struct lls_node *parse_primary(struct lls_parser *parser)
                          parser->tree->source + parser->word->start);
 }
 
-/* ---- what follows an expression -------------------------------------------------------
- */
+/* ---- what follows an expression ---------------------------------------------------- */
 
 /* "value", "name = value", "*list" or "**mapping". */
 static struct lls_node *parse_argument(struct lls_parser *parser)
@@ -332,8 +330,7 @@ static struct lls_node *parse_unary(struct lls_parser *parser, bool with_filter)
   return node;
 }
 
-/* ---- operators ------------------------------------------------------------------------
- */
+/* ---- operators --------------------------------------------------------------------- */
 
 /* An operator's level in the grammar: what it is written as, and what it does. */
 struct binary {
@@ -482,8 +479,7 @@ struct lls_node *lls_parse_expression(struct lls_parser *parser)
   return value;
 }
 
-/* ---- tuples ---------------------------------------------------------------------------
- */
+/* ---- tuples ------------------------------------------------------------------------ */
 
 typedef struct lls_node *(*rule)(struct lls_parser *parser);
 

@@ -29,8 +29,7 @@ struct number {
   char body[2 * MOST_NUMBER];
 };
 
-/* ---- one value ------------------------------------------------------------------------
- */
+/* ---- one value --------------------------------------------------------------------- */
 
 static void put_padded(struct lls_builder *out, const struct spec *spec, const char *head,
                        struct lls_value body, char align)
@@ -176,8 +175,7 @@ static char peek(struct lls_value text, size_t at)
   return at < text.length ? text.text[at] : '\0';
 }
 
-/* ---- % --------------------------------------------------------------------------------
- */
+/* ---- % ----------------------------------------------------------------------------- */
 
 struct percent {
   struct lls_render *render;
@@ -313,8 +311,7 @@ struct lls_value lls_format_percent(struct lls_render *render,
   return lls_like(lls_builder_end(&out), format);
 }
 
-/* ---- {} -------------------------------------------------------------------------------
- */
+/* ---- {} ---------------------------------------------------------------------------- */
 
 struct braces {
   struct lls_render *render;

@@ -30,8 +30,7 @@ struct lls_parser {
   struct lls_error *err;
 };
 
-/* ---- cursor.c
- * -------------------------------------------------------------------------- */
+/* ---- cursor.c ---------------------------------------------------------------------- */
 
 bool lls_parser_is(const struct lls_parser *parser, enum lls_token_kind kind,
                    const char *text);
@@ -58,14 +57,12 @@ bool lls_parser_name(struct lls_parser *parser, struct lls_value *name);
 /* Filters and tests may be called "a.b". */
 bool lls_parser_dotted_name(struct lls_parser *parser, struct lls_value *name);
 
-/* ---- constant.c
- * ------------------------------------------------------------------------ */
+/* ---- constant.c -------------------------------------------------------------------- */
 
 /* A literal; NULL, and no failure, where none stands. */
 struct lls_node *lls_parse_constant(struct lls_parser *parser);
 
-/* ---- expression.c
- * ---------------------------------------------------------------------- */
+/* ---- expression.c ------------------------------------------------------------------ */
 
 struct lls_node *lls_parse_expression(struct lls_parser *parser);
 /* Without "a if b else c", as after "in". */

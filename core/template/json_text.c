@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- in -------------------------------------------------------------------------------
- */
+/* ---- in ---------------------------------------------------------------------------- */
 
 static struct lls_value read(struct lls_render *render, const json_t *json, bool copy,
                              unsigned depth);
@@ -97,8 +96,7 @@ struct lls_value lls_parse_json(struct lls_render *render, const struct lls_node
   return value;
 }
 
-/* ---- out ------------------------------------------------------------------------------
- */
+/* ---- out --------------------------------------------------------------------------- */
 
 struct writer {
   struct lls_builder out;

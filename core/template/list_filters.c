@@ -83,8 +83,7 @@ static struct lls_value items(struct lls_render *render, const struct lls_call *
   return lls_generate(render, list);
 }
 
-/* ---- choosing and mapping -------------------------------------------------------------
- */
+/* ---- choosing and mapping ---------------------------------------------------------- */
 
 /* The arguments from `from` on. */
 static struct lls_list *arguments_from(struct lls_render *render,
@@ -207,8 +206,7 @@ static struct lls_value map_items(struct lls_render *render, const struct lls_ca
   return lls_generate(render, mapped);
 }
 
-/* ---- cutting --------------------------------------------------------------------------
- */
+/* ---- cutting ----------------------------------------------------------------------- */
 
 /* Lists of so many items each, the last filled up. */
 static struct lls_value batch(struct lls_render *render, const struct lls_call *call)

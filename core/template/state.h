@@ -65,16 +65,14 @@ struct lls_value lls_render_unknown(struct lls_render *render,
                                     const struct lls_node *node, const char *what,
                                     const char *name);
 
-/* ---- scope.c
- * --------------------------------------------------------------------------- */
+/* ---- scope.c ----------------------------------------------------------------------- */
 
 struct lls_value lls_scope_get(struct lls_render *render, const char *name,
                                size_t length);
 void lls_scope_set(struct lls_render *render, const char *name, struct lls_value value);
 void lls_scope_push(struct lls_render *render, struct lls_scope *outer);
 
-/* ---- execute.c
- * ------------------------------------------------------------------------- */
+/* ---- execute.c --------------------------------------------------------------------- */
 
 void lls_execute(struct lls_render *render, const struct lls_node *statements);
 /* Executes statements; returns what they print, as a string. */
@@ -84,8 +82,7 @@ struct lls_value lls_execute_to_text(struct lls_render *render,
 void lls_assign(struct lls_render *render, const struct lls_node *target,
                 struct lls_value value);
 
-/* ---- for_loop.c
- * ---------------------------------------------------------------------------- */
+/* ---- for_loop.c -------------------------------------------------------------------- */
 
 void lls_execute_for(struct lls_render *render, const struct lls_node *node,
                      struct lls_value iterable, unsigned depth);
@@ -94,8 +91,7 @@ struct lls_value lls_loop_call(struct lls_render *render, const struct lls_node 
                                const struct lls_for_loop *loop,
                                struct lls_value iterable);
 
-/* ---- macro.c
- * --------------------------------------------------------------------------- */
+/* ---- macro.c ----------------------------------------------------------------------- */
 
 struct lls_value lls_macro_new(struct lls_render *render, const struct lls_node *node);
 struct lls_value lls_macro_call(struct lls_render *render, const struct lls_node *node,
@@ -103,8 +99,7 @@ struct lls_value lls_macro_call(struct lls_render *render, const struct lls_node
                                 const struct lls_list *positional,
                                 const struct lls_dict *keywords);
 
-/* ---- evaluate.c
- * ------------------------------------------------------------------------ */
+/* ---- evaluate.c -------------------------------------------------------------------- */
 
 struct lls_value lls_evaluate(struct lls_render *render, const struct lls_node *node);
 /* A call with "caller" among its arguments, for {% call %}. */
@@ -115,8 +110,7 @@ struct lls_value lls_evaluate_filters(struct lls_render *render,
                                       const struct lls_node *node,
                                       struct lls_value subject);
 
-/* ---- operators.c
- * ----------------------------------------------------------------------- */
+/* ---- operators.c ------------------------------------------------------------------- */
 
 struct lls_value lls_binary(struct lls_render *render, const struct lls_node *node,
                             struct lls_value left, struct lls_value right);
@@ -124,8 +118,7 @@ bool lls_compare(struct lls_render *render, const struct lls_node *node,
                  enum lls_operation operation, struct lls_value left,
                  struct lls_value right);
 
-/* ---- member.c
- * -------------------------------------------------------------------------- */
+/* ---- member.c ---------------------------------------------------------------------- */
 
 /* object.name: a method, then an item of that name. */
 struct lls_value lls_member(struct lls_render *render, const struct lls_node *node,
@@ -137,8 +130,7 @@ struct lls_value lls_slice(struct lls_render *render, const struct lls_node *nod
                            struct lls_value object,
                            const struct lls_value bounds[static 3]);
 
-/* ---- print.c
- * --------------------------------------------------------------------------- */
+/* ---- print.c ----------------------------------------------------------------------- */
 
 /* The value as it is printed, a string. */
 struct lls_value lls_to_text(struct lls_render *render, const struct lls_node *node,
@@ -148,8 +140,7 @@ void lls_put_repr(struct lls_builder *builder, const struct lls_node *node,
                   struct lls_value value, unsigned depth);
 void lls_put_real(struct lls_builder *builder, double number);
 
-/* ---- json_text.c
- * ---------------------------------------------------------------------------- */
+/* ---- json_text.c ------------------------------------------------------------------- */
 
 struct lls_json_style {
   struct lls_value indent; /* undefined: all on one line */
@@ -164,8 +155,7 @@ struct lls_value lls_to_json(struct lls_render *render, const struct lls_node *n
 struct lls_value lls_parse_json(struct lls_render *render, const struct lls_node *node,
                                 struct lls_value text);
 
-/* ---- format.c
- * -------------------------------------------------------------------------- */
+/* ---- format.c ---------------------------------------------------------------------- */
 
 /* format % values, as C's printf has it. */
 struct lls_value lls_format_percent(struct lls_render *render,
@@ -177,16 +167,14 @@ struct lls_value lls_format_braces(struct lls_render *render, const struct lls_n
                                    const struct lls_list *positional,
                                    const struct lls_dict *keywords);
 
-/* ---- sort.c
- * ---------------------------------------------------------------------------- */
+/* ---- sort.c ------------------------------------------------------------------------ */
 
 /* Sorts items by keys, both of them, in place; equal ones stay in order. */
 void lls_sort(struct lls_render *render, const struct lls_node *node,
               struct lls_value *keys, struct lls_value *items, size_t count,
               bool descending);
 
-/* ---- string_operations.c
- * ---------------------------------------------------------------------------- */
+/* ---- string_operations.c ----------------------------------------------------------- */
 
 size_t lls_characters(struct lls_render *render, struct lls_value string);
 /* Where the character of that number begins; the string's end for numbers past it. */

@@ -7,8 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* ---- new strings ----------------------------------------------------------------------
- */
+/* ---- new strings ------------------------------------------------------------------- */
 
 static struct lls_value strip(struct lls_render *render, const struct lls_call *call)
 {
@@ -178,8 +177,7 @@ static struct lls_value removesuffix(struct lls_render *render,
   return lls_like(lls_view(text.text, text.length - part.length), text);
 }
 
-/* ---- lists of strings -----------------------------------------------------------------
- */
+/* ---- lists of strings -------------------------------------------------------------- */
 
 static struct lls_value split_by(struct lls_render *render, const struct lls_call *call,
                                  bool from_right)
@@ -257,8 +255,7 @@ static struct lls_value rpartition(struct lls_render *render, const struct lls_c
   return partition_at(render, call, true);
 }
 
-/* ---- questions ------------------------------------------------------------------------
- */
+/* ---- questions --------------------------------------------------------------------- */
 
 /* True if the string has the argument, or one of a tuple, at its start or end. */
 static struct lls_value has_end(struct lls_render *render, const struct lls_call *call,

@@ -46,8 +46,7 @@ struct lls_value lls_like(struct lls_value string, struct lls_value other)
   return string;
 }
 
-/* ---- ends and case --------------------------------------------------------------------
- */
+/* ---- ends and case ----------------------------------------------------------------- */
 
 static bool is_space(int32_t character)
 {
@@ -126,8 +125,7 @@ struct lls_value lls_capitalize(struct lls_render *render, struct lls_value stri
   return lls_like(lls_builder_end(&out), string);
 }
 
-/* ---- parts ----------------------------------------------------------------------------
- */
+/* ---- parts ------------------------------------------------------------------------- */
 
 /* new_text before every character and at the end, as Python replaces "". */
 static struct lls_value interleave(struct lls_render *render, struct lls_value string,
@@ -318,8 +316,7 @@ struct lls_value lls_next_line(struct lls_value text, size_t *at, size_t *end)
   return lls_view(text.text + start, stop - start);
 }
 
-/* ---- more text ------------------------------------------------------------------------
- */
+/* ---- more text --------------------------------------------------------------------- */
 
 struct lls_value lls_escape(struct lls_render *render, struct lls_value string)
 {

@@ -111,8 +111,7 @@ const char *lls_chat_template_warning(const struct lls_chat_template *chat_templ
   return text;
 }
 
-/* ---- rendering ------------------------------------------------------------------------
- */
+/* ---- rendering --------------------------------------------------------------------- */
 
 static void set_all(struct lls_render *render, const json_t *variables)
 {

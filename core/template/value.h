@@ -173,8 +173,7 @@ const char *lls_type_name(struct lls_value value); /* for messages: "a list" */
 bool lls_truth(struct lls_value value);
 bool lls_text_is(struct lls_value value, const char *text);
 
-/* ---- equality and order; failures are the rendering's ---------------------------------
- */
+/* ---- equality and order; failures are the rendering's ------------------------------ */
 
 bool lls_equal(struct lls_render *render, struct lls_value left, struct lls_value right);
 /* Below, equal or above zero; fails where the values have no order. */
@@ -184,8 +183,7 @@ int lls_order(struct lls_render *render, const struct lls_node *node,
 bool lls_contains(struct lls_render *render, const struct lls_node *node,
                   struct lls_value item, struct lls_value container);
 
-/* ---- lists (NULL after a failure, which every function accepts) -----------------------
- */
+/* ---- lists (NULL after a failure, which every function accepts) -------------------- */
 
 struct lls_list *lls_list_new(struct lls_render *render, enum lls_list_form form);
 bool lls_list_push(struct lls_render *render, struct lls_list *list,
@@ -201,8 +199,7 @@ struct lls_value lls_generate(struct lls_render *render, struct lls_list *list);
 struct lls_value lls_pair(struct lls_render *render, enum lls_list_form form,
                           struct lls_value first, struct lls_value second);
 
-/* ---- mappings
- * -------------------------------------------------------------------------- */
+/* ---- mappings ---------------------------------------------------------------------- */
 
 struct lls_dict *lls_dict_new(struct lls_render *render);
 void lls_dict_clear(struct lls_dict *dict);
@@ -221,8 +218,7 @@ struct lls_list *lls_dict_list(struct lls_render *render, const struct lls_dict 
                                enum lls_list_form form);
 struct lls_dict *lls_dict_copy(struct lls_render *render, const struct lls_dict *dict);
 
-/* ---- JSON (json_text.c)
- * --------------------------------------------------------------------- */
+/* ---- JSON (json_text.c) ------------------------------------------------------------ */
 
 /* Its strings stay those of json, which must outlive the value, unless copy is true. */
 struct lls_value lls_from_json(struct lls_render *render, const json_t *json, bool copy);

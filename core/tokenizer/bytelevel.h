@@ -9,8 +9,6 @@
 
 #include "core/tokenizer/buffer.h"
 
-#define LLS_BYTE_CHARS 0x144 /* all characters of the alphabet are below this */
-
 /* Appends the characters that stand for the bytes of text. */
 void lls_bytelevel_encode(const char *text, size_t length, struct lls_bytes *out);
 /* Appends the bytes that the characters stand for; text as it is if one stands

@@ -304,12 +304,14 @@ static void make_empty(struct state *s)
 
 static int import_state(void *self, const struct lls_blob *in)
 {
+  struct state *s = self;
   if (in->version != STATE_VERSION)
-    return -ENOTSUP;
-  int rc = lls_pol_state_import(self, parts, in->data, in->bytes);
-  rc = lls_pol_state_audit(self, rc, audit);
+    return s->host->fail(s->host->context, -ENOTSUP, "state of another manager (%u)",
+                         in->version);
+  int rc = lls_pol_state_import(s, parts, in->data, in->bytes);
+  rc = lls_pol_state_audit(s, rc, audit);
   if (rc < 0)
-    make_empty(self);
+    make_empty(s);
   return rc;
 }
 

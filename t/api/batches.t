@@ -168,6 +168,7 @@ for my $case (
 ) {
     my $answer = Batches::create($server, $input->{id}, %{ $case->[0] });
     is $answer->{status}, $case->[1], "$case->[2]: refused" or diag explain $answer;
+    is $answer->{json}{error}{param}, (keys %{ $case->[0] })[0], '  by the name of its parameter';
 }
 is $server->get('/v1/batches/batch_none')->{status}, 404, 'a batch that is not there';
 is $server->post('/v1/batches/batch_none/cancel', {})->{status}, 404, '  cannot be cancelled';

@@ -10,8 +10,7 @@
 #include "core/config/ini.h"
 #include "t/fuzz/fuzz.h"
 
-/* ---- beside inih ---------------------------------------------------------------------
- */
+/* ---- beside inih ------------------------------------------------------------------- */
 
 struct comparison {
   const struct lls_ini *ini;

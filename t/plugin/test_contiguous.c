@@ -104,7 +104,7 @@ static void test_first_fit(void **state)
 }
 
 /* Outgrown, and the neighbour is in the way: what is cached moves. The watch checks
- * that attention still reads it (t/plugin/bed_memory.c). */
+ * that attention still reads it (tools/plugin-check/shadow.c). */
 static void test_moving(void **state)
 {
   (void)state;

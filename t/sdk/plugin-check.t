@@ -49,6 +49,7 @@ my %report = map { m{([^/]+)\.so$}; $1 => fit($_) }
 like($report{$_}, qr/^# [1-9]\d* requests were handed over/m, "  $_: requests move between instances")
   for grep { /^cache_|distserve|aligned/ } sort keys %report;
 like($report{$_}, qr/^# [1-9]\d* transfers/m, "  $_: sequences move beside the steps") for qw(cache_bidirectional cache_tiered scheduler_aligned);
+is_deeply([grep { $report{$_} =~ /import_state refused/ } sort keys %report], [], 'none of them loses its state in a reload');
 fit("$build/t/plugin/.libs/$_.so") for qw(scheduler_null cache_null);
 fit("$build/.libs/cache_bidirectional.so", qw(--scheduler bros)); # slots change hands
 like(fit("$build/.libs/scheduler_mlfq.so", '--set=preempt=swap'), qr/^# \d+ transfers/m, '  it moves some');
@@ -147,7 +148,7 @@ my %cache_ways = (
   early   => qr/the block table begins with token \d+ where token \d+ is still read/,
   import  => qr/units free of \d+, in a pool of/,
 );
-fit("$sdk/cache_broken.so");
+like(fit("$sdk/cache_broken.so"), qr/^# import_state refused what export_state of the same plugin gave [1-9]/m, '  its state is lost in a reload');
 unfit("$sdk/cache_broken.so", $cache_ways{$_}, "--set=mode=$_") for sort keys %cache_ways;
 
 # ---- prefix caches that give a request what was computed behind another's prompt

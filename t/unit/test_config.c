@@ -163,6 +163,8 @@ static void test_one_error_at_a_time(void **state)
        ":7: unknown section [enginee]: expected [server], [model], [engine], [cache], "
        "[plugins] or a plugin's, like [scheduler.NAME]; the nearest is [engine]"},
       {"[server]\nxyzzy = 1\n", ":8: unknown key 'xyzzy' in [server]"},
+      {"[engine]\nweights = int8\n",
+       ":8: unknown key 'weights' in [engine]: it is one of [model]"},
       {"cache = good\n", ":7: 'cache' is set in line 5 already"},
       {"[model]\n", ":7: [model] began in line 1 already: write its keys there"},
       {"nonsense\n", ":7: expected 'key = value', '[section]' or a comment"},

@@ -49,8 +49,7 @@ static void test_vectors_are_those_of_the_folder(void **state)
               roberta); /* else vectors of one would be compared with the other's */
 }
 
-/* ---- what the file says --------------------------------------------------------------
- */
+/* ---- what the file says ------------------------------------------------------------ */
 
 static void describe(struct gguf_builder *b)
 {
@@ -124,8 +123,7 @@ static void test_pooling(void **state)
   assert_int_equal(pooling_of(*state, 4), LLS_POOLING_NONE);
 }
 
-/* ---- tokens --------------------------------------------------------------------------
- */
+/* ---- tokens ------------------------------------------------------------------------ */
 
 static const char *const pieces[] = {"[UNK]",   "[CLS]", "[SEP]",
                                      "\u2581a", "b",     "\u2581B"};

@@ -22,8 +22,9 @@ static struct scene_options roomy(uint64_t seed)
   };
 }
 
-static void run(const struct subject *s, struct findings *f, uint64_t seed,
-                void (*each_step)(struct scene *, uint64_t))
+/* Returns how often state was refused. */
+static uint32_t run(const struct subject *s, struct findings *f, uint64_t seed,
+                    void (*each_step)(struct scene *, uint64_t))
 {
   struct scene scene;
   struct load l;
@@ -35,10 +36,12 @@ static void run(const struct subject *s, struct findings *f, uint64_t seed,
                               .shared = seed % 2 == 0,
                               .each_step = each_step};
   if (scene_open(&scene, s, &o, f) < 0)
-    return;
+    return 0;
   load_run(&l, &scene, &load, seed);
   load_free(&l);
+  uint32_t refused = scene.watch.n_states_refused;
   scene_close(&scene);
+  return refused;
 }
 
 /* ---- replaced ----------------------------------------------------------------- */
@@ -51,8 +54,14 @@ static void by_itself(struct scene *scene, uint64_t step)
 
 void check_reload(const struct subject *s, struct findings *f)
 {
+  uint32_t refused = 0;
   for (uint64_t seed = s->seed; seed < s->seed + 3 && f->n == 0; seed++)
-    run(s, f, seed, by_itself);
+    refused += run(s, f, seed, by_itself);
+  if (refused > 0)
+    noted(f,
+          "import_state refused what export_state of the same plugin gave %u times, and "
+          "it began empty",
+          refused);
 }
 
 static void by_another(struct scene *scene, uint64_t step)

@@ -51,6 +51,7 @@ struct watch { /* of all generations of a plugin in one scene */
   struct witness *caches;              /* cache managers at work */
   uint32_t needs;                      /* of a scheduler: enum lls_scheduler_needs */
   uint32_t n_transfers, n_handed_over; /* planned, or come to their ends */
+  uint32_t n_states_refused;           /* by import_state */
   int64_t samples[MAX_SAMPLES];        /* ns of CPU time of what costs most per step */
   uint32_t n_samples;
   void *latest;      /* self of the instance created last */
@@ -177,6 +178,17 @@ int watch_created(struct witness *, int rc, void **self);
     struct call call = watch_enter(w, #NAME, TAG);                                       \
     RESULT result = w->real->KIND.NAME(__VA_ARGS__);                                     \
     watch_leave(w, call);                                                                \
+    return result;                                                                       \
+  }
+/* Refused state is lost, which is legal: the plugin begins empty. */
+#define PASS_IMPORT(KIND)                                                                \
+  static int import_state(void *self, const struct lls_blob *blob)                       \
+  {                                                                                      \
+    struct witness *w = self;                                                            \
+    struct call call = watch_enter(w, "import_state", TAG_MAIN);                         \
+    int result = w->real->KIND.import_state(w->self, blob);                              \
+    watch_leave(w, call);                                                                \
+    w->watch->n_states_refused += result < 0;                                            \
     return result;                                                                       \
   }
 /* create, destroy and reconfigure of a scheduler or predictor. */

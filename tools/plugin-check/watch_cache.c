@@ -320,8 +320,7 @@ static void stats(void *self, const struct lls_sink *s)
 }
 
 PASS(int, cache, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->self, b)
-PASS(int, cache, import_state, TAG_MAIN, (void *self, const struct lls_blob *b), w->self,
-     b)
+PASS_IMPORT(cache)
 
 void watch_cache(struct watched *out)
 {

@@ -75,8 +75,7 @@ static void stats(void *self, const struct lls_sink *s)
 }
 
 PASS(int, predictor, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->self, b)
-PASS(int, predictor, import_state, TAG_MAIN, (void *self, const struct lls_blob *b),
-     w->self, b)
+PASS_IMPORT(predictor)
 
 void watch_predictor(struct watched *out)
 {

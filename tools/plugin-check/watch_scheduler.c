@@ -114,8 +114,7 @@ static void stats(void *self, const struct lls_sink *s)
 
 PASS_VOID(scheduler, dump, TAG_STEP, (void *self, sink s), w->self, s)
 PASS(int, scheduler, export_state, TAG_MAIN, (void *self, struct lls_blob *b), w->self, b)
-PASS(int, scheduler, import_state, TAG_MAIN, (void *self, const struct lls_blob *b),
-     w->self, b)
+PASS_IMPORT(scheduler)
 
 void watch_scheduler(struct watched *out)
 {

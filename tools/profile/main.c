@@ -16,20 +16,14 @@
 #include "core/base/progress_bar.h"
 #include "core/device/devices.h"
 #include "core/device/quantised.h"
-#include "core/device/sampling.h"
 #include "core/assembly/options.h"
 #include "tools/cli/cli.h"
 #include "tools/profile/fit.h"
-#include "tools/profile/measure.h"
+#include "tools/profile/report.h"
 #include "tools/sim/find.h"
 
 #define EXIT_USAGE 2
 #define HELD_OUT   4 /* every fourth step is kept from the fit */
-#define MOST_STEPS 480
-#define ROUNDS     16 /* at least: the shapes are as many as leave time for them, */
-#define ROUNDS_GPU 3  /* where steps take as long each time */
-#define FEWEST     96 /* or so many, if half of the time is enough for one round */
-#define MOST_TIMES 64 /* rounds of which a time is kept */
 
 struct options {
   const char *config, *set, *output, *steps, *like;
@@ -80,20 +74,9 @@ struct tool {
   struct lls_cost_shape shape;
   struct lls_shape_limits limits;
   struct lls_bench_engine bench;
-  struct lls_profile_point *steps; /* (n) */
-  double (*times)[MOST_TIMES];     /* (n) of each step, one a round */
-  uint32_t *order;                 /* (n) of a round */
-  size_t n;
-  double noise; /* medians of a step's times over their least */
+  struct lls_profile_steps steps;
   struct lls_profile profile, like;
 };
-
-static int64_t now_ns(void)
-{
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
-}
 
 static int64_t cpu_ns(void *context)
 {
@@ -188,11 +171,7 @@ static int open_engine(struct tool *t, struct lls_error *err)
 
 static void close_all(struct tool *t)
 {
-  for (size_t i = 0; i < t->n; i++)
-    free(t->steps[i].shape.parts);
-  free(t->steps);
-  free(t->times);
-  free(t->order);
+  lls_profile_steps_free(&t->steps);
   lls_profile_free(&t->like);
   lls_bench_engine_free(&t->bench);
   lls_engine_destroy(t->engine);
@@ -202,144 +181,7 @@ static void close_all(struct tool *t)
     lls_config_free(&t->config);
 }
 
-/* ---- measuring --------------------------------------------------------------------- */
-
-static int draw_one(struct tool *t, struct lls_error *err)
-{
-  struct lls_shape drawn = {.parts =
-                                calloc(t->limits.max_sequences, sizeof *drawn.parts)};
-  if (drawn.parts == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for steps to measure");
-  lls_shape_draw(&t->limits, (uint64_t)t->options.seed, t->n, &drawn);
-  t->steps[t->n++].shape = drawn;
-  return 0;
-}
-
-struct progress {
-  struct lls_progress shown;
-  int64_t began_ns, until_ns;
-  size_t runs; /* of steps, in all rounds */
-};
-
-/* Measuring ends with its time, not with a number. */
-static void show(struct progress *p, size_t steps, uint32_t round)
-{
-  char more[64];
-  double share = (double)(now_ns() - p->began_ns) / (double)(p->until_ns - p->began_ns);
-  snprintf(more, sizeof more, "round %u of %zu shapes", round + 1, steps);
-  const struct lls_progress_state state = {.share = share < 1 ? share : 1,
-                                           .n = (double)++p->runs,
-                                           .unit = "steps",
-                                           .more = more};
-  lls_progress_show(&p->shown, &state);
-}
-
-static bool more_steps(const struct tool *t, const struct progress *p)
-{
-  int64_t passed_ns = now_ns() - p->began_ns;
-  int64_t rounds = lls_engine_is_asynchronous(t->engine) ? ROUNDS_GPU : ROUNDS;
-  int64_t share = t->n < FEWEST ? 2 : rounds;
-  return t->n < MOST_STEPS && passed_ns < t->options.time / share;
-}
-
-/* The first round draws steps as it goes, until its part of the time is over. */
-static int first_round(struct tool *t, struct progress *p, struct lls_error *err)
-{
-  int rc = 0;
-  while (rc == 0 && more_steps(t, p)) {
-    rc = draw_one(t, err);
-    if (rc == 0)
-      rc = lls_bench_step(&t->bench, &t->steps[t->n - 1].shape, &t->times[t->n - 1][0],
-                          err);
-    show(p, t->n, 0);
-  }
-  return rc;
-}
-
-static int another_round(struct tool *t, uint32_t round, struct progress *p,
-                         struct lls_error *err)
-{
-  const uint64_t seed = (uint64_t)t->options.seed + round;
-  int rc = 0;
-  for (size_t i = 0; i < t->n; i++)
-    t->order[i] = (uint32_t)i;
-  for (size_t i = 0; rc == 0 && i < t->n; i++) { /* Fisher and Yates' shuffle */
-    double at = lls_sampling_uniform(seed, (uint32_t)i) * (double)(t->n - i);
-    uint32_t *other = &t->order[i + (size_t)at], next = *other;
-    *other = t->order[i];
-    rc = lls_bench_step(&t->bench, &t->steps[next].shape, &t->times[next][round], err);
-    show(p, t->n, round);
-  }
-  return rc;
-}
-
-static double mean_of(const double *times, uint32_t n)
-{
-  double sum = 0;
-  for (uint32_t i = 0; i < n; i++)
-    sum += times[i];
-  return sum / n;
-}
-
-/*
- * Step times are compared by the means of their lower three quarters: a neighbour on the
- * same core makes some steps 1.4 times as long, and a median would be one or the other by
- * chance. What happens now and then (the machine's host has other guests) happens to a
- * server's steps too: all times are raised by what that is worth on average, but for each
- * step's worst time in sixteen.
- */
-static int choose_times(struct tool *t, uint32_t rounds, struct lls_error *err)
-{
-  uint32_t n = rounds - 1, kept = n - n / 4, most = n - n / 16;
-  double *above = calloc(2 * t->n + 1, sizeof *above), *raised = above + t->n;
-  if (above == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for times");
-  for (size_t i = 0; i < t->n; i++) {
-    double *times = t->times[i] + 1;
-    double median = lls_median(times, n); /* sorts them */
-    t->steps[i].ns = mean_of(times, kept);
-    raised[i] = mean_of(times, most) / t->steps[i].ns;
-    above[i] = median / times[0];
-  }
-  t->noise = lls_median(above, t->n);
-  double factor = lls_median(raised, t->n);
-  for (size_t i = 0; i < t->n; i++)
-    t->steps[i].ns *= factor;
-  free(above);
-  return 0;
-}
-
-/*
- * All steps, round after round and in a new order each time, so that whatever disturbs
- * the machine for a while, and what the step before leaves in its caches, meets every
- * step and not one step every time. The first round, which also meets the cache's memory
- * for the first time, does not count.
- */
-static int measure_steps(struct tool *t, struct lls_error *err)
-{
-  struct progress p = {.began_ns = now_ns()};
-  p.until_ns = p.began_ns + t->options.time;
-  lls_progress_begin(&p.shown, true, "llmserve-profile");
-  t->steps = calloc(MOST_STEPS, sizeof *t->steps);
-  t->times = calloc(MOST_STEPS, sizeof *t->times);
-  t->order = calloc(MOST_STEPS, sizeof *t->order);
-  if (t->steps == NULL || t->times == NULL || t->order == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for steps");
-  int rc = first_round(t, &p, err);
-  uint32_t rounds = 1;
-  int64_t took_ns = 0; /* the round before: there is time for another one like it */
-  for (int64_t at_ns = now_ns();
-       rc == 0 && rounds < MOST_TIMES && (rounds < 2 || at_ns + took_ns < p.until_ns);
-       rounds++) {
-    rc = another_round(t, rounds, &p, err);
-    took_ns = now_ns() - at_ns;
-    at_ns += took_ns;
-  }
-  if (rc == 0)
-    rc = choose_times(t, rounds, err);
-  lls_progress_end(&p.shown);
-  return rc;
-}
+/* ---- copies ------------------------------------------------------------------------ */
 
 static int median_copy(struct tool *t, uint32_t units, double *ns, struct lls_error *err)
 {
@@ -377,91 +219,16 @@ static int measure_copies(struct tool *t, struct lls_profile_link *out,
 /* ---- fitting ----------------------------------------------------------------------- */
 
 /* Every HELD_OUT-th step at the end, the others before it in their order. */
-static size_t set_aside(struct tool *t)
+static size_t set_aside(struct lls_profile_steps *s)
 {
   size_t used = 0;
-  for (size_t i = 0; i < t->n; i++)
+  for (size_t i = 0; i < s->n; i++)
     if (i % HELD_OUT != HELD_OUT - 1) {
-      struct lls_profile_point m = t->steps[i];
-      t->steps[i] = t->steps[used];
-      t->steps[used++] = m;
+      struct lls_profile_point m = s->points[i];
+      s->points[i] = s->points[used];
+      s->points[used++] = m;
     }
   return used;
-}
-
-static int compare(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static void print_errors(const char *what, const struct lls_cost_rates *rates,
-                         const struct lls_profile_point *m, size_t n, int kind)
-{
-  static double errors[MOST_STEPS];
-  size_t k = 0;
-  for (size_t i = 0; i < n; i++)
-    if (kind < 0 || m[i].shape.kind == (uint32_t)kind)
-      errors[k++] = 100 * fabs(lls_shape_ns(rates, &m[i].shape) / m[i].ns - 1);
-  if (k == 0)
-    return;
-  qsort(errors, k, sizeof *errors, compare);
-  printf("%-22s %6zu %9.1f %9.1f %9.1f\n", what, k, errors[k / 2], errors[k * 95 / 100],
-         errors[k - 1]);
-}
-
-static void print_fit(const struct tool *t, size_t used)
-{
-  struct lls_cost_rates rates;
-  const struct lls_profile_point *held = t->steps + used;
-  size_t n = t->n - used;
-  lls_cost_rates_init(&rates, &t->profile, &t->shape);
-  printf("%-22s %6s %9s %9s %9s\n", "relative error, %", "steps", "median", "p95", "max");
-  print_errors("of the fit", &rates, t->steps, used, -1);
-  print_errors("held out", &rates, held, n, -1);
-  print_errors("  prefill chunks", &rates, held, n, LLS_SHAPE_CHUNK);
-  print_errors("  decodes", &rates, held, n, LLS_SHAPE_DECODE);
-  print_errors("  both", &rates, held, n, LLS_SHAPE_MIXED);
-  printf("noise: the same step's median is %.0f %% above its least time\n",
-         100 * (t->noise - 1));
-}
-
-/* The fit's inputs of a step, and its estimate; held: kept from the fit. */
-static void write_step(FILE *out, const struct lls_cost_rates *rates,
-                       const struct lls_profile_point *m, bool held)
-{
-  double rows = 0, drawn = 0, pairs = 0, cached = 0;
-  for (uint32_t i = 0; i < m->shape.n; i++) {
-    const struct lls_shape_part *p = &m->shape.parts[i];
-    rows += p->tokens;
-    drawn += p->drawn;
-    if (p->tokens > 1)
-      pairs += p->tokens * (p->context + (p->tokens + 1) / 2.0);
-    else
-      cached += p->context + 1.0;
-  }
-  fprintf(out, "%u,%u,%.0f,%.0f,%.0f,%.0f,%.0f,%.0f,%d", m->shape.kind, m->shape.n, rows,
-          drawn, pairs, cached, m->ns, lls_shape_ns(rates, &m->shape), held);
-  for (uint32_t i = 0; i < m->shape.n; i++)
-    fprintf(out, "%c%u+%u", i == 0 ? ',' : ' ', m->shape.parts[i].tokens,
-            m->shape.parts[i].context);
-  fputc('\n', out);
-}
-
-static int write_steps(const struct tool *t, size_t used, struct lls_error *err)
-{
-  struct lls_cost_rates rates;
-  FILE *out = fopen(t->options.steps, "we");
-  if (out == NULL)
-    return lls_fail(err, -errno, "%s: cannot be written: %s", t->options.steps,
-                    strerror(errno));
-  lls_cost_rates_init(&rates, &t->profile, &t->shape);
-  fputs("kind,sequences,rows,drawn,pairs,cached,ns,fitted_ns,held_out,parts\n", out);
-  for (size_t i = 0; i < t->n; i++)
-    write_step(out, &rates, &t->steps[i], i >= used);
-  return fclose(out) == 0
-             ? 0
-             : lls_fail(err, -EIO, "%s: cannot be written", t->options.steps);
 }
 
 /* The part of the device's memory that weights, buffers and cache may have, no less than
@@ -478,10 +245,10 @@ static double memory_share(const struct tool *t, size_t total, size_t available)
 
 static int fit(struct tool *t, struct lls_error *err)
 {
-  size_t used = set_aside(t), total, available;
+  size_t used = set_aside(&t->steps), total, available;
   char name[256];
   const struct lls_profile *like = t->options.like[0] != '\0' ? &t->like : NULL;
-  int rc = lls_profile_fit(t->steps, used, &t->shape, t->limits.max_rows, like,
+  int rc = lls_profile_fit(t->steps.points, used, &t->shape, t->limits.max_rows, like,
                            &t->profile, err);
   if (rc == 0)
     rc = measure_copies(t, &t->profile.host_link, err);
@@ -500,10 +267,12 @@ static int fit(struct tool *t, struct lls_error *err)
                              : "Measured by llmserve-profile; bandwidth and "
                                "matrix are the best rates seen.",
                          err);
+  struct lls_cost_rates rates;
+  lls_cost_rates_init(&rates, &t->profile, &t->shape);
   if (rc == 0)
-    print_fit(t, used);
+    lls_profile_print_fit(&t->steps, used, &rates);
   if (rc == 0 && t->options.steps[0] != '\0')
-    rc = write_steps(t, used, err);
+    rc = lls_profile_write_steps(t->options.steps, &t->steps, used, &rates, err);
   t->profile.device.name = NULL;
   return rc;
 }
@@ -528,14 +297,15 @@ static int profile(struct tool *t, struct lls_error *err)
   if (rc == 0)
     rc = open_engine(t, err);
   if (rc == 0)
-    rc = measure_steps(t, err);
+    rc = lls_profile_rounds(&t->bench, &t->limits, t->options.time,
+                            (uint64_t)t->options.seed, &t->steps, err);
   return rc == 0 ? fit(t, err) : rc;
 }
 
 int main(int argc, char **argv)
 {
   static char config[] = "--config";
-  struct tool t = {.n = 0};
+  struct tool t = {.configured = false};
   const struct lls_bound_options bound = {&group, &t.options};
   struct lls_error err = {0};
   for (int i = 1; i < argc; i++)

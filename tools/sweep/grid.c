@@ -28,8 +28,8 @@ static int add_value(struct lls_axis *axis, const char *text, size_t length)
   return 0;
 }
 
-/* 1: the text was FIRST..LAST[:STEP] and its numbers are values now; 0: it is
- * no range. */
+/* 1: the text was FIRST..LAST[:STEP] and its numbers are values now; 0: it is no range;
+ * -ERANGE: it ends before it begins. */
 static int add_range(struct lls_axis *axis, const char *text)
 {
   char range[128];
@@ -42,14 +42,15 @@ static int add_range(struct lls_axis *axis, const char *text)
     if (end == colon + 1 || *end != '\0')
       return 0;
   }
-  if (lls_range_parse(range, &first, &last) < 0)
-    return 0;
+  int rc = lls_range_parse(range, &first, &last);
+  if (rc < 0)
+    return rc == -ERANGE ? rc : 0;
   if (!(step > 0) || (last - first) / step > POINTS_MAX)
     return -EINVAL;
   for (int64_t i = 0; first + (double)i * step <= last + step * 1e-9; i++) {
     char number[32];
     int length = snprintf(number, sizeof number, "%.12g", first + (double)i * step);
-    int rc = add_value(axis, number, (size_t)length);
+    rc = add_value(axis, number, (size_t)length);
     if (rc < 0)
       return rc;
   }

@@ -320,8 +320,7 @@ static void timeline_panels(struct lls_plot_panels *p)
     client_panels(p, timeline);
 }
 
-/* ---- requests of one run as bars ----------------------------------------------------
- */
+/* ---- requests of one run as bars --------------------------------------------------- */
 
 static const struct {
   const char *name, *hue;

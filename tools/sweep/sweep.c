@@ -157,8 +157,7 @@ static int run_grid(const struct lls_sweep_options *o, const struct lls_runner *
   return rc;
 }
 
-/* ---- results that are there ----------------------------------------------------------
- */
+/* ---- results that are there -------------------------------------------------------- */
 
 static int plot_results(const struct lls_sweep_options *o, struct lls_error *err)
 {

@@ -50,9 +50,9 @@ int lls_range_parse(const char *text, double *low, double *high)
     return -EINVAL;
   text = end + 2;
   *high = strtod(text, &end);
-  if (end == text || *end != '\0' || !isfinite(*low) || !isfinite(*high) || *low > *high)
+  if (end == text || *end != '\0' || !isfinite(*low) || !isfinite(*high))
     return -EINVAL;
-  return 0;
+  return *low > *high ? -ERANGE : 0;
 }
 
 /* ---- terms ------------------------------------------------------------------------- */

@@ -64,8 +64,7 @@ bool lls_pol_ahead_leaves(const struct lls_pol_ahead *, const struct lls_request
 void lls_pol_ahead_move(struct lls_pol_ahead *, struct lls_pol_backlog *,
                         struct lls_plan *);
 
-/* ---- the parts of lls_pol_ahead_look
- * ------------------------------------------------------- */
+/* ---- the parts of lls_pol_ahead_look ----------------------------------------------- */
 
 void lls_pol_ahead_begin(struct lls_pol_ahead *, const struct lls_step_view *);
 /* The caller has set the candidate's request, level, ewt and key. */

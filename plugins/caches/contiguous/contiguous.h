@@ -10,9 +10,9 @@
  *   1. `order` has the slots of all sequences that hold a region, by base; regions do not
  *      overlap and lie within the pool; `held` is the sum of their blocks.
  *   2. A sequence has no more tokens than its region has room for.
- *   3. In a transaction every change of a sequence goes through set_sequence, which
- * writes down the old one. The order follows from the sequences, so putting the old ones
- *      back, last one first, is an exact rollback.
+ *   3. In a transaction every change of a sequence goes through contiguous_set, which
+ *      writes down the old one. The order follows from the sequences, so putting the old
+ *      ones back, last one first, is an exact rollback.
  */
 #ifndef CONTIGUOUS_H
 #define CONTIGUOUS_H

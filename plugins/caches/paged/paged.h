@@ -137,6 +137,8 @@ void paged_index(struct paged *, struct sequence *, const struct lls_request *);
 /* Frees blocks of a sequence that has just been dropped which no other holds and no
  * other block of the index comes after; s is what it was before. */
 void paged_forget(struct paged *, const struct sequence *s);
+/* Its blocks that other sequences hold, too. */
+uint32_t paged_shared_blocks(const struct paged *, const struct sequence *);
 /* As the members of the vtable. */
 size_t paged_kept(struct paged *, struct lls_kept_block *out, size_t max);
 size_t paged_adopt(struct paged *, struct lls_kept_block *, size_t n);
@@ -157,9 +159,6 @@ int paged_swap_out(struct paged *, struct sequence *);
 int paged_export(struct paged *, struct lls_blob *);
 /* Leaves the manager in disorder when it fails: make it empty again. */
 int paged_import(struct paged *, const struct lls_blob *);
-
-/* ---- holders.c: holders of blocks; how many, at most max */
-uint32_t paged_shared_blocks(const struct paged *, const struct sequence *);
 
 /* ---- audit.c */
 int paged_audit(struct paged *, const struct lls_sink *);

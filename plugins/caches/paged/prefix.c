@@ -95,8 +95,7 @@ void paged_index(struct paged *m, struct sequence *s, const struct lls_request *
   }
 }
 
-/* ---- prefixes that outlive the process ------------------------------------------------
- */
+/* ---- prefixes that outlive the process --------------------------------------------- */
 
 /* The block that was let go last comes first: before it stands its parent, which is let
  * go after its children. With a window a parent may be gone; then the child is of no use.

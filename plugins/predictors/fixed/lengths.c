@@ -71,7 +71,7 @@ int lengths_read(struct lengths *l, const char *path, const struct lls_host *hos
   *l = (struct lengths){0};
   FILE *file = fopen(path, "r");
   if (file == NULL)
-    return host->fail(host->context, -errno, "%s: %s", path, strerror(errno));
+    return host->fail(host->context, -errno, "file = %s: %s", path, strerror(errno));
   char *text = NULL;
   size_t size = 0;
   int rc = 0;

@@ -235,8 +235,7 @@ static void lift_the_aged(struct alise *a, int64_t now_ns)
     lift(a, r, now_ns);
 }
 
-/* ---- the memory of the lifted -------------------------------------------------------
- */
+/* ---- the memory of the lifted ------------------------------------------------------ */
 
 static int64_t lifted_on_device(const struct alise *a, const struct lls_step_view *view)
 {

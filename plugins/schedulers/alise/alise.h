@@ -23,7 +23,7 @@ bool alise_learn_times(struct alise_times *, const struct lls_cost *);
 
 /*
  * T = (prefilled ? 0 : s' t0) + max(1, left) (alpha s + beta), with s' the tokens still
- * to prefill, s those of the prompt; left is Lh - g, or what alise_left says.
+ * to prefill, s those of the prompt; left is Lh - g, or what alise_worth_left says.
  */
 double alise_remaining(const struct alise_times *, const struct lls_request *,
                        double left);

@@ -40,8 +40,7 @@ int apt_calibrate(void *self, const struct lls_cost *cost)
   return 0;
 }
 
-/* ---- for all ------------------------------------------------------------------------
- */
+/* ---- for all ----------------------------------------------------------------------- */
 
 /* A decode with nothing behind it: what every step takes at least; 0 if unknown. */
 static double least_step_ns(const struct lls_cost *cost)
