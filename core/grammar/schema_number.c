@@ -4,7 +4,7 @@
  * exponent, for its digits are what is compared, but where every number with such an
  * exponent is within them; an integer never has a fraction.
  */
-#include "core/grammar/decimal_range.h"
+#include "core/grammar/decimal_multiple.h"
 #include "core/grammar/regex.h"
 #include "core/grammar/schema_compile.h"
 
@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_LISTED 1024 /* multiples that are written out one by one */
+#define MOST_LISTED     1024 /* multiples that are written out one by one */
+#define STATES_PER_STEP 16   /* that count as a step of work */
 
 struct bound {
   const json_t *value; /* NULL: there is none */
@@ -84,6 +85,11 @@ static bool read_range(struct lls_schema *s, const struct lls_schema_set *set,
 
 /* ---- signs ---- */
 
+struct kind {
+  bool integers;
+  const json_t *multiple; /* NULL: of nothing */
+};
+
 static struct lls_decimal decimal_of(const struct bound *bound)
 {
   struct lls_decimal decimal = {.whole = "0"};
@@ -100,11 +106,30 @@ static int sign_of(const struct bound *bound)
   return value < 0 ? -1 : value > 0;
 }
 
+/* The same of multiples; LLS_GRAMMAR_NONE: they would take too many states. */
+static uint32_t multiples_of_one_sign(struct lls_schema *s,
+                                      struct lls_decimal_multiples *m, bool negative)
+{
+  uint32_t node = LLS_GRAMMAR_NONE;
+  unsigned states = 0;
+  if (!m->low.set && negative) /* 0 has no sign */
+    m->low = (struct lls_decimal){.set = true, .exclusive = true, .whole = "0"};
+  bool made = lls_decimal_multiples(&s->json, m, &states, &node);
+  s->work += states / STATES_PER_STEP;
+  return made ? node : LLS_GRAMMAR_NONE;
+}
+
 /* The numbers of one sign, whose absolute values are between near and far. */
 static uint32_t one_sign(struct lls_schema *s, struct bound near, struct bound far,
-                         bool integers, bool negative)
+                         const struct kind *kind, bool negative)
 {
   struct lls_decimal low = decimal_of(&near), high = decimal_of(&far);
+  bool integers = kind->integers;
+  if (kind->multiple != NULL) {
+    struct lls_decimal_multiples m = {decimal_of(&(struct bound){kind->multiple, false}),
+                                      low, high, integers};
+    return multiples_of_one_sign(s, &m, negative);
+  }
   if (!integers)
     return lls_decimal_numbers(&s->json, &low, &high);
   if (low.set)
@@ -116,7 +141,8 @@ static uint32_t one_sign(struct lls_schema *s, struct bound near, struct bound f
   return lls_decimal_integers(&s->json, &low, &high);
 }
 
-static uint32_t between(struct lls_schema *s, const struct range *range, bool integers)
+static uint32_t of_both_signs(struct lls_schema *s, const struct range *range,
+                              const struct kind *kind)
 {
   static const struct bound none = {NULL, false};
   struct bound low = range->low, high = range->high;
@@ -127,13 +153,22 @@ static uint32_t between(struct lls_schema *s, const struct range *range, bool in
                       (sign_of(&high) == 0 && !high.exclusive);
   if (has_positive)
     ways[0] = one_sign(s, low.value != NULL && sign_of(&low) >= 0 ? low : none, high,
-                       integers, false);
+                       kind, false);
   if (low.value == NULL || sign_of(&low) < 0) {
     uint32_t size = one_sign(s, high.value != NULL && sign_of(&high) <= 0 ? high : none,
-                             low, integers, true);
-    ways[1] = LLS_JSON_ROW(&s->json, lls_json_bytes(&s->json, "-"), size);
+                             low, kind, true);
+    ways[1] = size == LLS_GRAMMAR_NONE
+                  ? size
+                  : LLS_JSON_ROW(&s->json, lls_json_bytes(&s->json, "-"), size);
   }
-  return lls_json_one_of(&s->json, ways, 2);
+  return ways[0] == LLS_GRAMMAR_NONE || ways[1] == LLS_GRAMMAR_NONE
+             ? LLS_GRAMMAR_NONE
+             : lls_json_one_of(&s->json, ways, 2);
+}
+
+static uint32_t between(struct lls_schema *s, const struct range *range, bool integers)
+{
+  return of_both_signs(s, range, &(struct kind){integers, NULL});
 }
 
 /* ---- exponents ---- */
@@ -241,27 +276,6 @@ static bool by_last_digits(struct lls_schema *s, const struct range *range, int6
   return true;
 }
 
-/* Multiples of 0.1, 0.01 and so on: so many digits behind the point. */
-static bool by_fraction(struct lls_schema *s, const struct range *range, double of,
-                        uint32_t *node)
-{
-  struct lls_json_syntax *json = &s->json;
-  uint32_t digits = 1;
-  double unit = 0.1;
-  for (; digits < 9 && fabs(unit - of) > of * 1e-9; digits++)
-    unit = pow(10, -(double)(digits + 1));
-  bool natural = range->low.value != NULL && json_number_value(range->low.value) == 0 &&
-                 !range->low.exclusive;
-  if (digits == 9 || range->high.value != NULL || (range->low.value != NULL && !natural))
-    return false;
-  struct range whole = {.low = range->low};
-  uint32_t point = LLS_JSON_ROW(json, lls_json_bytes(json, "."),
-                                lls_grammar_repeat(json->tree, json->digit, 1, digits));
-  *node = LLS_JSON_ROW(json, natural ? between(s, &whole, true) : json->integer,
-                       lls_json_maybe(json, point));
-  return true;
-}
-
 static uint32_t multiples(struct lls_schema *s, const struct lls_schema_set *set,
                           const struct range *range, bool integers)
 {
@@ -273,11 +287,10 @@ static uint32_t multiples(struct lls_schema *s, const struct lls_schema_set *set
     if (list_multiples(s, range, (int64_t)of, &node) ||
         by_last_digits(s, range, (int64_t)of, &node))
       return node;
-  } else if (integers && fabs(1 / of - round(1 / of)) < 1e-9) {
-    return between(s, range, true);
-  } else if (!integers && by_fraction(s, range, of, &node)) {
-    return node;
   }
+  node = of_both_signs(s, range, &(struct kind){integers, range->multiple});
+  if (node != LLS_GRAMMAR_NONE)
+    return node;
   if (!lls_schema_leave_out(s, set->members[0].schema, "multipleOf",
                             "with this value beside these bounds"))
     return LLS_GRAMMAR_NONE;

@@ -20,6 +20,9 @@
 #define BLOCK 32   /* properties */
 #define MOST  4096 /* properties: a text is in each block at once, and in at most 256 */
 
+#define MOST_COUNTED 128  /* properties, where they have to be counted */
+#define MOST_COUNTS  1024 /* of these, times how many may be there already */
+
 struct object {
   struct lls_schema *s;
   struct lls_schema_names names;
@@ -27,6 +30,7 @@ struct object {
   uint32_t other;    /* the same of a property that is not named, or nothing */
   uint32_t n_required;
   uint32_t min, max; /* properties */
+  bool counts;       /* they have to be counted, as some may be left out */
 };
 
 /* A member, or one or more of those without a name. */
@@ -108,8 +112,90 @@ static uint32_t members_and_others(struct object *o, uint32_t min, uint32_t max)
   return node;
 }
 
-/* Properties that may be left out are not counted by a grammar: bounds that need it are
- * refused. Sets the bounds of those without a name. */
+/* ---- counting ---- */
+
+/* The number that is kept of so many properties: no more are told apart. */
+static uint32_t most_counted(const struct object *o)
+{
+  return o->max != LLS_GRAMMAR_UNBOUNDED ? o->max : o->min;
+}
+
+/* After all that have a name: those without, of which at most one is needed. */
+static uint32_t count_others(struct object *o, uint32_t count)
+{
+  struct lls_json_syntax *json = &o->s->json;
+  uint32_t least = o->min > count ? o->min - count : 0, unbounded = LLS_GRAMMAR_UNBOUNDED;
+  uint32_t most = o->max == unbounded ? unbounded : o->max - count;
+  uint32_t ways[2] = {least == 0 ? json->empty : json->nothing, json->nothing};
+  if (most > 0 && o->other != json->nothing) {
+    uint32_t list = lls_json_list(json, o->other, 1, most);
+    ways[1] = count == 0
+                  ? list
+                  : LLS_JSON_ROW(json, lls_json_bytes(json, ","), json->space, list);
+  }
+  return lls_json_one_of(json, ways, 2);
+}
+
+/* Property i or not, and what follows by the count. */
+static uint32_t count_from(struct object *o, uint32_t i, uint32_t count,
+                           const uint32_t *next)
+{
+  struct lls_json_syntax *json = &o->s->json;
+  uint32_t more = count < most_counted(o) ? count + 1 : count, rule;
+  uint32_t ways[2] = {o->names.required[i] ? json->nothing : next[count], json->nothing};
+  if (count < o->max && o->members[i] != json->nothing)
+    ways[1] =
+        LLS_JSON_ROW(json, count == 0 ? json->empty : lls_json_bytes(json, ","),
+                     count == 0 ? json->empty : json->space, o->members[i], next[more]);
+  uint32_t node = lls_json_one_of(json, ways, 2);
+  if (node == json->nothing || node == ways[0])
+    return node;
+  rule = lls_grammar_rule(json->tree, "properties");
+  lls_grammar_define(json->tree, rule, node);
+  return rule;
+}
+
+/* From the last property to the first; for each count what may follow. */
+static uint32_t counted(struct object *o)
+{
+  struct lls_json_syntax *json = &o->s->json;
+  uint32_t next[MOST_COUNTS], most = most_counted(o);
+  for (uint32_t i = 0; i < o->names.n; i++) {
+    if (o->members[i] == json->nothing)
+      continue;
+    uint32_t rule = lls_grammar_rule(json->tree, "property");
+    lls_grammar_define(json->tree, rule, o->members[i]);
+    o->members[i] = rule;
+  }
+  for (uint32_t count = 0; count <= most; count++)
+    next[count] = count_others(o, count);
+  for (uint32_t i = o->names.n; i-- > 0;)
+    for (uint32_t count = 0; count <= most; count++) /* next[count + 1] is of i + 1 */
+      next[count] = count_from(o, i, count, next);
+  return next[0];
+}
+
+/* Two without a name may be the same, so that no more than one may be needed. */
+static bool may_count(const struct object *o)
+{
+  uint32_t most = most_counted(o);
+  bool has_others = o->other != o->s->json.nothing;
+  return (!has_others || o->min <= o->n_required + 1) && o->names.n <= MOST_COUNTED &&
+         most < MOST_COUNTS && (uint64_t)o->names.n * most <= MOST_COUNTS;
+}
+
+/* ---- all of it ---- */
+
+/* True where a member wants a property that no member names. */
+static bool wants_other(const struct lls_schema_set *set)
+{
+  for (uint32_t i = 0; i < set->n; i++)
+    if (set->members[i].made & LLS_SCHEMA_OTHER)
+      return true;
+  return false;
+}
+
+/* Sets the bounds of the properties without a name. */
 static bool count_properties(struct object *o, const struct lls_schema_set *set,
                              uint32_t *min_others, uint32_t *max_others)
 {
@@ -137,22 +223,16 @@ static bool count_properties(struct object *o, const struct lls_schema_set *set,
                                 "where two or more names are not said, which may come "
                                 "twice");
   } else if (counts_min || counts_max) {
-    return lls_schema_leave_out(o->s, set->members[0].schema,
+    o->counts = may_count(o) && !wants_other(set);
+    return o->counts ||
+           lls_schema_leave_out(o->s, set->members[0].schema,
                                 counts_min ? "minProperties" : "maxProperties",
-                                "beside properties that may be left out");
+                                "beside properties that may be left out, where "
+                                "these are many or others are not said");
   } else if (o->max <= (o->n_required > 0 ? o->n_required : 1)) {
     *max_others = o->n_required > 0 ? 0 : 1;
   }
   return true;
-}
-
-/* True where a member wants a property that no member names. */
-static bool wants_other(const struct lls_schema_set *set)
-{
-  for (uint32_t i = 0; i < set->n; i++)
-    if (set->members[i].made & LLS_SCHEMA_OTHER)
-      return true;
-  return false;
 }
 
 static bool read_members(struct object *o, const struct lls_schema_set *set)
@@ -192,6 +272,8 @@ static uint32_t inside(struct object *o, const struct lls_schema_set *set)
     return json->nothing;
   if (!count_properties(o, set, &min_others, &max_others))
     return LLS_GRAMMAR_NONE;
+  if (o->counts)
+    return counted(o);
   if (min_others == 0 && wants_other(set))
     min_others = 1;
   return members_and_others(o, min_others, max_others);

@@ -181,7 +181,7 @@ SKIP: {
 }
 
 judged('grammar_client.py', 20, 6, 'llguidance', 'lark');
-judged('structured_client.py', 160, 16, 'jsonschema');
+judged('structured_client.py', 180, 18, 'jsonschema');
 
 is $server->stop, 0, 'it ends well';
 done_testing;

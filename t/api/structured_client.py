@@ -62,6 +62,10 @@ SCHEMAS = {
     "unique": {"type": "array", "items": {"enum": ["a", "b", 3, None]}, "uniqueItems": True, "minItems": 2},
     "named": {"type": "object", "propertyNames": {"pattern": "^[a-c]", "maxLength": 3}, "maxProperties": 3,
               "additionalProperties": {"type": "boolean"}},
+    "multiples": record({"a": {"type": "integer", "multipleOf": 12, "minimum": -30},
+                         "b": {"type": "number", "multipleOf": 0.25, "exclusiveMinimum": -7.5, "maximum": 99999999.75}}),
+    "counted": {"type": "object", "properties": {k: {"type": "boolean"} for k in "abcde"}, "required": ["c"],
+                "additionalProperties": False, "minProperties": 2, "maxProperties": 3},
     "recursive": {"$ref": "#/$defs/node", "$defs": {"node": NODE}},
 }
 

@@ -201,8 +201,65 @@ static void numbers(void **state)
        {"7", "28"},
        {"0", "8", "35"}},
       {"{\"type\": \"number\", \"multipleOf\": 0.01}",
-       {"1.25", "3", "0.5"},
+       {"1.25", "3", "0.5", "-0.5"},
        {"1.255"}}, );
+}
+
+static void multiples(void **state)
+{
+  CHECK({"{\"type\": \"integer\", \"multipleOf\": 12, \"minimum\": 0}",
+         {"0", "12", "144", "1200000000000000000000012"},
+         {"-12", "13", "1200000000000000000000013", "-0", "00"}},
+        {"{\"type\": \"integer\", \"multipleOf\": 3}",
+         {"-111", "0", "9999999999"},
+         {"-112", "9999999998", "3.0", "-0"}},
+        {"{\"type\": \"number\", \"multipleOf\": 0.01, \"minimum\": -1.5, \"maximum\": "
+         "99999999999.99}",
+         {"99999999999.99", "0.5", "-1.50", "-1.49", "100000.0", "0", "-0.01"},
+         {"100000000000", "99999999999.990", "-1.51", "0.005", "-2", "-0.0", "1."}},
+        {"{\"type\": \"number\", \"multipleOf\": 0.25, \"exclusiveMinimum\": 9.75, "
+         "\"exclusiveMaximum\": 100}",
+         {"10", "10.0", "99.75", "10.5", "99.50"},
+         {"9.75", "9.5", "100", "100.0", "10.1", "10.750", "5", "1000"}},
+        {"{\"type\": \"number\", \"multipleOf\": 10, \"exclusiveMaximum\": 100}",
+         {"90", "-100", "0", "90.0", "-12345678901234567890"},
+         {"100", "95", "90.5", "110"}},
+        {"{\"type\": \"integer\", \"multipleOf\": 2.5, \"maximum\": -7}",
+         {"-10", "-2000005"},
+         {"-5", "0", "5", "-7", "-12.5"}},
+        {"{\"type\": \"integer\", \"multipleOf\": 256, \"minimum\": 1024}",
+         {"1024", "4096", "1280"},
+         {"512", "768", "1025", "256"}},
+        {"{\"type\": [\"number\", \"null\"], \"multipleOf\": 0.5, \"minimum\": 0.1, "
+         "\"maximum\": 0.4}",
+         {"null"},
+         {"0.5", "0", "0.25"}}, );
+}
+
+static void counted_properties(void **state)
+{
+  CHECK({"{\"type\": \"object\", \"minProperties\": 2, \"additionalProperties\": false, "
+         "\"properties\": {\"a\": {}, \"b\": {\"type\": \"null\"}, \"c\": {}}}",
+         {"{\"a\": 1, \"b\": null}", "{\"a\":1,\"c\":2}", "{\"b\": null, \"c\": 3}",
+          "{\"a\": 1, \"b\": null, \"c\": 3}"},
+         {"{}", "{\"a\": 1}", "{\"c\": 1}", "{\"a\": 1, \"a\": 1}",
+          "{\"a\": 1, \"b\": 2}", "{, \"b\": null, \"c\": 3}"}},
+        {"{\"type\": \"object\", \"minProperties\": 2, \"maxProperties\": 2, "
+         "\"required\": [\"b\"], \"additionalProperties\": {\"type\": \"integer\"}, "
+         "\"properties\": {\"a\": {}, \"b\": {}, \"c\": false}}",
+         {"{\"a\": 1, \"b\": 2}", "{\"b\": 1, \"x\": 2}"},
+         {"{\"b\": 1}", "{\"a\": 1, \"x\": 2}", "{\"a\": 1, \"b\": 2, \"x\": 3}",
+          "{\"b\": 1, \"x\": 2, \"y\": 2}", "{\"b\": 1, \"c\": 2}"}},
+        {"{\"type\": \"object\", \"minProperties\": 2, \"required\": [\"b\"], "
+         "\"properties\": {\"a\": {}, \"b\": {}}}",
+         {"{\"a\": 1, \"b\": 2}", "{\"b\": 2, \"x\": 3}",
+          "{\"a\": 1, \"b\": 2, \"x\": 3, \"y\": 4}"},
+         {"{\"b\": 2}", "{\"a\": 1, \"x\": 2}"}},
+        {"{\"type\": \"object\", \"maxProperties\": 2, \"properties\": {\"a\": {}, "
+         "\"b\": {}, \"c\": {}}}",
+         {"{}", "{\"a\": 1}", "{\"b\": 2, \"c\": 3}", "{\"c\": 1, \"x\": 2}",
+          "{\"x\": 1, \"y\": 2}"},
+         {"{\"a\": 1, \"b\": 2, \"c\": 3}", "{\"a\": 1, \"x\": 2, \"y\": 3}"}}, );
 }
 
 static void arrays(void **state)
@@ -477,6 +534,10 @@ static void refusals_name_the_place(void **state)
        "'propertyNames'"},
       {"{\"type\": \"object\", \"minProperties\": 2}",
        "'minProperties' is not supported where two or more names are not said"},
+      {"{\"type\": \"object\", \"minProperties\": 2, \"properties\": {\"a\": {}}}",
+       "'minProperties' is not supported beside properties that may be left out"},
+      {"{\"type\": \"integer\", \"multipleOf\": 4099, \"minimum\": 1}",
+       "'multipleOf' is not supported with this value beside these bounds"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct lls_grammar_tree *tree;
@@ -534,6 +595,8 @@ int main(void)
       cmocka_unit_test(types_and_constants),
       cmocka_unit_test(strings),
       cmocka_unit_test(numbers),
+      cmocka_unit_test(multiples),
+      cmocka_unit_test(counted_properties),
       cmocka_unit_test(lengths_of_patterns),
       cmocka_unit_test(arrays),
       cmocka_unit_test(objects),
