@@ -381,7 +381,7 @@ static void test_n_without_the_violated(void **state)
   }
 }
 
-/* A prompt longer than a step is cut, and goes on before anything else. */
+/* A prompt longer than a step is cut, and goes on before others begin. */
 static void test_prompt_longer_than_a_step(void **state)
 {
   (void)state;
@@ -394,6 +394,29 @@ static void test_prompt_longer_than_a_step(void **state)
   bed.now_ns += LLS_NS_PER_S / 10;
   bed_finish(&bed, 50);
   assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+  bed_close(&bed);
+}
+
+/* Between its pieces those decode that have waited longer together than it has. */
+static void test_decodes_between_pieces(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("max_tokens", "100");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  struct lls_live *a = submit(&bed, 32, 5), *b = submit(&bed, 32, 5);
+  expect_plan(&bed, "0:32 1:32");
+  struct lls_live *cut = submit(&bed, 250, 5);
+  cut->view.last_token_ns = bed.now_ns - LLS_NS_PER_S;
+  expect_plan(&bed, "2:100");
+  a->view.last_token_ns = b->view.last_token_ns = bed.now_ns - LLS_NS_PER_S;
+  cut->view.last_token_ns = bed.now_ns - LLS_NS_PER_S * 3 / 2;
+  expect_plan(&bed, "0:1 1:1"); /* 2 s against 1.5 s */
+  expect_plan(&bed, "2:100");
+  expect_plan(&bed, "2:50");
+  bed_finish(&bed, 50);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 3);
   bed_close(&bed);
 }
 
@@ -491,6 +514,7 @@ int main(void)
       cmocka_unit_test(test_another_form_is_a_new_start),
       cmocka_unit_test(test_n_without_the_violated),
       cmocka_unit_test(test_prompt_longer_than_a_step),
+      cmocka_unit_test(test_decodes_between_pieces),
       cmocka_unit_test(test_chunked),
       cmocka_unit_test(test_chunked_lets_hidden_form_in),
       cmocka_unit_test(test_no_starvation_under_decay),

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A prompt longer than a step was begun: it goes on before anything else. */
+/* A prompt longer than a step was begun: it goes on before others begin. */
 static bool continue_prefill(struct apt *a, struct lls_pol_step *s)
 {
   uint32_t budget = lls_pol_min((uint32_t)a->params.max_tokens, s->view->max_tokens);
@@ -23,20 +23,24 @@ static bool continue_prefill(struct apt *a, struct lls_pol_step *s)
   return s->runs > 0;
 }
 
-/* Prompts if U_R <= U_W, the sums of what all have waited, and one of them fits. */
+/* Prompts if U_R <= U_W, the sums of what all have waited, and one of them fits. Each
+ * piece of a prompt that is longer than a step is an iteration like others: it would hold
+ * up all that decode for as long as the whole of it takes. */
 static void separate(struct apt *a, struct lls_pol_step *s)
 {
-  if (continue_prefill(a, s))
+  bool urgent = a->n_running == 0 || a->urgency_running <= a->urgency_waiting;
+  if (urgent && continue_prefill(a, s))
     return;
   if (a->n_stalled > 0) {
     uint32_t budget = lls_pol_min((uint32_t)a->params.max_tokens, s->view->max_tokens);
     apt_resume(a, s, budget, true);
   }
-  bool urgent = a->n_running == 0 || a->urgency_running <= a->urgency_waiting;
   if (a->n_waiting > 0 && urgent && a->n_stalled == 0)
     apt_prefill(a, s);
   if (s->runs == 0 && a->n_running > 0)
     apt_decode(a, s);
+  if (s->runs == 0)
+    continue_prefill(a, s);
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)

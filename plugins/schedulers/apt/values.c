@@ -137,7 +137,11 @@ static double value_list(struct apt *a, const struct lls_request *const *list, u
       held = LLS_FORM_KV;
     if (i + 4 < n)
       __builtin_prefetch(&list[i + 4]->last_token_ns);
-    urgency += value(a, list[i], held, on_device, &out[i]);
+    double pending = value(a, list[i], held, on_device, &out[i]);
+    if (on_device && list[i]->state == LLS_PREFILLING)
+      a->urgency_waiting += pending; /* it has no token yet, and waits for one */
+    else
+      urgency += pending;
     census->counted += !out[i].violated || !a->params.n_excludes_violated;
     a->n_stalled += out[i].stalled;
     census->least = fmin(census->least, out[i].pending);
@@ -155,10 +159,11 @@ void apt_value_all(struct apt *a, const struct lls_step_view *v, uint32_t total_
   double rho = look_at_forms(a, v->cache, total_units);
   struct candidate *at = a->candidates;
   a->n_stalled = 0;
+  a->urgency_waiting = 0;
   a->urgency_running = value_list(a, v->running, v->n_running, true, at, &census);
   at += a->n_running = v->n_running;
   struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, a->params.look);
-  a->urgency_waiting = value_list(a, e.first, e.n_first, false, at, &census);
+  a->urgency_waiting += value_list(a, e.first, e.n_first, false, at, &census);
   at += e.n_first;
   a->urgency_waiting += value_list(a, e.last, e.n_last, false, at, &census);
   at += e.n_last;
