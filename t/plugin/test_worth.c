@@ -240,6 +240,49 @@ static void test_gaps(void **state)
   bed_close(&bed);
 }
 
+/* A hundred tokens take ten milliseconds, and one more for every hundred before them. */
+static int64_t with_context_ns(void *context, const struct lls_iteration_shape *shape)
+{
+  (void)context;
+  int64_t ns = shape->n_decodes * MS / 10;
+  for (uint32_t i = 0; i < shape->n_chunks; i++)
+    ns += shape->chunks[i].tokens * (MS / 10 + shape->chunks[i].context * MS / 10000);
+  return ns;
+}
+
+/* The second prompt came before the first had left anything that both begin with: when it
+ * runs it has hundreds of tokens before it, and the step is no longer for that. */
+static void test_prefixes_that_came_later(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  int32_t tokens[1000];
+  o.cache.parameters = NULL;
+  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  bed.cost.iteration_ns = with_context_ns;
+  bed.next.slo = (struct lls_slo){LLS_NEVER, 50 * MS, LLS_NEVER, LLS_NEVER};
+  submit(&bed, 1, 30);
+  bed_step(&bed);
+  for (uint32_t i = 0; i < 1000; i++)
+    tokens[i] = (int32_t)bed_between(&bed, 0, BED_VOCABULARY - 1);
+  bed_submit(&bed, tokens, 479, 30);
+  const struct lls_live *second = bed_submit(&bed, tokens, 1000, 3);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 1), 479);
+  assert_int_equal(second->view.cached_tokens, 0);
+  bed_step(&bed);
+  uint32_t n = planned(&bed, 2), before = second->view.cached_tokens - n;
+  assert_int_equal(before, 464); /* whole blocks */
+  const struct lls_chunk_shape chunk = {.tokens = n, .context = before};
+  const struct lls_iteration_shape shape = {
+      .chunks = &chunk, .n_chunks = 1, .n_decodes = 2};
+  assert_in_range(with_context_ns(NULL, &shape), 47 * MS, 48 * MS);
+  bed_finish(&bed, 100);
+  bed_close(&bed);
+}
+
 /* A real-time prompt takes the memory of best effort, not of another real-time stream. */
 static void test_best_effort_gives_way(void **state)
 {
@@ -305,6 +348,7 @@ int main(void)
       cmocka_unit_test(test_prices),
       cmocka_unit_test(test_tenants),
       cmocka_unit_test(test_gaps),
+      cmocka_unit_test(test_prefixes_that_came_later),
       cmocka_unit_test(test_best_effort_gives_way),
       cmocka_unit_test(test_no_stream_stands_still_for_long),
   };
