@@ -123,8 +123,8 @@ static enum lls_pol_step_answer reserve(struct worth *w, struct lls_pol_step *s,
                                    : lls_pol_step_admit(s, r, pending);
 }
 
-/* What others have of its prompt may have come or gone since it was looked up, and a
- * chunk takes longer the more there is before it. */
+/* Others may have left more of its prompt since that was looked up, or less: a chunk
+ * takes longer the more there is before it. */
 static uint32_t context_of(struct worth *w, const struct lls_pol_step *s,
                            struct worth_candidate *c)
 {
