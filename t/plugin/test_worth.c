@@ -217,7 +217,7 @@ static const struct bed_options defaults = {
     .audit_every = 1,
 };
 
-/* Steps of 0.96 of the gap at 0.1 ms a token, over a margin of 1.05 until it has learned:
+/* Steps of 0.96 of the gap at 0.1 ms a token, with no margin:
  * decodes and prompts together. */
 static void test_gaps(void **state)
 {
@@ -237,6 +237,74 @@ static void test_gaps(void **state)
   assert_int_equal(planned(&bed, 30), 450);
   bed_finish(&bed, 300);
   assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 31);
+  bed_close(&bed);
+}
+
+/* Steps of 48 ms are taken for a quarter longer until thirty of them ran; those took 1.3
+ * times what was estimated and then 1.1 times, and only the latter counts. */
+static void test_estimates_are_tried(void **state)
+{
+  (void)state;
+  struct bed bed;
+  assert_int_equal(bed_open(&bed, &defaults), 0);
+  bed.next.slo = (struct lls_slo){LLS_NEVER, 50 * MS, LLS_NEVER, LLS_NEVER};
+  submit(&bed, 1, 60);
+  bed_step(&bed);
+  for (int i = 0; i < 9; i++)
+    submit(&bed, 2000, 1);
+  for (int i = 0; i < 30; i++) {
+    lls_sim_next_step(bed.harness.device, (i < 15 ? 13 : 11) * 384 * MS / 100);
+    bed_step(&bed);
+    uint32_t tokens = 0;
+    for (uint32_t number = 0; number < 10; number++)
+      tokens += planned(&bed, number);
+    assert_in_range(tokens, 381, 384);
+  }
+  assert_true(fabs(bed_figure(&bed, "margin_ratio") - 1.1) < 0.01);
+  bed_finish(&bed, 300);
+  bed_close(&bed);
+}
+
+/* A hundred tokens take ten milliseconds, and one more for every hundred before them. */
+static int64_t with_context_ns(void *context, const struct lls_iteration_shape *shape)
+{
+  (void)context;
+  int64_t ns = shape->n_decodes * MS / 10;
+  for (uint32_t i = 0; i < shape->n_chunks; i++)
+    ns += shape->chunks[i].tokens * (MS / 10 + shape->chunks[i].context * MS / 10000);
+  return ns;
+}
+
+/* The second prompt came before the first had left anything that both begin with: when it
+ * runs it has hundreds of tokens before it, and the step is no longer for that. */
+static void test_prefixes_that_came_later(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  int32_t tokens[1000];
+  o.cache.parameters = NULL;
+  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  bed.cost.iteration_ns = with_context_ns;
+  bed.next.slo = (struct lls_slo){LLS_NEVER, 50 * MS, LLS_NEVER, LLS_NEVER};
+  submit(&bed, 1, 30);
+  bed_step(&bed);
+  for (uint32_t i = 0; i < 1000; i++)
+    tokens[i] = (int32_t)bed_between(&bed, 0, BED_VOCABULARY - 1);
+  bed_submit(&bed, tokens, 479, 30);
+  const struct lls_live *second = bed_submit(&bed, tokens, 1000, 3);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 1), 479);
+  assert_int_equal(second->view.cached_tokens, 0);
+  bed_step(&bed);
+  uint32_t n = planned(&bed, 2), before = second->view.cached_tokens - n;
+  assert_int_equal(before, 464); /* whole blocks */
+  const struct lls_chunk_shape chunk = {.tokens = n, .context = before};
+  const struct lls_iteration_shape shape = {
+      .chunks = &chunk, .n_chunks = 1, .n_decodes = 2};
+  assert_in_range(with_context_ns(NULL, &shape), 47 * MS, 48 * MS);
+  bed_finish(&bed, 100);
   bed_close(&bed);
 }
 
@@ -305,6 +373,8 @@ int main(void)
       cmocka_unit_test(test_prices),
       cmocka_unit_test(test_tenants),
       cmocka_unit_test(test_gaps),
+      cmocka_unit_test(test_estimates_are_tried),
+      cmocka_unit_test(test_prefixes_that_came_later),
       cmocka_unit_test(test_best_effort_gives_way),
       cmocka_unit_test(test_no_stream_stands_still_for_long),
   };

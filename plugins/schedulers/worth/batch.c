@@ -123,15 +123,28 @@ static enum lls_pol_step_answer reserve(struct worth *w, struct lls_pol_step *s,
                                    : lls_pol_step_admit(s, r, pending);
 }
 
+/* Others may have left more of its prompt since that was looked up, or less: a chunk
+ * takes longer the more there is before it. */
+static uint32_t context_of(struct worth *w, const struct lls_pol_step *s,
+                           struct worth_candidate *c)
+{
+  uint32_t all = lls_request_pending(c->request);
+  if (c->request->cached_tokens == 0) {
+    c->pending = lls_pol_step_pending(s, c->request);
+    w->jobs[c->request->slot].prefix = all - c->pending;
+  }
+  return lls_request_length(c->request) - c->pending;
+}
+
 /* One that finds no memory closes the door behind it, but not for those that have theirs.
  * False: the step is full. */
 static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate *c)
 {
   const struct lls_engine_caps *engine = w->base.host->engine;
   struct worth_job *job = &w->jobs[c->request->slot];
+  uint32_t context = context_of(w, s, c);
   if (lls_pol_step_too_long(s, engine, c->request, c->pending))
     return true;
-  uint32_t context = lls_request_length(c->request) - c->pending;
   uint32_t room = worth_room(w, context, c->pending);
   uint32_t tokens = lls_pol_step_chunk(s, engine, c->pending, s->prompts + room, false);
   if (tokens == 0)

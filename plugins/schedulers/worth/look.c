@@ -75,7 +75,8 @@ static int64_t size_of(const struct worth *w, const struct lls_request *r,
 }
 
 /* The prefix that others have is asked for once: a look at all prompts in every plan
- * would take longer than the rest. */
+ * would take longer than the rest. It is asked for again when its turn comes (batch.c).
+ */
 static uint32_t pending_of(struct worth *w, const struct lls_step_view *v,
                            const struct lls_request *r)
 {

@@ -8,8 +8,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+enum { TRIES = 30 }; /* filled steps after which the margin is as they were */
+#define UNTRIED 1.25 /* until then */
 
 /* Units of a block of KV: what one more of them adds to a request's need. */
 static void measure_block(struct worth *w, const struct lls_pol_step *s)
@@ -58,10 +62,30 @@ static void note_first(struct worth *w, const struct lls_request *r, int64_t now
     w->jobs[r->slot].lost = true;
 }
 
+/* As long as few filled steps have shown how far the estimates are off, they are taken to
+ * be a quarter too low; then as low as the worst in the latter half of those was, since a
+ * model that is fitted meanwhile is worse in the first. From there on the margin moves by
+ * itself: from the beginning it would make a dozen steps late, each with all streams. */
+static void try_estimates(struct worth *w, const struct lls_step_report *report)
+{
+  struct lls_pol_margin *m = &w->margin;
+  double taken = (double)(report->ended_ns - report->started_ns);
+  double estimated = (double)m->estimated_ns;
+  if (m->estimated_ns == LLS_NEVER || UNTRIED * estimated < (double)m->deadline_ns / 2)
+    return;
+  w->worst = w->tried == TRIES / 2 ? 0 : w->worst;
+  w->worst = fmax(w->worst, taken / estimated);
+  if (++w->tried == TRIES)
+    m->ratio = w->worst;
+}
+
 static void on_step(void *self, const struct lls_step_report *report)
 {
   struct worth *w = self;
-  lls_pol_margin_ran(&w->margin, report);
+  if (w->tried < TRIES)
+    try_estimates(w, report);
+  else
+    lls_pol_margin_ran(&w->margin, report);
   worth_learn_step(&w->learned, report);
   for (uint32_t i = 0; i < report->n_results; i++) {
     const struct lls_step_result *x = &report->results[i];
@@ -177,6 +201,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
     destroy(w);
     return -ENOMEM;
   }
+  w->margin.ratio = UNTRIED;
   *self = w;
   return 0;
 }

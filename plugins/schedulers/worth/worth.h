@@ -101,6 +101,8 @@ struct worth {
   struct worth_params params;
   struct worth_learned learned;
   struct lls_pol_margin margin;
+  uint32_t tried;         /* steps that have shown how far the estimates are off */
+  double worst;           /* the most that one of them took over its estimate */
   struct worth_job *jobs; /* by slot */
   struct worth_order order;
   const struct lls_request **running; /* on the device, the last gives way first */
