@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/base/check.h"
 #include "core/base/least.h"
 #include "core/channel/channel.h"
 
@@ -32,7 +31,6 @@ static size_t size_of(const struct lls_pool_shape *pool)
 int lls_bulk_open(struct lls_bulk *b, struct lls_engine *engine,
                   struct lls_channel *channel, bool on_gpu)
 {
-  LLS_ON_MAIN_THREAD();
   *b = (struct lls_bulk){
       .engine = engine,
       .channel = channel,
@@ -55,7 +53,6 @@ int lls_bulk_open(struct lls_bulk *b, struct lls_engine *engine,
 
 void lls_bulk_close(struct lls_bulk *b)
 {
-  LLS_ON_MAIN_THREAD();
   b->channel->ops->close_bulk(b->channel);
   lls_engine_release_pack_memory(b->engine, LLS_MEMORY_PINNED, b->head);
   b->head = NULL;

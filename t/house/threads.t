@@ -22,6 +22,7 @@ my %without = (
     'core/loop/policies.h' => 'it sees no thread: the tag is that of the macro LLS_CALL',
     'core/loop/far.h' => 'main is known to the loop alone: lls_loop_*, which calls these, asserts',
     'core/loop/fetch.h' => 'it does not know its instance: lls_migrate_*, which calls these, asserts',
+    'core/loop/bulk.h' => 'likewise: it is part of fetch.h; whichever thread loads the model opens it',
     lls_policy_host_is_owned => 'is the question itself',
     lls_live_create          => 'is made for lls_loop_submit, which asserts',
     lls_live_free            => 'likewise, lls_loop_events',
