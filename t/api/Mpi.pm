@@ -55,6 +55,23 @@ sub all_gone {
     return 0;
 }
 
+# Process 0 is told to end.
+sub ends {
+    my ($server, @pids) = @_;
+    kill 'TERM', $pids[0];
+    $server->wait_for_end;
+    Test::More::ok(all_gone(@pids), '  it ends, and no process is left');
+    return;
+}
+
+# Blocks are given back when the other side has heard so.
+sub memory_is_back {
+    my ($server) = @_;
+    my $all = $server->metric('llmserve_cache_units{tier="device"}');
+    Test::More::ok($server->metric_becomes('llmserve_cache_units_free{tier="device"}', $all), '  all memory is back');
+    return;
+}
+
 # Reads the answers to what was asked on sockets in turn of these tokens: how many are whole, have an error that says
 # that they are lost, or are neither.
 sub tally {

@@ -42,20 +42,6 @@ sub serve {
         undef, Mpi::run($n, @RECOVER), @under);
 }
 
-sub ends {
-    my ($server, @pids) = @_;
-    kill 'TERM', $pids[0];
-    $server->wait_for_end;
-    ok Mpi::all_gone(@pids), '  it ends, and no process is left';
-    return;
-}
-
-sub memory_is_back {
-    my ($server) = @_;
-    $server->metric_becomes('llmserve_cache_units_free{tier="device"}', $server->metric('llmserve_cache_units{tier="device"}'));
-    return;
-}
-
 my $n = 12;    # tokens of an answer
 
 # ---- the ways ------------------------------------------------------------------------------
@@ -70,8 +56,8 @@ for my $case (['on', 'off', $GPU], ['auto', 'off', $GPU, $aware], ['off', 'off',
     is_deeply $answers[$_]{choices}[0]{token_ids}, [@{ $golden[$_ % @golden]{greedy_ids} }[0 .. $n - 1]], "  \"$golden[$_ % @golden]{prompt}\"" for 0 .. $#answers;
     is $server->metric('llmserve_handed_over_total'), 2 * @golden, '  all were handed over';
     cmp_ok $server->metric('llmserve_handed_bytes_total'), '>', 0, '  with bytes';
-    memory_is_back($server);
-    ends($server, @pids);
+    Mpi::memory_is_back($server);
+    Mpi::ends($server, @pids);
 }
 
 # ---- a death -------------------------------------------------------------------------------
@@ -92,8 +78,8 @@ SKIP: {
     cmp_ok $whole, '>', 0, '  the other one goes on';
     my $again = $server->post('/v1/completions', { prompt => $golden[0]{prompt_ids}, max_tokens => $n, temperature => 0, ignore_eos => JSON::PP::true, return_token_ids => JSON::PP::true });
     is_deeply $again->{json}{choices}[0]{token_ids}, $ids[0], '  with those that come after it';
-    memory_is_back($server);
-    ends($server, @pids);
+    Mpi::memory_is_back($server);
+    Mpi::ends($server, @pids);
 }
 
 done_testing;

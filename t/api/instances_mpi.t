@@ -60,13 +60,6 @@ is $one->stop, 0;
 
 sub first_pid { my ($server) = @_; return $server->log =~ /this is process 0, pid (\d+)/ ? $1 : die $server->log }
 
-# Blocks are given back when the other side has heard so.
-sub memory_is_back {
-    my ($server) = @_;
-    $server->metric_becomes('llmserve_cache_units_free{tier="device"}', $server->metric('llmserve_cache_units{tier="device"}'));
-    return;
-}
-
 # ---- the same answers ------------------------------------------------------------------
 for my $case ([2, "instances = 2\n", "scheduler = sarathi\n", 'two mixed instances'],
               [3, "roles = prefill, decode, decode\n", "scheduler = distserve\n", 'two that decode'],
@@ -94,7 +87,7 @@ for my $case ([2, "instances = 2\n", "scheduler = sarathi\n", 'two mixed instanc
     }
     is $status->{scheduler_fallback}, undef, '  no plan was bad';
     cmp_ok $all[0]{policies}{cache}{events}{offloads}, '>', 0, '  offers went to the host there' if $plugins =~ /offers_frac/;
-    memory_is_back($server);
+    Mpi::memory_is_back($server);
     my @pids = Mpi::pids($server);
     kill 'TERM', first_pid($server);
     is $server->wait_for_end, 0, '  process 0 ends all when it ends';
@@ -139,7 +132,7 @@ for my $case ([2, "instances = 2\n", "scheduler = sarathi\n", 'two mixed instanc
     like status($server)->{last_reload}{message}, qr/scheduler: distserve 1\.0/, 'a reload beside them';
     $streams->finish;
     is_deeply $streams->{wrong}, [], '  no answer differs, fails or stops';
-    memory_is_back($server);
+    Mpi::memory_is_back($server);
     kill 'TERM', first_pid($server);
     is $server->wait_for_end, 0, '  it ends well';
 }
@@ -165,7 +158,7 @@ SKIP: {
     is_deeply odd($server), $expected, '  as it was';
     is $server->get('/health')->{status}, 200, '  and is well';
     like $server->log, qr/instances: instance 1 \(decode\): process $pids[1] has died/, '  the log says who died';
-    memory_is_back($server);
+    Mpi::memory_is_back($server);
 
     my $socket = $server->connect;
     syswrite $socket, LlmServer::raw_post('/v1/completions', '{"prompt":[1,403],"max_tokens":400,"ignore_eos":true,"stream":true}', 'Connection: close');
@@ -212,7 +205,7 @@ SKIP: {
         is $odd, 0, "a kill at a moment of its own ($round): $whole whole, $lost lost, none other";
         my @ids = Golden::all_at_once($server, 1);
         is_deeply $ids[$_], [$golden[$_]{greedy_ids}], '  the service goes on' for 0 .. $#golden;
-        memory_is_back($server);
+        Mpi::memory_is_back($server);
         kill 'TERM', $pids[0];
         $server->wait_for_end;
         ok Mpi::all_gone(@pids), '  it ends';

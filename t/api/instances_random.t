@@ -37,14 +37,6 @@ sub is_idle {
     return;
 }
 
-sub ends {
-    my ($server, @pids) = @_;
-    kill 'TERM', $pids[0];
-    $server->wait_for_end;
-    ok Mpi::all_gone(@pids), '  it ends, and no process is left';
-    return;
-}
-
 # INT8 is not exact: what such a cache answers is the reference's for a while.
 my $SURE = 40;
 
@@ -78,7 +70,7 @@ sub agrees {
         my @all = @{ status($server)->{instances} };
         cmp_ok $_->{taken_over}, '>', 2, '  each that decodes took some' for @all[1, 2];
         is_idle($server);
-        ends($server, @pids);
+        Mpi::ends($server, @pids);
     }
     cmp_ok $bytes{all}, '<', 0.6 * $bytes{off}, "INT8 blocks cross the link as they are: $bytes{all} bytes, not $bytes{off}";
 }
@@ -96,7 +88,7 @@ for my $pool ('', "[scheduler.aligned]\nclass_frac = 0\nrmin = 4\noffers_frac = 
     }
     cmp_ok $server->metric('llmserve_handed_over_total'), '>=', 4 * @golden, '  all were handed over';
     is_idle($server);
-    ends($server, @pids);
+    Mpi::ends($server, @pids);
 }
 
 # ---- machines by lot -----------------------------------------------------------------------
@@ -182,6 +174,6 @@ for my $seed ($first .. $first + ($ENV{LLS_MACHINES} // 6) - 1) {
     cmp_ok scalar(grep { / 2\z/ } @ended), '>=', $whole, '    with as many answers of full length as were read';
     my @late = grep { my @e = split / /; $e[3] > $e[4] } grep { /^\d+ \d+ 2 / } $history =~ /^E (.*)$/mg;
     is_deeply \@late, [], '    whose last token is not before the first';
-    ends($server, @pids);
+    Mpi::ends($server, @pids);
 }
 done_testing;

@@ -36,12 +36,6 @@ sub start {
 
 sub instances { my ($server) = @_; return @{ decode_json($server->get('/admin/status')->{content})->{instances} } }
 
-sub memory_is_back {
-    my ($server) = @_;
-    $server->metric_becomes('llmserve_cache_units_free{tier="device"}', $server->metric('llmserve_cache_units{tier="device"}'));
-    return;
-}
-
 sub answers_well {
     my ($server, $copies, $name) = @_;
     my @ids = Golden::all_at_once($server, $copies);
@@ -76,7 +70,7 @@ for my $case (['mixed, mixed', "scheduler = sarathi\n"], ['prefill, decode', "sc
         my $bytes = $server->metric('llmserve_handed_bytes_total');
         cmp_ok $bytes, '>', 0, '  with the bytes of both parts';
     }
-    memory_is_back($server);
+    Mpi::memory_is_back($server);
     my @pids = Mpi::pids($server);
     is scalar @pids, 4, '  four processes';
     kill 'TERM', $pids[0];
@@ -101,7 +95,7 @@ is_deeply $expected[$_], $expected[0], 'what is sampled is the same' for 1 .. $#
     }
     $streams->finish;
     is_deeply $streams->{wrong}, [], 'beside clients that go away no answer differs, fails or stops';
-    memory_is_back($server);
+    Mpi::memory_is_back($server);
     my @pids = Mpi::pids($server);
     kill 'TERM', $pids[0];
     is $server->wait_for_end, 0, '  it ends well';
@@ -129,7 +123,7 @@ SKIP: {
         answers_well($server, 2, '  the service goes on');
         is $server->get('/health')->{status}, 200, '  and is well';
         like $server->log, qr/instances: $why/, '  the log says who died';
-        memory_is_back($server);
+        Mpi::memory_is_back($server);
         kill 'KILL', $pids[7 - $victim];
         $server->wait_for_end;
         like $server->log, qr/the engine failed, stopping: no instance is left that decodes: instance 2/, '  the other one too: the service ends, with the reason';

@@ -65,12 +65,6 @@ sub are_taken {
     return;
 }
 
-sub memory_is_back {
-    my ($server) = @_;
-    $server->metric_becomes('llmserve_cache_units_free{tier="device"}', $server->metric('llmserve_cache_units{tier="device"}'));
-    return;
-}
-
 sub streams_of {
     my ($server) = @_;
     my $streams = Streams->new($server, clients => 8, tokens => 100, prompts => [map { $_->{prompt_ids} } @golden]);
@@ -110,7 +104,7 @@ for my $case (['prefill, decode, decode', 3, ''], ['decode, prefill', 2, ''], ['
     are_taken($server, $others * ($generation - 1), '  and reaches nobody');
     $streams->finish;
     is_deeply $streams->{wrong}, [], '  no answer differs, fails or stops';
-    memory_is_back($server);
+    Mpi::memory_is_back($server);
     ends_well($server, $name);
 }
 
@@ -136,7 +130,7 @@ for my $case (['prefill, decode, decode', 3, ''], ['decode, prefill', 2, ''], ['
     }
     $streams->finish;
     is_deeply $streams->{wrong}, [], '  no answer differs, fails or stops';
-    memory_is_back($server);
+    Mpi::memory_is_back($server);
     ends_well($server, 'refused');
 }
 
@@ -161,7 +155,7 @@ SKIP: {
         is_deeply [map { $_->[0] } @ids], [map { $_->{greedy_ids} } @golden], '  the service goes on';
         my $now = reload($server, undef, config($roles, 'distserve'));
         ok $now->{last_reload}{ok}, '  and can be reloaded' or diag $now->{last_reload}{message};
-        memory_is_back($server);
+        Mpi::memory_is_back($server);
         kill 'TERM', $pids[0];
         $server->wait_for_end;
         ok Mpi::all_gone(@pids), '  no process is left';
