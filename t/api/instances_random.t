@@ -28,7 +28,7 @@ my $model   = "[model]\npath = $Golden::MODEL\n[engine]\nthreads = 1\npin = fals
 
 sub status { my ($server) = @_; return decode_json($server->get('/admin/status')->{content}) }
 
-# Who left while it waited has no memory, and is gone as soon as its instance has heard so.
+# A client that left while it waited has no memory, and is gone as soon as its instance has heard so.
 sub is_idle {
     my ($server) = @_;
     $server->metric_becomes('llmserve_cache_units_free{tier="device"}', $server->metric('llmserve_cache_units{tier="device"}'));
