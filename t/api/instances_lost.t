@@ -57,10 +57,8 @@ sub ends_well {
     my ($server, @pids) = @_;
     my @ids = Golden::all_at_once($server, 2);
     is_deeply $ids[$_], [($golden[$_]{greedy_ids}) x 2], '  the service goes on' for 0 .. $#golden;
-    $server->metric_becomes('llmserve_cache_units_free{tier="device"}', $server->metric('llmserve_cache_units{tier="device"}'));
-    kill 'TERM', $pids[0];
-    $server->wait_for_end;
-    ok Mpi::all_gone(@pids), '  it ends, and no process is left';
+    Mpi::memory_is_back($server);
+    Mpi::ends($server, @pids);
     return;
 }
 

@@ -31,7 +31,7 @@ sub status { my ($server) = @_; return decode_json($server->get('/admin/status')
 # A client that left while it waited has no memory, and is gone as soon as its instance has heard so.
 sub is_idle {
     my ($server) = @_;
-    $server->metric_becomes('llmserve_cache_units_free{tier="device"}', $server->metric('llmserve_cache_units{tier="device"}'));
+    Mpi::memory_is_back($server);
     my ($now, $left);
     my $deadline = time + $LlmServer::TIMEOUT;
     do {
