@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/config/instance_list.h"
 #include "core/engine/engine.h"
 #include "core/channel/channel.h"
 #include "core/loop/mailbox.h"
@@ -40,6 +41,7 @@ struct lls_fetches {
   uint32_t n_others;       /* ranks that are told what the first one does */
   struct serving *serving; /* oldest first */
   pthread_mutex_t lock;    /* for what follows */
+  bool lost[LLS_MAX_INSTANCES];
   uint64_t next_ticket;
   struct fetch list[2 * LLS_MAX_FETCHES]; /* dropped ones among them, for a while */
 };
@@ -139,13 +141,14 @@ static int add(struct lls_fetches *f, struct fetch *wanted)
   return fetch != NULL ? 0 : -EBUSY;
 }
 
+/* A step that was planned before its source was lost may begin a fetch after that. */
 static bool release(struct lls_fetches *f)
 {
   bool any = false;
   pthread_mutex_lock(&f->lock);
   for (uint32_t i = 0; i < N_FETCHES; i++)
     if (f->list[i].state == HELD) {
-      f->list[i].state = WANTED;
+      f->list[i].state = f->lost[f->list[i].source] ? FAILED : WANTED;
       any = true;
     }
   pthread_mutex_unlock(&f->lock);
@@ -438,9 +441,10 @@ void lls_fetches_lose(struct lls_fetches *f, uint32_t index)
     else
       at = &(*at)->next;
   pthread_mutex_lock(&f->lock);
+  f->lost[index] = true;
   for (uint32_t i = 0; i < N_FETCHES; i++) {
     struct fetch *fetch = &f->list[i];
-    if (fetch->source != index || fetch->state == FREE)
+    if (fetch->source != index || fetch->state == FREE || fetch->state == HELD)
       continue;
     if (fetch->state == DROPPED)
       end(fetch);
