@@ -77,7 +77,7 @@ my $swift = whatif('-a', $server->{address}, '--profile', write_file('swift.ini'
 cmp_ok $swift->{beside_ms}, '>', 0.02, 'what steps take beside a device is found';
 cmp_ok abs($swift->{results}[0]{report}{mean_tpot_ms} / $swift->{served}{mean_tpot_ms} - 1), '<', 0.2, '  so that what runs is simulated as it was served';
 cmp_ok $swift->{results}[1]{report}{mean_tpot_ms}, '>', $swift->{beside_ms} / 2, '  and counted for each candidate';
-like $swift->{out}, qr/apart; a step took \d+\.\d\d ms more than the profile says,\n\d+ % of a token's time\. Differences of less than \d+\.\d % are not told\.$/m, '  and said';
+like $swift->{out}, qr/apart; a step took \d+\.\d\d ms more than the profile says,\n\d+ % of a token's time\. Differences of less than \d+\.\d % are not told \(~\),\nnor those that steps of 4 % more or less time would end\.$/m, '  and said';
 cmp_ok $swift->{fitted}, '>', 0.5, '  and the part of a token that it is';
 cmp_ok $swift->{margin}, '>', 0.2 * $swift->{fitted}, '  a fifth of which is not told of others';
 
@@ -93,6 +93,18 @@ is $told_apart->{best}, 'mlfq', '  the winner takes turns';
 cmp_ok $told_apart->{gain}, '>', 0.5, '    by far';
 is $told_apart->{results}[3]{gain}, 0, '  and what runs already is no better than itself';
 like $told_apart->{out}, qr/^Best: $told_apart->{best}, whose latency would be .*\n\nplugins\.scheduler=$told_apart->{best}$/m, '  the answer says what to set';
+
+# A short one behind a long one, in time with mlfq by 2 %: not on a machine that is 4 % off.
+my $pair = write_file('pair', $queue =~ s/\n(?:A ([3-9]|\d\d) |E (?:[3-9]|\d\d) )[^\n]*//gr);
+my $last_ttft = whatif('--history', $pair, '--policies', 'mlfq')->{results}[1]{report}{max_ttft_ms};
+my ($close, $wide) = map { whatif('--history', $pair, '--policies', 'mlfq', '--goodput', 'ttft:' . sprintf '%.0f', $_ * $last_ttft) } 1.02, 4;
+cmp_ok $close->{results}[1]{gain}, '>', $close->{margin}, 'a difference that steps of 4 % more time would end';
+is $close->{best}, undef, '  is not told';
+ok !$close->{results}[1]{told}, '    nor marked as one that is';
+like $close->{out}, qr/^mlfq .* % ~$/m, '    for people too';
+is $wide->{best}, 'mlfq', '  one that they would not is';
+ok $wide->{results}[1]{told}, '    and marked';
+is $asked->{served}{max_itl_ms}, undef, 'of what was served no gap within an answer is known';
 
 is whatif('--history', $log, '--policies', 'fcfs', '--goodput', 'e2el:1000000')->{objective}, 'goodput', 'with SLOs the objective is goodput';
 my ($ctl, $passed_on) = run('llmserve-ctl', 'whatif', '--quiet', '-c', "$server->{folder}/llmserve.ini", '--history', $log, '--profile', $ten, '--policies', 'mlfq');

@@ -175,6 +175,7 @@ static int read_costs(struct lls_machine *m, const struct lls_sim_tool_options *
   if (estimates(o))
     fill_rates(m, same ? &m->profile : &m->estimate_profile, engine, o->stages,
                &m->estimate);
+  m->rates.error = o->profile_error;
   m->estimate.error = o->estimate_error;
   return 0;
 }

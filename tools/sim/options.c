@@ -22,6 +22,9 @@ static const struct lls_param params[] = {
                      "what is simulated: a profile that ships (a100-80g, h100-80g, "
                      "rtx4090, ...) or a file",
                      .flags = LLS_OPTION_FILE),
+    LLS_PARAM_FLOAT(options, profile_error, "0", -0.9, 9, "",
+                    "a part by which steps take longer than the profile says, or, below "
+                    "0, less long"),
     LLS_PARAM_STRING(options, estimate, "same",
                      "what policies estimate from: same as --profile, another profile, "
                      "or none: what they measure while they run",

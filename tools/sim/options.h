@@ -18,7 +18,7 @@ struct lls_sim_tool_options {
   const char *policies; /* configurations, by commas */
   const char *set;      /* lines of SECTION.KEY=VALUE */
   const char *profile, *estimate;
-  double estimate_error;
+  double profile_error, estimate_error;
   const char *model;
   int64_t ranks, stages;
   int64_t device; /* enum lls_sim_device_choice */

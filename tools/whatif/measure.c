@@ -11,7 +11,7 @@
 
 #include "tools/whatif/nameless.h"
 
-#define FIXED_ARGUMENTS 26
+#define FIXED_ARGUMENTS 28
 
 /* ---- metrics ---------------------------------------------------------------------- */
 
@@ -92,7 +92,7 @@ static void add_lines(struct arguments *a, const char *option, char *lines)
 }
 
 static void list_arguments(const struct simulation *s, const char *report,
-                           const char *beside, struct arguments *a)
+                           const char *beside, const char *slower, struct arguments *a)
 {
   const struct whatif_options *o = s->options;
   add(a, "llmserve-sim");
@@ -101,6 +101,7 @@ static void list_arguments(const struct simulation *s, const char *report,
   add_option(a, "--trace", s->running->history);
   add_option(a, "--dataset-name", "decisions");
   add_option(a, "--profile", s->profile);
+  add_option(a, "--profile-error", slower);
   add_option(a, "--plan-time", beside);
   add_option(a, "--json", report);
   if (o->model[0] != '\0')
@@ -113,13 +114,14 @@ static int run(const struct simulation *s, char *settings, char *goodput,
   const struct child_limits limits = {.time_ns = s->options->most_time,
                                       .memory_bytes = s->options->most_memory,
                                       .idle = true};
-  char beside[32];
+  char beside[32], slower[32];
   size_t room = FIXED_ARGUMENTS + count_lines(settings) + count_lines(goodput);
   struct arguments a = {.items = calloc(room + 1, sizeof *a.items), .room = room};
   if (a.items == NULL)
     return lls_fail(err, -ENOMEM, "no memory");
   snprintf(beside, sizeof beside, "%" PRId64 "us", s->beside_ns / 1000);
-  list_arguments(s, report, beside, &a);
+  snprintf(slower, sizeof slower, "%g", s->slower);
+  list_arguments(s, report, beside, slower, &a);
   add_lines(&a, "--goodput", goodput);
   add_lines(&a, "--set", settings);
   int rc = child_run(a.items, &limits, err);

@@ -27,6 +27,7 @@ struct simulation {
   const char *profile; /* path or name */
   int64_t beside_ns;   /* what each step takes beside the device, see calibrate.h */
   double fitted;       /* the part of a token's time that this is */
+  double slower;       /* a part by which steps take longer than the profile says */
 };
 
 /* The report of the traffic with these settings beside what runs; -ECHILD with

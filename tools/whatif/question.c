@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tools/whatif/calibrate.h"
+#include "tools/whatif/steady.h"
 #include "tools/whatif/verdict.h"
 
 /* ---- comparing -------------------------------------------------------------------- */
@@ -88,6 +89,8 @@ static int compare(struct simulation *s, const struct candidates *all,
   int rc = simulate_all(s, t, results, n, err);
   if (rc == 0) {
     struct verdict v = judge(results, n, s, t, objective);
+    steady(s, &v, results, n);
+    choose(&v, results, n);
     rc = tell(s->options, &v, results, n, t, err);
     if (rc == 0)
       rc = keep(&v, &results[0], out, err);

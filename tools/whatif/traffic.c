@@ -2,13 +2,15 @@
 /*
  * See traffic.h. The requests are read as llmserve-sim reads them; when they were
  * answered is taken from the ends, in the same order: by arrival, then by number. Of an
- * answer the first and the last token are known, so what is said of gaps is not used.
+ * answer the first and the last token are known, so nothing is said of the gaps between,
+ * nor of preemptions.
  */
 #include "tools/whatif/traffic.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/report/report.h"
 #include "tools/workload/decision_file.h"
@@ -112,6 +114,19 @@ static int tell_one(struct lls_report *report, const struct lls_item *item,
   return rc;
 }
 
+/* Between the first token and the last the report has one gap, and no preemption. */
+static void forget_unknown(json_t *metrics)
+{
+  const char *key;
+  void *next;
+  json_t *value;
+  json_object_foreach_safe(metrics, next, key, value)
+  {
+    if (strstr(key, "itl") != NULL || strcmp(key, "preemptions") == 0)
+      json_object_del(metrics, key);
+  }
+}
+
 static int measure(const struct lls_workload *w, const struct answers *all,
                    const char *goodput, json_t **out, struct lls_error *err)
 {
@@ -126,6 +141,7 @@ static int measure(const struct lls_workload *w, const struct answers *all,
     rc = tell_one(report, &w->items[i], &all->items[i]);
   *out = rc == 0 ? lls_report_json(report, &header, false) : NULL;
   lls_report_destroy(report);
+  forget_unknown(*out);
   return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for what was served");
 }
 

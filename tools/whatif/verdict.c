@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/whatif/steady.h"
+
 /* Without times in the traffic: what bench/fidelity asks of the simulator. */
 #define ASSUMED_MARGIN 0.15
 
@@ -16,8 +18,7 @@
 
 /* ---- judging ---------------------------------------------------------------------- */
 
-/* How much better, as a part; NaN: not known. */
-static double gain_of(const json_t *report, const json_t *base, const struct metric *m)
+double gain_over(const json_t *report, const json_t *base, const struct metric *m)
 {
   double apart = metric_apart(metric_of(report, m), metric_of(base, m));
   return m->more ? apart : -apart;
@@ -41,7 +42,7 @@ static double margin_of(const json_t *simulated, const struct traffic *t,
   return isnan(error) ? worst : error;
 }
 
-struct verdict judge(const struct result *results, size_t n, const struct simulation *s,
+struct verdict judge(struct result *results, size_t n, const struct simulation *s,
                      const struct traffic *t, const struct metric *objective)
 {
   const json_t *base = results[0].report;
@@ -55,14 +56,25 @@ struct verdict judge(const struct result *results, size_t n, const struct simula
   v.assumed = isnan(v.margin);
   if (v.assumed)
     v.margin = ASSUMED_MARGIN;
-  for (size_t i = 1; i < n; i++) {
-    double gain = gain_of(results[i].report, base, objective);
-    if (isnan(gain) || gain <= v.gain)
-      continue;
-    v.gain = gain;
-    v.best = gain > v.margin ? &results[i] : NULL;
+  for (size_t i = 0; i < n; i++) {
+    struct result *r = &results[i];
+    r->gain = gain_over(r->report, base, objective);
+    r->told = fabs(r->gain) > v.margin;
+    if (i > 0)
+      v.gain = fmax(v.gain, r->gain); /* which is the other where one is NaN */
   }
   return v;
+}
+
+void choose(struct verdict *v, const struct result *results, size_t n)
+{
+  for (size_t i = 1; i < n; i++) {
+    const struct result *r = &results[i];
+    if (r->told && r->gain > 0 && (v->best == NULL || r->gain > v->best->gain))
+      v->best = r;
+  }
+  if (v->best != NULL)
+    v->gain = v->best->gain;
 }
 
 /* ---- for people ------------------------------------------------------------------- */
@@ -72,7 +84,7 @@ static const char *const columns[] = {"ttft",        "ttft_p99", "tpot",       "
                                       "met",         "preempted"};
 #define COLUMNS (sizeof columns / sizeof *columns)
 
-static void print_row(const char *name, const json_t *report, double gain)
+static void print_row(const char *name, const json_t *report, double gain, bool told)
 {
   printf("%-34.34s", name);
   for (size_t i = 0; i < COLUMNS; i++) {
@@ -85,7 +97,7 @@ static void print_row(const char *name, const json_t *report, double gain)
   if (isnan(gain))
     puts("");
   else
-    printf(" %+8.1f %%\n", 100 * gain);
+    printf(" %+8.1f %%%s\n", 100 * gain, told ? "" : " ~");
 }
 
 /* Attainment by class or tenant, where there is more than one: a row for each
@@ -122,17 +134,16 @@ static void print_verdict(const struct verdict *v, const struct traffic *t)
 {
   const char *name = v->objective->name;
   if (v->assumed)
-    printf("\nThe traffic does not say how it was served: differences of less than "
-           "%.0f %% are not told.\n",
-           100 * v->margin);
+    printf("\nThe traffic does not say how it was served.");
   else
     printf(
         "\nSimulated and served are %.1f %% apart%s; a step took %.2f ms more than the "
-        "profile says,\n%.0f %% of a token's time. Differences of less than %.1f %% are "
-        "not "
-        "told.\n",
+        "profile says,\n%.0f %% of a token's time.",
         100 * (v->margin - FITTED_MARGIN * v->fitted), t->gaps ? " at worst" : "",
-        (double)v->beside_ns * 1e-6, 100 * v->fitted, 100 * v->margin);
+        (double)v->beside_ns * 1e-6, 100 * v->fitted);
+  printf(" Differences of less than %.1f %% are not told (~),\nnor those that steps of "
+         "%.0f %% more or less time would end.\n",
+         100 * v->margin, 100 * STEADY_PART);
   if (v->best == NULL) {
     printf("No difference that can be told: at best %s would be %+.1f %%.\n", name,
            isnan(v->gain) ? 0 : 100 * v->gain);
@@ -154,12 +165,11 @@ void verdict_print(const struct verdict *v, const struct result *results, size_t
     printf(" %10s", columns[i]);
   puts("");
   if (t->metrics != NULL)
-    print_row("as it was served", t->metrics, NAN);
+    print_row("as it was served", t->metrics, NAN, true);
   for (size_t i = 0; i < n; i++)
     if (results[i].report != NULL)
-      print_row(results[i].name, results[i].report,
-                i > 0 ? gain_of(results[i].report, results[0].report, v->objective)
-                      : NAN);
+      print_row(results[i].name, results[i].report, i > 0 ? results[i].gain : NAN,
+                results[i].told);
   for (size_t i = 0; i < n; i++)
     if (results[i].report == NULL)
       printf("%-34.34s left out: %s\n", results[i].name, results[i].why.text);
@@ -187,15 +197,14 @@ static json_t *numbers_of(const json_t *report)
   return numbers;
 }
 
-static json_t *result_json(const struct result *r, const struct result *base,
-                           const struct metric *objective)
+static json_t *result_json(const struct result *r)
 {
   if (r->report == NULL)
     return json_pack("{s:s, s:s, s:s}", "name", r->name, "settings", r->settings, "error",
                      r->why.text);
-  return json_pack("{s:s, s:s, s:o, s:o}", "name", r->name, "settings", r->settings,
-                   "gain", number_or_null(gain_of(r->report, base->report, objective)),
-                   "report", numbers_of(r->report));
+  return json_pack("{s:s, s:s, s:o, s:b, s:o}", "name", r->name, "settings", r->settings,
+                   "gain", number_or_null(r->gain), "told", r->told, "report",
+                   numbers_of(r->report));
 }
 
 json_t *verdict_json(const struct verdict *v, const struct result *results, size_t n,
@@ -203,7 +212,7 @@ json_t *verdict_json(const struct verdict *v, const struct result *results, size
 {
   json_t *list = json_array();
   for (size_t i = 0; i < n; i++)
-    json_array_append_new(list, result_json(&results[i], &results[0], v->objective));
+    json_array_append_new(list, result_json(&results[i]));
   return json_pack(
       "{s:I, s:f, s:s, s:s, s:b, s:f, s:b, s:f, s:f, s:o, s:s?, s:O?, s:o}", "requests",
       (json_int_t)t->requests, "seconds", t->seconds, "objective", v->objective->name,

@@ -2,7 +2,8 @@
 /*
  * Which candidate is best, as far as that can be told: simulated results are compared
  * with each other, and a difference counts if it is larger than the simulation of what
- * really ran is off.
+ * really ran is off, and if it stands on a machine that is a little faster or slower
+ * (steady.h).
  */
 #ifndef LLS_WHATIF_VERDICT_H
 #define LLS_WHATIF_VERDICT_H
@@ -15,6 +16,8 @@ struct result {
   const char *settings; /* lines */
   json_t *report;       /* NULL: refused, and why: */
   struct lls_error why;
+  double gain; /* how much better than what runs, as a part; NaN: not known */
+  bool told;   /* whether that can be told */
 };
 
 struct verdict {
@@ -27,8 +30,16 @@ struct verdict {
   double gain; /* of the best simulated one over what runs, as a part; NaN: none */
 };
 
-struct verdict judge(const struct result *results, size_t n, const struct simulation *,
+/* How much better a report is than another, as a part; NaN: not known. */
+double gain_over(const json_t *report, const json_t *base, const struct metric *);
+
+/* Each one's gain, and whether it is more than the margin. results: (n), the reports of
+ * simulations. */
+struct verdict judge(struct result *results, size_t n, const struct simulation *,
                      const struct traffic *, const struct metric *objective);
+
+/* The best of those that can be told. */
+void choose(struct verdict *, const struct result *results, size_t n);
 
 void verdict_print(const struct verdict *, const struct result *, size_t n,
                    const struct traffic *);

@@ -9,6 +9,7 @@
  *   each is run by llmserve-sim, a process at idle priority   child.h  measure.h
  *   calibrate   what a step takes beside the device, by what was served    calibrate.h
  *   verdict     the best, if it is farther ahead than the simulation is off   verdict.h
+ *   steady      and stays so on a machine a little faster or slower       steady.h
  *   question    all of that once; --watch asks again and again             question.h
  *
  * Nothing is asked of the server but to be told, unless its owner says --apply.
