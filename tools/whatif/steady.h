@@ -3,12 +3,12 @@
  * Does a difference stand on a machine that is a little faster or slower than it was
  * measured to be?
  *
- * Near its capacity a server's latency changes six times as much as the time of a step,
- * and policies change places: at 3 requests/s of SmolLM2 on two cores mlfq is as good as
- * fcfs with steps 10 % shorter and half as good again with steps 5 % longer. The same
- * load served twice there, an idle machine both times, took 2,149 and 2,439 ms, which is
- * what steps 2 % apart make of it; within one round of bench/fidelity/whatif they drifted
- * by 4 % (bench/results/whatif-2026-11-27.md).
+ * Near its capacity a server's latency changes five times as much as the time of a step,
+ * and so does the distance of policies: at 3 requests/s of SmolLM2 on two cores mlfq is 3
+ * % behind fcfs with steps 10 % shorter, and 49 % with steps 2 % longer. The same load
+ * served twice there, an idle machine both times, took 2,149 and 2,439 ms, which steps
+ * 2.5 % apart make of it; within one round of bench/fidelity/whatif they drifted by 4 %
+ * (bench/results/whatif-2026-11-27.md).
  */
 #ifndef LLS_WHATIF_STEADY_H
 #define LLS_WHATIF_STEADY_H
