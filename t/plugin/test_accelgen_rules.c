@@ -234,6 +234,31 @@ static void test_slack(void **state)
   accelgen_pace_free(&s.a.pace);
 }
 
+/* Where prompts are short L_c is, too: with 20 tokens 100 are five chunks, late by 50 ms,
+ * and leave the step a fifth of that less than T_max: 140 ms, 672 tokens. Since these
+ * hold 671 beside the decode, 100 are one chunk, and the decode's 187.5 ms are the
+ * tightest: 900. */
+static void test_one_chunk_is_what_a_step_holds(void **state)
+{
+  (void)state;
+  struct scene s;
+  scene_init(&s);
+  accelgen_pace_chunk(&s.a.pace, 1, 20);
+  decode(&s, 50);
+  enter(&s, 100, 200)->slo.ttft_ns = 900 * MS;
+  enter(&s, 672, 200)->slo.ttft_ns = 9000 * MS; /* N_ck 34, until 899 fit beside it */
+  look(&s);
+  expect_near((double)looked_at(&s, 1)->slack, -50e6, 0);
+  assert_int_equal(accelgen_step_budget(&s.a, &s.view), 672);
+  look(&s);
+  expect_near((double)looked_at(&s, 1)->slack, 550e6, 0);
+  expect_near((double)looked_at(&s, 2)->slack, 3700e6, 0);
+  assert_int_equal(accelgen_step_budget(&s.a, &s.view), 900);
+  look(&s);
+  expect_near((double)looked_at(&s, 2)->slack, 8650e6, 0);
+  accelgen_pace_free(&s.a.pace);
+}
+
 /* A long queue: its first half of `look` and its last are candidates. */
 static void test_a_long_queue(void **state)
 {
@@ -388,6 +413,7 @@ int main(void)
       cmocka_unit_test(test_longest_step),
       cmocka_unit_test(test_pivot),
       cmocka_unit_test(test_slack),
+      cmocka_unit_test(test_one_chunk_is_what_a_step_holds),
       cmocka_unit_test(test_a_long_queue),
       cmocka_unit_test(test_budget_of_the_head),
       cmocka_unit_test(test_deadlines_of_the_section),

@@ -47,6 +47,7 @@ struct accelgen_pace {
   int64_t t_pf;         /* T_pf: time of such a step, 0 = not known */
   double chunk;         /* L_c: moving average of executed chunks */
   uint32_t whole_chunk; /* of it, 1 at least */
+  uint32_t room;        /* the last budget had it for prompts, beside the decodes */
   uint64_t n_steps;
   int64_t *durations;   /* (window) ring of the last steps' */
   uint32_t *candidates; /* (window) ring: places of those that may become the largest */
@@ -66,10 +67,14 @@ void accelgen_pace_step(struct accelgen_pace *, int64_t duration_ns);
 void accelgen_pace_chunk(struct accelgen_pace *, double weight, uint32_t tokens);
 /* T_max: the longest of the last steps; T_pf as long as there are fewer than 6. */
 int64_t accelgen_longest_step(const struct accelgen_pace *);
-/* N_ck: steps that so many tokens will take. */
+/* N_ck: steps that so many tokens will take. One that holds all of them does not cut
+ * them: where prompts are short, L_c is the mean of whole ones, and says nothing of
+ * chunks. */
 static inline uint32_t accelgen_n_chunks(const struct accelgen_pace *p, uint32_t tokens)
 {
-  return tokens <= p->whole_chunk ? 1 : (tokens + p->whole_chunk - 1) / p->whole_chunk;
+  if (tokens <= p->room || tokens <= p->whole_chunk)
+    return 1;
+  return (tokens + p->whole_chunk - 1) / p->whole_chunk;
 }
 /* P_max P: what preemption adds to a token's time on average. */
 double accelgen_pause(const struct accelgen_pace *, const struct accelgen_params *);

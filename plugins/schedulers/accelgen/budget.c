@@ -79,5 +79,7 @@ uint32_t accelgen_step_budget(struct accelgen *a, const struct lls_step_view *vi
   if (a->params.chunk && a->params.budget == ACCELGEN_MODEL && slo != LLS_NEVER &&
       a->pace.t_pf > 0)
     tokens = within(a, tokens, slo);
-  return lls_pol_min(tokens, view->max_tokens);
+  tokens = lls_pol_min(tokens, view->max_tokens);
+  a->pace.room = tokens > a->n_decodes ? tokens - a->n_decodes : 0;
+  return tokens;
 }
