@@ -10,7 +10,7 @@ use FindBin;
 use JSON::PP;
 use File::Temp qw(tempdir);
 use Seeds qw(mean plus_minus ratios lists_side_by_side first_seeds);
-our @EXPORT = qw(%heads %lengths %systems setup seeds with split_of write_rows simulate capacity overload table);
+our @EXPORT = qw(%heads %lengths %systems setup seeds with split_of write_rows simulate figures capacity overload table judge);
 
 my $root = "$FindBin::Bin/../..";
 my $folder = tempdir(CLEANUP => 1);
@@ -50,9 +50,9 @@ our %systems = (
   'distserve + 8 ms' => ['distserve', @split, qw(--plan-time 8ms)],
   'aligned + 1 ms' => ['aligned', @split, qw(--plan-time 1ms)],
   'pool = decode' => ['aligned', @split, with('pool=decode')],
-  'w/o prefetch' => ['aligned', @split, with('prefetch=off')],
+  'w/o prefetch' => ['aligned', @split, with('pool=decode', 'prefetch=off')], # over the decode instance's own PCIe
   'w/o batching' => ['aligned', @split, with('batching=fcfs')],
-  'w/o both' => ['aligned', @split, with('prefetch=off', 'batching=fcfs')],
+  'w/o both' => ['aligned', @split, with('pool=decode', 'prefetch=off', 'batching=fcfs')],
   'paper-aligned.ini' => ['paper-aligned', @split],
   'rest stays' => ['aligned', @split, with('rest=stay')],
   'no slack' => ['aligned', @split, with('slack=0')],
@@ -205,6 +205,44 @@ sub table {
       plus_minus(1, @{$x->{mixed}}), $beside;
   }
   return \%of;
+}
+
+# ---- iterations ---------------------------------------------------------------------------------
+# Iterations of a report with details: requests that have a token at the same moment. Their time in ms,
+# requests, tokens of the longest, tokens of all.
+sub iterations {
+  my ($text) = @_;
+  my $list = sub { $text =~ /"$_[0]":\s*\[([^\]]*)\]/ or die "no $_[0]\n"; split /,\s*/, $1 };
+  my @starts = $list->('start_times');
+  my @ttfts = $list->('ttfts');
+  my @lengths = $list->('input_lens');
+  $text =~ /"itls":\s*\[(.*?\])\s*\]/s or die "no itls\n";
+  my @rows = $1 =~ /\[([^\]]*)/g;
+  my %at;
+  for my $i (0 .. $#rows) {
+    my ($now, $length) = ($starts[$i] + $ttfts[$i], $lengths[$i]);
+    for my $gap (split /,\s*/, $rows[$i]) {
+      my $key = sprintf '%.0f', 1e6 * ($now += $gap);
+      ($key) = grep { $at{$_} } $key - 1, $key + 1 if !$at{$key} && ($at{$key - 1} || $at{$key + 1});
+      my $step = $at{$key} //= [0, 0, 0];
+      $length++;
+      $step->[0]++;
+      $step->[1] = $length if $length > $step->[1];
+      $step->[2] += $length;
+    }
+  }
+  my @ends = sort { $a <=> $b } keys %at;
+  return map { [($ends[$_] - $ends[$_ - 1]) / 1000, @{$at{$ends[$_]}}] } 1 .. $#ends;
+}
+
+# Percent of 30 ms at most, median ms, percent unlike, mean batch, mean longest, tokens of all, tokens/s
+sub judge {
+  my $text = simulate(@_, more => ['--save-detailed']);
+  my ($rate) = $text =~ /"output_throughput": ([\d.]+)/ or die "no output_throughput\n";
+  my @steps = grep { $_->[0] < 1000 } iterations($text); # no idle time
+  my @times = sort { $a <=> $b } map { $_->[0] } @steps;
+  return (100 * grep({ $_->[0] <= 30 } @steps) / @steps, $times[@times / 2],
+    100 * grep({ $_->[2] * $_->[1] > 2 * $_->[3] } @steps) / @steps, (map { my $c = $_; mean(map { $_->[$c] } @steps) } 1 .. 3), $rate);
 }
 
 1;

@@ -10,7 +10,7 @@ use FindBin;
 use JSON::PP;
 use File::Temp qw(tempdir);
 use Seeds qw(mean side_by_side first_seeds);
-our @EXPORT = qw(%model %lengths %system setup seeds set simulate figures line head seeded fast_device);
+our @EXPORT = qw(%model %lengths %system setup seeds set report simulate figures line head seeded fast_device);
 
 my $root = "$FindBin::Bin/../..";
 my $folder = tempdir(CLEANUP => 1);
@@ -44,8 +44,8 @@ our %system = (
   'on paged' => ['bros', set(qw(plugins.cache=paged scheduler.bros.preempt=recompute))],
 );
 
-# run: {system, model, data, rate, batch, seed, more, plans}; the report.
-sub simulate {
+# run: {system, model, data, rate, batch, seed, more, plans}; the report's text.
+sub report {
   my %r = (model => 'opt-13b', data => 'ShareGPT', batch => 256, seed => 1, more => [], %{$_[0]});
   my ($policy, @settings) = @{$system{$r{system}}};
   my ($inputs, $outputs) = @{$lengths{$r{data}}};
@@ -60,8 +60,10 @@ sub simulate {
   system(@command) == 0 or die "@command failed\n";
   open my $file, '<', $report or die "$report: $!\n";
   local $/;
-  return decode_json(<$file>);
+  return <$file>;
 }
+
+sub simulate { return decode_json(report(@_)) }
 
 # Real-time normalised latency (s a token), best-effort requests/s, attainment in percent.
 sub figures {
