@@ -43,6 +43,7 @@ my @split = split_of(1, 1);
 sub with { return map { ('--set', "scheduler.aligned.$_") } @_ }
 our %systems = (
   vllm => ['sarathi', qw(--set engine.instances=2)],
+  'vllm, 8192' => ['sarathi', qw(--set engine.instances=2 --set scheduler.sarathi.chunk=8192 --set engine.max_step_tokens=8192)],
   fastgen => ['fastgen', qw(--set engine.instances=2)],
   distserve => ['distserve', @split],
   aligned => ['aligned', @split],

@@ -10,7 +10,7 @@ use FindBin;
 use JSON::PP;
 use File::Temp qw(tempdir);
 use Seeds qw(mean side_by_side first_seeds);
-our @EXPORT = qw(%model %lengths %system setup seeds set report simulate figures line head seeded fast_device);
+our @EXPORT = qw(%model %lengths %system setup seeds set report simulate capacity cases_of figures line head seeded fast_device);
 
 my $root = "$FindBin::Bin/../..";
 my $folder = tempdir(CLEANUP => 1);
@@ -27,11 +27,7 @@ sub setup {
 
 sub seeds { return @seeds }
 
-our %model = ( # devices, profile, rates
-  'opt-13b' => [2, 'a100-40g', 2, 3.5, 5, 6.5, 8],
-  'opt-30b' => [4, 'a100-40g', 2, 3.5, 5, 6.5, 8],
-  'llama-3-70b' => [8, 'a100-80g', 3, 6, 9, 12, 15],
-);
+our %model = ('opt-13b' => [2, 'a100-40g'], 'opt-30b' => [4, 'a100-40g'], 'llama-3-70b' => [8, 'a100-80g']); # devices, profile
 our %lengths = (
   ShareGPT => ['lognormal:222.76,256.36,4..2000', 'lognormal:234.51,268.50,4..2000'],
   LMSYS => ['lognormal:90.50,148.52,4..2000', 'lognormal:237.04,228.21,4..2000'],
@@ -64,6 +60,20 @@ sub report {
 }
 
 sub simulate { return decode_json(report(@_)) }
+
+# Real-time requests a second that a model's devices serve when all of them come at once, and nothing else does.
+my %capacity;
+sub capacity {
+  my ($model, $data) = @_;
+  return $capacity{"$model $data"} //= simulate({system => 'fcfs', model => $model, data => $data, batch => 0, rate => 1000,
+      prompts => 2000, seed => 11})->{request_throughput};
+}
+
+# [model, rate] of all models at such parts of their capacity.
+sub cases_of {
+  my ($data, @parts) = @_;
+  return map { my $name = $_; map { [$name, sprintf '%.3g', $_ * capacity($name, $data)] } @parts } sort keys %model;
+}
 
 # Real-time normalised latency (s a token), best-effort requests/s, attainment in percent.
 sub figures {
