@@ -98,7 +98,7 @@ sub head {
     'dropped';
 }
 
-# Of each task, its figures for each seed and their means.
+# Figures of each task for each seed, and their means.
 sub seeded {
   my @tasks = @_;
   my @each = side_by_side(\&figures, map { my $t = $_; map { {%$t, seed => $_} } @seeds } @tasks);
