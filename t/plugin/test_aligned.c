@@ -233,15 +233,12 @@ static void test_a_small_pool_waits(void **state)
   bed_close(&bed);
 }
 
-/* A request as long as one of the running batch joins it, and does not wait for others.
- */
-static void test_who_fits_by_chance_joins(void **state)
+static void fits_by_chance(const char *prefetch)
 {
-  (void)state;
   struct bed bed;
-  open_with(&bed,
-            POLICY_PARAMETERS("rmin", "3", "switch_below", "1", "max_wait", "0",
-                              "prefill_share", "1", "slack", "0", "switch_frac", "0"));
+  open_with(&bed, POLICY_PARAMETERS("rmin", "3", "switch_below", "1", "max_wait", "0",
+                                    "prefill_share", "1", "slack", "0", "switch_frac",
+                                    "0", "prefetch", prefetch));
   submit(&bed, 30, 30);
   submit(&bed, 60, 30);
   expect_plan(&bed, "0:30 1:60");
@@ -253,6 +250,15 @@ static void test_who_fits_by_chance_joins(void **state)
   expect_plan(&bed, "1:1 0:1 2:1");
   bed_finish(&bed, 100);
   bed_close(&bed);
+}
+
+/* A request as long as one of the running batch joins it, and does not wait for others:
+ * whether the next batch is made ahead or not. */
+static void test_who_fits_by_chance_joins(void **state)
+{
+  (void)state;
+  fits_by_chance("auto");
+  fits_by_chance("off");
 }
 
 /* The batch may have 20 of 400 units, ten blocks: those that run have six, and one of two

@@ -309,9 +309,7 @@ static void let_others_in(struct aligned *a, struct lls_pol_step *s, uint32_t se
     batch_switch(a, s);
     let_in_spare(a, s, &door);
   }
-  if (now)
-    return;
-  if (batch_is_low(a, s, a->params.bring_at))
+  if (!now && batch_is_low(a, s, a->params.bring_at))
     batch_form(a, s);
   batch_fill(a, s, seats);
 }
