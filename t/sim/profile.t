@@ -51,4 +51,9 @@ like($err, qr/did you mean --time/);
 is($status, 2, 'nowhere to write');
 like($err, qr{/nowhere/x\.ini: cannot write});
 
+($status, $out, $err) =
+  run('llmserve-profile', '--time', '1s', @settings, map {"engine.max_sequences=$_"} 1 .. 64);
+is($status, 2, 'more settings than are read');
+like($err, qr/--set: expected at most 64 settings/);
+
 done_testing;

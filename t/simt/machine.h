@@ -30,6 +30,7 @@ struct fiber {
   simt_context context;
   char *stack = nullptr;
   enum state state = DONE;
+  dim3 thread; /* of the block */
   site where{};
   std::function<bool()> ready; /* AT_CONDITION */
   unsigned exchanges = 0;      /* done so far: which of the two tables is next */

@@ -150,22 +150,32 @@ struct product {
   double alpha, beta;
   bool halves; /* of the inputs, each rounded */
 
+  /* n rows or columns of a factor as numbers, one after the other. */
+  static std::vector<double> numbers(const void *data, const simt_lt_layout &of,
+                                     uint64_t n, uint64_t depth, bool in_columns)
+  {
+    size_t step = in_columns ? 1 : (size_t)of.ld, next = in_columns ? (size_t)of.ld : 1;
+    std::vector<double> out(n * depth);
+    for (uint64_t i = 0; i < n; i++)
+      for (uint64_t j = 0; j < depth; j++)
+        out[i * depth + j] = number(data, of.type, i * next + j * step);
+    return out;
+  }
+
   bool operator()() const
   {
     spend(stream, algorithm, a_data, a.columns * (size_t)a.ld * bytes_of(a.type));
     uint64_t depth = matmul.trans_a ? a.rows : a.columns;
-    size_t a_step = matmul.trans_a ? 1 : (size_t)a.ld;
-    size_t b_step = matmul.trans_b ? (size_t)b.ld : 1;
+    const auto a_rows = numbers(a_data, a, d.rows, depth, matmul.trans_a);
+    const auto b_columns = numbers(b_data, b, d.columns, depth, !matmul.trans_b);
     for (uint64_t column = 0; column < d.columns; column++)
       for (uint64_t row = 0; row < d.rows; row++) {
-        size_t from_a = matmul.trans_a ? row * (size_t)a.ld : row;
-        size_t from_b = matmul.trans_b ? column : column * (size_t)b.ld;
+        const double *of_a = &a_rows[row * depth], *of_b = &b_columns[column * depth];
         double sum = 0;
         for (uint64_t i = 0; i < depth; i++) {
           if (halves && i == depth / 2)
             sum = rounded(sum, d.type);
-          sum += number(a_data, a.type, from_a + i * a_step) *
-                 number(b_data, b.type, from_b + i * b_step);
+          sum += of_a[i] * of_b[i];
         }
         size_t at = column * (size_t)d.ld + row;
         if (a.type == CUDA_R_8F_E4M3)

@@ -28,7 +28,10 @@ machine m;
 namespace
 {
 
-constexpr size_t STACK_BYTES = 256 << 10;
+/* Stacks of a block's threads begin at different places of their pages: those at one
+ * place would share a set of every cache, and each change of hands would miss them all.
+ */
+constexpr size_t STACK_BYTES = 256 << 10, STACK_STEP = 576, STACK_STEPS = 112;
 
 /* ---- changing hands --------------------------------------------------------------- */
 
@@ -44,7 +47,7 @@ void switch_to_scheduler(fiber &f)
   simt_switch(f.context, m.context);
 }
 
-void prepare(fiber &f)
+void prepare(fiber &f, size_t index)
 {
   if (f.stack == nullptr) {
     f.stack = (char *)mmap(nullptr, STACK_BYTES, PROT_READ | PROT_WRITE,
@@ -52,7 +55,8 @@ void prepare(fiber &f)
     if (f.stack == MAP_FAILED)
       abort();
   }
-  simt_make(f.context, f.stack, STACK_BYTES, fiber_main);
+  simt_make(f.context, f.stack, STACK_BYTES - index % STACK_STEPS * STACK_STEP,
+            fiber_main);
 }
 
 fiber &self()
@@ -79,9 +83,7 @@ void wait_as(state s, site where)
   fiber &f = self();
   f.state = s;
   f.where = where;
-  place mine = at;
   switch_to_scheduler(f);
-  at = mine;
 }
 
 /* ---- blocks ----------------------------------------------------------------------- */
@@ -126,7 +128,7 @@ void prepare_fibers(unsigned n)
   m.warps.resize((n + LANES - 1) / LANES);
   while (m.fibers.size() < n) {
     m.fibers.emplace_back(new fiber);
-    prepare(*m.fibers.back());
+    prepare(*m.fibers.back(), m.fibers.size());
   }
 }
 
@@ -161,6 +163,8 @@ void begin_block(dim3 block, dim3 block_size, dim3 grid, size_t dynamic_bytes,
   }
   products_begin_block();
   for (unsigned i = 0; i < m.n_threads; i++) {
+    m.fibers[i]->thread = {i % block_size.x, i / block_size.x % block_size.y,
+                           i / (block_size.x * block_size.y)};
     m.fibers[i]->state = READY;
     m.fibers[i]->exchanges = 0;
     m.fibers[i]->groups.clear();
@@ -170,7 +174,6 @@ void begin_block(dim3 block, dim3 block_size, dim3 grid, size_t dynamic_bytes,
 
 void run_block()
 {
-  const dim3 size = m.block_size;
   while (m.done < m.n_threads && !m.failed) {
     bool moved = false;
     for (unsigned i = 0; i < m.n_threads && !m.failed; i++) {
@@ -181,8 +184,7 @@ void run_block()
         continue;
       moved = true;
       m.running = i;
-      dim3 thread(i % size.x, i / size.x % size.y, i / (size.x * size.y));
-      at = {thread, m.block, size, m.grid};
+      at = {f.thread, m.block, m.block_size, m.grid};
       switch_to_fiber(f);
     }
     if (!moved && held_back())
@@ -203,8 +205,8 @@ void let_go_on()
 
 void abandon_block()
 {
-  for (auto &f : m.fibers)
-    prepare(*f);
+  for (size_t i = 0; i < m.fibers.size(); i++)
+    prepare(*m.fibers[i], i);
 }
 
 const char *error()

@@ -96,11 +96,14 @@ static int load_config(struct tool *t, struct lls_error *err)
   const char *settings[MAX_SETTINGS];
   struct lls_config_errors errors = {0};
   size_t n = 0, length;
-  int rc = 0;
+  int rc;
   for (; n < MAX_SETTINGS && (line = lls_option_next(&lines, &length)) != NULL; n++)
     settings[n] = strndup(line, length);
-  rc = lls_config_load_with(t->options.config[0] != '\0' ? t->options.config : NULL,
-                            settings, n, &t->config, &errors);
+  if (n == MAX_SETTINGS && lls_option_next(&lines, &length) != NULL)
+    rc = lls_fail(err, -EINVAL, "--set: expected at most %d settings", MAX_SETTINGS);
+  else
+    rc = lls_config_load_with(t->options.config[0] != '\0' ? t->options.config : NULL,
+                              settings, n, &t->config, &errors);
   t->configured = rc == 0;
   if (errors.n > 0)
     lls_fail(err, rc, "%s", errors.list[0].error.text);

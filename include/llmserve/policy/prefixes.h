@@ -58,9 +58,6 @@ struct lls_pol_prefixes {
   uint32_t reusable_first, reusable_last, n_reusable;
 };
 
-/* Most changes in the journal of each of these verbs. */
-#define LLS_POL_PREFIXES_CHANGES 10
-
 /* The members up to orphans are set before; -ENOMEM. Then make_empty. */
 int lls_pol_prefixes_init(struct lls_pol_prefixes *);
 void lls_pol_prefixes_free(struct lls_pol_prefixes *);
