@@ -64,7 +64,7 @@ sub reasons {
   return \%reasons;
 }
 
-# Whether the page of its system shows why a number is not the paper's.
+# The page of its system shows why a number is not the paper's: 1, else 0.
 sub proved {
   my ($line, $reasons) = @_;
   my $of = $reasons->{$line->{system}} // return 0;
