@@ -50,16 +50,16 @@ sub counts {
 
 # ---- why ------------------------------------------------------------------------------------
 # reasons(folder): of each system its newest page, NAME-DATE.md, and the claims that it shows the why of: the first cells of
-# those rows of its tables that have a command of bench/. Such a cell is a claim, or claims with a semicolon between
-# them; "..." at the end of one stands for all that begin so.
+# those rows of its tables that have a command in backticks, `NAME build PART`. Such a cell is what a claim begins with, or
+# several with a semicolon between them.
 sub reasons {
   my ($folder) = @_;
   my %reasons;
   for my $system (@systems) {
     my ($newest) = reverse sort grep { m{/\Q$pages{$system}\E-\d{4}-\d\d-\d\d\.md\z} } glob "$folder/$pages{$system}-*.md";
     open my $page, '<', $newest // next or die "$newest: $!\n";
-    my @cells = map { /^\| (.*?) \|.*`[^`]*bench\/[^`]*`/ ? $1 : () } <$page>;
-    $reasons{$system} = {page => $newest =~ s{.*/}{}r, claims => [map { split /; / } @cells]};
+    my @cells = map { /^\| (\S.*?) \|.*`[^`]* build\b[^`]*`/ ? $1 : () } <$page>;
+    $reasons{$system} = {page => $newest =~ s{.*/}{}r, claims => [map { split /(?:\.\.\.)?(?:; |\z)/ } @cells]};
   }
   return \%reasons;
 }
@@ -68,10 +68,7 @@ sub reasons {
 sub proved {
   my ($line, $reasons) = @_;
   my $of = $reasons->{$line->{system}} // return 0;
-  for (@{$of->{claims}}) {
-    return 1 if $_ eq $line->{claim} || /(.*)\.\.\.\z/ && $line->{claim} =~ /^\Q$1\E/;
-  }
-  return 0;
+  return scalar(grep { index($line->{claim}, $_) == 0 } @{$of->{claims}}) ? 1 : 0;
 }
 
 # ---- cells ------------------------------------------------------------------------------------
