@@ -7,7 +7,7 @@ use warnings;
 use Exporter 'import';
 use File::Temp qw(tempdir);
 use Seeds qw(mean interval);
-our @EXPORT = qw(setup requests simulate attainment evaluate rate_at highest_rate slos write_trace);
+our @EXPORT = qw(setup requests simulate attainment evaluate rate_at highest_rate slos write_trace profile);
 
 my ($root, $sim, $requests, $folder);
 my @seeds; # of arrivals
@@ -91,20 +91,20 @@ sub lengths {
   return @rows;
 }
 
-# A trace at one request per second; the simulator scales its times. Early: each answer ends
-# at one of its tokens, all equally likely.
+# A trace of n requests at one per second; the simulator scales its times. Early: this share of the answers,
+# 1 is all, end at one of their tokens, each equally likely.
 sub trace {
-  my ($data, $cv, $seed, $early) = @_;
-  my $path = "$folder/$data-$cv-$seed-$early.csv";
+  my ($data, $cv, $seed, $early, $n) = @_;
+  my $path = "$folder/$data-$cv-$seed-$early-$n.csv";
   return $path if -e $path;
   my ($g, $shape, $at) = (Mt19937->new($seed), 1 / $cv**2, 0);
   my $ends = Mt19937->new(1000 + $seed);
   my @rows = lengths($data);
   open my $file, '>', "$path.$$" or die "$path: $!\n";
   print $file "arrival_s,prompt_tokens,output_tokens\n";
-  for my $k (0 .. $requests - 1) {
+  for my $k (0 .. $n - 1) {
     my ($in, $out) = split /,/, $rows[($k + 331 * $seed) * 37 % @rows];
-    $out = 1 + int($ends->uniform * $out) if $early;
+    $out = 1 + int($ends->uniform * $out) if $early == 1 || $early > 0 && $ends->uniform < $early;
     printf $file "%.9f,%d,%d\n", $at, $in, $out;
     $at += $g->gamma($shape) / $shape;
   }
@@ -130,6 +130,23 @@ sub write_trace {
   return $path;
 }
 
+# ---- devices --------------------------------------------------------------------------------
+# A file of the A100's profile with other values of these keys; what it does not have goes into its [efficiency].
+sub profile {
+  my %value = @_;
+  my $path = "$root/etc/profiles/a100-40g.ini";
+  open my $in, '<', $path or die "$path: $!\n";
+  my $text = join '', <$in>;
+  for my $key (sort keys %value) {
+    $text =~ s/^\Q$key\E = .*$/$key = $value{$key}/m or $text =~ s/^\[efficiency\]\n/[efficiency]\n$key = $value{$key}\n/m
+      or die "$path: no [efficiency]\n";
+  }
+  my $file = File::Temp->new(SUFFIX => '.ini');
+  print $file $text;
+  $file->flush;
+  return $file;
+}
+
 # ---- runs -----------------------------------------------------------------------------------
 my %model = ('13B' => ['opt-13b', 1], '30B' => ['opt-30b', 2], '66B' => ['opt-66b', 4]);
 # Table 3: TTFT and P99 TBT in ms
@@ -144,14 +161,14 @@ sub slos {
 }
 
 # At most 256 sequences run at once for everybody, vLLM's default.
-# run: {policy, more => [], model, data, rate, cv, seed, early, profile, trace, ranks, slos}; the
+# run: {policy, more => [], model, data, rate, cv, seed, early, requests, profile, trace, ranks, slos}; the
 # report's text. model: one of the paper's, or a folder; trace: a file, or a function of the seed.
 sub simulate {
-  my %r = (model => '13B', cv => 1, seed => 0, early => 0, more => [], profile => 'a100-40g',
+  my %r = (model => '13B', cv => 1, seed => 0, early => 0, requests => $requests, more => [], profile => 'a100-40g',
     @_);
   my ($name, $ranks) = @{$model{$r{model}} // [$r{model}, $r{ranks}]};
   my ($ttft, $tbt) = @{$r{slos} // [slos(@r{qw(data model)})]};
-  my $trace = ref $r{trace} ? $r{trace}->($r{seed}) : trace(@r{qw(data cv seed early)});
+  my $trace = ref $r{trace} ? $r{trace}->($r{seed}) : trace(@r{qw(data cv seed early requests)});
   my $out = "$folder/r$$.json";
   my @command = ($sim, '--quiet', '-c', "$root/etc/$r{policy}.ini", '--model',
     $name, '--ranks', $ranks, '--profile', $r{profile}, '--trace',

@@ -9,9 +9,10 @@ use warnings;
 use Exporter 'import';
 use JSON::PP;
 use Headlines qw(verdict);
-our @EXPORT_OK = qw(read_lines write_lines over page counts);
+our @EXPORT_OK = qw(read_lines write_lines over page counts reasons proved);
 
 our @systems = ('Apt-Serve', 'BROS', 'ALISE', 'AlignedServe', 'AccelGen');
+my %pages = ('Apt-Serve' => 'apt-serve', BROS => 'bros', ALISE => 'alise', AlignedServe => 'aligned', AccelGen => 'accelgen');
 our @verdicts = ('met', 'in kind', 'not met', 'open');
 
 # Lines of a file that headline() wrote, or of kept records; none of a file that is not there.
@@ -45,6 +46,29 @@ sub counts {
   my %count = map { $_ => 0 } @verdicts;
   $count{verdict($_)}++ for @_;
   return %count;
+}
+
+# ---- why ------------------------------------------------------------------------------------
+# reasons(folder): of each system its newest page, NAME-DATE.md, and the claims that it shows the why of: the first cells of
+# those rows of its tables that have a command in backticks, `NAME build PART`. Such a cell is what a claim begins with, or
+# several with a semicolon between them.
+sub reasons {
+  my ($folder) = @_;
+  my %reasons;
+  for my $system (@systems) {
+    my ($newest) = reverse sort grep { m{/\Q$pages{$system}\E-\d{4}-\d\d-\d\d\.md\z} } glob "$folder/$pages{$system}-*.md";
+    open my $page, '<', $newest // next or die "$newest: $!\n";
+    my @cells = map { /^\| (\S.*?) \|.*`[^`]* build\b[^`]*`/ ? $1 : () } <$page>;
+    $reasons{$system} = {page => $newest =~ s{.*/}{}r, claims => [map { split /(?:\.\.\.)?(?:; |\z)/ } @cells]};
+  }
+  return \%reasons;
+}
+
+# The page of its system shows why a number is not the paper's: 1, else 0.
+sub proved {
+  my ($line, $reasons) = @_;
+  my $of = $reasons->{$line->{system}} // return 0;
+  return scalar(grep { index($line->{claim}, $_) == 0 } @{$of->{claims}}) ? 1 : 0;
 }
 
 # ---- cells ------------------------------------------------------------------------------------
@@ -90,11 +114,13 @@ sub mark_of {
 }
 
 sub row {
-  my ($line, $marks) = @_;
+  my ($line, $marks, $reasons) = @_;
   my $ours = defined $line->{ours} ? with_unit(number($line->{ours}, $line), $line->{unit}) . mark_of($line, $marks) : '';
   my $verdict = verdict($line);
   my $claim = $line->{claim} . (defined $line->{note} ? " ($line->{note})" : '');
+  my $shown = $verdict =~ /not met|in kind/ && proved($line, $reasons) ? ', shown' : '';
   $verdict = "**$verdict**" if $verdict eq 'not met';
+  $verdict .= $shown;
   return '| ' . join(' | ', $claim, $line->{where}, paper_cell($line), $ours, interval_cell($line), $verdict) . " |\n";
 }
 
@@ -104,34 +130,40 @@ The verdict is a rule's (bench/papers/Headlines.pm), and nobody's. *met*: as far
 farther; a limit is kept. *in kind*: the effect is there, smaller, but no less than a tenth of the paper's; a limit is not
 kept, but better than without. *not met*: less, the opposite, or an interval of 95 % that reaches no effect. *open*: not run.
 No effect is a ratio of 1, a difference of 0. Ours is the mean over seeds; the interval is Student's, that of a ratio from its
-logarithm; without one there was one seed, or the number has none. Of a range the paper's ends stand beside the least and
+logarithm; without one there was one seed, or the number has none. *shown*: the system's page has an experiment, with its
+command, of what keeps the number from the paper's. Of a range the paper's ends stand beside the least and
 the most that is gained over any of those it is compared with.
 END
 
+sub not_met_but_proved { my ($reasons, @lines) = @_; return scalar grep { verdict($_) eq 'not met' && proved($_, $reasons) } @lines }
+
 sub table_of_counts {
-  my @lines = @_;
-  my $text = '| | ' . join(' | ', @verdicts) . " |\n|" . ' --- |' x 5 . "\n";
+  my ($reasons, @lines) = @_;
+  my $text = '| | ' . join(' | ', @verdicts) . " | not met, and shown why |\n|" . ' --- |' x 6 . "\n";
   for my $system (@systems) {
-    my %count = counts(grep { $_->{system} eq $system } @lines);
-    $text .= "| $system | " . join(' | ', map { $count{$_} || '' } @verdicts) . " |\n";
+    my @own = grep { $_->{system} eq $system } @lines;
+    my %count = counts(@own);
+    $text .= "| $system | " . join(' | ', map { $_ || '' } @count{@verdicts}, not_met_but_proved($reasons, @own)) . " |\n";
   }
   return $text;
 }
 
-# page(measured, lines, figures): measured is what the page says of the run, figures are paths beside the page by
-# system.
+# page(measured, lines, figures, reasons): measured is what the page says of the run, figures are paths beside the page by
+# system, reasons as above.
 sub page {
-  my ($measured, $lines, $figures) = @_;
+  my ($measured, $lines, $figures, $reasons) = @_;
   my %count = counts(@$lines);
+  my $proved = not_met_but_proved($reasons, @$lines);
   my @marks;
   my $text = "# The papers' headline numbers, one line each\n\n**Measured:** $measured  \n"
     . "**Result:** of " . @$lines . " headline numbers $count{met} are met, $count{'in kind'} in kind, "
     . "$count{'not met'} are not met, $count{open} open.  \n"
-    . "**Not met:** see the lines; why is on the system's page.\n\n$rule\n" . table_of_counts(@$lines);
+    . "**Not met:** see the lines. Of $proved the system's page has an experiment that shows why.\n\n$rule\n" . table_of_counts($reasons, @$lines);
   for my $system (@systems) {
-    $text .= "\n## $system\n\n" . join('', map { "![$_]($_)\n\n" } @{$figures->{$system} // []})
+    my $why = $reasons->{$system};
+    $text .= "\n## $system\n\n" . ($why ? "Why, and how it was run: [$why->{page}]($why->{page})\n\n" : '') . join('', map { "![$_]($_)\n\n" } @{$figures->{$system} // []})
       . "| headline | where | paper | ours | 95 % | |\n|" . ' --- |' x 6 . "\n";
-    $text .= row($_, \@marks) for grep { $_->{system} eq $system } @$lines;
+    $text .= row($_, \@marks, $reasons) for grep { $_->{system} eq $system } @$lines;
   }
   $text .= "\n## On the real CPU engine\n\n"
     . "Whether the sign of each holds there is on the newest real-*.md beside this page (bench/papers/real).\n";

@@ -11,7 +11,7 @@ my $folder;
 BEGIN { $folder = ($ENV{LLS_SRCDIR} // '.') . '/bench/papers' }
 use lib $folder;
 use Headlines qw(headline headline_of verdict);
-use Page qw(read_lines write_lines over page counts);
+use Page qw(read_lines write_lines over page counts reasons proved);
 use Seeds qw(mean interval first_seeds side_by_side lists_side_by_side);
 
 # ---- the scripts ----------------------------------------------------------------------------
@@ -88,14 +88,26 @@ write_lines("$dir/records", @kept);
 my @lines = over([read_lines("$dir/records")], [read_lines("$dir/lines")]);
 is_deeply [map { $_->{claim} } @lines], ['latency', 'shared', 'never', 'rate'], 'fresh over kept, in the order of the records';
 is_deeply { counts(@lines) }, { 'met' => 1, 'in kind' => 1, 'not met' => 1, 'open' => 1 }, 'counted';
-my $page = page('what was run', \@lines, { ALISE => ['a.svg'] });
+{
+    open my $old, '>', "$dir/bros-2026-01-01.md" or die $!;
+    print $old "| never | `bench/papers/bros build` | an older page |\n";
+    open my $new, '>', "$dir/bros-2026-02-01.md" or die $!;
+    print $new "| lat... | `bench/papers/bros build why` | a beginning |\n| other; shared | `SEEDS=1 bench/papers/bros build` | one of two |\n",
+      "| never | nothing was run | an opinion |\n";
+}
+my $reasons = reasons($dir);
+is_deeply [map { proved($_, $reasons) } @lines], [1, 1, 0, 0], 'shown by the newest page, where a row has a command';
+is $reasons->{BROS}{page}, 'bros-2026-02-01.md', '  by its name';
+my $page = page('what was run', \@lines, { ALISE => ['a.svg'] }, $reasons);
 like $page, qr/^\*\*Result:\*\* of 4 headline numbers 1 are met, 1 in kind, 1 are not met, 1 open\./m, 'the counts are on top';
-like $page, qr/^\| latency \| Figure 10 \| -74\.2 % \| -72\.0 % \| \+- 5\.0 \| in kind \|$/m, 'a line';
-like $page, qr/^\| shared \| Figure 13 \| 1\.63x \| 1\.20x \[1\] \| \+- 0\.50 \| \*\*not met\*\* \|$/m, 'a kept one is marked';
+like $page, qr/^\| latency \| Figure 10 \| -74\.2 % \| -72\.0 % \| \+- 5\.0 \| in kind, shown \|$/m, 'a line';
+like $page, qr/^\| shared \| Figure 13 \| 1\.63x \| 1\.20x \[1\] \| \+- 0\.50 \| \*\*not met\*\*, shown \|$/m, 'a kept one is marked';
 like $page, qr/^\[1\] of 2026-01-01, `bros build`$/m, '  with its date and command';
 unlike $page, qr{-10\.0|`old`}, '  and who was replaced is gone';
 like $page, qr/^\| never \| 7 \| 2x \|  \|  \| open \|$/m, 'what was not run is open';
 like $page, qr/^\| rate \(of one model\) \| Figure 6 \| up to 1\.8x \| 1\.90x \| 1\.50 to 2\.39 \| met \|$/m, "the paper's own words";
 like $page, qr/^!\[a\.svg\]\(a\.svg\)$/m, 'a figure';
-like $page, qr/^\| BROS \|  \| 1 \| 1 \| 1 \|$/m, 'counts by system';
+like $page, qr/^\| BROS \|  \| 1 \| 1 \| 1 \| 1 \|$/m, 'counts by system';
+like $page, qr/^\*\*Not met:\*\* see the lines\. Of 1 the/m, 'and of those not met how many are shown';
+like $page, qr/^Why, and how it was run: \[bros-2026-02-01\.md\]/m, "the system's page";
 done_testing;

@@ -174,7 +174,7 @@ bool apt_admit(struct apt *, struct lls_pol_step *, struct candidate *, uint32_t
 void apt_prefill(struct apt *, struct lls_pol_step *);
 /* Units that stay free when a violated request is let in. Its value of next to nothing is
  * that of one step, while it holds its units until it ends and those that come meanwhile
- * wait: bench/papers/apt-serve, "What each decision is worth". */
+ * wait: bench/papers/apt-serve-why, part held. */
 uint64_t apt_kept_from_violated(const struct apt *, const struct lls_pol_step *);
 /* Nothing else would be in the plan: the oldest waiting request alone, or its end. */
 void apt_last_resort(struct apt *, struct lls_pol_step *);
