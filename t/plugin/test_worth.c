@@ -240,6 +240,27 @@ static void test_gaps(void **state)
   bed_close(&bed);
 }
 
+/* Nobody asks for a gap: steps take 0.4 of 0.96 of the usual one as long as ten of those
+ * are enough for all that waits, else 0.96 of it. */
+static void test_short_steps(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "50ms");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 1, 30);
+  bed_step(&bed);
+  submit(&bed, 1900, 3);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 1), 191); /* and a decode: 19.2 ms */
+  submit(&bed, 1900, 3);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 1), 479); /* and a decode: 48 ms */
+  bed_finish(&bed, 300);
+  bed_close(&bed);
+}
+
 /* Steps of 48 ms are taken for a quarter longer until thirty of them ran; those took 1.3
  * times what was estimated and then 1.1 times, and only the latter counts. */
 static void test_estimates_are_tried(void **state)
@@ -335,6 +356,30 @@ static void test_best_effort_gives_way(void **state)
   bed_close(&bed);
 }
 
+/* Two streams outgrow the memory, and none has a gap to lose: the first leaves, which has
+ * most to go, and no room was kept for either. With gaps the last to come does. */
+static void test_most_left_gives_way(void **state)
+{
+  (void)state;
+  for (int asks = 0; asks < 2; asks++) {
+    struct bed bed;
+    struct bed_options o = defaults;
+    o.device_units = 80; /* 40 blocks of 16 tokens */
+    assert_int_equal(bed_open(&bed, &o), 0);
+    if (asks)
+      bed.next.slo.tbt_ns = 200 * MS;
+    const struct lls_live *first = submit(&bed, 400, 100);
+    bed_step(&bed);
+    const struct lls_live *last = submit(&bed, 208, 20);
+    while (bed.preempted_recompute == 0 && bed.finished[LLS_FINISH_LENGTH] == 0)
+      bed_step(&bed);
+    assert_true((first->view.state == LLS_DECODING) == (asks == 1));
+    assert_true((last->view.state == LLS_DECODING) == (asks == 0));
+    bed_finish(&bed, 300);
+    bed_close(&bed);
+  }
+}
+
 /* Two streams outgrow the memory: neither stands still for longer than max_stall, though
  * the other has a second to go. */
 static void test_no_stream_stands_still_for_long(void **state)
@@ -373,9 +418,11 @@ int main(void)
       cmocka_unit_test(test_prices),
       cmocka_unit_test(test_tenants),
       cmocka_unit_test(test_gaps),
+      cmocka_unit_test(test_short_steps),
       cmocka_unit_test(test_estimates_are_tried),
       cmocka_unit_test(test_prefixes_that_came_later),
       cmocka_unit_test(test_best_effort_gives_way),
+      cmocka_unit_test(test_most_left_gives_way),
       cmocka_unit_test(test_no_stream_stands_still_for_long),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
