@@ -90,16 +90,16 @@ void worth_has_chunk(struct worth *w, uint32_t context, uint32_t tokens)
   w->unknown -= lls_pol_min(w->unknown, tokens);
 }
 
-/* What waits fits into so many tokens. */
+/* What waits fits into so many tokens, and there are some. */
 static bool waits_less(const struct lls_step_view *v, uint64_t tokens)
 {
-  uint64_t pending = 0;
+  uint64_t pending = v->n_preempted; /* each has one at least */
   for (uint32_t i = 0; i < v->n_running; i++)
     if (v->running[i]->state != LLS_DECODING)
       pending += lls_request_pending(v->running[i]);
   for (uint32_t i = 0; i < v->n_waiting && pending <= tokens; i++)
     pending += lls_request_pending(v->waiting[i]);
-  return pending <= tokens;
+  return pending <= tokens && tokens > 0;
 }
 
 /* Tokens that prompts may have in this step. As long as nobody asked for a shorter gap
