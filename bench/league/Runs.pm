@@ -141,7 +141,7 @@ sub asked { my ($r, $key) = @_; return defined $r->{$key} && $r->{$key} ne '' }
 
 sub share { my ($of, $n) = @_; return $n ? 100 * $of / $n : undef }
 
-# What a policy makes of rows: of each its first token, latency, gaps and tokens, and the run's own figures;
+# Runs rows under a policy. Gives the first token, latency, gaps and tokens of each, and the run's own figures, or
 # nothing if it did not end. Rows are a second apart in the mean, `scale` is what a second is.
 sub simulate {
   my ($w, $p, $rows, $scale) = @_;
