@@ -12,7 +12,7 @@ use AptServe ();
 use Seeds qw(mean);
 use Workloads qw(rows write_rows);
 use Exporter 'import';
-our @EXPORT_OK = qw(prepare run capacity @figures);
+our @EXPORT_OK = qw(prepare run capacity simulate figures_of @figures);
 
 # In the order of the columns of runs.csv.
 our @figures = qw(attained strict realtime goodput latency latency_p99 completion throughput stall wait worst_tenant
@@ -141,31 +141,43 @@ sub asked { my ($r, $key) = @_; return defined $r->{$key} && $r->{$key} ne '' }
 
 sub share { my ($of, $n) = @_; return $n ? 100 * $of / $n : undef }
 
+# Runs rows under a policy. Gives the first token, latency, gaps and tokens of each, and the run's own figures, or
+# nothing if it did not end. Rows are a second apart in the mean, `scale` is what a second is.
+sub simulate {
+  my ($w, $p, $rows, $scale) = @_;
+  my $text = report(command($w, $p, $rows), '--time-scale', sprintf('%.9g', $scale), '--save-detailed') // return;
+  my %x = (first => [list($text, 'ttfts')], latency => [list($text, 'latencies')], out => [list($text, 'output_lens')]);
+  my ($gaps) = $text =~ /"itls": \[(.*?)\]\s*\]/s;
+  $x{gaps} = [map { [/([-+.\de]+)/g] } split /\]/, $gaps];
+  @{$x{first}} == @$rows or die "$w->{name}: a report of " . @{$x{first}} . ' requests, not ' . @$rows . "\n";
+  $x{$_} = number($text, $_) for qw(duration total_token_throughput);
+  $x{preempted} = number($text, 'preemptions_recompute') + number($text, 'preemptions_swap');
+  return \%x;
+}
+
 # The figures of a run, undef where they mean nothing; nothing if it did not end.
 sub run {
   my ($w, $p, $load, $seed, $rate) = @_;
   my @rows = rows($w, $seed, $quick);
-  my $apart = $p->{alone} ? 1000 : 1;
-  my $text = report(command($w, $p, \@rows), '--time-scale', sprintf('%.9g', $apart / ($load * $rate)), '--save-detailed') // return;
-  my (@firsts, @latencies, @gaps) = ();
-  @firsts = list($text, 'ttfts');
-  @latencies = list($text, 'latencies');
-  my ($all_gaps) = $text =~ /"itls": \[(.*?)\]\s*\]/s;
-  @gaps = map { [/([-+.\de]+)/g] } split /\]/, $all_gaps;
-  my @outs = list($text, 'output_lens');
-  @firsts == @rows or die "$w->{name}: a report of " . @firsts . ' requests, not ' . @rows . "\n";
+  my $x = simulate($w, $p, \@rows, ($p->{alone} ? 1000 : 1) / ($load * $rate)) // return;
+  return figures_of(\@rows, $x, $p->{alone});
+}
+
+sub figures_of {
+  my ($rows, $x, $alone) = @_;
+  my @rows = @$rows;
   my (%n, %met, %tenant, @normalised, $stall, $wait, $tokens, $completion);
   $stall = $wait = $tokens = $completion = 0;
   for my $k (0 .. $#rows) {
-    my $r = $rows[$k];
-    my $done = $outs[$k] > 0;
-    my ($met, $strict, $longest) = $done ? judge($r, $firsts[$k], $latencies[$k], $gaps[$k] // []) : (0, 0, 0);
-    $tokens += $met ? $outs[$k] : 0;
-    push @normalised, $done ? 1e3 * $latencies[$k] / $outs[$k] : 1e6;
-    $completion += $done ? $latencies[$k] : 1e3;
+    my ($r, $first, $latency, $out) = ($rows[$k], map { $x->{$_}[$k] } qw(first latency out));
+    my $done = $out > 0;
+    my ($met, $strict, $longest) = $done ? judge($r, $first, $latency, $x->{gaps}[$k] // []) : (0, 0, 0);
+    $tokens += $met ? $out : 0;
+    push @normalised, $done ? 1e3 * $latency / $out : 1e6;
+    $completion += $done ? $latency : 1e3;
     if ($r->{class} ne 'best_effort') {
       $stall = $longest if $longest > $stall;
-      $wait = $firsts[$k] if $firsts[$k] > $wait;
+      $wait = $first if $first > $wait;
     }
     my $asks = grep { asked($r, $_) } qw(ttft tbt tpot completion);
     next if !$asks;
@@ -177,12 +189,10 @@ sub run {
     $tenant{$r->{tenant}}[$_] += (1, $met)[$_] for $r->{tenant} ? (0, 1) : ();
   }
   @normalised = sort { $a <=> $b } @normalised;
-  my $seconds = number($text, 'duration');
   my ($worst) = sort { $a <=> $b } map { share($_->[1], $_->[0]) } grep { $_->[0] >= 10 } values %tenant;
   return (share($met{all}, $n{all}), share($met{'strict all'}, $n{all}), share($met{realtime}, $n{realtime}),
-    $n{all} && !$p->{alone} ? $tokens / $seconds : undef, mean(@normalised), percentile(0.99, @normalised), $completion / @rows,
-    $p->{alone} ? undef : number($text, 'total_token_throughput'), $stall, $wait, $worst,
-    number($text, 'preemptions_recompute') + number($text, 'preemptions_swap'));
+    $n{all} && !$alone ? $tokens / $x->{duration} : undef, mean(@normalised), percentile(0.99, @normalised), $completion / @rows,
+    $alone ? undef : $x->{total_token_throughput}, $stall, $wait, $worst, $x->{preempted});
 }
 
 1;

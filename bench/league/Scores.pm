@@ -31,7 +31,7 @@ sub of {
   my ($recorded, $known, $policies, $workloads, $loads, $seeds, $figures) = @_;
   my %s = (bound => {map { $_->{name} => $_->{bound} } @$policies});
   $policies = [map { $_->{name} } @$policies];
-  %s = (%s, policies => $policies, workloads => $workloads, loads => $loads, figures => $figures);
+  %s = (%s, known => $known, seeds => $seeds, policies => $policies, workloads => $workloads, loads => $loads, figures => $figures);
   for my $p (@$policies) {
     for my $w (@$workloads) {
       for my $load (@$loads) {
@@ -172,27 +172,43 @@ sub table {
   return $text;
 }
 
-# The figures by which the intervals of two cells are apart: where x is better, and worse.
+# A figure of two policies in a cell seed by seed, [x less y]; nothing where one of them was not run here.
+sub paired {
+  my ($s, $w, $load, $k, @policies) = @_;
+  my @differences = map {
+    my $seed = $_;
+    my ($x, $y) = map { ($s->{known}{"$_|$w|$load|$seed"} // [])->[1 + $k] } @policies;
+    ($x // '') ne '' && ($y // '') ne '' ? $x - $y : ()
+  } @{$s->{seeds}};
+  return @differences == @{$s->{seeds}} && @differences > 1 ? @differences : ();
+}
+
+# The figures in which two cells differ: where x is better, and worse. By the interval of their difference, seed by
+# seed, where both were run here, since the requests of a seed are the same; else where their intervals are apart.
 sub apart {
-  my ($x, $y) = @_;
+  my ($s, $w, $load, @policies) = @_;
+  my ($x, $y) = map { $s->{cell}{$_}{$w}{$load} } @policies;
   my @sides = ([], []);
-  for my $f (grep { $x->{$_} && $y->{$_} && !$figure{$_}{unranked} } qw(attained strict latency latency_p99 completion throughput stall wait)) {
-    my ($kind, $difference) = ($figure{$f}{kind}, $x->{$f}[0] - $y->{$f}[0]);
-    next if abs $difference <= $x->{$f}[1] + $y->{$f}[1];
-    push @{$sides[($difference < 0) != ($kind eq 'less')]}, sprintf '%s %.4g/%.4g', $f, $x->{$f}[0], $y->{$f}[0];
+  for my $k (0 .. $#{$s->{figures}}) {
+    my $f = $s->{figures}[$k];
+    next if !$x->{$f} || !$y->{$f} || $figure{$f}{unranked} || $figure{$f}{kind} eq 'none';
+    my @paired = paired($s, $w, $load, $k, @policies);
+    my ($difference, $half) = @paired ? (mean(@paired), interval(@paired)) : ($x->{$f}[0] - $y->{$f}[0], $x->{$f}[1] + $y->{$f}[1]);
+    next if abs $difference <= $half;
+    push @{$sides[($difference < 0) != ($figure{$f}{kind} eq 'less')]}, sprintf '%s %.4g/%.4g', $f, $x->{$f}[0], $y->{$f}[0];
   }
   return @sides;
 }
 
 sub at_home {
   my ($s, $p) = @_;
-  my $text = "\n$p at home: figures of it and of the paper's own policy, where their intervals are apart\n";
+  my $text = "\n$p at home: figures of it and of the paper's own policy, where they differ by more than the seeds' interval\n";
   for my $w (grep { $_->{home} } @{$s->{workloads}}) {
     for my $own (grep { /^\Q$w->{home}\E\b/ && $_ ne $p } @{$s->{policies}}) {
       for my $load (@{$s->{loads}}) {
         my ($x, $y) = map { $s->{cell}{$_}{$w->{name}}{$load} } $p, $own;
         next if !$x || !$y || $x->{unended} || $y->{unended};
-        my ($better, $worse) = map { join(', ', @$_) || '-' } apart($x, $y);
+        my ($better, $worse) = map { join(', ', @$_) || '-' } apart($s, $w->{name}, $load, $p, $own);
         $text .= sprintf "%-15s %-4s %-13s better: %s; worse: %s\n", $w->{name}, $load, $own, $better, $worse;
       }
     }

@@ -313,7 +313,7 @@ sub rows {
 # As llmserve-sim reads them: options that name the file, and what a trace of hashes can't say.
 sub write_rows {
   my ($path, $w, @rows) = @_;
-  my @columns = qw(in out at class tenant label ttft tbt tpot completion prefix prefix_tokens);
+  my @columns = qw(in out at class tenant label ttft tbt tpot completion prefix prefix_tokens priority);
   open my $file, '>', $path or die "$path: $!\n";
   if ($rows[0]{hashes}) {
     print $file encode_json({timestamp => int(1000 * $_->{at}), input_length => $_->{in} + 0, output_length => $_->{out} + 0,
@@ -323,7 +323,7 @@ sub write_rows {
     return ('--dataset-name', 'timed_trace', '--trace', $path, '--slo-ttft', "${ttft}ms", '--slo-ttft-per-token',
       1000 * $per_token . 'us', '--slo-tbt', "${tbt}ms", '--slo-group-tokens', 1);
   }
-  print $file "prompt_tokens,output_tokens,arrival_s,class,tenant,label,ttft_ms,tbt_ms,tpot_ms,completion_ms,prefix,prefix_tokens\n";
+  print $file "prompt_tokens,output_tokens,arrival_s,class,tenant,label,ttft_ms,tbt_ms,tpot_ms,completion_ms,prefix,prefix_tokens,priority\n";
   for my $r (@rows) {
     $r->{at} = sprintf '%.6f', $r->{at};
     $r->{$_} = defined $r->{$_} ? sprintf '%.1f', $r->{$_} : '' for qw(ttft tbt tpot completion);

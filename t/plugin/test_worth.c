@@ -335,6 +335,30 @@ static void test_best_effort_gives_way(void **state)
   bed_close(&bed);
 }
 
+/* Two streams outgrow the memory, and none has a gap to lose: the first leaves, which has
+ * most to go, and no room was kept for either. With gaps the last to come does. */
+static void test_most_left_gives_way(void **state)
+{
+  (void)state;
+  for (int asks = 0; asks < 2; asks++) {
+    struct bed bed;
+    struct bed_options o = defaults;
+    o.device_units = 80; /* 40 blocks of 16 tokens */
+    assert_int_equal(bed_open(&bed, &o), 0);
+    if (asks)
+      bed.next.slo.tbt_ns = 200 * MS;
+    const struct lls_live *first = submit(&bed, 400, 100);
+    bed_step(&bed);
+    const struct lls_live *last = submit(&bed, 208, 20);
+    while (bed.preempted_recompute == 0 && bed.finished[LLS_FINISH_LENGTH] == 0)
+      bed_step(&bed);
+    assert_true((first->view.state == LLS_DECODING) == (asks == 1));
+    assert_true((last->view.state == LLS_DECODING) == (asks == 0));
+    bed_finish(&bed, 300);
+    bed_close(&bed);
+  }
+}
+
 /* Two streams outgrow the memory: neither stands still for longer than max_stall, though
  * the other has a second to go. */
 static void test_no_stream_stands_still_for_long(void **state)
@@ -376,6 +400,7 @@ int main(void)
       cmocka_unit_test(test_estimates_are_tried),
       cmocka_unit_test(test_prefixes_that_came_later),
       cmocka_unit_test(test_best_effort_gives_way),
+      cmocka_unit_test(test_most_left_gives_way),
       cmocka_unit_test(test_no_stream_stands_still_for_long),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,7 +78,7 @@ static int choose_encoder(struct retrieval *r)
   }
   int rc = open_encoder(r);
   bool named = r->params.encoder_path != NULL && *r->params.encoder_path != '\0';
-  if (rc != 0 && (rc == -ENOENT || rc == -ENOTSUP) && !named &&
+  if (rc != 0 && (rc == -ENOENT || rc == -ENOTDIR || rc == -ENOTSUP) && !named &&
       r->params.encoder == ENCODER_AUTO) {
     r->host->log(r->host->context, LLS_LOG_INFO,
                  "no folder `encoder` beside the model: prompts are compared by their "

@@ -12,13 +12,18 @@
 
 /* ---- who gives way ----------------------------------------------------------------- */
 
-/* Best effort before others, prompts before streams, streams that began too late before
- * those that are in time; the last to come first. */
+/* Best effort before others, prompts before streams, streams that lose no deadline by it
+ * before those that do. Of those that never named one who has most left, whose memory is
+ * held longest; of all others the last to come. */
 static int64_t keeps(const struct worth *w, const struct lls_request *r)
 {
-  int64_t group = r->generated_tokens == 0 ? 2 : w->jobs[r->slot].lost;
+  bool prompt = r->generated_tokens == 0, owed = worth_owed(r);
+  int64_t group = prompt ? 2 : w->jobs[r->slot].lost || !owed;
+  int64_t place = r->arrival_ns;
   group += worth_best_effort(r) ? 3 : 0;
-  return group << 58 | (r->arrival_ns & ((INT64_C(1) << 58) - 1));
+  if (!prompt && !owed)
+    place = (int64_t)(1e3 * worth_left(&w->learned, r));
+  return group << 58 | (place & ((INT64_C(1) << 58) - 1));
 }
 
 static void set_order(struct worth *w, struct lls_pol_step *s)
@@ -46,19 +51,22 @@ static void run_streams(struct worth *w, struct lls_pol_step *s, bool best)
     if (r->state != LLS_DECODING || worth_best_effort(r) != best ||
         job->planned == w->plans)
       continue;
-    if (lls_pol_step_decode(s, i) > 0)
+    if (lls_pol_step_decode(s, i) > 0) {
+      w->n_growing += worth_owed(r);
       job->planned = w->plans;
+    }
   }
 }
 
 /* ---- prompts ----------------------------------------------------------------------- */
 
-/* Units that stay free when a candidate is let in: what streams will grow by, and, where
- * it has no deadline any more, a part for those that have one. */
+/* Units that stay free when a candidate is let in: what streams will grow by whose gap is
+ * lost if they leave, twice for those on the device (the others have each other's
+ * memory), and, where it has no deadline any more, a part for those that have one. */
 static uint32_t spare_units(const struct worth *w, const struct lls_pol_step *s,
                             const struct worth_candidate *c)
 {
-  double streams = s->runs + w->n_decodes;
+  double streams = w->n_growing + w->n_owed;
   double blocks = streams * w->learned.headroom / s->cache->block_tokens;
   double spare = blocks * w->block_units;
   if (c->stream) /* it has stood still, and takes what is free */
@@ -159,6 +167,7 @@ static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate
   tokens = lls_pol_min(tokens, lls_pol_step_pending(s, c->request));
   lls_pol_step_run(s, c->request, tokens);
   worth_has_chunk(w, context, tokens);
+  w->n_growing += worth_owed(c->request);
   job->planned = w->plans;
   return true;
 }

@@ -43,12 +43,23 @@ int64_t worth_gap(const struct worth *w, const struct lls_request *r)
   return w->jobs[r->slot].lost && asked < usual ? usual : asked;
 }
 
+bool worth_owed(const struct lls_request *r)
+{
+  return asked_gap(r) != LLS_NEVER || r->slo.completion_ns != LLS_NEVER;
+}
+
+static bool owed_stream(const struct lls_request *r)
+{
+  return worth_owed(r) && !worth_best_effort(r);
+}
+
 /* When its next token is due. A stream that was cut off is due before it has stood still
- * for max_stall, whatever it asked for. */
+ * for max_stall, if it named a gap; else it waits with all others until batch.c brings it
+ * back. */
 static int64_t due_of(const struct worth *w, const struct lls_request *r, double left)
 {
   int64_t due = INT64_MAX;
-  if (r->generated_tokens > 0 && !worth_best_effort(r))
+  if (r->generated_tokens > 0 && owed_stream(r))
     due = r->last_token_ns + w->params.max_stall / 4;
   if (r->generated_tokens == 0 && r->slo.ttft_ns != LLS_NEVER)
     due = lls_time_after(r->arrival_ns, r->slo.ttft_ns);
@@ -106,7 +117,7 @@ static void add(struct worth *w, const struct lls_step_view *v,
   int64_t soonest = v->now_ns + c->time;
   if (due != INT64_MAX && due >= soonest)
     c->due = due;
-  if (c->stream && !worth_best_effort(r) && c->due == LLS_NEVER)
+  if (c->stream && owed_stream(r) && c->due == LLS_NEVER)
     c->due = soonest + c->time; /* it has stood still too long: at once */
   double dear = 1 + w->params.fairness * worth_excess(&w->learned, r->tenant);
   double weight = weight_of(r) / dear;

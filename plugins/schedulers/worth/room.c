@@ -19,13 +19,14 @@ enum {
 static int64_t tightest(struct worth *w, const struct lls_step_view *v)
 {
   int64_t least = w->params.gap;
-  w->n_decodes = 0;
+  w->n_decodes = w->n_owed = w->n_growing = 0;
   for (uint32_t i = 0; i < v->n_running; i++) {
     const struct lls_request *r = v->running[i];
     if (r->state != LLS_DECODING)
       continue;
     int64_t gap = worth_gap(w, r);
     w->contexts[w->n_decodes++] = r->cached_tokens;
+    w->n_owed += worth_owed(r);
     least = gap < least ? gap : least;
   }
   return least;

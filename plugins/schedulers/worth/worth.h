@@ -112,9 +112,11 @@ struct worth {
 
   /* of the plan in the making */
   uint32_t n_decodes;
-  int64_t within_ns; /* the step's time, LLS_NEVER: no model yet */
-  uint32_t unknown;  /* then, tokens that prompts may still have */
-  uint32_t n_chunks; /* in the step so far */
+  uint32_t n_owed;    /* of them, that named a gap or an end */
+  uint32_t n_growing; /* the same of all that are in the plan */
+  int64_t within_ns;  /* the step's time, LLS_NEVER: no model yet */
+  uint32_t unknown;   /* then, tokens that prompts may still have */
+  uint32_t n_chunks;  /* in the step so far */
   struct lls_chunk_shape chunks[WORTH_CHUNKS + 1];
   uint32_t block_units; /* of a block of KV */
   bool short_of_memory;
@@ -125,6 +127,8 @@ void worth_look(struct worth *, const struct lls_step_view *, uint32_t total_tok
 /* The gap that a stream has asked for, or gets. */
 int64_t worth_gap(const struct worth *, const struct lls_request *);
 bool worth_best_effort(const struct lls_request *);
+/* It named a gap between its tokens or an end: a pause may cost it that. */
+bool worth_owed(const struct lls_request *);
 
 /* room.c: the time of the step, and how many of `most` tokens behind a context it still
  * has room for. */
