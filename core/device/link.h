@@ -23,7 +23,7 @@
 struct lls_device;
 struct lls_device_link;
 
-/* Of a link, which both ends are opened with; and the device of who made it. */
+/* Both ends of a link are opened with it; it has the device of who made it. */
 struct lls_link_name {
   unsigned char id[128], device[16];
 };
@@ -43,7 +43,7 @@ struct lls_link_ops {
   /* Goes on; how many pieces are done since the beginning. -EAGAIN: it is not open yet;
    * else it is of no use any more. */
   int (*go_on)(struct lls_device_link *, uint64_t *n_done, struct lls_error *err);
-  /* Of either end, whatever is under way, whose memory is free then. */
+  /* Ends it, whatever is under way, whose memory is free then. */
   void (*close)(struct lls_device_link *);
 };
 

@@ -114,7 +114,7 @@ void lls_engine_release_pack_memory(struct lls_engine *, enum lls_memory, void *
 int lls_engine_write_piece(struct lls_engine *, void *piece, const void *from,
                            size_t bytes);
 int lls_engine_read_piece(struct lls_engine *, const void *piece, void *to, size_t bytes);
-/* What links to other processes' devices are made of: device/link.h. */
+/* Links to other processes' devices begin here: device/link.h. */
 struct lls_device *lls_engine_device(const struct lls_engine *);
 
 /* This engine's end of its group; NULL: it is alone. */

@@ -13,7 +13,7 @@
 
 enum kind { NUMBERS, LINKED, LINK_WORD };
 
-/* What a message of the channel begins with. */
+/* Each message of the channel begins with it. */
 struct head {
   uint64_t kind;
   struct lls_piece piece;
@@ -150,7 +150,7 @@ static size_t numbers_of(const struct lls_bulk *b, const struct lls_piece *piece
   return bytes;
 }
 
-/* Of a piece that cannot be packed the head goes alone, which the receiver sees. */
+/* The head goes alone if the rest cannot be packed, which the receiver sees. */
 static void send_by_channel(struct lls_bulk *b, uint32_t to, char *room,
                             const struct lls_piece *piece, const struct lls_pull *list)
 {

@@ -296,7 +296,7 @@ static struct lls_linked take_first(struct other *o)
   return piece;
 }
 
-/* What was given to it is done, or is lost; then what never will be given to it. */
+/* First those that it was given, done or lost; then those that it never will be. */
 static bool next_of(struct other *o, struct lls_linked *piece, const char **data)
 {
   struct end *in = &o->in;

@@ -72,7 +72,7 @@ void lls_links_hear(struct lls_links *, uint32_t from, const struct lls_link_mes
 /* Room for a piece to `to`; NULL: by `linked` there is a link, and as much as may be is
  * under way; or there is none (yet). */
 char *lls_links_room(struct lls_links *, uint32_t to, bool *linked);
-/* What is in that room; its sequence, which the other one has to be told. */
+/* Sends what is in that room; its sequence, which the other one has to be told. */
 uint64_t lls_links_give(struct lls_links *, uint32_t to, size_t bytes);
 
 /* -ENOMEM: it is lost. */

@@ -16,7 +16,7 @@
 
 enum { N = 64, BYTES = 32 };
 
-/* What is between the two ends; each piece is its bytes as they were when it was given.
+/* All that is between two ends; each piece is its bytes as they were when it was given.
  */
 struct wire {
   bool joined[2];
@@ -213,7 +213,7 @@ static void expect(struct two *t, unsigned ticket)
   assert_int_equal(lls_links_expect(t->p[1].links, 0, &piece), 0);
 }
 
-/* Whether the next that has come is this one, whole or lost. */
+/* The next that has come is this one, whole or lost. */
 static void comes(struct two *t, unsigned ticket, bool whole)
 {
   struct lls_linked piece = {0};
@@ -286,7 +286,7 @@ static void test_order(void **state)
   end(&t);
 }
 
-/* What is not looked at stays where it is: no room of it is given to another piece. */
+/* Pieces that are not looked at stay where they are: no other is given their room. */
 static void test_slow_receiver(void **state)
 {
   struct two t;
