@@ -60,8 +60,13 @@ struct lls_model_section {                    /* [model] */
 /* The transport of tensor parallel ranks. AUTO: MPI where it started the process. */
 enum lls_ranks_choice { LLS_RANKS_AUTO, LLS_RANKS_THREADS, LLS_RANKS_MPI };
 
-/* Does MPI take memory of GPUs? AUTO: what it says. */
-enum lls_gpu_aware_choice { LLS_GPU_AWARE_AUTO, LLS_GPU_AWARE_ON, LLS_GPU_AWARE_OFF };
+/* Ways of blocks to other processes. AUTO: the first that there is. */
+enum lls_blocks_by {
+  LLS_BLOCKS_BY_AUTO,
+  LLS_BLOCKS_BY_NCCL,
+  LLS_BLOCKS_BY_GPU_MPI,
+  LLS_BLOCKS_BY_HOST
+};
 
 /* When what is measured before serving is measured. */
 enum lls_measure_choice { LLS_MEASURE_ONCE, LLS_MEASURE_ALWAYS };
@@ -74,7 +79,7 @@ struct lls_engine_config {      /* [engine] */
   int64_t tensor_parallel_size; /* ranks; LLS_NEVER = as many as were started, or 1 */
   int64_t ranks;                /* enum lls_ranks_choice */
   int64_t rank_timeout;         /* ns */
-  int64_t gpu_aware_mpi;        /* enum lls_gpu_aware_choice */
+  int64_t blocks_by;            /* enum lls_blocks_by */
   int64_t instances;            /* LLS_NEVER = as many as there are roles, or 1 */
   const char *roles, *gpus;     /* lists; core/config/instance_list.h reads them */
   int64_t max_step_tokens;

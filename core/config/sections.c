@@ -219,10 +219,13 @@ static const struct lls_param engine_params[] = {
     LLS_PARAM_DURATION(engine, rank_timeout, "1min", 1e6, 86400e9,
                        "longest wait for another rank in the middle of a step; then all "
                        "end"),
-    LLS_PARAM_CHOICE(engine, gpu_aware_mpi, "auto", "auto|on|off",
-                     "whether blocks for instances in other processes are given to MPI "
-                     "in the GPU's memory, instead of by way of the host's; auto is "
-                     "where the MPI says that it takes it (MPIX_Query_cuda_support)"),
+    LLS_PARAM_CHOICE(
+        engine, blocks_by, "auto", "auto|nccl|gpu_mpi|host",
+        "how blocks of requests go from a GPU to instances in other processes: nccl, "
+        "from GPU to GPU, between any two that are not the same one, else as host; "
+        "gpu_mpi, by an MPI that takes the GPU's memory; host, by MPI in pinned host "
+        "memory; auto is nccl where two can, else gpu_mpi where the MPI says that it "
+        "takes it (MPIX_Query_cuda_support), else host"),
     LLS_PARAM_INT(engine, instances, "auto", 1, LLS_MAX_INSTANCES, "instances",
                   "engines that serve the model side by side, each with a step loop, "
                   "policies and a cache of its own, on a GPU of its own where there is "

@@ -81,6 +81,7 @@ enum lls_weight_format {
   LLS_WEIGHTS_INT4,
 };
 
+struct lls_link_ops;
 struct lls_weight;  /* a linear layer's matrix and bias, packed once for the device */
 struct lls_experts; /* matrices of one shape, one for each expert */
 struct lls_pool;    /* the unit blocks of one instance, on the device and on the host */
@@ -391,6 +392,8 @@ struct lls_device_ops {
    * Optional, NULL = there is none: the device's memory is the host's. */
   int (*piece_write)(struct lls_device *, void *piece, const void *from, size_t bytes);
   int (*piece_read)(struct lls_device *, const void *piece, void *to, size_t bytes);
+  /* Optional, NULL = none: link.h. */
+  const struct lls_link_ops *links;
 
   int (*step_begin)(struct lls_device *, struct lls_pool *,
                     const struct lls_device_step *);

@@ -521,6 +521,11 @@ int lls_engine_read_piece(struct lls_engine *e, const void *piece, void *to, siz
   return e->device->ops->piece_read(e->device, piece, to, bytes);
 }
 
+struct lls_device *lls_engine_device(const struct lls_engine *e)
+{
+  return e->device;
+}
+
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *e)
 {
   return &e->pool_shape;

@@ -114,6 +114,8 @@ void lls_engine_release_pack_memory(struct lls_engine *, enum lls_memory, void *
 int lls_engine_write_piece(struct lls_engine *, void *piece, const void *from,
                            size_t bytes);
 int lls_engine_read_piece(struct lls_engine *, const void *piece, void *to, size_t bytes);
+/* Links to other processes' devices begin here: device/link.h. */
+struct lls_device *lls_engine_device(const struct lls_engine *);
 
 /* This engine's end of its group; NULL: it is alone. */
 struct lls_ranks *lls_engine_ranks(const struct lls_engine *);

@@ -157,11 +157,16 @@ static bool receive_all(struct lls_far *far)
 static bool move_blocks(struct lls_far *far)
 {
   struct lls_fetched fetched;
+  struct lls_error news;
+  uint32_t to;
   bool any = lls_fetches_move(far->fetches);
   while (lls_fetches_next_done(far->fetches, &fetched)) {
     lls_inbox_fetched(&far->mine->inbox, &fetched);
     any = true;
   }
+  while (lls_fetches_news(far->fetches, &to, &news))
+    lls_log(far->log, LLS_LOG_INFO, "instances", "from instance %u to %u: %s", far->self,
+            to, news.text);
   return any;
 }
 
@@ -438,8 +443,13 @@ static int allocate(struct lls_far *far, const struct lls_far_options *o,
     far->away[slot].source = LLS_NOBODY;
   for (int turn = 0; turn < 2; turn++)
     far->held_end[turn] = &far->held[turn];
-  return lls_fetches_create(far->mine->instance.engine, far->channel,
-                            o->options->far.gpu_aware, &far->fetches, err);
+  return lls_fetches_create(
+      &(struct lls_fetches_options){.engine = far->mine->instance.engine,
+                                    .channel = far->channel,
+                                    .links = o->options->far.links,
+                                    .gpu_aware = o->options->far.gpu_aware,
+                                    .timeout_ns = far->timeout_ns},
+      &far->fetches, err);
 }
 
 /* Where there are two ways. */
@@ -451,7 +461,7 @@ static void log_way(const struct lls_far *far)
           lls_fetches_are_on_gpu(far->fetches)
               ? "blocks go to other processes in GPU memory, by GPU-aware MPI"
               : "blocks go to other processes in pinned host memory ([engine] "
-                "gpu_aware_mpi)");
+                "blocks_by)");
 }
 
 int lls_far_create(const struct lls_far_options *o, struct lls_far **out,

@@ -18,7 +18,6 @@
 #define STOP_NS  (2 * LLS_NS_PER_S) /* for rank 0's last word, which is on its way */
 
 struct lls_far_rank {
-  struct lls_engine *engine;
   struct lls_ranks *ranks;
   struct lls_channel *across, *within;
   struct lls_fetches *fetches;
@@ -189,20 +188,19 @@ static void *thread_main(void *argument)
 /* ---- life ---------------------------------------------------------------------------
  */
 
-int lls_far_rank_create(struct lls_engine *engine, struct lls_channel *across,
-                        struct lls_channel *within, bool gpu_aware,
-                        struct lls_far_rank **out, struct lls_error *err)
+int lls_far_rank_create(const struct lls_fetches_options *fetches,
+                        struct lls_channel *within, struct lls_far_rank **out,
+                        struct lls_error *err)
 {
   struct lls_far_rank *r = calloc(1, sizeof *r);
   LLS_ON_MAIN_THREAD();
   if (r == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  r->engine = engine;
-  r->ranks = lls_engine_ranks(engine);
-  r->across = across;
+  r->ranks = lls_engine_ranks(fetches->engine);
+  r->across = fetches->channel;
   r->within = within;
   r->heard_ns = LLS_NEVER;
-  int rc = lls_fetches_create(engine, across, gpu_aware, &r->fetches, err);
+  int rc = lls_fetches_create(fetches, &r->fetches, err);
   if (rc == 0) {
     rc = -pthread_create(&r->thread, NULL, thread_main, r);
     if (rc < 0)

@@ -16,13 +16,13 @@
 #include "core/base/error.h"
 
 struct lls_channel;
-struct lls_engine;
 struct lls_far_rank;
+struct lls_fetches_options;
 
-/* [main] All of it. The channels outlive it; gpu_aware: what `across` is. */
-int lls_far_rank_create(struct lls_engine *, struct lls_channel *across,
-                        struct lls_channel *within, bool gpu_aware,
-                        struct lls_far_rank **out, struct lls_error *err);
+/* [main] All of it, with fetches over `fetches->channel`. The channels outlive it. */
+int lls_far_rank_create(const struct lls_fetches_options *fetches,
+                        struct lls_channel *within, struct lls_far_rank **out,
+                        struct lls_error *err);
 /* A note of rank 0. */
 int lls_far_rank_heed(struct lls_far_rank *, const void *note, size_t bytes,
                       struct lls_error *err);

@@ -13,6 +13,7 @@
 #include "core/channel/channel.h"
 #include "core/loop/mailbox.h"
 #include "core/loop/bulk.h"
+#include "core/loop/links.h"
 #include "core/ranks/ranks.h"
 
 enum state { FREE, HELD, WANTED, ASKED, DROPPED, FAILED };
@@ -50,26 +51,25 @@ struct lls_fetches {
 
 /* ---- life ------------------------------------------------------------------------- */
 
-int lls_fetches_create(struct lls_engine *engine, struct lls_channel *channel,
-                       bool gpu_aware, struct lls_fetches **out, struct lls_error *err)
+int lls_fetches_create(const struct lls_fetches_options *o, struct lls_fetches **out,
+                       struct lls_error *err)
 {
-  if (!lls_engine_packs(engine))
+  if (!lls_engine_packs(o->engine))
     return lls_fail(err, -ENOTSUP,
                     "blocks of this device cannot be sent to other processes");
   struct lls_fetches *f = calloc(1, sizeof *f);
   if (f == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  f->engine = engine;
-  f->channel = channel;
+  f->engine = o->engine;
+  f->channel = o->channel;
   f->next_ticket = 1;
-  const struct lls_ranks *ranks = lls_engine_ranks(engine);
+  const struct lls_ranks *ranks = lls_engine_ranks(o->engine);
   f->n_others = ranks != NULL && ranks->rank == 0 ? ranks->size - 1 : 0;
   pthread_mutex_init(&f->lock, NULL);
-  bool on_gpu = gpu_aware && lls_engine_has_pieces(engine);
-  int rc = lls_bulk_open(&f->bulk, engine, channel, on_gpu);
+  int rc = lls_bulk_open(&f->bulk, o, err);
   if (rc < 0) {
     lls_fetches_destroy(f);
-    return lls_fail(err, rc, "out of memory for what is on its way between processes");
+    return rc;
   }
   *out = f;
   return 0;
@@ -287,19 +287,17 @@ bool lls_fetches_next_order(struct lls_fetches *f, struct lls_fetch_order *out)
 }
 
 /* The lock is held while numbers are written, so that none are once it was dropped. */
-static void take_piece(struct lls_fetches *f, const struct lls_channel_message *m)
+static void take_piece(struct lls_fetches *f, const struct lls_arrived *a)
 {
-  struct lls_piece piece;
-  if (!lls_bulk_read(&f->bulk, m, &piece))
-    return;
+  const struct lls_piece *piece = &a->piece;
   pthread_mutex_lock(&f->lock);
-  struct fetch *fetch = find(f, piece.ticket);
-  bool wanted = fetch != NULL && fetch->state == ASKED && fetch->source == m->from &&
-                piece.first <= fetch->n && piece.n <= fetch->n - piece.first;
+  struct fetch *fetch = find(f, piece->ticket);
+  bool wanted = fetch != NULL && fetch->state == ASKED && fetch->source == a->from &&
+                piece->first <= fetch->n && piece->n <= fetch->n - piece->first;
   if (wanted) {
-    int rc = lls_bulk_unpack(&f->bulk, m, &piece, fetch->list + piece.first);
-    fetch->n_there += piece.n;
-    fetch->bytes += m->bytes - sizeof piece;
+    int rc = lls_bulk_unpack(&f->bulk, a, fetch->list + piece->first);
+    fetch->n_there += piece->n;
+    fetch->bytes += a->bytes;
     if (rc < 0)
       fetch->state = FAILED;
   }
@@ -368,11 +366,8 @@ void lls_fetches_unserve(struct lls_fetches *f, uint32_t from, uint64_t ticket)
 static bool send_piece(struct lls_fetches *f, struct serving *s)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(f->engine);
-  char *room = f->channel->ops->bulk_room(f->channel, s->from);
   struct lls_piece piece = {.ticket = s->ticket, .first = s->n_sent};
   size_t bytes = 0;
-  if (room == NULL)
-    return false;
   while (piece.first + piece.n < s->n) {
     size_t more = lls_pulled_bytes(pool, &s->list[piece.first + piece.n]);
     if (bytes + more > f->bulk.bytes)
@@ -380,8 +375,8 @@ static bool send_piece(struct lls_fetches *f, struct serving *s)
     bytes += more;
     piece.n++;
   }
-  bytes = lls_bulk_pack(&f->bulk, &piece, s->list + piece.first, room);
-  f->channel->ops->bulk_send(f->channel, s->from, bytes);
+  if (!lls_bulk_send(&f->bulk, s->from, &piece, s->list + piece.first))
+    return false;
   s->n_sent += piece.n;
   return true;
 }
@@ -404,13 +399,18 @@ static bool send_pieces(struct lls_fetches *f)
 
 bool lls_fetches_move(struct lls_fetches *f)
 {
-  struct lls_channel_message m;
-  bool any = false;
-  for (int i = 0; i < 16 && f->channel->ops->bulk_receive(f->channel, &m); i++) {
-    take_piece(f, &m);
+  struct lls_arrived arrived;
+  bool any = lls_bulk_go_on(&f->bulk);
+  for (int i = 0; i < 16 && lls_bulk_receive(&f->bulk, &arrived); i++) {
+    take_piece(f, &arrived);
     any = true;
   }
   return send_pieces(f) || any;
+}
+
+bool lls_fetches_news(struct lls_fetches *f, uint32_t *to, struct lls_error *text)
+{
+  return f->bulk.links != NULL && lls_links_news(f->bulk.links, to, text);
 }
 
 void lls_fetches_add_part(struct lls_fetches *f, uint64_t ticket, uint64_t bytes)
@@ -435,6 +435,7 @@ void lls_fetches_fail(struct lls_fetches *f, uint64_t ticket)
 
 void lls_fetches_lose(struct lls_fetches *f, uint32_t index)
 {
+  lls_bulk_forget(&f->bulk, index);
   for (struct serving **at = &f->serving; *at != NULL;)
     if ((*at)->from == index)
       stop_serving(at);

@@ -36,10 +36,21 @@ struct lls_channel;
 struct lls_pull;
 struct lls_request;
 
-/* [main] gpu_aware: the channel takes what is in a GPU's memory, where they then go from
- * and to, if the engine has one. */
-int lls_fetches_create(struct lls_engine *, struct lls_channel *, bool gpu_aware,
-                       struct lls_fetches **out, struct lls_error *err);
+/* Blocks go by links (links.h) where there are some: NEEDED: else there is an error. */
+enum lls_link_use { LLS_LINKS_NONE, LLS_LINKS_TRIED, LLS_LINKS_NEEDED };
+
+struct lls_fetches_options {
+  struct lls_engine *engine;
+  struct lls_channel *channel;
+  enum lls_link_use links;
+  bool gpu_aware; /* the channel takes what is in a GPU's memory, where they then go from
+                   * and to, if the engine has one */
+  int64_t timeout_ns; /* of a piece on a link */
+};
+
+/* [main] */
+int lls_fetches_create(const struct lls_fetches_options *, struct lls_fetches **out,
+                       struct lls_error *err);
 void lls_fetches_destroy(struct lls_fetches *); /* before the channel and the engine */
 bool lls_fetches_are_on_gpu(const struct lls_fetches *);
 
@@ -77,6 +88,8 @@ bool lls_fetches_next_done(struct lls_fetches *, struct lls_fetched *out);
 void lls_fetches_add_part(struct lls_fetches *, uint64_t ticket, uint64_t bytes);
 /* Its source cannot serve it, or another rank has failed to fetch its part. */
 void lls_fetches_fail(struct lls_fetches *, uint64_t ticket);
+/* How blocks go to another instance from now on: a sentence. False: no news. */
+bool lls_fetches_news(struct lls_fetches *, uint32_t *to, struct lls_error *text);
 /* An instance is gone. */
 void lls_fetches_lose(struct lls_fetches *, uint32_t index);
 

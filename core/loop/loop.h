@@ -216,6 +216,7 @@ struct lls_loop_far {
   struct lls_channel *channel; /* NULL: all are here. Outlives the loop */
   struct lls_channel *within;  /* likewise, to the engine's other ranks; NULL: none */
   bool gpu_aware;              /* the channel takes what is in a GPU's memory */
+  int links;                   /* enum lls_link_use of fetch.h */
   int64_t timeout_ns;          /* of a process that is silent: it is taken for dead */
   lls_loop_grammar grammar;
   void *grammar_context;

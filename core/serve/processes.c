@@ -11,6 +11,7 @@
 
 #include "core/api/structured.h"
 #include "core/loop/far.h"
+#include "core/loop/fetch.h"
 #include "core/ranks/ranks.h"
 #include "core/serve/daemon.h"
 
@@ -81,9 +82,17 @@ static int compile_grammar(void *context, const char *key, size_t n,
 
 bool server_is_gpu_aware(const struct server *s)
 {
-  int64_t choice = s->config->engine.gpu_aware_mpi;
-  return choice == LLS_GPU_AWARE_ON ||
-         (choice == LLS_GPU_AWARE_AUTO && s->channel != NULL && s->channel->gpu_aware);
+  int64_t choice = s->config->engine.blocks_by;
+  return choice == LLS_BLOCKS_BY_GPU_MPI ||
+         (choice == LLS_BLOCKS_BY_AUTO && s->channel != NULL && s->channel->gpu_aware);
+}
+
+int server_links(const struct server *s)
+{
+  int64_t choice = s->config->engine.blocks_by;
+  return choice == LLS_BLOCKS_BY_AUTO   ? LLS_LINKS_TRIED
+         : choice == LLS_BLOCKS_BY_NCCL ? LLS_LINKS_NEEDED
+                                        : LLS_LINKS_NONE;
 }
 
 struct lls_loop_far server_far_options(struct server *s)
@@ -91,6 +100,7 @@ struct lls_loop_far server_far_options(struct server *s)
   return (struct lls_loop_far){.channel = s->channel,
                                .within = s->within,
                                .gpu_aware = server_is_gpu_aware(s),
+                               .links = server_links(s),
                                .timeout_ns = s->config->engine.rank_timeout,
                                .grammar = compile_grammar,
                                .grammar_context = s,

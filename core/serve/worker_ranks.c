@@ -12,6 +12,7 @@
 #include "core/assembly/options.h"
 #include "core/engine/shard.h"
 #include "core/loop/far_rank.h"
+#include "core/loop/fetch.h"
 #include "core/serve/daemon.h"
 
 static bool as_processes(const struct lls_engine_config *e)
@@ -130,8 +131,12 @@ static int begin_side(void *context, struct lls_engine *engine, struct lls_error
 {
   struct side *side = context;
   const struct server *s = side->server;
-  return lls_far_rank_create(engine, s->channel, s->within, server_is_gpu_aware(s),
-                             &side->rank, err);
+  const struct lls_fetches_options fetches = {.engine = engine,
+                                              .channel = s->channel,
+                                              .links = server_links(s),
+                                              .gpu_aware = server_is_gpu_aware(s),
+                                              .timeout_ns = s->ranks->timeout_ns};
+  return lls_far_rank_create(&fetches, s->within, &side->rank, err);
 }
 
 static int heed(void *context, const struct lls_engine_note *note, struct lls_error *err)

@@ -117,6 +117,7 @@ struct lls_cuda_device {
   struct lls_cuda_products *products; /* products.c */
   struct lls_cuda_ops *ops;           /* ops.c */
   struct lls_cuda_ranks *ranks;       /* ranks.c; NULL = alone */
+  struct lls_cuda_links *links;       /* link.c; NULL = there are none */
   float *angles;  /* (ROPES, max_rows, rotary dims) of the step's rows */
   float *squares; /* (max_rows, 2) of norms that ranks share */
   void *widened;  /* (LLS_CUDA_WIDENED) of linear.c; NULL: no weight has codes */
@@ -236,6 +237,10 @@ int lls_cuda_pool_unpack(struct lls_device *, struct lls_pool *, const struct ll
 int lls_cuda_piece_write(struct lls_device *, void *piece, const void *from,
                          size_t bytes);
 int lls_cuda_piece_read(struct lls_device *, const void *piece, void *to, size_t bytes);
+
+/* link.c; there with nccl.h only. After all links are closed. */
+extern const struct lls_link_ops lls_cuda_link_ops;
+void lls_cuda_links_destroy(struct lls_cuda_links *);
 
 /* restore.c */
 void lls_cuda_hidden_write(struct lls_device *, const struct lls_attention_shape *,

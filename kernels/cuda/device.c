@@ -36,6 +36,7 @@ void lls_cuda_destroy(struct lls_device *device)
     cudaStreamSynchronize(d->sends);
   lls_cuda_ops_destroy(d->ops); /* its graphs hold the communicator, which ends next */
   lls_cuda_ranks_destroy(d);
+  lls_cuda_links_destroy(d->links);
   lls_cuda_products_destroy(d->products);
   lls_cuda_inputs_destroy(&d->inputs);
   lls_cuda_inputs_destroy(&d->draws);

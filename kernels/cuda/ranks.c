@@ -5,8 +5,6 @@
  * of a rank that has failed: NCCL's kernels would wait for it for ever, so the end of a
  * step is asked for, not waited for, and a group that has failed is aborted.
  *
- * libnccl.so.2 is opened where there are ranks, so that one GPU does without it.
- *
  * Two GPUs are needed to run it, and none could be had. What is proved: it compiles
  * against nccl.h; it gives the reference's logits, and ends where a rank dies, with
  * t/simt's NCCL, where ranks are threads (t/kernel/test_cuda_ranks.c).
@@ -21,78 +19,32 @@
 
 #ifdef LLS_NCCL
 
-#include <dlfcn.h>
-#include <nccl.h>
 #include <sched.h>
 #include <time.h>
 
-#define PIECE 64 /* rows gathered at a time */
+#include "kernels/cuda/nccl.h"
 
-/* Functions of libnccl, by name. */
-#define FUNCTIONS(X)                                                                     \
-  X(ncclGetUniqueId)                                                                     \
-  X(ncclCommInitRank)                                                                    \
-  X(ncclCommAbort)                                                                       \
-  X(ncclCommDestroy)                                                                     \
-  X(ncclCommGetAsyncError)                                                               \
-  X(ncclGetErrorString)                                                                  \
-  X(ncclAllReduce)                                                                       \
-  X(ncclAllGather)                                                                       \
-  X(ncclSend)                                                                            \
-  X(ncclRecv)                                                                            \
-  X(ncclGroupStart)                                                                      \
-  X(ncclGroupEnd)
+#define PIECE 64 /* rows gathered at a time */
 
 struct lls_cuda_ranks {
   struct lls_ranks *group;
-  void *library;
+  struct lls_cuda_nccl nccl;
   ncclComm_t comm;
   float *received; /* (PIECE, max_columns) rank 0: of the others, one after another */
-#define MEMBER(name) __typeof__(name) *name;
-  FUNCTIONS(MEMBER)
-#undef MEMBER
 };
-
-#ifdef LLS_NCCL_LINKED /* the emulator's */
-
-static int open_library(struct lls_cuda_ranks *r, struct lls_error *err)
-{
-  (void)err;
-#define FIND(name) r->name = name;
-  FUNCTIONS(FIND)
-#undef FIND
-  return 0;
-}
-
-#else
-
-static int open_library(struct lls_cuda_ranks *r, struct lls_error *err)
-{
-  r->library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
-  if (r->library == NULL)
-    return lls_fail(err, -ENOENT, "ranks on GPUs need NCCL: %s", dlerror());
-#define FIND(name)                                                                       \
-  r->name = (__typeof__(r->name))dlsym(r->library, #name);                               \
-  if (r->name == NULL)                                                                   \
-    return lls_fail(err, -ENOENT, "libnccl.so.2 has no %s", #name);
-  FUNCTIONS(FIND)
-#undef FIND
-  return 0;
-}
-
-#endif
 
 static int join(struct lls_cuda_ranks *r, struct lls_error *err)
 {
   struct lls_ranks *group = r->group;
   ncclUniqueId mine = {{0}}, all[LLS_MAX_RANKS];
-  ncclResult_t rc = group->rank == 0 ? r->ncclGetUniqueId(&mine) : ncclSuccess;
+  ncclResult_t rc = group->rank == 0 ? r->nccl.ncclGetUniqueId(&mine) : ncclSuccess;
   if (rc == ncclSuccess && group->ops->exchange(group, &mine, sizeof mine, all) < 0)
     return lls_ranks_failed(group, err);
   if (rc == ncclSuccess)
-    rc = r->ncclCommInitRank(&r->comm, (int)group->size, all[0], (int)group->rank);
-  return rc == ncclSuccess ? 0
-                           : lls_fail(err, -EIO, "NCCL: %s", r->ncclGetErrorString(rc));
+    rc = r->nccl.ncclCommInitRank(&r->comm, (int)group->size, all[0], (int)group->rank);
+  return rc == ncclSuccess
+             ? 0
+             : lls_fail(err, -EIO, "NCCL: %s", r->nccl.ncclGetErrorString(rc));
 }
 
 int lls_cuda_ranks_create(struct lls_cuda_device *d, struct lls_error *err)
@@ -103,7 +55,9 @@ int lls_cuda_ranks_create(struct lls_cuda_device *d, struct lls_error *err)
   if (r == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   r->group = d->options.ranks;
-  int rc = open_library(r, err);
+  int rc = lls_cuda_nccl_open(&r->nccl, err);
+  if (rc < 0)
+    lls_fail_at(err, rc, "ranks on GPUs");
   if (rc == 0)
     rc = join(r, err);
   if (rc == 0 && r->group->rank == 0 &&
@@ -120,11 +74,10 @@ void lls_cuda_ranks_destroy(struct lls_cuda_device *d)
     return;
   cudaFree(r->received);
   if (r->comm != NULL && lls_ranks_failed(r->group, NULL) == 0)
-    r->ncclCommDestroy(r->comm);
+    r->nccl.ncclCommDestroy(r->comm);
   else if (r->comm != NULL)
-    r->ncclCommAbort(r->comm);
-  if (r->library != NULL)
-    dlclose(r->library);
+    r->nccl.ncclCommAbort(r->comm);
+  lls_cuda_nccl_close(&r->nccl);
   free(r);
 }
 
@@ -138,7 +91,7 @@ static ncclDataType_t numbers_of(const struct lls_cuda_device *d)
 static bool check(struct lls_cuda_device *d, ncclResult_t rc)
 {
   if (rc != ncclSuccess)
-    lls_cuda_step_fail(d, -EIO, "NCCL: %s", d->ranks->ncclGetErrorString(rc));
+    lls_cuda_step_fail(d, -EIO, "NCCL: %s", d->ranks->nccl.ncclGetErrorString(rc));
   return d->status == 0;
 }
 
@@ -147,8 +100,8 @@ void lls_cuda_run_all_reduce(struct lls_cuda_device *d,
 {
   const struct lls_cuda_ranks *r = d->ranks;
   size_t n = (size_t)a->n_rows * a->columns;
-  check(d, r->ncclAllReduce(a->x, a->x, n, a->f32 ? ncclFloat32 : numbers_of(d), ncclSum,
-                            r->comm, d->stream));
+  check(d, r->nccl.ncclAllReduce(a->x, a->x, n, a->f32 ? ncclFloat32 : numbers_of(d),
+                                 ncclSum, r->comm, d->stream));
 }
 
 /* NCCL puts the ranks' parts one after another; they belong side by side. */
@@ -158,8 +111,8 @@ void lls_cuda_run_all_gather(struct lls_cuda_device *d,
   const struct lls_cuda_ranks *r = d->ranks;
   size_t part = a->columns * lls_dtype_bytes(lls_cuda_numbers(d));
   size_t row = part * r->group->size;
-  if (!check(d, r->ncclAllGather(a->part, a->parts, (size_t)a->n_rows * a->columns,
-                                 numbers_of(d), r->comm, d->stream)))
+  if (!check(d, r->nccl.ncclAllGather(a->part, a->parts, (size_t)a->n_rows * a->columns,
+                                      numbers_of(d), r->comm, d->stream)))
     return;
   int rc = cudaSuccess;
   for (uint32_t from = 0; from < r->group->size && rc == cudaSuccess; from++)
@@ -189,16 +142,16 @@ static void gather_piece(struct lls_cuda_device *d,
   const struct lls_cuda_ranks *r = d->ranks;
   uint32_t size = r->group->size;
   size_t share = lls_ranks_first(a->columns, 1, size);
-  if (!check(d, r->ncclGroupStart()))
+  if (!check(d, r->nccl.ncclGroupStart()))
     return;
   ncclResult_t rc = ncclSuccess;
   for (uint32_t from = 1; from < size && rc == ncclSuccess; from++) {
     size_t first = lls_ranks_first(a->columns, from, size);
     size_t numbers = lls_ranks_first(a->columns, from + 1, size) - first;
-    rc = r->ncclRecv(r->received + first * n, numbers * n, ncclFloat32, (int)from,
-                     r->comm, d->stream);
+    rc = r->nccl.ncclRecv(r->received + first * n, numbers * n, ncclFloat32, (int)from,
+                          r->comm, d->stream);
   }
-  ncclResult_t ended = r->ncclGroupEnd(); /* in any case: no group stays open */
+  ncclResult_t ended = r->nccl.ncclGroupEnd(); /* in any case: no group stays open */
   if (!check(d, rc != ncclSuccess ? rc : ended))
     return;
   int copied = place(d, a, 0, row, n, a->part + row * share);
@@ -220,8 +173,8 @@ void lls_cuda_run_gather_columns(struct lls_cuda_device *d,
     if (rank == 0)
       gather_piece(d, a, row, n);
     else
-      check(d, r->ncclSend(a->part + row * share, n * share, ncclFloat32, 0, r->comm,
-                           d->stream));
+      check(d, r->nccl.ncclSend(a->part + row * share, n * share, ncclFloat32, 0, r->comm,
+                                d->stream));
   }
 }
 
@@ -244,7 +197,7 @@ static void abort_group(struct lls_cuda_device *d)
   lls_cuda_step_fail(d, -ECONNABORTED, "%s", why.text);
   lls_cuda_ops_forget(d);
   if (r->comm != NULL)
-    r->ncclCommAbort(r->comm);
+    r->nccl.ncclCommAbort(r->comm);
   r->comm = NULL;
 }
 
@@ -257,9 +210,9 @@ int lls_cuda_ranks_wait(struct lls_cuda_device *d, cudaEvent_t event)
   while (cudaEventQuery(event) == cudaErrorNotReady) {
     ncclResult_t failed = ncclSuccess;
     cudaGetLastError(); /* not to be ready is recorded as an error of later calls */
-    r->ncclCommGetAsyncError(r->comm, &failed);
+    r->nccl.ncclCommGetAsyncError(r->comm, &failed);
     if (failed != ncclSuccess)
-      lls_ranks_fail(r->group, r->ncclGetErrorString(failed));
+      lls_ranks_fail(r->group, r->nccl.ncclGetErrorString(failed));
     else if (now_ns() > until_ns)
       lls_ranks_fail(r->group, "waited too long for another rank");
     if (lls_ranks_failed(r->group, NULL) < 0) {

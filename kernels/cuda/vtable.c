@@ -378,6 +378,9 @@ const struct lls_device_ops lls_cuda_vtable = {
     .pool_unpack = lls_cuda_pool_unpack,
     .piece_write = lls_cuda_piece_write,
     .piece_read = lls_cuda_piece_read,
+#ifdef LLS_NCCL
+    .links = &lls_cuda_link_ops,
+#endif
     .step_begin = lls_cuda_step_begin,
     .step_end = lls_cuda_step_end,
     .refusal = lls_cuda_refusal,

@@ -23,6 +23,7 @@ my %without = (
     'core/loop/far.h' => 'main is known to the loop alone: lls_loop_*, which calls these, asserts',
     'core/loop/fetch.h' => 'it does not know its instance: lls_migrate_*, which calls these, asserts',
     'core/loop/bulk.h' => 'likewise: it is part of fetch.h; whichever thread loads the model opens it',
+    'core/loop/links.h' => 'likewise: it is part of bulk.h',
     lls_policy_host_is_owned => 'is the question itself',
     lls_live_create          => 'is made for lls_loop_submit, which asserts',
     lls_live_free            => 'likewise, lls_loop_events',

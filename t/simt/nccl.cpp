@@ -2,7 +2,13 @@
 /*
  * The emulator's NCCL: ranks are threads of one process. An operation is put on its
  * rank's stream; when its turn has come it is posted, and it is over once everybody's
- * part of it has been posted, the last of whom does it for all.
+ * part of it has been posted, the last of whom does it for all. With SIMT_NCCL=folder
+ * ranks are processes, each with another GPU, and what is posted goes by mail.h: a send
+ * is over once it was taken, a collective one once the parts of all others are here.
+ *
+ * Of a communicator that does not block an operation is put on the stream by the second
+ * question for its state after the call; until then it is in progress, and no other may
+ * be begun. SIMT_NCCL_FAIL_AFTER=n: after n of those that do not block it is broken.
  *
  * What is watched: parts that do not fit together (another operation, size or type than
  * the other ranks' at the same place) never end, as on GPUs, where the step's time runs
@@ -11,6 +17,7 @@
  */
 #include "simt.h"
 
+#include "mail.h"
 #include "nccl.h"
 
 #include <cstdio>
@@ -20,6 +27,7 @@
 #include <memory>
 #include <sched.h>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 namespace
@@ -35,6 +43,7 @@ struct part {
   ncclDataType_t type;
   int peer;
   bool over = false;
+  std::vector<std::string> names = {}; /* of its mail: what it waits for, by rank */
 };
 
 using posted = std::shared_ptr<part>;
@@ -42,6 +51,7 @@ using posted = std::shared_ptr<part>;
 struct group { /* the ranks' */
   int size = 0, joined = 0;
   bool aborted = false;
+  std::unique_ptr<simt::mail> mail;           /* null: they are threads */
   std::vector<std::deque<posted>> collective; /* (size) not yet done, by rank */
   std::map<std::pair<int, int>, std::deque<posted>> sent,
       wanted; /* by sender, receiver */
@@ -63,7 +73,7 @@ struct lock {
 
 size_t bytes_of(const part &p)
 {
-  return p.n * (p.type == ncclFloat32 ? 4 : 2);
+  return p.n * (p.type == ncclFloat32 ? 4 : p.type == ncclUint8 ? 1 : 2);
 }
 
 float get(const void *data, ncclDataType_t type, size_t i)
@@ -141,8 +151,75 @@ void hand_over(group &g, int from, int to)
   wanted.pop_front();
 }
 
+/* ---- the same by mail -------------------------------------------------------------- */
+
+char kind_of(const part &p)
+{
+  return p.kind == ALL_REDUCE   ? 'r'
+         : p.kind == ALL_GATHER ? 'g'
+         : p.type == ncclUint8  ? 'b'
+                                : 'm';
+}
+
+void post_mail(group &g, int rank, part &p)
+{
+  if (p.kind == SEND)
+    p.names = {g.mail->send(kind_of(p), p.peer, p.from, bytes_of(p))};
+  if (p.kind == RECEIVE)
+    p.names = {g.mail->next(kind_of(p), p.peer)};
+  for (int i = 0; i < g.size && p.names.size() < (size_t)g.size; i++) {
+    if (p.kind != ALL_REDUCE && p.kind != ALL_GATHER)
+      return;
+    if (i != rank)
+      g.mail->send(kind_of(p), i, p.from, bytes_of(p));
+    p.names.push_back(i == rank ? "" : g.mail->next(kind_of(p), i));
+  }
+}
+
+/* All parts are here: they are done as if by the last that came. */
+bool meet_by_mail(group &g, int rank, part &p)
+{
+  for (const std::string &name : p.names)
+    if (name != "" && !g.mail->is_there(name))
+      return false;
+  std::vector<std::vector<char>> data(g.size, std::vector<char>(bytes_of(p)));
+  std::vector<posted> parts;
+  for (int i = 0; i < g.size; i++) {
+    if (i == rank)
+      memcpy(data[i].data(), p.from, bytes_of(p));
+    else if (!g.mail->take(p.names[i], data[i].data(), bytes_of(p)))
+      return false;
+    parts.push_back(std::make_shared<part>(
+        part{p.kind, data[i].data(), data[i].data(), p.n, p.type, -1}));
+  }
+  std::vector<char> whole((p.kind == ALL_GATHER ? g.size : 1) * bytes_of(p));
+  for (const posted &other : parts)
+    other->to = whole.data();
+  if (p.kind == ALL_REDUCE)
+    reduce(parts);
+  else
+    gather(parts);
+  memcpy(p.to, whole.data(), whole.size());
+  return true;
+}
+
+bool is_over_by_mail(group &g, int rank, part &p)
+{
+  if (p.kind == SEND)
+    return !g.mail->is_there(p.names[0]);
+  if (p.kind == RECEIVE)
+    return g.mail->take(p.names[0], p.to, bytes_of(p));
+  return meet_by_mail(g, rank, p);
+}
+
+/* ------------------------------------------------------------------------------------ */
+
 void post(group &g, int rank, const posted &p)
 {
+  if (g.mail != nullptr) {
+    post_mail(g, rank, *p);
+    return;
+  }
   switch (p->kind) {
   case ALL_REDUCE:
   case ALL_GATHER:
@@ -165,6 +242,10 @@ void post(group &g, int rank, const posted &p)
 struct simt_comm {
   std::shared_ptr<group> all;
   int rank;
+  bool blocks = true;
+  int asked = 0;                         /* for its state, since `begun` */
+  std::function<void()> begun = nullptr; /* what is in progress; not with `blocks` */
+  ncclResult_t state = ncclSuccess;
 };
 
 namespace
@@ -184,18 +265,33 @@ void put_on_stream(std::vector<part> parts, const simt_comm *comm, cudaStream_t 
       stream,
       [=] {
         std::vector<posted> mine;
-        for (const part &p : parts) {
-          mine.push_back(std::make_shared<part>(p));
+        for (size_t i = 0; i < parts.size() && !all->aborted; i++) {
+          mine.push_back(std::make_shared<part>(parts[i]));
           post(*all, rank, mine.back());
         }
         return [=] {
           bool over = true;
-          for (const posted &p : mine)
+          for (const posted &p : mine) {
+            if (all->mail != nullptr && !p->over && !all->aborted)
+              p->over = is_over_by_mail(*all, rank, *p);
             over = over && p->over;
+          }
           return over || all->aborted;
         };
       },
       comm);
+}
+
+ncclResult_t begin(const part &p, ncclComm_t comm, cudaStream_t stream)
+{
+  const char *fails = getenv("SIMT_NCCL_FAIL_AFTER");
+  static long left = fails != nullptr ? atol(fails) : -1;
+  if (comm->state != ncclSuccess || depth > 0)
+    return ncclInvalidUsage; /* not before it is what was asked for last */
+  comm->asked = 0;
+  comm->state = left >= 0 && left-- == 0 ? ncclSystemError : ncclInProgress;
+  comm->begun = [=] { put_on_stream({p}, comm, stream); };
+  return comm->state == ncclInProgress ? ncclInProgress : ncclSystemError;
 }
 
 ncclResult_t add(const part &p, ncclComm_t comm, cudaStream_t stream)
@@ -204,6 +300,8 @@ ncclResult_t add(const part &p, ncclComm_t comm, cudaStream_t stream)
   if (comm == nullptr || stream == nullptr ||
       (to_peer && (p.peer < 0 || p.peer >= comm->all->size || p.peer == comm->rank)))
     return ncclInvalidArgument;
+  if (!comm->blocks)
+    return begin(p, comm, stream);
   if (depth == 0) {
     put_on_stream({p}, comm, stream);
     return ncclSuccess;
@@ -224,6 +322,7 @@ const char *ncclGetErrorString(ncclResult_t rc)
 {
   return rc == ncclSuccess           ? "no error"
          : rc == ncclInvalidArgument ? "invalid argument"
+         : rc == ncclSystemError     ? "system error"
                                      : "invalid usage";
 }
 
@@ -231,13 +330,57 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
   lock l;
   *id = {};
-  snprintf(id->internal, sizeof id->internal, "group %u", ++n_ids);
+  snprintf(id->internal, sizeof id->internal, "group %d %u", (int)getpid(), ++n_ids);
   return ncclSuccess;
+}
+
+} // extern "C"
+
+namespace
+{
+
+simt_comm *join_processes(const std::string &folder, int size, int rank)
+{
+  auto all = std::make_shared<group>();
+  all->size = size;
+  all->mail = std::make_unique<simt::mail>(folder, rank, size);
+  all->mail->join("GPU " + std::to_string(simt::current()));
+  return new simt_comm{all, rank};
+}
+
+/* Until it is in progress no more. */
+void look_who_joined(simt_comm *comm)
+{
+  enum simt::mail::joined joined = comm->all->mail->who_joined();
+  comm->state = joined == simt::mail::ALL       ? ncclSuccess
+                : joined == simt::mail::NOT_ALL ? ncclInProgress
+                                                : ncclInvalidUsage;
+}
+
+} // namespace
+
+extern "C" {
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int size, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+  const char *folder = getenv("SIMT_NCCL");
+  if (rank < 0 || rank >= size || id.internal[0] == '\0' || folder == nullptr)
+    return ncclInvalidArgument;
+  *out = join_processes(std::string(folder) + "/" + id.internal, size, rank);
+  (*out)->blocks = config->blocking != 0;
+  for (look_who_joined(*out); (*out)->blocks && (*out)->state == ncclInProgress;
+       look_who_joined(*out))
+    usleep(1000);
+  return (*out)->state;
 }
 
 /* Waits for the others. */
 ncclResult_t ncclCommInitRank(ncclComm_t *out, int size, ncclUniqueId id, int rank)
 {
+  ncclConfig_t config = {1};
+  if (getenv("SIMT_NCCL") != nullptr)
+    return ncclCommInitRankConfig(out, size, id, rank, &config);
   if (rank < 0 || rank >= size || id.internal[0] == '\0')
     return ncclInvalidArgument;
   std::shared_ptr<group> all;
@@ -281,9 +424,17 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t *error)
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *error)
 {
-  *error = ncclSuccess;
+  lock l;
+  if (comm->state == ncclInProgress && comm->begun == nullptr)
+    look_who_joined(comm);
+  else if (comm->state == ncclInProgress && comm->asked++ > 0) {
+    comm->begun();
+    comm->begun = nullptr;
+    comm->state = ncclSuccess;
+  }
+  *error = comm->state;
   return ncclSuccess;
 }
 

@@ -13,15 +13,17 @@
  * until somebody comes by again, by waiting or by asking (cudaEventQuery).
  *
  * What a GPU does to programs that are right by luck is watched: each host thread has a
- * GPU of its own choice, 0 at first, on which whatever it makes is made (simt_contexts
- * says where), and kernels go to streams of that one only; while a thread captures a
- * stream it allocates nothing and launches no kernel that was not loaded before.
+ * GPU of its own choice (of SIMT_GPUS=n), 0 at first, on which whatever it makes is made
+ * (simt_contexts says where), and kernels go to streams of that one only; while a thread
+ * captures a stream it allocates nothing and launches no kernel that was not loaded
+ * before.
  *
  * For benchmarks of the host's work (simt_only_host) nothing is carried out, and memory
  * is zeros.
  */
 #include "simt.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -75,6 +77,12 @@ namespace
 constexpr size_t EARLY_KERNELS = 3; /* that may have begun behind the one at work */
 constexpr size_t TOTAL = (size_t)512 << 20; /* bytes that the device has */
 
+long from_environment(const char *name)
+{
+  const char *after = getenv(name);
+  return after != nullptr ? atol(after) : -1;
+}
+
 struct allocation {
   size_t bytes;
   bool device;
@@ -88,7 +96,7 @@ size_t used;
 thread_local cudaError_t last_error = cudaSuccess; /* each host thread has its own */
 thread_local int current_gpu;
 thread_local unsigned captures; /* streams that the thread captures */
-int gpus = 1, reach, direct_copies;
+int gpus = (int)std::max(1L, from_environment("SIMT_GPUS")), reach, direct_copies;
 unsigned contexts; /* a bit for each GPU that something was made on */
 std::set<std::pair<int, const void *>> loaded; /* kernels, of each GPU */
 std::set<const simt_graph *> graphs;           /* that are not destroyed */
@@ -281,12 +289,6 @@ bool ends_known(const void *to, const void *from, size_t bytes_to, size_t bytes_
   return good;
 }
 
-long from_environment(const char *name)
-{
-  const char *after = getenv(name);
-  return after != nullptr ? atol(after) : -1;
-}
-
 /* SIMT_FAIL_AFTER=n: the launch after n others is refused. */
 bool planned_failure()
 {
@@ -369,6 +371,11 @@ cudaError_t load(const void *kernel)
     return failed(cudaErrorStreamCaptureUnsupported);
   loaded.insert({current_gpu, kernel});
   return cudaSuccess;
+}
+
+int current()
+{
+  return current_gpu;
 }
 
 bool is_current(cudaStream_t stream)
@@ -488,9 +495,10 @@ cudaError_t cudaSetDevice(int gpu)
   return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int)
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int gpu)
 {
   *p = {};
+  snprintf(p->uuid.bytes, sizeof p->uuid.bytes, "GPU %d", gpu); /* in all processes */
   snprintf(p->name, sizeof p->name, "emulated GPU");
   p->multiProcessorCount = 4;
   p->major = 9;

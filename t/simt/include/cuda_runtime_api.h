@@ -51,8 +51,13 @@ enum cudaDeviceAttr {
   cudaDevAttrComputeCapabilityMinor = 76,
 };
 
+typedef struct {
+  char bytes[16];
+} cudaUUID_t;
+
 struct cudaDeviceProp {
   char name[256];
+  cudaUUID_t uuid;
   int multiProcessorCount;
   int major, minor;
   size_t sharedMemPerMultiprocessor;

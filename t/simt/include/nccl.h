@@ -14,11 +14,13 @@ extern "C" {
 
 typedef enum {
   ncclSuccess = 0,
+  ncclSystemError = 2,
   ncclInvalidArgument = 4,
   ncclInvalidUsage = 5,
+  ncclInProgress = 7,
 } ncclResult_t;
 
-typedef enum { ncclFloat32 = 7, ncclBfloat16 = 9 } ncclDataType_t;
+typedef enum { ncclUint8 = 1, ncclFloat32 = 7, ncclBfloat16 = 9 } ncclDataType_t;
 typedef enum { ncclSum = 0 } ncclRedOp_t;
 
 #define NCCL_UNIQUE_ID_BYTES 128
@@ -26,10 +28,20 @@ typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
 
+typedef struct {
+  int blocking;
+} ncclConfig_t;
+#define NCCL_CONFIG_INITIALIZER                                                          \
+  {                                                                                      \
+    1                                                                                    \
+  }
+
 typedef struct simt_comm *ncclComm_t;
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *);
 ncclResult_t ncclCommInitRank(ncclComm_t *, int size, ncclUniqueId, int rank);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *, int size, ncclUniqueId, int rank,
+                                    ncclConfig_t *);
 ncclResult_t ncclCommAbort(ncclComm_t);
 ncclResult_t ncclCommDestroy(ncclComm_t);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t *);

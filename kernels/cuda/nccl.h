@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions of libnccl.so.2, which is opened where there are ranks or links, so that
+ * one GPU does without it. */
+#ifndef LLS_CUDA_NCCL_H
+#define LLS_CUDA_NCCL_H
+
+#ifdef LLS_NCCL
+
+#include <nccl.h>
+
+#include "core/base/error.h"
+
+#define LLS_CUDA_NCCL_FUNCTIONS(X)                                                       \
+  X(ncclGetUniqueId)                                                                     \
+  X(ncclCommInitRank)                                                                    \
+  X(ncclCommInitRankConfig)                                                              \
+  X(ncclCommAbort)                                                                       \
+  X(ncclCommDestroy)                                                                     \
+  X(ncclCommGetAsyncError)                                                               \
+  X(ncclGetErrorString)                                                                  \
+  X(ncclAllReduce)                                                                       \
+  X(ncclAllGather)                                                                       \
+  X(ncclSend)                                                                            \
+  X(ncclRecv)                                                                            \
+  X(ncclGroupStart)                                                                      \
+  X(ncclGroupEnd)
+
+struct lls_cuda_nccl {
+  void *library;
+#define LLS_CUDA_NCCL_MEMBER(name) __typeof__(name) *name;
+  LLS_CUDA_NCCL_FUNCTIONS(LLS_CUDA_NCCL_MEMBER)
+#undef LLS_CUDA_NCCL_MEMBER
+};
+
+/* -ENOENT. What cannot be opened may be closed all the same. */
+int lls_cuda_nccl_open(struct lls_cuda_nccl *, struct lls_error *err);
+void lls_cuda_nccl_close(struct lls_cuda_nccl *);
+
+#endif
+#endif
