@@ -54,8 +54,7 @@ size_t lls_fragments_bytes(const struct lls_fragments *f)
   return f->memory.used + f->dfa->n_states * sizeof(struct lls_fragment *);
 }
 
-/* ---- a repetition that calls nothing ------------------------------------------------
- */
+/* ---- a repetition that calls nothing ----------------------------------------------- */
 
 struct place {
   uint32_t state, times; /* times that are done */
@@ -113,8 +112,7 @@ static bool walk_repetition(struct lls_fragments *f, uint32_t from,
   return true;
 }
 
-/* ---- what a repetition may go on with for ever ---------------------------------------
- */
+/* ---- what a repetition may go on with for ever ------------------------------------- */
 
 #define STAYS_KNOWN (UINT64_C(1) << 62) /* no kind of a byte has this bit */
 
@@ -182,8 +180,7 @@ static bool goes_on_below(struct lls_fragments *f, const struct lls_configuratio
   return false;
 }
 
-/* ---- any other rule ------------------------------------------------------------------
- */
+/* ---- any other rule ---------------------------------------------------------------- */
 
 struct walk {
   struct lls_configuration at[LLS_DRAFT_DEPTH];
@@ -268,8 +265,7 @@ static void walk_rule(struct lls_fragments *f, uint32_t from,
     lls_loan_repay(f, loan, &after);
 }
 
-/* ---- building ------------------------------------------------------------------------
- */
+/* ---- building ---------------------------------------------------------------------- */
 
 static const struct lls_fragment *copy(struct lls_fragments *f)
 {

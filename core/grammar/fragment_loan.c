@@ -105,8 +105,7 @@ bool lls_loan_covers(struct lls_loan *loan, struct lls_dfa *dfa, uint32_t state,
   return is_covered(loan, dfa, state, place, 0) && !dfa->full;
 }
 
-/* ---- what follows the repetition ------------------------------------------------------
- */
+/* ---- what follows the repetition --------------------------------------------------- */
 
 /* Adds what follows the repetition in the borrowed subtrees, below one of its suffixes.
  */

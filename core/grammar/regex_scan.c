@@ -41,8 +41,7 @@ struct lls_regex_scan {
   size_t match_begin;
 };
 
-/* ---- expressions ---------------------------------------------------------------------
- */
+/* ---- expressions ------------------------------------------------------------------- */
 
 static int compile(struct lls_regex_finder *f, struct lls_grammar_tree *tree,
                    struct lls_error *err)
@@ -97,8 +96,7 @@ const char *lls_regex_finder_pattern(const struct lls_regex_finder *f, size_t *l
   return f->pattern;
 }
 
-/* ---- texts ---------------------------------------------------------------------------
- */
+/* ---- texts ------------------------------------------------------------------------- */
 
 /* Threads at all places that are reached from a state without a byte. */
 static void reach(struct lls_regex_scan *s, uint32_t state, size_t begin)

@@ -23,8 +23,7 @@ static void allow(const struct mask *m, uint32_t token)
   m->bits[token / 32] |= 1u << (token % 32);
 }
 
-/* ---- a fragment -----------------------------------------------------------------------
- */
+/* ---- a fragment -------------------------------------------------------------------- */
 
 static void add_list(const struct mask *m, const uint32_t *tokens, uint32_t n)
 {

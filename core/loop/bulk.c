@@ -26,8 +26,7 @@ struct lls_bulk_word {
   struct lls_link_message link;
 };
 
-/* ---- life ---------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------- */
 
 static void *take_memory(void *context, size_t bytes)
 {
@@ -109,8 +108,7 @@ void lls_bulk_begin(struct lls_bulk *b)
     lls_engine_write_piece(b->engine, NULL, NULL, 0);
 }
 
-/* ---- what begins a message ----------------------------------------------------------
- */
+/* ---- what begins a message --------------------------------------------------------- */
 
 /* -EIO */
 static int write_front(struct lls_bulk *b, char *room, const void *data, size_t bytes)
@@ -138,8 +136,7 @@ static bool read_front(struct lls_bulk *b, const struct lls_channel_message *m,
   return rc == 0;
 }
 
-/* ---- sending ------------------------------------------------------------------------
- */
+/* ---- sending ----------------------------------------------------------------------- */
 
 static size_t numbers_of(const struct lls_bulk *b, const struct lls_piece *piece,
                          const struct lls_pull *list)
@@ -194,8 +191,7 @@ bool lls_bulk_send(struct lls_bulk *b, uint32_t to, const struct lls_piece *piec
   return true;
 }
 
-/* ---- receiving ----------------------------------------------------------------------
- */
+/* ---- receiving --------------------------------------------------------------------- */
 
 static void hear(struct lls_bulk *b, const struct lls_channel_message *m)
 {
@@ -262,8 +258,7 @@ int lls_bulk_unpack(struct lls_bulk *b, const struct lls_arrived *a,
   return lls_engine_unpack(b->engine, list, a->piece.n, a->numbers);
 }
 
-/* ---- going on -----------------------------------------------------------------------
- */
+/* ---- going on ---------------------------------------------------------------------- */
 
 static bool say(struct lls_bulk *b, uint32_t to)
 {

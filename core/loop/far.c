@@ -24,8 +24,7 @@ static void nap(int64_t ns)
   nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-/* ---- who lives -----------------------------------------------------------------------
- */
+/* ---- who lives --------------------------------------------------------------------- */
 
 static void beat(struct lls_far *far, int64_t now_ns)
 {
@@ -78,8 +77,7 @@ static int look_at_hub(struct lls_far *far, int64_t now_ns, struct lls_error *er
              : 0;
 }
 
-/* ---- rounds -------------------------------------------------------------------------
- */
+/* ---- rounds ------------------------------------------------------------------------ */
 
 static void take_snapshot(struct lls_far *far)
 {
@@ -223,8 +221,7 @@ static void flush(struct lls_far *far)
     nap(NAP_NS);
 }
 
-/* ---- process 0 -----------------------------------------------------------------------
- */
+/* ---- process 0 --------------------------------------------------------------------- */
 
 static bool all_have_ended(const struct lls_far *far)
 {
@@ -406,8 +403,7 @@ void lls_far_give_up(struct lls_channel *channel, const char *why)
   }
 }
 
-/* ---- life ----------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------- */
 
 static struct lls_far_shape shape_of(struct lls_far *far,
                                      const struct lls_loop_options *o)

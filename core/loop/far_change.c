@@ -5,8 +5,7 @@
 
 #include <errno.h>
 
-/* ---- process 0 ------------------------------------------------------------------------
- */
+/* ---- process 0 --------------------------------------------------------------------- */
 
 static bool is_answered(const struct lls_far_change *c, uint32_t n)
 {
@@ -142,8 +141,7 @@ void lls_hub_look_at_change(struct lls_far *far, int64_t now_ns)
     far->wake(far->wake_context);
 }
 
-/* ---- the others ---------------------------------------------------------------------
- */
+/* ---- the others -------------------------------------------------------------------- */
 
 static void take(struct lls_far *far, const char *data, size_t n)
 {

@@ -88,8 +88,7 @@ static void end(struct lls_far *far, struct lls_away *a)
   forget(a);
 }
 
-/* ---- requests on their way -----------------------------------------------------------
- */
+/* ---- requests on their way --------------------------------------------------------- */
 
 /* Back to where its blocks are, if they are; else it is prefilled again, where there is
  * an instance for that. */
@@ -172,8 +171,7 @@ void lls_hub_settled(struct lls_far *far, uint32_t slot, uint32_t source)
   a->offer = NULL;
 }
 
-/* ---- deaths --------------------------------------------------------------------------
- */
+/* ---- deaths ------------------------------------------------------------------------ */
 
 static bool any_left(const struct lls_far *far, uint32_t without_role)
 {
@@ -289,8 +287,7 @@ void lls_hub_lose(struct lls_far *far, uint32_t index, const char *why)
   far->wake(far->wake_context);
 }
 
-/* ---- messages ------------------------------------------------------------------------
- */
+/* ---- messages ---------------------------------------------------------------------- */
 
 static const char *why_unlike(const struct lls_far_shape *a,
                               const struct lls_far_shape *b)

@@ -3,8 +3,7 @@
  * that of far.h. */
 #include "core/loop/far_internal.h"
 
-/* ---- what stand-ins got -------------------------------------------------------------
- */
+/* ---- what stand-ins got ------------------------------------------------------------ */
 
 static void send_orders(struct lls_far *far)
 {
@@ -110,8 +109,7 @@ static bool drain_inboxes(struct lls_far *far, int turn)
   return any;
 }
 
-/* ---- requests and events ------------------------------------------------------------
- */
+/* ---- requests and events ----------------------------------------------------------- */
 
 static struct lls_far_head head_of_request(const struct lls_far *far,
                                            const struct lls_live *live)

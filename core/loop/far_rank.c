@@ -39,8 +39,7 @@ static void nap(int64_t ns)
   nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-/* ---- what is sent -------------------------------------------------------------------
- */
+/* ---- what is sent ------------------------------------------------------------------ */
 
 static void send_to(struct lls_far_rank *r, struct lls_channel *channel, uint32_t to,
                     const struct lls_far_head *head, const void *more, size_t bytes)
@@ -83,8 +82,7 @@ static bool send_parts(struct lls_far_rank *r)
   return any;
 }
 
-/* ---- what comes ---------------------------------------------------------------------
- */
+/* ---- what comes -------------------------------------------------------------------- */
 
 static void lose(struct lls_far_rank *r, uint32_t index)
 {
@@ -142,8 +140,7 @@ static bool receive(struct lls_far_rank *r, struct lls_channel *channel)
   return any;
 }
 
-/* ---- rounds -------------------------------------------------------------------------
- */
+/* ---- rounds ------------------------------------------------------------------------ */
 
 /* The end of others is seen where they are on this machine, else heard of rank 0; that of
  * rank 0 the group's watch sees here, and its silence tells elsewhere. */
@@ -185,8 +182,7 @@ static void *thread_main(void *argument)
   return NULL;
 }
 
-/* ---- life ---------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------- */
 
 int lls_far_rank_create(const struct lls_fetches_options *fetches,
                         struct lls_channel *within, struct lls_far_rank **out,

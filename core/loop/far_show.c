@@ -19,8 +19,7 @@ static bool is_due(int64_t now_ns, int64_t *last_ns, int64_t every_ns)
   return true;
 }
 
-/* ---- load ----------------------------------------------------------------------------
- */
+/* ---- load -------------------------------------------------------------------------- */
 
 static struct lls_load_entry board_of(struct lls_far *far, uint32_t i)
 {
@@ -95,8 +94,7 @@ static bool has_changed(struct lls_far *far)
          memcmp(now.received, far->load.received, sizeof now.received) != 0;
 }
 
-/* ---- status --------------------------------------------------------------------------
- */
+/* ---- status ------------------------------------------------------------------------ */
 
 void lls_far_show_status(struct lls_far *far)
 {
@@ -139,8 +137,7 @@ static void see_stats(struct lls_step_thread *r, struct lls_unpack *u)
   pthread_mutex_unlock(&r->status_lock);
 }
 
-/* ---- queues --------------------------------------------------------------------------
- */
+/* ---- queues ------------------------------------------------------------------------ */
 
 static const char *const states[] = {"running", "moving", "preempted", "waiting",
                                      "offered"};
@@ -190,8 +187,7 @@ static void see_snapshot(struct lls_far *far, uint32_t from, struct lls_unpack *
   far->wake(far->wake_context);
 }
 
-/* ---- all of it -----------------------------------------------------------------------
- */
+/* ---- all of it --------------------------------------------------------------------- */
 
 static void show_mine(struct lls_far *far, int64_t now_ns)
 {

@@ -166,8 +166,7 @@ static void drop(struct lls_fetches *f, uint64_t ticket)
   pthread_mutex_unlock(&f->lock);
 }
 
-/* ---- the same by other ranks ---------------------------------------------------------
- */
+/* ---- the same by other ranks ------------------------------------------------------- */
 
 enum { BEGIN, RELEASE, DROP };
 
@@ -227,8 +226,7 @@ int lls_fetches_heed(struct lls_fetches *f, const void *data, size_t bytes,
   return rc < 0 ? lls_fail(err, rc, "out of memory for blocks of another instance") : 0;
 }
 
-/* ---- of the first one's step ----------------------------------------------------------
- */
+/* ---- of the first one's step ------------------------------------------------------- */
 
 int lls_fetches_begin(struct lls_fetches *f, const struct lls_request *r, uint32_t source,
                       const struct lls_pull *list, uint32_t n, uint64_t *ticket)
@@ -261,8 +259,7 @@ void lls_fetches_drop(struct lls_fetches *f, uint64_t ticket)
   tell(f, &(struct note){.kind = DROP, .ticket = ticket}, NULL);
 }
 
-/* ---- of the channel's thread: where they come -----------------------------------------
- */
+/* ---- of the channel's thread: where they come -------------------------------------- */
 
 bool lls_fetches_next_order(struct lls_fetches *f, struct lls_fetch_order *out)
 {
@@ -325,8 +322,7 @@ bool lls_fetches_next_done(struct lls_fetches *f, struct lls_fetched *out)
   return found;
 }
 
-/* ---- of the channel's thread: where they are ------------------------------------------
- */
+/* ---- of the channel's thread: where they are --------------------------------------- */
 
 bool lls_fetches_serve(struct lls_fetches *f, uint32_t from, uint64_t ticket,
                        struct lls_unpack *u)

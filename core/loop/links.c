@@ -52,8 +52,7 @@ static int64_t now_ns(void)
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* ---- life ---------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------- */
 
 static int take_rooms(struct lls_links *l, struct end *end, size_t bytes)
 {
@@ -152,8 +151,7 @@ void lls_links_forget(struct lls_links *l, uint32_t index)
   drop_expected(o);
 }
 
-/* ---- opening ------------------------------------------------------------------------
- */
+/* ---- opening ----------------------------------------------------------------------- */
 
 /* Found here, and said to the other end. */
 static void give_up(struct lls_links *l, struct end *end, const struct lls_error *why)
@@ -246,8 +244,7 @@ bool lls_links_news(struct lls_links *l, uint32_t *to, struct lls_error *text)
   return false;
 }
 
-/* ---- pieces -------------------------------------------------------------------------
- */
+/* ---- pieces ------------------------------------------------------------------------ */
 
 char *lls_links_room(struct lls_links *l, uint32_t to, bool *linked)
 {
@@ -332,8 +329,7 @@ bool lls_links_receive(struct lls_links *l, uint32_t *from, struct lls_linked *p
   return false;
 }
 
-/* ---- going on -----------------------------------------------------------------------
- */
+/* ---- going on ---------------------------------------------------------------------- */
 
 /* Room for what is expected, in the order in which it was sent. */
 static void give_rooms(struct lls_links *l, struct other *o)

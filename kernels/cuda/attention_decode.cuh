@@ -151,8 +151,7 @@ static __device__ __forceinline__ uint32_t both_high(uint32_t x)
   return __byte_perm(x, 0, 0x3232);
 }
 
-/* ---- scores: token 8 n + 2t + i of the slab for query g + 8 r: s[n][2 r + i] ---------
- */
+/* ---- scores: token 8 n + 2t + i of the slab for query g + 8 r: s[n][2 r + i] ------- */
 
 /* The row that a lane gives to an ldmatrix of 16 tokens and 16 dims. */
 template <int HD>
@@ -217,8 +216,7 @@ scores_by_bytes(const uint32_t (&q)[HD / 16][2 * T], shared<uint8_t> k, float (&
   }
 }
 
-/* ---- softmax ------------------------------------------------------------------------
- */
+/* ---- softmax ----------------------------------------------------------------------- */
 
 template <int T> struct rows {
   uint32_t position[T]; /* of the lane's queries */
@@ -299,8 +297,7 @@ static __device__ __forceinline__ void weigh(float (&s)[2][4], answer<HD, T> &an
   }
 }
 
-/* ---- values -------------------------------------------------------------------------
- */
+/* ---- values ------------------------------------------------------------------------ */
 
 template <int HD, int T>
 static __device__ __forceinline__ void add_values(const float (&s)[2][4], shared<bf16> v,

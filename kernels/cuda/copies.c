@@ -96,8 +96,7 @@ static int move(const struct lls_cuda_device *d, const struct lls_pool *p,
   return rc;
 }
 
-/* ---- some slots of blocks ------------------------------------------------------------
- */
+/* ---- some slots of blocks ---------------------------------------------------------- */
 
 /* Where they are, head by head. */
 static struct lls_cuda_slot_run slot_run(const struct lls_pool *p,
@@ -153,8 +152,7 @@ static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
   return lls_cuda_run_slots(d->copies, &a);
 }
 
-/* ---- whole ones ----------------------------------------------------------------------
- */
+/* ---- whole ones -------------------------------------------------------------------- */
 
 /* How many of n copies are of neighbours. */
 static size_t neighbours(const struct lls_pool *p, const struct lls_copy *c, size_t n)

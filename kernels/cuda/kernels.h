@@ -152,8 +152,7 @@ int lls_cuda_run_cap(cudaStream_t, const struct lls_cuda_cap *);
 int lls_cuda_run_gather(cudaStream_t, enum lls_dtype numbers,
                         const struct lls_cuda_gather *);
 
-/* ---- experts.cu: mixtures of experts; core/device/device.h says what they do ---------
- */
+/* ---- experts.cu: mixtures of experts; core/device/device.h says what they do ------- */
 
 struct lls_cuda_route {
   uint32_t n_rows, normalise;
@@ -196,8 +195,7 @@ int lls_cuda_run_experts_many(cudaStream_t, const struct lls_cuda_linear_experts
 int lls_cuda_experts_few_setup(void);
 int lls_cuda_experts_many_setup(void);
 
-/* ---- codes.cu: weights of 4 to 8 bits, and bf16 activations --------------------------
- */
+/* ---- codes.cu: weights of 4 to 8 bits, and bf16 activations ------------------------ */
 
 /* A matrix in device memory, as codes.h says. */
 struct lls_cuda_codes {
@@ -235,8 +233,7 @@ int lls_cuda_run_codes_product(cudaStream_t, const struct lls_cuda_codes_product
 int lls_cuda_run_widen(cudaStream_t, const struct lls_cuda_codes *, uint32_t first,
                        uint32_t n, void *to);
 
-/* ---- few.cu: few rows, by codes or by bf16 weights -----------------------------------
- */
+/* ---- few.cu: few rows, by codes or by bf16 weights --------------------------------- */
 
 #define LLS_CUDA_FEW_ROWS    32  /* of a product */
 #define LLS_CUDA_FEW_OUTPUTS 128 /* that a block has the sums of */

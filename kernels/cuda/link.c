@@ -89,8 +89,7 @@ static bool failed(ncclResult_t rc)
   return rc != ncclSuccess && rc != ncclInProgress;
 }
 
-/* ---- opening and closing ------------------------------------------------------------
- */
+/* ---- opening and closing ----------------------------------------------------------- */
 
 static int make_name(struct lls_device *device, struct lls_link_name *out,
                      struct lls_error *err)
@@ -165,8 +164,7 @@ static int open_link(struct lls_device *device, const struct lls_link_name *name
   return rc;
 }
 
-/* ---- pieces -------------------------------------------------------------------------
- */
+/* ---- pieces ------------------------------------------------------------------------ */
 
 static void give(struct lls_device_link *link, char *at, size_t bytes)
 {

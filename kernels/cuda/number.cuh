@@ -84,8 +84,7 @@ static __device__ __forceinline__ float half_to_float(uint16_t half)
 #endif
 }
 
-/* ---- two halves in 32 bits, the first in the lower ----------------------------------
- */
+/* ---- two halves in 32 bits, the first in the lower --------------------------------- */
 
 #ifndef __CUDACC__
 /* The emulator's: what f32 does of it is rounded twice. */

@@ -133,8 +133,7 @@ static void test_gpu_of_each_entry(void **state)
   simt_gpus(1, 0);
 }
 
-/* ---- capture ------------------------------------------------------------------------
- */
+/* ---- capture ----------------------------------------------------------------------- */
 
 /* The first graph of a process has no kernel that the run before it had no use for. */
 static void decodes(const struct pair *p)
@@ -153,8 +152,7 @@ static void test_capture(void **state)
   each_pair(LLS_BF16, PAIR_COLUMNS, decodes);
 }
 
-/* ---- a kernel that fails --------------------------------------------------------------
- */
+/* ---- a kernel that fails ----------------------------------------------------------- */
 
 #define FAULT "a fault that was asked for"
 

@@ -236,8 +236,7 @@ void add_product(const product &p, std::vector<float> &d)
   }
 }
 
-/* ---- in flight ----------------------------------------------------------------------
- */
+/* ---- in flight --------------------------------------------------------------------- */
 
 accumulator &accumulator_of(float *d, unsigned n)
 {
@@ -340,8 +339,7 @@ void products_fence()
   h.known[m.running].fences[m.running] = ++m.moment;
 }
 
-/* ---- told by simt.cpp ----------------------------------------------------------------
- */
+/* ---- told by simt.cpp -------------------------------------------------------------- */
 
 bool products_begun()
 {
@@ -384,8 +382,7 @@ void products_check_write(size_t place)
            m.running, place, warp);
 }
 
-/* ---- barriers ------------------------------------------------------------------------
- */
+/* ---- barriers ---------------------------------------------------------------------- */
 
 static void arrive(counted &b)
 {

@@ -100,8 +100,7 @@ void abandon_block();
 /* Fails if the bytes are not the block's. */
 void check_bounds(size_t place, size_t bytes);
 
-/* ---- hopper.cpp, told by simt.cpp ----------------------------------------------------
- */
+/* ---- hopper.cpp, told by simt.cpp -------------------------------------------------- */
 
 void products_begin_block();
 bool products_begun(); /* in this block: they can't be put aside */

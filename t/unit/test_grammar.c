@@ -194,8 +194,7 @@ static void test_random_grammars(void **state)
   lls_vocabulary_destroy(v);
 }
 
-/* ---- names of properties ------------------------------------------------------------
- */
+/* ---- names of properties ----------------------------------------------------------- */
 
 /* Pieces of names, and tokens that leave a name, its value, and objects around it. */
 static const char *const name_text[] = {"",
@@ -361,8 +360,7 @@ static void test_names(void **state)
   lls_vocabulary_destroy(v);
 }
 
-/* ---- long tokens ----------------------------------------------------------------------
- */
+/* ---- long tokens ------------------------------------------------------------------- */
 
 #define LONGEST 600 /* so many ends of a repetition have no room in a fragment */
 

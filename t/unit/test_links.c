@@ -138,8 +138,7 @@ static const struct lls_link_ops link_ops = {
 static const struct lls_device_ops device_ops = {
     .alloc = take_memory, .release = give_back, .links = &link_ops};
 
-/* ---- two processes ------------------------------------------------------------------
- */
+/* ---- two processes ----------------------------------------------------------------- */
 
 struct two {
   struct wire wire;
@@ -256,8 +255,7 @@ static void is_given_up(struct two *t, const char *text)
 
 #define HOUR ((int64_t)3600 * 1000000000)
 
-/* ---- scenes -------------------------------------------------------------------------
- */
+/* ---- scenes ------------------------------------------------------------------------ */
 
 static void test_order(void **state)
 {

@@ -194,8 +194,7 @@ static void test_answers_are_texts_of_the_grammar(void **state)
   reference_free(ref);
 }
 
-/* ---- jump-ahead ----------------------------------------------------------------------
- */
+/* ---- jump-ahead -------------------------------------------------------------------- */
 
 /* Among others, with and without preemption, swapped and computed again: what was forced
  * is pending in the scheduler's eyes, and steps compute it in pieces of several tokens.

@@ -217,8 +217,7 @@ static void test_strict_functions_refuse_what_is_not_kept(void **state)
   }
 }
 
-/* ---- special tokens ------------------------------------------------------------------
- */
+/* ---- special tokens ---------------------------------------------------------------- */
 
 enum { BEGIN = 0, END = 1, EOT = 2 }; /* of the tokeniser; EOT ends texts */
 
