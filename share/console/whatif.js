@@ -39,13 +39,13 @@ function resultOf(answer, apply) {
   const [runs, ...others] = answer.results;
   const columns = columnsOf([answer.served, ...answer.results.map(({ report }) => report)]);
   const cells = (report) => columns.map(([path, , text]) => (typeof at(report, path) === "number" ? text(at(report, path)) : "-"));
-  const gain = (one) => one.error ?? (typeof one.gain === "number" ? `${one.gain < 0 ? "" : "+"}${(100 * one.gain).toFixed(1)} %` : "-");
+  const gain = (one) => one.error ?? (typeof one.gain === "number" ? `${one.gain < 0 ? "" : "+"}${(100 * one.gain).toFixed(1)} %${one.told === false ? " ~" : ""}` : "-");
   const button = (one) => (one.report ? element("button", { type: "button", "aria-label": `Apply ${one.name}`, onclick: () => apply(one) }, "Apply") : "");
   const made = table(`The same traffic with each, and by how much ${answer.objective} would be better`, ["", ...columns.map(([, name]) => name), "better", ""]);
   made.fill([...(answer.served ? [["as it was served", ...cells(answer.served), "", ""]] : []), [`simulated: ${runs.name}, which runs`, ...cells(runs.report), runs.error ?? "", ""],
     ...others.map((one) => [one.name === answer.best ? element("strong", {}, one.name) : one.name, ...cells(one.report), gain(one), button(one)])]);
-  const apart = answer.margin_assumed ? `How it was served is not known: differences of less than ${percent(answer.margin)} are not told.`
-    : `Differences of less than ${percent(answer.margin)} are not told: by so much simulated and served may be apart, and on a machine that is 4 % faster or slower each that is told would stand.`;
+  const apart = answer.margin_assumed ? `How it was served is not known: differences of less than ${percent(answer.margin)} are not told (~).`
+    : `Differences of less than ${percent(answer.margin)} are not told (~): by so much simulated and served may be apart, and on a machine that is 4 % faster or slower each that is told would stand.`;
   const verdict = answer.best ? `Best: ${answer.best}.` : "No difference that can be told.";
   return [element("p", {}, element("strong", {}, verdict), ` ${whole(answer.requests)} requests in ${duration(1000 * answer.seconds)}. ${apart}`),
     element("div", { class: "scroll" }, made)];
