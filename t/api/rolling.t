@@ -128,10 +128,10 @@ sub load {
     return $pid;
 }
 
-# Sums of one kind of load: requests, those lost, tokens.
+# Sums of one kind of load, of lines that are whole: requests, those lost, tokens.
 sub sum {
     my ($name) = @_;
-    my @runs = map { decode_json($_) } split /\n/, LlmServer::read_file("$folder/$name.jsonl");
+    my @runs = map { decode_json($_) } LlmServer::read_file("$folder/$name.jsonl") =~ /^(.*)\n/mg;
     my %sum;
     for my $run (@runs) {
         $sum{$_} += $run->{$_} for qw(num_prompts completed failed total_output_tokens);
