@@ -96,6 +96,11 @@ bool lls_fetches_are_on_gpu(const struct lls_fetches *f)
   return f->bulk.memory == LLS_MEMORY_PIECES;
 }
 
+const char *lls_fetches_why_no_links(const struct lls_fetches *f)
+{
+  return f->bulk.no_links.text;
+}
+
 void lls_fetches_begin_thread(struct lls_fetches *f)
 {
   lls_bulk_begin(&f->bulk);
