@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Constraints on the core's keys that the tables can't express. */
 #include "core/base/address.h"
+#include "core/config/candidates.h"
 #include "core/config/instance_list.h"
 #include "core/config/loading.h"
 
@@ -22,6 +23,24 @@ static void check_listen(struct lls_loading *l)
                       "[server] listen: expected ADDRESS:PORT like 127.0.0.1:8080, "
                       "0.0.0.0:8080 or [::1]:8080; found '%s'",
                       listen);
+}
+
+/* Which plugins and parameters there are, the simulator says: policies may be installed
+ * later. */
+static void check_autopilot_policies(struct lls_loading *l)
+{
+  const char *policies = l->config->server.autopilot_policies;
+  struct lls_candidates all;
+  struct lls_error err = {0};
+  int rc = strlen(policies) < LLS_CANDIDATES_TEXT_MAX
+               ? lls_candidates_read(policies, &all, &err)
+               : lls_fail(&err, -E2BIG, "more than %d characters",
+                          LLS_CANDIDATES_TEXT_MAX - 1);
+  if (rc < 0)
+    lls_loading_error(l, lls_loading_line(l, "server", "autopilot_policies"),
+                      "[server] autopilot_policies: %s", lls_error_text(&err, rc));
+  else
+    lls_candidates_free(&all);
 }
 
 static void check_autopilot(struct lls_loading *l)
@@ -135,6 +154,7 @@ void lls_loading_check(struct lls_loading *l)
 {
   check_listen(l);
   check_autopilot(l);
+  check_autopilot_policies(l);
   check_model(l);
   check_instances(l);
   check_kept_prompts(l);

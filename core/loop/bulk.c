@@ -56,8 +56,12 @@ static int open_links(struct lls_bulk *b, const struct lls_fetches_options *o,
                                          .timeout_ns = o->timeout_ns};
   if (o->links == LLS_LINKS_NONE)
     return 0;
-  int rc = lls_links_create(&with, &b->links, err);
-  return o->links == LLS_LINKS_NEEDED ? rc : 0;
+  if (o->links == LLS_LINKS_NEEDED)
+    return lls_links_create(&with, &b->links, err);
+  int rc = lls_links_create(&with, &b->links, &b->no_links);
+  if (rc < 0 && b->no_links.text[0] == '\0')
+    lls_fail(&b->no_links, 0, "%s", lls_error_text(NULL, rc));
+  return 0;
 }
 
 static int open_channel(struct lls_bulk *b, bool on_gpu)

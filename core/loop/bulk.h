@@ -39,6 +39,7 @@ struct lls_bulk {
   enum lls_memory memory;
   size_t bytes;               /* most numbers of a piece */
   struct lls_links *links;    /* NULL: none */
+  struct lls_error no_links;  /* why, where they were tried */
   struct lls_bulk_word *word; /* to or from the GPU; NULL: pieces are in host memory */
 };
 

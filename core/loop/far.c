@@ -448,12 +448,18 @@ static int allocate(struct lls_far *far, const struct lls_far_options *o,
       &far->fetches, err);
 }
 
-/* Where there are two ways. */
+/* Where there are two ways; and why there is no third one, of which a CPU has none. */
 static void log_way(const struct lls_far *far)
 {
-  if (!lls_engine_has_pieces(far->mine->instance.engine))
+  bool gpu = lls_engine_has_pieces(far->mine->instance.engine);
+  enum lls_log_level level = gpu && far->self == 0 ? LLS_LOG_INFO : LLS_LOG_DEBUG;
+  const char *why = lls_fetches_why_no_links(far->fetches);
+  if (why[0] != '\0')
+    lls_log(far->log, level, "instances",
+            "blocks cannot go by NCCL ([engine] blocks_by = auto): %s", why);
+  if (!gpu)
     return;
-  lls_log(far->log, far->self == 0 ? LLS_LOG_INFO : LLS_LOG_DEBUG, "instances",
+  lls_log(far->log, level, "instances",
           lls_fetches_are_on_gpu(far->fetches)
               ? "blocks go to other processes in GPU memory, by GPU-aware MPI"
               : "blocks go to other processes in pinned host memory ([engine] "

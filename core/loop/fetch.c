@@ -14,6 +14,7 @@
 #include "core/loop/mailbox.h"
 #include "core/loop/bulk.h"
 #include "core/loop/links.h"
+#include "core/loop/serving.h"
 #include "core/ranks/ranks.h"
 
 enum state { FREE, HELD, WANTED, ASKED, DROPPED, FAILED };
@@ -27,21 +28,13 @@ struct fetch {
   struct lls_pull *list; /* (n) */
 };
 
-/* Another instance has asked for it; the channel's thread's. */
-struct serving {
-  struct serving *next;
-  uint32_t from, n, n_sent;
-  uint64_t ticket;
-  struct lls_pull list[]; /* (n) the sources */
-};
-
 struct lls_fetches {
   struct lls_engine *engine;
   struct lls_channel *channel;
   struct lls_bulk bulk;
-  uint32_t n_others;       /* ranks that are told what the first one does */
-  struct serving *serving; /* oldest first */
-  pthread_mutex_t lock;    /* for what follows */
+  uint32_t n_others;           /* ranks that are told what the first one does */
+  struct lls_serving *serving; /* of other instances, which have asked for it */
+  pthread_mutex_t lock;        /* for what follows */
   bool lost[LLS_MAX_INSTANCES];
   uint64_t next_ticket;
   struct fetch list[2 * LLS_MAX_FETCHES]; /* dropped ones among them, for a while */
@@ -80,11 +73,7 @@ void lls_fetches_destroy(struct lls_fetches *f)
   if (f == NULL)
     return;
   lls_bulk_close(&f->bulk);
-  while (f->serving != NULL) {
-    struct serving *next = f->serving->next;
-    free(f->serving);
-    f->serving = next;
-  }
+  lls_serving_free(&f->serving);
   for (uint32_t i = 0; i < N_FETCHES; i++)
     free(f->list[i].list);
   pthread_mutex_destroy(&f->lock);
@@ -94,6 +83,11 @@ void lls_fetches_destroy(struct lls_fetches *f)
 bool lls_fetches_are_on_gpu(const struct lls_fetches *f)
 {
   return f->bulk.memory == LLS_MEMORY_PIECES;
+}
+
+const char *lls_fetches_why_no_links(const struct lls_fetches *f)
+{
+  return f->bulk.no_links.text;
 }
 
 void lls_fetches_begin_thread(struct lls_fetches *f)
@@ -327,70 +321,12 @@ bool lls_fetches_next_done(struct lls_fetches *f, struct lls_fetched *out)
 bool lls_fetches_serve(struct lls_fetches *f, uint32_t from, uint64_t ticket,
                        struct lls_unpack *u)
 {
-  uint32_t n = 0;
-  LLS_UNPACK(u, n);
-  const void *list = lls_unpack_bytes(u, (size_t)n * sizeof(struct lls_pull));
-  struct serving *s = list != NULL ? malloc(sizeof *s + n * sizeof *s->list) : NULL;
-  struct serving **last = &f->serving;
-  if (s == NULL)
-    return false;
-  *s = (struct serving){.from = from, .n = n, .ticket = ticket};
-  memcpy(s->list, list, n * sizeof *s->list);
-  while (*last != NULL)
-    last = &(*last)->next;
-  *last = s;
-  return true;
-}
-
-static void stop_serving(struct serving **at)
-{
-  struct serving *s = *at;
-  *at = s->next;
-  free(s);
+  return lls_serving_add(&f->serving, from, ticket, u);
 }
 
 void lls_fetches_unserve(struct lls_fetches *f, uint32_t from, uint64_t ticket)
 {
-  for (struct serving **at = &f->serving; *at != NULL; at = &(*at)->next)
-    if ((*at)->from == from && (*at)->ticket == ticket) {
-      stop_serving(at);
-      return;
-    }
-}
-
-/* As many of its next pulls as a piece has room for. */
-static bool send_piece(struct lls_fetches *f, struct serving *s)
-{
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(f->engine);
-  struct lls_piece piece = {.ticket = s->ticket, .first = s->n_sent};
-  size_t bytes = 0;
-  while (piece.first + piece.n < s->n) {
-    size_t more = lls_pulled_bytes(pool, &s->list[piece.first + piece.n]);
-    if (bytes + more > f->bulk.bytes)
-      break;
-    bytes += more;
-    piece.n++;
-  }
-  if (!lls_bulk_send(&f->bulk, s->from, &piece, s->list + piece.first))
-    return false;
-  s->n_sent += piece.n;
-  return true;
-}
-
-/* To each instance first what it has asked for first: what is whole sooner goes on. */
-static bool send_pieces(struct lls_fetches *f)
-{
-  bool any = false;
-  for (struct serving **at = &f->serving; *at != NULL;) {
-    struct serving *s = *at;
-    while (s->n_sent < s->n && send_piece(f, s))
-      any = true;
-    if (s->n_sent == s->n)
-      stop_serving(at);
-    else
-      at = &s->next;
-  }
-  return any;
+  lls_serving_end(&f->serving, from, ticket);
 }
 
 bool lls_fetches_move(struct lls_fetches *f)
@@ -401,7 +337,7 @@ bool lls_fetches_move(struct lls_fetches *f)
     take_piece(f, &arrived);
     any = true;
   }
-  return send_pieces(f) || any;
+  return lls_serving_go_on(&f->serving, &f->bulk) || any;
 }
 
 bool lls_fetches_news(struct lls_fetches *f, uint32_t *to, struct lls_error *text)
@@ -432,11 +368,7 @@ void lls_fetches_fail(struct lls_fetches *f, uint64_t ticket)
 void lls_fetches_lose(struct lls_fetches *f, uint32_t index)
 {
   lls_bulk_forget(&f->bulk, index);
-  for (struct serving **at = &f->serving; *at != NULL;)
-    if ((*at)->from == index)
-      stop_serving(at);
-    else
-      at = &(*at)->next;
+  lls_serving_lose(&f->serving, index);
   pthread_mutex_lock(&f->lock);
   f->lost[index] = true;
   for (uint32_t i = 0; i < N_FETCHES; i++) {

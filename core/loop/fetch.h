@@ -53,6 +53,8 @@ int lls_fetches_create(const struct lls_fetches_options *, struct lls_fetches **
                        struct lls_error *err);
 void lls_fetches_destroy(struct lls_fetches *); /* before the channel and the engine */
 bool lls_fetches_are_on_gpu(const struct lls_fetches *);
+/* Why LLS_LINKS_TRIED has none; "": it has, or was not asked. */
+const char *lls_fetches_why_no_links(const struct lls_fetches *);
 
 /* [step] Begins to fetch, once it is released; the list is copied. -ENOMEM. */
 int lls_fetches_begin(struct lls_fetches *, const struct lls_request *, uint32_t source,

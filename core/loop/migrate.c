@@ -14,10 +14,10 @@
  *            where they are (left.c). Only from that device it can be taken.
  *   taken    there is room: the engine that receives the blocks copies them while that
  *            step is computed; from another process they are fetched beside the steps,
- *            however many that takes (fetch.h).
+ *            however many that takes (fetch.h): migrate_take.c.
  *   settled  it lives here now, and the instance it came from lets go of the blocks.
- *   returned an offer that this instance can never hold, and every offer at a reload,
- * goes back where it came from.
+ *   returned an offer that this instance can never hold goes back where it came from, and
+ *            every offer at a reload.
  *
  * Status and metrics count both ends: handed_over has left, taken_over is settled. What a
  * reload hands over is the state of a policy, and no request (reload.h).
@@ -174,8 +174,7 @@ void lls_migrate_offer_late(struct lls_instance *in)
 }
 
 /* The request has left or ended: no request owns its blocks now. The manager may keep
- * them as a prefix.
- */
+ * them as a prefix. */
 static void settle(struct lls_instance *in, uint32_t slot)
 {
   struct lls_policies *p = &in->policies;
@@ -206,11 +205,11 @@ static bool was_cancelled(const struct lls_instance *in, const struct lls_reques
   return atomic_load(&in->cancelled[v->slot]) == v->id;
 }
 
-/* It lives here, in the state that its blocks are in. */
-static void settle_in(struct lls_instance *in, struct lls_live *live)
+void lls_migrate_settle_in(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
   struct lls_request *v = &live->view;
+  LLS_ON_STEP(in);
   v->instance = in->info.index;
   v->state = LLS_FINISHED; /* of no list */
   lls_lifecycle_refresh(in, live);
@@ -231,7 +230,7 @@ static void come_back(struct lls_instance *in, struct lls_live *live)
   in->table->by_slot[v->slot] = live;
   in->migration.left[v->slot] = (struct lls_request){0};
   in->migration.n_left--;
-  settle_in(in, live);
+  lls_migrate_settle_in(in, live);
   if (was_cancelled(in, v))
     lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
   else if (live->move.refusal != 0)
@@ -252,8 +251,9 @@ static void send_back(struct lls_instance *in, struct lls_live *live, uint32_t r
   lls_inbox_post(in->peers[live->move.source]->inbox, live);
 }
 
-static void refuse_offer(struct lls_instance *in, struct lls_live *live, uint32_t refusal)
+void lls_migrate_refuse(struct lls_instance *in, struct lls_live *live, uint32_t refusal)
 {
+  LLS_ON_STEP(in);
   LLS_CALL(&in->policies, cache, release, &live->view, 0);
   send_back(in, live, refusal);
 }
@@ -293,15 +293,15 @@ void lls_migrate_drop_broken(struct lls_instance *in)
     if (!atomic_load(&source->broken))
       continue;
     if (source->far) /* it is prefilled again, elsewhere */
-      refuse_offer(in, live, 0);
+      lls_migrate_refuse(in, live, 0);
     else
       lls_lifecycle_finish(in, live, LLS_FINISH_ERROR);
   }
 }
 
-/* It is only offered again; other ranks may not be done with it. */
-static void end_fetch(struct lls_instance *in, struct lls_live *live)
+void lls_migrate_end_fetch(struct lls_instance *in, struct lls_live *live)
 {
+  LLS_ON_STEP(in);
   lls_fetches_drop(in->fetches, live->move.ticket);
   lls_request_list_remove(&in->migration.fetching, &live->view);
   live->move.fetching = false;
@@ -314,193 +314,7 @@ void lls_migrate_return_all(struct lls_instance *in)
   LLS_ON_STEP(in);
   LLS_CHECK(!in->transaction.open);
   while (in->migration.fetching.n > 0)
-    end_fetch(in, lls_live_of(in->migration.fetching.items[0]));
+    lls_migrate_end_fetch(in, lls_live_of(in->migration.fetching.items[0]));
   while (offered->n > 0)
-    refuse_offer(in, lls_live_of(offered->items[offered->n - 1]), 0);
-}
-
-/* ---- taken ------------------------------------------------------------------------ */
-
-/* So many are on their way already that it has to wait for its turn. */
-static bool must_wait(const struct lls_instance *in, const struct lls_live *live)
-{
-  const struct lls_migration *h = &in->migration;
-  uint32_t n = h->fetching.n;
-  if (!in->peers[live->move.source]->far)
-    return false;
-  for (uint32_t i = 0; i < h->n_taken; i++)
-    n += in->peers[h->taken[i]->move.source]->far;
-  return n >= LLS_MAX_FETCHES;
-}
-
-static void take(struct lls_instance *in, struct lls_live *live)
-{
-  struct lls_policies *p = &in->policies;
-  struct lls_migration *h = &in->migration;
-  if (live->view.residency != LLS_RESIDENT_DEVICE || must_wait(in, live)) {
-    lls_lifecycle_refuse(in, live, LLS_REFUSED_NO_MEMORY); /* it has to be uploaded */
-    return;
-  }
-  if (!lls_left_find(in, live)) {
-    live->move.refusal = LLS_REFUSED_UNSUPPORTED;
-    return;
-  }
-  uint32_t mark = LLS_CALL(p, cache, mark);
-  int rc = LLS_CALL(p, cache, reserve, &live->view, live->move.cached_tokens,
-                    live->move.blocks.form, 0);
-  if (rc == LLS_RESERVE_OK) {
-    live->placed = LLS_PLACED_TAKEN;
-    lls_transaction_note(in, live, mark);
-    h->taken[h->n_taken++] = live;
-    return;
-  }
-  LLS_CALL(p, cache, rollback, mark);
-  if (rc == LLS_RESERVE_LATER)
-    lls_lifecycle_refuse(in, live, LLS_REFUSED_NO_MEMORY);
-  else
-    live->move.refusal =
-        rc == LLS_RESERVE_NEVER ? LLS_REFUSED_NEVER_FITS : LLS_REFUSED_UNSUPPORTED;
-}
-
-void lls_migrate_take(struct lls_instance *in)
-{
-  LLS_ON_STEP(in);
-  LLS_CHECK(in->transaction.open);
-  in->migration.n_taken = in->migration.copies.n = in->migration.n_pulls = 0;
-  for (uint32_t i = 0; i < in->plan.n_items; i++) {
-    const struct lls_plan_item *item = &in->plan.items[i];
-    struct lls_live *live = lls_request_table_find(in->table, item->request);
-    if (item->kind == LLS_PLAN_MIGRATE && live != NULL && live->move.offered &&
-        item->target == in->info.index)
-      take(in, live);
-  }
-}
-
-/* The copies from `first` on are of another process's blocks: they are no step's. */
-static bool fetch(struct lls_instance *in, struct lls_live *live, uint32_t first)
-{
-  struct lls_migration *h = &in->migration;
-  struct lls_move *m = &live->move;
-  uint32_t n = h->copies.n - first;
-  h->copies.n = first;
-  if (lls_fetches_begin(in->fetches, &live->view, m->source, h->copies.list + first, n,
-                        &m->ticket) < 0)
-    return false;
-  lls_request_list_remove(&h->offered, &live->view);
-  lls_request_list_insert(&h->fetching, &live->view);
-  m->fetching = true;
-  m->began_ns = lls_instance_now(in);
-  return true;
-}
-
-static bool pull(struct lls_instance *in, struct lls_live *live)
-{
-  struct lls_policies *p = &in->policies;
-  struct lls_migration *h = &in->migration;
-  const struct lls_move *m = &live->move;
-  struct lls_block_table to = {0};
-  uint32_t first = h->copies.n;
-  if (LLS_CALL(p, cache, table, &live->view, &to) != 0 ||
-      !lls_pulls_append(&h->copies, &m->blocks, &to, m->cached_tokens,
-                        in->caps.window_tokens,
-                        lls_engine_pool_shape(in->engine)->block_tokens))
-    return false;
-  const struct lls_instance *source = in->peers[m->source];
-  if (source->far)
-    return fetch(in, live, first);
-  h->pulls[h->n_pulls++] = (struct lls_engine_pull){
-      .from = source->engine, .n = h->copies.n - first, .list = h->copies.list + first};
-  return true;
-}
-
-/* The room that it has taken cannot be filled from where it is: it is given back. */
-static void untake(struct lls_instance *in, struct lls_live *live)
-{
-  refuse_offer(in, live, LLS_REFUSED_UNSUPPORTED);
-}
-
-/* Those that never fit, in this step's offers. */
-static void return_misfits(struct lls_instance *in)
-{
-  const struct lls_request_list *offered = &in->migration.offered;
-  for (uint32_t i = offered->n; i-- > 0;) {
-    struct lls_live *live = lls_live_of(offered->items[i]);
-    if (live->move.refusal != 0)
-      refuse_offer(in, live, live->move.refusal);
-  }
-}
-
-void lls_migrate_pull(struct lls_instance *in)
-{
-  struct lls_migration *h = &in->migration;
-  uint32_t n = h->n_taken;
-  LLS_ON_STEP(in);
-  LLS_CHECK(!in->transaction.open);
-  h->n_taken = 0;
-  for (uint32_t i = 0; i < n; i++) {
-    struct lls_live *live = h->taken[i];
-    live->placed = LLS_PLACED_NOT;
-    if (!pull(in, live))
-      untake(in, live);
-    else if (!live->move.fetching)
-      h->taken[h->n_taken++] = live;
-  }
-  return_misfits(in);
-}
-
-uint64_t lls_migrate_bytes(const struct lls_instance *in)
-{
-  const struct lls_migration *h = &in->migration;
-  LLS_ON_STEP(in);
-  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  uint64_t bytes = 0;
-  for (uint32_t i = 0; i < h->copies.n; i++)
-    bytes += lls_pulled_bytes(pool, &h->copies.list[i]);
-  return bytes;
-}
-
-/* Its blocks are here, all of them. */
-static void arrive(struct lls_instance *in, struct lls_live *live)
-{
-  struct lls_request *v = &live->view;
-  live->move.offered = false;
-  LLS_CALL(&in->policies, cache, computed, v, v->cached_tokens);
-  lls_inbox_settle(in->peers[live->move.source]->inbox, v->slot, lls_instance_now(in));
-  in->status.taken_over++;
-  settle_in(in, live);
-}
-
-void lls_migrate_arrived(struct lls_instance *in)
-{
-  struct lls_migration *h = &in->migration;
-  LLS_ON_STEP(in);
-  for (uint32_t i = 0; i < h->n_taken; i++) {
-    lls_request_list_remove(&h->offered, &h->taken[i]->view);
-    arrive(in, h->taken[i]);
-  }
-  h->n_taken = 0;
-  if (h->fetching.n > 0)
-    lls_fetches_release(in->fetches);
-}
-
-void lls_migrate_fetched(struct lls_instance *in)
-{
-  struct lls_migration *h = &in->migration;
-  LLS_ON_STEP(in);
-  for (uint32_t i = 0; i < in->content.n_fetched; i++) {
-    const struct lls_fetched *f = &in->content.fetched[i];
-    struct lls_live *live = lls_request_table_find(in->table, f->request);
-    if (live == NULL || !live->move.fetching || live->move.ticket != f->ticket)
-      continue; /* it has ended meanwhile */
-    if (f->good) {
-      lls_request_list_remove(&h->fetching, &live->view);
-      live->move.fetching = false;
-      in->status.handed_bytes += f->bytes;
-      in->status.handed_ns += lls_instance_now(in) - live->move.began_ns;
-      arrive(in, live);
-      continue;
-    }
-    end_fetch(in, live);
-    refuse_offer(in, live, 0);
-  }
+    lls_migrate_refuse(in, lls_live_of(offered->items[offered->n - 1]), 0);
 }

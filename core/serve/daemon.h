@@ -33,6 +33,7 @@
 #include "core/base/progress_bar.h"
 #include "core/channel/channel.h"
 #include "core/config/autopilot_rule.h"
+#include "core/config/candidates.h"
 #include "core/config/compare.h"
 #include "core/config/instance_list.h"
 #include "core/engine/engine.h"
@@ -89,7 +90,7 @@ enum { WHATIF_HISTORY, WHATIF_RUNNING_CONFIG, WHATIF_ANSWER, WHATIF_FILES };
 /* The last question; whatif_process.c. */
 struct whatif {
   struct lls_whatif_state state;
-  char policies[4096], objective[64], goodput[512];
+  char policies[LLS_CANDIDATES_TEXT_MAX], objective[64], goodput[512];
   bool measures;                  /* the device alone, and asks nothing */
   void (*ended)(struct server *); /* NULL: nobody waits for it */
   int files[WHATIF_FILES];        /* while it runs; -1: closed */

@@ -44,10 +44,11 @@ function resultOf(answer, apply) {
   const made = table(`The same traffic with each, and by how much ${answer.objective} would be better`, ["", ...columns.map(([, name]) => name), "better", ""]);
   made.fill([...(answer.served ? [["as it was served", ...cells(answer.served), "", ""]] : []), [`simulated: ${runs.name}, which runs`, ...cells(runs.report), runs.error ?? "", ""],
     ...others.map((one) => [one.name === answer.best ? element("strong", {}, one.name) : one.name, ...cells(one.report), gain(one), button(one)])]);
-  const apart = answer.margin_assumed ? `How it was served is not known: differences of less than ${percent(answer.margin)} are not told (~).`
-    : `Differences of less than ${percent(answer.margin)} are not told (~): by so much simulated and served may be apart, and on a machine that is 4 % faster or slower each that is told would stand.`;
+  const apart = answer.margin_assumed ? `How it was served is not known: differences of less than ${percent(answer.margin)} are not told (~),`
+    : `Simulated and served may be ${percent(answer.margin)} apart: smaller differences are not told (~),`;
+  const steady = `nor those that would end on a machine ${percent(answer.profile_error)} faster or slower.`;
   const verdict = answer.best ? `Best: ${answer.best}.` : "No difference that can be told.";
-  return [element("p", {}, element("strong", {}, verdict), ` ${whole(answer.requests)} requests in ${duration(1000 * answer.seconds)}. ${apart}`),
+  return [element("p", {}, element("strong", {}, verdict), ` ${whole(answer.requests)} requests in ${duration(1000 * answer.seconds)}. ${apart} ${steady}`),
     element("div", { class: "scroll" }, made)];
 }
 

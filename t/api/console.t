@@ -187,7 +187,7 @@ shows('chat');
 my %asked;
 my @states = (
     { state => 'running', progress => 0.25 },
-    { state => 'done', progress => 1, result => { requests => 400, seconds => 60, objective => 'goodput', margin => 0.067, margin_assumed => JSON::PP::false, gain => 0.56,
+    { state => 'done', progress => 1, result => { requests => 400, seconds => 60, objective => 'goodput', margin => 0.067, margin_assumed => JSON::PP::false, profile_error => 0.055, gain => 0.56,
         best => 'fcfs', served => { request_goodput => 1.5, mean_ttft_ms => 210 },
         results => [{ name => 'apt+paged+none', settings => '', gain => 0, report => { request_goodput => 1.6, mean_ttft_ms => 200 } },
             { name => 'fcfs', settings => "plugins.scheduler=fcfs\n", gain => 0.56, told => JSON::PP::true, report => { request_goodput => 2.5, slo_attainment_by_class => { realtime => { all => 0.95 } } } },
@@ -208,7 +208,7 @@ $browser->fill('#whatif input', 'fcfs, srpt:max_seqs=4');
 $browser->click('What if?');
 ok $browser->becomes("!document.querySelector('#whatif progress').hidden && document.querySelector('#whatif progress').value === 0.25"), '  what is simulated is shown';
 is_deeply \%asked, { policies => ['fcfs', 'srpt:max_seqs=4'], objective => 'auto' }, '  as it was asked';
-ok $browser->becomes($has->('Best: fcfs. 400 requests in 1.0 min. Differences of less than 6.7 % are not told (~): by so much simulated and served may be apart, and on a machine that is 4 % faster or slower each that is told would stand.')), '  the best, and how far that can be told';
+ok $browser->becomes($has->('Best: fcfs. 400 requests in 1.0 min. Simulated and served may be 6.7 % apart: smaller differences are not told (~), nor those that would end on a machine 5.5 % faster or slower.')), '  the best, and how far that can be told';
 is $browser->value("[...document.querySelectorAll('#whatif tbody tr')].map((row) => [...row.cells].map((cell) => cell.textContent).join()).join('; ')"),
     "as it was served,1.50,210 ms,-,,; simulated: apt+paged+none, which runs,1.60,200 ms,-,,; fcfs,2.50,-,95 %,+56.0 %,Apply; sjf,1.63,-,-,+2.0 % ~,Apply; nonesuch,-,-,-,no scheduler 'nonesuch',",
     '  beside what was served and what runs';

@@ -67,7 +67,8 @@ for my $case ([2, "instances = 2\n", "scheduler = sarathi\n", 'two mixed instanc
               [4, "roles = prefill, decode, prefill, decode\n", "scheduler = aligned\n", 'aligned'],
               [3, "roles = prefill, decode, decode\n", "scheduler = aligned\ncache = tiered\n[scheduler.aligned]\nclass_frac = 0\nrmin = 4\noffers_frac = 0\n", 'aligned, its pool on the host of process 0']) {
     my ($n, $engine, $plugins, $name) = @$case;
-    my $server = LlmServer->serve(config($engine, $plugins), undef, Mpi::run($n, @RECOVER));
+    my $server = LlmServer->serve(($n == 2 ? "log_level = debug\n" : '') . config($engine, $plugins), undef, Mpi::run($n, @RECOVER));
+    is scalar(() = $server->log =~ /debug +instances: blocks cannot go by NCCL \(\[engine\] blocks_by = auto\): this device has no NCCL/g), $n, '  why not by NCCL, once a process' if $n == 2;
     like $server->log, qr/\Q$n\E instances are processes \(mpi\)/, "$name: $n processes, without a key that says so";
     my @ids = Golden::all_at_once($server, 6);
     is_deeply $ids[$_], [($golden[$_]{greedy_ids}) x 6], "  \"$golden[$_]{prompt}\"" for 0 .. $#golden;

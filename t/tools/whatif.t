@@ -68,6 +68,7 @@ cmp_ok abs($asked->{served}{mean_e2el_ms} - sum(@latency) / 6), '<', 1e-6, '  wh
 my $simulated = $asked->{results}[0]{report}{mean_e2el_ms};
 cmp_ok abs($asked->{margin} - abs($simulated / $asked->{served}{mean_e2el_ms} - 1)), '<', 1e-9, '  how far simulated is from served';
 ok !$asked->{margin_assumed}, '    is known';
+is $asked->{profile_error}, 0.04, '    how much slower or faster a machine may be';
 is $asked->{beside_ms}, 0, '    a device that is said to be slower than it is stays so';
 is $asked->{best}, undef, '  no winner where all are alike';
 like $asked->{out}, qr/^No difference that can be told/m, '    which is said';

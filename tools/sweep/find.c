@@ -254,6 +254,9 @@ static int prepare(struct finding *f)
   int rc = lls_grid_read(&f->base, o->sweep, f->err);
   if (rc < 0)
     return -EINVAL;
+  if (f->base.n_axes > LLS_AXES_MAX - 2) /* the rate and the seed are axes, too */
+    return lls_fail(f->err, -EINVAL, "--find-rate: at most %d options in --sweep",
+                    LLS_AXES_MAX - 2);
   for (size_t i = 0; i < f->base.n_axes; i++)
     if (strcmp(f->base.axes[i].name, LLS_RATE_AXIS) == 0 ||
         strcmp(f->base.axes[i].name, "request_rate") == 0)

@@ -1,41 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The points of a sweep: the product of its axes, the last axis running fastest. */
+/* The grid of a sweep: its axes, and its points as options, names and runs. */
 #ifndef LLS_SWEEP_GRID_H
 #define LLS_SWEEP_GRID_H
 
+#include "core/config/grid.h"
 #include "tools/sweep/sweep.h"
 
-#define LLS_AXES_MAX 8
-
-struct lls_axis {
-  char *name;    /* of an option, as it was written */
-  char **values; /* (n) */
-  size_t n;
-};
-
-struct lls_grid {
-  struct lls_axis axes[LLS_AXES_MAX];
-  size_t n_axes;
-  bool listed; /* points are the first values of all axes, the second ones, ..., and no
-                  product */
-};
-
-/*
- * One more axis from NAME=A,B,C or NAME=FIRST..LAST or NAME=FIRST..LAST:STEP (numbers,
- * step 1 by default). -EINVAL if it is none, the name is there already, or two values
- * would have the same result file.
- */
-int lls_grid_add(struct lls_grid *, const char *text, size_t length,
-                 struct lls_error *err);
+/* One more axis: -EINVAL too if two of its values would have the same result file. */
+int lls_sweep_add(struct lls_grid *, const char *text, size_t length,
+                  struct lls_error *err);
 /* The axes of --sweep. */
 int lls_grid_read(struct lls_grid *, const char *lines, struct lls_error *err);
-/* One more value of a listed grid's axis, which is made where it is not there. */
-int lls_grid_append(struct lls_grid *, const char *name, const char *value,
-                    struct lls_error *err);
-void lls_grid_free(struct lls_grid *);
 
-size_t lls_grid_points(const struct lls_grid *);
-const char *lls_grid_value(const struct lls_grid *, size_t point, size_t axis);
 /* Sets the options of a point. */
 int lls_grid_apply(const struct lls_grid *, size_t point, const struct lls_runner *,
                    struct lls_error *err);

@@ -26,7 +26,7 @@ static int make_grid(const struct lls_sweep_options *o, const struct lls_runner 
     int64_t first = lls_first_seed(runner);
     int n = snprintf(seeds, sizeof seeds, LLS_SEED_AXIS "=%lld..%lld", (long long)first,
                      (long long)(first + o->num_runs - 1));
-    rc = lls_grid_add(grid, seeds, (size_t)n, err);
+    rc = lls_sweep_add(grid, seeds, (size_t)n, err);
   }
   return rc == 0 ? lls_grid_check(grid, runner, err) : rc;
 }

@@ -27,7 +27,7 @@ static const char usage[] =
     "  llmserve-whatif -c llmserve.ini --policies apt+hybrid,alise --apply\n"
     "  llmserve-whatif -c llmserve.ini --watch 10min --notify\n";
 
-static int ask(const struct whatif_options *o, const struct candidates *all,
+static int ask(const struct whatif_options *o, const struct lls_candidates *all,
                struct lls_error *err)
 {
   struct answered a;
@@ -42,19 +42,19 @@ static int ask(const struct whatif_options *o, const struct candidates *all,
 
 static int run(const struct whatif_options *o, struct lls_error *err)
 {
-  struct candidates all;
+  struct lls_candidates all;
   if (o->apply && (o->watch > 0 || o->history[0] != '\0'))
     return lls_fail(err, -EINVAL,
                     "--apply is for a server that is asked once; [server] autopilot is "
                     "for one that chooses by itself");
   if (o->running[0] != '\0' && o->history[0] == '\0')
     return lls_fail(err, -EINVAL, "--running is of no use without --history");
-  int rc = candidates_read(o->policies[0] != '\0' ? o->policies : WHATIF_DEFAULT_POLICIES,
-                           &all, err);
+  int rc = lls_candidates_read(
+      o->policies[0] != '\0' ? o->policies : WHATIF_DEFAULT_POLICIES, &all, err);
   if (rc < 0)
-    return rc;
+    return lls_fail_at(err, rc, "--policies");
   rc = ask(o, &all, err);
-  candidates_free(&all);
+  lls_candidates_free(&all);
   return rc;
 }
 

@@ -74,7 +74,7 @@ static int tell(const struct whatif_options *o, const struct verdict *v,
   return rc;
 }
 
-static int compare(struct simulation *s, const struct candidates *all,
+static int compare(struct simulation *s, const struct lls_candidates *all,
                    const struct traffic *t, const struct metric *objective,
                    struct answered *out, struct lls_error *err)
 {
@@ -103,7 +103,7 @@ static int compare(struct simulation *s, const struct candidates *all,
 
 /* ---- one after the other ---------------------------------------------------------- */
 
-static int with_profile(const struct simulation *s, const struct candidates *all,
+static int with_profile(const struct simulation *s, const struct lls_candidates *all,
                         const struct traffic *t, struct answered *out,
                         struct lls_error *err)
 {
@@ -139,7 +139,7 @@ static int measured(const struct simulation *s, struct lls_error *err)
   return rc;
 }
 
-int question_ask(const struct whatif_options *o, const struct candidates *all,
+int question_ask(const struct whatif_options *o, const struct lls_candidates *all,
                  struct answered *out, struct lls_error *err)
 {
   struct running running;

@@ -6,7 +6,7 @@
 #ifndef LLS_WHATIF_QUESTION_H
 #define LLS_WHATIF_QUESTION_H
 
-#include "tools/whatif/candidate.h"
+#include "core/config/candidates.h"
 #include "tools/whatif/whatif.h"
 
 /* The answer; freed by its owner. */
@@ -19,7 +19,7 @@ struct answered {
 void answered_free(struct answered *);
 
 /* Negative with the sentence where there is no answer. */
-int question_ask(const struct whatif_options *, const struct candidates *,
+int question_ask(const struct whatif_options *, const struct lls_candidates *,
                  struct answered *out, struct lls_error *err);
 
 /* Reloads the server with settings, through POST /admin/reload; prints what it says.
@@ -29,7 +29,7 @@ int question_apply(const struct whatif_options *, const char *settings,
 
 /* Asks every o->watch until it is killed. Times in which there is no answer are said and
  * do not end it. */
-int question_watch(const struct whatif_options *, const struct candidates *,
+int question_watch(const struct whatif_options *, const struct lls_candidates *,
                    struct lls_error *err);
 
 #endif

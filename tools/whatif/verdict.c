@@ -214,10 +214,11 @@ json_t *verdict_json(const struct verdict *v, const struct result *results, size
   for (size_t i = 0; i < n; i++)
     json_array_append_new(list, result_json(&results[i]));
   return json_pack(
-      "{s:I, s:f, s:s, s:s, s:b, s:f, s:b, s:f, s:f, s:o, s:s?, s:O?, s:o}", "requests",
-      (json_int_t)t->requests, "seconds", t->seconds, "objective", v->objective->name,
-      "metric", v->objective->key, "more", v->objective->more, "margin", v->margin,
-      "margin_assumed", v->assumed, "beside_ms", (double)v->beside_ns * 1e-6, "fitted",
-      v->fitted, "gain", number_or_null(v->gain), "best",
-      v->best != NULL ? v->best->name : NULL, "served", t->metrics, "results", list);
+      "{s:I, s:f, s:s, s:s, s:b, s:f, s:b, s:f, s:f, s:f, s:o, s:s?, s:O?, s:o}",
+      "requests", (json_int_t)t->requests, "seconds", t->seconds, "objective",
+      v->objective->name, "metric", v->objective->key, "more", v->objective->more,
+      "margin", v->margin, "margin_assumed", v->assumed, "profile_error", STEADY_PART,
+      "beside_ms", (double)v->beside_ns * 1e-6, "fitted", v->fitted, "gain",
+      number_or_null(v->gain), "best", v->best != NULL ? v->best->name : NULL, "served",
+      t->metrics, "results", list);
 }

@@ -47,7 +47,7 @@ static void wait_for(int64_t ns)
     continue;
 }
 
-int question_watch(const struct whatif_options *o, const struct candidates *all,
+int question_watch(const struct whatif_options *o, const struct lls_candidates *all,
                    struct lls_error *err)
 {
   struct streak streak = {0};

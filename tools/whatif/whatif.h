@@ -5,7 +5,7 @@
  *
  *   traffic     GET /admin/history, or a file                 traffic.h
  *   running     what the server runs: GET /admin/config       running.h
- *   candidates  policies and grids of their parameters        candidate.h
+ *   candidates  policies and grids of their parameters        core/config/candidates.h
  *   each is run by llmserve-sim, a process at idle priority   child.h  measure.h
  *   calibrate   what a step takes beside the device, by what was served    calibrate.h
  *   verdict     the best, if it is farther ahead than the simulation is off   verdict.h

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/config/grid.h"
 #include "tools/workload/reader.h"
 
 #define MAX_TERMS 16
@@ -38,21 +39,6 @@ void lls_lengths_free(struct lls_lengths *lengths)
   for (unsigned i = 0; i < lengths->n; i++)
     free(lengths->terms[i].values);
   free(lengths);
-}
-
-int lls_range_parse(const char *text, double *low, double *high)
-{
-  char *end;
-  *low = strtod(text, &end);
-  if (end > text && end[-1] == '.') /* "512." of "512..1024" is a number, too */
-    end--;
-  if (end == text || strncmp(end, "..", 2) != 0)
-    return -EINVAL;
-  text = end + 2;
-  *high = strtod(text, &end);
-  if (end == text || *end != '\0' || !isfinite(*low) || !isfinite(*high))
-    return -EINVAL;
-  return *low > *high ? -ERANGE : 0;
 }
 
 /* ---- terms ------------------------------------------------------------------------- */

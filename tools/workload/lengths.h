@@ -21,7 +21,4 @@ void lls_lengths_free(struct lls_lengths *);
 /* 1.. */
 uint32_t lls_lengths_draw(const struct lls_lengths *, struct lls_random *);
 
-/* "A..B": two numbers; 0, -ERANGE: A > B, -EINVAL: it is none. */
-int lls_range_parse(const char *text, double *low, double *high);
-
 #endif

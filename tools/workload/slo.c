@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/config/grid.h"
 #include "tools/workload/build.h"
 #include "tools/workload/random.h"
 #include "tools/workload/lengths.h"

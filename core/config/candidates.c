@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See candidate.h. */
-#include "tools/whatif/candidate.h"
+/* See candidates.h. */
+#include "core/config/candidates.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
-#include "tools/sweep/grid.h"
+#include "core/config/grid.h"
 
 #define BETWEEN   ", \t\n"
 #define PARTS     3
@@ -21,7 +21,7 @@ static const char *const kinds[PARTS] = {"scheduler", "cache", "predictor"};
 static int wrong(const char *text, const char *what, struct lls_error *err)
 {
   return lls_fail(err, -EINVAL,
-                  "--policies: '%s': %s; expected SCHEDULER[+CACHE[+PREDICTOR]]"
+                  "'%s': %s; expected SCHEDULER[+CACHE[+PREDICTOR]]"
                   "[:PARAMETER=VALUES]...",
                   text, what);
 }
@@ -68,20 +68,22 @@ static int read_grid(char *parameters, struct lls_grid *grid, struct lls_error *
 
 /* ---- points ----------------------------------------------------------------------- */
 
-static int add(struct candidates *all, struct lls_text *name, struct lls_text *settings)
+static int add(struct lls_candidates *all, struct lls_text *name,
+               struct lls_text *settings)
 {
-  struct candidate *items = all->n < CANDIDATES_MAX
-                                ? reallocarray(all->items, all->n + 1, sizeof *all->items)
-                                : NULL;
+  struct lls_candidate *items =
+      all->n < LLS_CANDIDATES_MAX
+          ? reallocarray(all->items, all->n + 1, sizeof *all->items)
+          : NULL;
   if (items == NULL || name->failed || settings->failed)
     return -ENOMEM;
   all->items = items;
-  items[all->n++] = (struct candidate){name->data, settings->data};
+  items[all->n++] = (struct lls_candidate){name->data, settings->data};
   *name = *settings = (struct lls_text){0};
   return 0;
 }
 
-static int add_point(struct candidates *all, char *const parts[PARTS], size_t n_parts,
+static int add_point(struct lls_candidates *all, char *const parts[PARTS], size_t n_parts,
                      const struct lls_grid *grid, size_t point)
 {
   struct lls_text name = {0}, settings = {0};
@@ -101,7 +103,7 @@ static int add_point(struct candidates *all, char *const parts[PARTS], size_t n_
   return rc;
 }
 
-static int read_one(char *text, struct candidates *all, struct lls_error *err)
+static int read_one(char *text, struct lls_candidates *all, struct lls_error *err)
 {
   char whole[MOST_TEXT], *parts[PARTS], *parameters = strchr(text, ':');
   struct lls_grid grid = {0};
@@ -116,9 +118,9 @@ static int read_one(char *text, struct candidates *all, struct lls_error *err)
       return wrong(whole, "a part is empty", err);
   int rc = parameters != NULL ? read_grid(parameters, &grid, err) : 0;
   size_t points = rc == 0 ? lls_grid_points(&grid) : 0;
-  if (all->n + points > CANDIDATES_MAX)
-    rc = lls_fail(err, -E2BIG, "--policies: more than %d candidates; a larger step?",
-                  CANDIDATES_MAX);
+  if (all->n + points > LLS_CANDIDATES_MAX)
+    rc = lls_fail(err, -E2BIG, "more than %d candidates; a larger step?",
+                  LLS_CANDIDATES_MAX);
   for (size_t i = 0; rc == 0 && i < points; i++) {
     rc = add_point(all, parts, n, &grid, i);
     if (rc < 0)
@@ -128,15 +130,16 @@ static int read_one(char *text, struct candidates *all, struct lls_error *err)
   return rc < 0 && err->text[0] == '\0' ? wrong(whole, "no such grid", err) : rc;
 }
 
-int candidates_read(const char *texts, struct candidates *out, struct lls_error *err)
+int lls_candidates_read(const char *texts, struct lls_candidates *out,
+                        struct lls_error *err)
 {
   int rc = 0;
-  *out = (struct candidates){0};
+  *out = (struct lls_candidates){0};
   for (const char *at = texts + strspn(texts, BETWEEN); rc == 0 && *at != '\0';) {
     char text[MOST_TEXT];
     size_t length = strcspn(at, BETWEEN);
     if (length >= sizeof text)
-      rc = lls_fail(err, -EINVAL, "--policies: '%.40s...' is too long", at);
+      rc = lls_fail(err, -EINVAL, "'%.40s...' is too long", at);
     snprintf(text, sizeof text, "%.*s", (int)length, at);
     if (rc == 0)
       rc = read_one(text, out, err);
@@ -144,16 +147,16 @@ int candidates_read(const char *texts, struct candidates *out, struct lls_error 
     at += strspn(at, BETWEEN);
   }
   if (rc < 0)
-    candidates_free(out);
+    lls_candidates_free(out);
   return rc;
 }
 
-void candidates_free(struct candidates *all)
+void lls_candidates_free(struct lls_candidates *all)
 {
   for (size_t i = 0; i < all->n; i++) {
     free(all->items[i].name);
     free(all->items[i].settings);
   }
   free(all->items);
-  *all = (struct candidates){0};
+  *all = (struct lls_candidates){0};
 }

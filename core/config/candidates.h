@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Candidates: each point of each grid that was asked for.
+ * Candidates of llmserve-whatif and [server] autopilot_policies: each point of each grid
+ * that was asked for.
  *
  *   SCHEDULER[+CACHE[+PREDICTOR]][:PARAMETER=VALUES]...
  *
  * A part that is left away stays as it runs; parameters are the scheduler's, VALUES as
  * --sweep of llmserve-sim takes them: A..B:STEP.
  */
-#ifndef LLS_WHATIF_CANDIDATE_H
-#define LLS_WHATIF_CANDIDATE_H
+#ifndef LLS_CONFIG_CANDIDATES_H
+#define LLS_CONFIG_CANDIDATES_H
 
 #include <stddef.h>
 
 #include "core/base/error.h"
 
-#define CANDIDATES_MAX 256
+#define LLS_CANDIDATES_MAX      256
+#define LLS_CANDIDATES_TEXT_MAX 4096 /* of all of them, with its end */
 
-struct candidate {
+struct lls_candidate {
   char *name;     /* as people know it: "apt+hybrid late_share=0.01" */
   char *settings; /* lines of SECTION.KEY=VALUE beside those of what runs */
 };
 
-struct candidates {
-  struct candidate *items; /* (n) */
+struct lls_candidates {
+  struct lls_candidate *items; /* (n) */
   size_t n;
 };
 
 /* Candidates of the texts, with commas, spaces or line ends between. -EINVAL with a
  * sentence. */
-int candidates_read(const char *texts, struct candidates *out, struct lls_error *err);
-void candidates_free(struct candidates *);
+int lls_candidates_read(const char *texts, struct lls_candidates *out,
+                        struct lls_error *err);
+void lls_candidates_free(struct lls_candidates *);
 
 #endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranges as text; axes, NAME=VALUES, and the points of their product, the last axis
+ * running fastest. */
+#ifndef LLS_CONFIG_GRID_H
+#define LLS_CONFIG_GRID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/error.h"
+
+/* "A..B": two numbers; 0, -ERANGE: A > B, -EINVAL: it is none. */
+int lls_range_parse(const char *text, double *low, double *high);
+
+#define LLS_AXES_MAX 8
+
+struct lls_axis {
+  char *name;    /* as it was written */
+  char **values; /* (n) */
+  size_t n;
+};
+
+struct lls_grid {
+  struct lls_axis axes[LLS_AXES_MAX];
+  size_t n_axes;
+  bool listed; /* points are the first values of all axes, the second ones, ..., and no
+                  product */
+};
+
+/*
+ * One more axis from NAME=A,B,C or NAME=FIRST..LAST or NAME=FIRST..LAST:STEP (numbers,
+ * step 1 by default). -EINVAL if it is none, -EEXIST if the name is there already, -E2BIG
+ * if there are too many axes or points.
+ */
+int lls_grid_add(struct lls_grid *, const char *text, size_t length,
+                 struct lls_error *err);
+/* One more value of a listed grid's axis, which is made where it is not there. */
+int lls_grid_append(struct lls_grid *, const char *name, const char *value,
+                    struct lls_error *err);
+void lls_grid_free(struct lls_grid *);
+
+size_t lls_grid_points(const struct lls_grid *);
+const char *lls_grid_value(const struct lls_grid *, size_t point, size_t axis);
+
+#endif
