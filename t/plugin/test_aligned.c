@@ -261,6 +261,35 @@ static void test_who_fits_by_chance_joins(void **state)
   fits_by_chance("off");
 }
 
+/* Bmax is 20 blocks: one of 300 tokens is next, and one of 200 starves after 1 ms. From
+ * then on a request between those that run joins them, and not one of near lengths. */
+static void test_who_starves_keeps_only_others_out(void **state)
+{
+  (void)state;
+  struct bed bed;
+  open_with(&bed,
+            POLICY_PARAMETERS("rmin", "3", "switch_below", "1", "max_wait", "0",
+                              "prefill_share", "1", "slack", "1", "switch_frac", "0",
+                              "bmax_frac", "0.1", "starve", "1ms", "starve_rounds", "0"));
+  submit(&bed, 30, 80);
+  submit(&bed, 60, 80);
+  expect_plan(&bed, "0:30 1:60");
+  expect_plan(&bed, "1:1 0:1");
+  submit(&bed, 300, 10);
+  submit(&bed, 200, 10);
+  expect_plan(&bed, "2:300 3:200");
+  for (int i = 0; i < 15; i++)
+    bed_step(&bed);
+  submit(&bed, 50, 10);
+  submit(&bed, 150, 10);
+  expect_plan(&bed, "4:50 5:150");
+  bed_step(&bed);
+  for (int i = 0; i < 5; i++)
+    expect_plan(&bed, "1:1 0:1 4:1");
+  bed_finish(&bed, 300);
+  bed_close(&bed);
+}
+
 /* The batch may have 20 of 400 units, ten blocks: those that run have six, and one of two
  * that fit by their lengths four more. The other waits until the first has ended. */
 static void test_a_full_batch_is_not_joined(void **state)
@@ -353,6 +382,7 @@ int main(void)
       cmocka_unit_test(test_next_batch_replaces_what_is_left),
       cmocka_unit_test(test_a_small_pool_waits),
       cmocka_unit_test(test_who_fits_by_chance_joins),
+      cmocka_unit_test(test_who_starves_keeps_only_others_out),
       cmocka_unit_test(test_a_full_batch_is_not_joined),
       cmocka_unit_test(test_prompts_and_decodes_take_turns),
       cmocka_unit_test(test_outgrown_region_is_taken_from_others),

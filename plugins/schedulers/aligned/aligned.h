@@ -87,7 +87,7 @@ struct aligned {
   uint32_t tag;              /* of the newest batch */
   struct tree_range lengths; /* that it had when it was made */
   bool joined;               /* it is of all lengths, or what was left was as large */
-  bool closed;               /* nobody joins it any more */
+  bool closed;               /* others starve: none but of its own lengths joins it */
   uint64_t steps;            /* of it since then */
   uint64_t peak_blocks;      /* most that ran since then */
   int64_t since_ns;          /* when it was */

@@ -277,6 +277,8 @@ void batch_switch(struct aligned *a, struct lls_pol_step *s)
 /* Where the lengths of the batch are used up, lengths near them, rather than none. */
 static struct tree_range with_slack(const struct aligned *a, struct tree_range r)
 {
+  if (a->closed)
+    return r;
   double first = r.first / (1 + a->params.slack), last = r.last * (1 + a->params.slack);
   return (struct tree_range){first > 1 ? (uint32_t)first : 1,
                              last < a->tree.len_max ? (uint32_t)last : a->tree.len_max};
@@ -287,17 +289,20 @@ void batch_candidates(const struct aligned *a, uint64_t blocks, struct search_ba
   struct tree_range r = batch_range(a);
   b->slots = a->found;
   b->n = 0;
-  if (a->tag > 0 && !a->closed && !a->joined && a->tree.nodes[0].requests > 0)
+  if (a->tag > 0 && !a->joined && a->tree.nodes[0].requests > 0)
     search_near(&a->tree, r, with_slack(a, r), blocks, UINT32_MAX, b);
 }
 
 /* A batch of all there was has no lengths of its own: it is filled as long as there is
- * room for all. Nobody joins any more once others starve. */
+ * room for all. Once others starve only those of the batch's own lengths join: they were
+ * chosen with it, and without them it would run half empty, the pool would take longer to
+ * serve, and more would starve. */
 static bool may_fill(struct aligned *a, int64_t room, int64_t now_ns)
 {
-  if (a->tag == 0 || a->closed)
+  if (a->tag == 0)
     return false;
-  a->closed = search_starves(&a->tree, starving_after(a, a->class_blocks), now_ns);
+  a->closed =
+      a->closed || search_starves(&a->tree, starving_after(a, a->class_blocks), now_ns);
   return !a->joined || BLOCK_UNITS * (int64_t)a->tree.nodes[0].blocks <= room;
 }
 
