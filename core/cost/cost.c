@@ -11,6 +11,9 @@
 
 #define WINDOW     512 /* steps the statistics look back */
 #define LINE_TERMS 7   /* c0..c6 of cost.h */
+#define BENDS      7   /* b0..b6: at so many rows, twice as many, ... */
+#define FIRST_BEND 8
+#define TERMS      (LINE_TERMS + BENDS)
 
 struct lls_cost_model {
   struct lls_cost service;
@@ -24,9 +27,9 @@ struct lls_cost_model {
   struct lls_cost_rates rates;
 };
 
-static void features(const struct lls_iteration_shape *s, double x[LINE_TERMS])
+static void features(const struct lls_iteration_shape *s, double x[TERMS])
 {
-  memset(x, 0, LINE_TERMS * sizeof *x);
+  memset(x, 0, TERMS * sizeof *x);
   x[0] = 1;
   for (uint32_t i = 0; i < s->n_chunks; i++) {
     double tokens = s->chunks[i].tokens;
@@ -38,6 +41,8 @@ static void features(const struct lls_iteration_shape *s, double x[LINE_TERMS])
     x[4] += s->decode_context[i];
   x[5] = (double)s->hidden_tokens;
   x[6] = s->hidden_tokens > 0;
+  for (uint32_t i = 0; i < BENDS; i++)
+    x[LINE_TERMS + i] = fmax(x[1] + x[3] - (FIRST_BEND << i), 0);
 }
 
 /* Every chunk is taken to be its prompt's last: one token is drawn of each sequence. */
@@ -62,7 +67,7 @@ static double analytic_ns(const struct lls_cost_rates *r,
 static double fitted_ns(const struct lls_cost_model *m,
                         const struct lls_iteration_shape *shape)
 {
-  double x[LINE_TERMS];
+  double x[TERMS];
   features(shape, x);
   return lls_fit_predict(&m->fit, x);
 }
@@ -130,7 +135,7 @@ int lls_cost_model_create(const struct lls_cost_rates *rates, struct lls_cost_mo
       .transfer_ns = transfer_ns,
       .statistics = statistics,
   };
-  lls_fit_reset(&m->fit, LINE_TERMS);
+  lls_fit_reset(&m->fit, TERMS);
   if (rates != NULL) {
     m->analytic = true;
     m->rates = *rates;
@@ -183,7 +188,7 @@ void lls_cost_model_observe(struct lls_cost_model *m,
   compare(m, shape, duration_ns);
   if (m->analytic)
     return;
-  double x[LINE_TERMS];
+  double x[TERMS];
   features(shape, x);
   lls_fit_add(&m->fit, x, (double)duration_ns, forget);
   if (m->n >= 16 && m->n % 16 == 0)

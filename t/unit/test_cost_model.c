@@ -476,6 +476,39 @@ static void test_hidden_form_has_a_price_of_entry(void **state)
   lls_cost_model_destroy(m);
 }
 
+static int64_t chunk_ns(const struct lls_cost_rates *r, uint32_t tokens)
+{
+  struct lls_cost_load load = {.drawn = 1};
+  lls_cost_add(r, &load, tokens, 0);
+  return (int64_t)lls_cost_step_ns(r, &load);
+}
+
+/* Fitted to prompts of at most 500 tokens, of which most take no longer than the weights:
+ * what it says of three times as many is not their chord. */
+static void test_short_steps_tell_of_long_ones(void **state)
+{
+  (void)state;
+  struct lls_profile p = ideal();
+  struct lls_cost_shape s = shape_of("opt-13b", 1);
+  struct lls_cost_rates r;
+  struct lls_cost_model *m;
+  lls_cost_rates_init(&r, &p, &s);
+  assert_int_equal(lls_cost_model_create(NULL, &m), 0);
+  for (uint32_t k = 0; k < 192; k++) {
+    uint32_t tokens = k % 8 < 7 ? 1 + k % 30 : 50 + 150 * (k / 8 % 4);
+    struct lls_chunk_shape chunk = {.tokens = tokens};
+    struct lls_iteration_shape one = {
+        .size = sizeof one, .n_chunks = 1, .chunks = &chunk};
+    lls_cost_model_observe(m, &one, chunk_ns(&r, tokens));
+  }
+  const struct lls_cost *service = lls_cost_model_service(m);
+  double off = (double)service->prefill_ns(service->context, 1500, 0);
+  off = off / (double)chunk_ns(&r, 1500) - 1;
+  if (fabs(off) > 0.05)
+    fail_msg("1500 tokens: off by %.3g", off);
+  lls_cost_model_destroy(m);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -490,6 +523,7 @@ int main(void)
       cmocka_unit_test(test_ranks_share_and_reduce),
       cmocka_unit_test(test_stages_hold_parts),
       cmocka_unit_test(test_hidden_form_has_a_price_of_entry),
+      cmocka_unit_test(test_short_steps_tell_of_long_ones),
       cmocka_unit_test(test_measured_curve_is_a_line_between_points),
       cmocka_unit_test(test_copies),
       cmocka_unit_test(test_service_starts_from_rates),

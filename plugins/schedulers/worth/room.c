@@ -11,9 +11,11 @@
 enum {
   UNKNOWN = 512,
   LEAST = 32
-}; /* tokens: as long as there is no model; of any step */
+};                         /* tokens: as long as there is no model; of any step */
+enum { SHORT_STEPS = 10 }; /* that prompts may take before steps become longer */
 
-#define AIM 0.96 /* part of a gap that a step is filled to */
+#define AIM   0.96 /* part of a gap that a step is filled to */
+#define SHORT 0.4  /* part of that as long as there is time for it */
 
 /* The tightest gap of the streams on the device; their contexts. */
 static int64_t tightest(struct worth *w, const struct lls_step_view *v)
@@ -88,6 +90,35 @@ void worth_has_chunk(struct worth *w, uint32_t context, uint32_t tokens)
   w->unknown -= lls_pol_min(w->unknown, tokens);
 }
 
+/* True if so many tokens are some, and enough for all that waits. */
+static bool waits_less(const struct lls_step_view *v, uint64_t tokens)
+{
+  uint64_t pending = v->n_preempted; /* each has one at least */
+  for (uint32_t i = 0; i < v->n_running; i++)
+    if (v->running[i]->state != LLS_DECODING)
+      pending += lls_request_pending(v->running[i]);
+  for (uint32_t i = 0; i < v->n_waiting && pending <= tokens; i++)
+    pending += lls_request_pending(v->waiting[i]);
+  return pending <= tokens && tokens > 0;
+}
+
+/* Tokens that prompts may have in this step. As long as nobody asked for a shorter gap
+ * than the usual one and little waits, a part of that: streams end sooner, and make
+ * room, for first tokens that come a step later. */
+static uint32_t set_time(struct worth *w, const struct lls_step_view *v, int64_t gap,
+                         uint32_t most)
+{
+  int64_t ends_ns = (int64_t)(AIM * (double)gap);
+  if (gap == w->params.gap) {
+    w->within_ns = lls_pol_margin_within(&w->margin, (int64_t)(SHORT * ends_ns));
+    uint32_t tokens = worth_room(w, 0, most);
+    if (waits_less(v, (uint64_t)SHORT_STEPS * tokens))
+      return tokens;
+  }
+  w->within_ns = lls_pol_margin_within(&w->margin, ends_ns);
+  return worth_room(w, 0, most);
+}
+
 void worth_set_budget(struct worth *w, const struct lls_step_view *v)
 {
   const struct lls_cost *cost = w->base.host->cost;
@@ -103,8 +134,7 @@ void worth_set_budget(struct worth *w, const struct lls_step_view *v)
     alone = step_ns(w, 0);
   if (alone > gap) /* the gap is lost: as much time for prompts as for the decodes */
     gap = 2 * alone;
-  w->within_ns = lls_pol_margin_within(&w->margin, (int64_t)(AIM * (double)gap));
-  uint32_t tokens = worth_room(w, 0, most);
+  uint32_t tokens = set_time(w, v, gap, most);
   w->chunks[0] = (struct lls_chunk_shape){.tokens = tokens};
   if (tokens >= LEAST)
     w->learned.prompt_ns = (double)step_ns(w, 1) / tokens;
