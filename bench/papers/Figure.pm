@@ -33,7 +33,7 @@ sub figure {
   my $folder = $ENV{FIGURES} // return;
   return if !grep { -x "$_/gnuplot" } split /:/, $ENV{PATH} // '';
   my $bars = $kind eq 'bars';
-  my $script = "set terminal svg size " . 280 * @panels . ",300 background 'white' font 'sans,10'\nset output '$folder/$name.svg'\n"
+  my $script = "set terminal svg size " . 340 * @panels . ",320 background 'white' font 'sans,10'\nset output '$folder/$name.svg'\n"
     . "set multiplot layout 1," . @panels . "\nset key below\nset grid ytics\nset ylabel '$y'\n"
     . ($bars ? "set style data histogram\nset style histogram cluster gap 1\nset style fill solid 0.8\nset yrange [0:*]\n" : '')
     . ($kind =~ /^log/ ? "set logscale y\n" : '');

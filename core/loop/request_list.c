@@ -10,13 +10,14 @@
 int lls_request_list_init(struct lls_request_list *l, uint32_t capacity)
 {
   *l = (struct lls_request_list){.capacity = capacity};
-  l->items = malloc(capacity * sizeof *l->items);
-  return l->items != NULL ? 0 : -ENOMEM;
+  l->room = malloc(2 * (size_t)capacity * sizeof *l->room);
+  l->items = l->room;
+  return l->room != NULL ? 0 : -ENOMEM;
 }
 
 void lls_request_list_free(struct lls_request_list *l)
 {
-  free(l->items);
+  free(l->room);
   *l = (struct lls_request_list){0};
 }
 
@@ -36,11 +37,32 @@ static uint32_t lower_bound(const struct lls_request_list *l, uint64_t id)
   return low;
 }
 
+static void move(struct lls_request_list *l, uint32_t to, uint32_t from, uint32_t n)
+{
+  memmove(&l->items[to], &l->items[from], n * sizeof *l->items);
+}
+
+/* Where the list has come to the end of its room it goes back to the beginning, once in
+ * `capacity` insertions at most. */
+static void make_room(struct lls_request_list *l)
+{
+  if (l->items + l->n < l->room + 2 * (size_t)l->capacity)
+    return;
+  memmove(l->room, l->items, l->n * sizeof *l->items);
+  l->items = l->room;
+}
+
 void lls_request_list_insert(struct lls_request_list *l, const struct lls_request *r)
 {
   assert(l->n < l->capacity);
   uint32_t at = lower_bound(l, r->id);
-  memmove(&l->items[at + 1], &l->items[at], (l->n - at) * sizeof *l->items);
+  if (at < l->n / 2 && l->items > l->room) {
+    l->items--;
+    move(l, 0, 1, at);
+  } else {
+    make_room(l);
+    move(l, at + 1, at, l->n - at);
+  }
   l->items[at] = r;
   l->n++;
 }
@@ -49,6 +71,11 @@ void lls_request_list_remove(struct lls_request_list *l, const struct lls_reques
 {
   uint32_t at = lower_bound(l, r->id);
   assert(at < l->n && l->items[at] == r);
-  memmove(&l->items[at], &l->items[at + 1], (l->n - at - 1) * sizeof *l->items);
+  if (at < l->n / 2) {
+    move(l, 1, 0, at);
+    l->items++;
+  } else {
+    move(l, at, at + 1, l->n - at - 1);
+  }
   l->n--;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests in order of id, which is order of arrival: the lists of a step's view. An
- * array of pointers, since plan walks it; arrivals append, and a removal moves at most
- * 128 KiB with 16,000 waiting.
+ * array of pointers, since plan walks it; arrivals append, and a removal moves whichever
+ * side of it is shorter: nothing at all for the first that came, which most policies
+ * take, where moving all that come after it made long queues quadratic.
  */
 #ifndef LLS_LOOP_REQUEST_LIST_H
 #define LLS_LOOP_REQUEST_LIST_H
@@ -10,7 +11,8 @@
 #include <llmserve/types.h>
 
 struct lls_request_list {
-  const struct lls_request **items; /* (capacity) ascending id */
+  const struct lls_request **items; /* (n) ascending id, somewhere in `room` */
+  const struct lls_request **room;  /* (2 x capacity) */
   uint32_t n, capacity;
 };
 
