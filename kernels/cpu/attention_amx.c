@@ -480,7 +480,7 @@ static void attend(const struct lls_attention_task *t, uint32_t begin, uint32_t 
     for (unsigned now = 0; begin < end; begin += n, n = n_next, now = !now) {
       n_next = tile_addresses(&k, &v, begin + n, end, &w->tokens[!now]);
       struct ahead ahead = {w->tokens[!now].at, n_next == 0 ? 0 : TILE + n_next, 0,
-                            t->k.slot_bytes};
+                            usual_bytes(&t->k)};
       attend_tile(t, w, &w->tokens[now], begin, n, &ahead);
     }
     amx_end();
