@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention with vectors of 16. Over a cache of bf16, q and the weights are rounded to
- * bf16 as on AMX, and so are the numbers of INT8 blocks, and multiplied in pairs, twice as
- * many at once as of f32; K and V need not be widened.
+ * bf16 as on AMX, and so are the numbers of INT8 blocks, and multiplied in pairs, twice
+ * as many at once as of f32; K and V need not be widened.
  */
 #include "kernels/cpu/attention_simd.h"
 
