@@ -352,12 +352,13 @@ INLINE void load_tile_v_pairs(const struct lls_attention_task *t, struct work *w
     uint32_t both = n - i < 2 ? 1 : 2;
     const uint16_t *scales = scales_at(tokens, TILE + i);
     const char *token[2] = {tokens->at[TILE + i], tokens->at[TILE + i + both - 1]};
-    if (alike(tokens, TILE + i, both) && scales != NULL) {
+    bool same = alike(tokens, TILE + i, both);
+    if (same && scales != NULL) {
       load_v_pairs_int8(token, both, widen_scales(w, scales, t->head_dim), t->head_dim,
                         to);
       continue;
     }
-    for (uint32_t j = 0; j < both && !alike(tokens, TILE + i, both); j++)
+    for (uint32_t j = 0; j < both && !same; j++)
       token[j] = make_wide(t, true, w, token[j], tokens->scales[TILE + i + j], j, true);
     load_v_pairs(token, both, t->head_dim, to);
   }
