@@ -117,7 +117,7 @@ struct ahead {
   size_t bytes;           /* of one */
 };
 
-/* Of a token: where there are INT8 blocks nearly all are. */
+/* Bytes of a token; where there are INT8 blocks nearly all are. */
 static inline size_t usual_bytes(const struct lls_kv_list *l)
 {
   return l->int8 != NULL ? l->head_dim : l->slot_bytes;

@@ -21,7 +21,7 @@
 
 #include <string.h>
 
-/* Some slots of a head of a layer of both blocks. */
+/* The slots of one head in both blocks. */
 static struct lls_int8_head head_of(const struct lls_pool_shape *s, size_t head,
                                     struct lls_pool_block wide, uint32_t wide_slot,
                                     struct lls_pool_block int8, uint32_t slot,
