@@ -121,25 +121,35 @@ INLINE void turn_tokens(const char *const token[32], size_t byte, uint16_t *to)
   }
 }
 
-/* INT8 tokens in bf16, which is what the tiles multiply: the addresses become those. */
+/* INT8 tokens of one block in bf16: the addresses become those. */
+static void widen_run(struct work *w, struct tokens *t, uint32_t first, uint32_t n,
+                      uint32_t head_dim)
+{
+  const uint16_t *scales = t->scales[first];
+  for (uint32_t d = 0; d < head_dim; d += LANES) {
+    __mmask16 mask = head_dim - d < LANES ? 0xff : 0xffff;
+    vf step = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, scales + d));
+    vf least = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, scales + head_dim + d));
+    for (uint32_t i = first; i < first + n; i++) {
+      __m512i q = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, t->at[i] + d));
+      vf x = vfma(_mm512_cvtepi32_ps(q), step, least);
+      _mm256_mask_storeu_epi16(w->wide + i * head_dim + d, mask,
+                               (__m256i)_mm512_cvtneps_pbh(x));
+    }
+  }
+  for (uint32_t i = first; i < first + n; i++)
+    t->at[i] = (const char *)(w->wide + i * head_dim);
+}
+
+/* Bf16 is what the tiles multiply. */
 static void widen_int8(struct work *w, struct tokens *t, uint32_t first, uint32_t n,
                        uint32_t head_dim)
 {
-  for (uint32_t i = first; i < first + n; i++) {
-    const uint16_t *scales = t->scales[i];
-    uint16_t *to = w->wide + i * head_dim;
-    if (scales == NULL)
-      continue;
-    for (uint32_t d = 0; d < head_dim; d += 8) {
-      __m128i bytes = _mm_loadl_epi64((const __m128i *)(t->at[i] + d));
-      __m256 q = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-      __m256 step = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + d)));
-      __m256 least =
-          _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + head_dim + d)));
-      __m128i x = (__m128i)_mm256_cvtneps_pbh(_mm256_fmadd_ps(q, step, least));
-      _mm_storeu_si128((__m128i *)(to + d), x);
-    }
-    t->at[i] = (const char *)to;
+  for (uint32_t i = first, run; i < first + n; i += run) {
+    for (run = 1; i + run < first + n && t->scales[i + run] == t->scales[i];)
+      run++;
+    if (t->scales[i] != NULL)
+      widen_run(w, t, i, run, head_dim);
   }
 }
 
@@ -480,7 +490,7 @@ static void attend(const struct lls_attention_task *t, uint32_t begin, uint32_t 
     for (unsigned now = 0; begin < end; begin += n, n = n_next, now = !now) {
       n_next = tile_addresses(&k, &v, begin + n, end, &w->tokens[!now]);
       struct ahead ahead = {w->tokens[!now].at, n_next == 0 ? 0 : TILE + n_next, 0,
-                            t->k.slot_bytes};
+                            usual_bytes(&t->k)};
       attend_tile(t, w, &w->tokens[now], begin, n, &ahead);
     }
     amx_end();

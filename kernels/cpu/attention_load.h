@@ -22,7 +22,9 @@ struct work {
   float k[LLS_HEAD_DIM_MAX * K_STRIDE];       /* (head_dim, tokens) */
   float v[TILE * V_STRIDE(LLS_HEAD_DIM_MAX)]; /* (tokens, head_dim) */
   float wide[8 * LLS_HEAD_DIM_MAX];           /* eight tokens, some of which are INT8 */
-  struct tokens tokens[2];                    /* this tile's and the next one's */
+  float scale[2 * LLS_HEAD_DIM_MAX]; /* (2, HEAD_DIM_MAX) of scales_of, with zeros */
+  const uint16_t *scales_of;
+  struct tokens tokens[2]; /* this tile's and the next one's */
 };
 _Static_assert(sizeof(struct work) <= LLS_ATTENTION_SCRATCH, "scratch is too small");
 
@@ -89,28 +91,50 @@ INLINE __m512i load_words(const char *token, uint32_t d, uint32_t head_dim)
   return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, token + d * 2));
 }
 
-/* (tokens / 2, head_dim) words: a dim of two tokens, the second one 0 if it is missing.
- */
+/* (head_dim) words: a dim of two tokens, the second one 0 if n is 1. */
 INLINE void load_v_pairs(const char *const *token, uint32_t n, uint32_t head_dim,
                          float *v)
 {
-  for (uint32_t i = 0; i < n; i += 2, v += V_STRIDE(head_dim)) {
-    for (uint32_t d = 0; d < head_dim; d += 16) {
-      __m512i pair = load_words(token[i], d, head_dim);
-      if (i + 1 < n)
-        pair = _mm512_or_si512(
-            pair, _mm512_slli_epi32(load_words(token[i + 1], d, head_dim), 16));
-      _mm512_storeu_si512(v + d, pair);
-    }
+  for (uint32_t d = 0; d < head_dim; d += 16) {
+    __m512i pair = load_words(token[0], d, head_dim);
+    if (n > 1)
+      pair =
+          _mm512_or_si512(pair, _mm512_slli_epi32(load_words(token[1], d, head_dim), 16));
+    _mm512_storeu_si512(v + d, pair);
   }
 }
 
-INLINE void load_pairs(const struct lls_attention_task *t, struct work *w,
-                       const struct tokens *tokens, uint32_t n)
+/* Sixteen dims of an INT8 token; those beyond head_dim are 0. */
+INLINE vf load_codes(const char *token, const float *scale, uint32_t d, uint32_t head_dim)
 {
-  for (uint32_t i = 0; i < n; i += 8)
-    load_k_pairs(tokens->at + i, t->head_dim, w->k + i);
-  load_v_pairs(tokens->at + TILE, n, t->head_dim, w->v);
+  __mmask16 mask = head_dim - d < 16 ? 0xff : 0xffff;
+  __m512i q = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, token + d));
+  return vfma(_mm512_cvtepi32_ps(q), vload(scale + d),
+              vload(scale + LLS_HEAD_DIM_MAX + d));
+}
+
+/* load_v_pairs of INT8 tokens of one block. */
+INLINE void load_v_pairs_int8(const char *const *token, uint32_t n, const float *scale,
+                              uint32_t head_dim, float *v)
+{
+  const __m512i pairs =
+      _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
+                       7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  for (uint32_t d = 0; d < head_dim; d += 16) {
+    vf a = load_codes(token[0], scale, d, head_dim);
+    vf b = n > 1 ? load_codes(token[1], scale, d, head_dim) : vzero();
+    __m512i both = (__m512i)_mm512_cvtne2ps_pbh(b, a);
+    _mm512_storeu_si512(v + d, _mm512_permutexvar_epi16(pairs, both));
+  }
+}
+
+/* Words of two dims: both numbers rounded to bf16. */
+INLINE __m256 pair_of(__m256 even, __m256 odd)
+{
+  const __m256i pairs =
+      _mm256_set_epi16(15, 7, 14, 6, 13, 5, 12, 4, 11, 3, 10, 2, 9, 1, 8, 0);
+  __m256i both = (__m256i)_mm256_cvtne2ps_pbh(odd, even);
+  return _mm256_castsi256_ps(_mm256_permutexvar_epi16(pairs, both));
 }
 
 /* n numbers as pairs of bf16, which may take their place; n a multiple of 8. */
@@ -122,10 +146,24 @@ INLINE void narrow(const float *x, uint32_t n, float *out)
   }
 }
 #else
-INLINE void load_pairs(const struct lls_attention_task *t, struct work *w,
-                       const struct tokens *tokens, uint32_t n)
+INLINE void load_k_pairs(const char *const token[8], uint32_t head_dim, float *k)
 {
-  (void)t, (void)w, (void)tokens, (void)n;
+  (void)token, (void)head_dim, (void)k;
+}
+INLINE void load_v_pairs(const char *const *token, uint32_t n, uint32_t head_dim,
+                         float *v)
+{
+  (void)token, (void)n, (void)head_dim, (void)v;
+}
+INLINE void load_v_pairs_int8(const char *const *token, uint32_t n, const float *scale,
+                              uint32_t head_dim, float *v)
+{
+  (void)token, (void)n, (void)scale, (void)head_dim, (void)v;
+}
+INLINE __m256 pair_of(__m256 even, __m256 odd)
+{
+  (void)odd;
+  return even;
 }
 INLINE void narrow(const float *x, uint32_t n, float *out)
 {
@@ -150,70 +188,209 @@ INLINE void load_v(const char *token, bool bf16, uint32_t head_dim, float *v)
     _mm256_storeu_ps(v + head_dim, _mm256_setzero_ps());
 }
 
-/* The same of a token of bytes. */
-INLINE void load_int8(const char *token, const uint16_t *scales, uint32_t head_dim,
+/* ---- INT8 ------------------------------------------------------------------------ */
+
+/*
+ * Numbers of INT8 blocks, least + step q (int8.c), are made in registers on the way into
+ * the tile, where they are f32 or, in pairs, rounded to bf16: off by 2^-9 of themselves,
+ * as a cache of bf16 is. Steps and least numbers are widened once for a block's tokens,
+ * which lie in a row.
+ */
+INLINE const float *widen_scales(struct work *w, const uint16_t *scales,
+                                 uint32_t head_dim)
+{
+  if (w->scales_of == scales)
+    return w->scale;
+  for (uint32_t i = 0; i < 2; i++) {
+    float *to = w->scale + i * LLS_HEAD_DIM_MAX;
+    for (uint32_t d = 0; d < head_dim; d += 8) {
+      __m128i raw = _mm_loadu_si128((const __m128i *)(scales + i * head_dim + d));
+      _mm256_storeu_ps(to + d, _mm256_cvtph_ps(raw));
+    }
+    if (head_dim % 16 != 0)
+      _mm256_storeu_ps(to + head_dim, _mm256_setzero_ps());
+  }
+  w->scales_of = scales;
+  return w->scale;
+}
+
+/* One token, widened. */
+INLINE void load_int8(const char *token, const float *scale, uint32_t head_dim,
                       float *out)
 {
   for (uint32_t d = 0; d < head_dim; d += 8) {
     __m128i bytes = _mm_loadl_epi64((const __m128i *)(token + d));
     __m256 q = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-    __m256 step = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + d)));
-    __m256 least =
-        _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(scales + head_dim + d)));
-    _mm256_storeu_ps(out + d, _mm256_fmadd_ps(q, step, least));
+    _mm256_storeu_ps(out + d,
+                     _mm256_fmadd_ps(q, _mm256_loadu_ps(scale + d),
+                                     _mm256_loadu_ps(scale + LLS_HEAD_DIM_MAX + d)));
   }
 }
 
-INLINE bool any_int8(const struct tokens *t, uint32_t first)
+/* Sixteen dims of eight tokens turned around, or the last eight of head_dim: a word is
+ * four dims of a token. */
+INLINE void turn_codes(const char *const token[8], uint32_t d, uint32_t head_dim,
+                       __m256 out[4])
 {
-  bool any = false;
-  for (uint32_t i = first; t->int8 && i < first + 8; i++)
-    any |= t->scales[i] != NULL;
-  return any;
+  char rest[8][16];
+  const char *at[8];
+  if (head_dim - d >= 16) {
+    turn(token, d, out);
+    return;
+  }
+  for (uint32_t i = 0; i < 8; i++) {
+    memcpy(rest[i], token[i] + d, 8);
+    memset(rest[i] + 8, 0, 8);
+    at[i] = rest[i];
+  }
+  turn(at, 0, out);
 }
 
-/* Eight tokens of K of which some are INT8: all of them made wide, then turned. */
-static void load_k_mixed(const struct lls_attention_task *t, bool bf16, struct work *w,
-                         const struct tokens *tokens, uint32_t first)
+/* Eight tokens of one block. */
+INLINE void load_k_int8(const char *const token[8], const float *scale, uint32_t head_dim,
+                        const bool pairs, float *k)
+{
+  const __m256i first_bytes = _mm256_broadcastsi128_si256(
+      _mm_setr_epi32((int)0x80808000, (int)0x80808004, (int)0x80808008, (int)0x8080800c));
+  size_t row = 0;
+  for (uint32_t d = 0; d < head_dim; d += 16) {
+    __m256 word[4];
+    turn_codes(token, d, head_dim, word);
+    uint32_t words = head_dim - d < 16 ? 2 : 4;
+    for (uint32_t i = 0; i < words; i++) {
+      const float *at = scale + d + 4 * i;
+      __m256 x[4];
+      UNROLL
+      for (unsigned j = 0; j < 4; j++) {
+        __m256i byte = _mm256_add_epi32(first_bytes, _mm256_set1_epi32((int)j));
+        __m256i q = _mm256_shuffle_epi8(_mm256_castps_si256(word[i]), byte);
+        x[j] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_broadcast_ss(at + j),
+                               _mm256_broadcast_ss(at + LLS_HEAD_DIM_MAX + j));
+      }
+      if (pairs) {
+        _mm256_storeu_ps(k + row++ * K_STRIDE, pair_of(x[0], x[1]));
+        _mm256_storeu_ps(k + row++ * K_STRIDE, pair_of(x[2], x[3]));
+      } else {
+        UNROLL
+        for (unsigned j = 0; j < 4; j++)
+          _mm256_storeu_ps(k + row++ * K_STRIDE, x[j]);
+      }
+    }
+  }
+}
+
+/* One token of either kind into w->wide, at its place among eight. */
+INLINE const char *make_wide(const struct lls_attention_task *t, bool bf16,
+                             struct work *w, const char *at, const uint16_t *scales,
+                             uint32_t place, const bool pairs)
+{
+  float *to = w->wide + place * t->head_dim;
+  for (uint32_t d = 0; scales == NULL && d < t->head_dim; d++)
+    to[d] = bf16 ? lls_bf16_to_f32(((const uint16_t *)at)[d]) : ((const float *)at)[d];
+  if (scales != NULL)
+    load_int8(at, widen_scales(w, scales, t->head_dim), t->head_dim, to);
+  if (pairs)
+    narrow(to, t->head_dim, to);
+  return (const char *)to;
+}
+
+/* Eight tokens of K of several blocks, some of them INT8. */
+INLINE void load_k_mixed(const struct lls_attention_task *t, bool bf16, const bool pairs,
+                         struct work *w, const struct tokens *tokens, uint32_t first)
 {
   const char *token[8];
-  uint32_t stride = t->head_dim;
-  for (uint32_t i = 0; i < 8; i++) {
-    float *to = w->wide + i * stride;
-    const char *at = tokens->at[first + i];
-    token[i] = (const char *)to;
-    for (uint32_t d = 0; tokens->scales[first + i] == NULL && d < stride; d++)
-      to[d] = bf16 ? lls_bf16_to_f32(((const uint16_t *)at)[d]) : ((const float *)at)[d];
-    if (tokens->scales[first + i] != NULL)
-      load_int8(at, tokens->scales[first + i], stride, to);
-  }
-  load_k_f32(token, stride, w->k + first);
+  for (uint32_t i = 0; i < 8; i++)
+    token[i] =
+        make_wide(t, bf16, w, tokens->at[first + i], tokens->scales[first + i], i, pairs);
+  if (pairs)
+    load_k_pairs(token, t->head_dim, w->k + first);
+  else
+    load_k_f32(token, t->head_dim, w->k + first);
 }
 
-/* Widens n tokens into the tile; scores of those beyond, up to sixteens, are masked. */
-INLINE void load_tile(const struct lls_attention_task *t, bool bf16, struct work *w,
-                      const struct tokens *tokens, uint32_t n)
+/* Do so many tokens have their scales in common, or none of them any? */
+INLINE bool alike(const struct tokens *t, uint32_t first, uint32_t n)
 {
-  uint32_t v_stride = V_STRIDE(t->head_dim);
+  bool same = true;
+  for (uint32_t i = first + 1; t->int8 && i < first + n; i++)
+    same &= t->scales[i] == t->scales[first];
+  return same;
+}
+
+INLINE const uint16_t *scales_at(const struct tokens *t, uint32_t i)
+{
+  return t->int8 ? t->scales[i] : NULL;
+}
+
+/* ---- the tile -------------------------------------------------------------------- */
+
+INLINE void load_tile_k(const struct lls_attention_task *t, bool bf16, const bool pairs,
+                        struct work *w, const struct tokens *tokens, uint32_t n)
+{
   for (uint32_t i = 0; i < n; i += 8) {
-    if (any_int8(tokens, i))
-      load_k_mixed(t, bf16, w, tokens, i);
+    const uint16_t *scales = scales_at(tokens, i);
+    if (!alike(tokens, i, 8))
+      load_k_mixed(t, bf16, pairs, w, tokens, i);
+    else if (scales != NULL)
+      load_k_int8(tokens->at + i, widen_scales(w, scales, t->head_dim), t->head_dim,
+                  pairs, w->k + i);
+    else if (pairs)
+      load_k_pairs(tokens->at + i, t->head_dim, w->k + i);
     else if (bf16)
       load_k_bf16(tokens->at + i, t->head_dim, w->k + i);
     else
       load_k_f32(tokens->at + i, t->head_dim, w->k + i);
   }
+}
+
+/* (tokens / 2, head_dim) words. */
+INLINE void load_tile_v_pairs(const struct lls_attention_task *t, struct work *w,
+                              const struct tokens *tokens, uint32_t n)
+{
+  float *to = w->v;
+  for (uint32_t i = 0; i < n; i += 2, to += V_STRIDE(t->head_dim)) {
+    uint32_t both = n - i < 2 ? 1 : 2;
+    const uint16_t *scales = scales_at(tokens, TILE + i);
+    const char *token[2] = {tokens->at[TILE + i], tokens->at[TILE + i + both - 1]};
+    bool same = alike(tokens, TILE + i, both);
+    if (same && scales != NULL) {
+      load_v_pairs_int8(token, both, widen_scales(w, scales, t->head_dim), t->head_dim,
+                        to);
+      continue;
+    }
+    for (uint32_t j = 0; j < both && !same; j++)
+      token[j] = make_wide(t, true, w, token[j], tokens->scales[TILE + i + j], j, true);
+    load_v_pairs(token, both, t->head_dim, to);
+  }
+}
+
+INLINE void load_tile_v(const struct lls_attention_task *t, bool bf16, struct work *w,
+                        const struct tokens *tokens, uint32_t n)
+{
   for (uint32_t i = 0; i < n; i++) {
-    const uint16_t *scales = tokens->int8 ? tokens->scales[TILE + i] : NULL;
-    float *to = w->v + i * v_stride;
+    const uint16_t *scales = scales_at(tokens, TILE + i);
+    float *to = w->v + i * V_STRIDE(t->head_dim);
     if (scales == NULL) {
       load_v(tokens->at[TILE + i], bf16, t->head_dim, to);
     } else {
-      load_int8(tokens->at[TILE + i], scales, t->head_dim, to);
+      load_int8(tokens->at[TILE + i], widen_scales(w, scales, t->head_dim), t->head_dim,
+                to);
       if (t->head_dim % 16 != 0)
         _mm256_storeu_ps(to + t->head_dim, _mm256_setzero_ps());
     }
   }
+}
+
+/* n tokens; scores of those beyond, up to sixteens, are masked. */
+INLINE void load_tile(const struct lls_attention_task *t, bool bf16, const bool pairs,
+                      struct work *w, const struct tokens *tokens, uint32_t n)
+{
+  w->scales_of = NULL; /* what lies there may have changed since the last call */
+  load_tile_k(t, bf16, pairs, w, tokens, n);
+  if (pairs)
+    load_tile_v_pairs(t, w, tokens, n);
+  else
+    load_tile_v(t, bf16, w, tokens, n);
 }
 
 #endif

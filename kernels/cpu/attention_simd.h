@@ -295,13 +295,13 @@ INLINE void attend_as(const struct lls_attention_task *t, uint32_t begin, uint32
   for (unsigned now = 0; begin < end; begin += n, n = n_next, now = !now) {
     n_next = tile_addresses(&k, &v, begin + n, end, &w->tokens[!now]);
     struct ahead ahead = {w->tokens[!now].at, n_next == 0 ? 0 : TILE + n_next, 0,
-                          t->k.slot_bytes};
+                          usual_bytes(&t->k)};
     if (pairs)
-      load_pairs(t, w, &w->tokens[now], n);
+      load_tile(t, true, true, w, &w->tokens[now], n);
     else if (t->bf16)
-      load_tile(t, true, w, &w->tokens[now], n);
+      load_tile(t, true, false, w, &w->tokens[now], n);
     else
-      load_tile(t, false, w, &w->tokens[now], n);
+      load_tile(t, false, false, w, &w->tokens[now], n);
     attend_tile(t, begin, n, out, w, pairs, &ahead);
   }
 }

@@ -117,6 +117,12 @@ struct ahead {
   size_t bytes;           /* of one */
 };
 
+/* Bytes of a token; where there are INT8 blocks nearly all are. */
+static inline size_t usual_bytes(const struct lls_kv_list *l)
+{
+  return l->int8 != NULL ? l->head_dim : l->slot_bytes;
+}
+
 static inline void fetch(struct ahead *a)
 {
   unsigned n = a->left < a->helping ? a->left : a->helping;

@@ -18,6 +18,7 @@
 
 #include "core/device/device.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/int8.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/rows.h"
@@ -27,6 +28,7 @@ struct lls_cpu_kernels {
   struct lls_cpu_linear_kernels linear;       /* linear.h */
   struct lls_cpu_attention_kernels attention; /* attention.h */
   struct lls_cpu_row_kernels rows;            /* rows.h */
+  struct lls_cpu_int8_kernels int8;           /* int8.h */
 };
 
 /* Each level's own entries; linear_*.c, codes_*.c. */

@@ -146,7 +146,8 @@ static void copy_heads(const struct lls_pool *p, const char *from, char *to,
     memmove(to + i * stride, from + i * stride, n_slots * p->slot_bytes);
 }
 
-static int copy_slots(const struct lls_pool *p, const struct lls_copy *c)
+static int copy_slots(const struct lls_cpu_int8_kernels *k, const struct lls_pool *p,
+                      const struct lls_copy *c)
 {
   if (!lls_copy_fits(&p->shape, c))
     return -EINVAL;
@@ -155,7 +156,7 @@ static int copy_slots(const struct lls_pool *p, const struct lls_copy *c)
   struct lls_pool_block to =
       block_at(p, c->kind == LLS_COPY_DEVICE_TO_HOST, c->target_element, c->target);
   if (from.scales != NULL || to.scales != NULL) {
-    lls_cpu_convert(&p->shape, from, to);
+    lls_cpu_convert(k, &p->shape, from, to);
     return 0;
   }
   size_t first = c->slot * p->slot_bytes;
@@ -170,9 +171,8 @@ static int copy_slots(const struct lls_pool *p, const struct lls_copy *c)
 int lls_cpu_pool_copy(struct lls_device *device, struct lls_pool *pool,
                       const struct lls_copy *copies, size_t n)
 {
-  (void)device;
   for (size_t i = 0; i < n; i++) {
-    int rc = copy_slots(pool, &copies[i]);
+    int rc = copy_slots(&lls_cpu(device)->kernels.int8, pool, &copies[i]);
     if (rc != 0)
       return rc;
   }
@@ -203,7 +203,6 @@ int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
                       struct lls_device *from, const struct lls_pool *from_pool,
                       const struct lls_pull *list, size_t n)
 {
-  (void)device;
   (void)from;
   for (size_t i = 0; i < n; i++) {
     const struct lls_pull *c = &list[i];
@@ -215,8 +214,8 @@ int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
     const char *source = from_block.numbers;
     char *target = pool->device + c->target * pool->unit_bytes;
     if (lls_pull_is_int8(c))
-      lls_cpu_widen(&pool->shape, from_block, c->source_slot, target, c->target_slot,
-                    c->n_slots);
+      lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->shape, from_block,
+                    c->source_slot, target, c->target_slot, c->n_slots);
     else if (c->n_slots == pool->shape.block_tokens)
       memcpy(target, source, pool->unit_bytes);
     else
@@ -251,13 +250,13 @@ int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
                       const struct lls_pull *list, size_t n, void *to)
 {
   char *packed = to;
-  (void)device;
   for (size_t i = 0; i < n; i++) {
     const struct lls_pull *c = &list[i];
     if (!lls_pull_source_fits(&pool->shape, c))
       return -EINVAL;
     if (lls_pull_is_int8(c)) {
-      lls_cpu_convert(&pool->shape, block_at(pool, false, LLS_ELEMENT_INT8, c->source),
+      lls_cpu_convert(&lls_cpu(device)->kernels.int8, &pool->shape,
+                      block_at(pool, false, LLS_ELEMENT_INT8, c->source),
                       packed_block(pool, packed));
       packed += lls_pulled_bytes(&pool->shape, c);
       continue;
@@ -273,15 +272,15 @@ int lls_cpu_pool_unpack(struct lls_device *device, struct lls_pool *pool,
                         const struct lls_pull *list, size_t n, const void *from)
 {
   char *packed = (char *)(uintptr_t)from; /* is read */
-  (void)device;
   for (size_t i = 0; i < n; i++) {
     const struct lls_pull *c = &list[i];
     if (!lls_pull_target_fits(&pool->shape, c))
       return -EINVAL;
     char *at = pool->device + c->target * pool->unit_bytes;
     if (lls_pull_is_int8(c)) {
-      lls_cpu_widen(&pool->shape, packed_block(pool, packed), c->source_slot, at,
-                    c->target_slot, c->n_slots);
+      lls_cpu_widen(&lls_cpu(device)->kernels.int8, &pool->shape,
+                    packed_block(pool, packed), c->source_slot, at, c->target_slot,
+                    c->n_slots);
       packed += lls_pulled_bytes(&pool->shape, c);
       continue;
     }

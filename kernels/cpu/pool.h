@@ -85,12 +85,14 @@ struct lls_pool_block {
 };
 
 /* One whole block to another; int8.c. */
-void lls_cpu_convert(const struct lls_pool_shape *, struct lls_pool_block from,
-                     struct lls_pool_block to);
+struct lls_cpu_int8_kernels;
+void lls_cpu_convert(const struct lls_cpu_int8_kernels *, const struct lls_pool_shape *,
+                     struct lls_pool_block from, struct lls_pool_block to);
 
 /* n_slots of an INT8 one, from one slot on, to those of one of the cache's element. */
-void lls_cpu_widen(const struct lls_pool_shape *, struct lls_pool_block from,
-                   uint32_t from_slot, char *to, uint32_t to_slot, uint32_t n_slots);
+void lls_cpu_widen(const struct lls_cpu_int8_kernels *, const struct lls_pool_shape *,
+                   struct lls_pool_block from, uint32_t from_slot, char *to,
+                   uint32_t to_slot, uint32_t n_slots);
 
 struct lls_cpu_device;
 

@@ -213,16 +213,16 @@ static inline void give_back_all(struct batch *b)
 
 /* ---- the reference --------------------------------------------------------------- */
 
-/* AMX multiplies bf16, in heads of any number of dims that vectors can take; AVX-512 too,
- * if no block can be INT8. */
+/* AMX and AVX-512 multiply bf16, in heads of any number of dims that vectors can take. */
 static inline bool rounds(const struct batch *b)
 {
   enum lls_isa isa = lls_cpu(b->device)->isa;
-  bool pairs = isa == LLS_ISA_AMX || (isa == LLS_ISA_AVX512 && !b->shape.int8);
+  bool pairs = isa >= LLS_ISA_AVX512;
   return pairs && b->shape.element == LLS_BF16 && b->shape.head_dim % 8 == 0;
 }
 
-/* As attention takes a number of the cache: INT8 ones are only rounded for AMX. */
+/* As attention takes a number of the cache: INT8 ones are only rounded where
+ * bf16 is multiplied. */
 static inline double cached(const struct batch *b, bool int8, float x)
 {
   bool bf16 = int8 ? rounds(b) : b->shape.element == LLS_BF16;

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * INT8 blocks with vectors, a channel in each lane, included by int8_avx2.c and
+ * _avx512.c; channels that fill no vector are the plain ones'. Products and sums are
+ * rounded one by one, not fused, so that all levels give the same bits.
+ *
+ * Bytes of a block: numbers read twice, the second time from the first-level cache.
+ */
+#ifndef LLS_CPU_INT8_SIMD_H
+#define LLS_CPU_INT8_SIMD_H
+
+#include "kernels/cpu/int8.h"
+#include "kernels/cpu/simd.h"
+
+#define F16_MOST 65504.0f
+#define STEPS    255.0f
+
+#ifdef __AVX512F__
+#define STORE_F16(p, x, direction)                                                       \
+  _mm256_storeu_si256((__m256i *)(void *)(p),                                            \
+                      _mm512_cvtps_ph(x, (direction) | _MM_FROUND_NO_EXC))
+INLINE void store_codes(uint8_t *p, vf q)
+{
+  _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(q)));
+}
+INLINE vf load_codes(const uint8_t *p)
+{
+  __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+}
+#else
+#define STORE_F16(p, x, direction)                                                       \
+  _mm_storeu_si128((__m128i *)(void *)(p),                                               \
+                   _mm256_cvtps_ph(x, (direction) | _MM_FROUND_NO_EXC))
+INLINE void store_codes(uint8_t *p, vf q)
+{
+  __m256i x = _mm256_cvttps_epi32(q);
+  __m128i words =
+      _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(words, words));
+}
+INLINE vf load_codes(const uint8_t *p)
+{
+  __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+}
+#endif
+
+INLINE vf number_at(const struct lls_int8_head *h, size_t i, const bool bf16)
+{
+  if (bf16)
+    return vload_bf16((const uint16_t *)(const void *)h->numbers + i);
+  return vload((const float *)(const void *)h->numbers + i);
+}
+
+/* vmax and vmin take their second operand where the first is not a number. */
+INLINE vf clipped(vf x)
+{
+  return vmin(vmax(x, vset(-F16_MOST)), vset(F16_MOST));
+}
+
+INLINE void choose_scales(const struct lls_int8_head *h, uint32_t dim, const bool bf16)
+{
+  vf low = number_at(h, dim, bf16), high = low;
+  for (uint32_t slot = 1; slot < h->n_slots; slot++) {
+    vf x = number_at(h, (size_t)slot * h->dims + dim, bf16);
+    low = vmin(x, low);
+    high = vmax(x, high);
+  }
+  STORE_F16(h->scales + h->dims + dim, clipped(low), _MM_FROUND_TO_NEG_INF);
+  vf span = vsub(clipped(high), vload_f16(h->scales + h->dims + dim));
+  STORE_F16(h->scales + dim, vdiv(span, vset(STEPS)), _MM_FROUND_TO_POS_INF);
+}
+
+INLINE void quantise_as(const struct lls_int8_head *h, uint32_t first, uint32_t past,
+                        const bool bf16)
+{
+  for (uint32_t dim = first; dim < past; dim += LANES) {
+    choose_scales(h, dim, bf16);
+    vf base = vload_f16(h->scales + h->dims + dim), step = vload_f16(h->scales + dim);
+    vf per_step = vselect(vless(vzero(), step), vdiv(vset(1.0f), step), vzero());
+    for (uint32_t slot = 0; slot < h->n_slots; slot++) {
+      size_t i = (size_t)slot * h->dims + dim;
+      vf q = vmul(vsub(number_at(h, i, bf16), base), per_step);
+      q = vmin(vmax(vadd(q, vset(0.5f)), vzero()), vset(STEPS));
+      store_codes(h->codes + i, q);
+    }
+  }
+}
+
+INLINE void widen_as(const struct lls_int8_head *h, uint32_t first, uint32_t past,
+                     const bool bf16)
+{
+  for (uint32_t dim = first; dim < past; dim += LANES) {
+    vf base = vload_f16(h->scales + h->dims + dim), step = vload_f16(h->scales + dim);
+    for (uint32_t slot = 0; slot < h->n_slots; slot++) {
+      size_t i = (size_t)slot * h->dims + dim;
+      vf x = vadd(base, vmul(step, load_codes(h->codes + i)));
+      if (bf16)
+        vstore_bf16((uint16_t *)(void *)h->numbers + i, x);
+      else
+        vstore((float *)(void *)h->numbers + i, x);
+    }
+  }
+}
+
+static void quantise(const struct lls_int8_head *h, uint32_t first, uint32_t past)
+{
+  uint32_t whole = past - (past - first) % LANES;
+  if (h->bf16)
+    quantise_as(h, first, whole, true);
+  else
+    quantise_as(h, first, whole, false);
+  lls_cpu_int8_quantise(h, whole, past);
+}
+
+static void widen(const struct lls_int8_head *h, uint32_t first, uint32_t past)
+{
+  uint32_t whole = past - (past - first) % LANES;
+  if (h->bf16)
+    widen_as(h, first, whole, true);
+  else
+    widen_as(h, first, whole, false);
+  lls_cpu_int8_widen(h, whole, past);
+}
+
+#endif
