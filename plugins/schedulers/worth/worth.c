@@ -36,10 +36,13 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   lls_pol_step_begin(&s, view, out, 0);
   w->plans++;
   measure_block(w, &s);
+  if (w->plans == 1)
+    worth_find_dropped(w, view);
   uint32_t blocks = s.total_units / w->block_units;
   worth_set_budget(w, view);
   worth_look(w, view, blocks * s.cache->block_tokens + 1);
   worth_fill(w, &s);
+  worth_note_dropped(w, &s);
   worth_learn_plan(&w->learned, w->short_of_memory, s.preempted);
   lls_pol_margin_planned(&w->margin, w->base.host, view, out);
   lls_pol_step_end(&s);
@@ -171,6 +174,7 @@ static void destroy(void *self)
   free(w->order.kept);
   free(w->jobs);
   free(w->running);
+  free(w->dropped.all);
   free(w->contexts);
   free(w);
 }
@@ -180,10 +184,11 @@ static bool allocate(struct worth *w, uint32_t n)
   w->jobs = calloc(n, sizeof *w->jobs);
   w->running = calloc(n, sizeof *w->running);
   w->contexts = calloc(n, sizeof *w->contexts);
+  w->dropped = (struct worth_dropped){calloc(n, sizeof *w->dropped.all), 0, n};
   w->order.all = calloc(n, sizeof *w->order.all);
   w->order.kept = calloc(WORTH_KEPT, sizeof *w->order.kept);
   return w->jobs != NULL && w->running != NULL && w->contexts != NULL &&
-         w->order.all != NULL && w->order.kept != NULL &&
+         w->dropped.all != NULL && w->order.all != NULL && w->order.kept != NULL &&
          lls_pol_heap_init(&w->order.others, n) == 0 &&
          lls_pol_heap_init(&w->order.sizes, WORTH_KEPT + 1) == 0 &&
          lls_pol_heap_init(&w->victims, n) == 0;
