@@ -409,7 +409,7 @@ static void test_no_stream_stands_still_for_long(void **state)
   bed_close(&bed);
 }
 
-/* Of ten that wait the one that was taken off, the sixth, is found where a plan does not
+/* The sixth of ten that wait was taken off: it is found where a plan does not
  * look itself; and it is forgotten when it waits no more. */
 static void test_dropped_streams_are_found(void **state)
 {
