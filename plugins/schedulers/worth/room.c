@@ -9,10 +9,10 @@
 #include "worth.h"
 
 enum {
-  UNKNOWN = 512,
-  LEAST = 32
-};                         /* tokens: as long as there is no model; of any step */
-enum { SHORT_STEPS = 10 }; /* that prompts may take before steps become longer */
+  UNKNOWN = 512,    /* tokens of a step as long as there is no model */
+  LEAST = 32,       /* tokens of any step */
+  SHORT_STEPS = 10, /* that prompts may take before steps become longer */
+};
 
 #define AIM   0.96 /* part of a gap that a step is filled to */
 #define SHORT 0.4  /* part of that as long as there is time for it */
