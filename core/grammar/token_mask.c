@@ -107,8 +107,7 @@ static void add_fragment(struct mask *m, const struct lls_fragment *f,
   lls_stacks_back(s, mark);
 }
 
-/* ---- the vocabulary
- * -------------------------------------------------------------------- */
+/* ---- the vocabulary --------------------------------------------------------------- */
 
 struct walk {
   struct lls_configuration at[LLS_DRAFT_DEPTH];
@@ -158,8 +157,7 @@ static uint32_t walk_vocabulary(struct mask *m, const struct lls_configuration *
   return i < v->n_nodes && !s->full ? i : 0;
 }
 
-/* ---- the mask
- * -------------------------------------------------------------------------- */
+/* ---- the mask --------------------------------------------------------------------- */
 
 static void allow_ends(const struct mask *m)
 {

@@ -66,8 +66,7 @@ void lls_decision_log_plan(struct lls_decision_log *, int64_t now_ns,
 void lls_decision_log_step(struct lls_decision_log *, const struct lls_step_report *);
 void lls_decision_log_finish(struct lls_decision_log *, const struct lls_request *);
 
-/* ---- lines and the items of plans, for code that writes or compares them
- * (decision_items.c) */
+/* ---- decision_items.c: lines and items of plans ------------------------------------ */
 
 /* The H line. */
 void lls_decision_write_header(const struct lls_loop_policies *,

@@ -317,8 +317,7 @@ void lls_far_stop(struct lls_far *far)
   far->running = false;
 }
 
-/* ---- the other processes
- * --------------------------------------------------------------- */
+/* ---- the other processes ---------------------------------------------------------- */
 
 static void send_text(struct lls_far *far, uint32_t kind, const char *text)
 {

@@ -5,8 +5,7 @@
 
 #include "core/loop/instance.h"
 
-/* ---- room
- * ------------------------------------------------------------------------------ */
+/* ---- room ------------------------------------------------------------------------- */
 
 /* So many are on their way already that it has to wait for its turn. */
 static bool must_wait(const struct lls_instance *in, const struct lls_live *live)
@@ -63,8 +62,7 @@ void lls_migrate_take(struct lls_instance *in)
   }
 }
 
-/* ---- copies
- * ---------------------------------------------------------------------------- */
+/* ---- copies ----------------------------------------------------------------------- */
 
 /* The copies from `first` on are of another process's blocks: they are no step's. */
 static bool fetch(struct lls_instance *in, struct lls_live *live, uint32_t first)
@@ -149,8 +147,7 @@ uint64_t lls_migrate_bytes(const struct lls_instance *in)
   return bytes;
 }
 
-/* ---- arrived
- * --------------------------------------------------------------------------- */
+/* ---- arrived ---------------------------------------------------------------------- */
 
 /* Its blocks are here, all of them. */
 static void arrive(struct lls_instance *in, struct lls_live *live)

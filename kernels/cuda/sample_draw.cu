@@ -185,8 +185,7 @@ __global__ void __launch_bounds__(THREADS, 3) count_weights(lls_cuda_sample a)
               !d.by_count, n_room, mass_room);
 }
 
-/* ---- the list
- * -------------------------------------------------------------------------- */
+/* ---- the list --------------------------------------------------------------------- */
 
 /* The number of things before the thread's own; room (WARPS). */
 static __device__ uint32_t count_before(uint32_t n, uint32_t *total, shared<u64> room)

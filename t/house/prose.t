@@ -33,7 +33,7 @@ sub look {
     push @begins, place($path, $text, $-[0])
         while $path !~ /\.md\z/ && $text =~ m{(?:\A|\n)(?!\h*#\h(?!SPDX)[^\n]*\n)[^\n]*\n\h*#\h$fragment\b}g;
     push @persons, place($path, $text, $-[0]) while $text =~ /\b$thing,?\s(?:\h*[*#;]\h)?\h*who\b(?![,)])/g;
-    push @broken, place($path, $text, $-[0]) while $text =~ m{^/\* ---- [^\n]*\n \*/}mg;
+    push @broken, place($path, $text, $-[0]) while $text =~ m{^/\* ---- [^\n]*(?<!\*/)\n}mg;
     push @dangling, place($path, $text, $-[0]) . " $&" while $text =~ /$outside/g;
 }
 find({ no_chdir => 1, wanted => \&look }, grep { -e } map { "$top/$_" }
