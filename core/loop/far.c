@@ -246,12 +246,13 @@ static void send_stop(struct lls_far *far)
   far->stop_sent = true;
 }
 
-/* Others wait for this word, so that who is gone has died. MPI can't be ended in order
- * then: it would wait for the dead. */
+/* Others wait for this word, so that who is gone has died, be it a rank of this one's
+ * instance. MPI can't be ended in order then: it would wait for the dead. */
 static void send_end(struct lls_far *far)
 {
   look_at_others(far, lls_far_now(far));
-  far->channel->orderly = far->n_gone == 0 && all_have_ended(far);
+  far->channel->orderly =
+      far->n_gone == 0 && all_have_ended(far) && lls_far_check_ranks(far, NULL) == 0;
   send_all(far, LLS_FAR_END, far->channel->orderly);
   lls_far_tell_ranks(far, LLS_FAR_END, 0, far->channel->orderly);
 }
