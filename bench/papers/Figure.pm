@@ -5,7 +5,7 @@ package Figure;
 use strict;
 use warnings;
 use Exporter 'import';
-our @EXPORT_OK = qw(figure);
+our @EXPORT_OK = qw(figure can_draw);
 
 my @hues = ('#000000', '#0072b2', '#d55e00', '#009e73', '#e69f00', '#56b4e9');
 
@@ -26,12 +26,14 @@ sub drop_empty {
   close $out or die "$path: $!\n";
 }
 
+sub can_draw { return scalar grep { -x "$_/gnuplot" } split /:/, $ENV{PATH} // '' }
+
 # figure(name, kind, title of the y axis, [series], [title of a panel, row...], ...). kind: 'bars', a group for
 # each row; 'curves', and 'log curves', whose rows begin with x.
 sub figure {
   my ($name, $kind, $y, $series, @panels) = @_;
   my $folder = $ENV{FIGURES} // return;
-  return if !grep { -x "$_/gnuplot" } split /:/, $ENV{PATH} // '';
+  return if !can_draw();
   my $bars = $kind eq 'bars';
   my $script = "set terminal svg size " . 340 * @panels . ",320 background 'white' font 'sans,10'\nset output '$folder/$name.svg'\n"
     . "set multiplot layout 1," . @panels . "\nset key below\nset grid ytics\nset ylabel '$y'\n"

@@ -176,6 +176,7 @@ void worth_look(struct worth *w, const struct lls_step_view *v, uint32_t total_t
   add_list(w, v, v->preempted, v->n_preempted, total_tokens);
   struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, LOOK);
   add_list(w, v, e.first, e.n_first, total_tokens);
+  /* `running` is not in use before worth_fill sets it */
   uint32_t n =
       worth_dropped_between(w, v, e.n_first, v->n_waiting - e.n_last, w->running);
   add_list(w, v, w->running, n, total_tokens);
