@@ -63,9 +63,10 @@ int server_join_instances(struct server *s, uint32_t wanted, struct lls_error *e
   if (s->channel->shares_cores && s->ranks == NULL) /* ranks take theirs themselves */
     lls_cores_take(s->channel->local_rank, s->channel->local_n);
   bool speaks = !server_follows(s) && !server_is_other_rank(s);
+  uint32_t number = s->channel->self * ranks + (s->ranks != NULL ? s->ranks->rank : 0);
   lls_log(&s->log, speaks ? LLS_LOG_INFO : LLS_LOG_DEBUG, "instances",
-          "%u instances are processes (%s), this is process 0, pid %d", wanted,
-          s->channel->ops->name, (int)getpid());
+          "%u instances are processes (%s), this is process %u, pid %d", wanted,
+          s->channel->ops->name, number, (int)getpid());
   if (!s->channel->survives && speaks)
     lls_log(&s->log, LLS_LOG_WARNING, "instances",
             "the launcher may end all processes when one dies: Open MPI's has to be "

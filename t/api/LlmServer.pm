@@ -129,11 +129,23 @@ sub log { my ($self) = @_; return read_file("$self->{folder}/log") }
 
 sub signal { my ($self, $name) = @_; kill $name, $self->{pid}; return }
 
+# It doesn't end: it is told to once more, which mpirun passes on, and killed then.
+sub give_up {
+    my ($self) = @_;
+    Test::More::diag("it does not end\n" . $self->log) if !$self->{given_up};
+    $self->signal($self->{given_up}++ ? 'KILL' : 'TERM');
+    alarm 10;
+    return;
+}
+
 # Waits for the end; the exit status, or a text that names the signal.
 sub wait_for_end {
     my ($self) = @_;
     return $self->{status} if defined $self->{status};
+    local $SIG{ALRM} = sub { $self->give_up };
+    alarm 4 * $TIMEOUT;
     waitpid $self->{pid}, 0;
+    alarm 0;
     $self->{status} = ($? & 127) ? 'killed by signal ' . ($? & 127) : $? >> 8;
     delete $self->{out};
     return $self->{status};

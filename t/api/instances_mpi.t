@@ -70,6 +70,7 @@ for my $case ([2, "instances = 2\n", "scheduler = sarathi\n", 'two mixed instanc
     my $server = LlmServer->serve(($n == 2 ? "log_level = debug\n" : '') . config($engine, $plugins), undef, Mpi::run($n, @RECOVER));
     is scalar(() = $server->log =~ /debug +instances: blocks cannot go by NCCL \(\[engine\] blocks_by = auto\): this device has no NCCL/g), $n, '  why not by NCCL, once a process' if $n == 2;
     like $server->log, qr/\Q$n\E instances are processes \(mpi\)/, "$name: $n processes, without a key that says so";
+    is join(' ', sort $server->log =~ /this is process (\d+)/g), '0 1', '  each calls itself by its own number' if $n == 2;
     my @ids = Golden::all_at_once($server, 6);
     is_deeply $ids[$_], [($golden[$_]{greedy_ids}) x 6], "  \"$golden[$_]{prompt}\"" for 0 .. $#golden;
     is_deeply odd($server), $expected, '  what is sampled, scored, kept to a grammar';
