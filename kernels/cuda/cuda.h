@@ -307,15 +307,16 @@ void lls_cuda_each_product(struct lls_cuda_device *, const struct lls_cuda_linea
                            void *);
 
 /* products.c: y (n_rows, stride) = x (n_rows, inputs) w^T, w (outputs, inputs), in
- * activations' numbers; or, with scales of each output and row, in e4m3; or in int8, y
- * being int32_t, without bias, add and relu. */
+ * activations' numbers; or in e4m3, with scales of each output and row, or without, when
+ * y is f32; or in int8, y being int32_t. Without scales also without bias, add and relu.
+ */
 struct lls_cuda_product {
   const void *w, *bias, *x;         /* bias of y's numbers, or NULL */
-  const float *w_scales, *x_scales; /* (outputs), (n_rows) both NULL: no e4m3 */
+  const float *w_scales, *x_scales; /* (outputs), (n_rows) of e4m3; or both NULL */
   void *y;
   uint32_t outputs, inputs, n_rows, stride;
   uint32_t add, relu, f32; /* as above */
-  uint32_t int8;
+  uint32_t e4m3, int8;
 };
 int lls_cuda_products_create(struct lls_cuda_products **, struct lls_error *err);
 void lls_cuda_products_destroy(struct lls_cuda_products *);

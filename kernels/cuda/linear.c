@@ -7,8 +7,9 @@
  * time are made bf16, and cuBLASLt multiplies those.
  *
  * FP8 with one scale for each output goes through cuBLASLt as it is, with x rounded to
- * e4m3 (quantise.cu), where that is Hopper's and has an algorithm. So does int8 of models
- * that were made for activations in int8: twice bf16's rate, without widening.
+ * e4m3 (quantise.cu), from sm_89 on where that has an algorithm. So does int8 of models
+ * that were made for activations in int8: twice bf16's rate, without widening. Hopper's
+ * cuBLASLt scales e4m3's outputs and rows itself; else we scale the sums.
  *
  * What making weights wide costs. For each number 2 bytes are written and read again
  * beside the 0.6 or so of its code; of 32 MiB at a time most stay in the L2 of an H100
@@ -140,6 +141,7 @@ static bool run_e4m3(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
   x.scales = (float *)(x.codes + (size_t)room * stride);
   p.w = w->codes.codes + (size_t)part->first * stride;
   p.inputs = stride;
+  p.e4m3 = true;
   p.w_scales = w->scales + part->first;
   p.x_scales = x.scales;
   p.x = x.codes;
@@ -157,31 +159,43 @@ static bool run_e4m3(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
   return true;
 }
 
-/* The scratch as run_int8 shares it out: codes and scales of x, and sums. */
-struct int8_room {
+/* The scratch as run_sums shares it out: codes and scales of x, and sums. */
+struct sums_room {
   struct lls_cuda_quantise x;
-  int32_t *sums;
+  void *sums;    /* 32 bits each */
   uint32_t rows; /* of x */
 };
 
-static struct int8_room int8_room(const struct lls_cuda_device *d, uint32_t columns)
+static struct sums_room sums_room(const struct lls_cuda_device *d, uint32_t columns)
 {
   uint32_t half = (uint32_t)(LLS_CUDA_WIDENED / 2), stride = (columns + 63) / 64 * 64;
-  struct int8_room r = {.x = {.columns = columns, .stride = stride, .codes = d->widened},
-                        .sums = (int32_t *)((char *)d->widened + half),
+  struct sums_room r = {.x = {.columns = columns, .stride = stride, .codes = d->widened},
+                        .sums = (char *)d->widened + half,
                         .rows = half / (stride + (uint32_t)sizeof(float)) / 16 * 16};
   r.x.scales = (float *)(r.x.codes + (size_t)r.rows * stride);
   return r;
 }
 
+static bool is_int8(const struct part *part)
+{
+  return part->w->codes.form == LLS_CODES8;
+}
+
+/* Outputs that cuBLASLt has a way for are a multiple of this: int8's as IMMA wants them,
+ * e4m3's rows in bytes; see cublasLtMatmul. */
+static uint32_t outputs_by(const struct part *part)
+{
+  return is_int8(part) ? 4 : 16;
+}
+
 /* Rows of x that are codes now, times as many outputs at a time as there is room for the
  * sums of. False: cuBLASLt has no way to do the first. */
-static bool run_int8_rows(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
-                          const struct part *part, const struct int8_room *r, void *y)
+static bool run_rows_of_sums(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
+                             const struct part *part, const struct sums_room *r, void *y)
 {
   const struct lls_weight *w = part->w;
-  uint32_t room = (uint32_t)(LLS_CUDA_WIDENED / 2 / sizeof(int32_t)) / r->x.n_rows;
-  room = room < 128 ? room / 4 * 4 : room / 128 * 128;
+  uint32_t room = (uint32_t)(LLS_CUDA_WIDENED / 2 / sizeof(float)) / r->x.n_rows;
+  room = room < 128 ? room / outputs_by(part) * outputs_by(part) : room / 128 * 128;
   for (uint32_t done = 0, n; done < part->n && d->status == 0; done += n) {
     n = part->n - done < room ? part->n - done : room;
     const uint32_t first = part->first + done;
@@ -192,13 +206,16 @@ static bool run_int8_rows(struct lls_cuda_device *d, const struct lls_cuda_linea
                                        .inputs = r->x.stride,
                                        .n_rows = r->x.n_rows,
                                        .stride = n,
-                                       .int8 = true};
+                                       .f32 = !is_int8(part),
+                                       .e4m3 = !is_int8(part),
+                                       .int8 = is_int8(part)};
     const struct lls_cuda_scale_sums s = {
         .n_rows = r->x.n_rows,
         .outputs = n,
         .stride = a->outputs,
         .add = a->add,
         .relu = a->relu,
+        .f32 = !is_int8(part),
         .sums = r->sums,
         .x_scales = r->x.scales,
         .w_scales = w->scales + first,
@@ -207,7 +224,7 @@ static bool run_int8_rows(struct lls_cuda_device *d, const struct lls_cuda_linea
     if (!lls_cuda_run_product(d, &p)) {
       if (done == 0)
         return false;
-      lls_cuda_step_fail(d, -EIO, "cuBLASLt multiplies some outputs in int8, not all");
+      lls_cuda_step_fail(d, -EIO, "cuBLASLt multiplies some outputs in 8 bits, not all");
     }
     if (d->status == 0)
       lls_cuda_step_check(d, lls_cuda_run_scale_sums(d->stream, &s), "scaling sums");
@@ -215,38 +232,40 @@ static bool run_int8_rows(struct lls_cuda_device *d, const struct lls_cuda_linea
   return true;
 }
 
-/* Some rows at a time become int8. False: there is no way, nothing was done. */
-static bool run_int8(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
+/* Some rows at a time become int8 or e4m3, and their sums are scaled by a kernel of ours.
+ * False: there is no way, nothing was done. */
+static bool run_sums(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                      const struct part *part)
 {
-  struct int8_room r = int8_room(d, (uint32_t)part->w->columns);
+  struct sums_room r = sums_room(d, (uint32_t)part->w->columns);
   char *y = (char *)a->y + part->at * y_bytes(d, a);
-  if (part->n % 4 != 0 || r.rows == 0) /* as IMMA wants it; see cublasLtMatmul */
+  if (part->n % outputs_by(part) != 0 || r.rows == 0)
     return false;
   for (uint32_t row = 0; row < a->n_rows && d->status == 0; row += r.x.n_rows) {
     r.x.n_rows = a->n_rows - row < r.rows ? a->n_rows - row : r.rows;
     r.x.x = (const char *)a->x + (size_t)row * r.x.columns * 2;
-    int rc = lls_cuda_run_quantise_int8(d->stream, &r.x);
+    int rc = is_int8(part) ? lls_cuda_run_quantise_int8(d->stream, &r.x)
+                           : lls_cuda_run_quantise_e4m3(d->stream, &r.x);
     if (!lls_cuda_step_check(d, rc, "rounding activations"))
       return true;
-    if (!run_int8_rows(d, a, part, &r, y + row * a->outputs * y_bytes(d, a))) {
+    if (!run_rows_of_sums(d, a, part, &r, y + row * a->outputs * y_bytes(d, a))) {
       if (row == 0)
         return false;
-      lls_cuda_step_fail(d, -EIO, "cuBLASLt multiplies some rows in int8, not all");
+      lls_cuda_step_fail(d, -EIO, "cuBLASLt multiplies some rows in 8 bits, not all");
     }
   }
   return true;
 }
 
-/* With one scale for each output, and activations of the weights' type. */
+/* With one scale for each output, and activations of the weights' type. e4m3 is there
+ * from sm_89 on; scales of rows are Hopper's alone (products.c). */
 static bool run_scaled(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                        const struct part *part)
 {
-  if (part->w->scales == NULL || a->f32)
+  int version = d->properties.major * 10 + d->properties.minor;
+  if (part->w->scales == NULL || a->f32 || (!is_int8(part) && version < 89))
     return false;
-  return part->w->codes.form == LLS_CODES8
-             ? run_int8(d, a, part)
-             : d->properties.major == 9 && run_e4m3(d, a, part);
+  return !is_int8(part) && version == 90 ? run_e4m3(d, a, part) : run_sums(d, a, part);
 }
 
 static void run_widened(struct lls_cuda_device *d, const struct lls_cuda_linear *a,

@@ -99,7 +99,7 @@ static cublasStatus_t set(cublasLtMatmulDesc_t matmul,
   return cublasLtMatmulDescSetAttribute(matmul, what, &value, sizeof value);
 }
 
-/* Every output and every row has a scale. */
+/* Every output and every row has a scale: Hopper alone has that. */
 static cublasStatus_t scale_both(cublasLtMatmulDesc_t matmul)
 {
 #if CUBLAS_VERSION >= 120900
@@ -126,7 +126,7 @@ static cublasStatus_t describe(struct lls_cuda_product_shape *s, cudaDataType_t 
     rc = set(s->matmul, CUBLASLT_MATMUL_DESC_TRANSA, CUBLAS_OP_T);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = set(s->matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, (int32_t)k->epilogue);
-  if (rc == CUBLAS_STATUS_SUCCESS && k->e4m3)
+  if (rc == CUBLAS_STATUS_SUCCESS && k->scaled)
     rc = scale_both(s->matmul);
   if (rc == CUBLAS_STATUS_SUCCESS)
     rc = cublasLtMatrixLayoutCreate(&s->w, in, k->inputs, k->outputs, (int64_t)k->inputs);
@@ -266,7 +266,8 @@ struct lls_cuda_product_key lls_cuda_product_key(const struct lls_cuda_product *
   key.stride = a->stride;
   key.add = a->add;
   key.f32 = a->f32;
-  key.e4m3 = a->w_scales != NULL;
+  key.e4m3 = a->e4m3;
+  key.scaled = a->w_scales != NULL;
   key.int8 = a->int8;
   key.epilogue = a->relu ? (bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU)
                          : (bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT);

@@ -11,7 +11,7 @@
 
 struct lls_cuda_product_key { /* compared byte by byte */
   uint64_t outputs, inputs, n_rows, stride;
-  uint32_t add, epilogue, f32, e4m3, int8, used;
+  uint32_t add, epilogue, f32, e4m3, scaled, int8, used;
   uint32_t alignment; /* bytes, of all matrices */
 };
 

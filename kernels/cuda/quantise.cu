@@ -3,8 +3,9 @@
  * Rows of activations to codes of 8 bits, for cuBLASLt's products with weights of that
  * type, e4m3 or int8 (W8A8): each row has a scale, its largest magnitude / the type's.
  * Numbers go where a piece of codes (codes.h) has the same column: both sides of a
- * product in one order, whichever it is, are the product. And int8's sums, of 32 bits,
- * back to activations: those of 2^17 products of two codes fit.
+ * product in one order, whichever it is, are the product. And sums of 32 bits back to
+ * activations: int8's, where those of 2^17 products of two codes fit, and e4m3's on GPUs
+ * whose cuBLASLt has no scales of rows.
  *
  * A block has a row, and reads it twice; that is 2 bytes read and one written for each
  * number beside the product's 2 outputs / (peak of the type). The way back reads 4 bytes
@@ -109,16 +110,16 @@ template <class Type> static int run_quantise(cudaStream_t s, const lls_cuda_qua
   return launch(s, quantise_rows<Type>, dim3(a->n_rows), THREADS, 0, *a);
 }
 
-/* A thread has four outputs of a row. */
-__global__ void scale_sums(lls_cuda_scale_sums a)
+/* A thread has four outputs of a row. SUM: int32_t or float. */
+template <class SUM> __global__ void scale_sums(lls_cuda_scale_sums a)
 {
   uint32_t each = a.outputs / 4;
   size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x;
   uint32_t row = (uint32_t)(i / each), o = (uint32_t)(i % each) * 4;
   if (row >= a.n_rows)
     return;
-  const several<int32_t, 4> sums =
-      *(const several<int32_t, 4> *)(a.sums + (size_t)row * a.outputs + o);
+  const several<SUM, 4> sums =
+      *(const several<SUM, 4> *)((const SUM *)a.sums + (size_t)row * a.outputs + o);
   bf16 *y = (bf16 *)a.y + (size_t)row * a.stride + o;
   float x_scale = a.x_scales[row];
 #pragma unroll
@@ -149,5 +150,6 @@ extern "C" int lls_cuda_run_scale_sums(cudaStream_t s,
   if (threads == 0)
     return 0;
   dim3 grid((unsigned)((threads + THREADS - 1) / THREADS));
-  return launch(s, scale_sums, grid, THREADS, 0, *a);
+  return a->f32 ? launch(s, scale_sums<float>, grid, THREADS, 0, *a)
+                : launch(s, scale_sums<int32_t>, grid, THREADS, 0, *a);
 }

@@ -26,7 +26,8 @@ struct lls_cuda_scale_sums {
   uint32_t n_rows, outputs; /* outputs a multiple of 4 */
   uint32_t stride;          /* numbers from row to row of y */
   uint32_t add, relu;
-  const int32_t *sums;   /* (n_rows, outputs) of products of codes */
+  uint32_t f32;          /* sums are that, of e4m3; else int32_t, of int8 */
+  const void *sums;      /* (n_rows, outputs) of products of codes */
   const float *x_scales; /* (n_rows) */
   const float *w_scales; /* (outputs) */
   const float *bias;     /* (outputs) or NULL */

@@ -17,6 +17,8 @@
 #define MOST_ROWS    PAIR_ROWS
 #define MOST_OUTPUTS 300
 
+void simt_architecture(int number);
+
 #define FEW 64 /* rows that codes are multiplied with as they lie */
 
 /* Few rows, more than a product has at once, and so many that weights are made bf16. */
@@ -204,36 +206,45 @@ static void types(const struct pair *p)
   }
 }
 
+/* A layer of a folder of t/data/quantised, less some rows. */
+static void check_folder(const struct pair *p, const char *name, size_t less, bool e4m3)
+{
+  struct lls_safetensors *st = open_matrix(name);
+  const struct lls_tensor_view plain = matrix_view(st, "expected");
+  float numbers[MATRIX_ROWS * MATRIX_COLUMNS];
+  for (size_t row = 0; row < MATRIX_ROWS; row++)
+    lls_tensor_read_row(&plain, row, numbers + row * MATRIX_COLUMNS);
+  struct layer l = {.name = name,
+                    .parts = {matrix_view(st, "m.weight")},
+                    .n_parts = 1,
+                    .rows = MATRIX_ROWS - less,
+                    .columns = MATRIX_COLUMNS,
+                    .numbers = numbers,
+                    .e4m3 = e4m3,
+                    .rounding = 0x1p-10};
+  l.parts[0] = lls_view_rows(&l.parts[0], 0, l.rows);
+  check_layer(p, &l);
+  lls_safetensors_close(st);
+}
+
 static void layouts(const struct pair *p)
 {
-  static const char *const folders[] = {"gptq",       "gptq-zeros",   "awq",
-                                        "packed",     "packed-zeros", "int8",
-                                        "fp8-tensor", "fp8-channel",  "fp8-block"};
-  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
-    struct lls_safetensors *st = open_matrix(folders[i]);
-    const struct lls_tensor_view plain = matrix_view(st, "expected");
-    float numbers[MATRIX_ROWS * MATRIX_COLUMNS];
-    for (size_t row = 0; row < MATRIX_ROWS; row++)
-      lls_tensor_read_row(&plain, row, numbers + row * MATRIX_COLUMNS);
-    struct layer l = {.name = folders[i],
-                      .parts = {matrix_view(st, "m.weight")},
-                      .n_parts = 1,
-                      .rows = MATRIX_ROWS,
-                      .columns = MATRIX_COLUMNS,
-                      .numbers = numbers,
-                      .rounding = 0x1p-10};
-    bool fp8 =
-        strcmp(folders[i], "fp8-tensor") == 0 || strcmp(folders[i], "fp8-channel") == 0;
-    l.e4m3 = fp8;
-    check_layer(p, &l);
-    if (fp8) { /* outputs that cuBLASLt's e4m3 cannot have */
-      l.parts[0] = lls_view_rows(&l.parts[0], 0, MATRIX_ROWS - 1);
-      l.rows--;
-      l.e4m3 = p->on_gpu;
-      check_layer(p, &l);
-    }
-    lls_safetensors_close(st);
-  }
+  static const char *const folders[] = {
+      "gptq", "gptq-zeros", "awq", "packed", "packed-zeros", "int8", "fp8-block"};
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
+    check_folder(p, folders[i], 0, false);
+}
+
+/* FP8 with one scale for each output: cuBLASLt's e4m3 from sm_89 on, and not with outputs
+ * that it cannot have. */
+static void fp8(const struct pair *p)
+{
+  char text[128];
+  p->cuda->ops->identify(p->cuda, text, sizeof text);
+  bool e4m3 = strstr(text, "sm_80") == NULL && strstr(text, "sm_86") == NULL;
+  check_folder(p, "fp8-tensor", 0, e4m3);
+  check_folder(p, "fp8-channel", 0, e4m3);
+  check_folder(p, "fp8-channel", 1, e4m3 && p->on_gpu);
 }
 
 /* int8 of a model that was made for int8 activations: as the file has it, with biases,
@@ -586,14 +597,27 @@ TEST(mixtures)
 TEST(unlike)
 TEST(sizes)
 
+/* Hopper's cuBLASLt scales rows, that of sm_89 and of what came later does not. */
+static void test_fp8(void **state)
+{
+  static const int versions[] = {80, 89, 90, 100};
+  (void)state;
+  for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+    simt_architecture(versions[i]);
+    each_pair(LLS_BF16, COLUMNS, fp8);
+  }
+  simt_architecture(90);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_types),        cmocka_unit_test(test_layouts),
-      cmocka_unit_test(test_w8a8),         cmocka_unit_test(test_no_numbers),
-      cmocka_unit_test(test_mixed),        cmocka_unit_test(test_odd_shapes),
-      cmocka_unit_test(test_alone_or_not), cmocka_unit_test(test_mixtures),
-      cmocka_unit_test(test_unlike),       cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_types),      cmocka_unit_test(test_layouts),
+      cmocka_unit_test(test_fp8),        cmocka_unit_test(test_w8a8),
+      cmocka_unit_test(test_no_numbers), cmocka_unit_test(test_mixed),
+      cmocka_unit_test(test_odd_shapes), cmocka_unit_test(test_alone_or_not),
+      cmocka_unit_test(test_mixtures),   cmocka_unit_test(test_unlike),
+      cmocka_unit_test(test_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

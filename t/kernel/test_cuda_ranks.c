@@ -15,6 +15,8 @@
 
 extern const struct lls_device_module lls_device_module; /* the emulated one */
 unsigned simt_graph_launches(void);
+void simt_nccl_refuse_after(long receives);
+int simt_nccl_open_groups(void);
 
 static const struct drive_rule rules[] = {
     {.chunk = 16, .stagger = 3, .preempt = 9, .swap = true, .n_prompts = 2},
@@ -83,6 +85,18 @@ static void test_a_rank_that_is_late(void **state)
   assert_int_equal(bad_rank_check(&slow, "rank 0: waited too long for another rank"), 1);
 }
 
+/* A receive that NCCL refuses ends the step of all, and leaves no group open, which would
+ * have taken in whatever the thread asks NCCL for next. */
+static void test_a_receive_that_is_refused(void **state)
+{
+  (void)state;
+  const struct bad_rank never = {lls_device_module.create, 1 << 20, false,
+                                 60 * LLS_NS_PER_S};
+  simt_nccl_refuse_after(1);
+  assert_int_equal(bad_rank_check(&never, "NCCL: system error"), 1);
+  assert_int_equal(simt_nccl_open_groups(), 0);
+}
+
 int main(void)
 {
   static char llama[] = "llama", opt[] = "opt", neox[] = "neox", olmo2[] = "olmo2";
@@ -96,6 +110,7 @@ int main(void)
       {"opt on 2 in bf16", test_bf16, NULL, NULL, opt},
       cmocka_unit_test(test_a_rank_that_fails),
       cmocka_unit_test(test_a_rank_that_is_late),
+      cmocka_unit_test(test_a_receive_that_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 #include "mail.h"
 #include "nccl.h"
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -252,6 +253,8 @@ namespace
 {
 
 /* Between ncclGroupStart and ncclGroupEnd: they are one thing on the stream. */
+std::atomic<int> open_groups; /* of all threads */
+std::atomic<long> until_refusal{-1};
 thread_local int depth;
 thread_local std::vector<part> together;
 thread_local simt_comm *together_comm;
@@ -302,6 +305,8 @@ ncclResult_t add(const part &p, ncclComm_t comm, cudaStream_t stream)
     return ncclInvalidArgument;
   if (!comm->blocks)
     return begin(p, comm, stream);
+  if (p.kind == RECEIVE && until_refusal >= 0 && until_refusal-- == 0)
+    return ncclSystemError;
   if (depth == 0) {
     put_on_stream({p}, comm, stream);
     return ncclSuccess;
@@ -462,9 +467,21 @@ ncclResult_t ncclRecv(void *to, size_t n, ncclDataType_t type, int from, ncclCom
   return add({RECEIVE, nullptr, to, n, type, from}, comm, stream);
 }
 
+/* The receive after n others is refused, of communicators that wait. */
+void simt_nccl_refuse_after(long receives)
+{
+  until_refusal = receives;
+}
+
+int simt_nccl_open_groups(void)
+{
+  return open_groups;
+}
+
 ncclResult_t ncclGroupStart(void)
 {
   depth++;
+  open_groups++;
   return ncclSuccess;
 }
 
@@ -472,6 +489,7 @@ ncclResult_t ncclGroupEnd(void)
 {
   if (depth == 0)
     return ncclInvalidUsage;
+  open_groups--;
   if (--depth == 0 && !together.empty())
     put_on_stream(std::move(together), together_comm, together_stream);
   if (depth == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The emulator's cuBLASLt: D = alpha op(A) op(B) + beta C, column-major, sums
- * in double. FP8 as Hopper has it, with a scale of each row of op(A) and column of op(B).
- * int8 with sums, and factors, of 32 bits.
+ * in double. FP8 from sm_89 on, with scales of each row of op(A) and column of op(B) on
+ * Hopper alone. int8 with sums, and factors, of 32 bits.
  * Where sums in the output's type are allowed, as they are by default, inputs are cut in
  * two, and what the halves add up to is rounded to it.
  *
@@ -91,8 +91,7 @@ double rounded(double value, cudaDataType_t type)
   return number(&bf16, type, 0);
 }
 
-/* ---- algorithms
- * ------------------------------------------------------------------------ */
+/* ---- algorithms -------------------------------------------------------------------- */
 
 std::mutex lock_of_algorithms;
 std::vector<simt_lt_algorithm> offered = {{}};
@@ -178,7 +177,7 @@ struct product {
           sum += of_a[i] * of_b[i];
         }
         size_t at = column * (size_t)d.ld + row;
-        if (a.type == CUDA_R_8F_E4M3)
+        if (matmul.scale_mode[0] == CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F)
           sum *= (double)matmul.scale[0][row] * (double)matmul.scale[1][column];
         sum *= alpha;
         if (beta != 0)
@@ -326,11 +325,13 @@ cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t matmul,
                a->ld % 4 == 0 && b->ld % 4 == 0 && d->ld % 4 == 0;
   bool whole = matmul->scale_type == CUDA_R_32I && d->type == CUDA_R_32I &&
                matmul->epilogue == CUBLASLT_EPILOGUE_DEFAULT;
-  bool can =
-      int8 ? fours && whole
-           : !e4m3 || (matmul->trans_a && !matmul->trans_b && a->ld % 16 == 0 &&
-                       b->ld % 16 == 0 && rows % 16 == 0 && d->type == CUDA_R_16BF &&
-                       matmul->scale_mode[0] == outer && matmul->scale_mode[1] == outer);
+  bool sixteens = matmul->trans_a && !matmul->trans_b && a->ld % 16 == 0 &&
+                  b->ld % 16 == 0 && rows % 16 == 0;
+  bool outer_a = matmul->scale_mode[0] == outer, outer_b = matmul->scale_mode[1] == outer;
+  bool floats = outer_a == outer_b &&
+                (outer_a ? simt::architecture() == 90 && d->type == CUDA_R_16BF
+                         : simt::architecture() >= 89);
+  bool can = int8 ? fours && whole : !e4m3 || (sixteens && floats);
   std::lock_guard<std::mutex> l(lock_of_algorithms);
   *found = fits && can ? std::min(wanted, (int)offered.size()) : 0;
   for (int n = 0; n < *found; n++, out++) {

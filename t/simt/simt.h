@@ -97,6 +97,7 @@ void unlock();
 /* Makes a kernel known to the thread's GPU, as the first launch does. */
 cudaError_t load(const void *kernel);
 int current();                 /* the thread's GPU */
+int architecture();            /* its sm_<number>: 90, if no test says otherwise */
 bool is_current(cudaStream_t); /* of the thread's GPU? */
 cudaError_t check_launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes,
                          cudaStream_t);

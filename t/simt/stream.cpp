@@ -102,6 +102,7 @@ std::set<std::pair<int, const void *>> loaded; /* kernels, of each GPU */
 std::set<const simt_graph *> graphs;           /* that are not destroyed */
 unsigned graph_launches;
 bool only_host;
+int version = 90;               /* of the architecture */
 int64_t idle_ns, idle_since_ns; /* 0: it is not */
 
 int64_t host_ns()
@@ -378,6 +379,11 @@ int current()
   return current_gpu;
 }
 
+int architecture()
+{
+  return version;
+}
+
 bool is_current(cudaStream_t stream)
 {
   return stream != nullptr && stream->gpu == current_gpu;
@@ -442,6 +448,12 @@ void simt_gpus(int n, int peers)
   contexts = 0;
 }
 
+/* Devices made from now on have GPUs of sm_<number>. */
+void simt_architecture(int number)
+{
+  version = number;
+}
+
 void simt_fault_after(long kernels)
 {
   locked l(runtime);
@@ -501,7 +513,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int gpu)
   snprintf(p->uuid.bytes, sizeof p->uuid.bytes, "GPU %d", gpu); /* in all processes */
   snprintf(p->name, sizeof p->name, "emulated GPU");
   p->multiProcessorCount = 4;
-  p->major = 9;
+  p->major = version / 10;
+  p->minor = version % 10;
   p->sharedMemPerMultiprocessor = (size_t)228 << 10;
   p->l2CacheSize = simt::L2_BYTES;
   return cudaSuccess;

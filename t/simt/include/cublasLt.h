@@ -49,7 +49,7 @@ typedef enum {
   CUBLASLT_MATMUL_DESC_B_SCALE_MODE = 32,
 } cublasLtMatmulDescAttributes_t;
 
-/* e4m3: each row of A, each column of B has a scale. */
+/* e4m3 on sm_90: each row of A, each column of B has a scale. */
 typedef enum {
   CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F = 3
 } cublasLtMatmulMatrixScale_t;
