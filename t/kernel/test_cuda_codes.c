@@ -14,6 +14,7 @@
 #include "core/engine/shard.h"
 
 #define COLUMNS      1024
+#define LONG         5632 /* columns: 5 or 6 pieces of 4-bit codes for each of 8 warps */
 #define MOST_ROWS    PAIR_ROWS
 #define MOST_OUTPUTS 300
 
@@ -389,6 +390,23 @@ static void odd_shapes(const struct pair *p)
   }
 }
 
+/* So many pieces that a warp's ring of stages is filled more than once (codes.cu), by 16
+ * outputs a block and by 32. */
+static void long_inputs(const struct pair *p)
+{
+  static const size_t outputs[] = {40, 200};
+  static const uint32_t rows[] = {1, 8, 16, 24};
+  for (size_t i = 0; i < 4; i++) {
+    struct quantised q =
+        quantise(outputs[i / 2], LONG, i % 2 ? LLS_WEIGHTS_INT8 : LLS_WEIGHTS_INT4);
+    struct lls_weight *w = create(p->cuda, &q.layer);
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+      check_rows(p, &q.layer, w, rows[k]);
+    p->cuda->ops->weight_destroy(p->cuda, w);
+    quantised_free(&q);
+  }
+}
+
 /* y of rows [first, first + n) of x. */
 static void multiply(struct lls_device *d, struct lls_weight *w, const float *x,
                      uint32_t first, uint32_t n, float *out)
@@ -597,6 +615,12 @@ TEST(mixtures)
 TEST(unlike)
 TEST(sizes)
 
+static void test_long_inputs(void **state)
+{
+  (void)state;
+  each_pair(LLS_BF16, LONG, long_inputs);
+}
+
 /* Hopper's cuBLASLt scales rows, that of sm_89 and of what came later does not. */
 static void test_fp8(void **state)
 {
@@ -617,7 +641,7 @@ int main(void)
       cmocka_unit_test(test_no_numbers), cmocka_unit_test(test_mixed),
       cmocka_unit_test(test_odd_shapes), cmocka_unit_test(test_alone_or_not),
       cmocka_unit_test(test_mixtures),   cmocka_unit_test(test_unlike),
-      cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_sizes),      cmocka_unit_test(test_long_inputs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
