@@ -142,6 +142,7 @@ refused(q{is no part of 'structured_outputs'}, 'structured_outputs.yaml', struct
 refused(q{the format "token" is not supported}, 'response_format', response_format => { type => 'structural_tag', format => { type => 'token', token => 1 } });
 refused(q{"json_object", "json_schema" or}, 'response_format', response_format => { type => 'xml' });
 refused(q{is missing}, 'response_format.json_schema.schema', response_format => { type => 'json_schema', json_schema => { name => 'x' } });
+refused(q{'response_format.json_schema' is missing}, 'response_format.json_schema', response_format => { type => 'json_schema' });
 refused(q{more than 64 schemas hold together}, 'guided_json', guided_json => { allOf => [map { { minLength => $_ } } 1 .. 70] });
 
 # ---- parameters that want nothing -----------------------------------------------------
