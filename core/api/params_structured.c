@@ -185,8 +185,10 @@ static int read_schema_format(const json_t *format, struct lls_api_params *out,
     return expected("an object", "response_format.json_schema", inner, error);
   if (strict != NULL && !json_is_null(strict) && !json_is_boolean(strict))
     return expected("a boolean", "response_format.json_schema.strict", strict, error);
-  if (schema == NULL || json_is_null(schema))
+  if (schema == NULL || json_is_null(schema)) {
+    name = inner != NULL ? name : "response_format.json_schema";
     return lls_api_fail(error, 400, NULL, name, "'%s' is missing", name);
+  }
   if (set_schema(schema, name, out, error) != 0)
     return -1;
   out->structured.strict = json_is_boolean(strict) ? json_is_true(strict) : inner == NULL;

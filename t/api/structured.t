@@ -130,6 +130,7 @@ refused(q{'grammar' stands beside 'guided_regex'}, 'grammar', guided_regex => 'a
 refused(q{'structured_outputs.json_object' stands beside 'response_format'}, 'structured_outputs.json_object',
     response_format => { type => 'json_object' }, structured_outputs => { json_object => $true });
 refused(q{at byte 3: look-around}, 'guided_regex', guided_regex => 'a(?=b)');
+refused(q{the grammar's beginning is too ambiguous}, 'guided_regex', guided_regex => join '|', map { "a{$_}" } 1 .. 500);
 refused(q{line 1: a " without}, 'grammar', grammar => 'root ::= "a');
 refused(q{line 2: flags of regular expressions}, 'guided_grammar', guided_grammar => "start: A\nA: /a/i");
 refused(q{must be a JSON Schema}, 'guided_json', guided_json => 'no JSON');
@@ -142,6 +143,7 @@ refused(q{is no part of 'structured_outputs'}, 'structured_outputs.yaml', struct
 refused(q{the format "token" is not supported}, 'response_format', response_format => { type => 'structural_tag', format => { type => 'token', token => 1 } });
 refused(q{"json_object", "json_schema" or}, 'response_format', response_format => { type => 'xml' });
 refused(q{is missing}, 'response_format.json_schema.schema', response_format => { type => 'json_schema', json_schema => { name => 'x' } });
+refused(q{'response_format.json_schema' is missing}, 'response_format.json_schema', response_format => { type => 'json_schema' });
 refused(q{more than 64 schemas hold together}, 'guided_json', guided_json => { allOf => [map { { minLength => $_ } } 1 .. 70] });
 
 # ---- parameters that want nothing -----------------------------------------------------

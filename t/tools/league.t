@@ -1,0 +1,24 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# bench/league: a scheduler of somebody else takes part, named by its path from where the league is called.
+use strict;
+use warnings;
+use Cwd qw(abs_path);
+use File::Copy qw(copy);
+use File::Temp qw(tempdir);
+use Test::More;
+
+my ($source, $build) = map { abs_path($ENV{$_} // '.') } qw(LLS_SRCDIR LLS_BUILDDIR);
+my $folder = tempdir(CLEANUP => 1);
+copy("$build/.libs/scheduler_sjf.so", $folder) or BAIL_OUT("scheduler_sjf.so: $!");
+chdir $folder or BAIL_OUT("$folder: $!");
+
+my @cell = (qw(--quick --jobs 1 --seeds 1 --workloads tenants --policies), 'scheduler_sjf,vtc');
+my $out = 'a';
+for my $name ('scheduler_sjf.so', './scheduler_sjf.so', "$folder/scheduler_sjf.so") {
+    my $said = qx('$^X' '$source/bench/league/league' @cell --plugin '$name' --out @{[++$out]} '$build' 2>&1);
+    is $?, 0, "--plugin $name" or diag $said;
+    like $said, qr/^scheduler_sjf +\d\.\d\d /m, '  it has a rank';
+}
+ok -s "$out/league.html", 'and there is a page';
+done_testing;
