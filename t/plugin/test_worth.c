@@ -409,39 +409,6 @@ static void test_no_stream_stands_still_for_long(void **state)
   bed_close(&bed);
 }
 
-/* The sixth of ten that wait was taken off: it is found where a plan does not
- * look itself; and it is forgotten when it waits no more. */
-static void test_dropped_streams_are_found(void **state)
-{
-  (void)state;
-  struct lls_request r[10] = {0};
-  const struct lls_request *queue[10], *found[10];
-  struct worth_name names[4];
-  struct worth w = {.dropped = {names, 0, 4}};
-  for (uint32_t i = 0; i < 10; i++) {
-    r[i] = (struct lls_request){.id = 100 - i, .arrival_ns = i / 2 * MS};
-    queue[i] = &r[i];
-  }
-  struct lls_step_view v = {.n_waiting = 9, .n_running = 2, .waiting = queue};
-  const struct lls_request *running[2] = {&r[9], &r[5]};
-  struct lls_pol_step s = {.view = &v, .order = running, .tail = 1};
-  queue[4] = &r[5], queue[5] = &r[4]; /* by id, of one time */
-  worth_note_dropped(&w, &s);
-  assert_int_equal(worth_dropped_between(&w, &v, 0, 9, found), 0);
-  r[5].generated_tokens = 1;
-  worth_note_dropped(&w, &s);
-  assert_int_equal(worth_dropped_between(&w, &v, 5, 9, found), 0);
-  assert_int_equal(worth_dropped_between(&w, &v, 2, 5, found), 1);
-  assert_ptr_equal(found[0], &r[5]);
-  queue[4] = &r[4];
-  queue[5] = &r[6];
-  v.n_waiting = 6;
-  assert_int_equal(worth_dropped_between(&w, &v, 0, 6, found), 0);
-  assert_int_equal(w.dropped.n, 0);
-  worth_find_dropped(&w, &v);
-  assert_int_equal(w.dropped.n, 0);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -457,7 +424,6 @@ int main(void)
       cmocka_unit_test(test_best_effort_gives_way),
       cmocka_unit_test(test_most_left_gives_way),
       cmocka_unit_test(test_no_stream_stands_still_for_long),
-      cmocka_unit_test(test_dropped_streams_are_found),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

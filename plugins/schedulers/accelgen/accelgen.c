@@ -62,6 +62,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   accelgen_fill(a, &s);
   if (s.runs == 0)
     accelgen_progress(a, &s);
+  lls_pol_dropped_planned(&a->dropped, out);
   lls_pol_margin_planned(&a->margin, a->base.host, view, out);
   lls_pol_step_end(&s);
   return 0;
@@ -253,6 +254,7 @@ static void destroy(void *self)
   accelgen_pace_free(&a->pace);
   lls_pol_margin_free(&a->margin);
   lls_pol_heap_free(&a->heap);
+  lls_pol_dropped_free(&a->dropped);
   free(a->jobs);
   free(a->candidates);
   free(a->options);
@@ -286,6 +288,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   a->params.chunk &= host->engine->chunked_prefill;
   if (accelgen_pace_init(&a->pace, &a->params) < 0 ||
       lls_pol_margin_init(&a->margin, host->engine->max_sequences) < 0 ||
+      lls_pol_dropped_init(&a->dropped, host) < 0 ||
       !allocate(a, (size_t)host->engine->max_requests + 1)) {
     destroy(a);
     return -ENOMEM;

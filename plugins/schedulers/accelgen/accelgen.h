@@ -186,6 +186,7 @@ struct accelgen {
   struct lls_pol_margin margin;
   struct accelgen_job *jobs; /* (max_requests) */
   struct lls_pol_heap heap;
+  struct lls_pol_dropped dropped;
   struct accelgen_candidate *candidates; /* decodes first, then the queue Q */
   struct accelgen_option *options;
   struct accelgen_member *members;

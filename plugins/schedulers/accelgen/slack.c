@@ -232,10 +232,12 @@ void accelgen_look(struct accelgen *a, const struct lls_step_view *v)
     if (v->running[i]->state != LLS_DECODING)
       add_to_queue(a, v, v->running[i]);
   add_list(a, v, v->preempted, v->n_preempted);
-  struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, a->params.look);
+  struct lls_pol_ends e = lls_pol_ends_of(&a->dropped, v, a->params.look);
   add_list(a, v, e.first, e.n_first);
+  add_list(a, v, e.between, e.n_between);
   add_list(a, v, e.last, e.n_last);
-  LLS_POL_CHECK(a->n_all == v->n_running + v->n_preempted + e.n_first + e.n_last);
+  LLS_POL_CHECK(a->n_all ==
+                v->n_running + v->n_preempted + e.n_first + e.n_between + e.n_last);
   LLS_POL_CHECK(a->n_decodes <= a->head && a->head <= a->n_all);
   LLS_POL_CHECK(a->first == UINT32_MAX || a->first >= a->n_decodes);
 }

@@ -55,6 +55,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
     separate(a, &s);
   if (out->n_items == 0 && a->n_waiting > 0)
     apt_last_resort(a, &s);
+  lls_pol_dropped_planned(&a->dropped, out);
   lls_pol_step_end(&s);
   return 0;
 }
@@ -166,6 +167,7 @@ static void destroy(void *self)
 {
   struct apt *a = self;
   lls_pol_heap_free(&a->heap);
+  lls_pol_dropped_free(&a->dropped);
   free(a->candidates);
   free(a->taken);
   free(a->order);
@@ -183,6 +185,8 @@ static int create(const struct lls_host *host, const void *params, void **self)
   a->taken = calloc(n, sizeof *a->taken);
   a->order = calloc(n, sizeof *a->order);
   int rc = lls_pol_heap_init(&a->heap, (uint32_t)n);
+  if (rc == 0)
+    rc = lls_pol_dropped_init(&a->dropped, host);
   if (rc < 0 || a->candidates == NULL || a->taken == NULL || a->order == NULL) {
     destroy(a);
     return -ENOMEM;

@@ -162,13 +162,15 @@ void apt_value_all(struct apt *a, const struct lls_step_view *v, uint32_t total_
   a->urgency_waiting = 0;
   a->urgency_running = value_list(a, v->running, v->n_running, true, at, &census);
   at += a->n_running = v->n_running;
-  struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, a->params.look);
+  struct lls_pol_ends e = lls_pol_ends_of(&a->dropped, v, a->params.look);
   a->urgency_waiting += value_list(a, e.first, e.n_first, false, at, &census);
   at += e.n_first;
+  a->urgency_waiting += value_list(a, e.between, e.n_between, false, at, &census);
+  at += e.n_between;
   a->urgency_waiting += value_list(a, e.last, e.n_last, false, at, &census);
   at += e.n_last;
   a->urgency_waiting += value_list(a, v->preempted, v->n_preempted, false, at, &census);
-  a->n_waiting = e.n_first + e.n_last + v->n_preempted;
+  a->n_waiting = e.n_first + e.n_between + e.n_last + v->n_preempted;
   a->n_rho = census.counted * rho;
   double eps = census.least * EPS_SCALE / total_units;
   a->eps = isfinite(eps) && eps > 1e-12 ? eps : 1e-12;

@@ -40,6 +40,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
     bros_adapt(b);
   }
   b->predicted = b->cost.known ? bros_time(&b->cost, &b->load) : -1;
+  lls_pol_dropped_planned(&b->off, out);
   lls_pol_step_end(&s);
   return 0;
 }
@@ -163,6 +164,7 @@ static const struct lls_param parameters[] = {
 static void destroy(void *self)
 {
   struct bros *b = self;
+  lls_pol_dropped_free(&b->off);
   lls_pol_heap_free(&b->realtime);
   lls_pol_heap_free(&b->best_effort);
   free(b->candidates);
@@ -209,7 +211,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   struct bros *b = LLS_POL_SCHEDULER_NEW(struct bros, host, parameters, params);
   if (b == NULL)
     return -ENOMEM;
-  if (!allocate(b, host->engine)) {
+  if (!allocate(b, host->engine) || lls_pol_dropped_init(&b->off, host) < 0) {
     destroy(b);
     return -ENOMEM;
   }

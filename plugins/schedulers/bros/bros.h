@@ -92,7 +92,8 @@ struct bros {
 
   /* of the plan in the making */
   const struct lls_step_view *view;
-  struct bros_candidate *candidates;         /* (max_requests) */
+  struct bros_candidate *candidates; /* (max_requests) */
+  struct lls_pol_dropped off;        /* streams that an earlier plan has dropped */
   struct lls_pol_heap realtime, best_effort; /* candidates not looked at yet */
   struct bros_list rt_ready, be_ready;       /* selected, in that order */
   struct bros_list arriving; /* best-effort: come back beside the step, to run later */

@@ -178,8 +178,9 @@ void bros_look(struct bros *b, const struct lls_step_view *v)
   b->realtime.n = b->best_effort.n = 0;
   look_at(b, v->running, v->n_running, &at);
   look_at(b, v->preempted, v->n_preempted, &at);
-  struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, b->params.look);
+  struct lls_pol_ends e = lls_pol_ends_of(&b->off, v, b->params.look);
   look_at(b, e.first, e.n_first, &at);
+  look_at(b, e.between, e.n_between, &at);
   look_at(b, e.last, e.n_last, &at);
   give_up(b, bros_relaxed(b));
   if (b->n_attainable == 0 && b->n_realtime > 0)

@@ -29,6 +29,7 @@ struct mlfq {
   struct lls_pol_scheduler base;
   struct params params;
   struct lls_pol_priority priority;
+  struct lls_pol_dropped dropped;
   int64_t front, back; /* places before and after all that were given out */
   int64_t steps;
   uint32_t requests[FIGURES]; /* on each level, on the last those deeper too: counted as
@@ -175,9 +176,10 @@ static void lift_starving(struct mlfq *m, const struct lls_step_view *v)
   if (++m->steps < m->params.period)
     return;
   m->steps = 0;
-  struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, m->params.look);
+  struct lls_pol_ends e = lls_pol_ends_of(&m->dropped, v, m->params.look);
   lift(m, e.last, e.n_last, v->now_ns);
   lift(m, e.first, e.n_first, v->now_ns);
+  lift(m, e.between, e.n_between, v->now_ns);
   lift(m, v->preempted, v->n_preempted, v->now_ns);
   lift(m, v->running, v->n_running, v->now_ns);
 }
@@ -222,6 +224,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
       .closed = host_is_short(m, view),
   };
   lls_pol_priority_plan(&m->priority, &rules, view, out);
+  lls_pol_dropped_planned(&m->dropped, out);
   return 0;
 }
 
@@ -279,8 +282,10 @@ static const struct lls_param parameters[] = {
 
 static void destroy(void *self)
 {
-  lls_pol_priority_free(&((struct mlfq *)self)->priority);
-  free(self);
+  struct mlfq *m = self;
+  lls_pol_priority_free(&m->priority);
+  lls_pol_dropped_free(&m->dropped);
+  free(m);
 }
 
 static int create(const struct lls_host *host, const void *params, void **self)
@@ -289,6 +294,8 @@ static int create(const struct lls_host *host, const void *params, void **self)
   if (m == NULL)
     return -ENOMEM;
   int rc = lls_pol_priority_init(&m->priority, &m->base, key_of);
+  if (rc == 0)
+    rc = lls_pol_dropped_init(&m->dropped, host);
   if (rc < 0)
     destroy(m);
   else

@@ -7,8 +7,6 @@
  */
 #include "worth.h"
 
-#include <llmserve/policy/ends.h>
-
 #include <math.h>
 
 /* Most that a plan looks at, see ends.h. 4,096 took four times as long, most of an
@@ -174,12 +172,9 @@ void worth_look(struct worth *w, const struct lls_step_view *v, uint32_t total_t
     if (v->running[i]->state != LLS_DECODING)
       add(w, v, v->running[i], total_tokens);
   add_list(w, v, v->preempted, v->n_preempted, total_tokens);
-  struct lls_pol_ends e = lls_pol_ends_of(v->waiting, v->n_waiting, LOOK);
+  struct lls_pol_ends e = lls_pol_ends_of(&w->dropped, v, LOOK);
   add_list(w, v, e.first, e.n_first, total_tokens);
-  /* `running` is not in use before worth_fill sets it */
-  uint32_t n =
-      worth_dropped_between(w, v, e.n_first, v->n_waiting - e.n_last, w->running);
-  add_list(w, v, w->running, n, total_tokens);
+  add_list(w, v, e.between, e.n_between, total_tokens);
   add_list(w, v, e.last, e.n_last, total_tokens);
   set_memory(w, v, total_tokens);
   worth_keep(&w->order, v->now_ns);

@@ -36,13 +36,11 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   lls_pol_step_begin(&s, view, out, 0);
   w->plans++;
   measure_block(w, &s);
-  if (w->plans == 1)
-    worth_find_dropped(w, view);
   uint32_t blocks = s.total_units / w->block_units;
   worth_set_budget(w, view);
   worth_look(w, view, blocks * s.cache->block_tokens + 1);
   worth_fill(w, &s);
-  worth_note_dropped(w, &s);
+  lls_pol_dropped_planned(&w->dropped, out);
   worth_learn_plan(&w->learned, w->short_of_memory, s.preempted);
   lls_pol_margin_planned(&w->margin, w->base.host, view, out);
   lls_pol_step_end(&s);
@@ -167,6 +165,7 @@ static void destroy(void *self)
 {
   struct worth *w = self;
   lls_pol_margin_free(&w->margin);
+  lls_pol_dropped_free(&w->dropped);
   lls_pol_heap_free(&w->order.others);
   lls_pol_heap_free(&w->order.sizes);
   lls_pol_heap_free(&w->victims);
@@ -174,7 +173,6 @@ static void destroy(void *self)
   free(w->order.kept);
   free(w->jobs);
   free(w->running);
-  free(w->dropped.all);
   free(w->contexts);
   free(w);
 }
@@ -184,11 +182,10 @@ static bool allocate(struct worth *w, uint32_t n)
   w->jobs = calloc(n, sizeof *w->jobs);
   w->running = calloc(n, sizeof *w->running);
   w->contexts = calloc(n, sizeof *w->contexts);
-  w->dropped = (struct worth_dropped){calloc(n, sizeof *w->dropped.all), 0, n};
   w->order.all = calloc(n, sizeof *w->order.all);
   w->order.kept = calloc(WORTH_KEPT, sizeof *w->order.kept);
   return w->jobs != NULL && w->running != NULL && w->contexts != NULL &&
-         w->dropped.all != NULL && w->order.all != NULL && w->order.kept != NULL &&
+         w->order.all != NULL && w->order.kept != NULL &&
          lls_pol_heap_init(&w->order.others, n) == 0 &&
          lls_pol_heap_init(&w->order.sizes, WORTH_KEPT + 1) == 0 &&
          lls_pol_heap_init(&w->victims, n) == 0;
@@ -202,6 +199,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   w->block_units = 2;
   worth_learn_begin(&w->learned);
   if (lls_pol_margin_init(&w->margin, host->engine->max_sequences) < 0 ||
+      lls_pol_dropped_init(&w->dropped, host) < 0 ||
       !allocate(w, host->engine->max_requests + 1)) {
     destroy(w);
     return -ENOMEM;

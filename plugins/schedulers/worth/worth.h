@@ -14,6 +14,7 @@
 #ifndef WORTH_H
 #define WORTH_H
 
+#include <llmserve/policy/ends.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/margin.h>
 #include <llmserve/policy/scheduler.h>
@@ -94,16 +95,6 @@ struct worth_job {  /* of a slot */
   uint64_t planned; /* 1 + the plan that it runs in */
 };
 
-struct worth_name { /* finds a request in a queue */
-  int64_t arrival_ns;
-  uint64_t id;
-};
-
-struct worth_dropped {
-  struct worth_name *all; /* (n) */
-  uint32_t n, capacity;
-};
-
 enum { WORTH_CHUNKS = 16 }; /* most prompts in a step */
 
 struct worth {
@@ -115,7 +106,7 @@ struct worth {
   double worst;           /* the most that one of them took over its estimate */
   struct worth_job *jobs; /* by slot */
   struct worth_order order;
-  struct worth_dropped dropped;
+  struct lls_pol_dropped dropped;
   const struct lls_request **running; /* on the device, the last gives way first */
   struct lls_pol_heap victims;
   uint32_t *contexts;
@@ -135,14 +126,6 @@ struct worth {
 
 /* look.c: all that is not a decode on the device, and what it is worth. */
 void worth_look(struct worth *, const struct lls_step_view *, uint32_t total_tokens);
-/* dropped.c: streams that wait again. Those that this plan has taken off are noted; at
- * the first plan all that wait are looked through. */
-void worth_note_dropped(struct worth *, const struct lls_pol_step *);
-void worth_find_dropped(struct worth *, const struct lls_step_view *);
-/* Those that wait from `begin` to before `end` in the queue; out has room for all. */
-uint32_t worth_dropped_between(struct worth *, const struct lls_step_view *,
-                               uint32_t begin, uint32_t end,
-                               const struct lls_request **out);
 /* The gap that a stream has asked for, or gets. */
 int64_t worth_gap(const struct worth *, const struct lls_request *);
 bool worth_best_effort(const struct lls_request *);

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Dropped streams between the ends of a queue: llmserve/policy/ends.h. */
+#include "t/tap.h"
+
+#include <llmserve/policy/ends.h>
+
+enum { N = 1000, LOOK = 6, ROUND = 64 };
+
+struct scene {
+  struct lls_request all[N];
+  const struct lls_request *queue[N];
+  struct lls_step_view view;
+  struct lls_engine_caps engine;
+  struct lls_host host;
+  struct lls_pol_dropped dropped;
+};
+
+static const struct lls_request *find(void *context, uint64_t id)
+{
+  const struct scene *s = context;
+  for (uint32_t i = 0; i < N; i++)
+    if (s->all[i].id == id && s->all[i].state != LLS_FINISHED)
+      return &s->all[i];
+  return NULL;
+}
+
+/* None has said anything yet; ids are places in the queue, from 1. */
+static void scene_open(struct scene *s)
+{
+  *s = (struct scene){.engine = {.max_requests = N}};
+  s->host = (struct lls_host){.context = s, .engine = &s->engine, .find = find};
+  for (uint32_t i = 0; i < N; i++) {
+    s->all[i] = (struct lls_request){.id = i + 1, .slot = N - 1 - i};
+    s->queue[i] = &s->all[i];
+  }
+  s->view = (struct lls_step_view){.n_waiting = N, .waiting = s->queue};
+  assert_int_equal(lls_pol_dropped_init(&s->dropped, &s->host), 0);
+}
+
+static struct lls_pol_ends look(struct scene *s)
+{
+  return lls_pol_ends_of(&s->dropped, &s->view, LOOK);
+}
+
+static void take_off(struct scene *s, uint64_t id)
+{
+  struct lls_plan_item items[2];
+  struct lls_plan plan = {.items = items, .max_items = 2};
+  lls_plan_run(&plan, &s->all[N - 1], 1);
+  lls_plan_preempt(&plan, &s->all[id - 1], LLS_PREEMPT_RECOMPUTE);
+  lls_pol_dropped_planned(&s->dropped, &plan);
+}
+
+static void test_ends(void **state)
+{
+  struct scene *s = *state;
+  scene_open(s);
+  struct lls_pol_ends e = look(s);
+  assert_int_equal(e.n_first, 3);
+  assert_int_equal(e.n_between, 0);
+  assert_int_equal(e.n_last, 3);
+  assert_int_equal(e.first[2]->id, 3);
+  assert_int_equal(e.last[0]->id, N - 2);
+  s->view.n_waiting = LOOK;
+  e = look(s);
+  assert_int_equal(e.n_first, LOOK);
+  assert_int_equal(e.n_between + e.n_last, 0);
+  lls_pol_dropped_free(&s->dropped);
+}
+
+/* One that a plan took off is found at once and once, if it is a stream and between; not
+ * while it runs again, nor after that, but if it was taken off again. */
+static void test_taken_off(void **state)
+{
+  struct scene *s = *state;
+  scene_open(s);
+  s->all[499].generated_tokens = s->all[2].generated_tokens =
+      s->all[N - 3].generated_tokens = 1;
+  take_off(s, 500);
+  take_off(s, 500);
+  take_off(s, 600);   /* it never said anything */
+  take_off(s, 3);     /* it is looked at in any case */
+  take_off(s, N - 2); /* likewise */
+  struct lls_pol_ends e = look(s);
+  assert_int_equal(e.n_between, 1);
+  assert_ptr_equal(e.between[0], &s->all[499]);
+  assert_int_equal(look(s).n_between, 1);
+  s->all[499].state = LLS_DECODING;
+  assert_int_equal(look(s).n_between, 0);
+  s->all[499].state = LLS_WAITING;
+  assert_int_equal(look(s).n_between, 0);
+  take_off(s, 500);
+  assert_int_equal(look(s).n_between, 1);
+  s->all[499].state = LLS_FINISHED;
+  assert_int_equal(look(s).n_between, 0);
+  lls_pol_dropped_free(&s->dropped);
+}
+
+/* Another one has its slot. */
+static void test_slots_are_used_again(void **state)
+{
+  struct scene *s = *state;
+  scene_open(s);
+  s->all[499].generated_tokens = s->all[599].generated_tokens = 1;
+  take_off(s, 500);
+  s->all[499].state = LLS_FINISHED;
+  s->all[599].slot = s->all[499].slot;
+  take_off(s, 600);
+  struct lls_pol_ends e = look(s);
+  assert_int_equal(e.n_between, 1);
+  assert_ptr_equal(e.between[0], &s->all[599]);
+  lls_pol_dropped_free(&s->dropped);
+}
+
+/* One that others have dropped: as soon as its turn has come, each time. */
+static void test_dropped_by_others(void **state)
+{
+  struct scene *s = *state;
+  scene_open(s);
+  s->all[499].generated_tokens =
+      1; /* 496 before it, and 498 after it, between the ends */
+  for (int i = 0; i < 496 / ROUND; i++)
+    assert_int_equal(look(s).n_between, 0);
+  assert_int_equal(look(s).n_between, 1);
+  s->all[499].state = LLS_DECODING;
+  assert_int_equal(look(s).n_between, 0);
+  s->all[499].state = LLS_WAITING;
+  int looks = 1;
+  while (look(s).n_between == 0)
+    looks++;
+  assert_in_range(looks, 994 / ROUND - 2, 994 / ROUND + 1);
+  lls_pol_dropped_free(&s->dropped);
+}
+
+int main(void)
+{
+  static struct scene scene;
+  void *state = &scene;
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_prestate(test_ends, state),
+      cmocka_unit_test_prestate(test_taken_off, state),
+      cmocka_unit_test_prestate(test_slots_are_used_again, state),
+      cmocka_unit_test_prestate(test_dropped_by_others, state),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stream that was dropped waits in the middle of a queue of 10,000, where no scheduler
+ * looks at one by one in each plan: it is found all the same.
+ */
+#include "t/tap.h"
+
+#include <stdlib.h>
+
+#include "t/plugin/script.h"
+#include "t/shipped.h"
+
+#define MS 1000000
+
+enum {
+  SIDE = 5000,     /* requests before it in the queue, and behind it */
+  PROMPT = 32,     /* of theirs */
+  SOON = SIDE / 2, /* of these may end before it goes on */
+};
+
+/* Those for whom it is right that it waits. */
+#define IN_ORDER "serves in order of arrival"
+#define SHORTEST "serves what is shorter first"
+static const struct left_out left_out[] = {
+    {"distserve", "hands requests over between instances; t/plugin/test_distserve.c"},
+    {"orca", "drops nobody"},
+    {"fcfs", IN_ORDER},
+    {"fastgen", IN_ORDER},
+    {"sarathi", IN_ORDER},
+    {"rr", IN_ORDER},
+    {"vtc", IN_ORDER " within a tenant"},
+    {"aligned", IN_ORDER " among those of a length"},
+    {"random", "serves in no order"},
+    {"sjf", SHORTEST},
+    {"srpt", SHORTEST},
+    {"alise", SHORTEST},
+};
+static struct shipped schedulers;
+
+static int find_schedulers(void **state)
+{
+  (void)state;
+  return shipped_find_but(LLS_KIND_SCHEDULER, left_out,
+                          sizeof left_out / sizeof *left_out, &schedulers)
+             ? 0
+             : -1;
+}
+
+/* What makes its patience shorter than the test. */
+static const char *const *parameters_of(const char *name)
+{
+  static const char *const mlfq[] = {"period", "10", NULL};
+  static const char *const worth[] = {"max_stall", "1s", NULL};
+  return strcmp(name, "mlfq") == 0 ? mlfq : strcmp(name, "worth") == 0 ? worth : NULL;
+}
+
+static void open_scheduler(struct bed *bed, const char *name)
+{
+  const struct bed_options o = {
+      .scheduler = {name, parameters_of(name)},
+      .cache = {"paged", NULL},
+      .block_tokens = 16,
+      .device_units = 72,
+      .max_tokens = 512,
+      .max_sequences = 16,
+      .max_context = 320,
+      .max_requests = 2 * SIDE + 2,
+      .prefill_ns = 100000,
+  };
+  assert_int_equal(bed_open(bed, &o), 0);
+}
+
+/* One side of the queue, in the inbox. */
+static void submit_side(struct bed *bed)
+{
+  static const int32_t tokens[PROMPT];
+  struct lls_submission s = harness_submission(tokens, PROMPT, 1, NULL);
+  struct lls_error err;
+  uint64_t id;
+  s.ignore_eos = true;
+  s.slo = (struct lls_slo){3600 * INT64_C(1000) * MS, LLS_NEVER, LLS_NEVER, LLS_NEVER};
+  for (int i = 0; i < SIDE; i++)
+    assert_int_equal(lls_loop_submit(bed->harness.loop, &s, &id, &err), 0);
+}
+
+/* All that is in the inbox, which has not arrived. */
+static struct lls_live *hold(struct lls_inbox *inbox)
+{
+  struct lls_live *first = inbox->first;
+  inbox->first = NULL;
+  inbox->last = &inbox->first;
+  return first;
+}
+
+static void release(struct lls_inbox *inbox, struct lls_live *held)
+{
+  for (struct lls_live *next; held != NULL; held = next) {
+    next = held->next;
+    lls_inbox_post(inbox, held);
+  }
+}
+
+/* Two streams have the memory to themselves until it is too small for both; the one that
+ * was dropped. */
+static const struct lls_request *drop_one(struct bed *bed)
+{
+  bed->next.slo = (struct lls_slo){1000 * MS, 1000 * MS, 1000 * MS, LLS_NEVER};
+  submit(bed, 240, 80);
+  submit(bed, 240, 80);
+  while (bed->preempted_recompute == 0) {
+    assert_true(bed->step < 100);
+    bed_step(bed);
+  }
+  assert_int_equal(bed->in->waiting.n, 1);
+  return bed->in->waiting.items[0];
+}
+
+/* How many of the others have ended before it goes on. */
+static uint64_t others_before(const char *name)
+{
+  struct bed bed;
+  open_scheduler(&bed, name);
+  submit_side(&bed);
+  struct lls_live *held = hold(bed.in->inbox);
+  const struct lls_request *r = drop_one(&bed);
+  uint32_t generated = r->generated_tokens;
+  assert_true(generated > 0);
+  release(bed.in->inbox, held);
+  submit_side(&bed);
+  bed_receive(&bed);
+  assert_ptr_equal(bed.in->waiting.items[SIDE], r);
+  uint64_t ended = bed.finished[LLS_FINISH_LENGTH];
+  while (r->generated_tokens == generated && bed.finished[LLS_FINISH_LENGTH] < 2 * SIDE) {
+    bed.now_ns += 20 * MS;
+    bed_step(&bed);
+  }
+  ended = bed.finished[LLS_FINISH_LENGTH] - ended;
+  bed_close(&bed);
+  return ended;
+}
+
+static void test_dropped_streams_are_found(void **state)
+{
+  (void)state;
+  bool all = true;
+  for (uint32_t i = 0; i < schedulers.n; i++) {
+    uint64_t n = others_before(schedulers.names[i]);
+    print_message("# %s: %d of the others ended before it went on\n", schedulers.names[i],
+                  (int)n);
+    all &= n < SOON;
+  }
+  assert_true(all);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_dropped_streams_are_found),
+  };
+  return cmocka_run_group_tests(tests, find_schedulers, NULL);
+}
