@@ -224,6 +224,20 @@ void lls_quantised_read_codes(enum lls_dtype t, const void *data, size_t n, int8
   }
 }
 
+bool lls_dtype_has_block_scales(enum lls_dtype t)
+{
+  return t == LLS_Q4_K || t == LLS_Q5_K || t == LLS_Q6_K;
+}
+
+struct lls_block_scales lls_quantised_block_scales(enum lls_dtype t, const void *data,
+                                                   size_t i)
+{
+  const uint8_t *p = (const uint8_t *)data + i * types[t].bytes;
+  if (t == LLS_Q6_K)
+    return (struct lls_block_scales){.scale = half_at(p + 208)};
+  return (struct lls_block_scales){half_at(p), -half_at(p + 2)};
+}
+
 void lls_quantised_read(enum lls_dtype t, const void *data, size_t n, float *out)
 {
   const struct type *type = &types[t];

@@ -2,6 +2,7 @@
 /* Rows of codes (core/device/row_codes.h) into panels (codes.h). */
 #include "kernels/cpu/codes.h"
 #include "core/device/numbers.h"
+#include "core/device/quantised.h"
 #include "core/device/row_codes.h"
 #include "kernels/cpu/codes_pack.h"
 
@@ -22,7 +23,12 @@ static const enum lls_packed packed_as[] = {
 
 enum lls_packed lls_codes_packed(const struct lls_tensor_view *v)
 {
-  return packed_as[lls_codes_form_of(v)];
+  enum lls_packed packed = packed_as[lls_codes_form_of(v)];
+  if (!lls_dtype_has_block_scales(v->dtype))
+    return packed;
+  return packed == LLS_PACKED_CODES4_OFFSET   ? LLS_PACKED_CODES4_BLOCK
+         : packed == LLS_PACKED_CODES5_OFFSET ? LLS_PACKED_CODES5_BLOCK
+                                              : packed;
 }
 
 void lls_codes_table(enum lls_dtype type, uint8_t table[16])
@@ -72,26 +78,68 @@ static void pack_codes(uint8_t *record, unsigned bits, size_t o, const uint8_t *
   }
 }
 
-static void pack_row(struct lls_weight *w, size_t output, const struct lls_row_codes *row)
+/* Scales of a row in f16, as the exponent's power of two makes them fit. */
+static void pack_halves(struct lls_weight *w, size_t output,
+                        const struct lls_row_codes *row)
 {
   const struct lls_codes_layout layout = lls_codes_layout(w->packed);
-  size_t record = lls_codes_record(w->packed), o = output % LLS_PANEL;
-  uint8_t *panel = (uint8_t *)w->data + output / LLS_PANEL * w->panel_bytes;
+  char *panel = w->data + output / LLS_PANEL * w->panel_bytes;
+  size_t o = output % LLS_PANEL;
   int exponent = lls_row_codes_exponent(row);
   w->scale[output] = ldexpf(1, exponent);
-  for (size_t k = 0; k < w->inputs; k += LLS_CODES_STEP, panel += record) {
-    pack_codes(panel, layout.bits, o, row->code + k);
-    uint16_t *scale = (uint16_t *)(panel + lls_codes_bytes(w->packed));
+  for (size_t i = 0; i < row->groups; i++) {
+    size_t k = i / layout.groups * LLS_CODES_STEP, g = i % layout.groups;
+    uint16_t *scale =
+        (uint16_t *)(panel + lls_codes_at(w->packed, k) + lls_codes_bytes(w->packed));
     uint16_t *offset = scale + layout.groups * LLS_PANEL;
-    for (size_t g = 0; g < layout.groups; g++) {
-      size_t from = k / LLS_CODES_STEP * layout.groups + g;
-      if (from >= row->groups)
-        continue; /* zeros, as all of the panel was */
-      scale[g * LLS_PANEL + o] = lls_f32_to_f16(ldexpf(row->scale[from], -exponent));
-      if (layout.offset)
-        offset[g * LLS_PANEL + o] = lls_f32_to_f16(ldexpf(row->offset[from], -exponent));
-    }
+    scale[g * LLS_PANEL + o] = lls_f32_to_f16(ldexpf(row->scale[i], -exponent));
+    if (layout.offset)
+      offset[g * LLS_PANEL + o] = lls_f32_to_f16(ldexpf(row->offset[i], -exponent));
   }
+}
+
+/* x / of, a whole number; 1 where x is of it as `of` is: none, or infinite. */
+static int8_t multiple(float x, float of)
+{
+  float whole = x / of;
+  return whole >= -128 && whole <= 127 ? (int8_t)whole : 1;
+}
+
+/* Scales of a row that a file has by blocks, whose blocks are at `blocks`. */
+static void pack_blocks(struct lls_weight *w, size_t output,
+                        const struct lls_row_codes *row, enum lls_dtype type,
+                        const void *blocks)
+{
+  const struct lls_codes_layout layout = lls_codes_layout(w->packed);
+  const size_t groups = LLS_CODES_BLOCK_RECORDS * (size_t)layout.groups;
+  char *panel = w->data + output / LLS_PANEL * w->panel_bytes;
+  size_t o = output % LLS_PANEL;
+  w->scale[output] = 1;
+  for (size_t i = 0; i < row->groups; i++) {
+    const struct lls_block_scales of =
+        lls_quantised_block_scales(type, blocks, i / groups);
+    size_t record = i / layout.groups, block = i / groups, g = i % layout.groups;
+    int8_t *scale = (int8_t *)(panel + lls_codes_at(w->packed, record * LLS_CODES_STEP) +
+                               lls_codes_bytes(w->packed));
+    int8_t *offset = scale + layout.groups * LLS_PANEL;
+    scale[g * LLS_PANEL + o] = multiple(row->scale[i], of.scale);
+    if (layout.offset)
+      offset[g * LLS_PANEL + o] = multiple(row->offset[i], of.offset);
+    size_t past = (block + 1) * LLS_CODES_BLOCK_RECORDS * LLS_CODES_STEP;
+    uint16_t *half =
+        (uint16_t *)(panel + lls_codes_at(w->packed, past) - LLS_CODES_BLOCK_SCALES);
+    half[o] = lls_f32_to_f16(of.scale);
+    half[LLS_PANEL + o] = lls_f32_to_f16(of.offset);
+  }
+}
+
+static void pack_row_codes(struct lls_weight *w, size_t output,
+                           const struct lls_row_codes *row)
+{
+  uint8_t *panel = (uint8_t *)w->data + output / LLS_PANEL * w->panel_bytes;
+  for (size_t k = 0; k < w->inputs; k += LLS_CODES_STEP)
+    pack_codes(panel + lls_codes_at(w->packed, k), lls_codes_layout(w->packed).bits,
+               output % LLS_PANEL, row->code + k);
 }
 
 void lls_codes_pack(struct lls_weight *w, size_t output, const struct lls_tensor_view *v,
@@ -99,10 +147,16 @@ void lls_codes_pack(struct lls_weight *w, size_t output, const struct lls_tensor
 {
   struct lls_row_codes r = lls_row_codes_in(scratch, w->inputs);
   enum lls_codes_form own = lls_codes_form_of(v);
-  bool as_it_is = packed_as[own] == w->packed;
+  bool as_it_is = lls_codes_packed(v) == w->packed;
   lls_row_codes_read(&r, v, row,
                      as_it_is                         ? own
                      : w->packed == LLS_PACKED_CODES8 ? LLS_CODES8
                                                       : LLS_CODES4);
-  pack_row(w, output, &r);
+  pack_row_codes(w, output, &r);
+  if (lls_codes_layout(w->packed).scales == LLS_SCALES_HALF)
+    pack_halves(w, output, &r);
+  else
+    pack_blocks(w, output, &r, v->dtype,
+                (const char *)v->data +
+                    lls_dtype_row_bytes(v->dtype, row * v->row_stride));
 }

@@ -13,14 +13,21 @@
  *
  *   codes    16 quads, each (16 outputs, 4 inputs) a byte: what one instruction of
  *            AVX512-VNNI multiplies. With less than 8 bits the low four of two quads
- * share 64 bytes, the low halves are the even quad's. high     CODES5: the fifth bits of
- * 8 quads in 64 bytes; CODES6: two bits of 4 quads scales   (groups, 16) f16 offsets  the
- * same, of formats that have them
+ *            share 64 bytes, the low halves are the even quad's.
+ *   high     CODES5: the fifth bits of 8 quads in 64 bytes; CODES6: two bits of 4 quads
+ *   scales   (groups, 16)
+ *   offsets  the same, of formats that have them
  *
- * Scales are f16 times a power of two of each output, which `finish` multiplies by: so
- * the largest of an output is in [2^14, 2^15), and what a file has in f16 or in powers of
- * two stays exactly that. Those of Q4_K, Q5_K and Q6_K, products of 11 and 6 bits, round
- * to 11 (2^-12 of a scale, where a code is off by 2^-5 of it and more).
+ * Scales and offsets are what is read most beside the codes, so they are kept as small as
+ * they are exact:
+ *
+ *   HALF   f16, times a power of two of each output, which `finish` multiplies by: the
+ *          largest of an output is in [2^14, 2^15), and what a file has in f16 or in
+ *          powers of two stays exactly that
+ *   BLOCK  whole numbers of 8 bits, those of Q4_K, Q5_K and Q6_K. What they multiply
+ *          follows every fourth record, in 64 bytes: (scale, offset; 16) f16. Products of
+ *          11 and 8 bits are exact in f32.
+ *   FLOAT  f32: those products, and what HALF becomes, for many rows
  */
 #ifndef LLS_CPU_CODES_H
 #define LLS_CPU_CODES_H
@@ -39,11 +46,17 @@ struct lls_codes_x {
   int32_t start[2]; /* -zero * sum of the codes, of all or of each 16 */
 };
 
+#define LLS_CODES_BLOCK_RECORDS 4
+#define LLS_CODES_BLOCK_SCALES  64 /* bytes */
+
+enum lls_codes_scales { LLS_SCALES_HALF, LLS_SCALES_BLOCK, LLS_SCALES_FLOAT };
+
 struct lls_codes_layout {
   uint8_t bits;
   uint8_t zero;
   uint8_t groups; /* of a record */
   bool offset;
+  enum lls_codes_scales scales;
 };
 
 static inline bool lls_packed_codes(enum lls_packed p)
@@ -55,25 +68,29 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
 {
   switch (p) {
   case LLS_PACKED_CODES4:
-    return (struct lls_codes_layout){4, 128, 2, false};
+    return (struct lls_codes_layout){4, 128, 2, false, LLS_SCALES_HALF};
   case LLS_PACKED_CODES4_OFFSET:
-    return (struct lls_codes_layout){4, 0, 2, true};
+    return (struct lls_codes_layout){4, 0, 2, true, LLS_SCALES_HALF};
   case LLS_PACKED_CODES5_OFFSET:
-    return (struct lls_codes_layout){5, 0, 2, true};
+    return (struct lls_codes_layout){5, 0, 2, true, LLS_SCALES_HALF};
+  case LLS_PACKED_CODES4_BLOCK:
+    return (struct lls_codes_layout){4, 0, 2, true, LLS_SCALES_BLOCK};
+  case LLS_PACKED_CODES5_BLOCK:
+    return (struct lls_codes_layout){5, 0, 2, true, LLS_SCALES_BLOCK};
   case LLS_PACKED_CODES6:
-    return (struct lls_codes_layout){6, 32, 4, false};
+    return (struct lls_codes_layout){6, 32, 4, false, LLS_SCALES_BLOCK};
   case LLS_PACKED_CODES8_OFFSET:
-    return (struct lls_codes_layout){8, 0, 2, true};
+    return (struct lls_codes_layout){8, 0, 2, true, LLS_SCALES_FLOAT};
   case LLS_PACKED_CODES8_SHORT:
-    return (struct lls_codes_layout){8, 32, 4, false};
+    return (struct lls_codes_layout){8, 32, 4, false, LLS_SCALES_FLOAT};
   case LLS_PACKED_SIGNED8:
-    return (struct lls_codes_layout){8, 0, 2, false};
+    return (struct lls_codes_layout){8, 0, 2, false, LLS_SCALES_HALF};
   case LLS_PACKED_SIGNED8_OFFSET:
-    return (struct lls_codes_layout){8, 0, 2, true};
+    return (struct lls_codes_layout){8, 0, 2, true, LLS_SCALES_FLOAT};
   case LLS_PACKED_SIGNED8_SHORT:
-    return (struct lls_codes_layout){8, 0, 4, false};
+    return (struct lls_codes_layout){8, 0, 4, false, LLS_SCALES_FLOAT};
   default:
-    return (struct lls_codes_layout){8, 128, 2, false};
+    return (struct lls_codes_layout){8, 128, 2, false, LLS_SCALES_HALF};
   }
 }
 
@@ -83,22 +100,48 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
   F(codes4, LLS_PACKED_CODES4, LLS_PACKED_CODES8)                                        \
   F(codes4_offset, LLS_PACKED_CODES4_OFFSET, LLS_PACKED_CODES8_OFFSET)                   \
   F(codes5_offset, LLS_PACKED_CODES5_OFFSET, LLS_PACKED_CODES8_OFFSET)                   \
+  F(codes4_block, LLS_PACKED_CODES4_BLOCK, LLS_PACKED_CODES8_OFFSET)                     \
+  F(codes5_block, LLS_PACKED_CODES5_BLOCK, LLS_PACKED_CODES8_OFFSET)                     \
   F(codes6, LLS_PACKED_CODES6, LLS_PACKED_CODES8_SHORT)                                  \
   F(codes8_offset, LLS_PACKED_CODES8_OFFSET, LLS_PACKED_CODES8_OFFSET)                   \
   F(codes8_short, LLS_PACKED_CODES8_SHORT, LLS_PACKED_CODES8_SHORT)
 
-/* Bytes before a record's scales; of its scales; of all of it. */
+/* Bytes before a record's scales; of a group's scales; of all scales; of all of it. */
 static inline size_t lls_codes_bytes(enum lls_packed p)
 {
   return (size_t)LLS_CODES_CODES / 8 * lls_codes_layout(p).bits;
 }
+static inline size_t lls_codes_group_bytes(enum lls_packed p)
+{
+  enum lls_codes_scales scales = lls_codes_layout(p).scales;
+  return LLS_PANEL * (scales == LLS_SCALES_BLOCK  ? sizeof(int8_t)
+                      : scales == LLS_SCALES_HALF ? sizeof(uint16_t)
+                                                  : sizeof(float));
+}
 static inline size_t lls_codes_scale_bytes(enum lls_packed p)
 {
-  return (size_t)lls_codes_layout(p).groups * LLS_PANEL * sizeof(uint16_t);
+  return (size_t)lls_codes_layout(p).groups * lls_codes_group_bytes(p);
 }
 static inline size_t lls_codes_record(enum lls_packed p)
 {
   return lls_codes_bytes(p) + lls_codes_scale_bytes(p) * (1 + lls_codes_layout(p).offset);
+}
+
+/* Records until the next scales of a block, and the bytes of these. */
+static inline size_t lls_codes_records(enum lls_packed p)
+{
+  return lls_codes_layout(p).scales == LLS_SCALES_BLOCK ? LLS_CODES_BLOCK_RECORDS : 1;
+}
+static inline size_t lls_codes_tail(enum lls_packed p)
+{
+  return lls_codes_layout(p).scales == LLS_SCALES_BLOCK ? LLS_CODES_BLOCK_SCALES : 0;
+}
+/* Bytes of a panel before input k, a multiple of LLS_CODES_STEP. */
+static inline size_t lls_codes_at(enum lls_packed p, size_t k)
+{
+  size_t records = k / LLS_CODES_STEP;
+  return records * lls_codes_record(p) +
+         records / lls_codes_records(p) * lls_codes_tail(p);
 }
 
 /* Where the bits of input k of output o are: in byte low[at], and in byte high[high_at],

@@ -87,7 +87,8 @@ INLINE void scale_group(const struct whole *whole, const char *scales,
                         const struct lls_codes_x *x, enum lls_packed packed,
                         __m512 sum[TILE_ROWS])
 {
-  __m512 scale = load_halves(scales);
+  const __m512 none = _mm512_setzero_ps(); /* codes of 8 bits have no blocks */
+  __m512 scale = load_scales(scales, packed, none);
   UNROLL
   for (int r = 0; r < TILE_ROWS; r++) {
     __m512 product = _mm512_cvtepi32_ps(_mm512_load_si512(whole->sum + r * LLS_PANEL));
@@ -96,7 +97,7 @@ INLINE void scale_group(const struct whole *whole, const char *scales,
   }
   if (!lls_codes_layout(packed).offset)
     return;
-  __m512 offset = load_halves(scales + lls_codes_scale_bytes(packed));
+  __m512 offset = load_scales(scales + lls_codes_scale_bytes(packed), packed, none);
   UNROLL
   for (int r = 0; r < TILE_ROWS; r++)
     sum[r] = _mm512_fmadd_ps(offset, _mm512_set1_ps(x[r].sum), sum[r]);
@@ -129,7 +130,7 @@ INLINE void multiply(const struct lls_tile *t, const char *record, float *sums,
                      g % 2, &whole[g % 2]);
       if (x_before != NULL)
         scale_group(&whole[(g + 1) % 2], scales_before, x_before, packed, sum);
-      scales_before = scales + (size_t)g * LLS_PANEL * sizeof(uint16_t);
+      scales_before = scales + (size_t)g * lls_codes_group_bytes(packed);
       x_before = x + input / LLS_CODES_GROUP * TILE_ROWS;
     }
     record += lls_codes_record(packed);
@@ -178,22 +179,23 @@ INLINE void begin(enum lls_packed packed)
   }
 SIGNED_FORMATS(FORMAT)
 
-#define EXPANSION(name, packed, many)                                                    \
-  static void expand_##name(const char *panel, size_t inputs, const uint8_t *table,      \
-                            const char *next, char *out)                                 \
-  {                                                                                      \
-    (void)next; /* tiles ask for it, a few lines at a time */                            \
-    expand(panel, inputs, table, lls_codes_layout(packed).zero, out, packed);            \
-  }
-LLS_CODES_FORMATS(EXPANSION)
-
-static enum lls_packed signed_of(enum lls_packed packed)
+INLINE enum lls_packed signed_of(enum lls_packed packed)
 {
   const struct lls_codes_layout layout = lls_codes_layout(packed);
   if (layout.offset)
     return LLS_PACKED_SIGNED8_OFFSET;
   return layout.groups == 4 ? LLS_PACKED_SIGNED8_SHORT : LLS_PACKED_SIGNED8;
 }
+
+#define EXPANSION(name, packed, many)                                                    \
+  static void expand_##name(const char *panel, size_t inputs, const uint8_t *table,      \
+                            const char *next, char *out)                                 \
+  {                                                                                      \
+    (void)next; /* tiles ask for it, a few lines at a time */                            \
+    expand(panel, inputs, table, lls_codes_layout(packed).zero, out, packed,             \
+           signed_of(packed));                                                           \
+  }
+LLS_CODES_FORMATS(EXPANSION)
 
 void lls_cpu_codes_amx(struct lls_cpu_linear_kernels *k)
 {

@@ -69,13 +69,46 @@ struct wants {
   size_t share[LLS_AHEAD];
 };
 
+INLINE void ask_stream(const struct lls_tile *t, const char *at, const size_t bytes)
+{
+  UNROLL
+  for (size_t line = 0; line < bytes; line += 64) {
+    if (t->stream_ahead < FAR)
+      _mm_prefetch(at + line, _MM_HINT_T0);
+    else
+      _mm_prefetch(at + line, _MM_HINT_T1);
+  }
+}
+
+/* A record times all rows, onto their sums. */
+INLINE void add_record(const char *record, const __m512 block[2],
+                       const struct lls_codes_x *x, const int rows,
+                       enum lls_packed packed, __m512i table, __m512 *sum)
+{
+  const struct lls_codes_layout layout = lls_codes_layout(packed);
+  const int parts = layout.groups / 2;
+  const size_t group = lls_codes_group_bytes(packed);
+  UNROLL
+  for (int half = 0; half < 2; half++) {
+    const char *scales =
+        record + lls_codes_bytes(packed) + (size_t)(half * parts) * group;
+    __m512i w[8];
+    __m512 scale[2], offset = _mm512_setzero_ps();
+    load_codes(record, half, packed, table, w);
+    UNROLL
+    for (int i = 0; i < parts; i++)
+      scale[i] = load_scales(scales + (size_t)i * group, packed, block[0]);
+    if (layout.offset)
+      offset = load_scales(scales + lls_codes_scale_bytes(packed), packed, block[1]);
+    add_rows(w, scale, offset, x + half * rows, rows, packed, sum);
+  }
+}
+
 /* One panel. */
 INLINE void multiply(const struct lls_tile *t, const char *record, struct wants *wants,
                      float *sums, const int rows, enum lls_packed packed)
 {
-  const struct lls_codes_layout layout = lls_codes_layout(packed);
-  const int parts = layout.groups / 2;
-  const size_t bytes = lls_codes_record(packed);
+  const size_t bytes = lls_codes_record(packed), records = lls_codes_records(packed);
   const struct lls_codes_x *x = t->x;
   const char *stream = wants->stream;
   __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)t->table));
@@ -83,31 +116,21 @@ INLINE void multiply(const struct lls_tile *t, const char *record, struct wants 
   UNROLL
   for (int r = 0; r < rows; r++)
     sum[r] = t->more ? _mm512_loadu_ps(sums + r * LLS_PANEL) : _mm512_setzero_ps();
-  for (size_t k = 0; k < t->inputs; k += LLS_CODES_STEP) {
-    UNROLL
-    for (size_t line = 0; stream != NULL && line < bytes; line += 64) {
-      if (t->stream_ahead < FAR)
-        _mm_prefetch(stream + k / LLS_CODES_STEP * bytes + line, _MM_HINT_T0);
+  for (size_t k = 0; k < t->inputs; k += records * LLS_CODES_STEP) {
+    const char *first = record, *tail = record + records * bytes;
+    __m512 block[2];
+    load_block(tail, packed, block);
+    if (stream != NULL)
+      ask_stream(t, stream + records * bytes, lls_codes_tail(packed));
+    for (; record < tail; record += bytes, x += 2 * rows) {
+      if (stream != NULL)
+        ask_stream(t, stream + (record - first), bytes);
       else
-        _mm_prefetch(stream + k / LLS_CODES_STEP * bytes + line, _MM_HINT_T1);
+        ask(wants->ahead, wants->share);
+      add_record(record, block, x, rows, packed, table, sum);
     }
-    if (stream == NULL)
-      ask(wants->ahead, wants->share);
-    UNROLL
-    for (int half = 0; half < 2; half++) {
-      const char *scales = record + lls_codes_bytes(packed) + (size_t)(half * parts) * 32;
-      __m512i w[8];
-      __m512 scale[2], offset = _mm512_setzero_ps();
-      load_codes(record, half, packed, table, w);
-      UNROLL
-      for (int i = 0; i < parts; i++)
-        scale[i] = load_halves(scales + i * 32);
-      if (layout.offset)
-        offset = load_halves(scales + lls_codes_scale_bytes(packed));
-      add_rows(w, scale, offset, x, rows, packed, sum);
-      x += rows;
-    }
-    record += bytes;
+    record += lls_codes_tail(packed);
+    stream += stream != NULL ? record - first : 0;
   }
   UNROLL
   for (int r = 0; r < rows; r++)
@@ -150,10 +173,12 @@ INLINE void add_part(const char *record, const int half, const int part,
 {
   const struct lls_codes_layout layout = lls_codes_layout(packed);
   const int parts = layout.groups / 2;
-  const char *scales = record + lls_codes_bytes(packed) + (half * parts + part) * 32;
-  __m512 scale = load_halves(scales), offset = _mm512_setzero_ps();
+  const __m512 none = _mm512_setzero_ps(); /* codes of 8 bits have no blocks */
+  const char *scales = record + lls_codes_bytes(packed) +
+                       (size_t)(half * parts + part) * lls_codes_group_bytes(packed);
+  __m512 scale = load_scales(scales, packed, none), offset = none;
   if (layout.offset)
-    offset = load_halves(scales + lls_codes_scale_bytes(packed));
+    offset = load_scales(scales + lls_codes_scale_bytes(packed), packed, none);
   UNROLL
   for (int r = 0; r < rows; r++) {
     __m512 sum = _mm512_loadu_ps(sums + r * LLS_PANEL);
@@ -263,7 +288,7 @@ INLINE void tile(const struct lls_tile *t, enum lls_packed packed)
                             const char *next, char *out)                                 \
   {                                                                                      \
     (void)next; /* tiles ask for it, a few lines at a time */                            \
-    expand(panel, inputs, table, 0, out, packed);                                        \
+    expand(panel, inputs, table, 0, out, packed, many);                                  \
   }
 LLS_CODES_FORMATS(FORMAT)
 

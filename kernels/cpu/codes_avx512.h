@@ -45,7 +45,7 @@ INLINE void load_codes(const char *record, const int half, enum lls_packed packe
     out[i] = nibble(load(record + (half * 4 + i / 2) * LLS_CODES_QUAD), i % 2 * 4);
     if (packed == LLS_PACKED_CODES4)
       out[i] = _mm512_shuffle_epi8(table, out[i]);
-    if (packed == LLS_PACKED_CODES5_OFFSET)
+    if (lls_codes_layout(packed).bits == 5)
       out[i] = _mm512_or_si512(
           out[i], high_bits(load(record + 512 + half * LLS_CODES_QUAD), i, 1));
     if (packed == LLS_PACKED_CODES6)
@@ -60,29 +60,75 @@ INLINE __m512 load_halves(const char *p)
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
 
+/* A group's scales or offsets; `block`: what a block's are multiples of. */
+INLINE __m512 load_scales(const char *p, enum lls_packed packed, __m512 block)
+{
+  if (lls_codes_layout(packed).scales == LLS_SCALES_HALF)
+    return load_halves(p);
+  if (lls_codes_layout(packed).scales == LLS_SCALES_FLOAT)
+    return _mm512_loadu_ps((const float *)p);
+  __m512i whole = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p));
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(whole), block);
+}
+
+/* A block's scale and offset, of formats that have them. */
+INLINE void load_block(const char *tail, enum lls_packed packed, __m512 out[2])
+{
+  out[0] = out[1] = _mm512_setzero_ps();
+  if (lls_codes_tail(packed) == 0)
+    return;
+  out[0] = load_halves(tail);
+  if (lls_codes_layout(packed).offset)
+    out[1] = load_halves(tail + LLS_PANEL * sizeof(uint16_t));
+}
+
+/* A record's scales, and offsets, as the expanded have them. */
+INLINE void expand_scales(const char *record, const __m512 block[2],
+                          enum lls_packed packed, enum lls_packed many, char *out)
+{
+  const struct lls_codes_layout layout = lls_codes_layout(packed);
+  const size_t codes = lls_codes_bytes(packed), bytes = lls_codes_record(packed);
+  if (lls_codes_layout(many).scales == LLS_SCALES_HALF) {
+    UNROLL
+    for (size_t at = codes; at < bytes; at += 64)
+      _mm512_storeu_si512(out + at - codes, load(record + at));
+    return;
+  }
+  UNROLL
+  for (int i = 0; i < layout.groups * (1 + layout.offset); i++) {
+    const char *scales = record + codes + (size_t)i * lls_codes_group_bytes(packed);
+    _mm512_storeu_ps(out + (size_t)i * LLS_PANEL * sizeof(float),
+                     load_scales(scales, packed, block[i >= layout.groups]));
+  }
+}
+
 /* Records of bytes for many rows, less `zero`. */
 INLINE void expand(const char *record, size_t inputs, const uint8_t *table_bytes,
-                   const int zero, char *out, enum lls_packed packed)
+                   const int zero, char *out, enum lls_packed packed,
+                   enum lls_packed many)
 {
-  const size_t bytes = lls_codes_record(packed), codes = lls_codes_bytes(packed);
+  const size_t records = lls_codes_records(packed);
   __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table_bytes));
-  for (size_t k = 0; k < inputs; k += LLS_CODES_STEP) {
-    UNROLL
-    for (int half = 0; half < 2; half++) {
-      __m512i w[8];
-      load_codes(record, half, packed, table, w);
+  for (size_t k = 0; k < inputs; k += records * LLS_CODES_STEP) {
+    const char *tail = record + records * lls_codes_record(packed);
+    __m512 block[2];
+    load_block(tail, packed, block);
+    for (; record < tail; record += lls_codes_record(packed)) {
       UNROLL
-      for (int i = 0; i < 8; i++) {
-        if (zero != 0)
-          w[i] = _mm512_sub_epi8(w[i], _mm512_set1_epi8((char)zero));
-        _mm512_storeu_si512(out + (half * 8 + i) * LLS_CODES_QUAD, w[i]);
+      for (int half = 0; half < 2; half++) {
+        __m512i w[8];
+        load_codes(record, half, packed, table, w);
+        UNROLL
+        for (int i = 0; i < 8; i++) {
+          if (zero != 0)
+            w[i] = _mm512_sub_epi8(w[i], _mm512_set1_epi8((char)zero));
+          _mm512_storeu_si512(out + (half * 8 + i) * LLS_CODES_QUAD, w[i]);
+        }
       }
+      expand_scales(record, block, packed, many, out + LLS_CODES_CODES);
+      out += lls_codes_record(many);
     }
-    out += LLS_CODES_CODES;
-    UNROLL
-    for (size_t at = codes; at < bytes; at += 64, out += 64)
-      _mm512_storeu_si512(out, load(record + at));
-    record += bytes;
+    record += lls_codes_tail(packed);
   }
 }
 

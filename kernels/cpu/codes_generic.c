@@ -67,30 +67,51 @@ static int32_t product(const uint8_t *record, enum lls_packed packed,
   return sum;
 }
 
-/* One output of one row in a record; x: its two parts, `rows` apart. */
-static double record_sum(const uint8_t *record, const struct lls_tile *t,
+/* The i-th of scales or offsets; `block`: what a block's are multiples of. */
+static double scale_at(const uint8_t *scales, enum lls_packed packed, size_t i,
+                       uint16_t block)
+{
+  switch (lls_codes_layout(packed).scales) {
+  case LLS_SCALES_HALF:
+    return (double)lls_f16_to_f32(((const uint16_t *)scales)[i]);
+  case LLS_SCALES_FLOAT:
+    return (double)((const float *)scales)[i];
+  default:
+    return (double)lls_f16_to_f32(block) * ((const int8_t *)scales)[i];
+  }
+}
+
+/* One output of one row in a record, the k-th of a panel; x: its two parts, `rows` apart.
+ */
+static double record_sum(const uint8_t *panel, size_t k, const struct lls_tile *t,
                          enum lls_packed packed, size_t o, const struct lls_codes_x *x)
 {
   const struct lls_codes_layout layout = lls_codes_layout(packed);
-  const uint16_t *scale = (const uint16_t *)(record + lls_codes_bytes(packed));
-  const uint16_t *offset = scale + layout.groups * LLS_PANEL;
+  const size_t past = (k / LLS_CODES_BLOCK_RECORDS + 1) * LLS_CODES_BLOCK_RECORDS;
+  const uint8_t *record = panel + lls_codes_at(packed, k * LLS_CODES_STEP);
+  const uint8_t *scales = record + lls_codes_bytes(packed);
+  const uint8_t *offsets = scales + lls_codes_scale_bytes(packed);
+  uint16_t block[2] = {0};
+  for (size_t i = 0; i < 2 && lls_codes_tail(packed) > 0; i++) {
+    const uint8_t *tail = panel + lls_codes_at(packed, past * LLS_CODES_STEP);
+    block[i] = ((const uint16_t *)(tail - LLS_CODES_BLOCK_SCALES))[i * LLS_PANEL + o];
+  }
   size_t n = LLS_CODES_STEP / layout.groups;
   double sum = 0;
   for (size_t g = 0; g < layout.groups; g++) {
     const struct lls_codes_x *of = x + g * n / LLS_CODES_GROUP * t->rows;
     int32_t whole = product(record, packed, t->table, g * n, n, o, of);
     whole += of->start[layout.groups == 4 ? g % 2 : 0];
-    double step = (double)lls_f16_to_f32(scale[g * LLS_PANEL + o]);
+    double step = scale_at(scales, packed, g * LLS_PANEL + o, block[0]);
     sum += step * (double)of->scale * whole;
     if (layout.offset)
-      sum += (double)lls_f16_to_f32(offset[g * LLS_PANEL + o]) * (double)of->sum;
+      sum += scale_at(offsets, packed, g * LLS_PANEL + o, block[1]) * (double)of->sum;
   }
   return sum;
 }
 
 static void tile(const struct lls_tile *t, enum lls_packed packed)
 {
-  size_t record = lls_codes_record(packed);
   for (size_t p = 0; p < t->panels; p++) {
     const uint8_t *panel = (const uint8_t *)t->weight + p * t->panel_bytes;
     for (size_t i = 0; i < t->rows * LLS_PANEL; i++) {
@@ -98,8 +119,7 @@ static void tile(const struct lls_tile *t, enum lls_packed packed)
       const struct lls_codes_x *x = (const struct lls_codes_x *)t->x + i / LLS_PANEL;
       double sum = t->more ? (double)*to : 0;
       for (size_t k = 0; k < t->inputs / LLS_CODES_STEP; k++)
-        sum +=
-            record_sum(panel + k * record, t, packed, i % LLS_PANEL, x + 2 * k * t->rows);
+        sum += record_sum(panel, k, t, packed, i % LLS_PANEL, x + 2 * k * t->rows);
       *to = (float)sum;
     }
   }

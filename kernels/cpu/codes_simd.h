@@ -48,7 +48,7 @@ INLINE __m256i load_stored(const char *record, const int half, const int i, cons
                                   _mm256_set1_epi8(15));
   if (packed == LLS_PACKED_CODES4)
     return _mm256_shuffle_epi8(table, code);
-  if (packed == LLS_PACKED_CODES5_OFFSET)
+  if (lls_codes_layout(packed).bits == 5)
     return _mm256_or_si256(
         code, high_bits(load(record + 512 + half * LLS_CODES_QUAD + v * 32), i, 1));
   if (packed == LLS_PACKED_CODES6)
@@ -121,8 +121,31 @@ INLINE __m256 load_halves(const char *p)
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
 
+/* A group's scales or offsets, outputs 8 v on; `block`: what a block's are multiples of.
+ */
+INLINE __m256 load_scales(const char *p, const int v, enum lls_packed packed,
+                          __m256 block)
+{
+  p += (size_t)v * lls_codes_group_bytes(packed) / 2;
+  if (lls_codes_layout(packed).scales == LLS_SCALES_HALF)
+    return load_halves(p);
+  if (lls_codes_layout(packed).scales == LLS_SCALES_FLOAT)
+    return _mm256_loadu_ps((const float *)p);
+  __m256i whole = _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p));
+  return _mm256_mul_ps(_mm256_cvtepi32_ps(whole), block);
+}
+
+/* A block's scale (i = 0) or offset, of formats that have them. */
+INLINE __m256 load_block(const char *tail, const int i, const int v,
+                         enum lls_packed packed)
+{
+  const size_t of_8 = 8 * sizeof(uint16_t);
+  return lls_codes_tail(packed) == 0 ? _mm256_setzero_ps()
+                                     : load_halves(tail + (size_t)(2 * i + v) * of_8);
+}
+
 /* Quads [first, first + n) of half a record times the rows, scaled, onto their sums. */
-INLINE void add_part(const char *record, const int half, const int part,
+INLINE void add_part(const char *record, const char *tail, const int half, const int part,
                      const struct lls_codes_x *x, const int v, const int rows,
                      enum lls_packed packed, __m256i table, __m256 *sum)
 {
@@ -142,7 +165,9 @@ INLINE void add_part(const char *record, const int half, const int part,
     }
   }
   __m256 scale =
-      load_halves(record + lls_codes_bytes(packed) + (half * parts + part) * 32 + v * 16);
+      load_scales(record + lls_codes_bytes(packed) +
+                      (size_t)(half * parts + part) * lls_codes_group_bytes(packed),
+                  v, packed, load_block(tail, 0, v, packed));
   UNROLL
   for (int r = 0; r < rows; r++)
     sum[r * 2 + v] =
@@ -150,19 +175,22 @@ INLINE void add_part(const char *record, const int half, const int part,
                         _mm256_mul_ps(scale, _mm256_set1_ps(x[r].scale)), sum[r * 2 + v]);
 }
 
-INLINE void add_half(const char *record, const int half, const struct lls_codes_x *x,
-                     const int rows, enum lls_packed packed, __m256i table, __m256 *sum)
+INLINE void add_half(const char *record, const char *tail, const int half,
+                     const struct lls_codes_x *x, const int rows, enum lls_packed packed,
+                     __m256i table, __m256 *sum)
 {
   const struct lls_codes_layout layout = lls_codes_layout(packed);
   UNROLL
   for (int v = 0; v < 2; v++) {
     UNROLL
     for (int part = 0; part < layout.groups / 2; part++)
-      add_part(record, half, part, x, v, rows, packed, table, sum);
+      add_part(record, tail, half, part, x, v, rows, packed, table, sum);
     if (!layout.offset)
       continue;
-    __m256 offset = load_halves(record + lls_codes_bytes(packed) +
-                                lls_codes_scale_bytes(packed) + half * 32 + v * 16);
+    __m256 offset =
+        load_scales(record + lls_codes_bytes(packed) + lls_codes_scale_bytes(packed) +
+                        (size_t)half * lls_codes_group_bytes(packed),
+                    v, packed, load_block(tail, 1, v, packed));
     UNROLL
     for (int r = 0; r < rows; r++)
       sum[r * 2 + v] = _mm256_fmadd_ps(offset, _mm256_set1_ps(x[r].sum), sum[r * 2 + v]);
@@ -173,21 +201,26 @@ INLINE void add_half(const char *record, const int half, const struct lls_codes_
 INLINE void multiply(const struct lls_tile *t, const char *record, const char *ahead,
                      float *sums, const int rows, enum lls_packed packed)
 {
-  const size_t bytes = lls_codes_record(packed);
+  const size_t bytes = lls_codes_record(packed), records = lls_codes_records(packed);
   const struct lls_codes_x *x = t->x;
   __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t->table));
   __m256 sum[2 * MAX_ROWS];
   UNROLL
   for (int i = 0; i < 2 * rows; i++)
     sum[i] = t->more ? _mm256_loadu_ps(sums + i * 8) : _mm256_setzero_ps();
-  for (size_t k = 0; k < t->inputs; k += LLS_CODES_STEP) {
-    UNROLL
-    for (size_t line = 0; ahead != NULL && line < bytes; line += 64)
-      _mm_prefetch(ahead + k / LLS_CODES_STEP * bytes + line, _MM_HINT_T0);
-    add_half(record, 0, x, rows, packed, table, sum);
-    add_half(record, 1, x + rows, rows, packed, table, sum);
-    x += 2 * rows;
-    record += bytes;
+  for (size_t k = 0; k < t->inputs; k += records * LLS_CODES_STEP) {
+    const char *first = record, *tail = record + records * bytes;
+    if (ahead != NULL && lls_codes_tail(packed) > 0)
+      _mm_prefetch(ahead + (tail - first), _MM_HINT_T0);
+    for (; record < tail; record += bytes, x += 2 * rows) {
+      UNROLL
+      for (size_t line = 0; ahead != NULL && line < bytes; line += 64)
+        _mm_prefetch(ahead + (record - first) + line, _MM_HINT_T0);
+      add_half(record, tail, 0, x, rows, packed, table, sum);
+      add_half(record, tail, 1, x + rows, rows, packed, table, sum);
+    }
+    record += lls_codes_tail(packed);
+    ahead += ahead != NULL ? record - first : 0;
   }
   UNROLL
   for (int i = 0; i < 2 * rows; i++)
@@ -222,25 +255,49 @@ INLINE void tile(const struct lls_tile *t, enum lls_packed packed)
 
 /* ---- bytes for many rows --------------------------------------------------------- */
 
-INLINE void expand(const char *record, size_t inputs, const uint8_t *table_bytes,
-                   const char *next, char *out, enum lls_packed packed)
+/* A record's scales, and offsets, as the expanded have them. */
+INLINE void expand_scales(const char *record, const char *tail, enum lls_packed packed,
+                          enum lls_packed many, char *out)
 {
-  const size_t bytes = lls_codes_record(packed), codes = lls_codes_bytes(packed);
+  const struct lls_codes_layout layout = lls_codes_layout(packed);
+  const char *scales = record + lls_codes_bytes(packed);
+  if (lls_codes_layout(many).scales == LLS_SCALES_HALF) {
+    memcpy(out, scales, lls_codes_record(packed) - lls_codes_bytes(packed));
+    return;
+  }
+  UNROLL
+  for (int i = 0; i < layout.groups * (1 + layout.offset); i++) {
+    UNROLL
+    for (int v = 0; v < 2; v++) {
+      __m256 block = load_block(tail, i >= layout.groups, v, packed);
+      const char *from = scales + (size_t)i * lls_codes_group_bytes(packed);
+      _mm256_storeu_ps((float *)out + i * LLS_PANEL + v * 8,
+                       load_scales(from, v, packed, block));
+    }
+  }
+}
+
+INLINE void expand(const char *record, size_t inputs, const uint8_t *table_bytes,
+                   const char *next, char *out, enum lls_packed packed,
+                   enum lls_packed many)
+{
+  const size_t bytes = lls_codes_record(packed), records = lls_codes_records(packed);
   __m256i table =
       _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table_bytes));
-  for (size_t k = 0; k < inputs; k += LLS_CODES_STEP) {
-    for (size_t line = 0; line < bytes; line += 64)
-      _mm_prefetch(next + line, _MM_HINT_T1);
-    UNROLL
-    for (int i = 0; i < 32; i++) {
-      __m256i code = load_stored(record, i / 16, i / 2 % 8, i % 2, packed, table);
-      _mm256_storeu_si256((__m256i *)(out + i * 32), code);
+  for (size_t k = 0; k < inputs; k += records * LLS_CODES_STEP) {
+    const char *tail = record + records * bytes;
+    for (; record < tail; record += bytes, next += bytes, out += lls_codes_record(many)) {
+      for (size_t line = 0; line < bytes; line += 64)
+        _mm_prefetch(next + line, _MM_HINT_T1);
+      UNROLL
+      for (int i = 0; i < 32; i++) {
+        __m256i code = load_stored(record, i / 16, i / 2 % 8, i % 2, packed, table);
+        _mm256_storeu_si256((__m256i *)(out + i * 32), code);
+      }
+      expand_scales(record, tail, packed, many, out + LLS_CODES_CODES);
     }
-    out += LLS_CODES_CODES;
-    memcpy(out, record + codes, bytes - codes);
-    out += bytes - codes;
-    record += bytes;
-    next += bytes;
+    record += lls_codes_tail(packed);
+    next += lls_codes_tail(packed);
   }
 }
 
@@ -254,7 +311,7 @@ INLINE void expand(const char *record, size_t inputs, const uint8_t *table_bytes
   static void expand_##name(const char *panel, size_t inputs, const uint8_t *table,      \
                             const char *next, char *out)                                 \
   {                                                                                      \
-    expand(panel, inputs, table, next, out, packed);                                     \
+    expand(panel, inputs, table, next, out, packed, many);                               \
   }
 LLS_CODES_FORMATS(FORMAT)
 

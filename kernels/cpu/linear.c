@@ -42,10 +42,10 @@ struct product {
   size_t group_bytes;
 };
 
-/* Bytes of a panel of so many inputs. */
+/* Bytes of a panel of so many inputs, or before input `inputs` of it. */
 static size_t panel_bytes(enum lls_packed packed, size_t inputs)
 {
-  return lls_packed_codes(packed) ? inputs / LLS_CODES_STEP * lls_codes_record(packed)
+  return lls_packed_codes(packed) ? lls_codes_at(packed, inputs)
                                   : inputs * LLS_PANEL * lls_packed_bytes(packed);
 }
 
@@ -139,7 +139,7 @@ static void next_panels(const struct product *p, const struct block *b, size_t i
                         struct wanted out[LLS_AHEAD - 1])
 {
   const struct lls_weight *w = p->weight;
-  size_t input_bytes = w->panel_bytes / w->inputs, k = b->k, n_k = b->n_k;
+  size_t k = b->k, n_k = b->n_k;
   size_t next = i + p->kernel->panels;
   if (next >= b->n) {
     k = next_inputs(p, b, &n_k);
@@ -147,8 +147,8 @@ static void next_panels(const struct product *p, const struct block *b, size_t i
   }
   for (size_t j = 0; j < LLS_AHEAD - 1; j++) {
     size_t panel = lls_least_size(b->first + next + j, w->panels - 1);
-    const char *at = w->data + panel * w->panel_bytes + k * input_bytes;
-    out[j] = wanted(at, n_k * input_bytes, p->groups);
+    const char *at = w->data + panel * w->panel_bytes + panel_bytes(w->packed, k);
+    out[j] = wanted(at, panel_bytes(w->packed, n_k), p->groups);
   }
 }
 
@@ -219,7 +219,7 @@ static void expand(const struct product *p, const struct block *b, struct lls_ti
 static void multiply_block(const struct product *p, const struct block *b)
 {
   const struct lls_weight *w = p->weight;
-  size_t input_bytes = w->panel_bytes / w->inputs;
+  size_t input_bytes = w->panel_bytes / w->inputs, before = panel_bytes(w->packed, b->k);
   struct lls_tile tile = {
       .inputs = b->n_k,
       .table = w->table,
@@ -235,7 +235,7 @@ static void multiply_block(const struct product *p, const struct block *b)
     tile.panels = lls_least_size(step, b->n - i);
     tile.panel_bytes = w->panel_bytes;
     tile.lead = lead;
-    tile.weight = w->data + (b->first + i) * w->panel_bytes + b->k * input_bytes;
+    tile.weight = w->data + (b->first + i) * w->panel_bytes + before;
     if (p->expands != NULL)
       expand(p, b, &tile);
     multiply_groups(p, b, i, &tile);

@@ -38,8 +38,10 @@ enum lls_packed {
   LLS_PACKED_CODES4, /* a table of 16 numbers makes those of CODES8 of them */
   LLS_PACKED_CODES4_OFFSET,
   LLS_PACKED_CODES5_OFFSET,
+  LLS_PACKED_CODES4_BLOCK, /* as the OFFSET ones, scales as Q4_K and Q5_K have them */
+  LLS_PACKED_CODES5_BLOCK,
   LLS_PACKED_CODES6,
-  LLS_PACKED_CODES8_OFFSET, /* what CODES4 and 5_OFFSET become for many rows */
+  LLS_PACKED_CODES8_OFFSET, /* what those with an offset become for many rows */
   LLS_PACKED_CODES8_SHORT,  /* what CODES6 becomes: groups of 16 */
   /* All of them become these on AMX: codes less their zero. No weight is packed so. */
   LLS_PACKED_SIGNED8,

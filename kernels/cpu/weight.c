@@ -159,7 +159,7 @@ static int create_alike(struct lls_cpu_device *d, const struct lls_tensor_view *
     w->rows += parts[i].rows;
   w->panels = (w->rows + LLS_PANEL - 1) / LLS_PANEL;
   w->inputs = (w->columns + align - 1) / align * align;
-  w->panel_bytes = codes ? w->inputs / LLS_CODES_STEP * lls_codes_record(packed)
+  w->panel_bytes = codes ? lls_codes_at(packed, w->inputs)
                          : w->inputs * LLS_PANEL * lls_packed_bytes(packed);
   lls_codes_table(parts[0].dtype, w->table);
   int rc = allocate(w, biases != NULL);
