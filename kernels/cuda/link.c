@@ -13,8 +13,8 @@
  * on some multiprocessors, beside the steps.
  *
  * What is proved: it compiles against nccl.h, and blocks come over whole, or are sent in
- * another way, with t/simt's NCCL between processes (t/api/instances_nccl.t). It needs two
- * GPUs, and none could be had.
+ * another way, with t/simt's NCCL between processes (t/api/instances_nccl.t). It needs
+ * two GPUs, and none could be had.
  */
 #include "kernels/cuda/cuda.h"
 
