@@ -13,8 +13,8 @@
  * on some multiprocessors, beside the steps.
  *
  * What is proved: it compiles against nccl.h, and blocks come over whole, or are sent in
- * another way, with t/simt's NCCL between processes (t/api/instances_gpu.t). It needs two
- * GPUs, and none could be had.
+ * another way, with t/simt's NCCL between processes (t/api/instances_nccl.t). It needs
+ * two GPUs, and none could be had.
  */
 #include "kernels/cuda/cuda.h"
 
@@ -215,8 +215,10 @@ static int go_on(struct lls_device_link *link, uint64_t *n_done, struct lls_erro
 {
   ncclResult_t state = ncclSuccess;
   int rc = lls_cuda_use(link->device);
+  if (rc < 0)
+    return lls_fail(err, rc, "a link's GPU cannot be used");
   ncclResult_t asked = nccl_of(link->device)->ncclCommGetAsyncError(link->comm, &state);
-  if (rc < 0 || asked != ncclSuccess || failed(state))
+  if (asked != ncclSuccess || failed(state))
     return fail(link->device, failed(state) ? state : asked, err);
   link->is_open |= state == ncclSuccess;
   if (!link->is_open)

@@ -109,7 +109,7 @@ sub check_overlap {
             $waits++ if /^WARPGROUP\.DEPBAR/;
             $weights++ if $waits == 2 && /^MUFU\.EX2/;
         }
-        push @wrong, "$kernel: $waits waits, $weights exponentials" if $waits != 4 || $weights < 64;
+        push @wrong, "$kernel: $waits waits, $weights exponentials" if $waits != 4 || $weights < 128;
     }
     print @found && !@wrong ? 'ok ' : 'not ok ', $number, " - attention_hopper.cu: weights are made while values are added\n";
     print "# $_\n" for @wrong;
