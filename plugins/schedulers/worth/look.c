@@ -88,7 +88,7 @@ static double cost_of(const struct worth *w, const struct lls_request *r,
   return fmax(compute + l->memory_price * hold, 1);
 }
 
-/* What a wait is measured by: 1 / size = 1 / cost + 1 / time of the answer. By the cost
+/* A wait is measured by both: 1 / size = 1 / cost + 1 / time of the answer. By the cost
  * alone an answer of one token behind 4,700 of prompt that had lost its deadline waited
  * 27 s, 27,000 times its own time, and four such were most of the mean latency of 400. */
 static double size_of(const struct worth *w, double cost, double left)
