@@ -47,7 +47,6 @@ static void add(struct scene *s, int64_t time, int64_t due, double density)
   s->all[i] = (struct worth_candidate){.request = &s->requests[i],
                                        .due = due,
                                        .time = time,
-                                       .size = time,
                                        .dear = (double)time,
                                        .density = density,
                                        .pending = 1};
@@ -240,8 +239,8 @@ static void test_gaps(void **state)
   bed_close(&bed);
 }
 
-/* Nobody asks for a gap: steps take 0.4 of 0.96 of the usual one as long as ten of those
- * are enough for all that waits, else 0.96 of it. */
+/* Nobody asks for a gap: steps take 0.4 of 0.96 of the usual one as long as there is a
+ * stream and ten of those are enough for all that waits, else 0.96 of it. */
 static void test_short_steps(void **state)
 {
   (void)state;
@@ -257,6 +256,54 @@ static void test_short_steps(void **state)
   submit(&bed, 1900, 3);
   bed_step(&bed);
   assert_int_equal(planned(&bed, 1), 479); /* and a decode: 48 ms */
+  bed_finish(&bed, 300);
+  submit(&bed, 1900, 3);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 3), 480); /* alone: 48 ms */
+  bed_finish(&bed, 300);
+  bed_close(&bed);
+}
+
+/* Far more waits than ten short steps are enough for, but fewer than there are streams
+ * that named a gap. */
+static void test_short_steps_for_many(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "50ms");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  bed.next.slo = (struct lls_slo){LLS_NEVER, 50 * MS, LLS_NEVER, LLS_NEVER};
+  for (int i = 0; i < 3; i++)
+    submit(&bed, 1, 30);
+  bed_step(&bed);
+  submit(&bed, 1900, 3);
+  submit(&bed, 1900, 3);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 3), 189); /* and three decodes: 19.2 ms */
+  submit(&bed, 1900, 3);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 3), 477); /* and three decodes: 48 ms */
+  bed_finish(&bed, 300);
+  bed_close(&bed);
+}
+
+/* Both have waited as long; the longer prompt has an answer of one token, for which that
+ * is far longer. */
+static void test_short_answers(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "50ms");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 480, 30);
+  bed_step(&bed); /* 48 ms: so long a token takes, as far as is known */
+  submit(&bed, 300, 100);
+  submit(&bed, 400, 1);
+  bed_step(&bed);
+  assert_int_equal(planned(&bed, 1), 0);
+  assert_int_equal(planned(&bed, 2), 191);
   bed_finish(&bed, 300);
   bed_close(&bed);
 }
@@ -314,7 +361,7 @@ static void test_prefixes_that_came_later(void **state)
   for (uint32_t i = 0; i < 1000; i++)
     tokens[i] = (int32_t)bed_between(&bed, 0, BED_VOCABULARY - 1);
   bed_submit(&bed, tokens, 479, 30);
-  const struct lls_live *second = bed_submit(&bed, tokens, 1000, 3);
+  const struct lls_live *second = bed_submit(&bed, tokens, 1000, 30);
   bed_step(&bed);
   assert_int_equal(planned(&bed, 1), 479);
   assert_int_equal(second->view.cached_tokens, 0);
@@ -419,6 +466,8 @@ int main(void)
       cmocka_unit_test(test_tenants),
       cmocka_unit_test(test_gaps),
       cmocka_unit_test(test_short_steps),
+      cmocka_unit_test(test_short_steps_for_many),
+      cmocka_unit_test(test_short_answers),
       cmocka_unit_test(test_estimates_are_tried),
       cmocka_unit_test(test_prefixes_that_came_later),
       cmocka_unit_test(test_best_effort_gives_way),

@@ -3,9 +3,10 @@
  * One comparison for all requests, shared by the plugin's files: what a prompt is worth
  * now, over what it costs others.
  *
- * A candidate's *size* is its cost in nanoseconds of the scarce device: the step time its
- * prompt takes, and its share of the memory times the time it will hold it, at a price
- * between 0 and 1 that follows from how often memory was what was missing (learn.c). A
+ * A candidate's cost is in nanoseconds of the scarce device: the step time its prompt
+ * takes, and its share of the memory times the time it will hold it, at a price between 0
+ * and 1 that follows from how often memory was what was missing (learn.c). Its *size* is
+ * that together with the time of its own answer, the less of them above all (look.c). A
  * *due* time is a deadline of its next token; a candidate is *kept* if all those kept can
  * be in time (keep.c), else its deadline is worth nothing any more and it waits with
  * those that never had one. A plan allocates nothing: arrays have engine->max_requests
@@ -60,7 +61,6 @@ struct worth_candidate {
   const struct lls_request *request;
   int64_t due;      /* LLS_NEVER: none, or it is lost */
   int64_t time;     /* of steps, that its prompt takes */
-  int64_t size;     /* what it costs: that, and memory at its price */
   int64_t slack;    /* kept: how much may come before it */
   double memory;    /* tokens that it will hold */
   double dear;      /* size, dearer for whom others are preferred to */
