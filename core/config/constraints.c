@@ -4,6 +4,7 @@
 #include "core/config/candidates.h"
 #include "core/config/instance_list.h"
 #include "core/config/loading.h"
+#include "core/config/objective.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -41,6 +42,14 @@ static void check_autopilot_policies(struct lls_loading *l)
                       "[server] autopilot_policies: %s", lls_error_text(&err, rc));
   else
     lls_candidates_free(&all);
+}
+
+static void check_autopilot_objective(struct lls_loading *l)
+{
+  struct lls_error err = {0};
+  if (lls_objective_check(l->config->server.autopilot_objective, &err) < 0)
+    lls_loading_error(l, lls_loading_line(l, "server", "autopilot_objective"),
+                      "[server] autopilot_objective: %s", err.text);
 }
 
 static void check_autopilot(struct lls_loading *l)
@@ -155,6 +164,7 @@ void lls_loading_check(struct lls_loading *l)
   check_listen(l);
   check_autopilot(l);
   check_autopilot_policies(l);
+  check_autopilot_objective(l);
   check_model(l);
   check_instances(l);
   check_kept_prompts(l);

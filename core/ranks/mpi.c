@@ -39,8 +39,8 @@ struct mpi {
   struct lls_ranks_failure failure;
   MPI_Comm comm, alarms;
   struct lls_ranks_watch *watch;
-  bool crowded; /* more processes than cores on this machine */
-  bool ends_mpi;
+  bool crowded;           /* more processes than cores on this machine */
+  struct lls_mpi_end end; /* of MPI; n 0: others see to it */
 };
 
 static struct mpi *mpi(struct lls_ranks *r)
@@ -194,8 +194,8 @@ static void destroy(struct lls_ranks *r)
 {
   struct mpi *m = mpi(r);
   lls_ranks_watch_stop(m->watch);
-  if (m->ends_mpi && lls_ranks_failed(r, NULL) == 0)
-    MPI_Finalize();
+  if (m->end.n > 0 && lls_ranks_failed(r, NULL) == 0)
+    lls_mpi_end(&m->end);
   lls_ranks_failure_fini(&m->failure);
   free(m);
 }
@@ -221,7 +221,8 @@ static int begin(struct mpi *m, const struct lls_mpi_members *members,
   m->base.local_size = members->near.local_size;
   m->base.shares_cores = members->near.shares_cores;
   m->crowded = members->near.crowded;
-  m->ends_mpi = members->end_mpi;
+  if (members->end != NULL)
+    m->end = *members->end;
   MPI_Comm_dup(members->comm, &m->comm);
   MPI_Comm_dup(members->comm, &m->alarms);
   MPI_Comm_set_errhandler(m->comm, MPI_ERRORS_RETURN);

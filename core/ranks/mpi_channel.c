@@ -57,7 +57,7 @@ struct other {
 struct mpi_channel {
   struct lls_channel base; /* first */
   MPI_Comm messages, bulk;
-  bool ends_mpi;
+  struct lls_mpi_end end;     /* of MPI; n 0: others see to it */
   struct sent *first, **last; /* messages not yet sent, oldest first */
   struct other *others;       /* (n) */
   uint32_t next;              /* whose message is looked for first */
@@ -321,8 +321,8 @@ static void destroy(struct lls_channel *c, bool orderly)
   for (uint32_t i = 0; i < c->n; i++)
     if (m->others[i].pidfd >= 0)
       close(m->others[i].pidfd);
-  if (orderly && m->ends_mpi)
-    MPI_Finalize();
+  if (orderly && m->end.n > 0)
+    lls_mpi_end(&m->end);
   free(m->posted);
   free(m->requests);
   free(m->others);
@@ -418,7 +418,8 @@ static void begin(struct mpi_channel *m, const struct lls_mpi_members *members)
   m->base.local_rank = members->near.local_rank;
   m->base.local_n = members->near.local_size;
   m->base.shares_cores = members->near.shares_cores;
-  m->ends_mpi = members->end_mpi;
+  if (members->end != NULL)
+    m->end = *members->end;
   m->last = &m->first;
   /* mpirun --enable-recovery tells its processes so, in Open MPI up to 4 */
   const char *recovers = getenv("OMPI_MCA_orte_enable_recovery");

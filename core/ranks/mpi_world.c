@@ -26,6 +26,7 @@ struct world {
   MPI_Comm comm;
   uint32_t self, n;
   struct lls_hello *all; /* (n) */
+  struct lls_mpi_end end;
   struct lls_neighbours near;
 };
 
@@ -72,7 +73,6 @@ static int greet(struct world *w, const struct lls_hello *mine, struct lls_error
 static int join(struct world *w, uint32_t ranks, struct lls_error *err)
 {
   struct lls_hello mine;
-  pid_t pids[LLS_MAX_RANKS];
   lls_hello_fill(&mine);
   mine.ranks = ranks;
   int rc = start_mpi(w, ranks > 1 ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, err);
@@ -81,7 +81,9 @@ static int join(struct world *w, uint32_t ranks, struct lls_error *err)
   if (rc == 0)
     rc = lls_hello_check(w->all, w->n, err);
   if (rc == 0)
-    w->near = lls_neighbours_find(w->all, w->n, w->self, pids);
+    w->near = lls_neighbours_find(w->all, w->n, w->self, w->end.pids);
+  w->end.comm = w->comm;
+  w->end.n = w->n;
   return rc;
 }
 
@@ -108,7 +110,7 @@ static int open_across(const struct world *w, uint32_t ranks, struct lls_channel
 {
   struct lls_mpi_members members = {0};
   int rc = choose(w, w->self % ranks, ranks, w->n / ranks, &members, err);
-  members.end_mpi = true;
+  members.end = &w->end;
   if (rc == 0)
     rc = lls_mpi_channel_open(&members, out, err);
   free(members.hellos);
@@ -154,7 +156,7 @@ static int open_group(int64_t timeout_ns, struct lls_ranks **out, struct lls_err
   int rc = join(&w, 0, err);
   if (rc == 0)
     rc = choose(&w, 0, 1, w.n, &members, err);
-  members.end_mpi = true;
+  members.end = &w.end;
   if (rc == 0)
     rc = lls_mpi_ranks_open(&members, timeout_ns, out, err);
   free(members.hellos);

@@ -28,6 +28,14 @@ struct work {
 };
 _Static_assert(sizeof(struct work) <= LLS_ATTENTION_SCRATCH, "scratch is too small");
 
+/* min(n, LANES) numbers of an INT8 token; the lanes beyond are 0, where its scales are.
+ */
+INLINE vf load_codes(const char *codes, const float *scale, size_t n)
+{
+  vf q = vget_u8((const uint8_t *)codes, n);
+  return vfma(q, vload(scale), vload(scale + LLS_HEAD_DIM_MAX));
+}
+
 /* Four 32-bit words of eight tokens, turned around: out[i] holds word i of each. */
 INLINE void turn(const char *const token[8], size_t byte, __m256 out[4])
 {
@@ -104,15 +112,6 @@ INLINE void load_v_pairs(const char *const *token, uint32_t n, uint32_t head_dim
   }
 }
 
-/* Sixteen dims of an INT8 token; those beyond head_dim are 0. */
-INLINE vf load_codes(const char *token, const float *scale, uint32_t d, uint32_t head_dim)
-{
-  __mmask16 mask = head_dim - d < 16 ? 0xff : 0xffff;
-  __m512i q = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(mask, token + d));
-  return vfma(_mm512_cvtepi32_ps(q), vload(scale + d),
-              vload(scale + LLS_HEAD_DIM_MAX + d));
-}
-
 /* load_v_pairs of INT8 tokens of one block. */
 INLINE void load_v_pairs_int8(const char *const *token, uint32_t n, const float *scale,
                               uint32_t head_dim, float *v)
@@ -121,8 +120,8 @@ INLINE void load_v_pairs_int8(const char *const *token, uint32_t n, const float 
       _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23,
                        7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   for (uint32_t d = 0; d < head_dim; d += 16) {
-    vf a = load_codes(token[0], scale, d, head_dim);
-    vf b = n > 1 ? load_codes(token[1], scale, d, head_dim) : vzero();
+    vf a = load_codes(token[0] + d, scale + d, head_dim - d);
+    vf b = n > 1 ? load_codes(token[1] + d, scale + d, head_dim - d) : vzero();
     __m512i both = (__m512i)_mm512_cvtne2ps_pbh(b, a);
     _mm512_storeu_si512(v + d, _mm512_permutexvar_epi16(pairs, both));
   }
@@ -218,13 +217,11 @@ INLINE const float *widen_scales(struct work *w, const uint16_t *scales,
 INLINE void load_int8(const char *token, const float *scale, uint32_t head_dim,
                       float *out)
 {
-  for (uint32_t d = 0; d < head_dim; d += 8) {
-    __m128i bytes = _mm_loadl_epi64((const __m128i *)(token + d));
-    __m256 q = _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
-    _mm256_storeu_ps(out + d,
-                     _mm256_fmadd_ps(q, _mm256_loadu_ps(scale + d),
-                                     _mm256_loadu_ps(scale + LLS_HEAD_DIM_MAX + d)));
-  }
+  uint32_t rest = head_dim % LANES, whole = head_dim - rest;
+  for (uint32_t d = 0; d < whole; d += LANES)
+    vstore(out + d, load_codes(token + d, scale + d, LANES));
+  if (rest > 0)
+    vstore_part(out + whole, rest, load_codes(token + whole, scale + whole, rest));
 }
 
 /* Sixteen dims of eight tokens turned around, or the last eight of head_dim: a word is

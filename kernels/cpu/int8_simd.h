@@ -23,11 +23,6 @@ INLINE void store_codes(uint8_t *p, vf q)
 {
   _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8(_mm512_cvttps_epi32(q)));
 }
-INLINE vf load_codes(const uint8_t *p)
-{
-  __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
-  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
-}
 #else
 #define STORE_F16(p, x, direction)                                                       \
   _mm_storeu_si128((__m128i *)(void *)(p),                                               \
@@ -38,11 +33,6 @@ INLINE void store_codes(uint8_t *p, vf q)
   __m128i words =
       _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
   _mm_storel_epi64((__m128i *)(void *)p, _mm_packus_epi16(words, words));
-}
-INLINE vf load_codes(const uint8_t *p)
-{
-  __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)p);
-  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
 }
 #endif
 
@@ -95,7 +85,7 @@ INLINE void widen_as(const struct lls_int8_head *h, uint32_t first, uint32_t pas
     vf base = vload_f16(h->scales + h->dims + dim), step = vload_f16(h->scales + dim);
     for (uint32_t slot = 0; slot < h->n_slots; slot++) {
       size_t i = (size_t)slot * h->dims + dim;
-      vf x = vadd(base, vmul(step, load_codes(h->codes + i)));
+      vf x = vadd(base, vmul(step, vload_u8(h->codes + i)));
       if (bf16)
         vstore_bf16((uint16_t *)(void *)h->numbers + i, x);
       else

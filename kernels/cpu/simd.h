@@ -59,6 +59,16 @@ INLINE vf vload_f16(const uint16_t *p)
 {
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
+INLINE vf vload_u8(const uint8_t *p)
+{
+  __m128i bytes = _mm_loadu_si128((const __m128i *)p);
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+}
+INLINE vf vload_u8_part(const uint8_t *p, size_t n)
+{
+  __m128i bytes = _mm_maskz_loadu_epi8((__mmask16)((1u << n) - 1), p);
+  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
+}
 INLINE vf vadd(vf a, vf b)
 {
   return _mm512_add_ps(a, b);
@@ -170,6 +180,17 @@ INLINE vf vload_f16(const uint16_t *p)
 {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
+INLINE vf vload_u8(const uint8_t *p)
+{
+  __m128i bytes = _mm_loadl_epi64((const __m128i *)p);
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(bytes));
+}
+INLINE vf vload_u8_part(const uint8_t *p, size_t n)
+{
+  uint8_t bytes[LANES] = {0};
+  memcpy(bytes, p, n);
+  return vload_u8(bytes);
+}
 INLINE vf vadd(vf a, vf b)
 {
   return _mm256_add_ps(a, b);
@@ -257,6 +278,11 @@ INLINE vf vzero(void)
 INLINE vf vget(const float *p, size_t n)
 {
   return n >= LANES ? vload(p) : vload_part(p, n);
+}
+/* min(n, LANES) bytes as floats; likewise. */
+INLINE vf vget_u8(const uint8_t *p, size_t n)
+{
+  return n >= LANES ? vload_u8(p) : vload_u8_part(p, n);
 }
 INLINE void vput(float *p, size_t n, vf v)
 {

@@ -117,4 +117,9 @@ for (['apt+', q('apt+': a part is empty)], ['a+b+c+d', 'more than three parts'],
     isnt $status, 0, "  and none of this form: $policies";
     like $why, qr/wrong\.ini:2: \[server\] autopilot_policies: .*\Q$what\E/, '    with line and reason';
 }
+my $wrong = sub { run('llmserve', '--check-config', '-c', write_file('wrong.ini', "[server]\nautopilot_objective = $_[0]\n[model]\npath = $model\n")) };
+($status, undef, $why) = $wrong->('latencies');
+isnt $status, 0, 'an objective that there is not is refused';
+like $why, qr/wrong\.ini:2: \[server\] autopilot_objective: expected one of auto, goodput, .*, met; found 'latencies'/, '  with line and reason';
+is +($wrong->($_))[0], 0, "  and $_ is one" for qw(auto met ttft_p99);
 done_testing;

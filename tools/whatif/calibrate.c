@@ -12,7 +12,7 @@
 static bool nearer(struct simulation *s, int64_t beside_ns, double served,
                    json_t **report)
 {
-  const struct metric *tpot = metric_find("tpot");
+  const struct lls_objective *tpot = lls_objective_find("tpot");
   struct simulation with = *s;
   struct lls_error why = {0};
   json_t *made;
@@ -30,7 +30,7 @@ static bool nearer(struct simulation *s, int64_t beside_ns, double served,
   return true;
 }
 
-static void fit(struct simulation *s, const struct metric *tpot, double served,
+static void fit(struct simulation *s, const struct lls_objective *tpot, double served,
                 json_t **report)
 {
   double share = 1;
@@ -50,7 +50,7 @@ static void fit(struct simulation *s, const struct metric *tpot, double served,
 
 void calibrate(struct simulation *s, const struct traffic *t, json_t **report)
 {
-  const struct metric *tpot = metric_find("tpot");
+  const struct lls_objective *tpot = lls_objective_find("tpot");
   double alone = metric_of(*report, tpot);
   fit(s, tpot, t->metrics != NULL ? metric_of(t->metrics, tpot) : NAN, report);
   s->fitted = s->beside_ns > 0 ? 1 - alone / metric_of(*report, tpot) : 0;

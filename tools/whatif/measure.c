@@ -15,30 +15,7 @@
 
 /* ---- metrics ---------------------------------------------------------------------- */
 
-static const struct metric metrics[] = {
-    {"goodput", "request_goodput", true},
-    {"throughput", "output_throughput", true},
-    {"ttft", "mean_ttft_ms", false},
-    {"ttft_p99", "p99_ttft_ms", false},
-    {"tpot", "mean_tpot_ms", false},
-    {"tpot_p99", "p99_tpot_ms", false},
-    {"latency", "mean_e2el_ms", false},
-    {"latency_p99", "p99_e2el_ms", false},
-    {"normalised", "mean_normalised_latency_ms", false},
-    {"stall", "max_itl_ms", false},
-    {"preempted", "preemptions", false},
-    {"met", "slo_attainment", true},
-};
-
-const struct metric *metric_find(const char *name)
-{
-  for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
-    if (strcmp(metrics[i].name, name) == 0)
-      return &metrics[i];
-  return NULL;
-}
-
-double metric_of(const json_t *report, const struct metric *m)
+double metric_of(const json_t *report, const struct lls_objective *m)
 {
   const json_t *value = json_object_get(report, m->key);
   if (json_is_object(value)) /* slo_attainment */

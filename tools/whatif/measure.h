@@ -5,19 +5,12 @@
 
 #include <jansson.h>
 
+#include "core/config/objective.h"
 #include "tools/whatif/child.h"
 #include "tools/whatif/running.h"
 
-struct metric {
-  const char *name; /* of --objective */
-  const char *key;  /* in a report */
-  bool more;        /* is better */
-};
-
-/* NULL: there is none of that name. */
-const struct metric *metric_find(const char *name);
 /* Its value in a report; NaN where there is none. */
-double metric_of(const json_t *report, const struct metric *);
+double metric_of(const json_t *report, const struct lls_objective *);
 /* How far `x` is from what `base` says, as a part of it; NaN where either is unknown. */
 double metric_apart(double x, double base);
 

@@ -75,7 +75,7 @@ static int tell(const struct whatif_options *o, const struct verdict *v,
 }
 
 static int compare(struct simulation *s, const struct lls_candidates *all,
-                   const struct traffic *t, const struct metric *objective,
+                   const struct traffic *t, const struct lls_objective *objective,
                    struct answered *out, struct lls_error *err)
 {
   size_t n = all->n + 1;
@@ -111,15 +111,13 @@ static int with_profile(const struct simulation *s, const struct lls_candidates 
   const char *wanted = strcmp(o->objective, "auto") != 0 ? o->objective
                        : t->has_slos                     ? "goodput"
                                                          : "latency";
-  const struct metric *objective = metric_find(wanted);
+  const struct lls_objective *objective = lls_objective_find(wanted);
   struct simulation with = *s;
   char *profile;
-  if (objective == NULL)
-    return lls_fail(err, -EINVAL,
-                    "--objective: expected one of those that --help lists, "
-                    "found '%s'",
-                    wanted);
-  int rc = profile_find(o, s->running, &profile, err);
+  int rc = lls_objective_check(wanted, err);
+  if (rc < 0)
+    return lls_fail_at(err, rc, "--objective");
+  rc = profile_find(o, s->running, &profile, err);
   if (rc < 0)
     return rc;
   with.profile = profile;

@@ -18,32 +18,32 @@
 
 /* ---- judging ---------------------------------------------------------------------- */
 
-double gain_over(const json_t *report, const json_t *base, const struct metric *m)
+double gain_over(const json_t *report, const json_t *base, const struct lls_objective *m)
 {
   double apart = metric_apart(metric_of(report, m), metric_of(base, m));
   return m->more ? apart : -apart;
 }
 
 static double error_of(const json_t *simulated, const struct traffic *t,
-                       const struct metric *m)
+                       const struct lls_objective *m)
 {
   return fabs(metric_apart(metric_of(simulated, m), metric_of(t->metrics, m)));
 }
 
 /* Objective's error; where the history cannot tell it, the worst of those it can. */
 static double margin_of(const json_t *simulated, const struct traffic *t,
-                        const struct metric *objective)
+                        const struct lls_objective *objective)
 {
   static const char *const others[] = {"throughput", "ttft", "tpot", "latency"};
-  bool told = !(objective->key == metric_find("goodput")->key && t->gaps);
+  bool told = !(objective->key == lls_objective_find("goodput")->key && t->gaps);
   double error = told ? error_of(simulated, t, objective) : NAN, worst = NAN;
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-    worst = fmax(worst, error_of(simulated, t, metric_find(others[i])));
+    worst = fmax(worst, error_of(simulated, t, lls_objective_find(others[i])));
   return isnan(error) ? worst : error;
 }
 
 struct verdict judge(struct result *results, size_t n, const struct simulation *s,
-                     const struct traffic *t, const struct metric *objective)
+                     const struct traffic *t, const struct lls_objective *objective)
 {
   const json_t *base = results[0].report;
   struct verdict v = {.objective = objective,
@@ -88,7 +88,7 @@ static void print_row(const char *name, const json_t *report, double gain, bool 
 {
   printf("%-34.34s", name);
   for (size_t i = 0; i < COLUMNS; i++) {
-    double value = metric_of(report, metric_find(columns[i]));
+    double value = metric_of(report, lls_objective_find(columns[i]));
     if (isnan(value))
       printf(" %10s", "-");
     else

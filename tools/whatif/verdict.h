@@ -21,7 +21,7 @@ struct result {
 };
 
 struct verdict {
-  const struct metric *objective;
+  const struct lls_objective *objective;
   double margin; /* a part: smaller differences are not told */
   bool assumed;  /* nothing to hold the simulation against: margin is a guess */
   const struct result *best; /* NULL: no difference that can be told */
@@ -31,12 +31,12 @@ struct verdict {
 };
 
 /* How much better a report is than another, as a part; NaN: not known. */
-double gain_over(const json_t *report, const json_t *base, const struct metric *);
+double gain_over(const json_t *report, const json_t *base, const struct lls_objective *);
 
 /* Each one's gain, and whether it is more than the margin. results: (n), the reports of
  * simulations. */
 struct verdict judge(struct result *results, size_t n, const struct simulation *,
-                     const struct traffic *, const struct metric *objective);
+                     const struct traffic *, const struct lls_objective *objective);
 
 /* The best of those that can be told. */
 void choose(struct verdict *, const struct result *results, size_t n);

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of MPI. MPI_Finalize waits for all processes and tells of no death, so it is
+ * called only where all of them have come as far as that: a barrier that is begun and
+ * then tested, as everything else is here. What is left is a death between the barrier
+ * and MPI's own in MPI_Finalize, which is next.
+ */
+#include "core/ranks/mpi_world.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NAP_NS 1000000
+/* For one that hangs, or whose death nobody sees: it is on another machine. */
+#define WAIT_S 10
+
+static bool is_dead(pid_t pid)
+{
+  struct pollfd fd = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+  if (fd.fd < 0)
+    return errno == ESRCH;
+  bool dead = poll(&fd, 1, 0) == 1;
+  close(fd.fd);
+  return dead;
+}
+
+static bool any_is_dead(const struct lls_mpi_end *end)
+{
+  for (uint32_t i = 0; i < end->n; i++)
+    if (end->pids[i] > 0 && is_dead(end->pids[i]))
+      return true;
+  return false;
+}
+
+static time_t now_s(void)
+{
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec;
+}
+
+static bool all_have_come(const struct lls_mpi_end *end)
+{
+  MPI_Request request;
+  int done = 0;
+  if (MPI_Ibarrier(end->comm, &request) != MPI_SUCCESS)
+    return false;
+  for (time_t until_s = now_s() + WAIT_S; now_s() < until_s;) {
+    bool dead = any_is_dead(end); /* before the test: who is through may end */
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done || dead)
+      break;
+    nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+  }
+  return done;
+}
+
+void lls_mpi_end(const struct lls_mpi_end *end)
+{
+  if (all_have_come(end))
+    MPI_Finalize();
+}
