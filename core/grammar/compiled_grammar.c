@@ -25,6 +25,28 @@ static uint32_t states_for(const struct lls_nfa *nfa,
   return limits->states + lls_least_u32(nfa->n_states, limits->positions / 8);
 }
 
+/* A text that can't even begin is known to be one now, and not when an answer fails. */
+static int try_beginning(struct lls_grammar *g, struct lls_error *err)
+{
+  struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
+  int rc = state != NULL ? lls_grammar_state_init(state, g) : -ENOMEM;
+  free(state);
+  return rc == -E2BIG ? lls_fail(err, rc, "the grammar's beginning is too ambiguous")
+         : rc < 0     ? lls_fail(err, rc, "no memory for the grammar")
+                      : 0;
+}
+
+static int prepare(struct lls_grammar *g, const struct lls_grammar_limits *limits,
+                   struct lls_error *err)
+{
+  int rc = lls_dfa_create(&g->dfa, &g->nfa, states_for(&g->nfa, limits));
+  if (rc == 0)
+    rc = lls_stacks_create(&g->stacks, &g->dfa);
+  if (rc == 0)
+    rc = lls_fragments_create(&g->fragments, &g->dfa, g->vocabulary);
+  return rc < 0 ? lls_fail(err, rc, "no memory for the grammar") : try_beginning(g, err);
+}
+
 int lls_grammar_compile(const struct lls_grammar_tree *tree,
                         const struct lls_vocabulary *vocabulary,
                         const struct lls_grammar_limits *limits, struct lls_grammar **out,
@@ -37,15 +59,8 @@ int lls_grammar_compile(const struct lls_grammar_tree *tree,
   pthread_mutex_init(&g->lock, NULL);
   g->vocabulary = vocabulary;
   int rc = lls_nfa_build(tree, limits, &g->nfa, err);
-  if (rc == 0) {
-    rc = lls_dfa_create(&g->dfa, &g->nfa, states_for(&g->nfa, limits));
-    if (rc == 0)
-      rc = lls_stacks_create(&g->stacks, &g->dfa);
-    if (rc == 0)
-      rc = lls_fragments_create(&g->fragments, &g->dfa, vocabulary);
-    if (rc < 0)
-      lls_fail(err, rc, "no memory for the grammar");
-  }
+  if (rc == 0)
+    rc = prepare(g, limits, err);
   if (rc < 0) {
     destroy(g);
     return rc;

@@ -38,7 +38,8 @@ struct lls_grammar_limits {
 
 /*
  * [any] The tree may go afterwards; the vocabulary stays. -EINVAL: the tree's error, or
- * no text matches; -E2BIG: more positions than allowed; -ETIME; -ECANCELED; -ENOMEM. *out
+ * no text matches; -E2BIG: more positions than allowed, or its beginning may be in more
+ * places at once than a state has room for; -ETIME; -ECANCELED; -ENOMEM. *out
  * is the caller's reference.
  */
 int lls_grammar_compile(const struct lls_grammar_tree *tree,
@@ -58,8 +59,8 @@ const char *lls_grammar_key(const struct lls_grammar *grammar, size_t *bytes);
 
 /* Bytes of any state of any grammar, aligned as malloc's. */
 size_t lls_grammar_state_bytes(void);
-/* At the beginning of the text. */
-void lls_grammar_state_init(struct lls_grammar_state *state, struct lls_grammar *grammar);
+/* At the beginning of the text: 0, since what would be -E2BIG is not compiled. */
+int lls_grammar_state_init(struct lls_grammar_state *state, struct lls_grammar *grammar);
 
 /*
  * Below: 0 or a count, or -EINVAL: the text may not go on like this, and the state is as

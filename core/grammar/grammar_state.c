@@ -107,7 +107,7 @@ static void pack(struct lls_stacks *from, const struct lls_configuration *c,
 
 /* ---- going on ---------------------------------------------------------------------- */
 
-void lls_grammar_state_init(struct lls_grammar_state *state, struct lls_grammar *grammar)
+int lls_grammar_state_init(struct lls_grammar_state *state, struct lls_grammar *grammar)
 {
   state->grammar = grammar;
   state->n_threads = state->n_frames = state->n_edges = 0;
@@ -118,7 +118,7 @@ void lls_grammar_state_init(struct lls_grammar_state *state, struct lls_grammar 
   state->edges[0] = (struct lls_edge){0};
   pack(&grammar->stacks, &c, state);
   state->may_end = grammar->nfa.root_nullable;
-  lls_state_close(state);
+  return lls_state_close(state);
 }
 
 int lls_grammar_accept_bytes(struct lls_grammar_state *state, const char *bytes, size_t n)

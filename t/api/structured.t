@@ -130,6 +130,7 @@ refused(q{'grammar' stands beside 'guided_regex'}, 'grammar', guided_regex => 'a
 refused(q{'structured_outputs.json_object' stands beside 'response_format'}, 'structured_outputs.json_object',
     response_format => { type => 'json_object' }, structured_outputs => { json_object => $true });
 refused(q{at byte 3: look-around}, 'guided_regex', guided_regex => 'a(?=b)');
+refused(q{the grammar's beginning is too ambiguous}, 'guided_regex', guided_regex => join '|', map { "a{$_}" } 1 .. 500);
 refused(q{line 1: a " without}, 'grammar', grammar => 'root ::= "a');
 refused(q{line 2: flags of regular expressions}, 'guided_grammar', guided_grammar => "start: A\nA: /a/i");
 refused(q{must be a JSON Schema}, 'guided_json', guided_json => 'no JSON');

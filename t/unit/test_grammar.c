@@ -504,12 +504,43 @@ static void test_long_products(void **state)
   lls_vocabulary_destroy(v);
 }
 
+/* n parts that all begin alike, each a counted repetition: as many open calls at once. */
+static int compile_alike(uint32_t n, const struct lls_vocabulary *v,
+                         struct lls_error *err)
+{
+  const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
+  struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
+  struct lls_grammar *grammar = NULL;
+  uint32_t parts[400];
+  for (uint32_t i = 0; i < n; i++)
+    parts[i] =
+        lls_grammar_repeat(tree, lls_grammar_literal(tree, "a", 1), 100 + i, 100 + i);
+  lls_grammar_set_root(tree, lls_grammar_choice(tree, parts, n));
+  int rc = lls_grammar_compile(tree, v, &limits, &grammar, err);
+  lls_grammar_tree_destroy(tree);
+  lls_grammar_unref(grammar);
+  return rc;
+}
+
+/* A grammar whose beginning no state has room for is refused: an answer never fails by
+ * it. */
+static void test_ambiguous_beginnings(void **state)
+{
+  struct lls_vocabulary *v = vocabulary_of_all();
+  struct lls_error err = {0};
+  (void)state;
+  assert_int_equal(compile_alike(50, v, &err), 0);
+  assert_int_equal(compile_alike(400, v, &err), -E2BIG);
+  assert_string_equal(err.text, "the grammar's beginning is too ambiguous");
+  lls_vocabulary_destroy(v);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_random_grammars), cmocka_unit_test(test_names),
       cmocka_unit_test(test_ends_anywhere),   cmocka_unit_test(test_many_properties),
-      cmocka_unit_test(test_long_products),
+      cmocka_unit_test(test_long_products),   cmocka_unit_test(test_ambiguous_beginnings),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
