@@ -32,7 +32,8 @@ static bool is_one_line(const char *text)
   return text != NULL && strpbrk(text, "\r\n") == NULL && text[0] != '-';
 }
 
-/* A line for each string of a list. */
+/* A line for each string of a list, none with a path: what is opened is the file's to
+ * say, as in a reload. */
 static int read_list(const json_t *list, const char *name, struct lls_text *lines,
                      struct lls_api_error *error)
 {
@@ -48,6 +49,10 @@ static int read_list(const json_t *list, const char *name, struct lls_text *line
                           "%s: expected SCHEDULER[+CACHE[+PREDICTOR]]"
                           "[:PARAMETER=VALUES]... in each string",
                           name);
+    if (strchr(json_string_value(item), '/') != NULL)
+      return lls_api_fail(error, 400, "invalid_value", name,
+                          "%s: '%.80s' has a path, which a request may not set", name,
+                          json_string_value(item));
     lls_text_printf(lines, "%s\n", json_string_value(item));
   }
   return 0;

@@ -27,6 +27,9 @@ like $text, qr/\AH 2 sarathi paged none cache\.block_tokens=16 .* engine\.max_co
 my ($status, $out, $err) = run('llmserve-whatif', '-a', $server->{address}, '-c', "$server->{folder}/llmserve.ini", '--profile', $ten);
 is $status, 2, '  of which nothing can be said';
 like $err, qr/^llmserve-whatif: .*: has no requests$/m, '  as the answer says';
+my $opened = $server->post('/admin/whatif', { policies => ['fcfs', "$folder/x.so"] });
+is $opened->{status}, 400, '  nor can a request name a file, which would be opened';
+like $opened->{json}{error}{message}, qr/has a path, which a request may not set/, '    with the reason';
 
 my @same = map { 300 + $_ % 50 } 1 .. 40;
 for my $n (1 .. 6) {
