@@ -36,7 +36,7 @@ struct lls_prompt {
   size_t text_bytes;
   const char *label; /* the client's request id or "" */
   uint64_t id;       /* of the request: the ticket */
-  uint32_t tenant;   /* dense number of the fairness key, 0 if none */
+  uint32_t tenant;   /* number of the fairness key, 0 if none; a trace has any */
   int32_t priority;  /* lower first, 0 by default */
   /* version 1 ends here */
 };

@@ -139,7 +139,7 @@ struct lls_request {
   uint32_t instance;      /* index of the instance that has it */
   uint32_t slot;          /* below engine->max_requests, its alone while it is alive */
   int32_t priority;       /* lower first, 0 by default */
-  uint32_t tenant;        /* dense number of the fairness key, 0 if none */
+  uint32_t tenant;        /* number of the fairness key, 0 if none; a trace has any */
 
   uint32_t prompt_tokens;
   uint32_t generated_tokens; /* emitted so far */

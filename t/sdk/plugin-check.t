@@ -31,7 +31,7 @@ sub fit {
 # A sanitizer has its own word about crashes, and its own allocator to count in.
 sub unfit {
   my ($file, $expected, @options) = @_;
-  if (defined $ENV{ASAN_OPTIONS} && "$file @options" =~ /crash|mode=leak/) {
+  if (defined $ENV{ASAN_OPTIONS} && "$file @options" =~ /crash|mode=leak|mode=table/) {
     pass("left to the sanitizer: $file");
     return;
   }
@@ -127,6 +127,7 @@ my %ways = (
   strands => qr/have not ended after \d+ steps, and nothing moves/,
   nowhere => qr/plans were bad and were refused: .*hands a request over to an instance that is not there/,
   ignores => qr/have not ended after \d+ steps, and nothing moves/,
+  table   => qr/crashed in plan: Segmentation fault/,
   names   => qr/stats names a figure 'Plans so far': expected less than 32 letters/,
 );
 unfit($broken, $ways{$_}, "--set=mode=$_", $_ eq 'hang' ? '--patience=2s' : ()) for sort keys %ways;

@@ -25,6 +25,7 @@ enum {
   STRANDS, /* what it sends to the host stays there */
   NOWHERE, /* hands a request over to an instance that there is not */
   IGNORES, /* hands requests over, and takes none */
+  TABLE,   /* believes that it knows how many tenants there are */
 };
 
 struct params {
@@ -35,6 +36,7 @@ struct broken {
   const struct lls_host *host;
   struct params params;
   uint64_t plans;
+  uint64_t by_tenant[4];
 };
 
 static unsigned plans_of_all; /* what no plugin may have */
@@ -60,6 +62,10 @@ static void misbehave(struct broken *b, const struct lls_step_view *view)
   case WRITES:
     if (view->n_waiting > 0)
       ((struct lls_request *)(uintptr_t)view->waiting[0])->priority++;
+    break;
+  case TABLE:
+    for (uint32_t i = 0; i < view->n_waiting; i++)
+      b->by_tenant[view->waiting[i]->tenant]++;
     break;
   case SLOW:
     for (uint32_t i = 0; i < 400 * view->n_waiting; i++)
@@ -141,7 +147,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(
         struct params, mode, "nothing",
         "nothing|silent|leak|static|crash|hang|writes|tags|slow|lies|forgets|exit|names|"
-        "moving|strands|nowhere|ignores",
+        "moving|strands|nowhere|ignores|table",
         "what it does wrong"),
     LLS_PARAM_INT(struct params, limit, "1", 1, 100, "", "100 is not taken if silent"),
 };

@@ -13,7 +13,7 @@ my $folder = tempdir(CLEANUP => 1);
 copy("$build/.libs/scheduler_sjf.so", $folder) or BAIL_OUT("scheduler_sjf.so: $!");
 chdir $folder or BAIL_OUT("$folder: $!");
 
-my @cell = (qw(--quick --jobs 1 --seeds 1 --workloads tenants --policies), 'scheduler_sjf,vtc');
+my @cell = (qw(--quick --jobs 1 --workloads tenants --policies), 'scheduler_sjf,vtc');
 my $out = 'a';
 for my $name ('scheduler_sjf.so', './scheduler_sjf.so', "$folder/scheduler_sjf.so") {
     my $said = qx('$^X' '$source/bench/league/league' @cell --plugin '$name' --out @{[++$out]} '$build' 2>&1);
@@ -21,4 +21,10 @@ for my $name ('scheduler_sjf.so', './scheduler_sjf.so', "$folder/scheduler_sjf.s
     like $said, qr/^scheduler_sjf +\d\.\d\d /m, '  it has a rank';
 }
 ok -s "$out/league.html", 'and there is a page';
+
+sub runs { my ($n) = qx('$^X' '$source/bench/league/league' @cell --plugin scheduler_sjf.so --out $out '$build' 2>&1) =~ / of (\d+) runs to go/; return $n // 0 }
+utime 1, 1, 'scheduler_sjf.so';
+is runs(), 0, 'what is known is not run again';
+utime time, time + 9, 'scheduler_sjf.so';
+is runs(), 2, '  but a plugin that was built since then, with both seeds';
 done_testing;

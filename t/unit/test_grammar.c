@@ -522,8 +522,8 @@ static int compile_alike(uint32_t n, const struct lls_vocabulary *v,
   return rc;
 }
 
-/* What no state has room for at its very beginning is refused, and not found out when an
- * answer is to begin. */
+/* A grammar whose beginning no state has room for is refused: an answer never fails by
+ * it. */
 static void test_ambiguous_beginnings(void **state)
 {
   struct lls_vocabulary *v = vocabulary_of_all();

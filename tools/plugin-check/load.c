@@ -10,6 +10,8 @@
 #define VOCABULARY 1000
 #define MAX_PROMPT 1024
 
+#define FAR_TENANT (UINT32_C(1) << 30)
+
 #define LETTERS 3 /* kinds of blocks */
 
 /* Whole blocks, most of the time; sometimes the very prompt of the one before. */
@@ -77,6 +79,12 @@ static void fill_prompt(struct load *l, uint32_t i, int32_t tokens[MAX_PROMPT])
     tokens[l->clients[i].prompt - 1] = (int32_t)(3 + i % 900);
 }
 
+/* A few that send much, and one beyond every table that has a place for each number. */
+static uint32_t tenant_of(uint32_t i)
+{
+  return i % 16 == 15 ? FAR_TENANT : i % 4;
+}
+
 static void submit(struct load *l, uint32_t i)
 {
   int32_t tokens[MAX_PROMPT];
@@ -95,7 +103,7 @@ static void submit(struct load *l, uint32_t i)
   s.label = label;
   s.request_class = i % 3;
   s.priority = (int32_t)(i % 5) - 2;
-  s.tenant = i % 4;
+  s.tenant = tenant_of(i);
   if (i % 4 == 0)
     s.slo = (struct lls_slo){LLS_NS_PER_S, LLS_NS_PER_S / 20, LLS_NS_PER_S / 20,
                              10 * LLS_NS_PER_S};
