@@ -69,68 +69,67 @@ struct wants {
   size_t share[LLS_AHEAD];
 };
 
-INLINE void ask_stream(const struct lls_tile *t, const char *at, const size_t bytes)
+/* A block's scales stand behind its last record. */
+INLINE const char *tail_of(const char *panel, size_t k, enum lls_packed packed)
 {
-  UNROLL
-  for (size_t line = 0; line < bytes; line += 64) {
-    if (t->stream_ahead < FAR)
-      _mm_prefetch(at + line, _MM_HINT_T0);
-    else
-      _mm_prefetch(at + line, _MM_HINT_T1);
-  }
+  const size_t block = lls_codes_records(packed) * LLS_CODES_STEP;
+  return panel + lls_codes_at(packed, (k / block + 1) * block) - lls_codes_tail(packed);
 }
 
-/* A record times all rows, onto their sums. */
-INLINE void add_record(const char *record, const __m512 block[2],
-                       const struct lls_codes_x *x, const int rows,
-                       enum lls_packed packed, __m512i table, __m512 *sum)
+INLINE bool last_of_block(size_t k, enum lls_packed packed)
+{
+  return lls_codes_tail(packed) > 0 &&
+         k / LLS_CODES_STEP % LLS_CODES_BLOCK_RECORDS == LLS_CODES_BLOCK_RECORDS - 1;
+}
+
+/* One panel. Halves are written one after the other, x with them: where memory is left to
+ * the hardware it asks ahead of lines that are read in their order, and compilers keep
+ * to that of this loop (Q8_0, one row: another one had two thirds of the speed). */
+INLINE void multiply(const struct lls_tile *t, const char *panel, struct wants *wants,
+                     float *sums, const int rows, enum lls_packed packed)
 {
   const struct lls_codes_layout layout = lls_codes_layout(packed);
   const int parts = layout.groups / 2;
-  const size_t group = lls_codes_group_bytes(packed);
-  UNROLL
-  for (int half = 0; half < 2; half++) {
-    const char *scales =
-        record + lls_codes_bytes(packed) + (size_t)(half * parts) * group;
-    __m512i w[8];
-    __m512 scale[2], offset = _mm512_setzero_ps();
-    load_codes(record, half, packed, table, w);
-    UNROLL
-    for (int i = 0; i < parts; i++)
-      scale[i] = load_scales(scales + (size_t)i * group, packed, block[0]);
-    if (layout.offset)
-      offset = load_scales(scales + lls_codes_scale_bytes(packed), packed, block[1]);
-    add_rows(w, scale, offset, x + half * rows, rows, packed, sum);
-  }
-}
-
-/* One panel. */
-INLINE void multiply(const struct lls_tile *t, const char *record, struct wants *wants,
-                     float *sums, const int rows, enum lls_packed packed)
-{
-  const size_t bytes = lls_codes_record(packed), records = lls_codes_records(packed);
+  const size_t bytes = lls_codes_record(packed), group = lls_codes_group_bytes(packed);
   const struct lls_codes_x *x = t->x;
-  const char *stream = wants->stream;
+  const char *record = panel, *stream = wants->stream;
   __m512i table = _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)t->table));
   __m512 sum[MAX_ROWS];
   UNROLL
   for (int r = 0; r < rows; r++)
     sum[r] = t->more ? _mm512_loadu_ps(sums + r * LLS_PANEL) : _mm512_setzero_ps();
-  for (size_t k = 0; k < t->inputs; k += records * LLS_CODES_STEP) {
-    const char *first = record, *tail = record + records * bytes;
+  for (size_t k = 0; k < t->inputs; k += LLS_CODES_STEP) {
+    const bool last = last_of_block(k, packed);
+    const char *asked = stream != NULL ? stream + lls_codes_at(packed, k) : NULL;
     __m512 block[2];
-    load_block(tail, packed, block);
-    if (stream != NULL)
-      ask_stream(t, stream + records * bytes, lls_codes_tail(packed));
-    for (; record < tail; record += bytes, x += 2 * rows) {
-      if (stream != NULL)
-        ask_stream(t, stream + (record - first), bytes);
+    UNROLL
+    for (size_t line = 0; asked != NULL && line < bytes; line += 64) {
+      if (t->stream_ahead < FAR)
+        _mm_prefetch(asked + line, _MM_HINT_T0);
       else
-        ask(wants->ahead, wants->share);
-      add_record(record, block, x, rows, packed, table, sum);
+        _mm_prefetch(asked + line, _MM_HINT_T1);
     }
-    record += lls_codes_tail(packed);
-    stream += stream != NULL ? record - first : 0;
+    if (asked == NULL)
+      ask(wants->ahead, wants->share);
+    else if (last)
+      _mm_prefetch(asked + bytes, _MM_HINT_T1);
+    load_block(tail_of(panel, k, packed), packed, block);
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+      const char *scales =
+          record + lls_codes_bytes(packed) + (size_t)(half * parts) * group;
+      __m512i w[8];
+      __m512 scale[2], offset = _mm512_setzero_ps();
+      load_codes(record, half, packed, table, w);
+      UNROLL
+      for (int i = 0; i < parts; i++)
+        scale[i] = load_scales(scales + (size_t)i * group, packed, block[0]);
+      if (layout.offset)
+        offset = load_scales(scales + lls_codes_scale_bytes(packed), packed, block[1]);
+      add_rows(w, scale, offset, x, rows, packed, sum);
+      x += rows;
+    }
+    record += bytes + (last ? lls_codes_tail(packed) : 0);
   }
   UNROLL
   for (int r = 0; r < rows; r++)
