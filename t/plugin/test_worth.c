@@ -264,30 +264,6 @@ static void test_short_steps(void **state)
   bed_close(&bed);
 }
 
-/* Far more waits than ten short steps are enough for, but fewer than there are streams
- * that named a gap. */
-static void test_short_steps_for_many(void **state)
-{
-  (void)state;
-  struct bed bed;
-  struct bed_options o = defaults;
-  o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "50ms");
-  assert_int_equal(bed_open(&bed, &o), 0);
-  bed.next.slo = (struct lls_slo){LLS_NEVER, 50 * MS, LLS_NEVER, LLS_NEVER};
-  for (int i = 0; i < 3; i++)
-    submit(&bed, 1, 30);
-  bed_step(&bed);
-  submit(&bed, 1900, 3);
-  submit(&bed, 1900, 3);
-  bed_step(&bed);
-  assert_int_equal(planned(&bed, 3), 189); /* and three decodes: 19.2 ms */
-  submit(&bed, 1900, 3);
-  bed_step(&bed);
-  assert_int_equal(planned(&bed, 3), 477); /* and three decodes: 48 ms */
-  bed_finish(&bed, 300);
-  bed_close(&bed);
-}
-
 /* Both have waited as long; the longer prompt has an answer of one token, for which that
  * is far longer. */
 static void test_short_answers(void **state)
@@ -466,7 +442,6 @@ int main(void)
       cmocka_unit_test(test_tenants),
       cmocka_unit_test(test_gaps),
       cmocka_unit_test(test_short_steps),
-      cmocka_unit_test(test_short_steps_for_many),
       cmocka_unit_test(test_short_answers),
       cmocka_unit_test(test_estimates_are_tried),
       cmocka_unit_test(test_prefixes_that_came_later),

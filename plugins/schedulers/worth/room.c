@@ -90,13 +90,6 @@ void worth_has_chunk(struct worth *w, uint32_t context, uint32_t tokens)
   w->unknown -= lls_pol_min(w->unknown, tokens);
 }
 
-/* True if streams that named a gap or an end are more than all that waits. */
-static bool streams_are_most(const struct worth *w, const struct lls_step_view *v)
-{
-  uint32_t prompts = v->n_running - w->n_decodes;
-  return w->n_owed > prompts + v->n_waiting + v->n_preempted;
-}
-
 /* True if so many tokens are some, and enough for all that waits. */
 static bool waits_less(const struct lls_step_view *v, uint64_t tokens)
 {
@@ -112,10 +105,7 @@ static bool waits_less(const struct lls_step_view *v, uint64_t tokens)
 /* Tokens that prompts may have in this step. As long as nobody asked for a shorter gap
  * than the usual one and little waits, a part of that: streams end sooner, and make
  * room, for first tokens that come a step later. Where there is no stream nobody gains
- * (1.0 of AccelGen's load kept .9 points less). Little is what streams outnumber, too: a
- * third of the longest wait of apt-longbench and a tenth of its latency at 1.3, with five
- * points more in time. Streams that named nothing do not count: with them the loads of
- * ALISE at 1.3 have 4 % more latency, and wait 2.8 times as long. */
+ * (1.0 of AccelGen's load kept .9 points less). */
 static uint32_t set_time(struct worth *w, const struct lls_step_view *v, int64_t gap,
                          uint32_t most)
 {
@@ -123,7 +113,7 @@ static uint32_t set_time(struct worth *w, const struct lls_step_view *v, int64_t
   if (gap == w->params.gap && w->n_decodes > 0) {
     w->within_ns = lls_pol_margin_within(&w->margin, (int64_t)(SHORT * ends_ns));
     uint32_t tokens = worth_room(w, 0, most);
-    if (streams_are_most(w, v) || waits_less(v, (uint64_t)SHORT_STEPS * tokens))
+    if (waits_less(v, (uint64_t)SHORT_STEPS * tokens))
       return tokens;
   }
   w->within_ns = lls_pol_margin_within(&w->margin, ends_ns);
