@@ -354,6 +354,11 @@ static void test_the_highest_rates_of_several(void **state)
   assert_int_equal(sweep(&b, text, sizeof text, &err), -EINVAL);
   assert_non_null(strstr(err.text, "--find-rate looks for --request-rate"));
   close_bench(&b);
+  OPEN(&b, "--find-rate", "0.9", "--sweep", "tenants=1", "seed=5", "num-prompts=2",
+       "input-len=8", "output-len=8", "burstiness=1", "prefix-len=0");
+  assert_int_equal(sweep(&b, text, sizeof text, &err), -EINVAL);
+  assert_non_null(strstr(err.text, "--find-rate: at most 6 options in --sweep"));
+  close_bench(&b);
 }
 
 static void test_no_table_where_none_is_wanted(void **state)
