@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the best candidate is best in: --objective of llmserve-whatif, which says how it
- * follows from the traffic where it is auto, and [server] autopilot_objective. */
+/* The objective that the best candidate is best in: --objective of llmserve-whatif, which
+ * says how it follows from the traffic where it is auto, and [server]
+ * autopilot_objective. */
 #ifndef LLS_CONFIG_OBJECTIVE_H
 #define LLS_CONFIG_OBJECTIVE_H
 

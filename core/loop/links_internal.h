@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parts of links.h share. */
+/* The insides of links.h, for its parts. */
 #ifndef LLS_LOOP_LINKS_INTERNAL_H
 #define LLS_LOOP_LINKS_INTERNAL_H
 

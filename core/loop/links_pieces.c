@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes by the links, and how it goes on; see links.h. */
+/* The pieces that go by the links, and how they go on; see links.h. */
 #include "core/loop/links_internal.h"
 
 #include <errno.h>

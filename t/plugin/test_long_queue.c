@@ -46,7 +46,7 @@ static int find_schedulers(void **state)
              : -1;
 }
 
-/* What makes its patience shorter than the test. */
+/* Parameters that make its patience shorter than the test. */
 static const char *const *parameters_of(const char *name)
 {
   static const char *const mlfq[] = {"period", "10", NULL};

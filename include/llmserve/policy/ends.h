@@ -10,8 +10,8 @@
  * found again before those around them have come and gone: with 25,000 that waited one
  * stood still for 36 s where 10 were the most. They are few, so each is known by its id.
  * Those that the scheduler's own plans take off are found at once; those that others
- * have dropped, the core or another instance, while 64 of those between are looked at each
- * time, in turn.
+ * have dropped, the core or another instance, while 64 of those between are looked at
+ * each time, in turn.
  */
 #ifndef LLS_POL_ENDS_H
 #define LLS_POL_ENDS_H
@@ -46,7 +46,7 @@ struct lls_pol_ends {
   uint32_t n_first, n_between, n_last;
 };
 
-/* Of view->waiting; valid until the next call. */
+/* The ends of view->waiting; valid until the next call. */
 struct lls_pol_ends lls_pol_ends_of(struct lls_pol_dropped *,
                                     const struct lls_step_view *, int64_t most);
 
