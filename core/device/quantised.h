@@ -45,12 +45,13 @@ bool lls_dtype_has_offset(enum lls_dtype);
  */
 void lls_quantised_read_codes(enum lls_dtype, const void *data, size_t n, int8_t *codes,
                               float *scale, float *offset);
-/* What the scales and offsets of a block's groups are multiples of, by whole numbers of 8
- * bits: of Q4_K, Q5_K and Q6_K, block `i` from `data` on. Both are f16. */
+/* The scales and offsets of a block's groups are whole numbers of 8 bits times these two,
+ * which are f16: in Q4_K, Q5_K and Q6_K. */
 struct lls_block_scales {
   float scale, offset;
 };
 bool lls_dtype_has_block_scales(enum lls_dtype);
+/* Those of block i from `data` on. */
 struct lls_block_scales lls_quantised_block_scales(enum lls_dtype, const void *data,
                                                    size_t i);
 /* The same numbers as f32, exactly: out (n). */

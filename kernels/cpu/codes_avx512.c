@@ -82,9 +82,12 @@ INLINE bool last_of_block(size_t k, enum lls_packed packed)
          k / LLS_CODES_STEP % LLS_CODES_BLOCK_RECORDS == LLS_CODES_BLOCK_RECORDS - 1;
 }
 
-/* One panel. Halves are written one after the other, x with them: where memory is left to
- * the hardware it asks ahead of lines that are read in their order, and compilers keep
- * to that of this loop (Q8_0, one row: another one had two thirds of the speed). */
+/*
+ * One panel. Codes of 8 bits are left to the hardware (suit_zen4), which asks ahead of
+ * lines that are read in their order: compilers keep to it where both halves stand in
+ * this loop and move x on themselves. In a function for a record gcc turned them around,
+ * and one row took half as long again.
+ */
 INLINE void multiply(const struct lls_tile *t, const char *panel, struct wants *wants,
                      float *sums, const int rows, enum lls_packed packed)
 {
