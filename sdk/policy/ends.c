@@ -6,23 +6,21 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { ROUND = 64 }; /* of those between the ends, each time */
+enum { ROUND = LLS_POL_DROPPED_ROUND };
 
 int lls_pol_dropped_init(struct lls_pol_dropped *d, const struct lls_host *host)
 {
   size_t n = host->engine->max_requests;
   *d = (struct lls_pol_dropped){.host = host,
                                 .ids = calloc(n, sizeof *d->ids),
-                                .slots = calloc(n, sizeof *d->slots),
-                                .found = calloc(n, sizeof *d->found)};
-  return d->ids != NULL && d->slots != NULL && d->found != NULL ? 0 : -ENOMEM;
+                                .slots = calloc(n, sizeof *d->slots)};
+  return d->ids != NULL && d->slots != NULL ? 0 : -ENOMEM;
 }
 
 void lls_pol_dropped_free(struct lls_pol_dropped *d)
 {
   free(d->ids);
   free(d->slots);
-  free(d->found);
 }
 
 static void note(struct lls_pol_dropped *d, const struct lls_request *r)
@@ -50,23 +48,24 @@ static void go_round(struct lls_pol_dropped *d, const struct lls_request *const 
   }
 }
 
-/* Those of them that wait between two others. Who runs again, lies on the host or has
+/* The next of them that wait between two others. Who runs again, lies on the host or has
  * ended is forgotten. */
 static uint32_t find(struct lls_pol_dropped *d, uint64_t after, uint64_t before)
 {
-  uint32_t kept = 0, n = 0;
-  for (uint32_t i = 0; i < d->n; i++) {
+  uint32_t i = d->turn < d->n && d->n > ROUND ? d->turn : 0, n = 0;
+  for (uint32_t left = ROUND; left > 0 && i < d->n; left--) {
     uint32_t slot = d->slots[i];
     const struct lls_request *r = d->host->find(d->host->context, d->ids[slot]);
     if (r == NULL || r->state != LLS_WAITING) {
       d->ids[slot] = 0;
+      d->slots[i] = d->slots[--d->n];
       continue;
     }
-    d->slots[kept++] = slot;
+    i++;
     if (r->id > after && r->id < before)
       d->found[n++] = r;
   }
-  d->n = kept;
+  d->turn = i;
   return n;
 }
 

@@ -8,10 +8,11 @@
  *
  * Between them wait streams that were dropped, at their old places. They would not be
  * found again before those around them have come and gone: with 25,000 that waited one
- * stood still for 36 s where 10 were the most. They are few, so each is known by its id.
- * Those that the scheduler's own plans take off are found at once; those that others
- * have dropped, the core or another instance, while 64 of those between are looked at
- * each time, in turn.
+ * stood still for 36 s where 10 were the most. Each is known by its id: those that the
+ * scheduler's own plans take off at once; those that others have dropped, the core or
+ * another instance, while 64 of those between are looked at each time, in turn. No more
+ * than 64 of them take part in a plan, in turn: under overload bros has so many that all
+ * of them made a simulation twice as long.
  */
 #ifndef LLS_POL_ENDS_H
 #define LLS_POL_ENDS_H
@@ -24,13 +25,16 @@
 extern "C" {
 #endif
 
+#define LLS_POL_DROPPED_ROUND 64
+
 struct lls_pol_dropped {
   const struct lls_host *host;
   uint64_t *ids;   /* (max_requests) by slot: the stream that was dropped, 0: none */
   uint32_t *slots; /* (n) theirs */
-  const struct lls_request **found; /* (max_requests) between the ends */
   uint32_t n;
+  uint32_t turn; /* of them: who takes part next */
   uint32_t next; /* of those between: where the next look begins */
+  const struct lls_request *found[LLS_POL_DROPPED_ROUND]; /* that take part now */
 };
 
 int lls_pol_dropped_init(struct lls_pol_dropped *, const struct lls_host *);
