@@ -88,7 +88,8 @@ static double cost_of(const struct worth *w, const struct lls_request *r,
 
 /* A wait is measured by both: 1 / size = 1 / cost + 1 / time of the answer. By the cost
  * alone an answer of one token behind 4,700 of prompt that had lost its deadline waited
- * 27 s, 27,000 times its own time, and four such were most of the mean latency of 400. */
+ * 27 s, 27,000 times its own time, and four such were most of the mean latency of 400.
+ * For an answer of best effort nobody waits: its cost alone counts. */
 static double size_of(const struct worth *w, double cost, double left)
 {
   double own = left * w->learned.step_ns;
@@ -122,7 +123,9 @@ static void add(struct worth *w, const struct lls_step_view *v,
                                 .stream = r->generated_tokens > 0};
   c->time = (int64_t)(c->pending * w->learned.prompt_ns) + 1;
   c->memory = c->started ? 0 : lls_request_length(r) + left / 2;
-  double size = size_of(w, cost_of(w, r, c->pending, left, total_tokens), left);
+  double size = cost_of(w, r, c->pending, left, total_tokens);
+  if (!worth_best_effort(r))
+    size = size_of(w, size, left);
   int64_t due = due_of(w, r, left);
   int64_t soonest = v->now_ns + c->time;
   if (due != INT64_MAX && due >= soonest)
