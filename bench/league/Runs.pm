@@ -59,6 +59,13 @@ sub predictions {
 
 sub settings { return map { ('--set', $_) } @_ }
 
+# Where there are no predictions: retrieval learns in a thread of its own, with which no two runs are alike.
+sub unpredicted {
+  my ($p) = @_;
+  open my $file, '<', "$root/etc/$p->{preset}.ini" or die "etc/$p->{preset}.ini: $!\n";
+  return (grep { /^predictor = retrieval\b/ } <$file>) ? settings('plugins.predictor=none') : ();
+}
+
 # The options of a workload, and where a policy is asked for those of the policy: its preset, settings,
 # predictions, and two instances of which one is for prompts.
 sub command {
@@ -70,7 +77,7 @@ sub command {
     settings('engine.max_sequences=256', "engine.max_context=$positions", 'engine.max_step_tokens=' . ($w->{step} // 8192),
       ($split ? 'engine.roles=prefill,decode' : $w->{split} ? ('engine.instances=2', 'engine.roles=') : 'engine.roles=')),
     ($p->{host} ? settings('cache.host_memory=64GiB') : ()),
-    (!defined $p->{predicted} ? () : $rows->[0]{hashes} ? settings('plugins.predictor=none') : predictions("$folder/$$.lengths", $p->{predicted}, @$rows)),
+    (!defined $p->{predicted} ? () : $rows->[0]{hashes} ? unpredicted($p) : predictions("$folder/$$.lengths", $p->{predicted}, @$rows)),
     (map { s/POSITIONS/$positions/r } @{$p->{more} // []}),
     (grep { $_->{hashes} || $_->{prefix} } @$rows) ? @{$p->{alike} // []} : ());
 }
