@@ -27,7 +27,7 @@
  *   BLOCK  whole numbers of 8 bits, those of Q4_K, Q5_K and Q6_K. What they multiply
  *          follows every fourth record, in 64 bytes: (scale, offset; 16) f16. Products of
  *          11 and 8 bits are exact in f32.
- *   FLOAT  f32: those products, and what HALF becomes, for many rows
+ *   FLOAT  f32: those products, for many rows, and HALF's that have offsets
  */
 #ifndef LLS_CPU_CODES_H
 #define LLS_CPU_CODES_H

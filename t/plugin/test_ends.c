@@ -117,8 +117,7 @@ static void test_dropped_by_others(void **state)
 {
   struct scene *s = *state;
   scene_open(s);
-  s->all[499].generated_tokens =
-      1; /* 496 before it, and 498 after it, between the ends */
+  s->all[499].generated_tokens = 1; /* between the ends 496 before it, 498 after it */
   for (int i = 0; i < 496 / ROUND; i++)
     assert_int_equal(look(s).n_between, 0);
   assert_int_equal(look(s).n_between, 1);
@@ -132,6 +131,36 @@ static void test_dropped_by_others(void **state)
   lls_pol_dropped_free(&s->dropped);
 }
 
+/* More than take part in a plan: each has its turn, none twice in one; those that run
+ * again have none. */
+static void test_turns(void **state)
+{
+  enum { FIRST = 300, DROPPED = 150 };
+  struct scene *s = *state;
+  uint32_t taken[N] = {0};
+  scene_open(s);
+  for (uint32_t i = FIRST; i < FIRST + DROPPED; i++) {
+    s->all[i].generated_tokens = 1;
+    take_off(s, i + 1);
+  }
+  for (int plan = 0; plan < 6; plan++) {
+    for (uint32_t i = FIRST; plan == 3 && i < FIRST + DROPPED; i += 2)
+      s->all[i].state = LLS_DECODING;
+    struct lls_pol_ends e = look(s);
+    assert_in_range(e.n_between, 1, ROUND);
+    for (uint32_t i = 0; i < e.n_between; i++)
+      taken[e.between[i]->id - 1] += plan < 3 ? 1 : 100;
+    for (uint32_t i = 0; plan == 2 && i < N; i++)
+      assert_int_equal(taken[i], i >= FIRST && i < FIRST + DROPPED);
+  }
+  for (uint32_t i = 0; i < N; i++)
+    if (i >= FIRST && i < FIRST + DROPPED && i % 2 == 1)
+      assert_in_range(taken[i], 101, 301);
+    else
+      assert_in_range(taken[i], 0, 1);
+  lls_pol_dropped_free(&s->dropped);
+}
+
 int main(void)
 {
   static struct scene scene;
@@ -141,6 +170,7 @@ int main(void)
       cmocka_unit_test_prestate(test_taken_off, state),
       cmocka_unit_test_prestate(test_slots_are_used_again, state),
       cmocka_unit_test_prestate(test_dropped_by_others, state),
+      cmocka_unit_test_prestate(test_turns, state),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

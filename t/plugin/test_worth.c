@@ -264,24 +264,37 @@ static void test_short_steps(void **state)
   bed_close(&bed);
 }
 
-/* Both have waited as long; the longer prompt has an answer of one token, for which that
- * is far longer. */
-static void test_short_answers(void **state)
+/* Tokens of 300 and of 400 that come at once, the 400 with an answer of one token. */
+static void plan_short_answer(uint32_t request_class, uint32_t planned_of[2])
 {
-  (void)state;
   struct bed bed;
   struct bed_options o = defaults;
   o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "50ms");
   assert_int_equal(bed_open(&bed, &o), 0);
   submit(&bed, 480, 30);
   bed_step(&bed); /* 48 ms: so long a token takes, as far as is known */
+  bed.next.request_class = request_class;
   submit(&bed, 300, 100);
   submit(&bed, 400, 1);
   bed_step(&bed);
-  assert_int_equal(planned(&bed, 1), 0);
-  assert_int_equal(planned(&bed, 2), 191);
+  planned_of[0] = planned(&bed, 1);
+  planned_of[1] = planned(&bed, 2);
   bed_finish(&bed, 300);
   bed_close(&bed);
+}
+
+/* A wait is far longer for an answer of one token; but nobody waits for one of best
+ * effort, of which the shorter prompt is first. */
+static void test_short_answers(void **state)
+{
+  uint32_t planned_of[2];
+  (void)state;
+  plan_short_answer(LLS_CLASS_NONE, planned_of);
+  assert_int_equal(planned_of[0], 0);
+  assert_int_equal(planned_of[1], 191);
+  plan_short_answer(LLS_CLASS_BEST_EFFORT, planned_of);
+  assert_int_equal(planned_of[0], 191);
+  assert_int_equal(planned_of[1], 0);
 }
 
 /* Steps of 48 ms are taken for a quarter longer until thirty of them ran; those took 1.3

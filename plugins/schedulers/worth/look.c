@@ -90,10 +90,11 @@ static double cost_of(const struct worth *w, const struct lls_request *r,
  * alone an answer of one token behind 4,700 of prompt that had lost its deadline waited
  * 27 s, 27,000 times its own time, and four such were most of the mean latency of 400.
  * For an answer of best effort nobody waits: its cost alone counts. */
-static double size_of(const struct worth *w, double cost, double left)
+static double size_of(const struct worth *w, const struct lls_request *r, double cost,
+                      double left)
 {
   double own = left * w->learned.step_ns;
-  return own > 0 ? cost * own / (cost + own) : cost;
+  return own > 0 && !worth_best_effort(r) ? cost * own / (cost + own) : cost;
 }
 
 /* The prefix that others have is asked for once: a look at all prompts in every plan
@@ -123,9 +124,7 @@ static void add(struct worth *w, const struct lls_step_view *v,
                                 .stream = r->generated_tokens > 0};
   c->time = (int64_t)(c->pending * w->learned.prompt_ns) + 1;
   c->memory = c->started ? 0 : lls_request_length(r) + left / 2;
-  double size = cost_of(w, r, c->pending, left, total_tokens);
-  if (!worth_best_effort(r))
-    size = size_of(w, size, left);
+  double size = size_of(w, r, cost_of(w, r, c->pending, left, total_tokens), left);
   int64_t due = due_of(w, r, left);
   int64_t soonest = v->now_ns + c->time;
   if (due != INT64_MAX && due >= soonest)
