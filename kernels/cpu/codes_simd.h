@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of codes (codes.h) in 256 bits, included by codes_avx2.c and codes_avxvnni.c.
- *
- * AVX-VNNI adds four products of bytes, unsigned codes of weights times signed ones of x,
- * in 32 bits. Without it maddubs adds two in 16 bits, where 2 x 255 x 127 does not fit.
- * So what x multiplies are the magnitudes of the weights, up to 128, and x takes their
- * signs: 2 x 128 x 127 = 32,512 does. Formats with offsets have codes up to 31 and need
- * no sign. Whole numbers are exact: both make the same bits.
- *
- * A panel's 16 outputs are two registers. The 16 that there are hold 8 sums of rows, and
- * what four inputs take: for a row and 8 outputs one instruction with AVX-VNNI, four
- * without.
+ * Codes (codes.h) in registers of 256 bits, included by codes_avx2.c and codes_avxvnni.c,
+ * which say how half a record is multiplied: the loop around that, a record's codes and
+ * scales, and x quantised. A panel's 16 outputs are two
+ * registers. Whole numbers are exact: both levels make the same bits.
  */
 #ifndef LLS_CPU_CODES_SIMD_H
 #define LLS_CPU_CODES_SIMD_H
@@ -58,64 +51,6 @@ INLINE __m256i load_stored(const char *record, const int half, const int i, cons
   return code;
 }
 
-/* ---- products -------------------------------------------------------------------- */
-
-#ifdef __AVXVNNI__
-
-/* Codes are multiplied as they are stored: a row's sums start with the zero's part. */
-INLINE __m256i start_of(const struct lls_codes_x *x, const int part,
-                        enum lls_packed packed)
-{
-  return lls_codes_layout(packed).zero == 0 ? _mm256_setzero_si256()
-                                            : _mm256_set1_epi32(x->start[part]);
-}
-
-INLINE __m256i factor(__m256i stored, enum lls_packed packed)
-{
-  (void)packed;
-  return stored;
-}
-
-/* sum + four products in each lane. */
-INLINE __m256i add_quad(__m256i sum, __m256i w, int32_t quad, enum lls_packed packed)
-{
-  (void)packed;
-  return _mm256_dpbusd_avx_epi32(sum, w, _mm256_set1_epi32(quad));
-}
-
-#else
-
-INLINE __m256i start_of(const struct lls_codes_x *x, const int part,
-                        enum lls_packed packed)
-{
-  (void)x;
-  (void)part;
-  (void)packed;
-  return _mm256_setzero_si256();
-}
-
-/* Eight outputs' codes, less their zero. */
-INLINE __m256i factor(__m256i stored, enum lls_packed packed)
-{
-  const struct lls_codes_layout layout = lls_codes_layout(packed);
-  return layout.zero == 0 ? stored
-                          : _mm256_sub_epi8(stored, _mm256_set1_epi8((char)layout.zero));
-}
-
-/* sum + four products in each lane. */
-INLINE __m256i add_quad(__m256i sum, __m256i w, int32_t quad, enum lls_packed packed)
-{
-  __m256i x = _mm256_set1_epi32(quad);
-  if (lls_codes_layout(packed).zero != 0) {
-    x = _mm256_sign_epi8(x, w);
-    w = _mm256_abs_epi8(w);
-  }
-  __m256i pairs = _mm256_maddubs_epi16(w, x);
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-}
-
-#endif
-
 INLINE __m256 load_halves(const char *p)
 {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
@@ -144,66 +79,53 @@ INLINE __m256 load_block(const char *tail, const int i, const int v,
                                      : load_halves(tail + (size_t)(2 * i + v) * of_8);
 }
 
-/* Quads [first, first + n) of half a record times the rows, scaled, onto their sums. */
-INLINE void add_part(const char *record, const char *tail, const int half, const int part,
-                     const struct lls_codes_x *x, const int v, const int rows,
-                     enum lls_packed packed, __m256i table, __m256 *sum)
+/* The scale of a part of half a record, and its offset; outputs 8 v on. */
+INLINE __m256 load_scale(const char *record, const char *tail, const int half,
+                         const int part, const int v, enum lls_packed packed)
 {
-  const int parts = lls_codes_layout(packed).groups / 2, n = 8 / parts;
-  __m256i whole[MAX_ROWS];
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    whole[r] = start_of(&x[r], part, packed);
-  UNROLL
-  for (int i = part * n; i < part * n + n; i++) {
-    __m256i w = factor(load_stored(record, half, i, v, packed, table), packed);
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-      int32_t quad;
-      memcpy(&quad, x[r].code + 4 * i, sizeof quad);
-      whole[r] = add_quad(whole[r], w, quad, packed);
-    }
-  }
-  __m256 scale =
-      load_scales(record + lls_codes_bytes(packed) +
-                      (size_t)(half * parts + part) * lls_codes_group_bytes(packed),
-                  v, packed, load_block(tail, 0, v, packed));
-  UNROLL
-  for (int r = 0; r < rows; r++)
-    sum[r * 2 + v] =
-        _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole[r]),
-                        _mm256_mul_ps(scale, _mm256_set1_ps(x[r].scale)), sum[r * 2 + v]);
+  const int parts = lls_codes_layout(packed).groups / 2;
+  const char *scales = record + lls_codes_bytes(packed);
+  return load_scales(scales +
+                         (size_t)(half * parts + part) * lls_codes_group_bytes(packed),
+                     v, packed, load_block(tail, 0, v, packed));
 }
 
-INLINE void add_half(const char *record, const char *tail, const int half,
-                     const struct lls_codes_x *x, const int rows, enum lls_packed packed,
-                     __m256i table, __m256 *sum)
+INLINE __m256 load_offset(const char *record, const char *tail, const int half,
+                          const int v, enum lls_packed packed)
 {
-  const struct lls_codes_layout layout = lls_codes_layout(packed);
-  UNROLL
-  for (int v = 0; v < 2; v++) {
-    UNROLL
-    for (int part = 0; part < layout.groups / 2; part++)
-      add_part(record, tail, half, part, x, v, rows, packed, table, sum);
-    if (!layout.offset)
-      continue;
-    __m256 offset =
-        load_scales(record + lls_codes_bytes(packed) + lls_codes_scale_bytes(packed) +
-                        (size_t)half * lls_codes_group_bytes(packed),
-                    v, packed, load_block(tail, 1, v, packed));
-    UNROLL
-    for (int r = 0; r < rows; r++)
-      sum[r * 2 + v] = _mm256_fmadd_ps(offset, _mm256_set1_ps(x[r].sum), sum[r * 2 + v]);
-  }
+  const char *offsets = record + lls_codes_bytes(packed) + lls_codes_scale_bytes(packed);
+  return load_scales(offsets + (size_t)half * lls_codes_group_bytes(packed), v, packed,
+                     load_block(tail, 1, v, packed));
 }
+
+INLINE __m256i load_table(const uint8_t *table)
+{
+  return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
+}
+
+/* Four inputs of a row, for all outputs. */
+INLINE __m256i quad_of(const struct lls_codes_x *x, const int i)
+{
+  int32_t quad;
+  memcpy(&quad, x->code + 4 * i, sizeof quad);
+  return _mm256_set1_epi32(quad);
+}
+
+/* ---- products -------------------------------------------------------------------- */
+
+/* The including file's: half a record times the rows, scaled, onto their sums (rows, 2).
+ * `even`: what it says of CODES4's table. */
+INLINE void add_half(const char *record, const char *tail, int half,
+                     const struct lls_codes_x *x, int rows, enum lls_packed packed,
+                     bool even, const uint8_t *table, __m256 *sum);
+INLINE bool is_even(const uint8_t *table);
 
 /* One panel; asks for as much memory from `ahead` on. */
 INLINE void multiply(const struct lls_tile *t, const char *record, const char *ahead,
-                     float *sums, const int rows, enum lls_packed packed)
+                     float *sums, const int rows, enum lls_packed packed, const bool even)
 {
   const size_t bytes = lls_codes_record(packed), records = lls_codes_records(packed);
   const struct lls_codes_x *x = t->x;
-  __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t->table));
   __m256 sum[2 * MAX_ROWS];
   UNROLL
   for (int i = 0; i < 2 * rows; i++)
@@ -216,8 +138,8 @@ INLINE void multiply(const struct lls_tile *t, const char *record, const char *a
       UNROLL
       for (size_t line = 0; ahead != NULL && line < bytes; line += 64)
         _mm_prefetch(ahead + (record - first) + line, _MM_HINT_T0);
-      add_half(record, tail, 0, x, rows, packed, table, sum);
-      add_half(record, tail, 1, x + rows, rows, packed, table, sum);
+      add_half(record, tail, 0, x, rows, packed, even, t->table, sum);
+      add_half(record, tail, 1, x + rows, rows, packed, even, t->table, sum);
     }
     record += lls_codes_tail(packed);
     ahead += ahead != NULL ? record - first : 0;
@@ -228,76 +150,104 @@ INLINE void multiply(const struct lls_tile *t, const char *record, const char *a
 }
 
 /* Panels follow each other in memory, so what is ahead of one is the next. */
-INLINE void run(const struct lls_tile *t, const int rows, enum lls_packed packed)
+INLINE void run(const struct lls_tile *t, const int rows, enum lls_packed packed,
+                const bool even)
 {
   for (size_t p = 0; p < t->panels; p++) {
     const char *panel = t->weight + p * t->panel_bytes;
     const char *ahead = t->lead == 0          ? NULL
                         : t->lead < t->inputs ? panel + AHEAD
                                               : panel + t->panels * t->panel_bytes;
-    multiply(t, panel, ahead, t->sums + p * t->sum_stride, rows, packed);
+    multiply(t, panel, ahead, t->sums + p * t->sum_stride, rows, packed, even);
+  }
+}
+
+INLINE void run_rows(const struct lls_tile *t, enum lls_packed packed, const bool even)
+{
+  switch (t->rows) {
+  case 1:
+    return run(t, 1, packed, even);
+  case 2:
+    return run(t, 2, packed, even);
+  case 3:
+    return run(t, 3, packed, even);
+  default:
+    return run(t, 4, packed, even);
   }
 }
 
 INLINE void tile(const struct lls_tile *t, enum lls_packed packed)
 {
-  switch (t->rows) {
-  case 1:
-    return run(t, 1, packed);
-  case 2:
-    return run(t, 2, packed);
-  case 3:
-    return run(t, 3, packed);
-  default:
-    return run(t, 4, packed);
-  }
+  if (packed == LLS_PACKED_CODES4 && is_even(t->table))
+    run_rows(t, packed, true);
+  else
+    run_rows(t, packed, false);
 }
 
-/* ---- bytes for many rows --------------------------------------------------------- */
+/* ---- x --------------------------------------------------------------------------- */
 
-/* A record's scales, and offsets, as the expanded have them. */
-INLINE void expand_scales(const char *record, const char *tail, enum lls_packed packed,
-                          enum lls_packed many, char *out)
+INLINE int32_t sum_of(__m256i v)
+{
+  __m128i half = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  half = _mm_add_epi32(half, _mm_shuffle_epi32(half, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1)));
+}
+
+/* The largest magnitude of 32; infinite or no number if any is: their bits are the
+ * largest. */
+INLINE float largest_of(const __m256 x[4])
+{
+  const __m256i positive = _mm256_set1_epi32(0x7fffffff);
+  __m256i bits = _mm256_setzero_si256();
+  UNROLL
+  for (int i = 0; i < 4; i++)
+    bits = _mm256_max_epi32(bits, _mm256_and_si256(_mm256_castps_si256(x[i]), positive));
+  __m128i most =
+      _mm_max_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+  most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0x4e));
+  most = _mm_max_epi32(most, _mm_shuffle_epi32(most, 0xb1));
+  return _mm_cvtss_f32(_mm_castsi128_ps(most));
+}
+
+INLINE void quantise(const __m256 x[4], enum lls_packed packed, struct lls_codes_x *out)
 {
   const struct lls_codes_layout layout = lls_codes_layout(packed);
-  const char *scales = record + lls_codes_bytes(packed);
-  if (lls_codes_layout(many).scales == LLS_SCALES_HALF) {
-    memcpy(out, scales, lls_codes_record(packed) - lls_codes_bytes(packed));
-    return;
-  }
+  float largest = largest_of(x);
+  __m256 inverse = _mm256_set1_ps(largest > 1e-30f ? 127 / largest : 0);
+  __m256i code[4];
   UNROLL
-  for (int i = 0; i < layout.groups * (1 + layout.offset); i++) {
-    UNROLL
-    for (int v = 0; v < 2; v++) {
-      __m256 block = load_block(tail, i >= layout.groups, v, packed);
-      const char *from = scales + (size_t)i * lls_codes_group_bytes(packed);
-      _mm256_storeu_ps((float *)out + i * LLS_PANEL + v * 8,
-                       load_scales(from, v, packed, block));
-    }
-  }
+  for (int i = 0; i < 4; i++)
+    code[i] = _mm256_cvtps_epi32(_mm256_mul_ps(x[i], inverse));
+  /* Packing works within halves of registers: fours of codes come out as 0 4 1 5 2 6 3 7.
+   */
+  __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(code[0], code[1]),
+                                     _mm256_packs_epi32(code[2], code[3]));
+  bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+  _mm256_storeu_si256((__m256i *)out->code, bytes);
+  /* The codes of what is not finite have no meaning, and sums that may overflow. */
+  unsigned first = (unsigned)sum_of(_mm256_add_epi32(code[0], code[1]));
+  unsigned second = (unsigned)sum_of(_mm256_add_epi32(code[2], code[3]));
+  out->scale = largest - largest == 0 ? largest / 127 : largest - largest;
+  out->sum = out->scale * (float)(int32_t)(first + second);
+  unsigned of_first = layout.groups == 2 ? first + second : first;
+  out->start[0] = (int32_t)(0u - layout.zero * of_first);
+  out->start[1] = (int32_t)(0u - layout.zero * second);
 }
 
-INLINE void expand(const char *record, size_t inputs, const uint8_t *table_bytes,
-                   const char *next, char *out, enum lls_packed packed,
-                   enum lls_packed many)
+/* (inputs / 32, n_rows) */
+INLINE void quantise_rows(const float *x, size_t stride, size_t n_rows, size_t columns,
+                          size_t inputs, enum lls_packed packed, struct lls_codes_x *out)
 {
-  const size_t bytes = lls_codes_record(packed), records = lls_codes_records(packed);
-  __m256i table =
-      _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table_bytes));
-  for (size_t k = 0; k < inputs; k += records * LLS_CODES_STEP) {
-    const char *tail = record + records * bytes;
-    for (; record < tail; record += bytes, next += bytes, out += lls_codes_record(many)) {
-      for (size_t line = 0; line < bytes; line += 64)
-        _mm_prefetch(next + line, _MM_HINT_T1);
+  for (size_t k = 0; k < inputs; k += LLS_CODES_GROUP) {
+    for (size_t row = 0; row < n_rows; row++) {
+      const float *from = x + row * stride + k;
+      __m256 of[4];
       UNROLL
-      for (int i = 0; i < 32; i++) {
-        __m256i code = load_stored(record, i / 16, i / 2 % 8, i % 2, packed, table);
-        _mm256_storeu_si256((__m256i *)(out + i * 32), code);
-      }
-      expand_scales(record, tail, packed, many, out + LLS_CODES_CODES);
+      for (size_t i = 0; i < 4; i++)
+        of[i] = columns > k + i * LANES ? vget(from + i * LANES, columns - k - i * LANES)
+                                        : vzero();
+      quantise(of, packed, out++);
     }
-    record += lls_codes_tail(packed);
-    next += lls_codes_tail(packed);
   }
 }
 
@@ -308,20 +258,18 @@ INLINE void expand(const char *record, size_t inputs, const uint8_t *table_bytes
   {                                                                                      \
     tile(t, packed);                                                                     \
   }                                                                                      \
-  static void expand_##name(const char *panel, size_t inputs, const uint8_t *table,      \
-                            const char *next, char *out)                                 \
+  static void pack_##name(const float *x, size_t stride, size_t n_rows, size_t columns,  \
+                          size_t inputs, void *out)                                      \
   {                                                                                      \
-    expand(panel, inputs, table, next, out, packed, many);                               \
+    quantise_rows(x, stride, n_rows, columns, inputs, packed, out);                      \
   }
 LLS_CODES_FORMATS(FORMAT)
 
-/* x is quantised by plain C. */
 INLINE void enter_codes(struct lls_cpu_linear_kernels *k)
 {
 #define ENTER(name, packed, many)                                                        \
   k->of[packed].tile = tile_##name;                                                      \
-  k->of[packed].expand = (packed) == (many) ? NULL : expand_##name;                      \
-  k->of[packed].expanded = many;
+  k->of[packed].pack = pack_##name;
   LLS_CODES_FORMATS(ENTER)
   for (int i = LLS_PACKED_CODES8; i < LLS_N_PACKED; i++) {
     k->of[i].max_rows = MAX_ROWS;
