@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# What a bundle's programs are started by (tools/package/bundle-run): from wherever it is unpacked they find
-# its configuration, plugins, profiles and each other. The programs and files are those of this build.
+# tools/package/bundle-run, by which a bundle's programs are started: from wherever it is unpacked they find its
+# configuration, plugins, profiles and each other. The programs and files are those of this build.
 use strict;
 use warnings;
 use FindBin;
