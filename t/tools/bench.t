@@ -257,6 +257,32 @@ sub vllm_keys {
     is $server->stop, 0, 'the server ends well';
 }
 
+# ---- heads in pieces: two answers begin at the same time, in the middle of a word ----------
+{
+    my $listener = IO::Socket::INET->new(Listen => 9, LocalAddr => '127.0.0.1') or die "listen: $!";
+    my $run = start('--base-url', 'http://127.0.0.1:' . $listener->sockport, '--result-dir', $dir, '--result-filename',
+        ($runs + 1) . '.json', qw(--model any --num-prompts 2 --request-rate inf --random-input-len 3 --random-output-len 1));
+    my $chunk = qq(data: {"choices": [{"text": "x"}]}\n\ndata: [DONE]\n\n);
+    my $rest  = "\r\nContent-Length: " . length($chunk) . "\r\n\r\n$chunk";
+    my @clients;
+    while (@clients < 2 and my $client = $listener->accept) {
+        $client->autoflush(1);
+        my ($length, $body) = (0);
+        while (my $line = <$client>) {
+            last if $line eq "\r\n";
+            $length = $1 if $line =~ /^content-length: (\d+)/i;
+        }
+        read $client, $body, $length;
+        $length > 0 ? push @clients, $client : print $client "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    }
+    for my $piece ("HTTP/1.1 200 OK\r\nContent-Ty", 'pe: text/ev', "ent-stream$rest") {
+        print { $clients[$_] } $piece for 0, 1;
+        select undef, undef, undef, 0.05;    # the pieces may come together on a busy machine: then nothing is shown
+    }
+    close $_ for @clients, $listener;
+    is_deeply result($run)->{json}{failures}, {}, 'a head may come in pieces, on several connections at once';
+}
+
 # ---- usage --------------------------------------------------------------------------------
 {
     my $got = result(start('--help'));

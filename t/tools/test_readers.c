@@ -141,6 +141,31 @@ static void test_chats(void **state)
   lls_workload_free(&w);
 }
 
+/* Every format of llmserve-trace(5) may be named, and is what the file was seen to be. */
+static void test_formats_by_name(void **state)
+{
+  (void)state;
+  static const char *const files[] = {
+      "azure.csv",   "burstgpt.csv",        "servegen.csv",  "distserve.csv",
+      "lengths.csv", "mooncake.jsonl",      "sharegpt.json", "lmbench.json",
+      "alpaca.json", "llmservingsim.jsonl", "own.csv",       "spec_bench.jsonl",
+  };
+  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+    char more[LINE_MAX_LEN];
+    bool own = strcmp(files[i], "own.csv") == 0;
+    int length = own ? 3 : (int)strcspn(files[i], ".");
+    snprintf(more, sizeof more, "--min-len 1 --tokenizer %s",
+             source_path("share/demo-model"));
+    struct lls_workload seen = from_file(files[i], more);
+    snprintf(more + strlen(more), sizeof more - strlen(more), " --dataset-name %.*s",
+             length, own ? "csv" : files[i]);
+    struct lls_workload told = from_file(files[i], more);
+    assert_int_equal(told.n_items, seen.n_items);
+    lls_workload_free(&seen);
+    lls_workload_free(&told);
+  }
+}
+
 /* ---- bad files --------------------------------------------------------------------- */
 
 static void refuse(const struct folder *f, const char *name, const char *text,
@@ -271,6 +296,7 @@ int main(void)
       cmocka_unit_test(test_our_own),
       cmocka_unit_test(test_lines_of_json),
       cmocka_unit_test(test_chats),
+      cmocka_unit_test(test_formats_by_name),
       IN_FOLDER(test_bad_tables_say_where),
       IN_FOLDER(test_a_zero_byte_is_no_text),
       IN_FOLDER(test_bad_lines_say_where),

@@ -27,6 +27,9 @@ struct lls_connection {
   bool answered;        /* a byte of this answer has come */
   bool complete;        /* and the last */
   bool closing;
+  /* Beginnings of the header that is being read: name and value may come in pieces. */
+  char header[32], value[32];
+  size_t header_length, value_length;
   unsigned handles;                   /* not yet closed */
   struct lls_connection *prev, *next; /* in the idle list */
 };
@@ -37,8 +40,6 @@ struct lls_client {
   llhttp_settings_t settings;
   struct lls_connection *idle;
   uint64_t connections;
-  char header[64]; /* name of the header that is being read */
-  size_t header_length;
   char buffer[READ_BYTES];
 };
 
@@ -90,31 +91,39 @@ static void fail(struct lls_connection *connection, int status)
 
 /* ---- the answer -------------------------------------------------------------------- */
 
+/* Appends what there is room for: nothing longer is compared. */
+static void take_piece(char *out, size_t size, size_t *used, const char *at,
+                       size_t length)
+{
+  length = length < size - *used ? length : size - *used;
+  memcpy(out + *used, at, length);
+  *used += length;
+}
+
 static int on_header_field(llhttp_t *parser, const char *at, size_t length)
 {
-  struct lls_client *client = ((struct lls_connection *)parser->data)->client;
-  size_t room = sizeof client->header - client->header_length;
-  length = length < room ? length : room;
-  memcpy(client->header + client->header_length, at, length);
-  client->header_length += length;
+  struct lls_connection *c = parser->data;
+  take_piece(c->header, sizeof c->header, &c->header_length, at, length);
   return 0;
 }
 
 static int on_header_value(llhttp_t *parser, const char *at, size_t length)
 {
-  static const char name[] = "content-type", type[] = "text/event-stream";
-  struct lls_connection *connection = parser->data;
-  struct lls_client *client = connection->client;
-  if (client->header_length == sizeof name - 1 &&
-      strncasecmp(client->header, name, sizeof name - 1) == 0 &&
-      length >= sizeof type - 1 && strncasecmp(at, type, sizeof type - 1) == 0)
-    connection->events = true;
+  struct lls_connection *c = parser->data;
+  take_piece(c->value, sizeof c->value, &c->value_length, at, length);
   return 0;
 }
 
 static int on_header_value_complete(llhttp_t *parser)
 {
-  ((struct lls_connection *)parser->data)->client->header_length = 0;
+  static const char name[] = "content-type", type[] = "text/event-stream";
+  struct lls_connection *c = parser->data;
+  if (c->header_length == sizeof name - 1 &&
+      strncasecmp(c->header, name, sizeof name - 1) == 0 &&
+      c->value_length >= sizeof type - 1 &&
+      strncasecmp(c->value, type, sizeof type - 1) == 0)
+    c->events = true;
+  c->header_length = c->value_length = 0;
   return 0;
 }
 
@@ -263,7 +272,7 @@ static void begin_request(struct lls_connection *connection)
   uv_buf_t piece = uv_buf_init(request->data, (unsigned)request->length);
   llhttp_init(&connection->parser, HTTP_RESPONSE, &connection->client->settings);
   connection->parser.data = connection;
-  connection->client->header_length = 0;
+  connection->header_length = connection->value_length = 0;
   connection->events = connection->answered = connection->complete = false;
   lls_text_clear(&connection->line);
   int rc = uv_write(&connection->write, (uv_stream_t *)&connection->tcp, &piece, 1,

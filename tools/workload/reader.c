@@ -11,7 +11,7 @@
 
 const char lls_read_formats[] =
     "auto|csv|azure|burstgpt|servegen|distserve|lengths|mooncake|timed_trace|"
-    "llmservingsim|custom|sharegpt|alpaca|decisions";
+    "llmservingsim|custom|spec_bench|sharegpt|lmbench|alpaca|decisions";
 
 struct lls_item *lls_rows_add(struct lls_rows *rows)
 {

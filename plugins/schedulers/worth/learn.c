@@ -2,8 +2,8 @@
 /*
  * A policy without settings for a workload has to find out how long answers are,
  * whether memory is what is short, how much room streams need to grow into, what each
- * tenant has had. All are moving averages; the two prices move up fast when something was
- * short and down slowly, which is dual ascent with two step sizes.
+ * tenant has had. All are moving averages, but the headroom: it moves up fast when a
+ * stream has lost its memory and down slowly, which is dual ascent with two step sizes.
  */
 #include "worth.h"
 
@@ -40,7 +40,7 @@ void worth_learn_end(struct worth_learned *l, const struct lls_request *r)
 static void charge(struct worth_learned *l, const struct lls_step_report *report)
 {
   double kept = exp(-(double)(report->ended_ns - report->started_ns) / remembered_ns);
-  double sum = 0, squares = 0;
+  double sum = 0, tenants = 0;
   for (uint32_t i = 0; i < report->n_results; i++) {
     const struct lls_step_result *x = &report->results[i];
     l->used[x->request->tenant % WORTH_TENANTS] += x->tokens + x->emitted;
@@ -48,9 +48,9 @@ static void charge(struct worth_learned *l, const struct lls_step_report *report
   for (uint32_t i = 0; i < WORTH_TENANTS; i++) {
     l->used[i] *= kept;
     sum += l->used[i];
-    squares += l->used[i] > 1 ? 1 : 0;
+    tenants += l->used[i] > 1;
   }
-  l->share = squares > 1 ? sum / squares : 0;
+  l->share = tenants > 1 ? sum / tenants : 0;
 }
 
 double worth_excess(const struct worth_learned *l, uint32_t tenant)

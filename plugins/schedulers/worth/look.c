@@ -4,7 +4,7 @@
  * weighed by its class and priority: (waited + size) / size, the highest response ratio
  * next of Brinch Hansen, which is shortest first among those that have just come and lets
  * nobody wait for ever. A wait slows down the answer as well as what the others pay for:
- * both ratios count, waited / size + waited / time of the answer.
+ * both ratios count, waited / cost + waited / time of the answer.
  */
 #include "worth.h"
 
@@ -56,8 +56,8 @@ static bool owed_stream(const struct lls_request *r)
 }
 
 /* When its next token is due. A stream that was cut off is due before it has stood still
- * for max_stall, if it named a gap; else it waits with all others until batch.c brings it
- * back. */
+ * for max_stall, if it named a gap or an end; else it waits with all others until batch.c
+ * brings it back. */
 static int64_t due_of(const struct worth *w, const struct lls_request *r, double left)
 {
   int64_t due = INT64_MAX;

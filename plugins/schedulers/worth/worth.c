@@ -140,10 +140,11 @@ static const struct lls_param parameters[] = {
                        "longest time between two tokens that steps are made for, where "
                        "requests ask for no shorter one",
                        RELOADABLE),
-    LLS_PARAM_DURATION(struct worth_params, max_stall, "10s", 1e8, 3.6e12,
-                       "no stream that lost its memory stands still for longer, but for "
-                       "best effort",
-                       RELOADABLE),
+    LLS_PARAM_DURATION(
+        struct worth_params, max_stall, "10s", 1e8, 3.6e12,
+        "how long a stream that lost its memory may stand still: it comes "
+        "first from three quarters of that on, but not if it is best effort",
+        RELOADABLE),
     LLS_PARAM_FLOAT(struct worth_params, fairness, "1", 0, 100, "",
                     "how much a tenant that had more than its share is held back; 0: not "
                     "at all",
