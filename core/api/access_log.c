@@ -9,6 +9,7 @@
 #include "core/tokenizer/utf8.h"
 
 #define MAX_FIELDS 8
+#define CROWD_S    60
 
 /* Being told so is what probes ask for, and no error of anybody. */
 static bool is_probed(const struct lls_http_exchange *exchange)
@@ -102,4 +103,19 @@ void lls_access_log_write(struct lls_access_log *access, uint32_t choice,
     return;
   say_unsaid(access, log);
   write_line(log, exchange, took_s);
+}
+
+void lls_access_log_crowd(struct lls_access_log *access, const struct lls_log *log,
+                          uint64_t turned_away, int64_t most)
+{
+  int64_t second = (int64_t)(uv_hrtime() / 1000000000);
+  bool early = access->turned_away > 0 && second - access->crowded_s < CROWD_S;
+  if (turned_away == access->turned_away || early)
+    return;
+  lls_log(
+      log, LLS_LOG_WARNING, "http",
+      "%llu connections were closed at once: [server] max_connections = %lld are open",
+      (unsigned long long)(turned_away - access->turned_away), (long long)most);
+  access->turned_away = turned_away;
+  access->crowded_s = second;
 }

@@ -2,7 +2,8 @@
 /*
  * Timeouts of requests: a stream that has been silent for long gets a
  * comment, so that proxies between don't take it for dead, and one that takes too long is
- * ended. Lines of the log that were not taken yet are offered again.
+ * ended. Lines of the log that were not taken yet are offered again, and connections that
+ * found no room are told of.
  */
 #include <utlist.h>
 
@@ -60,6 +61,9 @@ static void on_tick(uv_timer_t *timer)
   uv_timer_set_repeat(timer, soon ? TICK_MIN_MS : tick_of(&api->config.limits));
   lls_store_front_tick(api);
   lls_viewers_tick(api, now_ns);
+  lls_access_log_crowd(&api->access_log, api->config.log,
+                       lls_http_server_counters(api->http)->refused,
+                       api->config.limits.http.max_connections);
   DL_FOREACH_SAFE (api->generations, generation, next) {
     if (generation->exchange == NULL)
       continue;

@@ -28,9 +28,29 @@ static bool equal_values(const struct lls_param *p, const void *a, const void *b
 
 /* ---- the core's keys -------------------------------------------------------------- */
 
+/* Defaults may follow from other keys: those are told of first. */
+enum reason { SAID, FOLLOWS, REASONS };
+
+static int needs_restart(const struct lls_config *running,
+                         const struct lls_config *wanted, const struct lls_section *s,
+                         const struct lls_param *p, enum reason reason,
+                         struct lls_error *err)
+{
+  const char *now = lls_config_text(running, s->name, p);
+  const char *then = lls_config_text(wanted, s->name, p);
+  bool follows = strcmp(now, then) == 0;
+  if (follows != (reason == FOLLOWS))
+    return 0;
+  if (follows)
+    return lls_config_fail(wanted, err, -EPERM, s->name, p->name,
+                           "its default is another by now, which needs a restart");
+  return lls_config_fail(wanted, err, -EPERM, s->name, p->name,
+                         "'%s' instead of '%s' needs a restart", then, now);
+}
+
 static int check_section(const struct lls_config *running,
                          const struct lls_config *wanted, const struct lls_section *s,
-                         struct lls_error *err)
+                         enum reason reason, struct lls_error *err)
 {
   const char *a = (const char *)running + s->offset;
   const char *b = (const char *)wanted + s->offset;
@@ -38,9 +58,9 @@ static int check_section(const struct lls_config *running,
     const struct lls_param *p = &s->table.params[i];
     if ((p->flags & LLS_PARAM_RELOADABLE) || equal_values(p, a, b))
       continue;
-    return lls_config_fail(
-        wanted, err, -EPERM, s->name, p->name, "'%s' instead of '%s' needs a restart",
-        lls_config_text(wanted, s->name, p), lls_config_text(running, s->name, p));
+    int rc = needs_restart(running, wanted, s, p, reason, err);
+    if (rc < 0)
+      return rc;
   }
   return 0;
 }
@@ -48,11 +68,12 @@ static int check_section(const struct lls_config *running,
 int lls_config_check_reload(const struct lls_config *running,
                             const struct lls_config *wanted, struct lls_error *err)
 {
-  for (const struct lls_section *s = lls_sections; s->name != NULL; s++) {
-    int rc = check_section(running, wanted, s, err);
-    if (rc < 0)
-      return rc;
-  }
+  for (enum reason reason = SAID; reason < REASONS; reason++)
+    for (const struct lls_section *s = lls_sections; s->name != NULL; s++) {
+      int rc = check_section(running, wanted, s, reason, err);
+      if (rc < 0)
+        return rc;
+    }
   return 0;
 }
 

@@ -74,6 +74,34 @@ static bool has_suffix(const char *text, const char *suffix)
   return length >= end && strcasecmp(text + length - end, suffix) == 0;
 }
 
+/* What is wrong with a path that looks like something else. */
+static const char *misunderstood(const char *path, char *text, size_t size)
+{
+  const char *slash = strchr(path, '/');
+  if (path[0] == '~')
+    return ": write the folder in full, ~ is a shell's";
+  if (slash == NULL || slash == path || path[0] == '.' || slash[1] == '\0' ||
+      strchr(slash + 1, '/') != NULL)
+    return "";
+  snprintf(text, size,
+           ": if that is a model at Hugging Face, download it first (hf download %s "
+           "--local-dir FOLDER) and name the folder",
+           path);
+  return text;
+}
+
+static void cannot_open_model(struct lls_loading *l, unsigned line, int code)
+{
+  const struct lls_config *c = l->config;
+  const struct lls_ini_entry *entry = lls_ini_find(&c->ini, "model", "path");
+  char text[LLS_ERROR_MAX];
+  lls_loading_error(
+      l, line,
+      "[model] path: expected a model folder or a .gguf file; cannot open '%s': %s%s",
+      c->model.path, strerror(code),
+      code == ENOENT ? misunderstood(entry->value, text, sizeof text) : "");
+}
+
 static void check_model(struct lls_loading *l)
 {
   const char *path = l->config->model.path;
@@ -83,10 +111,7 @@ static void check_model(struct lls_loading *l)
   unsigned line = lls_loading_line(l, "model", "path");
   char *config = lls_path_join(path, "config.json");
   if (stat(path, &st) < 0)
-    lls_loading_error(
-        l, line,
-        "[model] path: expected a model folder or a .gguf file; cannot open '%s': %s",
-        path, strerror(errno));
+    cannot_open_model(l, line, errno);
   else if (S_ISREG(st.st_mode) && has_suffix(path, ".gguf"))
     ; /* what is in it is seen when it is read */
   else if (!S_ISDIR(st.st_mode))
@@ -159,9 +184,52 @@ static void check_kept_prompts(struct lls_loading *l)
                       "state, which is not set");
 }
 
+/* What is not there yet may be made, the folder above it by a service's manager. */
+static void check_written(struct lls_loading *l, const char *key, const char *path,
+                          bool folder)
+{
+  struct stat st;
+  if (path[0] == '\0' || stat(path, &st) < 0 || folder == S_ISDIR(st.st_mode))
+    return;
+  lls_loading_error(l, lls_loading_line(l, "server", key),
+                    "[server] %s: '%s' is %s; expected %s", key, path,
+                    folder ? "no folder" : "a folder", folder ? "one" : "a file in it");
+}
+
+/* As browsers send it: nothing else is ever equal to one. */
+static bool is_origin(const char *word, size_t length)
+{
+  const char *end = word + length;
+  const char *authority = memmem(word, length, "://", 3);
+  if ((length == 1 && word[0] == '*') || (length == 4 && strncmp(word, "null", 4) == 0))
+    return true;
+  if (authority == NULL || authority == word || authority + 3 == end)
+    return false;
+  return authority + 3 + strcspn(authority + 3, "/, ") >= end;
+}
+
+static void check_origins(struct lls_loading *l)
+{
+  const char *word = l->config->server.api.allowed_origins;
+  for (word += strspn(word, " "); *word != '\0'; word += strspn(word, " ")) {
+    size_t length = strcspn(word, " ");
+    if (!is_origin(word, length))
+      lls_loading_error(l, lls_loading_line(l, "server", "allowed_origins"),
+                        "[server] allowed_origins: expected origins like "
+                        "https://chat.example.org with blanks between, no path behind "
+                        "them, or *; found '%.*s'",
+                        (int)length, word);
+    word += length;
+  }
+}
+
 void lls_loading_check(struct lls_loading *l)
 {
+  const struct lls_server_config *server = &l->config->server;
   check_listen(l);
+  check_origins(l);
+  check_written(l, "state", server->state, true);
+  check_written(l, "decisions", server->decisions, false);
   check_autopilot(l);
   check_autopilot_policies(l);
   check_autopilot_objective(l);

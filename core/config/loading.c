@@ -41,6 +41,22 @@ static bool is_full(const struct lls_loading *l)
   return l->errors->n >= LLS_CONFIG_MAX_ERRORS;
 }
 
+/* What other formats allow, and is the value itself here: often all that is wrong in a
+ * line. */
+static const char *habit_of(const struct lls_ini *ini, unsigned line)
+{
+  for (size_t i = 0; i < ini->n; i++) {
+    const char *value = ini->entries[i].value;
+    if (ini->entries[i].line != line || value == NULL)
+      continue;
+    if (strstr(value, " #") != NULL || strstr(value, "\t#") != NULL)
+      return " (behind a value a comment begins with ;)";
+    if (value[0] == '"' || value[0] == '\'')
+      return " (values stand without quotation marks)";
+  }
+  return "";
+}
+
 /* Where a sentence's reader finds what it is about. */
 static const char *place_of(const char *path, unsigned line, char *text, size_t size)
 {
@@ -66,6 +82,9 @@ void lls_loading_error(struct lls_loading *l, unsigned line, const char *format,
   va_start(args, format);
   vsnprintf(err.text, sizeof err.text, format, args);
   va_end(args);
+  size_t length = strlen(err.text);
+  snprintf(err.text + length, sizeof err.text - length, "%s",
+           habit_of(&l->config->ini, line));
   char place[LLS_ERROR_MAX];
   lls_fail_at(&err, -EINVAL, "%s", place_of(l->path, line, place, sizeof place));
   lls_loading_add(l, line, &err);
@@ -149,6 +168,11 @@ static void unknown_key(struct lls_loading *l, const struct lls_ini_entry *entry
   if (table->n == 0)
     lls_loading_error(l, entry->line, "[%s] has no keys; found '%s'", entry->section,
                       entry->key);
+  else if (strpbrk(entry->key, " \t") != NULL)
+    lls_loading_error(l, entry->line,
+                      "unknown key '%s' in [%s]: a line is key = value, and no key has "
+                      "a blank",
+                      entry->key, entry->section);
   else if (home != NULL)
     lls_loading_error(l, entry->line, "unknown key '%s' in [%s]: it is one of [%s]",
                       entry->key, entry->section, home);

@@ -19,8 +19,12 @@ int lls_loader_check_memory(const struct lls_loader *l, double per_number)
     return 0;
   return lls_fail(l->err, -ENOMEM,
                   "the model does not fit: it needs %zu MiB of weights and %s; %zu MiB "
-                  "are available",
-                  MIB(weights), l->source->other_text, MIB(l->available));
+                  "are available%s",
+                  MIB(weights), l->source->other_text, MIB(l->available),
+                  weights < l->available
+                      ? ": [cache] device_memory, host_memory or [engine] "
+                        "max_step_tokens has to be smaller"
+                      : "");
 }
 
 /* ---- tensors -------------------------------------------------------------------- */

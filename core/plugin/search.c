@@ -169,9 +169,25 @@ static int compare_name(void *context, const char *name, const char *path)
   return snprintf(s->path, PATH_MAX, "%s", path) < PATH_MAX ? 1 : -ENAMETOOLONG;
 }
 
+/* The kind that has a plugin of this name; 0: none has. */
+static uint32_t kind_of(const char *name)
+{
+  char path[PATH_MAX];
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+    struct search s = {.nearest = {.word = name}, .path = path};
+    if (lls_plugin_each(kind, compare_name, &s) == 1)
+      return kind;
+  }
+  return 0;
+}
+
 static int not_found(uint32_t kind, const struct search *s, struct lls_error *err)
 {
   const char *name = s->nearest.word, *kind_name = lls_plugin_kind_name(kind);
+  uint32_t other = kind_of(name);
+  if (other != 0)
+    return lls_fail(err, -ENOENT, "no %s '%s': that is a %s, for [plugins] %s", kind_name,
+                    name, lls_plugin_kind_name(other), lls_plugin_kind_name(other));
   char *path = lls_plugin_search_path();
   char clause[LLS_NEAREST_CLAUSE];
   lls_nearest_clause(&s->nearest, "''", clause);

@@ -91,6 +91,19 @@ sub lines { my ($server) = @_; return grep { $_->{where} eq 'http' } map { decod
     like $server->log, qr/mine-2: client/, '  and what comes later is logged again';
 }
 
+# ---- connections, of which there is no request -----------------------------------------
+{
+    my $server = LlmServer->serve("max_connections = 3\n$model");
+    my @held   = map { $server->connect } 1 .. 3;
+    syswrite $_, "GET /version HTTP/1.1\r\nHost: x\r\n\r\n" for @held;
+    LlmServer::read_until($_, qr/\}\z/) for @held;
+    is LlmServer::read_all($server->connect), '', 'a connection beyond max_connections is closed';
+    ok $server->log_becomes(qr/warning http: 1 connections were closed at once: \[server\] max_connections = 3 are open/), '  which the log tells';
+    LlmServer::read_all($server->connect) for 1 .. 5;
+    Time::HiRes::sleep(2.5);
+    is scalar(() = $server->log =~ /closed at once/g), 1, '  once a minute';
+}
+
 # ---- all, or nothing ------------------------------------------------------------------
 {
     my $server = LlmServer->serve("access_log = all\nlog_format = json\n$model");

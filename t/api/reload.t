@@ -14,6 +14,7 @@ use Test::More;
 use Time::HiRes qw(time);
 
 my $demo   = LlmServer::source('share/demo-model');
+my $other  = LlmServer::source('t/data/models/llama');
 my $fault  = LlmServer::built('t/fault/.libs');
 my $rest   = "[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 8MiB\n";
 my @inis   = map { $rest . $_ } (
@@ -88,6 +89,7 @@ my @broken = (
     ['half a file',          $rest . "[plugins]\nscheduler = $folder/scheduler_half.so\n", qr/the file ends before its contents/],
     ['a create that fails',  $rest . "[plugins]\nscheduler = $fault/scheduler_failing_create.so\ncache = null\n", qr/scheduler failing_create could not be created: this fixture never starts/],
     ['policies that do not fit', $rest . "[plugins]\nscheduler = $fault/scheduler_needs_roles.so\n", qr/scheduler needs_roles needs prefill and decode instances/],
+    ['another model',        $inis[0] =~ s/\Q$demo\E/$other/r, qr/:4: \[model\] path: '\S+llama' instead of '\S+demo-model' needs a restart/],
     ['a key that needs a restart', $inis[0] =~ s/threads = 1/threads = 2/r, qr/\[engine\] threads: '2' instead of '1' needs a restart/],
 );
 for my $broken (@broken) {

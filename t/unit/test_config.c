@@ -191,6 +191,27 @@ static void test_one_error_at_a_time(void **state)
       {"[cache.good]\nsize = 1\n", ":8: [cache.good] has no keys; found 'size'"},
       {"[scheduler.failing_create]\nx = 1\n",
        ":8: [scheduler.failing_create] has no keys; found 'x'"},
+      {"[server]\nlisten 127.0.0.1:80\n", ":8: unknown key 'listen 127.0.0.1' in "
+                                          "[server]: a line is key = value, and no key "
+                                          "has a blank"},
+      {"[server]\nlog_level = info # of late\n",
+       ":8: [server] log_level: expected one of error, warning, info, debug; found 'info "
+       "# of late' (behind a value a comment begins with ;)"},
+      {"[engine]\nthreads = \"2\"\n",
+       ":8: [engine] threads: expected a whole number of threads, from 0 to 1024; found "
+       "'\"2\"' (values stand without quotation marks)"},
+      {"[server]\nallowed_origins = * null http://localhost:* https://a.example/\n",
+       ":8: [server] allowed_origins: expected origins like https://chat.example.org "
+       "with "
+       "blanks between, no path behind them, or *; found 'https://a.example/'"},
+      {"[server]\nallowed_origins = https://a.example, https://b.example\n",
+       ":8: [server] allowed_origins: expected origins like https://chat.example.org "
+       "with "
+       "blanks between, no path behind them, or *; found 'https://a.example,'"},
+      {"[server]\nstate = /dev/null\n",
+       ":8: [server] state: '/dev/null' is no folder; expected one"},
+      {"[server]\ndecisions = /proc\n",
+       ":8: [server] decisions: '/proc' is a folder; expected a file in it"},
   };
   char text[1024];
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -241,7 +262,7 @@ static void test_lines_longer_than_inih_reads(void **state)
 static void test_model_folder_must_be_one(void **state)
 {
   const struct folder *folder = *state;
-  char missing[256], file[256], empty[256];
+  char missing[512], file[256], empty[256];
   const char *sentence;
   snprintf(missing, sizeof missing,
            ":6: [model] path: expected a model folder or a .gguf file; cannot open "
@@ -250,6 +271,13 @@ static void test_model_folder_must_be_one(void **state)
            folder->path);
   sentence = missing;
   assert_errors(folder, GOOD_PLUGINS "[model]\npath = no\n", 1, &sentence);
+  snprintf(missing, sizeof missing,
+           ":6: [model] path: expected a model folder or a .gguf file; cannot open "
+           "'%s/org/small': No such file or directory: if that is a model at Hugging "
+           "Face, download it first (hf download org/small --local-dir FOLDER) and name "
+           "the folder",
+           folder->path);
+  assert_errors(folder, GOOD_PLUGINS "[model]\npath = org/small\n", 1, &sentence);
   snprintf(file, sizeof file,
            ":6: [model] path: expected a model folder or a .gguf file; '%s/x.ini' is "
            "neither",
@@ -281,6 +309,16 @@ static void test_plugins_that_are_not_there(void **state)
                 "[model]\npath = .\n[plugins]\nscheduler = godo\ncache = good\n"
                 "predictor = good\n[cache.goood]\n",
                 2, sentences);
+}
+
+static void test_plugins_of_another_kind(void **state)
+{
+  const char *const sentences[] = {
+      ":4: no scheduler 'half_transfer': that is a cache, for [plugins] cache"};
+  assert_errors(*state,
+                "[model]\npath = .\n[plugins]\nscheduler = half_transfer\n"
+                "cache = good\npredictor = good\n",
+                1, sentences);
 }
 
 static void test_refused_plugin_names_the_line(void **state)
@@ -419,6 +457,7 @@ int main(void)
       IN_FOLDER(test_lines_longer_than_inih_reads),
       IN_FOLDER(test_model_folder_must_be_one),
       IN_FOLDER(test_plugins_that_are_not_there),
+      IN_FOLDER(test_plugins_of_another_kind),
       IN_FOLDER(test_refused_plugin_names_the_line),
       IN_FOLDER(test_settings_count_before_the_file),
       cmocka_unit_test(test_file_that_is_not_there),

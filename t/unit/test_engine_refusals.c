@@ -174,6 +174,11 @@ static void test_a_model_that_does_not_fit(void **state)
                     "\"max_position_embeddings\":64}");
   expect(create(folder->path, &huge, &err), -ENOMEM, &err,
          "MiB of weights and 1 MiB of cache and");
+  struct lls_engine_options roomy = usual;
+  roomy.cache_bytes = (size_t)1 << 46;
+  expect(create(source_path("t/data/models/llama"), &roomy, &err), -ENOMEM, &err,
+         ": [cache] device_memory, host_memory or [engine] max_step_tokens has to be "
+         "smaller");
 }
 
 static void test_odd_options(void **state)

@@ -27,8 +27,11 @@ static int find(const char *name, const char *format, const char *what, const ch
   free(shipped);
   if (*path != NULL)
     return 0;
-  return lls_fail(err, -ENOENT, "no %s '%s': neither a path nor a name in %s%s", what,
-                  name, folder(), in);
+  return lls_fail(
+      err, -ENOENT,
+      "no %s '%s': neither a path nor a name in %s%s; of what is not installed "
+      "LLS_PROFILE_PATH names the folder etc/profiles",
+      what, name, folder(), in);
 }
 
 int lls_find_profile(const char *name, char **path, struct lls_error *err)
