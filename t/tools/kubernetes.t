@@ -45,10 +45,6 @@ cmp_ok seconds($deployment, 'terminationGracePeriodSeconds'), '>', $sleep + seco
     'a pod may drain: preStop, drain_timeout, the last step';
 like $deployment, qr/^ +\Q$_\E$/m, "the pod has $_" for 'readOnlyRootFilesystem: true', 'runAsNonRoot: true', 'capabilities: {drop: [ALL]}';
 
-# Whoever begins with the manifests gets the policies that whoever begins with the package gets.
-sub policies { my ($text) = @_; return { $text =~ /^(scheduler|cache|predictor) = (\S+)/mg } }
-is_deeply policies($ini), policies(LlmServer::read_file(LlmServer::source('etc/llmserve.ini'))), 'the policies are those of etc/llmserve.ini';
-
 # ---- series -------------------------------------------------------------------------
 # Families of the page: type, and samples by their labels.
 sub families {
