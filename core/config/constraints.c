@@ -74,7 +74,7 @@ static bool has_suffix(const char *text, const char *suffix)
   return length >= end && strcasecmp(text + length - end, suffix) == 0;
 }
 
-/* What is wrong with a path that looks like something else. */
+/* The mistake in a path that looks like something else. */
 static const char *misunderstood(const char *path, char *text, size_t size)
 {
   const char *slash = strchr(path, '/');
@@ -184,7 +184,7 @@ static void check_kept_prompts(struct lls_loading *l)
                       "state, which is not set");
 }
 
-/* What is not there yet may be made, the folder above it by a service's manager. */
+/* A path that is not there yet may be made, the folder above it by a service's manager. */
 static void check_written(struct lls_loading *l, const char *key, const char *path,
                           bool folder)
 {

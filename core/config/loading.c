@@ -41,7 +41,7 @@ static bool is_full(const struct lls_loading *l)
   return l->errors->n >= LLS_CONFIG_MAX_ERRORS;
 }
 
-/* What other formats allow, and is the value itself here: often all that is wrong in a
+/* Other formats allow it, and here it is part of the value: often all that is wrong in a
  * line. */
 static const char *habit_of(const struct lls_ini *ini, unsigned line)
 {
