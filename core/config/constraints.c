@@ -184,7 +184,8 @@ static void check_kept_prompts(struct lls_loading *l)
                       "state, which is not set");
 }
 
-/* A path that is not there yet may be made, the folder above it by a service's manager. */
+/* A path that is not there yet may be made, the folder above it by a service's manager.
+ */
 static void check_written(struct lls_loading *l, const char *key, const char *path,
                           bool folder)
 {
