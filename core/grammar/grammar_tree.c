@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +22,13 @@ struct node {
   size_t content; /* where its bytes, ranges or parts begin in contents */
 };
 
+#define MOST_KNOWN 40 /* of 37 general categories, with those of one letter */
+
+struct known_class {
+  char name[LLS_GRAMMAR_CLASS_NAME];
+  uint32_t node;
+};
+
 struct lls_grammar_tree {
   struct lls_grammar_bounds bounds;
   const struct lls_vocabulary *vocabulary;
@@ -30,6 +36,8 @@ struct lls_grammar_tree {
   uint32_t n_nodes, node_capacity, n_rules;
   char *contents; /* (n_bytes) each content at a multiple of 4 */
   size_t n_bytes, byte_capacity;
+  struct known_class known[MOST_KNOWN]; /* (n_known) */
+  uint32_t n_known;
   uint32_t root;
   int failed; /* negative errno, or 0 */
   struct lls_error error;
@@ -83,6 +91,11 @@ uint32_t lls_grammar_fail(struct lls_grammar_tree *tree, const char *format, ...
   vsnprintf(sentence, sizeof sentence, format, arguments);
   va_end(arguments);
   return fail_with(tree, -EINVAL, sentence);
+}
+
+bool lls_grammar_has_failed(const struct lls_grammar_tree *tree)
+{
+  return tree->failed != 0;
 }
 
 int lls_grammar_tree_check(const struct lls_grammar_tree *tree, struct lls_error *err)
@@ -331,6 +344,24 @@ uint32_t lls_grammar_class_but(struct lls_grammar_tree *tree,
                                const struct lls_grammar_range *ranges, uint32_t n)
 {
   return add_class(tree, ranges, n, true);
+}
+
+uint32_t lls_grammar_known_class(const struct lls_grammar_tree *tree, const char *name)
+{
+  for (uint32_t i = 0; i < tree->n_known; i++)
+    if (strcmp(tree->known[i].name, name) == 0)
+      return tree->known[i].node;
+  return LLS_GRAMMAR_NONE;
+}
+
+void lls_grammar_keep_class(struct lls_grammar_tree *tree, const char *name,
+                            uint32_t node)
+{
+  if (tree->n_known == MOST_KNOWN || strlen(name) >= LLS_GRAMMAR_CLASS_NAME)
+    return;
+  struct known_class *known = &tree->known[tree->n_known++];
+  strcpy(known->name, name);
+  known->node = node;
 }
 
 /* ---- reading ---- */

@@ -13,6 +13,7 @@
 
 #include "core/base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -96,10 +97,20 @@ struct lls_grammar_node lls_grammar_node_at(const struct lls_grammar_tree *tree,
 uint32_t lls_grammar_node_count(const struct lls_grammar_tree *tree);
 uint32_t lls_grammar_root(const struct lls_grammar_tree *tree);
 
+/* Classes that take long to find, kept under a name for whoever needs one again: a
+ * general category of Unicode. LLS_GRAMMAR_NONE: it is not known. The name is copied. */
+#define LLS_GRAMMAR_CLASS_NAME 4
+uint32_t lls_grammar_known_class(const struct lls_grammar_tree *tree, const char *name);
+void lls_grammar_keep_class(struct lls_grammar_tree *tree, const char *name,
+                            uint32_t node);
+
 /* Marks the tree as failed with a message, as a front end's own errors do; the first one
  * stays. Returns LLS_GRAMMAR_NONE. */
 uint32_t lls_grammar_fail(struct lls_grammar_tree *tree, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* True once it has failed: nothing is added any more, so that a front end that goes down
+ * some way again and again need not. */
+bool lls_grammar_has_failed(const struct lls_grammar_tree *tree);
 /* 0, -EINVAL (what a front end said, or a rule without a definition, or no root), -E2BIG
  * (a bound), -ENOMEM. */
 int lls_grammar_tree_check(const struct lls_grammar_tree *tree, struct lls_error *err);

@@ -65,8 +65,9 @@ static const struct {
     {"Separator", "Z"},
 };
 
-/* Every code point of a general category of one letter or two. */
-static bool add_category(struct lls_regex *regex, const char *category)
+/* Every code point of a general category of one letter or two, of all that there are: the
+ * tree keeps what was found. */
+static uint32_t find_category(struct lls_regex *regex, const char *category)
 {
   uint32_t from = regex->n_ranges;
   for (int32_t point = 0; point <= 0x10FFFF && !regex->failed; point++) {
@@ -79,7 +80,25 @@ static bool add_category(struct lls_regex *regex, const char *category)
     else
       lls_regex_add_range(regex, p, p);
   }
-  return regex->n_ranges > from && !regex->failed;
+  uint32_t n = regex->n_ranges - from;
+  regex->n_ranges = from;
+  if (n == 0 || regex->failed)
+    return LLS_GRAMMAR_NONE;
+  uint32_t node = lls_grammar_class(regex->tree, regex->ranges + from, n);
+  lls_grammar_keep_class(regex->tree, category, node);
+  return node;
+}
+
+static bool add_category(struct lls_regex *regex, const char *category)
+{
+  uint32_t node = lls_grammar_known_class(regex->tree, category);
+  if (node == LLS_GRAMMAR_NONE)
+    node = find_category(regex, category);
+  if (node == LLS_GRAMMAR_NONE)
+    return false;
+  struct lls_grammar_node all = lls_grammar_node_at(regex->tree, node);
+  add_all(regex, all.ranges, all.n, false);
+  return !regex->failed;
 }
 
 static bool property(struct lls_regex *regex, bool complement)

@@ -31,8 +31,14 @@ uint32_t lls_regex_add(struct lls_regex *regex, enum lls_regex_kind kind)
   return regex->n_nodes++;
 }
 
+#define MOST_RANGES (1 << 21) /* in 16 MiB, which a tree may have of all */
+
 void lls_regex_add_range(struct lls_regex *regex, uint32_t first, uint32_t last)
 {
+  if (regex->n_ranges == MOST_RANGES) {
+    lls_regex_fail(regex, "the grammar is too large");
+    return;
+  }
   if (regex->n_ranges == regex->range_capacity) {
     uint32_t capacity = regex->range_capacity == 0 ? 64 : regex->range_capacity * 2;
     void *grown = realloc(regex->ranges, capacity * sizeof *regex->ranges);

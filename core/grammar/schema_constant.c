@@ -5,6 +5,7 @@
 #include "core/tokenizer/utf8.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DEEPEST 40
@@ -149,14 +150,33 @@ static answer set_holds(struct lls_schema *s, const struct lls_schema_set *set,
   return holds;
 }
 
+/* The same text for those that is_equal takes for equal, and no other; NULL: no memory.
+ * The sum has no -0. */
+static char *text_of(const json_t *value)
+{
+  const size_t flags = JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS;
+  json_t *number =
+      json_is_number(value) ? json_real(json_number_value(value) + 0.0) : NULL;
+  char *text = json_dumps(number != NULL ? number : value, flags);
+  json_decref(number);
+  return text;
+}
+
+/* By their texts, since pairs of items are too many to be compared. */
 answer lls_schema_items_are_unique(const json_t *value)
 {
-  size_t n = json_array_size(value);
-  for (size_t i = 0; i < n; i++)
-    for (size_t k = i + 1; k < n; k++)
-      if (is_equal(json_array_get(value, i), json_array_get(value, k)))
-        return LLS_SCHEMA_NO;
-  return LLS_SCHEMA_YES;
+  json_t *seen = json_object();
+  answer unique = seen != NULL ? LLS_SCHEMA_YES : LLS_SCHEMA_UNKNOWN;
+  for (size_t i = 0; i < json_array_size(value) && unique == LLS_SCHEMA_YES; i++) {
+    char *text = text_of(json_array_get(value, i));
+    if (text != NULL && json_object_get(seen, text) != NULL)
+      unique = LLS_SCHEMA_NO;
+    else if (text == NULL || json_object_set_new(seen, text, json_true()) != 0)
+      unique = LLS_SCHEMA_UNKNOWN;
+    free(text);
+  }
+  json_decref(seen);
+  return unique;
 }
 
 /* One item is as `contains` says; how many is not counted. */

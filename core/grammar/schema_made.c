@@ -37,7 +37,11 @@ const json_t *lls_schema_keep_made(struct lls_schema *s, const json_t *schema,
   new->key = (struct key){schema, kind};
   new->made = made;
   HASH_ADD(hh, s->made, key, sizeof new->key, new);
-  return made;
+  if (new->hh.tbl != NULL)
+    return made;
+  json_decref(made);
+  free(new);
+  return NULL;
 }
 
 void lls_schema_free_made(struct lls_schema *s)

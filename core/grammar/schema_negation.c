@@ -307,14 +307,14 @@ static void deny_any(struct opposite *o, const char *keyword, const json_t *valu
   add_way(o, none_of(o, value));
 }
 
-/* None of them, or two. */
+/* None of them, or two: as many ways as there are pairs, each of which is a step. */
 static void deny_one(struct opposite *o, const char *keyword, const json_t *value)
 {
   size_t n = json_array_size(value);
   (void)keyword;
   add_way(o, none_of(o, value));
   for (size_t i = 0; i < n; i++)
-    for (size_t k = i + 1; k < n; k++)
+    for (size_t k = i + 1; k < n && lls_schema_step(o->s, o->schema); k++)
       add_way(o, json_pack("{s:[OO]}", "allOf", json_array_get(value, i),
                            json_array_get(value, k)));
 }

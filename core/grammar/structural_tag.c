@@ -408,8 +408,12 @@ static uint32_t build_open(struct formats *f, const json_t *format, const json_t
   return ends == NULL ? node : row(f, node, any_end(f, ends));
 }
 
+/* Some formats build what is in them twice, so that the depth alone is no bound; the
+ * tree's are. */
 static uint32_t build(struct formats *f, const json_t *format, const json_t *ends)
 {
+  if (lls_grammar_has_failed(f->tree))
+    return LLS_GRAMMAR_NONE;
   if (f->depth == DEEPEST)
     return lls_grammar_fail(f->tree, "the structural tag: too many formats inside each "
                                      "other");

@@ -6,6 +6,7 @@
 #include "core/grammar/regex.h"
 #include "core/grammar/regex_product.h"
 #include "core/grammar/regex_scan.h"
+#include "core/grammar/schema_compile.h"
 
 #include "t/dice.h"
 #include "t/grammar_texts.h"
@@ -197,6 +198,32 @@ static void hostile_schemas_end(void **state)
       "{\"type\":\"number\",\"minimum\":1e-300,\"exclusiveMaximum\":5e-324", "", 0, "}"));
   survive_schema(
       repeated("{\"minItems\":4294967295,\"maxItems\":4294967296", "", 0, "}"));
+  /* categories, each of which takes a look at all code points, or has 650 ranges */
+  survive_schema(repeated("{\"pattern\":\"", "\\\\p{Zl}", 100000, "\"}"));
+  survive_schema(repeated("{\"pattern\":\"", "\\\\p{L}", 10000, "\"}"));
+  /* 2 * 10^8 pairs of branches */
+  survive_schema(repeated("{\"not\":{\"oneOf\":[true", ",true", 20000, "]}}"));
+}
+
+/* Of which there are 2 * 10^10 pairs. */
+static void many_items_are_told_apart(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *last;
+    enum lls_schema_answer unique;
+  } cases[] = {{"[1]", LLS_SCHEMA_YES},   {"[4]", LLS_SCHEMA_NO},
+               {"\"5\"", LLS_SCHEMA_YES}, {"5.0", LLS_SCHEMA_NO},
+               {"-0.0", LLS_SCHEMA_NO},   {"{\"a\": 1, \"b\": 2}", LLS_SCHEMA_NO}};
+  json_t *items = json_pack("[i, {s:i, s:i}]", 0, "b", 2, "a", 1);
+  for (int k = 0; k < 200000; k++)
+    json_array_append_new(items, json_pack(k % 2 ? "i" : "[i]", k));
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    json_array_append_new(items, json_loads(cases[i].last, JSON_DECODE_ANY, NULL));
+    assert_int_equal(lls_schema_items_are_unique(items), cases[i].unique);
+    json_array_remove(items, json_array_size(items) - 1);
+  }
+  json_decref(items);
 }
 
 static void hostile_grammars_end(void **state)
@@ -413,6 +440,7 @@ int main(void)
       cmocka_unit_test(grammars),
       cmocka_unit_test(mistakes_in_grammars_name_the_line),
       cmocka_unit_test(hostile_schemas_end),
+      cmocka_unit_test(many_items_are_told_apart),
       cmocka_unit_test(hostile_grammars_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,8 @@
 
 #include "t/grammar_texts.h"
 
+#include <errno.h>
+
 static uint32_t build(struct lls_grammar_tree *tree, const char *source, size_t n)
 {
   if (*source != '{')
@@ -150,9 +152,28 @@ static void mistakes_are_named(void **state)
   check_mistakes(build, cases, sizeof cases / sizeof cases[0]);
 }
 
+/* Each of these is built twice by the one around it: all of them took 2^40 formats. */
+static void nested_triggers_end(void **state)
+{
+  (void)state;
+  json_t *tag = json_pack("{s:s}", "type", "any_text");
+  for (int depth = 0; depth < 40; depth++)
+    tag = json_pack("{s:s, s:[s], s:b, s:[{s:s, s:s, s:s, s:o}]}", "type",
+                    "triggered_tags", "triggers", "<", "at_least_one", true, "tags",
+                    "type", "tag", "begin", "<", "end", ">", "content", tag);
+  struct lls_grammar_tree *tree = new_tree();
+  struct lls_error err = {0};
+  json_t *whole = json_pack("{s:o}", "format", tag);
+  lls_grammar_structural_tag(tree, whole);
+  assert_int_equal(lls_grammar_tree_check(tree, &err), -E2BIG);
+  lls_grammar_tree_destroy(tree);
+  json_decref(whole);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nested_triggers_end),
       cmocka_unit_test(larks_grammars),
       cmocka_unit_test(structural_tags),
       cmocka_unit_test(mistakes_are_named),
