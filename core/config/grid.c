@@ -60,9 +60,10 @@ static int add_range(struct lls_axis *axis, const char *text)
   int rc = lls_range_parse(range, &first, &last);
   if (rc < 0)
     return rc == -ERANGE ? rc : 0;
-  if (!(step > 0) || (last - first) / step > POINTS_MAX)
+  double steps = (last - first) / step + 1e-9; /* 0.3 is three steps of 0.1, too */
+  if (!(step > 0) || !isfinite(step) || steps > POINTS_MAX)
     return -EINVAL;
-  for (int64_t i = 0; first + (double)i * step <= last + step * 1e-9; i++) {
+  for (int64_t i = 0; (double)i <= steps; i++) {
     char number[32];
     int length = snprintf(number, sizeof number, "%.12g", first + (double)i * step);
     rc = add_value(axis, number, (size_t)length);

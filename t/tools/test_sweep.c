@@ -165,8 +165,11 @@ static void test_axes(void **state)
   assert_int_equal(add(&grid, "trace=/a/b c.csv,d.csv"), 0);
   lls_grid_name(&grid, 0, name, sizeof name);
   assert_string_equal(name, "trace=b-c.csv");
-  const char *const bad[] = {"",     "seed",     "=1",     "seed=",   "x=1,",
-                             "x=,1", "x=1..2:0", "x=4..1", "trace=3", "x=1..1e9:1e-3"};
+  assert_int_equal(add(&grid, "far=1e300..1e300"), 0); /* where 1 more is no more */
+  assert_int_equal(lls_grid_points(&grid), 2);
+  const char *const bad[] = {
+      "",         "seed",   "=1",      "seed=",         "x=1,",      "x=,1",
+      "x=1..2:0", "x=4..1", "trace=3", "x=1..1e9:1e-3", "x=1..2:inf"};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     if (add(&grid, bad[i]) == 0)
       fail_msg("'%s' was taken", bad[i]);
