@@ -145,6 +145,10 @@ void lls_handle_admin_events(void *context, struct lls_http_exchange *exchange)
   struct lls_api *api = context;
   struct lls_api_error error = {0};
   struct lls_viewer *viewer = NULL;
+  if (strcmp(exchange->request.method, "HEAD") == 0) {
+    lls_http_reply(exchange, 200, LLS_SSE_TYPE, NULL, 0);
+    return;
+  }
   if (api->draining)
     lls_api_fail(&error, 503, "draining", NULL, "the server is shutting down");
   else if (api->viewers.n >= LLS_VIEWERS_MAX)

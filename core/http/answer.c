@@ -151,6 +151,7 @@ void lls_http_stream_begin(struct lls_http_exchange *exchange, unsigned status,
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   struct lls_text head = {0};
   LLS_HTTP_ON_MAIN(connection->server);
+  LLS_CHECK(!is_head_request(connection));
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;
   if (exchange->request.http10)

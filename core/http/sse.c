@@ -8,7 +8,7 @@ void lls_sse_begin(struct lls_http_exchange *exchange)
 {
   lls_http_add_header(exchange, "cache-control", "no-cache");
   lls_http_add_header(exchange, "x-accel-buffering", "no"); /* nginx: don't collect */
-  lls_http_stream_begin(exchange, 200, "text/event-stream; charset=utf-8");
+  lls_http_stream_begin(exchange, 200, LLS_SSE_TYPE);
 }
 
 void lls_sse_data(struct lls_http_exchange *exchange, const char *text, size_t length)

@@ -5,6 +5,8 @@
 
 #include "core/http/exchange.h"
 
+#define LLS_SSE_TYPE "text/event-stream; charset=utf-8"
+
 /* A comment, which clients pass over: a sign of life for proxies between. */
 void lls_sse_comment(struct lls_http_exchange *exchange);
 void lls_sse_begin(struct lls_http_exchange *exchange);

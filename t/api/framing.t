@@ -24,6 +24,8 @@ like $server->exchange("GET /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\
 
 like $server->exchange("HEAD /version HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
     qr/\AHTTP\/1\.1 200 OK\r\n.*content-length: 19\r\n.*\r\n\r\n\z/s, 'HEAD has no body';
+like $server->exchange("HEAD /admin/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"),
+    qr/\AHTTP\/1\.1 200 OK\r\ncontent-type: text\/event-stream; .*\r\n\r\n\z/s, 'nor has that of a stream, which ends';
 
 like $server->exchange("GET /version HTTP/1.0\r\n\r\n"),
     qr/\AHTTP\/1\.1 200 OK\r\n.*connection: close\r\n.*\}\z/s, 'HTTP/1.0 closes';
