@@ -205,7 +205,7 @@ static void hostile_schemas_end(void **state)
   survive_schema(repeated("{\"not\":{\"oneOf\":[true", ",true", 20000, "]}}"));
 }
 
-/* Of which there are 2 * 10^10 pairs. */
+/* There are 2 * 10^10 pairs of them. */
 static void many_items_are_told_apart(void **state)
 {
   (void)state;
