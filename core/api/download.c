@@ -88,7 +88,7 @@ static void finish(struct download *download)
 static bool begin(struct download *download)
 {
   struct lls_http_exchange *exchange = download->exchange;
-  if (strcmp(exchange->request.method, "HEAD") == 0) {
+  if (lls_http_is_head(exchange)) {
     lls_http_reply(exchange, 200, "application/octet-stream", NULL, 0);
     free(download);
     return true;

@@ -145,7 +145,7 @@ void lls_handle_admin_events(void *context, struct lls_http_exchange *exchange)
   struct lls_api *api = context;
   struct lls_api_error error = {0};
   struct lls_viewer *viewer = NULL;
-  if (strcmp(exchange->request.method, "HEAD") == 0) {
+  if (lls_http_is_head(exchange)) {
     lls_http_reply(exchange, 200, LLS_SSE_TYPE, NULL, 0);
     return;
   }

@@ -102,9 +102,9 @@ static bool make_head(struct lls_http_connection *connection, unsigned status,
   return false;
 }
 
-static bool is_head_request(const struct lls_http_connection *connection)
+bool lls_http_is_head(const struct lls_http_exchange *exchange)
 {
-  const char *method = connection->exchange.request.method;
+  const char *method = exchange->request.method;
   return method != NULL && strcmp(method, "HEAD") == 0;
 }
 
@@ -137,7 +137,7 @@ void lls_http_reply(struct lls_http_exchange *exchange, unsigned status, const c
       uv_buf_init(head.data, (unsigned)head.length),
       uv_buf_init((char *)body, (unsigned)length),
   };
-  unsigned count = is_head_request(connection) || length == 0 ? 1 : 2;
+  unsigned count = lls_http_is_head(&connection->exchange) || length == 0 ? 1 : 2;
   exchange->answer_bytes = count > 1 ? length : 0;
   bool sent = send_pieces(connection, pieces, count, SIZE_MAX);
   lls_text_free(&head);
@@ -151,7 +151,7 @@ void lls_http_stream_begin(struct lls_http_exchange *exchange, unsigned status,
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   struct lls_text head = {0};
   LLS_HTTP_ON_MAIN(connection->server);
-  LLS_CHECK(!is_head_request(connection));
+  LLS_CHECK(!lls_http_is_head(&connection->exchange));
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;
   if (exchange->request.http10)

@@ -53,7 +53,10 @@ void lls_http_add_header(struct lls_http_exchange *exchange, const char *name,
 void lls_http_reply(struct lls_http_exchange *exchange, unsigned status, const char *type,
                     const void *body, size_t length);
 
-/* Not for a HEAD request, whose answer is a head: lls_http_reply leaves the body out. */
+/* A HEAD request: its answer is a head, lls_http_reply leaves the body out. */
+bool lls_http_is_head(const struct lls_http_exchange *exchange);
+
+/* Not for a HEAD request. */
 void lls_http_stream_begin(struct lls_http_exchange *exchange, unsigned status,
                            const char *type);
 #define LLS_HTTP_MAX_PIECES 5

@@ -94,7 +94,7 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
   }
 }
 
-/* F(name, packed, what it becomes for many rows, but for AMX) of each. */
+/* F(name, packed, what it becomes for many rows) of each. AMX has its own, AVX2 none. */
 #define LLS_CODES_FORMATS(F)                                                             \
   F(codes8, LLS_PACKED_CODES8, LLS_PACKED_CODES8)                                        \
   F(codes4, LLS_PACKED_CODES4, LLS_PACKED_CODES8)                                        \

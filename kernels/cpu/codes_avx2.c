@@ -6,8 +6,8 @@
  * Codes of up to 6 bits are small: as whole numbers from 0 to m, 2 n products fit in 16
  * bits while 2 n m 127 <= 32,767. So a row takes two instructions for a quad and 8
  * outputs, product and addition, and two more for every n quads: 8 with codes up to 15, 4
- * up to 32, 2 up to 63. One core of a Zen 3 made 190, 155 and 125 GOP/s so in the
- * first-level cache, and 100 with codes of 8 bits.
+ * up to 32, 2 up to 63. One core of a Zen 3 made 190, 157 and 126 GOP/s so in a loop
+ * over the first-level cache (bench/results/peer.md), and 100 with codes of 8 bits.
  *
  * Those of 8 bits, where 2 x 255 x 127 does not fit, are multiplied as magnitudes, up to
  * 128, and x takes their signs; two products a sum, four instructions.
