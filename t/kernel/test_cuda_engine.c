@@ -74,9 +74,11 @@ static double worst_with_int8(const char *model, const struct drive_options *opt
   return o.worst_relative;
 }
 
-/* int8 blocks on the host, then on both: no further from the reference than on the CPU,
- * but for the device's own numbers. */
-static void check_int8(const char *model, create create_device)
+/* int8 blocks on the host, then on both: no further from the reference than what they cost
+ * the CPU and what the device's own numbers cost without them, two errors that know
+ * nothing of each other. (Not as far as the CPU: how it adds up bf16 is its own, .0104 for
+ * gemma2 with AVX2 where the device has .0315 with such blocks and .032 without.) */
+static void check_int8(const char *model, create create_device, const double own[2])
 {
   for (int i = 0; i < 4; i++) {
     bool bf16 = i % 2;
@@ -93,8 +95,9 @@ static void check_int8(const char *model, create create_device)
                   bf16 ? "bf16" : "f32", i < 2 ? "swapped" : "all", cuda, cpu);
     assert_true(cpu > 1e-3); /* there are such blocks */
     /* A number between two steps may be rounded to the other one. */
-    if (!(fabs(cuda - cpu) <= (bf16 ? 0.02 : 5e-4)))
-      fail_msg("%s: %.3g from the reference, on the CPU %.3g", model, cuda, cpu);
+    if (!(cuda <= hypot(cpu, own[bf16]) + (bf16 ? 5e-3 : 5e-4)))
+      fail_msg("%s: %.3g from the reference, on the CPU %.3g, without int8 %.3g", model,
+               cuda, cpu, own[bf16]);
   }
 }
 
@@ -113,7 +116,7 @@ static void check(const char *model, create create_device)
   if (f32.is_mixture) /* rounding sends a row to another expert where scores are close */
     return;
   assert_true(bf16.relative <= BF16_TOLERANCE * bf16.layers);
-  check_int8(model, create_device);
+  check_int8(model, create_device, (double[2]){f32.relative, bf16.relative});
 }
 
 static void test_emulated(void **state)
