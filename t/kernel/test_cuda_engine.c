@@ -74,10 +74,10 @@ static double worst_with_int8(const char *model, const struct drive_options *opt
   return o.worst_relative;
 }
 
-/* int8 blocks on the host, then on both: no further from the reference than what they cost
- * the CPU and what the device's own numbers cost without them, two errors that know
- * nothing of each other. (Not as far as the CPU: how it adds up bf16 is its own, .0104 for
- * gemma2 with AVX2 where the device has .0315 with such blocks and .032 without.) */
+/* int8 blocks on the host, then on both: no further from the reference than what they
+ * cost the CPU and what the device's own numbers cost without them, two errors that know
+ * nothing of each other. (Not as far as the CPU: how it adds up bf16 is its own, .0104
+ * for gemma2 with AVX2 where the device has .0315 with such blocks and .032 without.) */
 static void check_int8(const char *model, create create_device, const double own[2])
 {
   for (int i = 0; i < 4; i++) {
