@@ -22,9 +22,12 @@ for my $name ('scheduler_sjf.so', './scheduler_sjf.so', "$folder/scheduler_sjf.s
 }
 ok -s "$out/league.html", 'and there is a page';
 
-sub runs { my ($n) = qx('$^X' '$source/bench/league/league' @cell --plugin scheduler_sjf.so --out $out '$build' 2>&1) =~ / of (\d+) runs to go/; return $n // 0 }
+sub runs { my ($n) = qx('$^X' '$source/bench/league/league' @cell --plugin scheduler_sjf.so --out $out @_ '$build' 2>&1) =~ / of (\d+) runs to go/; return $n // 0 }
 utime 1, 1, 'scheduler_sjf.so';
 is runs(), 0, 'what is known is not run again';
 utime time, time + 9, 'scheduler_sjf.so';
 is runs(), 2, '  but a plugin that was built since then, with both seeds';
+utime 1, 1, 'scheduler_sjf.so'; # or it is newer for as long as the clock is behind its time
+is runs('--seeds', 2), 2, 'of what --quick sets, seeds that are given win';
+is runs('--loads', '1,1.3'), 4, '  and so do loads';
 done_testing;
