@@ -53,7 +53,7 @@ function resultOf(answer, apply) {
 }
 
 export function make(section) {
-  const policies = element("input", { value: "sarathi, fcfs, srpt, apt+hybrid", spellcheck: "false", autocomplete: "off" });
+  const policies = element("input", { value: "worth, sarathi, fcfs, srpt, apt+hybrid", spellcheck: "false", autocomplete: "off" });
   const objective = select(OBJECTIVES.map((name) => [name, name.replace("_", " ")]), "auto");
   const go = element("button", { type: "submit", class: "main" }, "What if?");
   const bar = element("progress", { max: 1, value: 0, "aria-label": "How much is simulated", hidden: true });

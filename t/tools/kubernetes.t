@@ -45,6 +45,10 @@ cmp_ok seconds($deployment, 'terminationGracePeriodSeconds'), '>', $sleep + seco
     'a pod may drain: preStop, drain_timeout, the last step';
 like $deployment, qr/^ +\Q$_\E$/m, "the pod has $_" for 'readOnlyRootFilesystem: true', 'runAsNonRoot: true', 'capabilities: {drop: [ALL]}';
 
+# Whoever begins with the manifests gets the policies that whoever begins with the package gets.
+sub policies { my ($text) = @_; return { $text =~ /^(scheduler|cache|predictor) = (\S+)/mg } }
+is_deeply policies($ini), policies(LlmServer::read_file(LlmServer::source('etc/llmserve.ini'))), 'the policies are those of etc/llmserve.ini';
+
 # ---- series -------------------------------------------------------------------------
 # Families of the page: type, and samples by their labels.
 sub families {
@@ -118,7 +122,7 @@ SKIP: {
     my $served = LlmServer->serve($local =~ s/^\[server\]\n//mr, undef, 'unshare', '--pid', '--fork', '--mount-proc', '--kill-child',
         'sh', '-c', 'for at; do config=$at; done; PERIOD=0.1 CONFIG=$config sh "$0" & exec "$@"', "$folder/watch");
     Time::HiRes::sleep(0.3);
-    $served->configure(($local =~ s/^\[server\]\n//mr) =~ s/sarathi/fcfs/r);
+    $served->configure(($local =~ s/^\[server\]\n//mr) =~ s/^scheduler = \K.*/fcfs/mr);
     my $deadline = time + $LlmServer::TIMEOUT;
     Time::HiRes::sleep(0.05) until $served->log =~ /reload: generation 2/ || time > $deadline;
     like $served->log, qr/reload: generation 2/, 'a changed file is read';

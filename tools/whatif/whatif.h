@@ -40,6 +40,6 @@ extern const struct lls_option_group whatif_option_group;
 
 /* Lines, as --policies has them. */
 #define WHATIF_DEFAULT_POLICIES                                                          \
-  "sarathi\nfcfs\nsrpt\nalise\naccelgen\napt+hybrid\nbros+bidirectional"
+  "worth\nsarathi\nfcfs\nsrpt\nalise\naccelgen\napt+hybrid\nbros+bidirectional"
 
 #endif
