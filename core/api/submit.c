@@ -76,6 +76,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .request_class = params->request_class,
       .priority = (int32_t)params->priority,
       .tenant = generation->tenant,
+      .tenant_name = params->tenant,
       .slo = params->slo,
       .owner = choice,
   };

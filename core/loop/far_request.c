@@ -12,7 +12,7 @@ struct numbers {
   struct lls_life life;
   struct lls_move move;
   int64_t first_token_ns;
-  uint64_t text_bytes, label_bytes, key_bytes;
+  uint64_t text_bytes, label_bytes, tenant_bytes, key_bytes;
   uint32_t max_length, min_new_tokens, n_stop_tokens, n_scored, score_logprobs;
   uint32_t pooling, second_text, n_pooled, prefix_tokens;
   bool scores, pooled, has_text;
@@ -42,6 +42,7 @@ static void fill(struct numbers *n, const struct lls_live *live)
   n->has_text = live->text != NULL;
   n->text_bytes = live->text_bytes;
   n->label_bytes = strlen(live->label);
+  n->tenant_bytes = strlen(live->view.tenant_name);
   if (live->constraint.grammar != NULL) {
     size_t bytes = 0;
     lls_grammar_key(live->constraint.grammar, &bytes);
@@ -86,6 +87,7 @@ void lls_wire_pack_request(const struct lls_wire *w, const struct lls_live *live
   if (n.pooled)
     lls_pack_put(p, live->pooled, w->live.vector_columns * sizeof *live->pooled);
   lls_pack_put(p, live->label, n.label_bytes + 1);
+  lls_pack_put(p, live->view.tenant_name, n.tenant_bytes + 1);
   if (n.has_text)
     lls_pack_put(p, live->text, n.text_bytes);
   if (n.key_bytes > 0)
@@ -97,7 +99,7 @@ void lls_wire_pack_request(const struct lls_wire *w, const struct lls_live *live
 
 /* Where the arrays are in the message, aligned or not. */
 struct arrays {
-  const void *tokens, *stop_tokens, *bias, *scores, *pooled, *label, *text, *key;
+  const void *tokens, *stop_tokens, *bias, *scores, *pooled, *label, *tenant, *text, *key;
   const void *entries;
 };
 
@@ -116,6 +118,7 @@ static bool take(const struct lls_wire *w, struct lls_unpack *u, struct numbers 
       lls_unpack_bytes(u, n->scores ? n->n_scored * sizeof(struct lls_sampled) : 0);
   a->pooled = lls_unpack_bytes(u, n->pooled ? w->live.vector_columns * sizeof(float) : 0);
   a->label = lls_unpack_bytes(u, n->label_bytes + 1);
+  a->tenant = lls_unpack_bytes(u, n->tenant_bytes + 1);
   a->text = lls_unpack_bytes(u, n->has_text ? n->text_bytes : 0);
   a->key = lls_unpack_bytes(u, n->key_bytes);
   a->entries = lls_unpack_bytes(u, n_entries * sizeof(struct lls_block_entry));
@@ -154,9 +157,11 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   sampling.history = live->sampling.history;
   sampling.allowed = NULL;
   live->sampling = sampling;
+  const char *tenant_name = live->view.tenant_name;
   live->view = n->view;
   live->view.tokens = live->tokens;
   live->view.label = live->label;
+  live->view.tenant_name = tenant_name;
   live->view.user = live->user;
   live->life = n->life;
   live->first_token_ns = n->first_token_ns;
@@ -217,6 +222,7 @@ static struct lls_live *create(const struct lls_wire *w, const struct numbers *n
       .text = n->has_text ? a->text : NULL,
       .text_bytes = n->text_bytes,
       .label = a->label,
+      .tenant_name = a->tenant,
       .sampling = {.bias = a->bias, .n_bias = n->sampling.n_bias},
       .grammar = grammar,
       .min_new_tokens = n->min_new_tokens,

@@ -41,7 +41,7 @@ struct lls_history {
 static void forget_pointers(struct lls_request *r)
 {
   r->tokens = NULL;
-  r->label = NULL;
+  r->label = r->tenant_name = NULL;
   r->user = NULL;
 }
 

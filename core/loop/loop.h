@@ -63,9 +63,10 @@ struct lls_submission {
   uint32_t request_class; /* enum lls_class */
   int32_t priority;
   uint32_t tenant;
-  struct lls_slo slo; /* LLS_NEVER where unset */
-  void *owner;        /* comes back in every event */
-  int64_t arrival_ns; /* when it came, for a load that knows better; 0 = now */
+  const char *tenant_name; /* NULL: none; copied */
+  struct lls_slo slo;      /* LLS_NEVER where unset */
+  void *owner;             /* comes back in every event */
+  int64_t arrival_ns;      /* when it came, for a load that knows better; 0 = now */
 };
 
 enum lls_event_kind { LLS_EVENT_TOKEN, LLS_EVENT_FINISHED };

@@ -30,7 +30,7 @@ struct pieces {
   struct lls_block_entry *entries;
   struct lls_grammar_state *grammar_state;
   uint32_t *mask;
-  char *label, *text;
+  char *label, *tenant_name, *text;
 };
 
 static size_t mask_bytes(const struct lls_grammar *grammar)
@@ -58,6 +58,7 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   p.grammar_state = carve(c, s->grammar != NULL ? lls_grammar_state_bytes() : 0);
   p.mask = carve(c, mask_bytes(s->grammar));
   p.label = carve(c, s->label != NULL ? strlen(s->label) + 1 : 1);
+  p.tenant_name = carve(c, s->tenant_name != NULL ? strlen(s->tenant_name) + 1 : 1);
   p.text = carve(c, s->text != NULL ? s->text_bytes + 1 : 0);
   return p;
 }
@@ -69,7 +70,7 @@ static void copy(void *to, const void *from, size_t bytes)
 }
 
 static void fill_view(struct lls_live *live, const struct lls_submission *s,
-                      int64_t now_ns)
+                      const char *tenant_name, int64_t now_ns)
 {
   struct lls_request *v = &live->view;
   v->request_class = s->request_class;
@@ -83,6 +84,7 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
   v->prediction.made_ns = LLS_NEVER;
   v->tokens = live->tokens;
   v->label = live->label;
+  v->tenant_name = tenant_name;
   v->user = live->user;
 }
 
@@ -125,6 +127,8 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   copy(p.bias, s->sampling.bias, s->sampling.n_bias * sizeof *p.bias);
   if (s->label != NULL)
     strcpy(p.label, s->label);
+  if (s->tenant_name != NULL)
+    strcpy(p.tenant_name, s->tenant_name);
   if (s->text != NULL)
     copy(p.text, s->text, s->text_bytes);
 
@@ -152,7 +156,7 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->move = (struct lls_move){
       .mailed_ns = LLS_NEVER, .entries = p.entries, .max_entries = n_entries};
   begin_grammar(live, s->grammar, &p);
-  fill_view(live, s, now_ns);
+  fill_view(live, s, p.tenant_name, now_ns);
   live->view.id = id;
   live->view.slot = slot;
   live->view.max_new_tokens = max_new_tokens;

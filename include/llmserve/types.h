@@ -166,6 +166,10 @@ struct lls_request {
   /* The newest tokens that nothing had to be drawn for: only they could follow in the
    * answer's grammar. They came with the token before them, and are computed together. */
   uint32_t forced_tokens;
+  /* The fairness key itself, "" if none: what an operator names a tenant by. More keys
+   * than there are numbers share one. In the simulator "tenant-7", as llmserve-bench
+   * sends 7. */
+  const char *tenant_name;
   /* version 1 ends here */
 };
 

@@ -96,6 +96,18 @@ for my $case ([2, "instances = 2\n", "scheduler = sarathi\n", 'two mixed instanc
     ok Mpi::all_gone(@pids), '  no process is left';
 }
 
+# ---- tenants ----------------------------------------------------------------------------
+# A scheduler in another process has a request's tenant by its name: what a request costs, 3 and 2 x 8, over 100.
+{
+    my $server = LlmServer->serve(config("instances = 2\n", "scheduler = vtc\n[scheduler.vtc]\nweights = alice:100\n"), undef, Mpi::run(2, @RECOVER));
+    $server->at_once(map { { prompt => [1, 403, 2], max_tokens => 8, ignore_eos => JSON::PP::true, user => 'alice' } } 1 .. 8);
+    my @counters = map { join(' ', @{ $_->{lines} }) =~ /tenant \d+ counter ([\d.]+)/ } @{ decode_json($server->get('/admin/queues')->{content})->{instances} };
+    is scalar(@counters), 2, 'each process has had requests of a tenant';
+    is_deeply [grep { $_ == 0 || $_ > 8 * 0.19 } @counters], [], '  and knows its name';
+    kill 'TERM', first_pid($server);
+    is $server->wait_for_end, 0, '  it ends well';
+}
+
 # ---- placing by load --------------------------------------------------------------------
 # The second that decodes has a fourth of the first one's memory, and gets fewer.
 {

@@ -48,6 +48,18 @@ my %named = map { /^level (\d+) request (\d+)$/ ? ($2 => $1) : () } @{ $now->{li
 is scalar(grep { !exists $state{$_} } keys %named), 0, 'the scheduler orders those and no others';
 cmp_ok scalar(grep { exists $named{$_} } grep { $state{$_} eq 'waiting' } keys %state), '>', 40, '  with their levels';
 
+# ---- tenants by name --------------------------------------------------------------------
+# vtc divides what a tenant is charged by the weight that its name has: of a key's tenant, a user.
+{
+    my $fair = LlmServer->serve(ini('', "scheduler = vtc\ncache = paged\n[scheduler.vtc]\nweights = alice: 4, bob: 2\n"));
+    $fair->post('/v1/completions', { prompt => [1, 403, 2], max_tokens => 8, ignore_eos => \1, user => $_ }) for qw(carol bob alice);
+    my ($q) = @{ queues($fair) };
+    my @counter = map { /^tenant \d+ counter ([\d.]+)/ ? $1 : () } @{ $q->{lines} };
+    # one that comes to an empty queue begins at the counter of the one that left it last
+    my @charged = map { $counter[$_] - ($_ > 0 ? $counter[$_ - 1] : 0) } 0 .. 2;
+    is_deeply [map { $_ / $charged[0] } @charged], [1, 1 / 2, 1 / 4], 'a scheduler knows tenants by their names';
+}
+
 # ---- several at once, and one that leaves ------------------------------------------------
 my @asking = map { $server->connect } 1 .. 6;
 syswrite $_, "GET /admin/queues HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" for @asking;

@@ -39,6 +39,7 @@ struct bed_options {
 /* Members that bed_submit gives to the next requests; the tests set it as they like. */
 struct bed_next {
   uint32_t request_class, tenant;
+  const char *tenant_name;     /* NULL: none */
   struct lls_slo slo;          /* none at first */
   uint32_t predicted;          /* length of the answer; 0: as the predictor says */
   uint32_t max_new_tokens;     /* 0: the output itself */

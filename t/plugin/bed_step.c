@@ -130,6 +130,7 @@ struct lls_live *bed_submit(struct bed *bed, const int32_t *tokens, uint32_t n,
   s.sampling.seed = output;
   s.request_class = bed->next.request_class;
   s.tenant = bed->next.tenant;
+  s.tenant_name = bed->next.tenant_name;
   s.slo = bed->next.slo;
   lls_sim_advance(bed->harness.device, bed->now_ns);
   int rc = lls_loop_submit(bed->harness.loop, &s, &id, &err);

@@ -208,6 +208,63 @@ static void test_bound(void **state)
   bed_close(&bed);
 }
 
+/* ---- weights ---- */
+
+static int open_with_weights(struct bed *bed, const char *weights)
+{
+  struct bed_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("max_seqs", "1", "weights", weights);
+  return bed_open(bed, &o);
+}
+
+/* A tenant is known by its name: what it is charged is divided by its weight, of those
+ * that are not listed by 1. */
+static void test_weights_by_name(void **state)
+{
+  (void)state;
+  struct bed bed;
+  assert_int_equal(open_with_weights(&bed, "ab:8, a b : 4 ,bob:0.5"), 0);
+  const struct {
+    uint32_t tenant;
+    const char *name;
+  } tenants[] = {{1, "a b"}, {2, "bob"}, {3, "a"}, {4, NULL}};
+  for (size_t i = 0; i < sizeof tenants / sizeof *tenants; i++) {
+    bed.next.tenant_name = tenants[i].name;
+    submit_for(&bed, tenants[i].tenant, 40, 2);
+    submit_for(&bed, tenants[i].tenant, 40, 2);
+  }
+  expect_plan(&bed, "0:40");
+  expect_plan(&bed, "0:1");
+  assert_true(dumps(&bed, "tenant 1 counter 11.000 waiting 1")); /* 44 / 4 */
+  bed_finish(&bed, 40);
+  assert_true(dumps(&bed, "tenant 1 counter 22.000 waiting 0"));
+  assert_true(dumps(&bed, "tenant 2 counter 176.000 waiting 0"));
+  assert_true(dumps(&bed, "tenant 3 counter 88.000 waiting 0"));
+  assert_true(dumps(&bed, "tenant 4 counter 88.000 waiting 0"));
+  bed_close(&bed);
+}
+
+static void test_weights_that_are_none(void **state)
+{
+  (void)state;
+  const struct {
+    const char *weights, *reason;
+  } cases[] = {
+      {"alice", "weights: \"alice\" is no name with a weight from 0.001 to 1000"},
+      {"alice:3,:2", "\":2\" is no name with"},
+      {"alice:3,,bob:2", "\"\" is no name with"},
+      {"alice:0", "\"alice:0\" is no name with"},
+      {"alice:nan", "\"alice:nan\" is no name with"},
+      {"alice:3x, bob:1", "\"alice:3x\" is no name with"},
+      {"alice:3, bob:1, alice :2", "weights: \"alice\" has two weights"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct bed bed;
+    assert_int_equal(open_with_weights(&bed, cases[i].weights), -EINVAL);
+    assert_non_null(strstr(bed.failure, cases[i].reason));
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -217,6 +274,8 @@ int main(void)
       cmocka_unit_test(test_a_reload_forgets_no_service),
       cmocka_unit_test(test_preemption_costs_nothing),
       cmocka_unit_test(test_bound),
+      cmocka_unit_test(test_weights_by_name),
+      cmocka_unit_test(test_weights_that_are_none),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

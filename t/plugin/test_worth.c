@@ -199,6 +199,10 @@ static void test_tenants(void **state)
   report.n_results = 2;
   worth_learn_step(&l, &report);
   assert_true(worth_excess(&l, 1) > 0.5 && worth_excess(&l, 2) == 0);
+  worth_learn_begin(&l);
+  worth_learn_arrival(&l, &greedy, 6); /* a half of what the other had, by weight */
+  worth_learn_step(&l, &report);
+  assert_true(worth_excess(&l, 1) == 0 && worth_excess(&l, 2) > 0.3);
 }
 
 /* ---- plans ------------------------------------------------------------------------- */

@@ -110,8 +110,9 @@ static void put_wishes(json_t *body, const struct lls_item *item)
                                         : "best_effort"));
   if (item->priority != 0)
     json_object_set_new(body, "priority", json_integer(item->priority));
+  char tenant[LLS_ITEM_TENANT_BYTES];
   if (item->tenant != 0)
-    json_object_set_new(body, "user", json_sprintf("tenant-%u", item->tenant));
+    json_object_set_new(body, "user", json_string(lls_item_tenant(item->tenant, tenant)));
 }
 
 static char *other_members(const struct lls_bench *b, const struct lls_item *item)

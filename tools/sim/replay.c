@@ -18,6 +18,7 @@
 #include "kernels/sim/sim.h"
 #include "tools/sim/decisions.h"
 #include "tools/sim/machine.h"
+#include "tools/workload/workload.h"
 
 struct replayed { /* one of the log's requests */
   uint64_t id;    /* here */
@@ -158,6 +159,7 @@ static int arrive(struct replay *r, const struct lls_decision_line *line,
   struct replayed *request = &r->requests[line->number - 1];
   bool whole = request->ended && (request->reason == LLS_FINISH_STOP ||
                                   request->reason == LLS_FINISH_LENGTH);
+  char tenant[LLS_ITEM_TENANT_BYTES];
   make_prompt(r, line);
   const struct lls_submission s = {
       .tokens = r->prompt,
@@ -171,6 +173,7 @@ static int arrive(struct replay *r, const struct lls_decision_line *line,
       .request_class = asked->request_class,
       .priority = asked->priority,
       .tenant = asked->tenant,
+      .tenant_name = lls_item_tenant(asked->tenant, tenant),
       .slo = asked->slo,
       .arrival_ns = line->time_ns,
       .owner = request,

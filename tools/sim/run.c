@@ -101,7 +101,8 @@ static int64_t start_of(const struct run *r, const struct lls_item *item, int64_
   return by_the_clock ? item->arrival_ns : now_ns;
 }
 
-static struct lls_submission submission_of(struct run *r, const struct lls_item *item)
+static struct lls_submission submission_of(struct run *r, const struct lls_item *item,
+                                           char tenant[LLS_ITEM_TENANT_BYTES])
 {
   return (struct lls_submission){
       .tokens = r->prompt,
@@ -114,6 +115,7 @@ static struct lls_submission submission_of(struct run *r, const struct lls_item 
       .request_class = item->request_class,
       .priority = item->priority,
       .tenant = item->tenant,
+      .tenant_name = lls_item_tenant(item->tenant, tenant),
       .slo = item->slo,
       .owner = &r->tracks[item->index],
   };
@@ -129,7 +131,8 @@ static int submit(struct run *r, const struct lls_item *item, int64_t now_ns)
     return lls_fail(r->err, rc,
                     "request %s has token ids beyond the model's vocabulary of %u",
                     item->label, r->machine.model.vocab);
-  struct lls_submission s = submission_of(r, item);
+  char tenant[LLS_ITEM_TENANT_BYTES];
+  struct lls_submission s = submission_of(r, item, tenant);
   s.arrival_ns = start_ns;
   if (r->machine.real) { /* a model of random weights has no end of its own */
     s.ignore_eos = true;

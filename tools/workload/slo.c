@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,12 @@ static struct lls_random of_row(const struct lls_workload_options *o,
 }
 
 /* ---- classes and tenants ----------------------------------------------------------- */
+
+const char *lls_item_tenant(uint32_t tenant, char out[LLS_ITEM_TENANT_BYTES])
+{
+  snprintf(out, LLS_ITEM_TENANT_BYTES, tenant > 0 ? "tenant-%u" : "", tenant);
+  return out;
+}
 
 static void set_class(const struct lls_workload_options *o, uint32_t index,
                       struct lls_item *row)

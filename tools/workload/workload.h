@@ -76,6 +76,11 @@ void lls_workload_free(struct lls_workload *);
 int lls_item_fill(const struct lls_workload *, const struct lls_item *, int32_t low,
                   int32_t high, int32_t *ids);
 
+#define LLS_ITEM_TENANT_BYTES 24
+/* The name of a tenant, written to out: "" for 0, or "tenant-7"; the same in
+ * both tools. */
+const char *lls_item_tenant(uint32_t tenant, char out[LLS_ITEM_TENANT_BYTES]);
+
 /* Writes the items in our own CSV (formats.c), which reads back with the same times,
  * lengths, classes and SLOs; texts, ids and batches are left out. */
 int lls_workload_write(const struct lls_workload *, const char *path,

@@ -4,12 +4,14 @@
  * the service it got; the next is the oldest request of the tenant with the
  * least. A tenant that was away is lifted to the least of those waiting, so that none
  * saves up service, and none that was always there is ever served less than another by
- * more than a constant.
+ * more than a constant. What a tenant is charged is divided by its weight, so that one of
+ * weight 3 gets three times as much.
  */
 #include <llmserve/policy/check.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/lists.h>
 #include <llmserve/policy/prefill_first.h>
+#include <llmserve/policy/weights.h>
 
 #include <errno.h>
 #include <inttypes.h>
@@ -21,6 +23,7 @@ struct params {
   struct lls_pol_prefill_first_params batch; /* first: the table counts from here */
   double w_in, w_out;
   int64_t max_tenants;
+  const char *weights;
 };
 
 struct tenant {
@@ -37,7 +40,10 @@ struct vtc {
   uint32_t last_left;           /* the tenant whose queue became empty last */
 };
 
-enum { CHARGED = 1 }; /* user word of a request: what it holds when its prompt was paid */
+/* User words of a request: CHARGED when its prompt was paid; the weight that it came
+ * with, a double, which is looked up once. */
+enum { PAID = 1, WEIGHT = 2 };
+enum { CHARGED = 1 };
 
 static uint32_t tenant_of(void *scheduler, const struct lls_request *r)
 {
@@ -65,10 +71,24 @@ static void on_emptied(void *scheduler, uint32_t tenant, bool empty)
   v->last_left = tenant;
 }
 
-static void charge(struct vtc *v, uint32_t tenant, double weight, uint32_t tokens)
+static double weight_of(const struct vtc *v, const struct lls_request *r)
 {
+  double weight;
+  memcpy(&weight, &r->user[WEIGHT], sizeof weight);
+  if (weight > 0)
+    return weight;
+  weight = lls_pol_weight(v->params.weights, r->tenant_name);
+  memcpy(&r->user[WEIGHT], &weight, sizeof weight);
+  return weight;
+}
+
+/* c_i <- c_i + price * tokens / weight of i */
+static void charge(struct vtc *v, const struct lls_request *r, double price,
+                   uint32_t tokens)
+{
+  uint32_t tenant = tenant_of(v, r);
   struct tenant *t = &v->tenants[tenant];
-  t->counter += (int64_t)(1000 * weight * tokens);
+  t->counter += (int64_t)(1000 * price * tokens / weight_of(v, r));
   if (t->place != 0) {
     lls_pol_heap_remove(&v->active, (uint32_t)t->place - 1);
     push_tenant(v, tenant);
@@ -101,8 +121,7 @@ static void on_step(void *self, const struct lls_step_report *report)
   struct vtc *v = self;
   for (uint32_t i = 0; i < report->n_results; i++)
     if (report->results[i].emitted > 0)
-      charge(v, tenant_of(v, report->results[i].request), v->params.w_out,
-             report->results[i].emitted);
+      charge(v, report->results[i].request, v->params.w_out, report->results[i].emitted);
 }
 
 /* ---- the plan ------------------------------------------------------------------- */
@@ -128,10 +147,10 @@ static void let_in(void *context, const struct lls_request *r)
 {
   struct walk *w = context;
   w->asked = NULL;
-  if (r->user[1] == CHARGED)
+  if (r->user[PAID] == CHARGED)
     return;
-  r->user[1] = CHARGED;
-  charge(w->vtc, tenant_of(w->vtc, r), w->vtc->params.w_in, r->prompt_tokens);
+  r->user[PAID] = CHARGED;
+  charge(w->vtc, r, w->vtc->params.w_in, r->prompt_tokens);
 }
 
 static int plan(void *self, const struct lls_step_view *view, struct lls_plan *out)
@@ -239,6 +258,9 @@ static const struct lls_param parameters[] = {
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct params, max_tenants, "4096", 1, 1e6, "tenants",
                   "counters; more tenants than that share them"),
+    LLS_PARAM_STRING(struct params, weights, "",
+                     "shares of tenants by name, as in alice:3, bob:0.5; of others 1",
+                     .flags = LLS_PARAM_RELOADABLE),
 };
 
 static void destroy(void *self)
@@ -250,8 +272,19 @@ static void destroy(void *self)
   free(v);
 }
 
+static int reconfigure(void *self, const void *params)
+{
+  const struct lls_host *host = ((const struct vtc *)self)->base.host;
+  int rc =
+      lls_pol_weights_check(host, "weights", ((const struct params *)params)->weights);
+  return rc < 0 ? rc : lls_pol_scheduler_reconfigure(self, params);
+}
+
 static int create(const struct lls_host *host, const void *params, void **self)
 {
+  if (lls_pol_weights_check(host, "weights", ((const struct params *)params)->weights) <
+      0)
+    return -EINVAL;
   struct vtc *v = LLS_POL_SCHEDULER_NEW(struct vtc, host, parameters, params);
   if (v == NULL)
     return -ENOMEM;
@@ -280,7 +313,7 @@ static const struct lls_scheduler_vtable vtable = {
     .on_finish = lls_pol_backlog_on_finish,
     .stats = stats,
     .dump = dump,
-    .reconfigure = lls_pol_scheduler_reconfigure,
+    .reconfigure = reconfigure,
     .export_state = export_state,
     .import_state = import_state,
 };

@@ -19,14 +19,18 @@ static const double flow_ns = 20e9;       /* of memory that came free */
 void worth_learn_begin(struct worth_learned *l)
 {
   *l = (struct worth_learned){.output = 128, .headroom = FEW_TOKENS};
+  for (uint32_t i = 0; i < WORTH_TENANTS; i++)
+    l->weight[i] = 1;
 }
 
-void worth_learn_arrival(struct worth_learned *l, const struct lls_request *r)
+void worth_learn_arrival(struct worth_learned *l, const struct lls_request *r,
+                         double weight)
 {
   const struct lls_slo *slo = &r->slo;
   bool any = slo->ttft_ns != LLS_NEVER || slo->tbt_ns != LLS_NEVER ||
              slo->tpot_ns != LLS_NEVER || slo->completion_ns != LLS_NEVER;
   l->deadlines += per_arrival * (any - l->deadlines);
+  l->weight[r->tenant % WORTH_TENANTS] = weight;
 }
 
 void worth_learn_end(struct worth_learned *l, const struct lls_request *r)
@@ -43,12 +47,13 @@ static void charge(struct worth_learned *l, const struct lls_step_report *report
   double sum = 0, tenants = 0;
   for (uint32_t i = 0; i < report->n_results; i++) {
     const struct lls_step_result *x = &report->results[i];
-    l->used[x->request->tenant % WORTH_TENANTS] += x->tokens + x->emitted;
+    uint32_t tenant = x->request->tenant % WORTH_TENANTS;
+    l->used[tenant] += (x->tokens + x->emitted) / l->weight[tenant];
   }
   for (uint32_t i = 0; i < WORTH_TENANTS; i++) {
     l->used[i] *= kept;
     sum += l->used[i];
-    tenants += l->used[i] > 1;
+    tenants += l->used[i] * l->weight[i] > 1;
   }
   l->share = tenants > 1 ? sum / tenants : 0;
 }

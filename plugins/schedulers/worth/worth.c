@@ -6,6 +6,8 @@
  */
 #include "worth.h"
 
+#include <llmserve/policy/weights.h>
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -53,7 +55,7 @@ static void on_arrival(void *self, const struct lls_request *r)
 {
   struct worth *w = self;
   w->jobs[r->slot] = (struct worth_job){.prefix = UINT32_MAX};
-  worth_learn_arrival(&w->learned, r);
+  worth_learn_arrival(&w->learned, r, lls_pol_weight(w->params.weights, r->tenant_name));
 }
 
 /* Both deadlines or none: a stream that began too late has no gap to lose. */
@@ -158,6 +160,9 @@ static const struct lls_param parameters[] = {
                     "model was off so far; 0: as it says",
                     RELOADABLE),
     LLS_POL_STEP_PREEMPT(struct worth_params),
+    LLS_PARAM_STRING(struct worth_params, weights, "",
+                     "shares of tenants by name, as in alice:3, bob:0.5; of others 1",
+                     RELOADABLE),
 };
 
 /* ---- life -------------------------------------------------------------------------- */
@@ -192,8 +197,22 @@ static bool allocate(struct worth *w, uint32_t n)
          lls_pol_heap_init(&w->victims, n) == 0;
 }
 
+static int check(const struct lls_host *host, const struct worth_params *p)
+{
+  return lls_pol_weights_check(host, "weights", p->weights);
+}
+
+static int reconfigure(void *self, const void *params)
+{
+  const struct worth *w = self;
+  int rc = check(w->base.host, params);
+  return rc < 0 ? rc : lls_pol_scheduler_reconfigure(self, params);
+}
+
 static int create(const struct lls_host *host, const void *params, void **self)
 {
+  if (check(host, params) < 0)
+    return -EINVAL;
   struct worth *w = LLS_POL_SCHEDULER_NEW(struct worth, host, parameters, params);
   if (w == NULL)
     return -ENOMEM;
@@ -222,7 +241,7 @@ static const struct lls_scheduler_vtable vtable = {
     .on_finish = on_finish,
     .stats = stats,
     .dump = dump,
-    .reconfigure = lls_pol_scheduler_reconfigure,
+    .reconfigure = reconfigure,
 };
 
 LLS_POL_SCHEDULER_PLUGIN("worth", struct worth_params,

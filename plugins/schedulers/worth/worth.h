@@ -25,6 +25,7 @@ struct worth_params {
   int64_t gap, max_stall;
   double fairness, reserve, margin;
   int64_t preempt;
+  const char *weights;
 };
 
 /* ---- learn.c: what traffic and memory were like so far ---- */
@@ -40,12 +41,16 @@ struct worth_learned {
   double freed;        /* tokens of memory by those that ended, the last ones above all */
   double freed_ns;     /* and in what time */
   double prompt_ns;    /* time of a token of a prompt in a step as they are filled */
-  double used[WORTH_TENANTS]; /* tokens of a tenant, the last minute's above all */
-  double share;               /* of all that, what is a tenant's */
+  double weight[WORTH_TENANTS]; /* of a tenant's share */
+  double used[WORTH_TENANTS];   /* tokens of a tenant over its weight, the last minute's
+                                   above all */
+  double share;                 /* of all that, what is a tenant's */
 };
 
 void worth_learn_begin(struct worth_learned *);
-void worth_learn_arrival(struct worth_learned *, const struct lls_request *);
+/* weight: of its tenant's share */
+void worth_learn_arrival(struct worth_learned *, const struct lls_request *,
+                         double weight);
 void worth_learn_step(struct worth_learned *, const struct lls_step_report *);
 void worth_learn_end(struct worth_learned *, const struct lls_request *);
 /* A plan is made: requests waited for memory, streams lost theirs. */
