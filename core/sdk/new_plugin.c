@@ -36,6 +36,13 @@ static void templates_of(const char *source, struct template out[N_FILES])
   out[3] = (struct template){"example.ini", example_ini, 0644};
 }
 
+/* Where the demo model is: a folder that was unpacked elsewhere says so (bundle-run). */
+static const char *data_folder(void)
+{
+  const char *folder = getenv("LLS_DATA_PATH");
+  return folder != NULL && folder[0] != '\0' ? folder : LLS_DATA_DIR;
+}
+
 /* Writes text with its words replaced. */
 static void write_text(FILE *out, const char *text, const struct names *names)
 {
@@ -44,7 +51,7 @@ static void write_text(FILE *out, const char *text, const struct names *names)
   } words[] = {
       {"example", names->name},
       {"@KIND@", names->kind},
-      {"@MODEL@", LLS_DATA_DIR "/demo-model"},
+      {"@DATA@", data_folder()},
   };
   while (*text != '\0') {
     size_t i = 0, n = sizeof words / sizeof *words;

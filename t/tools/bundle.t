@@ -24,7 +24,7 @@ symlink abs_path(LlmServer::source($_->[0])), "$root/share/$_->[1]" for ['etc/pr
 open my $ini, '>', "$root/etc/llmserve.ini" or die "etc: $!";
 print $ini "[server]\nlisten = 127.0.0.1:1\n[model]\npath = ../share/demo-model\n[plugins]\nscheduler = sarathi\n";
 close $ini;
-delete @ENV{qw(LLS_PLUGIN_PATH LLS_PROFILE_PATH LLMSERVE_ADMIN_KEY)};
+delete @ENV{qw(LLS_PLUGIN_PATH LLS_DATA_PATH LLS_PROFILE_PATH LLMSERVE_ADMIN_KEY)};
 
 sub says { my $out = qx('$root/bin/$_[0]' $_[1] 2>&1); return $out }
 
@@ -34,4 +34,11 @@ like says('llmserve-ctl', 'whatif --policies fcfs'), qr/no llmserve at 127\.0\.0
 like says('llmserve-whatif', '--policies fcfs'), qr/no llmserve at 127\.0\.0\.1:1/, '  as the program of that name';
 like says('llmserve-sim', '--model opt-13b --profile a100-80g --num-prompts 2'), qr/^Successful requests: +2 /m,
     'the simulator has the profiles and models that ship';
+
+chdir $root or die "$root: $!";
+for my $kind (qw(scheduler cache predictor)) {
+    like says('llmserve', "--new-plugin $kind my_$kind"), qr/: a $kind that works\. /, "a $kind is begun";
+    like LlmServer::read_file("my_$kind/my_$kind.ini"), qr{^path = \Q$root\E/share/demo-model$}m, "  with the folder's own model";
+}
+chdir '/';
 done_testing;
