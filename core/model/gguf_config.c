@@ -44,6 +44,16 @@ static bool is_needed(const struct lls_gguf *g, enum need need)
   return need == NEEDED || need == (g->architecture->encoder ? ENCODERS : DECODERS);
 }
 
+/* A window of 0 tokens, as files of Phi-4 have it, is none. Takes the value. */
+static json_t *none_for_0(const char *own, json_t *value)
+{
+  if (strcmp(own, "attention.sliding_window") != 0 || !json_is_integer(value) ||
+      json_integer_value(value) != 0)
+    return value;
+  json_decref(value);
+  return json_null();
+}
+
 static int copy_keys(const struct lls_gguf *g, json_t *config, struct lls_error *err)
 {
   for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
@@ -56,7 +66,7 @@ static int copy_keys(const struct lls_gguf *g, json_t *config, struct lls_error 
     if (value == NULL && is_needed(g, keys[i].need))
       return missing(g, key, err);
     if (value != NULL)
-      json_object_set_new(config, keys[i].folder, value);
+      json_object_set_new(config, keys[i].folder, none_for_0(keys[i].own, value));
   }
   return 0;
 }

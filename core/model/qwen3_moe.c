@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Qwen3's mixtures of experts (arXiv 2505.09388): Qwen3's attention, and in most layers
- * many small experts.
+ * many small experts. transformers 5 writes their number as "num_local_experts".
  */
 #include "core/model/architecture.h"
 
@@ -20,7 +20,9 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   struct lls_mixture_config *m = &out->mixture;
   int rc = lls_config_llama(json, out, err);
   if (rc == 0)
-    rc = lls_json_size_or(json, "num_experts", 128, &m->experts, err);
+    rc = lls_json_size_or(json, "num_local_experts", 128, &m->experts, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "num_experts", m->experts, &m->experts, err);
   if (rc == 0)
     rc = lls_json_size_or(json, "num_experts_per_tok", 8, &m->active, err);
   if (rc == 0)

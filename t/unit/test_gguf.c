@@ -129,6 +129,21 @@ static void test_a_part_of_an_odd_head_is_rotated(void **state)
   assert_int_equal(c.rope.dims, 30);
 }
 
+/* llama.cpp's converter writes a window of 0 for Phi-4, which has none. */
+static void test_a_window_of_0_is_none(void **state)
+{
+  struct gguf_builder b = {0};
+  struct lls_model_config c = gguf_small_model();
+  struct lls_error err = {0};
+  gguf_describe(&b, "phi3", &c);
+  gguf_number(&b, "phi3.attention.sliding_window", 0);
+  gguf_tensor(&b, "token_embd.weight", 8, 4, 32, bytes, 4 * 34);
+  end(&b, *state);
+  if (lls_model_config_read(path_of(*state, FILE_NAME), &c, &err) != 0)
+    fail_msg("%s", err.text);
+  assert_int_equal(c.layer[0].window, 0);
+}
+
 static void test_gemma_scales_and_caps(void **state)
 {
   struct gguf_builder b = {0};
@@ -380,6 +395,7 @@ int main(void)
       IN_FOLDER(test_pairs_of_rows_become_halves),
       IN_FOLDER(test_raised_norms_are_lowered),
       IN_FOLDER(test_a_part_of_an_odd_head_is_rotated),
+      IN_FOLDER(test_a_window_of_0_is_none),
       IN_FOLDER(test_gemma_scales_and_caps),
       IN_FOLDER(test_metadata_is_a_configuration),
       IN_FOLDER(test_tokens_that_end_answers),

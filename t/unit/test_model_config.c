@@ -181,6 +181,15 @@ static void test_opt(void **state)
       read_good(state, OPT("\"layer_norm_elementwise_affine\":false,")).norm_affine);
 }
 
+/* transformers 5 calls their number what Mixtral's folders call it. */
+static void test_experts_in_old_and_new_spelling(void **state)
+{
+  assert_int_equal(
+      read_good(state, MODEL("Qwen3Moe", "\"num_experts\":8")).mixture.experts, 8);
+  assert_int_equal(
+      read_good(state, MODEL("Qwen3Moe", "\"num_local_experts\":8")).mixture.experts, 8);
+}
+
 static void test_neox(void **state)
 {
   struct lls_model_config c = read_good(state, NEOX(""));
@@ -324,6 +333,7 @@ int main(void)
       IN_FOLDER(test_rope_in_old_and_new_spelling),
       IN_FOLDER(test_rope_frequencies),
       IN_FOLDER(test_opt),
+      IN_FOLDER(test_experts_in_old_and_new_spelling),
       IN_FOLDER(test_neox),
       IN_FOLDER(test_eos_is_the_union),
       IN_FOLDER(test_sampling_defaults),
