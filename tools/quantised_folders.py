@@ -118,6 +118,18 @@ class Maker:
         self.write("fp8-block", config, {"weight": codes, "weight_scale_inv": scales},
                    scales[torch.arange(ROWS) // 12][:, torch.arange(COLUMNS) // GROUP] * codes.float())
 
+    def one_scale(self):
+        """Of a whole matrix: transformers' FP8 without blocks, and compressed-tensors' of weights alone."""
+        def numbers():
+            return (torch.randn(ROWS, COLUMNS, generator=self.generator) * 60).to(torch.float8_e4m3fn)
+        codes, scale = numbers(), self.scales(1)[0]
+        config = {"quant_method": "fp8", "weight_block_size": None}
+        self.write("fp8-inverse", config, {"weight": codes, "weight_scale_inv": scale}, scale * codes.float())
+        codes, scale = numbers(), self.scales(1).bfloat16()
+        weights = {"num_bits": 8, "type": "float", "symmetric": True, "strategy": "tensor", "group_size": None}
+        self.compressed("fp8-naive", "naive-quantized", weights, {"weight": codes, "weight_scale": scale},
+                        scale.float() * codes.float())
+
 
 def quantised(maker, weight, order):
     """A matrix as GPTQ's tensors, and what they stand for."""
@@ -178,6 +190,7 @@ def main():
     maker.bytes()
     maker.floats()
     model(maker, data / "models/llama", data / "models/llama-gptq")
+    maker.one_scale()
 
 
 main()

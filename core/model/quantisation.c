@@ -111,10 +111,7 @@ static int read_fp8(const struct lls_json *j, struct lls_quantisation *out,
   int rc = lls_json_string_or(j, "fmt", "e4m3", &format, err);
   if (rc == 0 && strcmp(format, "e4m3") != 0)
     return refuse(j, "fmt", format, err);
-  if (rc == 0)
-    rc = read_block(j, "weight_block_size", out, err);
-  out->inverse_name = out->group_rows != 0;
-  return rc;
+  return rc == 0 ? read_block(j, "weight_block_size", out, err) : rc;
 }
 
 /* "weights" of the only group of layers. */
@@ -158,21 +155,31 @@ static int read_inputs(const struct lls_json *j, struct lls_quantisation *out,
   return rc;
 }
 
+/* naive-quantized: e4m3 whose activations have more bits. */
+static int read_format(const struct lls_json *j, const char *format,
+                       struct lls_quantisation *out, struct lls_error *err)
+{
+  if (strcmp(format, "pack-quantized") == 0)
+    out->layout = LLS_CODED_PACKED;
+  else if (strcmp(format, "int-quantized") == 0)
+    out->layout = LLS_CODED_INT8;
+  else if (strcmp(format, "float-quantized") == 0 ||
+           strcmp(format, "naive-quantized") == 0)
+    out->layout = LLS_CODED_FP8;
+  else
+    return refuse(j, "compressed-tensors' format", format, err);
+  return 0;
+}
+
 static int read_compressed(const struct lls_json *j, struct lls_quantisation *out,
                            struct lls_error *err)
 {
   const char *format;
   int rc = lls_json_string_or(j, "format", "none", &format, err);
+  if (rc == 0)
+    rc = read_format(j, format, out, err);
   if (rc < 0)
     return rc;
-  if (strcmp(format, "pack-quantized") == 0)
-    out->layout = LLS_CODED_PACKED;
-  else if (strcmp(format, "int-quantized") == 0)
-    out->layout = LLS_CODED_INT8;
-  else if (strcmp(format, "float-quantized") == 0)
-    out->layout = LLS_CODED_FP8;
-  else
-    return refuse(j, "compressed-tensors' format", format, err);
   json_t *groups = lls_json_get(j, "config_groups");
   if (json_object_size(groups) != 1)
     return lls_fail(err, -ENOTSUP,

@@ -5,8 +5,9 @@
  *
  *   gptq                4 bits, with and without zero points, desc_act, both versions
  *   awq                 4 bits, version gemm
- *   compressed-tensors  pack-quantized (4 bits), int-quantized (8), float-quantized
- * (e4m3) fp8, fbgemm_fp8     e4m3, a scale for a tensor, an output or a block
+ *   compressed-tensors  pack-quantized (4 bits), int-quantized (8), float-quantized and
+ *                       naive-quantized (e4m3)
+ *   fp8, fbgemm_fp8     e4m3, a scale for a tensor, an output or a block
  *
  * Anything else is refused by its name.
  */
@@ -22,9 +23,8 @@ struct lls_quantisation {
   uint32_t group;      /* inputs; 0: all of an output's */
   uint32_t group_rows; /* outputs; 0: all, or 1: as the scales' shape says */
   uint32_t zeros_lack;
-  bool symmetric;    /* zeros, where there are any, are 8 */
-  bool int8_inputs;  /* of INT8: activations are int8 too */
-  bool inverse_name; /* "weight_scale_inv" */
+  bool symmetric;   /* zeros, where there are any, are 8 */
+  bool int8_inputs; /* of INT8: activations are int8 too */
 };
 
 /* Reads what config.json says; -ENOTSUP, -EINVAL with a sentence. */

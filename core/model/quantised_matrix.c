@@ -165,16 +165,21 @@ static int make_packed(const struct making *m)
   return rc;
 }
 
+/* Of e4m3 they may be called inverse, and are as others: what codes are multiplied by. */
+static const char *byte_scales(const struct making *m)
+{
+  struct lls_stored s;
+  bool inverse = m->out->layout == LLS_CODED_FP8 && find(m, "weight_scale_inv", &s) == 0;
+  return inverse ? "weight_scale_inv" : "weight_scale";
+}
+
 static int make_bytes(const struct making *m)
 {
   struct lls_coded *c = m->out;
   const char *type = c->layout == LLS_CODED_INT8 ? "I8" : "F8_E4M3";
   int rc = need(m, "weight", type, c->rows, c->columns, &c->codes);
   size_t rows = (c->rows + c->group_rows - 1) / c->group_rows;
-  return rc == 0
-             ? find_scales(m, m->q->inverse_name ? "weight_scale_inv" : "weight_scale",
-                           rows, groups(c))
-             : rc;
+  return rc == 0 ? find_scales(m, byte_scales(m), rows, groups(c)) : rc;
 }
 
 /* The tensor that says that a matrix is quantised. */

@@ -181,6 +181,8 @@ int main(void)
       BOTH("fp8-tensor"),
       BOTH("fp8-channel"),
       BOTH("fp8-block"),
+      BOTH("fp8-inverse"),
+      BOTH("fp8-naive"),
       cmocka_unit_test(test_activations_are_read),
       cmocka_unit_test(test_others_are_refused_by_name),
       cmocka_unit_test(test_wrong_shapes_are_refused),
