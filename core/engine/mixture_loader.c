@@ -221,10 +221,28 @@ static bool in_blocks(const struct lls_loader *l, int layer)
   return !lls_loader_has(l, layer, gate, ".weight");
 }
 
+/* As training and its tools write them: numbers of 16 bits, turned. */
+static int refuse_plain(const struct lls_loader *l, int layer)
+{
+  char name[NAME_MAX_CHARS];
+  snprintf(name, sizeof name, "%s%s", l->names->experts, l->names->expert_blocks_up);
+  if (!lls_loader_has(l, layer, name, ""))
+    return 0;
+  return lls_fail(l->err, -ENOTSUP,
+                  "tensor %s%s%d.%s has all experts' numbers in one: of this model's "
+                  "folders those in MXFP4 can be read (%s_blocks, %s_scales). A GGUF "
+                  "file that llama.cpp's convert_hf_to_gguf.py makes of this one can, "
+                  "with the same numbers",
+                  l->prefix, l->names->layers, layer, name, l->names->expert_blocks_up,
+                  l->names->expert_blocks_up);
+}
+
 int lls_loader_mixture(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   bool blocks = in_blocks(l, layer);
-  int rc = load_router(l, layer, &w->router);
+  int rc = blocks ? refuse_plain(l, layer) : 0;
+  if (rc == 0)
+    rc = load_router(l, layer, &w->router);
   if (rc == 0)
     rc = load_experts(l, layer, blocks ? load_blocks_up : load_up, &w->expert_up);
   if (rc == 0)

@@ -93,6 +93,38 @@ static void test_tensors_are_held_against_the_config(void **state)
   }
 }
 
+/* Copies a file of a model, with some names in its header changed. */
+static void copy_renamed(const struct folder *folder, const char *model, const char *name,
+                         const char *from, const char *to)
+{
+  static char bytes[1 << 20];
+  char path[128];
+  snprintf(path, sizeof path, "t/data/models/%s/%s", model, name);
+  FILE *file = fopen(source_path(path), "rb");
+  assert_non_null(file);
+  size_t n = fread(bytes, 1, sizeof bytes, file), length = strlen(from);
+  assert_int_equal(length, strlen(to));
+  assert_true(n < sizeof bytes);
+  fclose(file);
+  for (size_t i = 0; i + length <= n; i++) {
+    if (memcmp(bytes + i, from, length) == 0)
+      memcpy(bytes + i, to, length);
+  }
+  folder_write(folder, name, bytes, n);
+}
+
+/* gpt-oss as it is after training, its experts in 16 bits. */
+static void test_plain_experts_are_sent_to_gguf(void **state)
+{
+  const struct folder *folder = *state;
+  struct lls_error err = {0};
+  copy_renamed(folder, "gpt-oss", "config.json", "GptOss", "GptOss");
+  copy_renamed(folder, "gpt-oss", "model.safetensors", "gate_up_proj_blocks\"",
+               "gate_up_proj\"       ");
+  expect(create(folder->path, &usual, &err), -ENOTSUP, &err,
+         "tensor model.layers.0.mlp.experts.gate_up_proj has all experts' numbers");
+}
+
 static void test_dummy_weights_need_no_file(void **state)
 {
   const struct folder *folder = *state;
@@ -397,6 +429,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(test_tensors_are_held_against_the_config),
+      IN_FOLDER(test_plain_experts_are_sent_to_gguf),
       IN_FOLDER(test_dummy_weights_need_no_file),
       IN_FOLDER(test_dummy_weights_of_quantised_models),
       cmocka_unit_test(test_loading_can_be_given_up),
