@@ -165,7 +165,7 @@ static int make_packed(const struct making *m)
   return rc;
 }
 
-/* Of e4m3 they may be called inverse, and are as others: what codes are multiplied by. */
+/* Scales of e4m3 may be called inverse; codes are multiplied by them all the same. */
 static const char *byte_scales(const struct making *m)
 {
   struct lls_stored s;
