@@ -14,6 +14,8 @@
 #include <string.h>
 
 #include "core/api/api_internal.h"
+#include "core/config/candidates.h"
+#include "core/config/objective.h"
 
 static bool is_there(struct lls_api *api, struct lls_http_exchange *exchange)
 {
@@ -32,8 +34,7 @@ static bool is_one_line(const char *text)
   return text != NULL && strpbrk(text, "\r\n") == NULL && text[0] != '-';
 }
 
-/* A line for each string of a list, none with a path: what is opened is the file's to
- * say, as in a reload. */
+/* A line for each string of a list. */
 static int read_list(const json_t *list, const char *name, struct lls_text *lines,
                      struct lls_api_error *error)
 {
@@ -49,12 +50,25 @@ static int read_list(const json_t *list, const char *name, struct lls_text *line
                           "%s: expected SCHEDULER[+CACHE[+PREDICTOR]]"
                           "[:PARAMETER=VALUES]... in each string",
                           name);
-    if (strchr(json_string_value(item), '/') != NULL)
-      return lls_api_fail(error, 400, "invalid_value", name,
-                          "%s: '%.80s' has a path, which a request may not set", name,
-                          json_string_value(item));
     lls_text_printf(lines, "%s\n", json_string_value(item));
   }
+  return 0;
+}
+
+/* What can be known without simulating, which may begin with a minute's measuring. */
+static int check_question(const struct lls_whatif_question *q,
+                          struct lls_api_error *error)
+{
+  struct lls_candidates all;
+  struct lls_error err = {0};
+  int rc = lls_candidates_read(q->policies, true, &all, &err);
+  if (rc < 0)
+    return lls_api_fail(error, 400, "invalid_value", "policies", "policies: %s",
+                        lls_error_text(&err, rc));
+  lls_candidates_free(&all);
+  if (q->objective[0] != '\0' && lls_objective_check(q->objective, &err) < 0)
+    return lls_api_fail(error, 400, "invalid_value", "objective", "objective: %s",
+                        err.text);
   return 0;
 }
 
@@ -112,7 +126,7 @@ static int read_body(const struct lls_text *body, struct texts *t,
     question->policies = t->policies.data;
   if (t->goodput.length > 0)
     question->goodput = t->goodput.data;
-  return rc;
+  return rc < 0 ? rc : check_question(question, error);
 }
 
 static void free_texts(struct texts *t)
@@ -141,12 +155,19 @@ static int ask(struct lls_api *api, const struct lls_whatif_question *question,
   const struct lls_admin *admin = &api->config.admin;
   struct lls_error err = {0};
   int rc = admin->whatif.ask(admin->context, question, &err);
-  return rc == 0 ? 0
-                 : lls_api_fail(error, rc == -EBUSY || rc == -ENOENT ? 409 : 503,
-                                rc == -EBUSY    ? "busy"
-                                : rc == -ENOENT ? "no_history"
-                                                : "unavailable",
-                                NULL, "%s", lls_error_text(&err, rc));
+  const char *why = lls_error_text(&err, rc);
+  switch (rc) {
+  case 0:
+    return 0;
+  case -EBUSY:
+    return lls_api_fail(error, 409, "busy", NULL, "%s", why);
+  case -ENOENT:
+    return lls_api_fail(error, 409, "no_history", NULL, "%s", why);
+  case -E2BIG:
+    return lls_api_fail(error, 400, "invalid_value", NULL, "%s", why);
+  default:
+    return lls_api_fail(error, 503, "unavailable", NULL, "%s", why);
+  }
 }
 
 void lls_handle_admin_whatif_ask(void *context, struct lls_http_exchange *exchange)

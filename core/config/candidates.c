@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/config/changes.h"
 #include "core/config/grid.h"
+#include "core/plugin/loader.h"
 
 #define BETWEEN   ", \t\n"
 #define PARTS     3
@@ -16,7 +18,8 @@
 
 /* ---- the policies: SCHEDULER[+CACHE[+PREDICTOR]] ---------------------------------- */
 
-static const char *const kinds[PARTS] = {"scheduler", "cache", "predictor"};
+static const uint32_t kinds[PARTS] = {LLS_KIND_SCHEDULER, LLS_KIND_CACHE,
+                                      LLS_KIND_PREDICTOR};
 
 static int wrong(const char *text, const char *what, struct lls_error *err)
 {
@@ -38,6 +41,18 @@ static size_t cut(char *policies, char *parts[PARTS])
       *at++ = '\0';
   }
   return n;
+}
+
+/* Which of the parameters are paths only their plugin knows, which is not opened here. */
+static int check_request(char *const parts[PARTS], size_t n, const char *parameters,
+                         struct lls_error *err)
+{
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < n; i++)
+    rc = lls_changes_check_policy(kinds[i], parts[i], err);
+  if (rc == 0 && parameters != NULL && strchr(parameters, '/') != NULL)
+    rc = lls_fail(err, -EACCES, "'%.80s': a request may set no path", parameters);
+  return rc;
 }
 
 /* ---- the grid: PARAMETER=VALUES with a colon before each -------------------------- */
@@ -89,7 +104,8 @@ static int add_point(struct lls_candidates *all, char *const parts[PARTS], size_
   struct lls_text name = {0}, settings = {0};
   for (size_t i = 0; i < n_parts; i++) {
     lls_text_printf(&name, "%s%s", i > 0 ? "+" : "", parts[i]);
-    lls_text_printf(&settings, "plugins.%s=%s\n", kinds[i], parts[i]);
+    lls_text_printf(&settings, "plugins.%s=%s\n", lls_plugin_kind_name(kinds[i]),
+                    parts[i]);
   }
   for (size_t i = 0; i < grid->n_axes; i++) {
     const char *value = lls_grid_value(grid, point, i);
@@ -103,7 +119,8 @@ static int add_point(struct lls_candidates *all, char *const parts[PARTS], size_
   return rc;
 }
 
-static int read_one(char *text, struct lls_candidates *all, struct lls_error *err)
+static int read_one(char *text, bool by_request, struct lls_candidates *all,
+                    struct lls_error *err)
 {
   char whole[MOST_TEXT], *parts[PARTS], *parameters = strchr(text, ':');
   struct lls_grid grid = {0};
@@ -116,7 +133,9 @@ static int read_one(char *text, struct lls_candidates *all, struct lls_error *er
   for (size_t i = 0; i < n; i++)
     if (parts[i][0] == '\0')
       return wrong(whole, "a part is empty", err);
-  int rc = parameters != NULL ? read_grid(parameters, &grid, err) : 0;
+  int rc = by_request ? check_request(parts, n, parameters, err) : 0;
+  if (rc == 0 && parameters != NULL)
+    rc = read_grid(parameters, &grid, err);
   size_t points = rc == 0 ? lls_grid_points(&grid) : 0;
   if (all->n + points > LLS_CANDIDATES_MAX)
     rc = lls_fail(err, -E2BIG, "more than %d candidates; a larger step?",
@@ -130,7 +149,7 @@ static int read_one(char *text, struct lls_candidates *all, struct lls_error *er
   return rc < 0 && err->text[0] == '\0' ? wrong(whole, "no such grid", err) : rc;
 }
 
-int lls_candidates_read(const char *texts, struct lls_candidates *out,
+int lls_candidates_read(const char *texts, bool by_request, struct lls_candidates *out,
                         struct lls_error *err)
 {
   int rc = 0;
@@ -142,7 +161,7 @@ int lls_candidates_read(const char *texts, struct lls_candidates *out,
       rc = lls_fail(err, -EINVAL, "'%.40s...' is too long", at);
     snprintf(text, sizeof text, "%.*s", (int)length, at);
     if (rc == 0)
-      rc = read_one(text, out, err);
+      rc = read_one(text, by_request, out, err);
     at += length;
     at += strspn(at, BETWEEN);
   }

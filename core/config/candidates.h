@@ -11,6 +11,7 @@
 #ifndef LLS_CONFIG_CANDIDATES_H
 #define LLS_CONFIG_CANDIDATES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "core/base/error.h"
@@ -28,9 +29,9 @@ struct lls_candidates {
   size_t n;
 };
 
-/* Candidates of the texts, with commas, spaces or line ends between. -EINVAL with a
- * sentence. */
-int lls_candidates_read(const char *texts, struct lls_candidates *out,
+/* Candidates of the texts, with commas, spaces or line ends between; those of a request
+ * as changes.h allows them, with policies that are there. Negative with a sentence. */
+int lls_candidates_read(const char *texts, bool by_request, struct lls_candidates *out,
                         struct lls_error *err);
 void lls_candidates_free(struct lls_candidates *);
 

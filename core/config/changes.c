@@ -7,6 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
+#include "core/plugin/loader.h"
+
 /* Takes the text over. */
 static int put(struct lls_changes *c, char *text)
 {
@@ -50,4 +53,38 @@ void lls_changes_free(struct lls_changes *c)
     free(c->list[i]);
   free(c->list);
   *c = (struct lls_changes){0};
+}
+
+/* ---- policies ---------------------------------------------------------------------- */
+
+struct search {
+  const char *name;
+  struct lls_text others;
+};
+
+static int look_at(void *context, const char *name, const char *path)
+{
+  struct search *s = context;
+  (void)path;
+  if (strcmp(name, s->name) == 0)
+    return 1;
+  lls_text_printf(&s->others, "%s%s", s->others.length > 0 ? ", " : "", name);
+  return 0;
+}
+
+int lls_changes_check_policy(uint32_t kind, const char *name, struct lls_error *err)
+{
+  const char *kind_name = lls_plugin_kind_name(kind);
+  struct search s = {.name = name};
+  if (strchr(name, '/') != NULL)
+    return lls_fail(err, -EACCES, "%s '%.80s' is a path, which a request may not set",
+                    kind_name, name);
+  int rc = lls_plugin_each(kind, look_at, &s);
+  if (rc < 0 || s.others.failed)
+    rc = lls_fail(err, -ENOMEM, "no memory to look for the %s", kind_name);
+  else if (rc == 0)
+    rc = lls_fail(err, -ENOENT, "no %s '%.80s'; there are: %s", kind_name, name,
+                  s.others.length > 0 ? s.others.data : "none");
+  lls_text_free(&s.others);
+  return rc < 0 ? rc : 0;
 }

@@ -34,7 +34,7 @@ static void check_autopilot_policies(struct lls_loading *l)
   struct lls_candidates all;
   struct lls_error err = {0};
   int rc = strlen(policies) < LLS_CANDIDATES_TEXT_MAX
-               ? lls_candidates_read(policies, &all, &err)
+               ? lls_candidates_read(policies, false, &all, &err)
                : lls_fail(&err, -E2BIG, "more than %d characters",
                           LLS_CANDIDATES_TEXT_MAX - 1);
   if (rc < 0)

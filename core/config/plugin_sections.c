@@ -79,10 +79,9 @@ static void open_chosen(struct lls_loading *l, uint32_t kind, const char *name,
                         struct lls_policy *out)
 {
   unsigned line = lls_loading_line(l, "plugins", lls_plugin_kind_name(kind));
-  if (line == LLS_INI_CHANGED && strchr(name, '/') != NULL) {
-    lls_loading_error(l, line,
-                      "[plugins] %s: '%s' is a path, which a request may not set",
-                      lls_plugin_kind_name(kind), name);
+  struct lls_error err = {0};
+  if (line == LLS_INI_CHANGED && lls_changes_check_policy(kind, name, &err) < 0) {
+    lls_loading_error(l, line, "[plugins] %s", err.text);
     return;
   }
   char *path = lls_path_join(strchr(name, '/') != NULL ? l->folder : NULL, name);

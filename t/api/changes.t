@@ -48,7 +48,7 @@ like LlmServer::read_until($client, qr/\[DONE\]/), qr/\[DONE\]/, '  under a requ
 for my $case (
     [{ 'scheduler.fcfs' => { nonsense => 1 } },    409, qr/request: unknown key 'nonsense'/,        'an unknown key'],
     [{ plugins => { strikes => -1 } },             409, qr/request: \[plugins\] strikes: /,         'a value out of range'],
-    [{ plugins => { scheduler => 'absent' } },     409, qr/absent/,                                 'a scheduler that is not there'],
+    [{ plugins => { scheduler => 'absent' } },     409, qr/no scheduler 'absent'; there are: .*\bfcfs\b/,                                 'a scheduler that is not there'],
     [{ plugins => { scheduler => './x.so' } },     409, qr/is a path, which a request may not set/, 'a path'],
     [{ 'predictor.fixed' => { file => '/etc/passwd' } }, 409, qr/a request may set no path/,                           'a path of a plugin'],
     [{ server => { admin_keys => '/dev/null' } },  409, qr/a request may set \[plugins\]/,          'a key of [server]'],

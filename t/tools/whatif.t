@@ -29,7 +29,21 @@ is $status, 2, '  of which nothing can be said';
 like $err, qr/^llmserve-whatif: .*: has no requests$/m, '  as the answer says';
 my $opened = $server->post('/admin/whatif', { policies => ['fcfs', "$folder/x.so"] });
 is $opened->{status}, 400, '  nor can a request name a file, which would be opened';
-like $opened->{json}{error}{message}, qr/has a path, which a request may not set/, '    with the reason';
+like $opened->{json}{error}{message}, qr/is a path, which a request may not set/, '    with the reason';
+for my $case (
+    [{ policies => ['fcfs', 'nonesuch'] },         'policies',  qr/no scheduler 'nonesuch'; there are: .*\bapt\b.*\bfcfs\b/, 'a scheduler that is not there'],
+    [{ policies => ['fcfs+nonesuch'] },            'policies',  qr/no cache 'nonesuch'; there are: .*\bpaged\b/,              'nor a cache'],
+    [{ policies => ['fcfs+paged+nonesuch'] },      'policies',  qr/no predictor 'nonesuch'; there are: .*\bnone\b/,            'nor a predictor'],
+    [{ policies => ['fcfs:x=/etc/passwd'] },       'policies',  qr/'x=\/etc\/passwd': a request may set no path/,              'a path of a parameter'],
+    [{ policies => ['fcfs++none'] },               'policies',  qr/'fcfs\+\+none': a part is empty/,                           'half a candidate'],
+    [{ objective => 'nonesuch' },                  'objective', qr/expected one of auto, .* found 'nonesuch'/,                 'an objective that is not there'],
+) {
+    my ($question, $param, $why, $name) = @$case;
+    my $refused = $server->post('/admin/whatif', $question);
+    is_deeply [$refused->{status}, $refused->{json}{error}{param}], [400, $param], "  $name is refused at once";
+    like $refused->{json}{error}{message}, $why, '    with the reason';
+}
+is decode_json($server->get('/admin/whatif')->{content})->{state}, 'none', '  and nothing is measured';
 
 my @same = map { 300 + $_ % 50 } 1 .. 40;
 for my $n (1 .. 6) {
