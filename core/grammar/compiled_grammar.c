@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define BEGINNING_CHOICES 4     /* bytes that could have been others */
+#define BEGINNING_WORK    32768 /* steps of threads */
+
 static void destroy(struct lls_grammar *g)
 {
   lls_fragments_free(&g->fragments);
@@ -25,16 +28,62 @@ static uint32_t states_for(const struct lls_nfa *nfa,
   return limits->states + lls_least_u32(nfa->n_states, limits->positions / 8);
 }
 
-/* A text that can't even begin is known to be one now, and not when an answer fails. */
+/* ---- trying its beginning ---------------------------------------------------------- */
+
+/* The byte after which a text may be in the most places at once, or -1; *n: how many
+ * there are but for white space, of which none is chosen where another one is as good. */
+static int hardest_byte(struct lls_grammar *g, const struct lls_configuration *c,
+                        uint64_t *work, uint32_t *n)
+{
+  struct lls_stacks *s = &g->stacks;
+  const struct lls_stacks_mark mark = lls_stacks_mark(s);
+  int hardest = -1;
+  uint32_t most = 0;
+  *n = 0;
+  for (uint32_t i = 0; i<g->nfa.n_classes && * work> 0 && !s->full; i++) {
+    uint8_t byte = g->nfa.representative[i];
+    struct lls_configuration to = lls_stacks_step(s, c, byte);
+    *work -= lls_least_u64(*work, 1 + c->n);
+    *n += to.n > 0 && byte > ' ';
+    if (to.n > most || (to.n > 0 && to.n == most && hardest <= ' ')) {
+      most = to.n;
+      hardest = byte;
+    }
+    lls_stacks_back(s, mark);
+  }
+  return *work > 0 ? hardest : -1;
+}
+
+/* Along the way of the most places, as far as a text can hardly be another one: farther
+ * on, most answers may be easier. */
+static int try_some(struct lls_grammar *g, struct lls_grammar_state *state)
+{
+  uint64_t work = BEGINNING_WORK;
+  uint32_t n, choices = 0;
+  int byte = 0, rc = lls_grammar_state_init(state, g);
+  while (rc == 0 && byte >= 0 && choices < BEGINNING_CHOICES) {
+    struct lls_configuration c = lls_state_open(state);
+    byte = hardest_byte(g, &c, &work, &n);
+    choices += n != 1;
+    rc = lls_state_close(state);
+    if (rc == 0 && byte >= 0)
+      rc = lls_grammar_accept_bytes(state, (const char[]){(char)byte}, 1);
+  }
+  return rc;
+}
+
+/* A text that cannot even begin is known to be one now, and not when an answer fails. */
 static int try_beginning(struct lls_grammar *g, struct lls_error *err)
 {
   struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
-  int rc = state != NULL ? lls_grammar_state_init(state, g) : -ENOMEM;
+  int rc = state != NULL ? try_some(g, state) : -ENOMEM;
   free(state);
   return rc == -E2BIG ? lls_fail(err, rc, "the grammar's beginning is too ambiguous")
          : rc < 0     ? lls_fail(err, rc, "no memory for the grammar")
                       : 0;
 }
+
+/* ---- compiling --------------------------------------------------------------------- */
 
 static int prepare(struct lls_grammar *g, const struct lls_grammar_limits *limits,
                    struct lls_error *err)

@@ -190,13 +190,15 @@ static void complete(struct lls_stacks *s, struct lls_configuration *c, uint32_t
     repeat(s, c, frame);
 }
 
-/* Keeps one of several threads that go on in the same way. */
+/* Keeps one of several threads that go on in the same way, and none that cannot. */
 static void merge(struct lls_stacks *s, struct lls_configuration *c)
 {
   uint32_t n = c->first;
   for (uint32_t i = c->first; i < s->n_threads; i++) {
     struct lls_thread t = s->threads[i];
     uint32_t j = c->first;
+    if (s->dfa->states[t.state].closed && (n > c->first || i + 1 < s->n_threads))
+      continue;
     while (j < n && (s->threads[j].state != t.state ||
                      !same_frame(s, s->threads[j].frame, t.frame)))
       j++;
