@@ -80,6 +80,7 @@ int lls_chat_answer_init(const struct lls_api_config *config, struct lls_choice 
       .tools = calls ? tools->list : NULL,
       .in_reasoning = choice->prompt->in_reasoning,
       .one_call = !tools->parallel,
+      .only_calls = required,
   };
   choice->parser = lls_tool_parser_create(&options, &choice->answer);
   return choice->parser != NULL ? 0 : -1;

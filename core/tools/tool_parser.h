@@ -5,8 +5,10 @@
  *
  * Nothing is lost: what begins like a call and is none ends as content, and of a call
  * that breaks off after it was reported the rest does. Only the marks of the format, and
- * white space around calls and reasoning, are left out. What is held back until it is
- * clear what it is has a bound, LLS_TOOL_HELD_BYTES; beyond, it is content.
+ * white space around calls and reasoning, are left out; and where a grammar holds the
+ * text to calls, what breaks off before its call has a name, or between two calls. What
+ * is held back until it is clear what it is has a bound, LLS_TOOL_HELD_BYTES; beyond, it
+ * is content.
  *
  * A parser belongs to one thread at a time.
  */
@@ -28,6 +30,7 @@ struct lls_tool_parser_options {
   const json_t *tools; /* OpenAI's array, which outlives the parser; NULL: no calls */
   bool in_reasoning;   /* the prompt has opened it */
   bool one_call;       /* what follows the first call is left out */
+  bool only_calls;     /* a grammar holds the text to calls */
 };
 
 /* Writes to *answer, which outlives the parser. NULL without memory. */

@@ -140,6 +140,20 @@ for my $format (qw(auto hermes llama3_json mistral_v11 functionary_v3.2 deepseek
     my ($streamed, $reason) = assembled(LlmServer::events($ask->(tool_choice => { type => 'function', function => { name => 'find' } }, stream => $true)));
     is $reason, 'tool_calls', '  streamed';
     ok good_calls($streamed->{tool_calls}, 'find'), '  the same';
+    # No end before the last token: a call is cut off, often the second one.
+    my %calls;
+    for my $n (map { 7 * $_ } 2 .. 9) {
+        my @cut = (tool_choice => 'required', max_tokens => $n, min_tokens => $n);
+        my $whole = $ask->(@cut)->{json}{choices}[0];
+        ($streamed, $reason) = assembled(LlmServer::events($ask->(@cut, stream => $true)));
+        my @made = @{ $whole->{message}{tool_calls} // [] };
+        my $last = @made ? pop @made : undef;
+        $calls{ @made . '' }++;
+        ok $whole->{finish_reason} eq 'length' && !length($whole->{message}{content} // '') && (!@made || good_calls(\@made, 'find|count')), "  cut off after $n tokens: no text, and whole calls before the last"
+            or diag explain $whole;
+        is_deeply [$reason, $streamed->{content} // '', map { $_->{function} } @{ $streamed->{tool_calls} // [] }], ['length', '', map { $_->{function} } @made, $last // ()], '    streamed: the same';
+    }
+    ok $calls{1}, '  some in the second call' or diag explain \%calls;
     is $server->stop, 0, '  the server ends well';
 }
 $server = LlmServer->serve("[model]\npath = $demo\ntool_format = hermes\n[engine]\nthreads = 1\npin = false\n");

@@ -254,6 +254,49 @@ static void test_answers_in_any_pieces(void **state)
   json_decref(tools);
 }
 
+/* Of a text that is held to calls nothing becomes content, wherever it is cut off: what
+ * is known of the calls is a beginning of what all of it would have been. */
+static void test_calls_are_cut_off(void **state)
+{
+  static const struct {
+    const char *format, *text;
+  } cases[] = {
+      {"hermes", "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": "
+                 "\"Oslo\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"now\", "
+                 "\"arguments\": {}}\n</tool_call>"},
+      {"llama3_json", "{\"name\": \"weather\", \"parameters\": {\"city\": "
+                      "\"Oslo\"}}; {\"name\": \"now\", \"parameters\": {}}"},
+      {"mistral", "[TOOL_CALLS] [{\"name\": \"weather\", \"arguments\": {\"city\": "
+                  "\"Oslo\"}}, {\"name\": \"now\", \"arguments\": {}}]"},
+      {"mistral_v11", "[TOOL_CALLS]weather[ARGS]{\"city\": \"Oslo\"}"
+                      "[TOOL_CALLS]now[ARGS]{}"},
+      {"qwen3_coder", "<tool_call>\n<function=weather>\n<parameter=place>\nOslo\n"
+                      "</parameter>\n</function>\n</tool_call>\n<tool_call>\n"
+                      "<function=now>\n</function>\n</tool_call>"},
+  };
+  json_t *tools = read_tools();
+  (void)state;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const struct lls_tool_parser_options options = {
+        .format = lls_tool_format_find(cases[i].format),
+        .tools = tools,
+        .only_calls = true};
+    assert_non_null(options.format);
+    char *whole = parse(&options, cases[i].text, 0), *text = strdup(cases[i].text);
+    assert_non_null(strstr(whole, "now({})"));
+    for (size_t n = strlen(text); n-- > 0;) {
+      text[n] = '\0';
+      char *cut = parse(&options, text, 0);
+      if (strncmp(cut, "||", 2) != 0 || strncmp(cut, whole, strlen(cut) - 1) != 0)
+        fail_msg("%s: '%s' gave %s", cases[i].format, text, cut);
+      free(cut);
+    }
+    free(whole);
+    free(text);
+  }
+  json_decref(tools);
+}
+
 /* ---- templates ------------------------------------------------------------------- */
 
 #define EACH(BODY)                                                                       \
@@ -435,6 +478,7 @@ int main(void)
       cmocka_unit_test(test_names_of_formats),
       cmocka_unit_test(test_what_is_held_back_is_bounded),
       cmocka_unit_test(test_answers_in_any_pieces),
+      cmocka_unit_test(test_calls_are_cut_off),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
