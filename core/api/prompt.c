@@ -40,19 +40,20 @@ static int too_long(const struct reading *r, const char *at_least, size_t n_toke
 {
   size_t completion = completion_tokens(r->params);
   const char *where = strcmp(r->param, "messages") == 0 ? "messages" : "prompt";
-  r->error->hopeless = true;
   if (r->params->pooling != LLS_POOLING_NONE)
-    return lls_api_fail(r->error, 400, "context_length_exceeded", r->param,
-                        "This model's maximum context length is %u tokens. However, "
-                        "you requested %s%zu tokens in the input. Please reduce its "
-                        "length, or send 'truncate_prompt_tokens': -1.",
-                        r->config->max_context, at_least, n_tokens);
-  lls_api_fail(r->error, 400, "context_length_exceeded", r->param,
-               "This model's maximum context length is %u tokens. However, you requested "
-               "%s%zu tokens (%s%zu in the %s, %zu in the completion). Please reduce the "
-               "length of the %s or of the completion.",
-               r->config->max_context, at_least, n_tokens + completion, at_least,
-               n_tokens, where, completion, where);
+    lls_api_fail(r->error, 400, "context_length_exceeded", r->param,
+                 "This model's maximum context length is %u tokens. However, you "
+                 "requested %s%zu tokens in the input. Please reduce its length, or send "
+                 "'truncate_prompt_tokens': -1.",
+                 r->config->max_context, at_least, n_tokens);
+  else
+    lls_api_fail(
+        r->error, 400, "context_length_exceeded", r->param,
+        "This model's maximum context length is %u tokens. However, you "
+        "requested %s%zu tokens (%s%zu in the %s, %zu in the completion). Please "
+        "reduce the length of the %s or of the completion.",
+        r->config->max_context, at_least, n_tokens + completion, at_least, n_tokens,
+        where, completion, where);
   r->error->hopeless = true;
   return -1;
 }

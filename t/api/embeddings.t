@@ -78,6 +78,7 @@ refused 'an odd format', 'encoding_format', qr/must be "float" or "base64", not 
 refused 'dimensions that were not trained', 'dimensions', qr/'dimensions' is 3; vectors of this model have 4 numbers and may be cut to/, input => 'a', dimensions => 3;
 refused 'dimensions 0', 'dimensions', qr/'dimensions' must be an integer/, input => 'a', dimensions => 0;
 refused 'a long prompt', 'input', qr/maximum context length is 512 tokens. However, you requested 600 tokens in the input/, input => [(5) x 600];
+is embed(input => [(5) x 600])->{headers}{'x-should-retry'}, 'false', '  need not be tried again';
 refused 'too many', 'input', qr/'input' has 2049 items; at most 2048/, input => [('a') x 2049];
 is embed(input => [('Once') x 1500])->{status}, 429, 'more than may wait: later';
 is $server->request('POST', '/v1/embeddings', '{"input": "Once"}', { 'content-type' => 'application/json', 'x-request-id' => 'fail-1' })->{status}, 200,
