@@ -66,7 +66,8 @@ static int choose_preempt_mode(const struct lls_instance *in,
   uint32_t cache = LLS_CALL(p, cache, preempt_modes) | 1u << LLS_PREEMPT_DEFER;
   char wanted[128] = "";
   for (uint32_t i = 0; i < caps->n_preempt && i < LLS_MAX_PREEMPT_PREFERENCES; i++) {
-    if (cache & in->caps.preempt_modes & (1u << caps->preempt[i])) {
+    if (caps->preempt[i] < 32 &&
+        (cache & in->caps.preempt_modes & (1u << caps->preempt[i])) != 0) {
       *mode = caps->preempt[i];
       if (i > 0)
         lls_log(in->log, LLS_LOG_WARNING, p->scheduler.host->name,
@@ -122,7 +123,8 @@ int lls_compat_calibrate(const struct lls_instance *in, const struct lls_policie
   LLS_ON_STEP(in);
   if (!LLS_HAS(p, scheduler, calibrate))
     return 0;
-  int rc = LLS_CALL(p, scheduler, calibrate, lls_cost_model_service(in->cost));
+  int rc = lls_policy_rc(p->scheduler.host, LLS_CALL(p, scheduler, calibrate,
+                                                     lls_cost_model_service(in->cost)));
   if (rc < 0)
     return lls_fail(err, rc, "%s could not calibrate: %s", p->scheduler.host->name,
                     lls_error_text(&p->scheduler.host->failure, rc));

@@ -83,12 +83,20 @@ static int prepare(struct lls_instance *in, const struct lls_loop_policy *chosen
   return p->host != NULL ? 0 : lls_fail(err, -ENOMEM, "out of memory");
 }
 
+int lls_policy_rc(struct lls_policy_host *host, int rc)
+{
+  return rc <= 0 ? rc
+                 : lls_fail(&host->failure, -EPROTO,
+                            "it returned %d, neither 0 nor a negative errno", rc);
+}
+
 static int create(struct lls_running_policy *p, struct lls_error *err)
 {
   if (p->host == NULL)
     return 0;
   uint32_t kind = p->module->descriptor->kind;
-  int rc = LLS_NOTED(kind, "create", call_create(p->host->instance, p));
+  int rc = lls_policy_rc(p->host,
+                         LLS_NOTED(kind, "create", call_create(p->host->instance, p)));
   if (rc < 0)
     lls_fail(err, rc, "%s could not be created: %s", p->host->name,
              lls_error_text(&p->host->failure, rc));

@@ -51,6 +51,10 @@ struct lls_policies {
 #define LLS_SCHEDULER_HAS(P, CALLBACK)                                                   \
   (!(P)->scheduler_off && LLS_HAS(P, scheduler, CALLBACK))
 
+/* What a policy returned: 0 or a negative errno, as it has to be; -EPROTO and a sentence
+ * for what is neither. */
+int lls_policy_rc(struct lls_policy_host *, int rc);
+
 /* CALLBACK of struct lls_plugin_common, of a running policy of whatever kind. */
 #define LLS_CALL_COMMON(POLICY, CALLBACK, ...)                                           \
   LLS_NOTED((POLICY)->module->descriptor->kind, #CALLBACK,                               \

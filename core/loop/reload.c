@@ -58,9 +58,9 @@ static int renew(const struct lls_running_policy *p, const void *params,
                  struct lls_error *err)
 {
   int rc = lls_plugin_common(p->module).reconfigure != NULL
-               ? LLS_CALL_COMMON(p, reconfigure, params)
+               ? lls_policy_rc(p->host, LLS_CALL_COMMON(p, reconfigure, params))
                : -ENOTSUP;
-  if (rc != 0)
+  if (rc < 0)
     lls_fail(err, rc, "%s refuses its new parameters: %s", p->host->name,
              lls_error_text(&p->host->failure, rc));
   return rc;

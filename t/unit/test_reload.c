@@ -415,6 +415,9 @@ static void test_what_fails_leaves_all_as_it_was(void **state)
   };
   assert_int_equal(reload(&s, change, &err), -EIO);
   assert_non_null(strstr(err.text, "this fixture never starts"));
+  change.scheduler = load(&s, LLS_KIND_SCHEDULER, fault("positive_create", path), NULL);
+  assert_int_equal(reload(&s, change, &err), -EPROTO);
+  assert_non_null(strstr(err.text, "it returned 1, neither 0 nor a negative errno"));
   change.scheduler = load(&s, LLS_KIND_SCHEDULER, fault("needs_roles", path), NULL);
   assert_int_equal(reload(&s, change, &err), -ENOTSUP);
   assert_non_null(strstr(err.text, "needs prefill and decode instances"));
