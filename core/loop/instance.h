@@ -58,7 +58,7 @@ struct lls_placement {
 
 struct lls_transaction {
   bool open;
-  struct lls_placement *done; /* (max_sequences + max_requests) in order */
+  struct lls_placement *done; /* (capacity) in order, each request once */
   uint32_t n_done, capacity;
   bool displaced; /* slots of requests that the plan does not name, maybe */
 };

@@ -174,6 +174,8 @@ static bool check_item(struct lls_instance *in, const struct lls_plan_item *item
   if (live->named_in_step == in->step + 1)
     return bad(t, live, "names a request twice");
   live->named_in_step = in->step + 1;
+  if (live->move.fetching)
+    return bad(t, live, "names a request that is on its way from another process");
   switch (item->kind) {
   case LLS_PLAN_RUN:
     return check_run(in, item, live, t);
