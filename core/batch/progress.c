@@ -35,37 +35,51 @@ int lls_progress_reread(struct lls_active *active, const struct lls_in_hand *in_
   return status == 1 ? 0 : status == 0 ? -ENODATA : status;
 }
 
-/* The line to be run; NULL: it cannot be, which is its answer. */
-static struct lls_batch_line *make_line(struct lls_active *active,
-                                        const struct lls_raw_line *raw)
+/* NULL: there is no memory. */
+static struct lls_batch_line *make_line(const struct lls_active *active,
+                                        const struct lls_raw_line *raw,
+                                        const struct lls_input_line *input)
 {
-  struct lls_input_line input;
-  struct lls_line_error why;
   struct lls_batch_line *line = calloc(1, sizeof *line);
-  if (line == NULL)
-    return NULL;
-  if (lls_input_line_parse(raw->text, raw->length, active->endpoint, NULL, &input,
-                           &why) != 0) {
-    lls_progress_refuse(active, NULL, why.code, why.message);
+  char *body = lls_json_text(input->body, JSON_COMPACT);
+  char *custom_id = strdup(input->custom_id);
+  if (line == NULL || body == NULL || custom_id == NULL) {
     free(line);
+    free(body);
+    free(custom_id);
     return NULL;
   }
-  char *body = lls_json_text(input.body, JSON_COMPACT);
   strcpy(line->batch, active->id);
   strcpy(line->tenant, active->tenant);
   strcpy(line->endpoint, active->endpoint);
   line->number = raw->number;
   line->expires_s = active->expires_s;
-  line->custom_id = strdup(input.custom_id);
-  if (body != NULL)
-    lls_text_puts(&line->body, body);
-  free(body);
+  line->custom_id = custom_id;
+  line->body = (struct lls_text){
+      .data = body, .length = strlen(body), .capacity = strlen(body) + 1};
+  return line;
+}
+
+/* The line to be run, which is in hand; NULL: it cannot be, which is its answer, or there
+ * is no memory for it now, and it stays in hand until the next start. */
+static struct lls_batch_line *read_line(struct lls_active *active,
+                                        const struct lls_raw_line *raw)
+{
+  struct lls_input_line input;
+  struct lls_line_error why;
+  if (lls_input_line_parse(raw->text, raw->length, active->endpoint, NULL, &input,
+                           &why) != 0) {
+    lls_progress_refuse(active, NULL, why.code, why.message);
+    lls_active_release(active, raw->number);
+    return NULL;
+  }
+  struct lls_batch_line *line = make_line(active, raw, &input);
   json_decref(input.object);
   return line;
 }
 
 /* A line that was in hand when the process ended before, or the next one. 0 or negative;
- * *out NULL: it is answered already. */
+ * *out NULL: it is answered already, or stays in hand. */
 static int take_one(struct lls_active *active, struct lls_batch_line **out)
 {
   struct lls_raw_line raw;
@@ -77,9 +91,7 @@ static int take_one(struct lls_active *active, struct lls_batch_line **out)
     active->in_hand[i].out = true;
     int status = lls_progress_reread(active, &active->in_hand[i], &reader, &raw);
     if (status == 0)
-      *out = make_line(active, &raw);
-    if (status == 0 && *out == NULL)
-      lls_active_release(active, raw.number);
+      *out = read_line(active, &raw);
     lls_line_reader_free(&reader);
     return status;
   }
@@ -88,9 +100,7 @@ static int take_one(struct lls_active *active, struct lls_batch_line **out)
     return status == 0 ? -ENODATA : status;
   if (!lls_active_hold(active, &raw))
     return -ENOMEM;
-  *out = make_line(active, &raw);
-  if (*out == NULL)
-    lls_active_release(active, raw.number);
+  *out = read_line(active, &raw);
   return 0;
 }
 
