@@ -67,7 +67,7 @@ void lls_tool_emit_content(struct lls_tool_parser *parser, const char *bytes, si
     bytes++;
     n--;
   }
-  if (n == 0)
+  if (n == 0 || parser->options.only_calls)
     return;
   parser->trimming = false;
   parser->begun = true;

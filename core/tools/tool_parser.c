@@ -234,12 +234,11 @@ void lls_tool_parser_finish(struct lls_tool_parser *parser)
 {
   struct lls_text *held = &parser->held;
   bool spaces = without_space(held->data, held->length) == 0;
-  bool dropped = parser->mode == LLS_TOOL_OVER || parser->mode == LLS_TOOL_AFTER_CALL ||
-                 parser->options.only_calls;
   bool calls = parser->answer->n_calls > 0;
   if (parser->mode == LLS_TOOL_IN_REASONING)
     emit_reasoning(parser, without_space(held->data, held->length));
-  else if (!dropped && !(calls && spaces))
+  else if (parser->mode != LLS_TOOL_OVER && parser->mode != LLS_TOOL_AFTER_CALL &&
+           !(calls && spaces))
     lls_tool_emit_content(parser, held->data, held->length);
   parser->mode = LLS_TOOL_OVER;
   lls_text_clear(held);

@@ -6,9 +6,9 @@
  * Nothing is lost: what begins like a call and is none ends as content, and of a call
  * that breaks off after it was reported the rest does. Only the marks of the format, and
  * white space around calls and reasoning, are left out; and where a grammar holds the
- * text to calls, what breaks off before its call has a name, or between two calls. What
- * is held back until it is clear what it is has a bound, LLS_TOOL_HELD_BYTES; beyond, it
- * is content.
+ * text to calls, all that is none: such a text was cut off before its call has a name,
+ * within a mark or a character. What is held back until it is clear what it is has a
+ * bound, LLS_TOOL_HELD_BYTES; beyond, it is content.
  *
  * A parser belongs to one thread at a time.
  */
