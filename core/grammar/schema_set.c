@@ -184,22 +184,31 @@ bool lls_schema_types_of(struct lls_schema *s, const struct lls_schema_set *set,
   return true;
 }
 
+/* Beyond what a repetition can have, whether a number is whole makes no difference. */
+static bool read_count(const json_t *count, uint32_t *value)
+{
+  double is = json_number_value(count);
+  if (!json_is_number(count) || is < 0)
+    return false;
+  *value = is < LLS_GRAMMAR_UNBOUNDED ? (uint32_t)is : LLS_GRAMMAR_UNBOUNDED;
+  return *value == LLS_GRAMMAR_UNBOUNDED || is == *value;
+}
+
 bool lls_schema_count(struct lls_schema *s, const struct lls_schema_set *set,
                       const char *keyword, bool greatest, uint32_t *value)
 {
   for (uint32_t i = 0; i < set->n; i++) {
     const json_t *count = lls_schema_get(set, i, keyword);
-    double is = json_number_value(count);
+    uint32_t is;
     if (count == NULL)
       continue;
-    if (!json_is_number(count) || is < 0 || is != (double)(int64_t)is) {
+    if (!read_count(count, &is)) {
       lls_schema_fail(s, set->members[i].schema,
                       "'%s' must be a whole number of at least 0", keyword);
       return false;
     }
-    uint32_t bounded = is < LLS_GRAMMAR_UNBOUNDED ? (uint32_t)is : LLS_GRAMMAR_UNBOUNDED;
-    if (greatest ? bounded > *value : bounded < *value)
-      *value = bounded;
+    if (greatest ? is > *value : is < *value)
+      *value = is;
   }
   return true;
 }
