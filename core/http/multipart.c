@@ -12,6 +12,19 @@
 
 /* ---- headers ---------------------------------------------------------------------- */
 
+/* The next semicolon that is not within quotes, or NULL. */
+static const char *next_parameter(const char *at, const char *end)
+{
+  for (bool quoted = false; at < end; at++)
+    if (*at == '"')
+      quoted = !quoted;
+    else if (quoted)
+      at += *at == '\\' && at + 1 < end;
+    else if (*at == ';')
+      return at;
+  return NULL;
+}
+
 /* The value of a parameter of a header, as in `; name="a \"b\""`; false if there is none
  * or it is too long. */
 static bool parameter(const char *header, size_t length, const char *name, char *out,
@@ -19,7 +32,7 @@ static bool parameter(const char *header, size_t length, const char *name, char 
 {
   const char *at = header, *end = header + length;
   size_t name_length = strlen(name), n = 0;
-  while ((at = memchr(at, ';', (size_t)(end - at))) != NULL) {
+  while ((at = next_parameter(at, end)) != NULL) {
     at++;
     while (at < end && (*at == ' ' || *at == '\t'))
       at++;

@@ -72,6 +72,11 @@ my $bare = $server->post('/files', Batches::form('batch', $big), { 'content-type
 is $bare->{bytes}, length $big, 'an upload without /v1';
 is $server->request('DELETE', "/files/$bare->{id}")->{status}, 200, '  and its end';
 
+(my $quoting = Batches::form('batch', $odd)) =~ s/name="file"; filename="lines.jsonl"/filename="a; name=b \\"; name=c"; name="file"/;
+my $quoted = Batches::post_form($server, $quoting);
+is $quoted->{json}{filename}, 'a; name=b "; name=c', 'a file may be called like a parameter' or diag $quoted->{content};
+is $server->request('DELETE', "/v1/files/$quoted->{json}{id}")->{status}, 200, '  and is deleted';
+
 for my $case (
     [ Batches::form('assistants', 'x'), qr/'purpose' must be "batch", not "assistants"/, 'another purpose' ],
     [ "--x-boundary-x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x-boundary-x--\r\n", qr/'file' is missing/, 'no file' ],
