@@ -191,6 +191,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
     lls_transfer_ended(in); /* of what had copies already */
     lls_left_ended(in);
     lls_migrate_arrived(in);
+    lls_instance_catch_up(in); /* there is nothing to do it beside */
     return true;
   }
   int rc = lls_engine_submit(in->engine, &batch, &in->failure);
