@@ -87,8 +87,8 @@ my %weak = (
   scheduler_failing_create   => qr/this fixture never starts/,
   scheduler_good             => qr/marked reloadable, but there is no reconfigure/,
   scheduler_needs_roles => qr/1000 empty plans in a row/,
-  scheduler_positive_create  => qr/it returned 1, neither 0 nor a negative errno/,
   scheduler_other_id         => qr/the plugin in it needs scheduler_somebody\.so/,
+  scheduler_positive_create  => qr/create returned 1: expected 0 or a negative errno/,
   twin_1                     => qr/1000 empty plans in a row/,
   twin_2                     => qr/1000 empty plans in a row/,
 );
