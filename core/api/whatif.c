@@ -55,7 +55,8 @@ static int read_list(const json_t *list, const char *name, struct lls_text *line
   return 0;
 }
 
-/* What can be known without simulating, which may begin with a minute's measuring. */
+/* Checks what can be known without simulating, which may begin with a minute's
+ * measuring. */
 static int check_question(const struct lls_whatif_question *q,
                           struct lls_api_error *error)
 {

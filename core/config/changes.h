@@ -28,8 +28,8 @@ int lls_changes_set(struct lls_changes *, const char *section, const char *key,
 int lls_changes_add(struct lls_changes *, const struct lls_changes *more);
 void lls_changes_free(struct lls_changes *);
 
-/* Whether a request may name this policy: -EACCES for a path, -ENOENT with the names that
- * there are. Nothing is opened for it. */
+/* Tells whether a request may name this policy: -EACCES for a path, -ENOENT with the
+ * names that there are. Nothing is opened for it. */
 int lls_changes_check_policy(uint32_t kind, const char *name, struct lls_error *err);
 
 #endif

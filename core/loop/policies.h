@@ -51,8 +51,8 @@ struct lls_policies {
 #define LLS_SCHEDULER_HAS(P, CALLBACK)                                                   \
   (!(P)->scheduler_off && LLS_HAS(P, scheduler, CALLBACK))
 
-/* What a policy returned: 0 or a negative errno, as it has to be; -EPROTO and a sentence
- * for what is neither. */
+/* Returns what a policy returned: 0 or a negative errno, as it has to be; -EPROTO and a
+ * sentence for what is neither. */
 int lls_policy_rc(struct lls_policy_host *, int rc);
 
 /* CALLBACK of struct lls_plugin_common, of a running policy of whatever kind. */

@@ -263,7 +263,7 @@ static void cut_off(char *out, const char *text, size_t n)
   sprintf(out, "%.*s%s", (int)n, text, within ? "\xEF\xBF\xBD" : "");
 }
 
-/* Of a text that is held to calls nothing becomes content, wherever it is cut off: what
+/* Nothing becomes content of a text that is held to calls, wherever it is cut off: what
  * is known of the calls is a beginning of what all of it would have been. */
 static void test_calls_are_cut_off(void **state)
 {

@@ -50,8 +50,7 @@ static int run(const struct whatif_options *o, struct lls_error *err)
   if (o->running[0] != '\0' && o->history[0] == '\0')
     return lls_fail(err, -EINVAL, "--running is of no use without --history");
   int rc = lls_candidates_read(
-      o->policies[0] != '\0' ? o->policies : WHATIF_DEFAULT_POLICIES, false, &all,
-      err);
+      o->policies[0] != '\0' ? o->policies : WHATIF_DEFAULT_POLICIES, false, &all, err);
   if (rc < 0)
     return lls_fail_at(err, rc, "--policies");
   rc = ask(o, &all, err);
