@@ -60,7 +60,7 @@ struct lls_api_config {
   const struct lls_chat_template *chat_template; /* NULL: chat requests are refused */
   struct lls_tool_dialect dialect; /* what it leaves open, the template shows */
   const char *model_name;          /* what clients call it */
-  uint32_t max_context;            /* tokens of prompt and answer */
+  _Atomic uint32_t max_context;    /* tokens of prompt and answer */
   uint32_t vocab;
   uint32_t block_tokens;             /* of the cache, for /metrics */
   struct lls_sampling sampling;      /* defaults, from generation_config.json */
@@ -92,6 +92,9 @@ void lls_api_on_wake(struct lls_api *api);
 
 /* For what comes from now on. */
 void lls_api_set_limits(struct lls_api *api, const struct lls_api_limits *limits);
+
+/* Likewise, as the cache that has been taken over holds it. */
+void lls_api_set_context(struct lls_api *api, uint32_t max_context);
 
 /* Likewise; the keys are taken over. */
 void lls_api_set_keys(struct lls_api *api, const struct lls_api_keyring *keys);

@@ -7,6 +7,7 @@
 #include "core/config/objective.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,21 +27,61 @@ static void check_listen(struct lls_loading *l)
                       listen);
 }
 
-/* Which plugins and parameters there are, the simulator says: policies may be installed
- * later. */
+static int find_policy(const struct lls_loading *l, uint32_t kind, const char *name,
+                       struct lls_error *err)
+{
+  char found[PATH_MAX];
+  char *path = lls_path_join(strchr(name, '/') != NULL ? l->folder : NULL, name);
+  int rc = path == NULL ? lls_fail(err, -ENOMEM, "no memory")
+                        : lls_plugin_find(kind, path, found, err);
+  if (rc == 0 && access(found, R_OK) < 0)
+    rc = lls_fail(err, -errno, "%s: %s", found, strerror(errno));
+  free(path);
+  return rc;
+}
+
+/* The policy of this kind in a candidate's settings, malloc'ed; NULL: none. */
+static char *policy_in(const char *settings, uint32_t kind)
+{
+  char key[64];
+  int n = snprintf(key, sizeof key, "plugins.%s=", lls_plugin_kind_name(kind));
+  const char *at = strstr(settings, key);
+  return at != NULL ? strndup(at + n, strcspn(at + n, "\n")) : NULL;
+}
+
+/* That its policies are there; of which parameters they have the simulator tells. Points
+ * of one grid have the same ones, which are told once. */
+static void check_candidate(struct lls_loading *l, unsigned line,
+                            const struct lls_candidate *candidate, struct lls_error *told)
+{
+  for (uint32_t kind = LLS_KIND_SCHEDULER; kind <= LLS_KIND_PREDICTOR; kind++) {
+    struct lls_error err = {0};
+    char *name = policy_in(candidate->settings, kind);
+    if (name != NULL && find_policy(l, kind, name, &err) < 0 &&
+        strcmp(err.text, told->text) != 0) {
+      lls_loading_error(l, line, "[server] autopilot_policies: %s", err.text);
+      *told = err;
+    }
+    free(name);
+  }
+}
+
 static void check_autopilot_policies(struct lls_loading *l)
 {
   const char *policies = l->config->server.autopilot_policies;
-  struct lls_candidates all;
-  struct lls_error err = {0};
+  unsigned line = lls_loading_line(l, "server", "autopilot_policies");
+  struct lls_candidates all = {0};
+  struct lls_error err = {0}, told = {0};
   int rc = strlen(policies) < LLS_CANDIDATES_TEXT_MAX
                ? lls_candidates_read(policies, false, &all, &err)
                : lls_fail(&err, -E2BIG, "more than %d characters",
                           LLS_CANDIDATES_TEXT_MAX - 1);
   if (rc < 0)
-    lls_loading_error(l, lls_loading_line(l, "server", "autopilot_policies"),
-                      "[server] autopilot_policies: %s", lls_error_text(&err, rc));
-  else
+    lls_loading_error(l, line, "[server] autopilot_policies: %s",
+                      lls_error_text(&err, rc));
+  for (size_t i = 0; rc == 0 && i < all.n; i++)
+    check_candidate(l, line, &all.items[i], &told);
+  if (rc == 0)
     lls_candidates_free(&all);
 }
 

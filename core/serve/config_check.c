@@ -41,28 +41,35 @@ static int check_template(struct server *s, struct lls_error *err)
   return 0;
 }
 
+static int check_places(struct server *s, struct lls_error *err)
+{
+  return server_check_places(s->config, err);
+}
+
 static int check_keys(struct server *s, struct lls_error *err)
 {
   return server_load_keys(s->config, &s->wanted_keys, err);
 }
 
-/* The real one, but for a GPU that is only taken where there is one. Memory that is used
+/* The real one, as a start takes it. Memory that is used
  * now, perhaps by a server with this configuration, is no reason. */
 static int check_device(struct server *s, struct lls_error *err)
 {
   struct lls_device_options options = lls_device_options_of(s->config, &s->model);
-  bool cuda = s->config->engine.device == LLS_DEVICE_CUDA;
+  enum lls_device_choice choice = lls_device_choice_of(s->config, &s->model);
+  bool cuda = choice == LLS_DEVICE_CUDA;
+  struct lls_error why_not;
   struct lls_device *device;
   options.index = s->instances.gpu[0];
-  int rc = lls_device_create(cuda ? LLS_DEVICE_CUDA : LLS_DEVICE_CPU, &options, &device,
-                             NULL, err);
+  int rc = lls_device_create(choice, &options, &device, &why_not, err);
   if (rc == -ENOMEM)
     return 0;
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "engine", cuda ? "device" : "isa", "%s",
                            lls_error_text(err, rc));
+  rc = server_check_memory(s, s->config, device, err);
   device->ops->destroy(device);
-  return 0;
+  return rc;
 }
 
 static int check_ranks(struct server *s, struct lls_error *err)
@@ -156,6 +163,8 @@ int lls_serve_check(struct lls_config *config)
   bool model = check_model(&s, &err) == 0;
   if (!model)
     print(stderr, err.text);
+  if (check_places(&s, &err) < 0)
+    good = (print(stderr, err.text), false);
   if (check_keys(&s, &err) < 0)
     good = (print(stderr, err.text), false);
   for (size_t i = 0; model && i < sizeof of_model / sizeof of_model[0]; i++)

@@ -84,6 +84,10 @@ static void tell_api(struct server *s, struct reload *r)
 {
   const struct lls_config *c = s->config;
   lls_api_set_limits(s->api, &c->server.api);
+  if (r->change.cache == LLS_POLICY_REPLACED) {
+    lls_api_set_context(s->api, server_max_context(c, s->engines[0]));
+    server_log_warnings(s);
+  }
   server_look(s);
   lls_api_set_keys(s->api, &r->keys);
   r->keys = (struct lls_api_keyring){0};

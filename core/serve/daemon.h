@@ -8,6 +8,7 @@
  *   load.c              loading the model while requests are told to come again
  *   start.c             the parts, and how the configuration makes them
  *   settings.c          what start, check and reload read of the configuration alike
+ *   resources.c         what they name, or ask for, that has to be there
  *   instances.c         devices and engines, one of each for every instance
  *   worker_ranks.c      the tensor parallel ranks that compute with it
  *   processes.c         instances in other processes,
@@ -181,8 +182,8 @@ int server_load_template(struct server *s, struct lls_error *err);
 /* The keys of [server] api_keys and admin_keys; none to free on failure. */
 int server_load_keys(const struct lls_config *, struct lls_api_keyring *out,
                      struct lls_error *err);
-/* Tokens that the cache holds at once; SIZE_MAX where that is for the cache manager to
- * say, which keeps them in smaller forms. */
+/* Tokens that the cache holds at once, in int8 where it makes that; SIZE_MAX where it is
+ * for the cache manager to say, which keeps them in hidden form or gives them back. */
 size_t server_cache_tokens(const struct lls_config *, const struct lls_engine *);
 /* The most tokens that one request can have. */
 uint32_t server_max_context(const struct lls_config *, const struct lls_engine *);
@@ -193,6 +194,15 @@ int server_read_pooling(const struct lls_config *, const struct lls_model_config
 typedef void (*server_say)(void *context, const char *text);
 void server_warn(const struct lls_config *, const struct lls_model_config *,
                  const struct lls_engine *, server_say, void *context);
+/* The same, to the log. */
+void server_log_warnings(struct server *);
+
+/* ---- resources.c */
+/* Folders and files that process 0 writes and reads while it serves. */
+int server_check_places(const struct lls_config *, struct lls_error *err);
+/* [cache] asks for no more memory than the device has. */
+int server_check_memory(const struct server *, const struct lls_config *,
+                        struct lls_device *, struct lls_error *err);
 
 /* ---- load.c */
 /* Listens and begins to load; server_loaded is to be called when load.loaded comes. */

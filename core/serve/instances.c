@@ -36,6 +36,11 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
     return lls_config_fail(s->config, err, rc, "engine",
                            choice == LLS_DEVICE_CUDA ? "device" : "isa", "%s",
                            lls_error_text(err, rc));
+  rc = server_check_memory(s, s->config, s->devices[i], err);
+  if (rc < 0 && s->ranks != NULL)
+    lls_ranks_fail(s->ranks, lls_error_text(err, rc));
+  if (rc < 0)
+    return rc;
   if (why_not.text[0] != '\0')
     lls_log(&s->log, LLS_LOG_DEBUG, "device", "not on a GPU: %s", why_not.text);
   char text[256], before[32];
@@ -57,12 +62,6 @@ static int create_device_on_its_cores(struct server *s, uint32_t i, struct lls_e
   if (divide)
     sched_setaffinity(0, sizeof all, &all);
   return rc;
-}
-
-static void warn(void *context, const char *text)
-{
-  const struct server *s = context;
-  lls_log(&s->log, LLS_LOG_WARNING, "server", "%s", text);
 }
 
 /* How long blocks stay, where layers have windows. */
@@ -113,7 +112,7 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
     lls_log(&s->log, LLS_LOG_DEBUG, "device", "%s%s", prefix(s, i, before), line);
   if (i == 0) { /* of all alike */
     log_windows(s);
-    server_warn(s->config, &s->model, s->engines[i], warn, s);
+    server_log_warnings(s);
   }
   const char *why = lls_engine_why_no_hidden(s->engines[i]);
   if (why != NULL && i == 0)

@@ -101,7 +101,9 @@ int server_load(struct server *s, struct lls_error *err)
       .error_body = lls_api_error_body,
       .error_type = "application/json",
   };
-  int rc = server_load_keys(c, &s->wanted_keys, err);
+  int rc = server_check_places(c, err);
+  if (rc == 0)
+    rc = server_load_keys(c, &s->wanted_keys, err);
   if (rc < 0)
     return rc;
   rc = lls_http_server_create(&s->uv, &http, &s->http, err);

@@ -46,6 +46,18 @@ static struct lls_config_change compare(const struct server *s,
   return change;
 }
 
+/* A configuration that cannot begin is refused for that, and not because it needs a
+ * restart. */
+static int check_wanted(struct reload *r)
+{
+  const struct server *s = r->server;
+  struct lls_device *device = s->devices[0];
+  int rc = server_check_places(&r->wanted, &r->error);
+  if (rc == 0 && device->is_host)
+    rc = server_check_memory(s, &r->wanted, device, &r->error);
+  return rc == 0 ? lls_config_check_reload(s->config, &r->wanted, &r->error) : rc;
+}
+
 /* The file is good: what of it is new? */
 static int plan_change(struct reload *r)
 {
@@ -57,7 +69,7 @@ static int plan_change(struct reload *r)
         choose(&c->policies.by_kind[i], &w->policies.by_kind[i], r->change.by_kind[i]);
   /* Elsewhere a process has what it was started with, and its policies are process 0's.
    */
-  int rc = r->packed != NULL ? 0 : lls_config_check_reload(c, w, &r->error);
+  int rc = r->packed != NULL ? 0 : check_wanted(r);
   if (rc == 0 && r->packed == NULL)
     rc = server_load_keys(w, &r->keys, &r->error);
   return rc < 0 ? rc

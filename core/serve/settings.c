@@ -42,14 +42,32 @@ int server_load_template(struct server *s, struct lls_error *err)
                 : 0;
 }
 
+/*
+ * A block takes two units, one of K and one of V. A full one in int8 takes one, but what
+ * a step computes is in the pool's own numbers until then, and a unit more is needed for
+ * the first block that is made int8: with S blocks in a step, n blocks fit where
+ * (n - S) + 2 S + 1 units do. Steps may end within a block: S is one more.
+ */
+static size_t blocks_in_pool(const struct lls_config *c, const struct lls_engine *engine)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
+  size_t units = pool->device_units, whole = units / 2;
+  size_t step = lls_engine_caps(engine)->max_step_tokens / pool->block_tokens + 2;
+  bool int8 = c->policies.cache.module->cache.makes_int8;
+  if (!int8 || c->cache.pool.int8 != LLS_INT8_ALL)
+    return whole;
+  whole = (units - 1) / 2;
+  return units > step + 1 && units - step - 1 > whole ? units - step - 1 : whole;
+}
+
 size_t server_cache_tokens(const struct lls_config *c, const struct lls_engine *engine)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
   const struct lls_engine_caps *caps = lls_engine_caps(engine);
   const struct lls_cache_vtable *cache = &c->policies.cache.module->cache;
-  size_t tokens = (size_t)pool->device_units / 2 * pool->block_tokens;
+  size_t tokens = blocks_in_pool(c, engine) * pool->block_tokens;
   size_t slides = (size_t)caps->window_tokens + caps->max_step_tokens;
-  bool smaller_forms = cache->forms != NULL || c->cache.pool.int8 != 0;
+  bool smaller_forms = cache->forms != NULL && (caps->forms & LLS_BIT_HIDDEN) != 0;
   bool gives_back = cache->gives_back && caps->window_tokens > 0 &&
                     slides + 2 * (size_t)pool->block_tokens <= tokens;
   return smaller_forms || gives_back ? SIZE_MAX : tokens;
@@ -124,6 +142,22 @@ int server_read_pooling(const struct lls_config *c, const struct lls_model_confi
   return model->encoder ? 0 : refuse_cls(c, out, err);
 }
 
+/* Whoever sets it wants room. The pool stays as it is made, for a reload may bring a
+ * manager that can. */
+static void warn_of_int8(const struct lls_config *c, server_say say, void *context)
+{
+  const struct lls_plugin_module *cache = c->policies.cache.module;
+  struct lls_error text;
+  if (c->cache.pool.int8 == LLS_INT8_OFF || cache->cache.makes_int8)
+    return;
+  lls_config_fail(
+      c, &text, 0, "cache", "int8",
+      "cache %s makes no block int8: the pool has room for scales that nothing "
+      "uses; set [plugins] cache = tiered, or leave the key away",
+      cache->descriptor->id);
+  say(context, text.text);
+}
+
 void server_warn(const struct lls_config *c, const struct lls_model_config *model,
                  const struct lls_engine *engine, server_say say, void *context)
 {
@@ -131,6 +165,7 @@ void server_warn(const struct lls_config *c, const struct lls_model_config *mode
   uint32_t used = lls_engine_caps(engine)->max_context;
   size_t tokens = server_cache_tokens(c, engine);
   warn_of_weights(c, model, say, context);
+  warn_of_int8(c, say, context);
   if (model->encoder && c->engine.max_step_tokens < lls_longest_text(model)) {
     lls_config_fail(
         c, &text, 0, "engine", "max_step_tokens",
@@ -153,4 +188,15 @@ void server_warn(const struct lls_config *c, const struct lls_model_config *mode
                     tokens, used, tokens);
     say(context, text.text);
   }
+}
+
+static void log_warning(void *context, const char *text)
+{
+  const struct server *s = context;
+  lls_log(&s->log, LLS_LOG_WARNING, "server", "%s", text);
+}
+
+void server_log_warnings(struct server *s)
+{
+  server_warn(s->config, &s->model, s->engines[0], log_warning, s);
 }

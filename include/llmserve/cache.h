@@ -296,6 +296,11 @@ struct lls_cache_vtable {
   /* Takes the first of these, in the same order, as if requests had left them, and says
    * which units are theirs; how many it took. The core then fills these units. */
   size_t (*adopt)(void *self, struct lls_kept_block *, size_t n);
+
+  /* It makes full blocks int8 where the geometry asks for it, each of one unit instead of
+   * two: the core then says that so many more tokens fit. Without it [cache] int8 is of
+   * no use, and the core says so. */
+  bool makes_int8;
   /* version 1 ends here */
 };
 

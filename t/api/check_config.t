@@ -65,6 +65,13 @@ my @cannot_start = (
     ['a scheduler that needs roles', "[model]\npath = $whole\n[plugins]\nscheduler = distserve", qr/scheduler distserve needs prefill and decode instances: set \[engine\] roles = prefill, decode/],
     ['roles that are not used', "[model]\npath = $whole\n[engine]\nroles = prefill, decode\n[plugins]\nscheduler = fcfs", qr/scheduler fcfs hands no request over/],
     ['a missing key file',      "api_keys = $folder/none\n[model]\npath = $whole", qr/:3: \[server\] api_keys: .*none/],
+    ['more memory than there is', "[model]\npath = $whole\n[cache]\ndevice_memory = 100TiB", qr/test\.ini:6: \[cache\] device_memory: 1 cache of \d+ MiB is more than the \d+ MiB of memory that there are.*set less/],
+    ['host memory that there is not', "[model]\npath = $whole\n[cache]\nhost_memory = 100TiB\ndevice_memory = 1MiB", qr/test\.ini:7: \[cache\] device_memory: 1 cache of \d+ MiB, with host_memory, is more/],
+    ['a state folder in none', "state = $folder/none/state\n[model]\npath = $whole", qr/test\.ini:3: \[server\] state: '\S+' cannot be made, for there is no folder '$folder\/none': make that one first/],
+    ['decisions in no folder', "decisions = $folder/none/decisions\n[model]\npath = $whole", qr/test\.ini:3: \[server\] decisions: '\S+' cannot be made, for there is no folder '$folder\/none'/],
+    ['a profile that there is not', "[model]\npath = $whole\n[engine]\nprofile = a100-9g", qr/test\.ini:6: \[engine\] profile: no profile 'a100-9g': neither a path nor a name in/],
+    ['an unknown policy to choose from', "autopilot_policies = fcfs, mlqf:quantum=1..3:1\n[model]\npath = $whole", qr/test\.ini:3: \[server\] autopilot_policies: .*the nearest is 'mlfq'/],
+    ['a policy file that there is not', "autopilot_policies = fcfs+./none.so\n[model]\npath = $whole", qr/test\.ini:3: \[server\] autopilot_policies: $folder\/none\.so: No such file/],
     ['a cache of nothing',      "[model]\npath = $whole\n[cache]\nblock_tokens = 256\ndevice_memory = 64KiB", qr/does not hold one block of keys and one of values/],
 );
 for my $case (@cannot_start) {
@@ -126,6 +133,59 @@ is_deeply [$answer->{status}, $answer->{json}{error}{code}], [400, 'context_leng
 $answer = $server->post($path, { prompt => [(5) x 10], max_tokens => $tokens - 10, ignore_eos => JSON::PP::true });
 is $answer->{json}{usage}{total_tokens}, $tokens, 'what is let in has all of its room';
 is $server->stop, 0, 'the server ends well';
+
+# ---- [cache] int8 ----------------------------------------------------------------------
+
+# How many tokens the check says that a cache of 512 KiB holds, of the demo model's 1,024.
+sub held {
+    my ($cache, $int8, $said) = @_;
+    my $ini = "[model]\npath = $whole\n[engine]\nmax_step_tokens = 64\n[cache]\nelement = bf16\ndevice_memory = 512KiB\nint8 = $int8\n[plugins]\ncache = $cache\n";
+    my ($status, undef, $err) = llmserve($ini, '--check-config');
+    is $status, 0, "cache $cache with int8 = $int8 can start";
+    my $useless = qr/:10: \[cache\] int8: cache $cache makes no block int8: the pool has room for scales that nothing uses; set \[plugins\] cache = tiered/;
+    $said ? like($err, $useless, '  but it is no use') : unlike($err, qr/\bint8:/, '  and there is nothing to say of it');
+    my ($tokens) = $err =~ /the cache holds (\d+) tokens/;
+    return ($tokens, $ini);
+}
+my ($plain) = held('paged', 'off', 0);
+cmp_ok +(held($_, 'all', 1))[0], '<=', $plain, '  and no more fits' for qw(paged contiguous);
+cmp_ok +(held('tiered', 'swapped', 0))[0], '<=', $plain, '  nor with int8 on the host alone';
+my ($most, $tiered) = held('tiered', 'all', 0);
+cmp_ok $most, '>', $plain, '  and more fits';
+cmp_ok $most, '<', 1024, '  though not the whole context';
+$server = LlmServer->serve($tiered);
+is decode_json($server->get('/v1/models')->{content})->{data}[0]{max_model_len}, $most, '  which /v1/models tells';
+for my $asked (10, int($most / 2)) { # a longer prompt is for the scheduler to cut into steps
+    $answer = $server->post($path, { prompt => [(5) x $asked], max_tokens => $most - $asked, ignore_eos => JSON::PP::true });
+    is $answer->{json}{usage}{total_tokens}, $most, "  and is so, of a prompt of $asked";
+}
+is $server->post($path, { prompt => [(5) x $most], max_tokens => 1 })->{status}, 400, '  but one more is refused';
+
+# A reload says what a check says, and the server goes on.
+my $edit = sub {
+    my ($change, $pattern) = @_;
+    my $ini = LlmServer::read_file("$server->{folder}/llmserve.ini");
+    LlmServer::write_file("$server->{folder}/llmserve.ini", $change->($ini));
+    $server->post('/admin/reload', undef);
+    my $came = $server->log_becomes($pattern);
+    LlmServer::write_file("$server->{folder}/llmserve.ini", $ini);
+    return $came;
+};
+for my $broken (
+    [qr/\[cache\] device_memory: 1 cache of \d+ MiB is more than/, sub { $_[0] =~ s/512KiB/100TiB/r }],
+    [qr/\[server\] state: '\S+' cannot be made/, sub { $_[0] =~ s{\[server\]}{[server]\nstate = $folder/none/state}r }],
+    [qr/\[engine\] profile: no profile 'a100-9g'/, sub { $_[0] =~ s/\[engine\]/[engine]\nprofile = a100-9g/r }],
+    [qr/\[server\] autopilot_policies: .*nearest is 'mlfq'/, sub { $_[0] =~ s/\[server\]/[server]\nautopilot_policies = mlqf/r }],
+) {
+    my ($sentence, $change) = @$broken;
+    ok $edit->($change, qr/refused, generation 1 goes on: .*\.ini:\d+: $sentence/), "a reload is refused: $sentence";
+}
+my $paged = (held('paged', 'all', 1))[0];
+ok $edit->(sub { $_[0] =~ s/cache = tiered/cache = paged/r }, qr/generation 2: cache: tiered/), 'another manager takes over';
+ok $server->log_becomes(qr/warning .*\[cache\] int8: cache paged makes no block int8/), '  with a word on int8';
+is $server->post($path, { prompt => [(5) x 10], max_tokens => 4, ignore_eos => JSON::PP::true })->{json}{usage}{completion_tokens}, 4, '  and it answers';
+is decode_json($server->get('/v1/models')->{content})->{data}[0]{max_model_len}, $paged, '  and tells how much fits now';
+is $server->stop, 0, 'it ends well';
 
 # A model that reads images too: its text part is served, and the log says so.
 mkdir "$folder/images" or die;

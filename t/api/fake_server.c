@@ -78,7 +78,7 @@ static void set_option(const char *argument, struct lls_api_config *config,
   } options[] = {
       {"requests", &fake->max_requests, NULL, 1},
       {"together", &fake->together, NULL, 1},
-      {"context", &config->max_context, NULL, 1},
+      {"context", &fake->max_context, NULL, 1},
       {"connections", NULL, &http->max_connections, 1},
       {"header", NULL, &http->max_header, 1},
       {"body", NULL, &http->max_body, 1},
@@ -141,7 +141,6 @@ static int start(struct server *server, int argc, char **argv, struct lls_error 
       .tokenizer = server->tokenizer,
       .chat_template = server->chat_template,
       .model_name = "fake/model",
-      .max_context = 512,
       .vocab = (uint32_t)lls_tokenizer_size(server->tokenizer),
       .block_tokens = 16,
       .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
@@ -159,6 +158,7 @@ static int start(struct server *server, int argc, char **argv, struct lls_error 
       .uv = &server->uv,
       .period_ms = 2,
       .max_requests = 1000,
+      .max_context = 512,
       .bos = 1,
       .eos = 2,
       .wake = wake,
@@ -167,7 +167,7 @@ static int start(struct server *server, int argc, char **argv, struct lls_error 
   for (int i = 2; i < argc; i++)
     set_option(argv[i], &config, &fake);
   fake.vocab = config.vocab;
-  fake.max_context = config.max_context;
+  config.max_context = fake.max_context;
   server->loop = config.loop = fake_loop_create(&fake);
   int status = lls_api_create(&config, &server->api, err);
   return status == 0 ? lls_api_listen(server->api, "127.0.0.1:0", err) : status;

@@ -92,12 +92,12 @@ close $to;
 # One request at a time, a long answer before short ones: whoever takes turns is best. The profile is
 # made of what was served, so that the simulation is not far off.
 my $model  = "$source/t/data/models/stories260K";
-my $server = LlmServer->serve("history = 3s\nautopilot = on\nautopilot_policies = fcfs, mlfq, mlqf\nautopilot_objective = latency\n"
+my $server = LlmServer->serve("history = 3s\nautopilot = on\nautopilot_policies = fcfs, mlfq, mlfq:quanta=1\nautopilot_objective = latency\n"
     . "[model]\npath = $model\n[engine]\nthreads = 1\npin = false\nmax_sequences = 1\nprofile = $believed\n[plugins]\nscheduler = fcfs\n");
 ok $server->log_becomes(qr/autopilot: /), 'a server with an autopilot asks by itself';
-my $named = qr/autopilot_policies: mlqf is never chosen: .*the nearest is 'mlfq'/;
+my $named = qr/autopilot_policies: mlfq quanta=1 is never chosen: .*unknown key 'quanta'/;
 for (1 .. 300) { last if $server->log =~ $named; $server->post('/v1/completions', { prompt => 'Once', max_tokens => 20 }); select undef, undef, undef, .3 }
-like $server->log, $named, '  and says which of its candidates there is not';
+like $server->log, $named, '  and says which of its candidates cannot be';
 is $server->post('/admin/whatif', { policies => ['a+b+c+d'] })->{status} =~ s/409/202/r, 202, 'anybody may ask, one at a time';
 my $state;
 for (1 .. 300) { $state = decode_json($server->get('/admin/whatif')->{content}); last if $state->{state} ne 'running'; select undef, undef, undef, .1 }
@@ -111,7 +111,7 @@ my ($status, undef, $why) = run('llmserve', '--check-config', '-c', write_file('
 isnt $status, 0, 'an autopilot wants candidates';
 like $why, qr/\[server\] autopilot: autopilot_policies is to name/, '  and says so';
 for (['apt+', q('apt+': a part is empty)], ['a+b+c+d', 'more than three parts'], ['fcfs, sarathi:chunk=9..1', q(found 'chunk=9..1')],
-    ['sarathi:chunk=1..1000', 'more than 256 candidates']) {
+    ['sarathi:chunk=1..1000', 'more than 256 candidates'], ['fcfs, mlqf', q(the nearest is 'mlfq')], ['fcfs+none.so', q(no cache 'none.so')]) {
     my ($policies, $what) = @$_;
     ($status, undef, $why) = run('llmserve', '--check-config', '-c', write_file('wrong.ini', "[server]\nautopilot_policies = $policies\n[model]\npath = $model\n"));
     isnt $status, 0, "  and none of this form: $policies";

@@ -20,7 +20,7 @@
 #include "tools/cli/cli.h"
 #include "tools/profile/fit.h"
 #include "tools/profile/report.h"
-#include "tools/sim/find.h"
+#include "core/cost/find.h"
 
 #define EXIT_USAGE 2
 #define HELD_OUT   4 /* every fourth step is kept from the fit */

@@ -13,7 +13,7 @@
 #include "core/device/devices.h"
 #include "core/device/quantised.h"
 #include "kernels/sim/sim.h"
-#include "tools/sim/find.h"
+#include "core/cost/find.h"
 #include "tools/sim/warm.h"
 
 #define MAX_SETTINGS 128

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/sim/find.h"
+#include "core/cost/find.h"
 #include "tools/sim/machine.h"
 #include "tools/sweep/made_by.h"
 

@@ -482,6 +482,7 @@ static const struct lls_cache_vtable vtable = {
     .export_state = export_state,
     .import_state = import_state,
     .gives_back = true,
+    .makes_int8 = true,
 };
 
 LLS_PLUGIN_EXPORT const struct lls_plugin llmserve_plugin = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See find.h. */
-#include "tools/sim/find.h"
+#include "core/cost/find.h"
 
 #include <errno.h>
 #include <stdio.h>

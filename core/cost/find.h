@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Profiles and models by name: those that ship, or any path. */
-#ifndef LLS_SIM_TOOL_FIND_H
-#define LLS_SIM_TOOL_FIND_H
+#ifndef LLS_COST_FIND_H
+#define LLS_COST_FIND_H
 
 #include "core/base/error.h"
 

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A configuration names folders and a profile, and asks for memory: this machine must
+ * have them. That is looked at before the model is loaded, by a check and by a reload, so
+ * that nobody finds out when it is too late; see daemon.h.
+ */
+#include "core/serve/daemon.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/cost/find.h"
+
+/* A folder or file that is not there yet will be made, but no folder above it. */
+static int check_above(const struct lls_config *c, const char *key, const char *path,
+                       struct lls_error *err)
+{
+  char copy[PATH_MAX];
+  struct stat st;
+  if (path[0] == '\0' || stat(path, &st) == 0)
+    return 0;
+  snprintf(copy, sizeof copy, "%s", path);
+  const char *above = dirname(copy);
+  if (stat(above, &st) == 0 && S_ISDIR(st.st_mode))
+    return 0;
+  return lls_config_fail(
+      c, err, -ENOENT, "server", key,
+      "'%s' cannot be made, for there is no folder '%s': make that one "
+      "first (of a service, systemd's StateDirectory= does)",
+      path, above);
+}
+
+static int check_profile(const struct lls_config *c, struct lls_error *err)
+{
+  char *path = NULL;
+  struct lls_error why = {0};
+  int rc =
+      c->engine.profile[0] != '\0' ? lls_find_profile(c->engine.profile, &path, &why) : 0;
+  free(path);
+  return rc < 0 ? lls_config_fail(c, err, rc, "engine", "profile", "%s",
+                                  lls_error_text(&why, rc))
+                : 0;
+}
+
+int server_check_places(const struct lls_config *c, struct lls_error *err)
+{
+  int rc = check_above(c, "state", c->server.state, err);
+  if (rc == 0)
+    rc = check_above(c, "decisions", c->server.decisions, err);
+  return rc == 0 ? check_profile(c, err) : rc;
+}
+
+/* Caches that are surely in this device's memory: of other processes nobody knows here on
+ * which machine they are. */
+static uint64_t caches_on(const struct server *s, const struct lls_config *c,
+                          const struct lls_device *device)
+{
+  const struct lls_engine_config *e = &c->engine;
+  uint64_t ranks = e->ranks == LLS_RANKS_THREADS && e->tensor_parallel_size != LLS_NEVER
+                       ? (uint64_t)e->tensor_parallel_size
+                       : 1;
+  if (!device->is_host || s->channel != NULL)
+    return 1;
+  return s->instances.n > ranks ? s->instances.n : ranks;
+}
+
+int server_check_memory(const struct server *s, const struct lls_config *c,
+                        struct lls_device *device, struct lls_error *err)
+{
+  size_t total, available;
+  uint64_t n = caches_on(s, c, device);
+  int64_t each = c->cache.device_memory;
+  if (each == LLS_NEVER || device->ops->memory(device, &total, &available) < 0)
+    return 0;
+  if (device->is_host)
+    each += c->cache.pool.host_memory;
+  if ((uint64_t)each <= total / n)
+    return 0;
+  return lls_config_fail(
+      c, err, -ENOMEM, "cache", "device_memory",
+      "%llu cache%s of %llu MiB%s %s more than the %zu MiB of memory that there are, "
+      "which "
+      "the weights share: set less, or leave the key away (auto is what fits)",
+      (unsigned long long)n, n > 1 ? "s" : "", (unsigned long long)each >> 20,
+      device->is_host && c->cache.pool.host_memory > 0 ? ", with host_memory," : "",
+      n > 1 ? "are" : "is", total >> 20);
+}
