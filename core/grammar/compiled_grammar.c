@@ -40,7 +40,9 @@ static int hardest_byte(struct lls_grammar *g, const struct lls_configuration *c
   int hardest = -1;
   uint32_t most = 0;
   *n = 0;
-  for (uint32_t i = 0; i<g->nfa.n_classes && * work> 0 && !s->full; i++) {
+  for (uint32_t i = 0; i < g->nfa.n_classes; i++) {
+    if (*work == 0 || s->full)
+      break;
     uint8_t byte = g->nfa.representative[i];
     struct lls_configuration to = lls_stacks_step(s, c, byte);
     *work -= lls_least_u64(*work, 1 + c->n);
