@@ -15,7 +15,7 @@ import gguf
 import llama_cpp
 
 ROOT = pathlib.Path(__file__).parent.parent / "t/data"
-PRES = ["gpt-2", "llama-bpe", "qwen2", "smollm", "tekken", "gpt-4o", "deepseek-v3", "deepseek-coder",
+PRES = ["gpt-2", "llama-bpe", "qwen2", "smollm", "tekken", "gpt-4o", "deepseek-v3", "deepseek-coder", "deepseek-llm",
         "falcon", "default"]
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#define LLS_GGUF_MAX_PATTERNS 5
+#define LLS_GGUF_MAX_PATTERNS 6
 
 struct lls_gguf_pre {
   const char

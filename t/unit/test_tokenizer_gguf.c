@@ -218,6 +218,7 @@ int main(void)
       IDS("gpt-4o"),
       IDS("deepseek-v3"),
       IDS("deepseek-coder"),
+      IDS("deepseek-llm"),
       IDS("falcon"),
       IDS("default"),
       IDS("llama"),
