@@ -38,6 +38,7 @@ struct lls_grammar_tree {
   size_t n_bytes, byte_capacity;
   struct known_class known[MOST_KNOWN]; /* (n_known) */
   uint32_t n_known;
+  unsigned schema_work;
   uint32_t root;
   int failed; /* negative errno, or 0 */
   struct lls_error error;
@@ -72,6 +73,11 @@ const struct lls_vocabulary *
 lls_grammar_tree_vocabulary(const struct lls_grammar_tree *tree)
 {
   return tree->vocabulary;
+}
+
+unsigned *lls_grammar_tree_schema_work(struct lls_grammar_tree *tree)
+{
+  return &tree->schema_work;
 }
 
 /* ---- failure ---- */

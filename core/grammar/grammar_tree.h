@@ -52,6 +52,10 @@ void lls_grammar_tree_set_vocabulary(struct lls_grammar_tree *tree,
 const struct lls_vocabulary *
 lls_grammar_tree_vocabulary(const struct lls_grammar_tree *tree);
 
+/* Steps that schemas of this tree have taken so far (schema_set.h): one request may bring
+ * many, in its tools, and has one bound. */
+unsigned *lls_grammar_tree_schema_work(struct lls_grammar_tree *tree);
+
 /* Each returns the new node, or LLS_GRAMMAR_NONE; what they are given is copied. */
 uint32_t lls_grammar_literal(struct lls_grammar_tree *tree, const char *bytes, size_t n);
 uint32_t lls_grammar_class(struct lls_grammar_tree *tree,

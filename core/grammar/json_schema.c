@@ -103,7 +103,7 @@ static uint32_t constants(struct lls_schema *s, const struct lls_schema_set *set
   {
     s->constants = values;
     s->constant = value;
-    nodes[n++] = s->work <= LLS_SCHEMA_WORK || lls_schema_step(s, set->members[0].schema)
+    nodes[n++] = *s->work <= LLS_SCHEMA_WORK || lls_schema_step(s, set->members[0].schema)
                      ? constant(s, set, value)
                      : LLS_GRAMMAR_NONE;
   }
@@ -322,7 +322,8 @@ uint32_t lls_schema_compile(struct lls_schema *s, const struct lls_schema_set *s
 uint32_t lls_grammar_json_schema(struct lls_grammar_tree *tree, const json_t *schema,
                                  bool strict)
 {
-  struct lls_schema s = {.root = schema, .strict = strict};
+  struct lls_schema s = {
+      .root = schema, .strict = strict, .work = lls_grammar_tree_schema_work(tree)};
   struct lls_schema_set set = {0};
   struct lls_schema_memo *memo, *next;
   uint32_t node = LLS_GRAMMAR_NONE;

@@ -74,7 +74,7 @@ static bool is_among(struct lls_schema *s, const json_t *values, const json_t *v
   const json_t *one;
   if (values == s->constants && value == s->constant)
     return true;
-  s->work += (unsigned)(json_array_size(values) / PER_STEP);
+  *s->work += (unsigned)(json_array_size(values) / PER_STEP);
   json_array_foreach((json_t *)values, index, one)
   {
     if (is_equal(one, value))

@@ -35,7 +35,7 @@ static bool has_no_constant(struct lls_schema *s, const struct lls_schema_set *s
     return false;
   json_array_foreach((json_t *)values, index, value)
   {
-    if (s->work > LLS_SCHEMA_WORK || !is_refused(s, set, value))
+    if (*s->work > LLS_SCHEMA_WORK || !is_refused(s, set, value))
       return false;
   }
   return true;

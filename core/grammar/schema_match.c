@@ -51,7 +51,7 @@ enum lls_schema_answer lls_schema_matches(const char *pattern, const char *text,
 /* Where not all has to be kept it is better to keep less than to be refused for the size.
  */
 #define FEW_SETS       150
-#define WORK_OF_A_STEP 1000 /* ranges: so a schema's products take 0.5 s at most */
+#define WORK_OF_A_STEP 1000 /* ranges: so a request's products take 0.5 s at most */
 
 uint32_t lls_schema_texts(struct lls_schema *s, const json_t *schema,
                           const struct lls_product *p, int *code, struct lls_error *err)
@@ -64,6 +64,6 @@ uint32_t lls_schema_texts(struct lls_schema *s, const json_t *schema,
     return LLS_GRAMMAR_NONE;
   }
   uint32_t node = lls_grammar_product(s->json.tree, &bounded, &work, code, err);
-  s->work += (unsigned)(work / WORK_OF_A_STEP);
+  *s->work += (unsigned)(work / WORK_OF_A_STEP);
   return node;
 }

@@ -115,7 +115,7 @@ static uint32_t multiples_of_one_sign(struct lls_schema *s,
   if (!m->low.set && negative) /* 0 has no sign */
     m->low = (struct lls_decimal){.set = true, .exclusive = true, .whole = "0"};
   bool made = lls_decimal_multiples(&s->json, m, &states, &node);
-  s->work += states / STATES_PER_STEP;
+  *s->work += states / STATES_PER_STEP;
   return made ? node : LLS_GRAMMAR_NONE;
 }
 

@@ -39,8 +39,10 @@ bool lls_schema_leave_out(struct lls_schema *s, const json_t *schema, const char
 
 bool lls_schema_step(struct lls_schema *s, const json_t *schema)
 {
-  if (!s->failed && ++s->work > LLS_SCHEMA_WORK)
-    lls_schema_fail(s, schema, "it takes more than %d steps to compile", LLS_SCHEMA_WORK);
+  if (!s->failed && ++*s->work > LLS_SCHEMA_WORK)
+    lls_schema_fail(s, schema,
+                    "it takes more than %d steps to compile, with those before it",
+                    LLS_SCHEMA_WORK);
   return !s->failed;
 }
 

@@ -16,7 +16,7 @@
 
 #define LLS_SCHEMA_TOGETHER 64    /* members of a set */
 #define LLS_SCHEMA_DEPTH    120   /* sets inside each other */
-#define LLS_SCHEMA_WORK     60000 /* sets looked at in one schema */
+#define LLS_SCHEMA_WORK     60000 /* sets looked at in all schemas of a tree */
 
 enum lls_schema_types {
   LLS_SCHEMA_NULL = 1,
@@ -58,7 +58,7 @@ struct lls_schema {
   struct lls_json_syntax json;
   const json_t *root; /* what $ref begins from */
   bool strict, failed;
-  unsigned depth, work;
+  unsigned depth, *work;
   struct lls_schema_memo *memos;      /* sets that have a node */
   struct lls_schema_made *made;       /* schemas of schema_made.h */
   json_t *requires;                   /* the same, by name */

@@ -183,7 +183,7 @@ int lls_tokenizer_source_read(const char *model_folder,
   if (code < 0)
     return code;
   code = lls_folder_json(model_folder, "tokenizer.json", &source->root, err);
-  source->file = "tokenizer.json";
+  source->file = lls_is_gguf(model_folder) ? NULL : "tokenizer.json";
   if (code == -ENOENT)
     code = read_vocab_txt(model_folder, source, err);
   if (code == -ENOENT)

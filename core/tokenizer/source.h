@@ -10,7 +10,8 @@
 struct lls_tokenizer_source {
   json_t *root;     /* tokenizer.json, or what the older files amount to */
   json_t *config;   /* tokenizer_config.json; an empty object where there is none */
-  const char *file; /* what root was read from, for messages */
+  const char *file; /* of the folder, what root was read from, for messages; NULL: the
+                       model is a file itself */
 };
 
 int lls_tokenizer_source_read(const char *model_folder,

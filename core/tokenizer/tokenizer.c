@@ -146,7 +146,8 @@ int lls_tokenizer_load(const char *model_folder, struct lls_tokenizer **out,
   }
   code = load_stages(tokenizer, source.root, err);
   if (code < 0)
-    lls_fail_at(err, code, "%s/%s", model_folder, source.file);
+    lls_fail_at(err, code, "%s%s%s", model_folder, source.file != NULL ? "/" : "",
+                source.file != NULL ? source.file : "");
   else if ((code = load_config(tokenizer, source.config, err)) < 0)
     lls_fail_at(err, code, "%s", model_folder);
   if (code < 0)

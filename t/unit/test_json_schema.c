@@ -580,6 +580,30 @@ static void mistakes_are_refused_also_if_not_strict(void **state)
   }
 }
 
+/* As the tools of one request: each of them would be few steps alone. */
+static void schemas_of_a_tree_have_one_bound(void **state)
+{
+  (void)state;
+  struct lls_grammar_tree *tree =
+      lls_grammar_tree_create(&(struct lls_grammar_bounds){10000000, 400000000, 1000000});
+  json_t *schema = json_pack("{s:s, s:{}}", "type", "object", "properties");
+  struct lls_error err = {0};
+  uint32_t n = 0;
+  for (int i = 0; i < 400; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "p%d", i);
+    json_object_set_new(json_object_get(schema, "properties"), name,
+                        json_pack("{s:s}", "type", "boolean"));
+  }
+  while (n < 200 && lls_grammar_json_schema(tree, schema, true) != LLS_GRAMMAR_NONE)
+    n++;
+  assert_in_range(n, 20, 199);
+  assert_true(lls_grammar_tree_check(tree, &err) < 0);
+  assert_non_null(strstr(err.text, "with those before it"));
+  json_decref(schema);
+  lls_grammar_tree_destroy(tree);
+}
+
 static void any_object(void **state)
 {
   (void)state;
@@ -611,6 +635,7 @@ int main(void)
       cmocka_unit_test(properties_come_as_the_text_has_them),
       cmocka_unit_test(refusals_name_the_place),
       cmocka_unit_test(mistakes_are_refused_also_if_not_strict),
+      cmocka_unit_test(schemas_of_a_tree_have_one_bound),
       cmocka_unit_test(any_object),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

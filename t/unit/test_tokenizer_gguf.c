@@ -172,7 +172,7 @@ static void expect_refusal(struct gguf_builder *b, const struct folder *folder, 
 
 static void test_what_is_refused(void **state)
 {
-  static const char *const broken[] = {"a", "\xff"};
+  static const char *const broken[] = {"a", "\xff"}, *const unknown[] = {"a b"};
   struct gguf_builder b = {0};
   add_tokenizer(&b);
   gguf_text(&b, "tokenizer.ggml.pre", "klingon");
@@ -186,6 +186,10 @@ static void test_what_is_refused(void **state)
   gguf_text(&b, "tokenizer.ggml.model", "gpt2");
   add_texts(&b, "tokenizer.ggml.tokens", broken, 1);
   expect_refusal(&b, *state, -EINVAL, "tokenizer.ggml.merges is missing");
+  gguf_text(&b, "tokenizer.ggml.model", "gpt2");
+  add_texts(&b, "tokenizer.ggml.tokens", broken, 1);
+  add_texts(&b, "tokenizer.ggml.merges", unknown, 1);
+  expect_refusal(&b, *state, -EINVAL, "x.gguf: ");
   gguf_text(&b, "tokenizer.ggml.model", "llama");
   add_texts(&b, "tokenizer.ggml.tokens", broken, 1);
   expect_refusal(&b, *state, -EINVAL, "tokenizer.ggml.scores is missing");
