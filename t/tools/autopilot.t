@@ -98,11 +98,12 @@ ok $server->log_becomes(qr/autopilot: /), 'a server with an autopilot asks by it
 my $named = qr/autopilot_policies: mlfq quanta=1 is never chosen: .*unknown key 'quanta'/;
 for (1 .. 300) { last if $server->log =~ $named; $server->post('/v1/completions', { prompt => 'Once', max_tokens => 20 }); select undef, undef, undef, .3 }
 like $server->log, $named, '  and says which of its candidates cannot be';
-is $server->post('/admin/whatif', { policies => ['a+b+c+d'] })->{status} =~ s/409/202/r, 202, 'anybody may ask, one at a time';
+is $server->post('/admin/whatif', { policies => ['fcfs'] })->{status} =~ s/409/202/r, 202, 'anybody may ask, one at a time';
 my $state;
 for (1 .. 300) { $state = decode_json($server->get('/admin/whatif')->{content}); last if $state->{state} ne 'running'; select undef, undef, undef, .1 }
 like $state->{state}, qr/\A(?:failed|done|none)\z/, '  and it ends';
 is $server->post('/admin/whatif', { policies => 'apt' })->{status}, 400, 'a question that is none';
+is $server->post('/admin/whatif', { policies => ['a+b+c+d'] })->{status}, 400, '  nor this';
 is $server->post('/admin/whatif', { goodput => { ttft => 'soon' } })->{status}, 400, '  nor this';
 is $server->request('DELETE', '/admin/whatif')->{status}, 200, 'a question can be given up';
 is $server->stop, 0, 'it ends well, whatever is being asked';
