@@ -41,7 +41,8 @@ static void open_scheduler(struct bed *bed, const char *name)
   assert_int_equal(bed_open(bed, &o), 0);
 }
 
-/* A value of the parameter that is neither its default nor out of range. */
+/* A value of the parameter that is neither its default nor out of range. Texts of
+ * schedulers are weights by name. */
 static void change(const struct lls_param *p, void *params)
 {
   char *at = (char *)params + p->offset;
@@ -55,6 +56,9 @@ static void change(const struct lls_param *p, void *params)
     break;
   case LLS_TYPE_FLOAT:
     *(double *)at = p->max - (p->max - *(double *)at) / 2;
+    break;
+  case LLS_TYPE_STRING:
+    *(const char **)at = "alice:3";
     break;
   default:
     *(int64_t *)at += p->type == LLS_TYPE_CHOICE && *(int64_t *)at > 0 ? -1 : 1;
@@ -75,15 +79,18 @@ static void expect_dumped(struct bed *bed, const struct lls_param *p, const void
 {
   char line[128], text[64];
   const char *at = (const char *)params + p->offset;
-  double number = p->type == LLS_TYPE_FLOAT  ? *(const double *)at
-                  : p->type == LLS_TYPE_BOOL ? *(const bool *)at
-                                             : (double)*(const int64_t *)at;
+  double number = p->type == LLS_TYPE_FLOAT    ? *(const double *)at
+                  : p->type == LLS_TYPE_BOOL   ? *(const bool *)at
+                  : p->type == LLS_TYPE_STRING ? 0
+                                               : (double)*(const int64_t *)at;
   bool automatic = p->type == LLS_TYPE_FLOAT ? isnan(number) : number == LLS_NEVER;
   snprintf(text, sizeof text, "%.17g", number);
   if (p->type == LLS_TYPE_CHOICE)
     choice_of(p, *(const int64_t *)at, text);
   else if (p->type == LLS_TYPE_BOOL)
     snprintf(text, sizeof text, "%s", *(const bool *)at ? "true" : "false");
+  else if (p->type == LLS_TYPE_STRING)
+    snprintf(text, sizeof text, "%s", *(const char *const *)at);
   else if (p->flags & LLS_PARAM_AUTO && automatic)
     snprintf(text, sizeof text, "auto");
   snprintf(line, sizeof line, "%s %s", p->name, text);

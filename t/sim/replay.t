@@ -109,7 +109,7 @@ SKIP: {
 
 my $died = eval { LlmServer->serve(ini('/nowhere/x', 'fcfs')); 0 } // 1;
 ok $died, 'a log that can not be made is refused at start';
-like $@, qr/\[server\] decisions: \/nowhere\/x: cannot be written: No such file/, 'with its key';
+like $@, qr{\[server\] decisions: '/nowhere/x' cannot be made, for there is no folder '/nowhere'}, 'with its key';
 
 for my $bad (["P 1 2 r1:3\nnonsense\n", qr/bad\.log:2: expected a line of a decision log.*'nonsense'/],
     ["A 2 0 4 4 0 0 0 -1 -1 -1 -1\n", qr/request 2 comes after request 0/],
