@@ -34,7 +34,9 @@ static struct lls_random of_row(const struct lls_workload_options *o,
 
 const char *lls_item_tenant(uint32_t tenant, char out[LLS_ITEM_TENANT_BYTES])
 {
-  snprintf(out, LLS_ITEM_TENANT_BYTES, tenant > 0 ? "tenant-%u" : "", tenant);
+  out[0] = '\0';
+  if (tenant > 0)
+    snprintf(out, LLS_ITEM_TENANT_BYTES, "tenant-%u", tenant);
   return out;
 }
 
