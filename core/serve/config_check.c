@@ -168,10 +168,10 @@ int lls_serve_check(struct lls_config *config)
   if (check_keys(&s, &err) < 0)
     good = (print(stderr, err.text), false);
   for (size_t i = 0; model && i < sizeof of_model / sizeof of_model[0]; i++) {
-    if (of_model[i](&s, &err) == 0)
-      continue;
-    good = (print(stderr, err.text), false);
-    if (of_model[i] == check_device) /* policies would ask for tables of such a cache */
+    int rc = of_model[i](&s, &err);
+    if (rc < 0)
+      good = (print(stderr, err.text), false);
+    if (rc == -ENOMEM) /* policies would ask for tables of a cache that cannot be */
       break;
   }
   if (s.engines[0] != NULL)
