@@ -8,13 +8,6 @@
 #define TOLERANCE 1e-4
 #define WHOLE     DRIVE_MAX_TOKENS
 
-/* ThreadSanitizer takes ten times as long: some rules are enough for it. */
-#ifdef __SANITIZE_THREAD__
-#define RULE_STEP 4
-#else
-#define RULE_STEP 1
-#endif
-
 struct rule_case {
   const char *what;
   struct drive_rule rule;
@@ -64,12 +57,12 @@ static inline void rule_check_all(const char *model, const struct drive_options 
   struct drive_model m = {0};
   double worst = 0;
   drive_open(&m, model, options);
-  for (size_t i = 0; i < sizeof rule_cases / sizeof rule_cases[0]; i += RULE_STEP)
+  for (size_t i = 0; i < sizeof rule_cases / sizeof rule_cases[0]; i += TAP_STEP(3))
     worst = fmax(worst, rule_check(&m, model, &rule_cases[i]));
   worst = fmax(worst, rule_check(&m, model, &rule_left[0]));
   bool offered = lls_engine_why_no_hidden(m.engine) == NULL;
   for (size_t i = 0; offered && i < sizeof rule_hidden / sizeof rule_hidden[0];
-       i += RULE_STEP)
+       i += TAP_STEP(3))
     worst = fmax(worst, rule_check(&m, model, &rule_hidden[i]));
   assert_int_equal(offered, (lls_engine_caps(m.engine)->forms & LLS_BIT_HIDDEN) != 0);
   print_message("# %s: worst error of a logit %.2g%s\n", model, worst,

@@ -13,6 +13,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* With a sanitizer, which takes some times as long, a test that draws lots or goes round
+ * many of a kind is content with a part: TAP_LOTS of them, or each TAP_STEPth. */
+#ifdef __has_feature
+#define TAP_CLANG_HAS(feature) __has_feature(feature)
+#else
+#define TAP_CLANG_HAS(feature) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                     \
+    TAP_CLANG_HAS(address_sanitizer) || TAP_CLANG_HAS(thread_sanitizer)
+#define TAP_SANITIZED 1
+#else
+#define TAP_SANITIZED 0
+#endif
+#define TAP_LOTS(n) (TAP_SANITIZED ? ((n) + 3) / 4 : (n))
+#define TAP_STEP(n) (TAP_SANITIZED ? (n) : 1)
+
 /* Path of a file of the source tree, whatever the build directory; static storage. */
 static inline const char *source_path(const char *relative)
 {

@@ -28,6 +28,13 @@ sub sanitized {
     return grep { -e && qx(nm -D '$_' 2>&1) =~ /__(asan|tsan)_/ } built('llmserve'), built('.libs/llmserve');
 }
 
+# The rounds 1 to n of a test that looks for the same at moments of their own: with sanitizers, under which a
+# server takes many times as long to start, to serve and to end, every third.
+sub rounds {
+    my ($n) = @_;
+    return sanitized() ? grep { $_ % 3 == 0 } 1 .. $n : 1 .. $n;
+}
+
 $ENV{PYTHONDONTWRITEBYTECODE} = 1; # clients import each other; the source tree stays as it is
 
 # Makes a virtual environment of Python with these packages, once; why there is none.

@@ -99,7 +99,7 @@ for my $case (['prefill, prefill, decode', 1, 'process 0 takes over what it had'
 }
 
 # ---- at any moment -----------------------------------------------------------------------
-for my $round (1 .. 6) {
+for my $round (LlmServer::rounds(6)) {
     my $server = serve($round % 2 ? 'prefill, prefill, decode, decode' : 'decode, prefill, prefill');
     my @pids = Mpi::pids($server);
     my @sockets = ask($server, 24);

@@ -198,7 +198,7 @@ SKIP: {
 SKIP: {
     skip 'this mpirun ends all processes when one dies', 1 unless @RECOVER;
     my ($all_lost, $all_whole) = (0, 0);
-    for my $round (1 .. 6) {
+    for my $round (LlmServer::rounds(6)) {
         my $victim = 1 + $round % 2;
         my $roles = $round % 2 ? 'prefill, prefill, decode, decode' : 'prefill, decode, prefill, decode';
         my $server = LlmServer->serve(config("roles = $roles\n", "scheduler = distserve\n", '2MiB'), undef, Mpi::run(4, @RECOVER));

@@ -152,7 +152,7 @@ sub ask {
 }
 
 my $first = $ENV{LLS_SEED} // int(time) % 100000;
-for my $seed ($first .. $first + ($ENV{LLS_MACHINES} // 6) - 1) {
+for my $seed ($first .. $first + ($ENV{LLS_MACHINES} // @{ [LlmServer::rounds(6)] }) - 1) {
     srand $seed;
     my %m = machine();
     my $server = LlmServer->serve($m{config}, undef, Mpi::run($m{n}, @RECOVER));

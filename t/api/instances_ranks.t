@@ -86,7 +86,7 @@ is_deeply $expected[$_], $expected[0], 'what is sampled is the same' for 1 .. $#
     my $server = start('prefill, decode', "scheduler = distserve\n");
     my $streams = Streams->new($server, clients => 6, tokens => 60, prompts => [map { $_->{prompt_ids} } @golden]);
     $streams->learn;
-    for my $round (1 .. 8) {
+    for my $round (LlmServer::rounds(8)) {
         my @gone = map { $server->connect } 1 .. 6;
         syswrite $_, LlmServer::raw_post('/v1/completions', encode_json({ prompt => 'Once' . ' upon a time' x (4 * $round), max_tokens => 200, stream => JSON::PP::true })) for @gone;
         my $until = $streams->{done} + $round % 3;
@@ -148,7 +148,7 @@ SKIP: {
 SKIP: {
     skip 'this mpirun ends all processes when one dies', 1 unless @RECOVER;
     my ($all_lost, $all_whole) = (0, 0);
-    for my $round (1 .. 6) {
+    for my $round (LlmServer::rounds(6)) {
         my $victim = 2 + $round % 4;
         my $server = start($round % 2 ? 'prefill, decode, decode' : 'decode, prefill, decode', "scheduler = distserve\n", '2MiB');
         my @pids = Mpi::pids($server);

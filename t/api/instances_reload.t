@@ -137,7 +137,7 @@ for my $case (['prefill, decode, decode', 3, ''], ['decode, prefill', 2, ''], ['
 # ---- deaths ------------------------------------------------------------------------------
 SKIP: {
     skip 'this mpirun ends all processes when one dies', 1 unless @RECOVER;
-    for my $round (1 .. 6) {
+    for my $round (LlmServer::rounds(6)) {
         my $roles = 'prefill, decode, decode';
         my $server = LlmServer->serve(config($roles, 'distserve'), undef, Mpi::run(3, @RECOVER));
         my @pids = Mpi::pids($server);

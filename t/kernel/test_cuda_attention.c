@@ -97,7 +97,7 @@ static void windows(const struct pair *p)
 static void long_contexts(const struct pair *p)
 {
   static const uint32_t windows[] = {0, 600};
-  for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+  for (size_t i = 0; i < sizeof windows / sizeof *windows; i += TAP_STEP(2)) {
     const struct pair_shape shape = {
         .kv_heads = 2,
         .group = 4,
@@ -132,7 +132,7 @@ static void prompts(const struct pair *p)
       {.kv_heads = 1, .group = 8, .head_dim = 128, .block_tokens = 16, .window = 150},
       {.kv_heads = 2, .group = 2, .head_dim = 64, .block_tokens = 31, .window = 70},
   };
-  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+  for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i += TAP_STEP(2)) {
     struct pair_shape shape = shapes[i];
     if (p->numbers == LLS_F32) /* not by tensor cores */
       return;
@@ -169,7 +169,7 @@ static void uneven_batches(const struct pair *p)
 {
   static const uint32_t contexts[] = {5, 900, 70, 63, 0, 128, 333, 64};
   static const uint32_t groups[] = {4, 8, 12}, windows[] = {0, 130};
-  for (size_t i = 0; i < 6; i++) {
+  for (size_t i = 0; i < 6; i += TAP_STEP(5)) {
     const struct pair_shape shape = {
         .kv_heads = 2,
         .group = groups[i / 2],

@@ -101,22 +101,42 @@ static void check_int8(const char *model, create create_device, const double own
   }
 }
 
+/* What such blocks cost is attention's: those of whole and of grouped heads, with
+ * windows, with soft caps; the other models differ elsewhere. */
+static bool has_attention_of_its_own(const char *model)
+{
+  static const char *const models[] = {"llama", "gemma2", "neox", "qwen2-window"};
+  for (size_t i = 0; i < (TAP_SANITIZED ? 1 : sizeof models / sizeof *models); i++)
+    if (strcmp(models[i], model) == 0)
+      return true;
+  return false;
+}
+
+/* Numbers are of the kernels' kind, not of the architecture's: a sanitizer sees two. */
+static bool is_seen_in_bf16(const char *model)
+{
+  return !TAP_SANITIZED || strcmp(model, "llama") == 0 || strcmp(model, "gpt-oss") == 0;
+}
+
 static void check(const char *model, create create_device)
 {
   struct drive_options options = {.weights = LLS_WEIGHTS_F32,
                                   .cache_element = LLS_F32,
                                   .create_device = create_device};
   struct worst f32 = run(model, &options);
+  assert_true(f32.absolute <= F32_TOLERANCE);
+  if (!is_seen_in_bf16(model))
+    return;
   options.weights = LLS_WEIGHTS_BF16;
   options.cache_element = LLS_BF16;
   struct worst bf16 = run(model, &options);
   print_message("# %s: f32 worst logit %.2g, bf16 worst row %.2g\n", model, f32.absolute,
                 bf16.relative);
-  assert_true(f32.absolute <= F32_TOLERANCE);
   if (f32.is_mixture) /* rounding sends a row to another expert where scores are close */
     return;
   assert_true(bf16.relative <= BF16_TOLERANCE * bf16.layers);
-  check_int8(model, create_device, (double[2]){f32.relative, bf16.relative});
+  if (has_attention_of_its_own(model))
+    check_int8(model, create_device, (double[2]){f32.relative, bf16.relative});
 }
 
 static void test_emulated(void **state)

@@ -261,12 +261,12 @@ static void run_steps(const char *model, create make_device, uint32_t steps)
 
 static void test_cpu(void **state)
 {
-  run_steps(*state, create_cpu, 500);
+  run_steps(*state, create_cpu, TAP_LOTS(500));
 }
 
 static void test_cuda(void **state)
 {
-  run_steps(*state, lls_device_module.create, 60);
+  run_steps(*state, lls_device_module.create, TAP_LOTS(60));
 }
 
 /* ---- tables that are wrong --------------------------------------------------------- */

@@ -12,7 +12,7 @@
 #include "t/plugin/workload.h"
 #include "t/shipped.h"
 
-#define WORKLOADS 40
+#define WORKLOADS TAP_LOTS(40)
 #define VARIANTS  2
 
 /* As shipped, and with settings that lead to trouble. */

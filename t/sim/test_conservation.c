@@ -15,7 +15,7 @@
 #define MODEL       "t/data/models/llama"
 #define VOCABULARY  256 /* of it */
 #define EOS         2
-#define WORKLOADS   1000
+#define WORKLOADS   TAP_LOTS(1000)
 #define A_MACHINE   25 /* workloads on each, one after the other */
 #define MAX_CLIENTS 12
 #define MAX_STEPS   20000 /* of a workload: more is a request left hanging */

@@ -17,8 +17,8 @@
 #define MODEL      "t/data/models/llama"
 #define VOCABULARY 256 /* of it */
 #define EOS        2
-#define MACHINES   60 /* of each kind */
-#define LOTS       400
+#define MACHINES   TAP_LOTS(60) /* of each kind */
+#define LOTS       TAP_LOTS(400)
 #define MAX_TURNS  200000
 
 /* An instance had this at the end of each of its steps. */

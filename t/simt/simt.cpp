@@ -3,15 +3,15 @@
  * The insides of an emulated block: fibers, what they wait for, and the record of who
  * touched which shared memory; see simt.h.
  *
- * Fibers change hands by switch.h, in a few instructions: swapcontext asks the kernel for
- * the signal mask each time, and a block changes hands at every barrier of every thread.
+ * Fibers change hands by switch.cpp, in a few instructions: swapcontext asks the kernel
+ * for the signal mask each time, and a block changes hands at every barrier of every
+ * thread.
  *
  * Time. __syncthreads begins a new epoch of the block, __syncwarp one of the warp; epochs
  * grow, over blocks and launches. A place in shared memory keeps the epochs of its
  * last write and read, so nothing has to be cleared between blocks.
  */
 #include "machine.h"
-#include "switch.h"
 
 #include <cstdarg>
 #include <cstdio>

@@ -261,7 +261,7 @@ static void test_files_with_wrong_bytes_do_no_harm(void **state)
 }
 
 /* A sanitizer's own handler turns the signal into an exit. */
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+#if TAP_SANITIZED
 #define SIGNALLED "opening it ended the process"
 #else
 #define SIGNALLED "opening it died of SIGSEGV"

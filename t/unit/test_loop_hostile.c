@@ -12,12 +12,7 @@
 #include <unistd.h>
 
 #define CLIENTS 12
-/* Races show in any of them, and each takes ThreadSanitizer seconds. */
-#ifdef __SANITIZE_THREAD__
-#define SEEDS 6
-#else
-#define SEEDS 25
-#endif
+#define SEEDS   TAP_LOTS(25)
 
 struct outcome {
   struct lls_loop_status status;

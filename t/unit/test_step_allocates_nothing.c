@@ -13,15 +13,7 @@
 #include "t/reference.h"
 #include "t/shipped.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-
-#ifndef SANITIZED
+#if !TAP_SANITIZED
 /* volatile, since the compiler knows that malloc reads no variable of ours */
 static volatile bool counting;
 static volatile unsigned calls;

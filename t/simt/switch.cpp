@@ -9,16 +9,12 @@
  * has seen, which are those of the stack that was left, so that it was wrong each time.
  *
  * The address sanitizer is told about each change, or it would take a fiber's frames for
- * those of the stack it began with.
+ * those of the stack it began with. So this file is built with it, other than simt.cpp.
  */
-#ifndef LLS_SIMT_SWITCH_H
-#define LLS_SIMT_SWITCH_H
+#include "context.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
-
-#include "context.h"
 
 #ifdef __SANITIZE_ADDRESS__
 #define SIMT_ASAN 1
@@ -111,9 +107,7 @@ static inline void *simt_first_frame(char *top, void (*entry)())
 }
 #endif
 
-/* A stack that begins with entry, which must call simt_arrived and never return. What an
- * abandoned run left of it is forgotten. */
-static inline void simt_make(simt_context &c, char *stack, size_t bytes, void (*entry)())
+void simt_make(simt_context &c, char *stack, size_t bytes, void (*entry)())
 {
   c.bottom = stack;
   c.bytes = bytes;
@@ -132,8 +126,7 @@ static inline void simt_make(simt_context &c, char *stack, size_t bytes, void (*
 #endif
 }
 
-/* The stack that it comes back from is another one if another thread runs blocks now. */
-static inline void simt_switch(simt_context &from, simt_context &to)
+void simt_switch(simt_context &from, simt_context &to)
 {
 #ifdef SIMT_ASAN
   __sanitizer_start_switch_fiber(&from.fake_stack, to.bottom, to.bytes);
@@ -148,8 +141,7 @@ static inline void simt_switch(simt_context &from, simt_context &to)
 #endif
 }
 
-/* A new stack's first words; `from`: the one that it was switched to from. */
-static inline void simt_arrived(simt_context &from)
+void simt_arrived(simt_context &from)
 {
 #ifdef SIMT_ASAN
   __sanitizer_finish_switch_fiber(nullptr, &from.bottom, &from.bytes);
@@ -157,5 +149,3 @@ static inline void simt_arrived(simt_context &from)
   (void)from;
 #endif
 }
-
-#endif
