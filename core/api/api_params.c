@@ -77,6 +77,7 @@ static const struct lls_row rows[] = {
     FLAG("logprobs", LLS_CHAT, chat_logprobs),
     WHOLE("top_logprobs", LLS_CHAT, top_logprobs, 0, LLS_MAX_LOGPROBS),
     FLAG("echo", LLS_COMPLETIONS, echo),
+    FLAG("echo", LLS_CHAT, chat_echo),
     WHOLE("prompt_logprobs", BOTH, prompt_logprobs, 0, LLS_MAX_LOGPROBS),
     FLAG("return_token_ids", BOTH, return_token_ids),
     FLAG("return_tokens_as_token_ids", BOTH, tokens_as_ids),
@@ -84,6 +85,7 @@ static const struct lls_row rows[] = {
          add_special_tokens),
     FLAG("skip_special_tokens", BOTH, skip_special_tokens),
     FLAG("add_generation_prompt", MESSAGES, add_generation_prompt),
+    FLAG("continue_final_message", MESSAGES, continue_final_message),
     FLAG("return_token_strs", LLS_TOKENIZE | LLS_TOKENIZE_CHAT, return_token_strs),
     FLAG("add_special", LLS_TOKENIZE, add_special),
     FLAG("with_pieces", LLS_TOKENIZE, with_pieces),
@@ -121,8 +123,6 @@ static const struct lls_row rows[] = {
     ODD("bad_words", BOTH, lls_param_unsupported),
     ODD("cache_salt", BOTH, lls_param_unsupported),
     ODD("chat_template", MESSAGES, lls_param_unsupported),
-    ODD("continue_final_message", MESSAGES, lls_param_unsupported),
-    ODD("echo", LLS_CHAT, lls_param_unsupported),
     ODD("logits_processors", BOTH, lls_param_unsupported),
     ODD("logprob_token_ids", BOTH, lls_param_unsupported),
     ODD("prompt_embeds", LLS_COMPLETIONS, lls_param_unsupported),
@@ -363,12 +363,27 @@ static int check_model(const struct lls_params_context *context,
   return 0;
 }
 
+/* How the messages end. The default of one gives way to the other. */
+static int check_ending(const json_t *body, const struct lls_api_params *out,
+                        struct lls_api_error *error)
+{
+  if (!out->continue_final_message ||
+      !json_is_true(json_object_get(body, "add_generation_prompt")))
+    return 0;
+  return lls_api_fail(error, 400, NULL, "continue_final_message",
+                      "'continue_final_message' goes on with the last message and "
+                      "'add_generation_prompt' begins another one: only one of them can "
+                      "be true");
+}
+
 static int check_together(const json_t *body, struct lls_api_params *out,
                           const struct lls_params_context *context,
                           struct lls_api_error *error)
 {
   if ((context->endpoint & VECTORS) != 0)
     return check_vectors(out, context, error);
+  if ((context->endpoint & MESSAGES) != 0 && check_ending(body, out, error) != 0)
+    return -1;
   if ((context->endpoint & BOTH) == 0)
     return 0;
   if (check_stream(json_object_get(body, "stream_options"), out, error) != 0)

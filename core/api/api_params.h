@@ -80,11 +80,13 @@ struct lls_api_params {
   int64_t logprobs; /* alternatives wanted of each token; LLS_UNSET = no logprobs */
   bool chat_logprobs;
   int64_t top_logprobs;
-  bool echo;
+  bool echo;               /* the prompt's text comes first */
+  bool chat_echo;          /* the last message's content, if it is the assistant's */
   int64_t prompt_logprobs; /* alternatives; LLS_UNSET = none of the prompt's */
   bool return_token_ids;
   bool tokens_as_ids; /* logprobs name tokens by their ids */
-  bool add_special_tokens, skip_special_tokens, add_generation_prompt;
+  bool add_special_tokens, skip_special_tokens;
+  bool add_generation_prompt, continue_final_message;
   int64_t truncate_prompt_tokens; /* the last so many; LLS_UNSET: all; LLS_ENDLESS: as
                                      many as leave room for the answer */
   bool return_token_strs, add_special, with_pieces; /* of /tokenize; the last two are

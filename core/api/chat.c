@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/api/api_params.h"
+#include "core/api/chat_continue.h"
 #include "core/api/generation.h"
 #include "core/template/template.h"
 
@@ -229,20 +231,47 @@ static json_t *read_variables(const json_t *body, struct lls_api_error *error)
   return variables;
 }
 
+/* The text goes on with the last message. */
+static int render_open(const struct lls_api_config *config, json_t *messages,
+                       const json_t *variables, char **text, size_t *length,
+                       struct lls_api_error *error)
+{
+  if (lls_chat_mark_end(messages, error) != 0 ||
+      render(config, messages, variables, false, text, length, error) != 0)
+    return -1;
+  if (lls_chat_cut_at_end(*text, length, error) == 0)
+    return 0;
+  free(*text);
+  return -1;
+}
+
 int lls_chat_render(const struct lls_api_config *config, const json_t *body,
-                    bool add_generation_prompt, char **text, size_t *length,
+                    const struct lls_api_params *params, char **text, size_t *length,
                     struct lls_api_error *error)
 {
   json_t *messages = read_messages(&config->dialect, body, error);
   if (messages == NULL)
     return -1;
   json_t *variables = read_variables(body, error);
-  int status = variables != NULL ? render(config, messages, variables,
-                                          add_generation_prompt, text, length, error)
-                                 : -1;
+  int status = -1;
+  if (variables != NULL && params->continue_final_message)
+    status = render_open(config, messages, variables, text, length, error);
+  else if (variables != NULL)
+    status = render(config, messages, variables, params->add_generation_prompt, text,
+                    length, error);
   json_decref(variables);
   json_decref(messages);
   return status;
+}
+
+/* A new reference to the last message's content, if the assistant began with it. */
+static json_t *begun_content(const json_t *body, struct lls_api_error *error)
+{
+  const json_t *messages = json_object_get(body, "messages");
+  size_t last = json_array_size(messages) - 1; /* rendered: there is one */
+  const json_t *message = json_array_get(messages, last);
+  const char *role = json_string_value(json_object_get(message, "role"));
+  return strcmp(role, "assistant") == 0 ? content_text(message, last, error) : NULL;
 }
 
 static int read_prompts(const struct lls_api_config *config, const json_t *body,
@@ -251,14 +280,15 @@ static int read_prompts(const struct lls_api_config *config, const json_t *body,
 {
   char *text;
   size_t length;
-  if (lls_chat_render(config, body, params->add_generation_prompt, &text, &length,
-                      error) != 0)
+  if (lls_chat_render(config, body, params, &text, &length, error) != 0)
     return -1;
   int status =
       lls_prompts_from_text(config, text, length, params, "messages", prompts, error);
   if (status == 0)
     prompts->prompts[0].in_reasoning =
         lls_tool_dialect_opens_reasoning(&config->dialect, text, length);
+  if (status == 0 && params->chat_echo)
+    prompts->prompts[0].begun = begun_content(body, error);
   free(text);
   return status;
 }

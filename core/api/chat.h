@@ -5,10 +5,12 @@
 
 #include "core/api/api_internal.h"
 
-/* "messages" of a body, rendered; the caller frees *text. 0, or -1 and why. Any
- * thread. */
+struct lls_api_params;
+
+/* "messages" of a body, rendered as the parameters say that they end; the caller frees
+ * *text. 0, or -1 and why. Any thread. */
 int lls_chat_render(const struct lls_api_config *config, const json_t *body,
-                    bool add_generation_prompt, char **text, size_t *length,
+                    const struct lls_api_params *params, char **text, size_t *length,
                     struct lls_api_error *error);
 
 #endif

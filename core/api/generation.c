@@ -23,6 +23,16 @@ static void echo_prompt(const struct lls_api_config *config, struct lls_choice *
   choice->ready = choice->text.length;
 }
 
+/* What a chat's last message has begun; its text was read already. */
+static void echo_begun(struct lls_choice *choice)
+{
+  const json_t *begun = choice->prompt->begun;
+  bool taken_apart = choice->parser != NULL;
+  struct lls_text *text = taken_apart ? &choice->answer.content : &choice->text;
+  lls_text_append(text, json_string_value(begun), json_string_length(begun));
+  choice->ready = choice->text.length;
+}
+
 static int init_choice(const struct lls_api_config *config,
                        struct lls_generation *generation, uint32_t index)
 {
@@ -41,7 +51,12 @@ static int init_choice(const struct lls_api_config *config,
     echo_prompt(config, choice);
   if (lls_stops_init(choice) < 0)
     return -ENOMEM;
-  return generation->endpoint == LLS_CHAT ? lls_chat_answer_init(config, choice) : 0;
+  if (generation->endpoint != LLS_CHAT)
+    return 0;
+  int rc = lls_chat_answer_init(config, choice);
+  if (rc == 0 && choice->prompt->begun != NULL)
+    echo_begun(choice);
+  return rc;
 }
 
 static void free_choices(struct lls_choice *choices, uint32_t n)

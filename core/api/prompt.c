@@ -404,6 +404,7 @@ void lls_prompts_free(struct lls_api_prompt_list *list)
   for (size_t i = 0; i < list->count; i++) {
     free(list->prompts[i].tokens);
     free(list->prompts[i].text);
+    json_decref(list->prompts[i].begun);
   }
   free(list->prompts);
   *list = (struct lls_api_prompt_list){0};

@@ -22,6 +22,7 @@ struct lls_api_prompt {
   char *text;         /* (text_bytes) of ids: what they read as */
   size_t text_bytes;
   bool in_reasoning; /* a rendered chat has opened the answer's reasoning */
+  json_t *begun;     /* a chat's: a string that the answer begins with, or NULL */
   bool from_ids;     /* what the client gave, or what was left of its text */
 };
 

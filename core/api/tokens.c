@@ -46,8 +46,7 @@ static int encode_messages(struct encoding *e, struct lls_api_error *error)
 {
   char *text;
   size_t length;
-  if (lls_chat_render(e->config, e->body, e->params.add_generation_prompt, &text, &length,
-                      error) != 0)
+  if (lls_chat_render(e->config, e->body, &e->params, &text, &length, error) != 0)
     return -1;
   int status = encode(e, text, length, e->params.add_special_tokens, error);
   free(text);

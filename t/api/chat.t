@@ -132,11 +132,34 @@ for my $case (@refused) {
 like echo([$user], chat_template_kwargs => { note => 'be brief' }), qr/be brief\nuser: hi\n\z/, 'chat_template_kwargs are variables of the template';
 is chat(messages => $hello, chat_template_kwargs => [])->{json}{error}{param}, 'chat_template_kwargs', '  if they have names';
 for my $case ([guided_choice => ['a', 'b']], [structured_outputs => { json => {} }], [bad_words => ['x']], [cache_salt => 'x'], [chat_template => 'x'],
-    [continue_final_message => $true], [echo => $true], [logits_processors => ['x']], [allowed_token_ids => [1]], [modalities => ['text', 'audio']]) {
+    [logits_processors => ['x']], [allowed_token_ids => [1]], [modalities => ['text', 'audio']]) {
     is chat(messages => $hello, @$case)->{json}{error}{code}, 'unsupported_parameter', "$case->[0] is refused";
 }
 is chat(messages => $hello, max_tokens => 1, structured_outputs => {}, guided_json => undef, continue_final_message => $false, bad_words => [])->{status}, 200,
     'but not where they ask for nothing';
+
+# ---- the last message goes on ----------------------------------------------------------
+my @begun = ($user, { role => 'assistant', content => "Well, it's a trap. " });
+my @continued = (continue_final_message => $true);
+is echo(\@begun, @continued), " user: hi\nassistant: Well, it's a trap. ", 'a last message that is continued: the prompt ends with it';
+is echo(\@begun, @continued, add_generation_prompt => $false, chat_template_kwargs => { trim => $true }), " user: hi\nassistant: Well, it's a trap.",
+    '  without its blanks, of a template that trims';
+is echo([{ role => 'assistant', content => 'x' }, @begun[1, 0]], @continued), " assistant: x\nassistant: Well, it's a trap. \nuser: hi", '  whoever has said it';
+is echo([$user, { role => 'assistant', content => [{ type => 'text', text => 'a' }, { type => 'text', text => 'b' }] }], @continued),
+    " user: hi\nassistant: a\nb", '  in parts';
+my $both = chat(messages => \@begun, @continued, add_generation_prompt => $true);
+is $both->{json}{error}{param}, 'continue_final_message', '  but no other one is begun beside it';
+like chat(messages => [$user, { role => 'mute', content => 'x' }], @continued)->{json}{error}{message}, qr/the model's chat template does not show the last message's content/,
+    '  and a template that does not show it is a 400';
+my $plain  = chat(messages => \@begun, @continued, max_tokens => 3)->{json}{choices}[0]{message}{content};
+my $echoed = chat(messages => \@begun, @continued, echo => $true, max_tokens => 3, logprobs => $true);
+is $echoed->{json}{choices}[0]{message}{content}, "Well, it's a trap. $plain", 'echo: the answer begins with it';
+is scalar @{ $echoed->{json}{choices}[0]{logprobs}{content} }, 3, '  which has no logprobs';
+my @pieces = map { ref && @{ $_->{choices} } ? $_->{choices}[0]{delta}{content} // '' : () } LlmServer::events(chat(messages => \@begun, @continued, echo => $true, max_tokens => 3, stream => $true));
+is join('', @pieces), "Well, it's a trap. $plain", '  in a stream too';
+is chat(messages => \@begun, echo => $true, max_tokens => 1, @$_)->{json}{choices}[0]{message}{content} =~ /\AWell, it's a trap\. /, 1, '  and where tools are looked for' for [tools => [{ type => 'function', function => { name => 'f' } }]];
+is chat(messages => $hello, echo => $true, max_tokens => 3)->{json}{choices}[0]{message}{content}, $content, '  but not with what a user has said';
+
 like echo([{ role => 'boss', content => 'x' }]), qr/boss: x\n/, 'a role of which the template knows';
 my @tools = (tools => [{ type => 'function', function => { name => 'weather' } }]);
 like echo([$user], @tools, @$_), qr/tool weather\nuser: hi\n/, 'tools are for the template' for [], [tool_choice => 'auto'], [tool_choice => 'none'];

@@ -126,8 +126,9 @@ static int load(struct server *server, const char *folder, struct lls_error *err
         "{% if tools %}tool {{ tools[0].function.name }}\n{% endif %}"
         "{% if split %}{{ messages[0].content.split(' ') | length }}\n{% endif %}"
         "{% for m in messages %}{{ m.role }}{% if m.name %} {{ m.name }}{% endif %}: "
-        "{{ m.content }}{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.city "
-        "}}"
+        "{% if trim %}{{ m.content | trim }}"
+        "{% elif m.role != 'mute' %}{{ m.content }}{% endif %}"
+        "{% if m.tool_calls %}{{ m.tool_calls[0].function.arguments.city }}"
         "{% endif %}{% if m.tool_call_id %}{{ m.tool_call_id }}{% endif %}{{ '\\n' }}{% "
         "endfor %}{% endif %}",
         NULL, NULL, &server->chat_template, err);

@@ -99,7 +99,7 @@ is_deeply ask('/tokenize', content => 'Once', with_pieces => $true)->{tokens}, [
 is_deeply ask('/tokenize', content => "\x{1f600}", with_pieces => $true)->{tokens}[-1], { id => (bytes("\x80"))[0], piece => [0x80] }, '  of bytes that are no text';
 my @messages = (messages => [{ role => 'user', content => 'hi' }]);
 is ask('/tokenize', @messages, add_special_tokens => $true)->{count}, 1 + ask('/tokenize', @messages)->{count}, 'a chat with BOS';
-for my $case ([continue_final_message => $true], [chat_template => 'x'], [tools => ['x']], [add_generation_prompt => 1], [return_token_strs => 'yes'],
+for my $case ([continue_final_message => 1], [chat_template => 'x'], [tools => ['x']], [add_generation_prompt => 1], [return_token_strs => 'yes'],
     [add_special_tokens => 'no'], [model => 7], [chat_template_kwargs => []]) {
     is ask('/tokenize', @messages, @$case)->{error}{param}, $case->[0], "/tokenize of messages checks $case->[0] as a chat does";
 }

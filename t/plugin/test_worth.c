@@ -203,6 +203,10 @@ static void test_tenants(void **state)
   worth_learn_arrival(&l, &greedy, 6); /* a half of what the other had, by weight */
   worth_learn_step(&l, &report);
   assert_true(worth_excess(&l, 1) == 0 && worth_excess(&l, 2) > 0.3);
+  worth_learn_begin(&l);
+  worth_learn_arrival(&l, &greedy, 1000); /* it has had little, by weight, but is there */
+  worth_learn_step(&l, &report);
+  assert_true(worth_excess(&l, 1) == 0 && worth_excess(&l, 2) > 0.9);
 }
 
 /* ---- plans ------------------------------------------------------------------------- */
