@@ -67,6 +67,8 @@ static const struct lls_row rows[] = {
     REAL("presence_penalty", BOTH, presence_penalty, -2, 2),
     REAL("frequency_penalty", BOTH, frequency_penalty, -2, 2),
     ODD("logit_bias", BOTH, lls_param_logit_bias),
+    ODD("allowed_token_ids", BOTH, lls_param_allowed_token_ids),
+    ODD("bad_words", BOTH, lls_param_bad_words),
     ODD("seed", BOTH, lls_param_seed),
     FLAG("ignore_eos", BOTH, ignore_eos),
     ODD("stop", BOTH, lls_param_stop),
@@ -119,8 +121,6 @@ static const struct lls_row rows[] = {
     ODD("functions", LLS_CHAT, lls_param_unsupported),
     /* vLLM's and llama.cpp's: whoever sends them would be surprised by an answer without
      */
-    ODD("allowed_token_ids", BOTH, lls_param_unsupported),
-    ODD("bad_words", BOTH, lls_param_unsupported),
     ODD("cache_salt", BOTH, lls_param_unsupported),
     ODD("chat_template", MESSAGES, lls_param_unsupported),
     ODD("logits_processors", BOTH, lls_param_unsupported),
@@ -456,6 +456,8 @@ void lls_api_params_free(struct lls_api_params *params)
   free(params->stop_regex);
   free(params->stop_tokens);
   free(params->bias);
+  free(params->allowed);
+  free(params->bad_words);
   lls_structured_free(&params->structured);
   json_decref(params->tools.list);
   params->tools.list = NULL;
@@ -463,6 +465,8 @@ void lls_api_params_free(struct lls_api_params *params)
   params->n_stop_regex = 0;
   params->stop_tokens = NULL;
   params->bias = NULL;
+  params->allowed = NULL;
+  params->bad_words = NULL;
 }
 
 int64_t lls_api_params_answer(const struct lls_api_params *params, int64_t room)
@@ -494,5 +498,6 @@ struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params)
       .n_logprobs = params->logprobs > 0 ? (uint32_t)params->logprobs : 0,
       .bias = params->bias,
       .n_bias = (uint32_t)params->n_bias,
+      .allowed = params->allowed,
   };
 }

@@ -77,6 +77,9 @@ struct lls_api_params {
   struct lls_structured structured; /* what the answer keeps to */
   struct lls_logit_bias *bias;
   size_t n_bias;
+  uint32_t *allowed;  /* a bit for each token of the vocabulary, or NULL: all */
+  int32_t *bad_words; /* (n_bad_words) as lls_submission has them */
+  size_t n_bad_words;
   int64_t logprobs; /* alternatives wanted of each token; LLS_UNSET = no logprobs */
   bool chat_logprobs;
   int64_t top_logprobs;

@@ -55,6 +55,12 @@ int lls_param_stop_regex(const json_t *value, const char *name,
 int lls_param_stop_token_ids(const json_t *value, const char *name,
                              const struct lls_params_context *context,
                              struct lls_api_params *out, struct lls_api_error *error);
+int lls_param_allowed_token_ids(const json_t *value, const char *name,
+                                const struct lls_params_context *context,
+                                struct lls_api_params *out, struct lls_api_error *error);
+int lls_param_bad_words(const json_t *value, const char *name,
+                        const struct lls_params_context *context,
+                        struct lls_api_params *out, struct lls_api_error *error);
 int lls_param_logit_bias(const json_t *value, const char *name,
                          const struct lls_params_context *context,
                          struct lls_api_params *out, struct lls_api_error *error);

@@ -70,6 +70,8 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .min_new_tokens = (uint32_t)params->min_tokens,
       .stop_tokens = params->stop_tokens,
       .n_stop_tokens = (uint32_t)params->n_stop_tokens,
+      .bad_words = params->bad_words,
+      .n_bad_words = (uint32_t)params->n_bad_words,
       .ignore_eos = params->ignore_eos,
       .pooling = params->pooling,
       .second_text = (uint32_t)prompt->second_text,

@@ -63,6 +63,9 @@ static void fill_mask(const struct lls_instance *in, struct lls_live *live,
                : lls_grammar_fill_mask_some(c->state, c->mask, &c->progress,
                                             may_postpone(in, live) ? work : &unbounded);
   c->postponed = rc == -EAGAIN;
+  const struct lls_vocabulary *v = lls_grammar_vocabulary(c->grammar);
+  if (rc > 0 && live->allowed != NULL)
+    rc = lls_lists_cut(live, c->mask, lls_vocabulary_words(v));
   c->failed = rc > 0 || c->postponed ? 0 : rc < 0 ? rc : -ENOENT;
 }
 
@@ -118,7 +121,8 @@ bool lls_constraint_complete(const struct lls_instance *in, const struct lls_liv
 static bool may_jump(const struct lls_instance *in, const struct lls_live *live)
 {
   return live->constraint.grammar != NULL && in->limits.jump_ahead &&
-         in->caps.chunked_prefill && in->caps.mixed_batch && !live->sampling.want_logprob;
+         in->caps.chunked_prefill && in->caps.mixed_batch && !live->sampling.want_logprob &&
+         live->allowed == NULL && live->n_bad_words == 0;
 }
 
 uint32_t lls_constraint_jump(struct lls_instance *in, struct lls_live *live)

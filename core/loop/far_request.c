@@ -13,9 +13,10 @@ struct numbers {
   struct lls_move move;
   int64_t first_token_ns;
   uint64_t text_bytes, label_bytes, tenant_bytes, key_bytes;
-  uint32_t max_length, min_new_tokens, n_stop_tokens, n_scored, score_logprobs;
+  uint32_t max_length, min_new_tokens, n_stop_tokens, n_bad_words, n_scored,
+      score_logprobs;
   uint32_t pooling, second_text, n_pooled, prefix_tokens;
-  bool scores, pooled, has_text;
+  bool scores, pooled, has_text, allowed;
 };
 
 static void move_times(struct numbers *n, int64_t ahead_ns)
@@ -51,6 +52,8 @@ static void fill(struct numbers *n, const struct lls_live *live)
   n->max_length = live->max_length;
   n->min_new_tokens = live->min_new_tokens;
   n->n_stop_tokens = live->n_stop_tokens;
+  n->n_bad_words = live->n_bad_words;
+  n->allowed = live->allowed != NULL;
   n->n_scored = live->n_scored;
   n->score_logprobs = live->score_logprobs;
   n->pooling = live->pooling;
@@ -82,6 +85,10 @@ void lls_wire_pack_request(const struct lls_wire *w, const struct lls_live *live
   lls_pack_put(p, live->tokens, lls_request_length(&live->view) * sizeof *live->tokens);
   lls_pack_put(p, live->stop_tokens, n.n_stop_tokens * sizeof *live->stop_tokens);
   lls_pack_put(p, live->sampling.bias, n.sampling.n_bias * sizeof *live->sampling.bias);
+  lls_pack_put(p, live->bad_words, n.n_bad_words * sizeof *live->bad_words);
+  if (n.allowed)
+    lls_pack_put(p, live->allowed,
+                 lls_mask_words(w->live.vocabulary) * sizeof *live->allowed);
   if (n.scores)
     lls_pack_put(p, live->scores, n.n_scored * sizeof *live->scores);
   if (n.pooled)
@@ -99,8 +106,8 @@ void lls_wire_pack_request(const struct lls_wire *w, const struct lls_live *live
 
 /* Where the arrays are in the message, aligned or not. */
 struct arrays {
-  const void *tokens, *stop_tokens, *bias, *scores, *pooled, *label, *tenant, *text, *key;
-  const void *entries;
+  const void *tokens, *stop_tokens, *bias, *bad_words, *allowed, *scores, *pooled;
+  const void *label, *tenant, *text, *key, *entries;
 };
 
 static bool take(const struct lls_wire *w, struct lls_unpack *u, struct numbers *n,
@@ -114,6 +121,9 @@ static bool take(const struct lls_wire *w, struct lls_unpack *u, struct numbers 
   a->tokens = lls_unpack_bytes(u, lls_request_length(&n->view) * sizeof(int32_t));
   a->stop_tokens = lls_unpack_bytes(u, n->n_stop_tokens * sizeof(int32_t));
   a->bias = lls_unpack_bytes(u, n->sampling.n_bias * sizeof(struct lls_logit_bias));
+  a->bad_words = lls_unpack_bytes(u, n->n_bad_words * sizeof(int32_t));
+  size_t words = n->allowed ? lls_mask_words(w->live.vocabulary) : 0;
+  a->allowed = lls_unpack_bytes(u, words * sizeof(uint32_t));
   a->scores =
       lls_unpack_bytes(u, n->scores ? n->n_scored * sizeof(struct lls_sampled) : 0);
   a->pooled = lls_unpack_bytes(u, n->pooled ? w->live.vector_columns * sizeof(float) : 0);
@@ -153,8 +163,8 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
 {
   struct lls_sampling sampling = n->sampling;
   sampling.bias = live->sampling.bias;
-  sampling.banned = live->sampling.banned;
   sampling.history = live->sampling.history;
+  sampling.banned = NULL;
   sampling.allowed = NULL;
   live->sampling = sampling;
   const char *tenant_name = live->view.tenant_name;
@@ -223,11 +233,15 @@ static struct lls_live *create(const struct lls_wire *w, const struct numbers *n
       .text_bytes = n->text_bytes,
       .label = a->label,
       .tenant_name = a->tenant,
-      .sampling = {.bias = a->bias, .n_bias = n->sampling.n_bias},
+      .sampling = {.bias = a->bias,
+                   .n_bias = n->sampling.n_bias,
+                   .allowed = n->allowed ? a->allowed : NULL},
       .grammar = grammar,
       .min_new_tokens = n->min_new_tokens,
       .stop_tokens = a->stop_tokens,
       .n_stop_tokens = n->n_stop_tokens,
+      .bad_words = a->bad_words,
+      .n_bad_words = n->n_bad_words,
       .ignore_eos = true, /* they are among the others */
       .score_prompt = n->scores,
       .score_logprobs = n->score_logprobs,

@@ -347,6 +347,12 @@ void lls_adoption_run(struct lls_instance *);
 /* ---- cache_service.c */
 void lls_cache_service_init(struct lls_instance *);
 
+/* ---- lists.c: what a request may draw, and may not */
+/* Before each draw; sampling.index is set. */
+void lls_lists_set(struct lls_live *);
+/* Leaves of a mask what `allowed` has too; false if that is nothing. */
+bool lls_lists_cut(const struct lls_live *, uint32_t *mask, size_t words);
+
 /* ---- constraint.c: answers that keep to a grammar */
 /* -EINVAL where a grammar, if there is one, is for another vocabulary. */
 int lls_constraint_check(const struct lls_grammar *, uint32_t vocabulary,

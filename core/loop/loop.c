@@ -58,7 +58,9 @@ static int create_far(struct lls_loop *l, const struct lls_step_thread_shared *s
       .slots = &l->slots,
       .delivery = &l->delivery,
       .cancelled = l->cancelled,
-      .live = {.block_tokens = l->block_tokens, .vector_columns = l->vector_columns},
+      .live = {.block_tokens = l->block_tokens,
+               .vector_columns = l->vector_columns,
+               .vocabulary = l->vocabulary},
       .events_per_step = shared->events_per_step,
       .place = place_again,
       .take_phase = lls_loop_take_phase,
@@ -384,7 +386,8 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
   const struct lls_live_context context = {.eos_tokens = in->eos_tokens,
                                            .n_eos_tokens = in->n_eos_tokens,
                                            .block_tokens = l->block_tokens,
-                                           .vector_columns = l->vector_columns};
+                                           .vector_columns = l->vector_columns,
+                                           .vocabulary = l->vocabulary};
   struct lls_live *live =
       lls_live_create(s, &context, *id, slot, max_new_tokens, arrival_ns);
   if (live == NULL) {

@@ -44,8 +44,9 @@ struct lls_submission {
   uint32_t n_tokens;
   const char *text; /* the prompt as text for the predictor, or NULL; copied */
   size_t text_bytes;
-  const char *label;            /* the client's request id or NULL; copied */
-  struct lls_sampling sampling; /* history is the loop's business; bias is copied */
+  const char *label; /* the client's request id or NULL; copied */
+  /* history and banned are the loop's business; bias and allowed are copied */
+  struct lls_sampling sampling;
   /* NULL, or what the answer keeps to; the request takes a reference of its own. Compiled
    * for the model's vocabulary and its end-of-sequence tokens. */
   struct lls_grammar *grammar;
@@ -54,6 +55,10 @@ struct lls_submission {
   uint32_t min_new_tokens;    /* no stop token is drawn before that many */
   const int32_t *stop_tokens; /* (n_stop_tokens) besides the model's own; copied */
   uint32_t n_stop_tokens;
+  /* (n_bad_words) what the answer never has: of each word how many tokens it has, 1..,
+   * and then they; copied */
+  const int32_t *bad_words;
+  uint32_t n_bad_words;
   bool ignore_eos;
   bool score_prompt;       /* events tell how likely the prompt's tokens were */
   uint32_t score_logprobs; /* alternatives of each */

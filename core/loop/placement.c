@@ -149,8 +149,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
   struct lls_sampling *s = &live->sampling;
   s->index = live->view.generated_tokens;
   s->n_history = lls_request_length(&live->view);
-  s->n_banned = s->index < live->min_new_tokens ? live->n_stop_tokens : 0;
-  s->allowed = live->constraint.mask; /* filled by lls_constraint_fill_masks */
+  lls_lists_set(live);
   b->sequences[b->n] = (struct lls_engine_sequence){
       .tokens = live->tokens + live->context,
       .n_tokens = live->run_tokens,

@@ -23,13 +23,13 @@ static void *carve(struct carver *c, size_t bytes)
 
 struct pieces {
   struct lls_live *live;
-  int32_t *tokens, *stop_tokens;
+  int32_t *tokens, *stop_tokens, *bad_words, *banned;
   struct lls_sampled *scores;
   float *pooled;
   struct lls_logit_bias *bias;
   struct lls_block_entry *entries;
   struct lls_grammar_state *grammar_state;
-  uint32_t *mask;
+  uint32_t *mask, *allowed;
   char *label, *tenant_name, *text;
 };
 
@@ -41,16 +41,23 @@ static size_t mask_bytes(const struct lls_grammar *grammar)
 }
 
 static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
+                               const struct lls_live_context *context,
                                uint32_t max_length, uint32_t n_eos_tokens,
-                               uint32_t n_entries, uint32_t vector_columns)
+                               uint32_t n_entries)
 {
   size_t n_stop_tokens = (size_t)s->n_stop_tokens + n_eos_tokens;
+  size_t n_banned = s->n_bad_words > 0 ? n_stop_tokens + s->n_bad_words : 0;
+  size_t n_allowed =
+      s->sampling.allowed != NULL ? lls_mask_words(context->vocabulary) : 0;
   size_t n_scores = s->score_prompt ? s->n_tokens : 0;
-  size_t n_pooled = s->pooling != LLS_POOLING_NONE ? vector_columns : 0;
+  size_t n_pooled = s->pooling != LLS_POOLING_NONE ? context->vector_columns : 0;
   struct pieces p = {0};
   p.live = carve(c, sizeof *p.live);
   p.tokens = carve(c, max_length * sizeof *p.tokens);
   p.stop_tokens = carve(c, n_stop_tokens * sizeof *p.stop_tokens);
+  p.allowed = carve(c, n_allowed * sizeof *p.allowed);
+  p.bad_words = carve(c, s->n_bad_words * sizeof *p.bad_words);
+  p.banned = carve(c, n_banned * sizeof *p.banned);
   p.scores = carve(c, n_scores * sizeof *p.scores);
   p.pooled = carve(c, n_pooled * sizeof *p.pooled);
   p.bias = carve(c, s->sampling.n_bias * sizeof *p.bias);
@@ -98,6 +105,21 @@ static void begin_grammar(struct lls_live *live, struct lls_grammar *grammar,
   lls_grammar_state_init(p->grammar_state, grammar);
 }
 
+/* What it may not draw, and what alone it may. */
+static void set_lists(struct lls_live *live, const struct lls_submission *s,
+                      const struct lls_live_context *context, const struct pieces *p)
+{
+  size_t words = lls_mask_words(context->vocabulary);
+  live->n_bad_words = s->n_bad_words;
+  live->bad_words = p->bad_words;
+  live->banned = p->banned;
+  copy(p->bad_words, s->bad_words, s->n_bad_words * sizeof *p->bad_words);
+  if (s->sampling.allowed == NULL)
+    return;
+  live->allowed = p->allowed;
+  copy(p->allowed, s->sampling.allowed, words * sizeof *p->allowed);
+}
+
 /* Entries of a K and a V list with an entry for each block, or a longer X list. */
 static uint32_t entries_of(uint32_t max_length, uint32_t block_tokens)
 {
@@ -111,13 +133,12 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   uint32_t n_eos_tokens = s->ignore_eos ? 0 : context->n_eos_tokens;
   uint32_t max_length = s->n_tokens + max_new_tokens;
   uint32_t n_entries = entries_of(max_length, context->block_tokens);
-  uint32_t columns = context->vector_columns;
   struct carver measure = {0};
-  carve_all(&measure, s, max_length, n_eos_tokens, n_entries, columns);
+  carve_all(&measure, s, context, max_length, n_eos_tokens, n_entries);
   struct carver c = {.base = calloc(1, measure.used)};
   if (c.base == NULL)
     return NULL;
-  struct pieces p = carve_all(&c, s, max_length, n_eos_tokens, n_entries, columns);
+  struct pieces p = carve_all(&c, s, context, max_length, n_eos_tokens, n_entries);
   struct lls_live *live = p.live;
 
   copy(p.tokens, s->tokens, s->n_tokens * sizeof *p.tokens);
@@ -150,11 +171,11 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->first_token_ns = LLS_NEVER;
   live->sampling = s->sampling;
   live->sampling.bias = p.bias;
-  live->sampling.banned = p.stop_tokens;
   live->sampling.history = p.tokens;
   live->sampling.n_prompt = s->n_tokens;
   live->move = (struct lls_move){
       .mailed_ns = LLS_NEVER, .entries = p.entries, .max_entries = n_entries};
+  set_lists(live, s, context, &p);
   begin_grammar(live, s->grammar, &p);
   fill_view(live, s, p.tenant_name, now_ns);
   live->view.id = id;

@@ -77,6 +77,11 @@ struct lls_live {
    * allocation */
   int32_t *stop_tokens;
   uint32_t n_stop_tokens;
+  /* lists.c; in this allocation */
+  uint32_t *allowed;  /* the tokens that may be drawn, or NULL: all */
+  int32_t *bad_words; /* (n_bad_words) as lls_submission has them */
+  uint32_t n_bad_words;
+  int32_t *banned; /* room for n_stop_tokens and one of each word */
   /* (prompt_tokens) or NULL; each entry is written once, before the first token is
    * sent, and then is main's to read; in this allocation */
   struct lls_sampled *scores;
@@ -141,7 +146,14 @@ struct lls_live_context {
   uint32_t n_eos_tokens;
   uint32_t block_tokens;   /* of the cache, if requests may migrate, else 0 */
   uint32_t vector_columns; /* of the engine */
+  uint32_t vocabulary;
 };
+
+/* Words of a mask with a bit for each token. */
+static inline size_t lls_mask_words(uint32_t vocabulary)
+{
+  return ((size_t)vocabulary + 31) / 32;
+}
 
 /* [main] */
 struct lls_live *lls_live_create(const struct lls_submission *,

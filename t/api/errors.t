@@ -80,6 +80,8 @@ my @refused = (
     ['stop_token_ids', [1, 'x', [-1], [512], ['x']], qr/token ids/],
     ['stop_token_ids', [[(1) x 4097]], qr/has 4097 ids; at most 4096/],
     ['logit_bias',  [1, 'x', { x => 1 }, { -1 => 1 }, { 512 => 1 }, { 1 => 'x' }, { 1 => 101 }, { '' => 1 }], qr/logit_bias/],
+    ['allowed_token_ids', [[], 5, {}, [-1], [512], ['x'], [1, undef]], qr/'allowed_token_ids'/],
+    ['bad_words',   ['x', {}, [5], [''], ['  '], ['x' x 257], [map { 'x' } 1 .. 257], ["a\0b"]], qr/'bad_words'/],
     ['logit_bias',  [[1], [[1]], [[1, 2, 3]], [[1, 101]], [[512, 1]], [['x', 'y']], [[undef, 1]], [[1, $true]]], qr/'logit_bias'.*item 0/],
     ['logit_bias',  [{ 512 => 1, 3 => 1, 99999 => 1, x => 2 }], qr/(?=.*"512")(?=.*"99999")(?=.*"x")(?!.*"3")/],
     ['presence_penalty', [2.1, -2.1, 'x'], qr/from -2 to 2/],

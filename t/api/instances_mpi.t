@@ -32,13 +32,14 @@ sub config {
 
 sub status { my ($server) = @_; return decode_json($server->get('/admin/status')->{content}) }
 
-# Asked of one instance and of many: sampled, with a grammar, with scores of the prompt,
+# Asked of one instance and of many: sampled, by lists, with a grammar, with scores of the prompt,
 # with alternatives.
 my @odd = (
     (map { { prompt => $golden[0]{prompt}, max_tokens => 40, temperature => 1, presence_penalty => 0.5, seed => $_ } } 1 .. 4),
     { prompt => 'Once', max_tokens => 60, temperature => 1, seed => 9, guided_json => '{"type":"object","additionalProperties":false,'
         . '"properties":{"name_of_the_cat":{"type":"string","maxLength":8},"asleep":{"type":"boolean"}},"required":["name_of_the_cat","asleep"]}' },
     { prompt => 'Once upon a time', max_tokens => 12, temperature => 0, prompt_logprobs => 2, logprobs => 3 },
+    { prompt => 'Once upon a time', max_tokens => 40, temperature => 0, allowed_token_ids => [3 .. 440], bad_words => ['little', 'named'] },
     { prompt => 'The cat', max_tokens => 30, n => 2, seed => 3, temperature => 1, logit_bias => { 400 => 2 }, stop => ['he'] },
 );
 

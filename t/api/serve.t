@@ -47,6 +47,24 @@ my @golden  = @Golden::ANSWERS;
     isnt $several->[1]{text}, $several->[2]{text}, 'of which each has its own';
     is $ask->(temperature => 0, stop => 'little')->[0]{text}, ', there was a ', 'a stop string';
 
+    # Of the ids that may be drawn the likeliest, as far as the alternatives tell.
+    my %allowed = map { $_ => 1 } my @allowed = grep { $_ % 3 != 0 } 3 .. 511;
+    my @greedy  = (temperature => 0, logprobs => 20, return_tokens_as_token_ids => $true, return_token_ids => $true);
+    my $among   = $ask->(@greedy, allowed_token_ids => \@allowed)->[0];
+    is_deeply [grep { !$allowed{$_} } @{ $among->{token_ids} }], [], 'allowed_token_ids: no others are drawn';
+    my @best = map { my $top = $_; (sort { $top->{$b} <=> $top->{$a} } grep { $allowed{ s/token_id://r } } keys %$top)[0] // '' } @{ $among->{logprobs}{top_logprobs} };
+    is_deeply [map { "token_id:$_" } @{ $among->{token_ids} }], \@best, '  but the likeliest of them';
+    my $held = $ask->(@greedy, allowed_token_ids => \@allowed, guided_regex => '[a-z ]+[.]')->[0];
+    is_deeply [grep { !$allowed{$_} && $_ != 2 } @{ $held->{token_ids} }], [], '  beside a form too';
+    like $held->{text}, qr/\A[a-z ]+[.]?\z/, '    which is kept to';
+    my $never = sub { return $ask->(temperature => 0, bad_words => [@_])->[0]{text} };
+    my $free  = $never->();
+    like $free, qr/a little girl named/, 'without bad words';
+    unlike $never->('little'), qr/little/, 'bad_words: none of them comes';
+    like $never->('little girl'), qr/a little (?!girl)/, '  of several tokens all but the last may';
+    is $never->('big girl'), $free, '    and it too where the others are not before it';
+    is $never->('time', 'Once upon'), $free, '  in the prompt they may stand';
+
     my $logprobs = $ask->(temperature => 0, logprobs => 3, max_tokens => 5)->[0]{logprobs};
     my $best = 0;
     for my $i (0 .. 4) {
