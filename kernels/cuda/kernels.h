@@ -469,7 +469,7 @@ struct lls_cuda_adjustment {
   float raw; /* the kernel's: the logit as it came */
 };
 
-#define LLS_CUDA_MAX_BANNED 16 /* of a row; what comes after is not banned */
+#define LLS_CUDA_MAX_BANNED 16 /* of a row; its mask leaves the others out */
 
 struct lls_cuda_draw {        /* one row */
   uint32_t drawn;             /* 0: greedy, or scored */

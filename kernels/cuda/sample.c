@@ -109,11 +109,24 @@ static struct lls_cuda_draw scored_row(const struct lls_sampling *s)
   };
 }
 
-/* The copy's address on the device. */
-static const uint32_t *add_mask(struct rows *r, const uint32_t *allowed)
+static bool has_mask(const struct lls_sampling *s)
+{
+  return s->allowed != NULL || s->n_banned > LLS_CUDA_MAX_BANNED;
+}
+
+/* What is allowed, less what there is no room for in the row; the copy's address on the
+ * device. */
+static const uint32_t *add_mask(struct rows *r, const struct lls_sampling *s)
 {
   size_t words = mask_words(r->vocab), at = words * r->n_masks++;
-  memcpy(r->masks + at, allowed, words * sizeof *allowed);
+  uint32_t *mask = r->masks + at;
+  if (s->allowed != NULL)
+    memcpy(mask, s->allowed, words * sizeof *mask);
+  else
+    memset(mask, 0xff, words * sizeof *mask);
+  for (uint32_t i = LLS_CUDA_MAX_BANNED; i < s->n_banned; i++)
+    if (in_vocabulary(r, s->banned[i]))
+      mask[s->banned[i] / 32] &= ~(UINT32_C(1) << (s->banned[i] % 32));
   return r->masks_at + at;
 }
 
@@ -147,7 +160,7 @@ static void add_row(struct rows *r, const struct lls_sampling *s,
       .first_adjustment = first,
       .n_penalised = n_penalised,
       .n_biased = r->n_adjustments - first - n_penalised,
-      .allowed = s->allowed != NULL ? add_mask(r, s->allowed) : NULL,
+      .allowed = has_mask(s) ? add_mask(r, s) : NULL,
   };
   for (uint32_t i = 0; i < s->n_banned && i < LLS_CUDA_MAX_BANNED; i++)
     draw->banned[draw->n_banned++] = s->banned[i];
@@ -197,7 +210,7 @@ void lls_cuda_sample(struct lls_device *device, float *logits, uint32_t n_rows,
   size_t adjustments = 0, masks = 0;
   for (uint32_t i = 0; i < n_rows; i++) {
     adjustments += most_adjustments(params[i]);
-    masks += params[i]->allowed != NULL;
+    masks += has_mask(params[i]);
   }
   struct lls_cuda_sample a = {.n_rows = n_rows, .vocab = vocab, .logits = logits};
   size_t draw_bytes = n_rows * sizeof *a.draws;

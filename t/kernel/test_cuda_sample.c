@@ -14,6 +14,7 @@
 #define LONG    20003 /* more than two chunks of sample_room.cuh's */
 #define ROWS    24
 #define HISTORY 60
+#define BANNED  40 /* more than a row has room for */
 
 static struct lls_sampling plain(void)
 {
@@ -104,11 +105,12 @@ static struct lls_sampling random_params(uint32_t row)
   s.top_k = top_ks[random_bits() % 6];
   s.seed = random_bits();
   s.index = row;
-  static int32_t banned[4];
-  for (uint32_t i = 0; i < 4; i++)
-    banned[i] = (int32_t)(random_bits() % VOCAB);
-  s.banned = banned;
-  s.n_banned = random_bits() % 3 == 0 ? 2 : 0;
+  static int32_t banned[ROWS][BANNED];
+  static const uint32_t n_banned[] = {0, 2, 16, BANNED};
+  for (uint32_t i = 0; i < BANNED; i++)
+    banned[row][i] = (int32_t)(random_bits() % VOCAB);
+  s.banned = banned[row];
+  s.n_banned = n_banned[random_bits() % 4];
   static uint32_t allowed[ROWS][(LONG + 31) / 32];
   for (uint32_t i = 0; i < (LONG + 31) / 32; i++)
     allowed[row][i] = 1u | (row % 4 == 1 ? random_bits() : 1u << (row % 32));
