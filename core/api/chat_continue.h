@@ -8,8 +8,8 @@
 /* Before messages are rendered: marks where the last one's content ends. */
 int lls_chat_mark_end(json_t *messages, struct lls_api_error *error);
 
-/* What was rendered of them ends there. 0, or -1 and why: the template does not show it.
- */
+/* Cuts what was rendered of them off there. 0, or -1 and why: the template does not show
+ * the mark. */
 int lls_chat_cut_at_end(char *text, size_t *length, struct lls_api_error *error);
 
 #endif

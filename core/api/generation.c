@@ -23,7 +23,7 @@ static void echo_prompt(const struct lls_api_config *config, struct lls_choice *
   choice->ready = choice->text.length;
 }
 
-/* What a chat's last message has begun; its text was read already. */
+/* The answer begins with the last message's content, which is not looked at for calls. */
 static void echo_begun(struct lls_choice *choice)
 {
   const json_t *begun = choice->prompt->begun;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an answer may be made of, and what it never has: vLLM's allowed_token_ids and
- * bad_words; core/loop/lists.c keeps to them. */
+/* vLLM's allowed_token_ids and bad_words: the tokens that an answer may be made of, and
+ * the words that it never has; core/loop/lists.c keeps to them. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -65,7 +65,7 @@ static void fill_mask(const struct lls_instance *in, struct lls_live *live,
   c->postponed = rc == -EAGAIN;
   const struct lls_vocabulary *v = lls_grammar_vocabulary(c->grammar);
   if (rc > 0 && live->allowed != NULL)
-    rc = lls_lists_cut(live, c->mask, lls_vocabulary_words(v));
+    rc = lls_lists_cut(in, live, c->mask, lls_vocabulary_words(v));
   c->failed = rc > 0 || c->postponed ? 0 : rc < 0 ? rc : -ENOENT;
 }
 
@@ -121,8 +121,8 @@ bool lls_constraint_complete(const struct lls_instance *in, const struct lls_liv
 static bool may_jump(const struct lls_instance *in, const struct lls_live *live)
 {
   return live->constraint.grammar != NULL && in->limits.jump_ahead &&
-         in->caps.chunked_prefill && in->caps.mixed_batch && !live->sampling.want_logprob &&
-         live->allowed == NULL && live->n_bad_words == 0;
+         in->caps.chunked_prefill && in->caps.mixed_batch &&
+         !live->sampling.want_logprob && live->allowed == NULL && live->n_bad_words == 0;
 }
 
 uint32_t lls_constraint_jump(struct lls_instance *in, struct lls_live *live)

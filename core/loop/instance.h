@@ -349,9 +349,10 @@ void lls_cache_service_init(struct lls_instance *);
 
 /* ---- lists.c: what a request may draw, and may not */
 /* Before each draw; sampling.index is set. */
-void lls_lists_set(struct lls_live *);
+void lls_lists_set(struct lls_instance *, struct lls_live *);
 /* Leaves of a mask what `allowed` has too; false if that is nothing. */
-bool lls_lists_cut(const struct lls_live *, uint32_t *mask, size_t words);
+bool lls_lists_cut(const struct lls_instance *, const struct lls_live *, uint32_t *mask,
+                   size_t words);
 
 /* ---- constraint.c: answers that keep to a grammar */
 /* -EINVAL where a grammar, if there is one, is for another vocabulary. */

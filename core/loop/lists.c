@@ -28,9 +28,10 @@ static uint32_t ban_words(const struct lls_live *live, uint32_t n)
   return n;
 }
 
-void lls_lists_set(struct lls_live *live)
+void lls_lists_set(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_sampling *s = &live->sampling;
+  LLS_ON_STEP(in);
   uint32_t n_stop = s->index < live->min_new_tokens ? live->n_stop_tokens : 0;
   s->banned = live->stop_tokens;
   s->n_banned = n_stop;
@@ -45,9 +46,11 @@ void lls_lists_set(struct lls_live *live)
   s->n_banned = ban_words(live, n_stop);
 }
 
-bool lls_lists_cut(const struct lls_live *live, uint32_t *mask, size_t words)
+bool lls_lists_cut(const struct lls_instance *in, const struct lls_live *live,
+                   uint32_t *mask, size_t words)
 {
   uint32_t any = 0;
+  LLS_ON_STEP(in);
   for (size_t i = 0; i < words; i++)
     any |= mask[i] &= live->allowed[i];
   return any != 0;

@@ -51,20 +51,19 @@ static uint32_t place_again(void *loop);
 static int create_far(struct lls_loop *l, const struct lls_step_thread_shared *shared,
                       struct lls_error *err)
 {
-  const struct lls_far_options o = {
-      .channel = shared->options->far.channel,
-      .options = shared->options,
-      .threads = l->threads,
-      .slots = &l->slots,
-      .delivery = &l->delivery,
-      .cancelled = l->cancelled,
-      .live = {.block_tokens = l->block_tokens,
-               .vector_columns = l->vector_columns,
-               .vocabulary = l->vocabulary},
-      .events_per_step = shared->events_per_step,
-      .place = place_again,
-      .take_phase = lls_loop_take_phase,
-      .context = l};
+  const struct lls_far_options o = {.channel = shared->options->far.channel,
+                                    .options = shared->options,
+                                    .threads = l->threads,
+                                    .slots = &l->slots,
+                                    .delivery = &l->delivery,
+                                    .cancelled = l->cancelled,
+                                    .live = {.block_tokens = l->block_tokens,
+                                             .vector_columns = l->vector_columns,
+                                             .vocabulary = l->vocabulary},
+                                    .events_per_step = shared->events_per_step,
+                                    .place = place_again,
+                                    .take_phase = lls_loop_take_phase,
+                                    .context = l};
   return lls_far_create(&o, &l->far, err);
 }
 

@@ -149,7 +149,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
   struct lls_sampling *s = &live->sampling;
   s->index = live->view.generated_tokens;
   s->n_history = lls_request_length(&live->view);
-  lls_lists_set(live);
+  lls_lists_set(in, live);
   b->sequences[b->n] = (struct lls_engine_sequence){
       .tokens = live->tokens + live->context,
       .n_tokens = live->run_tokens,

@@ -105,7 +105,7 @@ static void begin_grammar(struct lls_live *live, struct lls_grammar *grammar,
   lls_grammar_state_init(p->grammar_state, grammar);
 }
 
-/* What it may not draw, and what alone it may. */
+/* Copies what lists.c keeps to. */
 static void set_lists(struct lls_live *live, const struct lls_submission *s,
                       const struct lls_live_context *context, const struct pieces *p)
 {

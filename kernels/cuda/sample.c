@@ -114,8 +114,8 @@ static bool has_mask(const struct lls_sampling *s)
   return s->allowed != NULL || s->n_banned > LLS_CUDA_MAX_BANNED;
 }
 
-/* What is allowed, less what there is no room for in the row; the copy's address on the
- * device. */
+/* Copies what is allowed, without those banned tokens that the row has no room for;
+ * returns the copy's address on the device. */
 static const uint32_t *add_mask(struct rows *r, const struct lls_sampling *s)
 {
   size_t words = mask_words(r->vocab), at = words * r->n_masks++;

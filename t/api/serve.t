@@ -47,7 +47,7 @@ my @golden  = @Golden::ANSWERS;
     isnt $several->[1]{text}, $several->[2]{text}, 'of which each has its own';
     is $ask->(temperature => 0, stop => 'little')->[0]{text}, ', there was a ', 'a stop string';
 
-    # Of the ids that may be drawn the likeliest, as far as the alternatives tell.
+    # The likeliest of those ids that may be drawn, as far as the alternatives tell.
     my %allowed = map { $_ => 1 } my @allowed = grep { $_ % 3 != 0 } 3 .. 511;
     my @greedy  = (temperature => 0, logprobs => 20, return_tokens_as_token_ids => $true, return_token_ids => $true);
     my $among   = $ask->(@greedy, allowed_token_ids => \@allowed)->[0];

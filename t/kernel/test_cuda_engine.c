@@ -101,8 +101,8 @@ static void check_int8(const char *model, create create_device, const double own
   }
 }
 
-/* What such blocks cost is attention's: those of whole and of grouped heads, with
- * windows, with soft caps; the other models differ elsewhere. */
+/* INT8 blocks are attention's business: it differs in whole and grouped heads, windows
+ * and soft caps; the other models differ elsewhere. */
 static bool has_attention_of_its_own(const char *model)
 {
   static const char *const models[] = {"llama", "gemma2", "neox", "qwen2-window"};
