@@ -70,8 +70,12 @@ static void read_body(struct lls_http_exchange *exchange)
   read_params(body, LLS_COMPLETIONS, false);
   read_params(body, LLS_CHAT, true);
   read_params(body, LLS_TOKENIZE_CHAT, false);
-  if (lls_chat_render(&api.config, body, true, &text, &length, &error) == 0)
-    free(text);
+  for (int i = 0; i < 2; i++) {
+    const struct lls_api_params ends = {.add_generation_prompt = true,
+                                        .continue_final_message = i == 1};
+    if (lls_chat_render(&api.config, body, &ends, &text, &length, &error) == 0)
+      free(text);
+  }
   json_decref(body);
 }
 
