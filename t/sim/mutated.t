@@ -12,11 +12,11 @@ use Test::More;
 
 plan skip_all => 'a limit on address space is nothing for valgrind' if ($ENV{LLS_UNDER} // q()) ne q();
 
-my $each = $ENV{LLS_MUTATIONS} // 60;
 my $deadline = 60; # seconds of processor time: many thousand times what a run takes
 my $memory = 1 << 20; # KiB
 # A sanitizer's own address space is without bounds; ASan has a limit for each allocation.
 my $sanitized = qx(nm -D "$Sim::build/llmserve-sim" "$Sim::build/.libs/llmserve-sim" 2>/dev/null; nm "$Sim::build/llmserve-sim" 2>/dev/null) =~ /__(?:asan|tsan|ubsan)_/;
+my $each = $ENV{LLS_MUTATIONS} // ($sanitized ? 20 : 60);
 if ($sanitized) {
   $memory = 'unlimited';
   $ENV{ASAN_OPTIONS} = join ':', grep { $_ } $ENV{ASAN_OPTIONS}, 'allocator_may_return_null=1', 'max_allocation_size_mb=1024';

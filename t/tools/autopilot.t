@@ -63,9 +63,11 @@ sub latency {
     return simulate('-c', $ini, '--profile', $device, '--trace', $trace, '--dataset-name', 'decisions', '--set', "plugins.scheduler=$policy")->{mean_e2el_ms};
 }
 
+# Under a sanitizer, where a simulation takes ten times as long, of one kind.
 begin();
 my ($runs, $ran, $changes) = ('fcfs', 'fcfs', 0);
-for my $kind (qw(chat long bursts)) {
+my @flown_kinds = LlmServer::sanitized() ? 'chat' : qw(chat long bursts);
+for my $kind (@flown_kinds) {
     my (%served, @flown);
     my $before = $changes;
     for my $round (1 .. 8) {
@@ -85,7 +87,7 @@ for my $kind (qw(chat long bursts)) {
     diag sprintf '%s: %s %.0f, %s', $kind, $runs, sum(@flown), join ' ', map { "$_ " . int sum @{ $served{$_} } } @policies;
     cmp_ok $changes - $before, '<=', 1, '  with at most one change';
 }
-cmp_ok $changes, '>=', 2, 'there was reason to change at all';
+cmp_ok $changes, '>=', @flown_kinds - 1, 'there was reason to change at all';
 close $to;
 
 # ---- a server that flies by itself -------------------------------------------------------------
