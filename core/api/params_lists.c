@@ -25,7 +25,7 @@ int lls_param_allowed_token_ids(const json_t *value, const char *name,
   if (json_array_size(value) == 0)
     return lls_api_fail(error, 400, NULL, name,
                         "'%s' must be an array of at least one token id", name);
-  out->allowed = calloc(((size_t)context->vocab + 31) / 32, sizeof *out->allowed);
+  out->allowed = calloc(lls_mask_words(context->vocab), sizeof *out->allowed);
   if (out->allowed == NULL)
     return out_of_memory(error);
   json_array_foreach((json_t *)value, i, item)

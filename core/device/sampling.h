@@ -57,6 +57,12 @@ struct lls_sampled {
   float top_logprob[LLS_MAX_LOGPROBS];
 };
 
+/* Words of a mask with a bit for each token. */
+static inline size_t lls_mask_words(uint32_t vocabulary)
+{
+  return ((size_t)vocabulary + 31) / 32;
+}
+
 /* True where the mask, if any, leaves the token out. */
 static inline bool lls_sampling_masks(const struct lls_sampling *s, uint32_t token)
 {

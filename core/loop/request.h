@@ -149,12 +149,6 @@ struct lls_live_context {
   uint32_t vocabulary;
 };
 
-/* Words of a mask with a bit for each token. */
-static inline size_t lls_mask_words(uint32_t vocabulary)
-{
-  return ((size_t)vocabulary + 31) / 32;
-}
-
 /* [main] */
 struct lls_live *lls_live_create(const struct lls_submission *,
                                  const struct lls_live_context *, uint64_t id,

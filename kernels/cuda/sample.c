@@ -24,11 +24,6 @@ struct rows {
   uint32_t n_masks;
 };
 
-static size_t mask_words(uint32_t vocab)
-{
-  return ((size_t)vocab + 31) / 32;
-}
-
 static bool has_penalties(const struct lls_sampling *s)
 {
   return s->repetition_penalty != 1 || s->presence_penalty != 0 ||
@@ -118,7 +113,7 @@ static bool has_mask(const struct lls_sampling *s)
  * returns the copy's address on the device. */
 static const uint32_t *add_mask(struct rows *r, const struct lls_sampling *s)
 {
-  size_t words = mask_words(r->vocab), at = words * r->n_masks++;
+  size_t words = lls_mask_words(r->vocab), at = words * r->n_masks++;
   uint32_t *mask = r->masks + at;
   if (s->allowed != NULL)
     memcpy(mask, s->allowed, words * sizeof *mask);
@@ -215,7 +210,7 @@ void lls_cuda_sample(struct lls_device *device, float *logits, uint32_t n_rows,
   struct lls_cuda_sample a = {.n_rows = n_rows, .vocab = vocab, .logits = logits};
   size_t draw_bytes = n_rows * sizeof *a.draws;
   size_t adjustment_bytes = adjustments * sizeof *a.adjustments;
-  size_t mask_bytes = masks * mask_words(vocab) * sizeof(uint32_t);
+  size_t mask_bytes = masks * lls_mask_words(vocab) * sizeof(uint32_t);
   int rc =
       lls_cuda_inputs_begin(&d->draws, draw_bytes + adjustment_bytes + mask_bytes + 48);
   if (rc < 0) {

@@ -87,7 +87,7 @@ for my $kind (@flown_kinds) {
     diag sprintf '%s: %s %.0f, %s', $kind, $runs, sum(@flown), join ' ', map { "$_ " . int sum @{ $served{$_} } } @policies;
     cmp_ok $changes - $before, '<=', 1, '  with at most one change';
 }
-cmp_ok $changes, '>=', @flown_kinds - 1, 'there was reason to change at all';
+cmp_ok $changes, '>=', @flown_kinds > 1 ? 2 : 1, 'there was reason to change at all';
 close $to;
 
 # ---- a server that flies by itself -------------------------------------------------------------
