@@ -138,7 +138,7 @@ static inline void run_parts(const struct batch *b, const struct part *parts,
     for (uint32_t r = 0; r < parts[i].n; r++)
       row_sequence[rows++] = i;
   }
-  float *qkv = malloc(rows * b->columns * sizeof *qkv);
+  float *qkv = guarded_alloc(rows * b->columns * sizeof *qkv);
   for (uint32_t i = 0; i < n_parts; i++)
     memcpy(qkv + sequences[i].first_row * b->columns,
            b->sequences[parts[i].sequence].qkv + parts[i].first * b->columns,
@@ -155,7 +155,7 @@ static inline void run_parts(const struct batch *b, const struct part *parts,
   if (out != NULL)
     ops->attention(b->device, &b->attention, LAYER, qkv, out);
   assert_int_equal(ops->step_end(b->device, NULL), 0);
-  free(qkv);
+  guarded_free(qkv);
 }
 
 /* Fills the cache with the contexts. */
@@ -297,13 +297,13 @@ static inline void check_rows(const struct batch *b, const float *out)
 /* prepare: what is done to the contexts before all rows attend; NULL = nothing. */
 static inline void check(struct batch *b, void (*prepare)(struct batch *))
 {
-  float *out = malloc(MAX_ROWS * b->out_columns * sizeof *out);
+  float *out = guarded_alloc(MAX_ROWS * b->out_columns * sizeof *out);
   write_contexts(b);
   if (prepare != NULL)
     prepare(b);
   run_all(b, out);
   check_rows(b, out);
-  free(out);
+  guarded_free(out);
 }
 
 /* Decodes, prefills and chunks of ragged lengths together. */

@@ -3,6 +3,7 @@
 #ifndef LLS_KERNEL_FIXTURE_H
 #define LLS_KERNEL_FIXTURE_H
 
+#include "t/guarded.h"
 #include "t/tap.h"
 
 #include "core/device/device.h"

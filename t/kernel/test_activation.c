@@ -57,8 +57,8 @@ static void fill_grid(float *x, size_t n)
 static void activations(struct lls_device *device)
 {
   static const uint32_t columns[] = {8, 9, 31, 1000, 4096};
-  float *x = malloc(3 * MAX_COLUMNS * sizeof *x),
-        *y = malloc(3 * MAX_COLUMNS * sizeof *y);
+  float *x = guarded_alloc(3 * MAX_COLUMNS * sizeof *x),
+        *y = guarded_alloc(3 * MAX_COLUMNS * sizeof *y);
   for (int kind = LLS_ACT_RELU; kind <= LLS_ACT_SILU; kind++) {
     for (size_t c = 0; c < 5; c++) {
       size_t n = 3 * columns[c];
@@ -71,8 +71,8 @@ static void activations(struct lls_device *device)
       }
     }
   }
-  free(x);
-  free(y);
+  guarded_free(x);
+  guarded_free(y);
 }
 
 static void test_activations(void **state)
@@ -84,8 +84,8 @@ static void test_activations(void **state)
 static void gates(struct lls_device *device)
 {
   static const uint32_t columns[] = {1, 8, 27, 2048};
-  float *x = malloc(4 * 2 * MAX_COLUMNS * sizeof *x),
-        *y = malloc(4 * MAX_COLUMNS * sizeof *y);
+  float *x = guarded_alloc(4 * 2 * MAX_COLUMNS * sizeof *x),
+        *y = guarded_alloc(4 * MAX_COLUMNS * sizeof *y);
   for (int kind = LLS_ACT_RELU; kind <= LLS_ACT_CLAMPED_SWIGLU; kind++) {
     bool clamped = kind == LLS_ACT_CLAMPED_SWIGLU;
     for (size_t c = 0; c < 4; c++) {
@@ -103,8 +103,8 @@ static void gates(struct lls_device *device)
       }
     }
   }
-  free(x);
-  free(y);
+  guarded_free(x);
+  guarded_free(y);
 }
 
 static void test_gates(void **state)
@@ -118,7 +118,7 @@ static void exponentials(struct lls_device *device)
 {
   const struct lls_cpu_row_kernels *k = &lls_cpu(device)->kernels.rows;
   enum { N = 10007 };
-  float *x = malloc(N * sizeof *x), *y = malloc(N * sizeof *y);
+  float *x = guarded_alloc(N * sizeof *x), *y = guarded_alloc(N * sizeof *y);
   double sum = 0;
   for (size_t i = 0; i < N; i++)
     x[i] = -100 * (float)i / N;
@@ -136,8 +136,8 @@ static void exponentials(struct lls_device *device)
   x[N - 1] = 5;
   assert_true(k->max(x, N) == 5);
   assert_true(k->max(x + 1, 2) == -INFINITY);
-  free(x);
-  free(y);
+  guarded_free(x);
+  guarded_free(y);
 }
 
 static void test_exponentials(void **state)
@@ -192,8 +192,9 @@ static void moves(struct lls_device *device)
 {
   static const uint32_t picked[] = {5, 0, 5, 2};
   enum { ROWS = 7, COLUMNS = 1501 };
-  float *x = malloc(ROWS * COLUMNS * sizeof *x), *y = malloc(ROWS * COLUMNS * sizeof *y);
-  float *sum = malloc(ROWS * COLUMNS * sizeof *sum);
+  float *x = guarded_alloc(ROWS * COLUMNS * sizeof *x),
+        *y = guarded_alloc(ROWS * COLUMNS * sizeof *y);
+  float *sum = guarded_alloc(ROWS * COLUMNS * sizeof *sum);
   fill_random(x, ROWS * COLUMNS);
   fill_random(y, ROWS * COLUMNS);
   memcpy(sum, y, ROWS * COLUMNS * sizeof *sum);
@@ -203,9 +204,9 @@ static void moves(struct lls_device *device)
   device->ops->gather(device, x, picked, 4, COLUMNS, y);
   for (size_t i = 0; i < 4; i++)
     assert_memory_equal(y + i * COLUMNS, x + picked[i] * COLUMNS, COLUMNS * sizeof *x);
-  free(x);
-  free(y);
-  free(sum);
+  guarded_free(x);
+  guarded_free(y);
+  guarded_free(sum);
 }
 
 static void test_moves(void **state)

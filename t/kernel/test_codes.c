@@ -7,6 +7,7 @@
  * f32's rounding of sums. Against the product of x itself: the bound that rounding x has,
  * half a code for each of its groups. A row's result is the same in every batch.
  */
+#include "t/guarded.h"
 #include "t/tap.h"
 
 #include "core/device/device.h"
@@ -177,22 +178,23 @@ static void check_shape(struct lls_device *device, const char *isa,
   struct lls_error err = {0};
   if (device->ops->weight_create(device, &m.view, NULL, 1, f->format, &w, &err) != 0)
     fail_msg("%s", err.text);
-  float *x = malloc(MAX_ROWS * inputs * sizeof *x);
-  float *y = malloc(MAX_ROWS * outputs * sizeof *y), *first = malloc(outputs * sizeof *y);
+  float *x = guarded_alloc(MAX_ROWS * inputs * sizeof *x);
+  float *y = guarded_alloc(MAX_ROWS * outputs * sizeof *y),
+        *first = guarded_alloc(outputs * sizeof *y);
   for (size_t i = 0; i < MAX_ROWS * inputs; i++)
     x[i] = random_float();
   device->ops->linear(device, w, x, MAX_ROWS, LLS_STORE_SET, y);
   check_rows(&m, isa, f, x, 40, y);
-  float *some = malloc(MAX_ROWS * outputs * sizeof *y);
+  float *some = guarded_alloc(MAX_ROWS * outputs * sizeof *y);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     size_t from = (i * 7) % (MAX_ROWS - rows[i]);
     device->ops->linear(device, w, x + from * inputs, rows[i], LLS_STORE_SET, some);
     assert_memory_equal(some, y + from * outputs, rows[i] * outputs * sizeof *y);
   }
-  free(some);
-  free(first);
-  free(y);
-  free(x);
+  guarded_free(some);
+  guarded_free(first);
+  guarded_free(y);
+  guarded_free(x);
   device->ops->weight_destroy(device, w);
   destroy_matrix(&m);
 }

@@ -6,6 +6,7 @@
  * sum of the magnitudes added. A row's result must be the same bit for bit whatever the
  * rows beside it.
  */
+#include "t/guarded.h"
 #include "t/tap.h"
 
 #include "core/device/device.h"
@@ -163,7 +164,7 @@ static void check_rows(const struct matrix *m, const float *bias, const float *x
 
 static float *random_floats(size_t n)
 {
-  float *x = malloc(n * sizeof *x);
+  float *x = guarded_alloc(n * sizeof *x);
   for (size_t i = 0; i < n; i++)
     x[i] = random_float();
   return x;
@@ -174,7 +175,7 @@ static void check_shape(struct lls_device *device, const char *isa,
                         const struct format *f, size_t outputs, size_t inputs,
                         uint32_t most_rows)
 {
-  const uint32_t rows[] = {0, 1, 2, 3, 4, 5, 6, 7, 11, 13, 16, 17, 33, 70, most_rows};
+  const uint32_t rows[] = {0, 1, 2, 3, 4, 5, 6, 7, 11, 13, 16, 17, 33, most_rows, 70};
   struct matrix m = create_matrix(outputs, inputs, f);
   size_t split = outputs > 1 ? outputs / 3 + 1 : 1;
   struct lls_tensor_view parts[2] = {view_of(&m, f->dtype, 0, split),
@@ -191,8 +192,8 @@ static void check_shape(struct lls_device *device, const char *isa,
     fail_msg("%s", err.text);
   float *x = random_floats(most_rows * inputs),
         *before = random_floats(most_rows * outputs);
-  float *y = malloc(most_rows * outputs * sizeof *y),
-        *first = malloc(outputs * sizeof *y);
+  float *y = guarded_alloc(most_rows * outputs * sizeof *y),
+        *first = guarded_alloc(outputs * sizeof *y);
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     bool add = i % 2 == 1;
     memcpy(y, before, most_rows * outputs * sizeof *y);
@@ -207,11 +208,11 @@ static void check_shape(struct lls_device *device, const char *isa,
     device->ops->logits(device, w, x + r * inputs, 1, first);
     assert_memory_equal(first, y + r * outputs, outputs * sizeof *y);
   }
-  free(first);
-  free(y);
-  free(before);
-  free(x);
-  free(bias);
+  guarded_free(first);
+  guarded_free(y);
+  guarded_free(before);
+  guarded_free(x);
+  guarded_free(bias);
   device->ops->weight_destroy(device, w);
   destroy_matrix(&m);
 }

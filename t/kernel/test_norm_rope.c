@@ -24,10 +24,10 @@ struct rows {
 static struct rows create_rows(uint32_t n_rows, uint32_t n)
 {
   struct rows r = {.n_rows = n_rows, .columns = n};
-  r.x = malloc(n_rows * n * sizeof(float));
-  r.y = malloc(n_rows * n * sizeof(float));
-  r.weight = malloc(n * sizeof(float));
-  r.bias = malloc(n * sizeof(float));
+  r.x = guarded_alloc(n_rows * n * sizeof(float));
+  r.y = guarded_alloc(n_rows * n * sizeof(float));
+  r.weight = guarded_alloc(n * sizeof(float));
+  r.bias = guarded_alloc(n * sizeof(float));
   fill_random(r.x, n_rows * n);
   fill_random(r.weight, n);
   fill_random(r.bias, n);
@@ -36,10 +36,10 @@ static struct rows create_rows(uint32_t n_rows, uint32_t n)
 
 static void destroy_rows(struct rows *r)
 {
-  free(r->x);
-  free(r->y);
-  free(r->weight);
-  free(r->bias);
+  guarded_free(r->x);
+  guarded_free(r->y);
+  guarded_free(r->weight);
+  guarded_free(r->bias);
 }
 
 static long double mean_of(const float *x, uint32_t n, long double centre, int power)
@@ -130,7 +130,7 @@ static const struct rope_case rope_cases[] = {
 static float *random_qkv(const struct rope_case *c, uint32_t n_rows, size_t *n)
 {
   *n = (size_t)n_rows * (c->heads + 2 * c->kv_heads) * c->head_dim;
-  float *qkv = malloc(*n * sizeof *qkv);
+  float *qkv = guarded_alloc(*n * sizeof *qkv);
   fill_random(qkv, *n);
   return qkv;
 }
@@ -188,12 +188,12 @@ static void rope_once(struct lls_device *device, const struct rope_case *c)
   const struct lls_device_step step = {.n_rows = n_rows, .positions = positions};
   assert_int_equal(device->ops->step_begin(device, NULL, &step), 0);
   for (int layer = 0; layer < 2; layer++) { /* the second finds the angles made */
-    float *before = random_qkv(c, n_rows, &n), *after = malloc(n * sizeof *after);
+    float *before = random_qkv(c, n_rows, &n), *after = guarded_alloc(n * sizeof *after);
     memcpy(after, before, n * sizeof *after);
     device->ops->rope(device, &shape, &rope, after);
     check_rope(device, c, frequency, before, after, n_rows, positions);
-    free(before);
-    free(after);
+    guarded_free(before);
+    guarded_free(after);
   }
   assert_int_equal(device->ops->step_end(device, NULL), 0);
 }
@@ -232,7 +232,7 @@ static void two_ropes(struct lls_device *device)
     memcpy(after, before, sizeof after);
     device->ops->rope(device, &shape, &rope, after);
     check_rope(device, &c, frequency[i % 2], before, after, 1, &position);
-    free(before);
+    guarded_free(before);
   }
   assert_int_equal(device->ops->step_end(device, NULL), 0);
 }
