@@ -43,7 +43,7 @@ sub simulate_hours {
 my ($before, $after) = (0, 0);
 while (!@wrong && ($days == 0 || Campaign::goes_on($end))) {
     my ($triple, $seed) = ($triples[rand @triples], int rand 1e6);
-    my $hour = simulate_hours(6, "$folder/hours.json", $triple, $seed);
+    my $hour = LlmServer::sanitized() ? 0 : simulate_hours(6, "$folder/hours.json", $triple, $seed);
     my $day  = simulate_hours(24, "$folder/day.json", $triple, $seed);
     last if @wrong;
     my $text   = read_file("$folder/day.json");

@@ -149,7 +149,7 @@ static void test_every_pair_ends_everything(void **state)
 {
   (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++)
-    for (uint32_t c = s % TAP_STEP(3); c < COUNT(caches); c += TAP_STEP(3)) {
+    for (uint32_t c = s % TAP_STEP(5); c < COUNT(caches); c += TAP_STEP(5)) {
       struct bed_options o = options(s, c, pool_of(s, c), 100 * s + 10 * c);
       workload_run(&o, 40, checks_of(&o, s));
     }

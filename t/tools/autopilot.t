@@ -63,10 +63,10 @@ sub latency {
     return simulate('-c', $ini, '--profile', $device, '--trace', $trace, '--dataset-name', 'decisions', '--set', "plugins.scheduler=$policy")->{mean_e2el_ms};
 }
 
-# Under a sanitizer, where a simulation takes ten times as long, of one kind.
+# Not with a sanitizer, where a simulation takes ten times as long and is what t/sim has seen.
 begin();
 my ($runs, $ran, $changes) = ('fcfs', 'fcfs', 0);
-my @flown_kinds = LlmServer::sanitized() ? 'chat' : qw(chat long bursts);
+my @flown_kinds = LlmServer::sanitized() ? () : qw(chat long bursts);
 for my $kind (@flown_kinds) {
     my (%served, @flown);
     my $before = $changes;
@@ -87,7 +87,7 @@ for my $kind (@flown_kinds) {
     diag sprintf '%s: %s %.0f, %s', $kind, $runs, sum(@flown), join ' ', map { "$_ " . int sum @{ $served{$_} } } @policies;
     cmp_ok $changes - $before, '<=', 1, '  with at most one change';
 }
-cmp_ok $changes, '>=', @flown_kinds > 1 ? 2 : 1, 'there was reason to change at all';
+cmp_ok $changes, '>=', 2, 'there was reason to change at all' if @flown_kinds;
 close $to;
 
 # ---- a server that flies by itself -------------------------------------------------------------
