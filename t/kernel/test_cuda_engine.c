@@ -112,7 +112,8 @@ static bool has_attention_of_its_own(const char *model)
   return false;
 }
 
-/* A sanitizer sees how the engine calls the kernels, which are the same for most models. */
+/* A sanitizer sees how the engine calls the kernels, which are the same for most models.
+ */
 static bool is_seen(const char *model)
 {
   static const char *const kinds[] = {"llama", "opt", "gemma2", "gpt-oss"};
