@@ -25,7 +25,7 @@ sub script {
 # The output of t/prove for these tests, and its exit status.
 sub prove {
     my ($timeout, @tests) = @_;
-    delete local @ENV{qw(LLS_PROVE_FLAGS LLS_UNDER HARNESS_OPTIONS)};
+    delete local @ENV{qw(LLS_LIMIT LLS_PROVE_FLAGS LLS_UNDER HARNESS_OPTIONS)};
     local $ENV{LLS_TIMEOUT}  = $timeout;
     local $ENV{LLS_LEFT_OUT} = ' t/plugin/test_retrieval*: SQLite is missing; ';
     my $out = qx('$source/t/prove' '$source' '$folder' @tests 2>&1);
@@ -83,6 +83,7 @@ like $end, qr/^Test Summary Report.*^Result: FAIL\n\z/ms, "and then prove's summ
 ($out, $status) = prove(0.1, 'hang.t');
 isnt $status, 0, 'a test that hangs';
 like $out, qr/^FAILED: hang\.t\n.*^  not ok - timeout: no end within 2 s .*Result: FAIL/ms, '  is named';
+like $out, qr/^  # \d+ sleep: S in \S+, of sleep \d+/m, '  with what its processes wait for';
 my $pid = -e "$folder/pid" ? do { open my $file, '<', "$folder/pid"; <$file> } : 0;
 ok !$pid || gone($pid), '  and what it started has gone';
 ($out, $status) = prove(3, 'left.t');
