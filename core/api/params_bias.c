@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "core/api/params_internal.h"
-#include "core/tokenizer/tokenizer.h"
 
 #define MAX_BIAS 4096
 #define NEVER    (-100.0)
@@ -99,14 +98,12 @@ static int add_text(const json_t *text, double bias, const char *name,
 {
   int32_t *ids;
   size_t count;
-  struct lls_error why = {0};
   if (json_string_length(text) > MAX_BIAS)
     return bad_form(name, error);
-  int rc = lls_tokenizer_encode(context->tokenizer, json_string_value(text),
-                                json_string_length(text), false, &ids, &count, &why);
-  if (rc < 0)
-    return lls_api_fail(error, 500, NULL, name, "'%s' can't be tokenised: %s", name,
-                        lls_error_text(&why, rc));
+  int rc = lls_param_encode(json_string_value(text), json_string_length(text), name,
+                            context, &ids, &count, error);
+  if (rc != 0)
+    return rc;
   for (size_t i = 0; i < count && rc == 0; i++)
     rc = add(out, ids[i], bias, name, error);
   free(ids);

@@ -40,6 +40,12 @@ int lls_row_read(const json_t *value, const struct lls_row *row, const char *nam
 int lls_row_expected(const char *what, const struct lls_row *row, const char *name,
                      const json_t *value, struct lls_api_error *error);
 
+/* params_value.c: the tokens of a text in `name`, without those that begin a prompt; the
+ * caller frees them. */
+int lls_param_encode(const char *text, size_t length, const char *name,
+                     const struct lls_params_context *context, int32_t **ids,
+                     size_t *count, struct lls_api_error *error);
+
 int lls_param_model(const json_t *value, const char *name,
                     const struct lls_params_context *context, struct lls_api_params *out,
                     struct lls_api_error *error);

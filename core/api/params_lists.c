@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/api/params_internal.h"
-#include "core/tokenizer/tokenizer.h"
 
 #define MAX_BAD_WORDS  256 /* each is compared with the answer's end before each draw */
 #define MAX_WORD_BYTES 256
@@ -57,12 +56,8 @@ static int put_text(const char *text, size_t length, const char *name,
 {
   int32_t *ids;
   size_t count;
-  struct lls_error why = {0};
-  int rc =
-      lls_tokenizer_encode(context->tokenizer, text, length, false, &ids, &count, &why);
-  if (rc < 0)
-    return lls_api_fail(error, 500, NULL, name, "'%s' can't be tokenised: %s", name,
-                        lls_error_text(&why, rc));
+  if (lls_param_encode(text, length, name, context, &ids, &count, error) != 0)
+    return -1;
   bool fits = count <= MOST_OF_A_WORD;
   if (fits && count > 0) {
     w->tokens[w->n] = (int32_t)count;
@@ -132,5 +127,7 @@ int lls_param_bad_words(const json_t *value, const char *name,
       return -1;
   }
   out->n_bad_words = w.n;
+  int32_t *fitting = realloc(w.tokens, (w.n + 1) * sizeof *fitting);
+  out->bad_words = fitting != NULL ? fitting : w.tokens;
   return 0;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of JSON as parameters: flags and numbers in their range, token ids. */
+/* Values of JSON as parameters: flags and numbers in their range, token ids, texts as
+ * tokens. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/api/params_internal.h"
+#include "core/tokenizer/tokenizer.h"
 
 const char *lls_json_excerpt(const json_t *value, char *out, size_t size)
 {
@@ -131,4 +133,17 @@ int lls_row_read(const json_t *value, const struct lls_row *row, const char *nam
   if (row->type == LLS_ROW_INTEGER)
     return read_integer(value, row, name, member, error);
   return read_number(value, row, name, member, error);
+}
+
+int lls_param_encode(const char *text, size_t length, const char *name,
+                     const struct lls_params_context *context, int32_t **ids,
+                     size_t *count, struct lls_api_error *error)
+{
+  struct lls_error why = {0};
+  int rc =
+      lls_tokenizer_encode(context->tokenizer, text, length, false, ids, count, &why);
+  if (rc < 0)
+    return lls_api_fail(error, 500, NULL, name, "'%s' can't be tokenised: %s", name,
+                        lls_error_text(&why, rc));
+  return 0;
 }
