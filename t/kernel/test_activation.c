@@ -57,11 +57,10 @@ static void fill_grid(float *x, size_t n)
 static void activations(struct lls_device *device)
 {
   static const uint32_t columns[] = {8, 9, 31, 1000, 4096};
-  float *x = guarded_alloc(3 * MAX_COLUMNS * sizeof *x),
-        *y = guarded_alloc(3 * MAX_COLUMNS * sizeof *y);
   for (int kind = LLS_ACT_RELU; kind <= LLS_ACT_SILU; kind++) {
     for (size_t c = 0; c < 5; c++) {
       size_t n = 3 * columns[c];
+      float *x = guarded_alloc(n * sizeof *x), *y = guarded_alloc(n * sizeof *y);
       fill_grid(x, n);
       memcpy(y, x, n * sizeof *y);
       device->ops->activate(device, kind, y, 3, columns[c]);
@@ -69,10 +68,10 @@ static void activations(struct lls_device *device)
         long double wanted = formula(kind, x[i]);
         assert_near(device, "activate", i, y[i], (double)wanted, tolerance(x[i], wanted));
       }
+      guarded_free(x);
+      guarded_free(y);
     }
   }
-  guarded_free(x);
-  guarded_free(y);
 }
 
 static void test_activations(void **state)
@@ -84,12 +83,12 @@ static void test_activations(void **state)
 static void gates(struct lls_device *device)
 {
   static const uint32_t columns[] = {1, 8, 27, 2048};
-  float *x = guarded_alloc(4 * 2 * MAX_COLUMNS * sizeof *x),
-        *y = guarded_alloc(4 * MAX_COLUMNS * sizeof *y);
   for (int kind = LLS_ACT_RELU; kind <= LLS_ACT_CLAMPED_SWIGLU; kind++) {
     bool clamped = kind == LLS_ACT_CLAMPED_SWIGLU;
     for (size_t c = 0; c < 4; c++) {
       uint32_t n = columns[c];
+      float *x = guarded_alloc(4 * 2 * n * sizeof *x),
+            *y = guarded_alloc(4 * n * sizeof *y);
       fill_random(x, 4 * 2 * n);
       for (uint32_t i = 0; clamped && i < 4 * 2 * n; i++)
         x[i] *= 12; /* some beyond the clamps */
@@ -101,10 +100,10 @@ static void gates(struct lls_device *device)
         assert_near(device, "gated", i, y[i], (double)(act * up),
                     tolerance(gate[0], act) * (double)fmaxl(1, fabsl(up)));
       }
+      guarded_free(x);
+      guarded_free(y);
     }
   }
-  guarded_free(x);
-  guarded_free(y);
 }
 
 static void test_gates(void **state)
