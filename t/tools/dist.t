@@ -1,0 +1,25 @@
+#!/usr/bin/perl
+# SPDX-License-Identifier: Apache-2.0
+# A release's tarball has what git has, but for what only the repository needs: nothing was forgotten in an
+# EXTRA_DIST. That it builds and installs by itself `make distcheck` shows, before a release (doc/release.md).
+use strict;
+use warnings;
+use Cwd qw(realpath);
+use File::Temp qw(tempdir);
+use Test::More;
+
+my ($source, $build) = map { realpath($_) } @ENV{qw(LLS_SRCDIR LLS_BUILDDIR)};
+plan skip_all => 'git not found' if system('command -v git >/dev/null') != 0;
+plan skip_all => 'not a git checkout' if !-e "$source/.git" || system("git -C '$source' status >/dev/null 2>&1") != 0;
+
+# The repository's own, and the scripts that once made data (tools/README).
+my $only_here = qr{\A\.(?:ci|github)/|\A\.gitignore\z|\Atools/(?:README\z|[\w/-]+\.py\z)};
+
+delete @ENV{qw(MAKEFLAGS MAKELEVEL MFLAGS)};
+my $folder = tempdir(CLEANUP => 1) . '/dist';
+my $out = qx(make -s -C '$build' distdir distdir='$folder' 2>&1);
+is $?, 0, 'make distdir' or diag $out;
+chomp(my @ours = qx(git -C '$source' ls-files));
+cmp_ok scalar(@ours), '>', 1000, 'git has files';
+is_deeply [grep { !/$only_here/ && -e "$source/$_" && !-e "$folder/$_" } @ours], [], 'all of them are in a tarball';
+done_testing;
