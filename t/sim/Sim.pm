@@ -56,7 +56,7 @@ sub profile {
   return write_file($name, <<"INI" . ($more // q()));
 [device]
 name = ten
-memory = 64GiB
+memory = 1GiB
 bandwidth = 1000000
 matrix = 1000000
 [efficiency]
