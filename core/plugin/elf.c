@@ -88,14 +88,8 @@ static const char *read_dynamic(struct lls_elf *m)
     case DT_VERNEED:
       m->verneed = d.d_un.d_val;
       break;
-    case DT_VERNEEDNUM:
-      m->n_verneed = d.d_un.d_val;
-      break;
     case DT_VERDEF:
       m->verdef = d.d_un.d_val;
-      break;
-    case DT_VERDEFNUM:
-      m->n_verdef = d.d_un.d_val;
       break;
     }
   }

@@ -27,7 +27,7 @@ struct lls_elf {
   ElfW(Phdr) loads[LLS_ELF_LOADS]; /* PT_LOAD */
   ElfW(Phdr) dynamic;
   uint64_t tags[LLS_ELF_TAGS]; /* values of the dynamic table, 0 if not given */
-  uint64_t gnu_hash, versym, verneed, n_verneed, verdef, n_verdef;
+  uint64_t gnu_hash, versym, verneed, verdef;
   uint32_t max_version;
 };
 

@@ -7,41 +7,50 @@
 
 /* ---- versions ------------------------------------------------------------------- */
 
-/* Both lists are chains of offsets: to the next one, and to its parts. */
+/*
+ * Both lists are chains of offsets: to the next one, and to its parts. A 0 ends them, as
+ * it does for the dynamic linker. The counts beside them are believed by nobody: one
+ * wrong byte in DT_VERNEEDNUM had this walk over the last entry 2^37 times.
+ */
+static const char *check_needed_parts(struct lls_elf *m, uint64_t at)
+{
+  ElfW(Vernaux) part;
+  for (;; at += part.vna_next) {
+    if (!lls_elf_read(m, at, &part, sizeof part) || !lls_elf_has_text(m, part.vna_name))
+      return LLS_ELF_HOLE;
+    uint32_t version = part.vna_other & 0x7fff;
+    m->max_version = version > m->max_version ? version : m->max_version;
+    if (part.vna_next == 0)
+      return NULL;
+  }
+}
+
 static const char *check_needed_versions(struct lls_elf *m)
 {
-  uint64_t at = m->verneed;
   ElfW(Verneed) need;
-  ElfW(Vernaux) part;
-  for (uint64_t i = 0; i < m->n_verneed; i++, at += need.vn_next) {
+  for (uint64_t at = m->verneed;; at += need.vn_next) {
     if (!lls_elf_read(m, at, &need, sizeof need) || need.vn_version != 1)
       return LLS_ELF_HOLE;
-    uint64_t part_at = at + need.vn_aux;
-    for (uint32_t k = 0; k < need.vn_cnt; k++, part_at += part.vna_next) {
-      if (!lls_elf_read(m, part_at, &part, sizeof part) ||
-          !lls_elf_has_text(m, part.vna_name))
-        return LLS_ELF_HOLE;
-      uint32_t version = part.vna_other & 0x7fff;
-      m->max_version = version > m->max_version ? version : m->max_version;
-    }
+    const char *fault = check_needed_parts(m, at + need.vn_aux);
+    if (fault != NULL || need.vn_next == 0)
+      return fault;
   }
-  return NULL;
 }
 
 static const char *check_defined_versions(struct lls_elf *m)
 {
-  uint64_t at = m->verdef;
   ElfW(Verdef) def;
   ElfW(Verdaux) part;
-  for (uint64_t i = 0; i < m->n_verdef; i++, at += def.vd_next) {
+  for (uint64_t at = m->verdef;; at += def.vd_next) {
     if (!lls_elf_read(m, at, &def, sizeof def) || def.vd_version != 1 ||
         !lls_elf_read(m, at + def.vd_aux, &part, sizeof part) ||
         !lls_elf_has_text(m, part.vda_name))
       return LLS_ELF_HOLE;
     uint32_t version = def.vd_ndx & 0x7fff;
     m->max_version = version > m->max_version ? version : m->max_version;
+    if (def.vd_next == 0)
+      return NULL;
   }
-  return NULL;
 }
 
 const char *lls_elf_check_versions(struct lls_elf *m)

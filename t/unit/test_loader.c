@@ -2,6 +2,7 @@
 /* Plugins found, refused and loaded again, on the fixtures of t/fault. */
 #include "t/fixtures.h"
 
+#include "core/plugin/elf.h"
 #include "core/plugin/loader.h"
 #include "core/plugin/trial.h"
 
@@ -184,7 +185,15 @@ static void test_a_hole_in_the_code_is_named(void **state)
 }
 
 /* How a process of its own, which opens the file as a server does, ends. */
-enum outcome { LOADED, REFUSED, UNNAMED /* refused without the file's name */, DIED };
+enum outcome {
+  LOADED,
+  REFUSED,
+  UNNAMED /* refused without the file's name */,
+  STUCK,
+  DIED
+};
+
+#define OPENED_WITHIN (4 * LLS_TRIAL_SECONDS) /* s: the trial has its own limit */
 
 /* cmocka catches these signals, and goes on with the tests in the child. */
 static void die_of_signals(void)
@@ -204,15 +213,16 @@ static enum outcome open_in_child(const struct file *f)
   assert_true(child >= 0);
   if (child == 0) {
     die_of_signals();
+    alarm(OPENED_WITHIN);
     if (lls_plugin_open_tried(LLS_KIND_SCHEDULER, f->path, &module, &err) < 0)
       _exit(strstr(err.text, f->path) != NULL ? REFUSED : UNNAMED);
     lls_plugin_close(module);
     _exit(LOADED);
   }
   assert_int_equal(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) && WEXITSTATUS(status) < DIED
-             ? (enum outcome)WEXITSTATUS(status)
-             : DIED;
+  if (WIFEXITED(status) && WEXITSTATUS(status) <= UNNAMED)
+    return (enum outcome)WEXITSTATUS(status);
+  return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? STUCK : DIED;
 }
 
 /* Pages that were not written yet, of a file that has its size. */
@@ -232,6 +242,7 @@ static void test_files_with_holes_are_refused_or_loaded(void **state)
     }
   assert_true(outcomes[REFUSED] > 4);
   assert_int_equal(outcomes[UNNAMED], 0);
+  assert_int_equal(outcomes[STUCK], 0);
   assert_int_equal(outcomes[DIED], 0);
   file_free(&f);
 }
@@ -256,7 +267,25 @@ static void test_files_with_wrong_bytes_do_no_harm(void **state)
     f.bytes[at] = kept;
   }
   assert_int_equal(outcomes[UNNAMED], 0);
+  assert_int_equal(outcomes[STUCK], 0);
   assert_true(outcomes[DIED] <= 2);
+  file_free(&f);
+}
+
+/* What is looked at before the trial, by the server itself: it may not stand still there.
+ */
+static void test_no_wrong_byte_keeps_the_look_at_it_from_ending(void **state)
+{
+  (void)state;
+  struct file f = read_fixture("scheduler_good.so");
+  uint32_t faults = 0;
+  for (size_t at = 0; at < f.size; at++) {
+    f.bytes[at] = (char)~f.bytes[at];
+    faults += lls_elf_fault(f.bytes, f.size) != NULL;
+    f.bytes[at] = (char)~f.bytes[at];
+  }
+  assert_null(lls_elf_fault(f.bytes, f.size));
+  assert_true(faults > 1000);
   file_free(&f);
 }
 
@@ -406,6 +435,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(test_files_with_holes_are_refused_or_loaded),
       cmocka_unit_test(test_a_hole_in_the_code_is_named),
       cmocka_unit_test(test_files_with_wrong_bytes_do_no_harm),
+      cmocka_unit_test(test_no_wrong_byte_keeps_the_look_at_it_from_ending),
       cmocka_unit_test(test_plugins_that_end_the_process_are_refused),
       cmocka_unit_test(test_unknown_name_is_told_the_nearest),
       cmocka_unit_test(test_name_like_no_other_is_told_where_to_look),
