@@ -68,7 +68,7 @@ static int copy_file(const char *path, int from, int *out, struct lls_error *err
 
 static bool is_same_file(int a, int b)
 {
-  char of_a[4096], of_b[sizeof of_a];
+  char of_a[65536], of_b[sizeof of_a];
   for (off_t at = 0;; at += (off_t)sizeof of_a) {
     ssize_t n = pread(a, of_a, sizeof of_a, at);
     if (n < 0 || pread(b, of_b, sizeof of_b, at) != n ||

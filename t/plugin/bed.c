@@ -248,8 +248,10 @@ int bed_open(struct bed *bed, const struct bed_options *o)
                                 .iteration_ns = iteration_ns,
                                 .transfer_ns = transfer_ns,
                                 .statistics = statistics};
-  bed->sim = (struct lls_sim_options){
-      .rates = {.row_ns = 100000}, .memory = UINT64_C(1) << 50, .eos = 2, .name = "bed"};
+  bed->sim = (struct lls_sim_options){.rates = {.row_ns = 100000},
+                                      .memory = UINT64_C(1) << 50,
+                                      .eos = BED_EOS,
+                                      .name = "bed"};
   bed->log = memfd_create("log", MFD_CLOEXEC);
   bed->findings =
       (struct findings){.fd = memfd_create("findings", MFD_CLOEXEC), .where = bed->where};

@@ -20,7 +20,9 @@
 #include "t/harness.h"
 #include "tools/plugin-check/watch.h"
 
-#define BED_VOCABULARY 50 /* of what most prompts are made of */
+#define BED_VOCABULARY 50    /* of what most prompts are made of */
+#define BED_TOKENS     32000 /* that t/plugin/model has */
+#define BED_EOS        2
 
 struct bed_options {
   struct harness_policy scheduler, cache, predictor; /* predictor: none by default */

@@ -116,7 +116,7 @@ static struct bed_options options(uint64_t seed)
   return o;
 }
 
-static void run_pair(const struct harness_policy *scheduler,
+static void run_pair(void **state, const struct harness_policy *scheduler,
                      const struct harness_policy *cache, uint32_t workloads)
 {
   for (uint32_t i = 0; i < workloads; i++) {
@@ -124,23 +124,22 @@ static void run_pair(const struct harness_policy *scheduler,
     o.scheduler = scheduler[i % VARIANTS];
     o.cache = cache[i / VARIANTS % VARIANTS];
     o.window = i % 5 == 4 ? 1 + 3 * i : 0;
-    workload_run(&o, 6, 0);
+    workload_run(state, &o, 6, 0);
   }
 }
 
 static void test_conservation(void **state)
 {
-  (void)state;
   const char *wanted = getenv("LLS_WORKLOADS");
   uint32_t workloads = wanted != NULL ? (uint32_t)strtoul(wanted, NULL, 10) : WORKLOADS;
   for (uint32_t s = 0; s < COUNT(schedulers); s++)
     for (uint32_t c = 0; c < COUNT(caches); c++)
-      run_pair(schedulers[s], caches[c], workloads);
+      run_pair(state, schedulers[s], caches[c], workloads);
 }
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_that_ship_are_here),
                                      cmocka_unit_test(test_conservation)};
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, workload_setup, workload_teardown);
 }

@@ -51,22 +51,20 @@ static struct bed_options options(const struct harness_policy *scheduler,
 
 static void test_every_pair_ends_everything(void **state)
 {
-  (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++)
     for (uint32_t c = 0; c < COUNT(caches); c++) {
       struct bed_options o = options(&schedulers[s], &caches[c], 10 * s + c);
-      workload_run(&o, 40, 0);
+      workload_run(state, &o, 40, 0);
     }
 }
 
 static void test_engine_of_one_phase_and_whole_prompts(void **state)
 {
-  (void)state;
   for (uint32_t c = 0; c < COUNT(caches); c++) {
     struct bed_options o = options(&schedulers[1], &caches[c], c);
     o.no_mixed_batch = o.no_chunked_prefill = true;
     o.expect_refusals = false;
-    workload_run(&o, 40, 0);
+    workload_run(state, &o, 40, 0);
   }
 }
 
@@ -247,5 +245,5 @@ int main(void)
       cmocka_unit_test(test_scheduler_notices_ends_told_twice),
       cmocka_unit_test(test_predictor_notices_bad_prompts),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, workload_setup, workload_teardown);
 }

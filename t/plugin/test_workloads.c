@@ -147,17 +147,15 @@ static void test_all_that_ship_are_here(void **state)
 
 static void test_every_pair_ends_everything(void **state)
 {
-  (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++)
     for (uint32_t c = s % TAP_STEP(5); c < COUNT(caches); c += TAP_STEP(5)) {
       struct bed_options o = options(s, c, pool_of(s, c), 100 * s + 10 * c);
-      workload_run(&o, 40, checks_of(&o, s));
+      workload_run(state, &o, 40, checks_of(&o, s));
     }
 }
 
 static void test_engine_of_one_phase_and_whole_prompts(void **state)
 {
-  (void)state;
   static const char *const needs_more[] = {"sarathi", "fastgen",  "orca", "rr",
                                            "bros",    "accelgen", "worth"};
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
@@ -169,14 +167,13 @@ static void test_engine_of_one_phase_and_whole_prompts(void **state)
       struct bed_options o = options(s, 0, p, p);
       o.max_tokens = 320;
       o.no_mixed_batch = o.no_chunked_prefill = true;
-      workload_run(&o, 40, checks_of(&o, s));
+      workload_run(state, &o, 40, checks_of(&o, s));
     }
   }
 }
 
 static void test_engine_of_whole_prompts(void **state)
 {
-  (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
     const char *const *given = schedulers[s].policy.parameters;
     if (strcmp(schedulers[s].policy.name, "apt") == 0 && given != NULL &&
@@ -186,31 +183,29 @@ static void test_engine_of_whole_prompts(void **state)
       struct bed_options o = options(s, 0, p, p);
       o.max_tokens = 320;
       o.no_chunked_prefill = true;
-      workload_run(&o, 40, checks_of(&o, s));
+      workload_run(state, &o, 40, checks_of(&o, s));
     }
   }
 }
 
 static void test_blocks_of_one_token(void **state)
 {
-  (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
     struct bed_options o = options(s, 0, 0, s);
     o.block_tokens = 1;
     o.device_units = 641;
-    workload_run(&o, 12, checks_of(&o, s));
+    workload_run(state, &o, 12, checks_of(&o, s));
   }
 }
 
 static void test_same_seed_same_plans(void **state)
 {
-  (void)state;
   for (uint32_t s = 0; s < COUNT(schedulers); s++) {
     struct bed_options o = options(s, 0, 1, 7);
-    uint64_t first = workload_run(&o, 40, checks_of(&o, s));
-    assert_true(first == workload_run(&o, 40, checks_of(&o, s)));
+    uint64_t first = workload_run(state, &o, 40, checks_of(&o, s));
+    assert_true(first == workload_run(state, &o, 40, checks_of(&o, s)));
     o.seed = 8;
-    assert_true(first != workload_run(&o, 40, checks_of(&o, s)));
+    assert_true(first != workload_run(state, &o, 40, checks_of(&o, s)));
   }
 }
 
@@ -224,5 +219,5 @@ int main(void)
       cmocka_unit_test(test_blocks_of_one_token),
       cmocka_unit_test(test_same_seed_same_plans),
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  return cmocka_run_group_tests(tests, workload_setup, workload_teardown);
 }

@@ -9,7 +9,7 @@
 #define CANCEL_STEPS 300
 
 struct workload {
-  struct jumps jumps; /* the grammar that one in four answers keeps to */
+  struct lls_grammar *grammar;
   uint32_t submitted, cancelled;
   uint64_t plan_digest;
 };
@@ -36,7 +36,7 @@ static void submit(struct bed *bed, struct workload *w)
       .max_new_tokens = 60,
       .pooling = w->submitted % 8 == 5 ? LLS_POOLING_MEAN - w->submitted / 8 % 2
                                        : LLS_POOLING_NONE,
-      .grammar = w->submitted % 4 == 2 ? w->jumps.grammar : NULL,
+      .grammar = w->submitted % 4 == 2 ? w->grammar : NULL,
   };
   if (bed_submit(bed, tokens, n, bed_between(bed, 1, 60)) != NULL)
     w->submitted++;
@@ -96,12 +96,30 @@ static void check_ends(const struct bed *bed, const struct workload *w, uint32_t
     assert_int_equal(bed->finished[LLS_FINISH_LENGTH], w->submitted - w->cancelled);
 }
 
-uint64_t workload_run(const struct bed_options *o, uint32_t requests, uint32_t checks)
+int workload_setup(void **state)
+{
+  struct jumps *jumps = malloc(sizeof *jumps);
+  assert_non_null(jumps);
+  jumps_open(jumps, BED_TOKENS, BED_EOS);
+  *state = jumps;
+  return 0;
+}
+
+int workload_teardown(void **state)
+{
+  jumps_close(*state);
+  free(*state);
+  return 0;
+}
+
+uint64_t workload_run(void **state, const struct bed_options *o, uint32_t requests,
+                      uint32_t checks)
 {
   struct bed bed;
-  struct workload w = {0};
+  const struct jumps *jumps = *state;
+  struct workload w = {.grammar = jumps->grammar};
   assert_int_equal(bed_open(&bed, o), 0);
-  jumps_open(&w.jumps, bed.harness.config.vocab, bed.sim.eos);
+  assert_int_equal(bed.harness.config.vocab, BED_TOKENS);
   for (uint32_t steps = 0; w.submitted < requests || bed_alive(&bed) > 0; steps++) {
     if (steps == 20000)
       fail_msg("%u requests are still alive", bed_alive(&bed));
@@ -118,6 +136,5 @@ uint64_t workload_run(const struct bed_options *o, uint32_t requests, uint32_t c
   check_ends(&bed, &w, checks);
   check_all_free(&bed);
   bed_close(&bed);
-  jumps_close(&w.jumps);
   return w.plan_digest;
 }

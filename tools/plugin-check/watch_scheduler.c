@@ -10,11 +10,17 @@ WATCH_LIFE(scheduler)
 
 /* ---- plan --------------------------------------------------------------------- */
 
+/* Whole words: each view is gone through twice a step, which was a fifth of the time of
+ * t/sdk/plugin-check.t byte by byte. */
 static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
 {
   const unsigned char *byte = data;
-  for (size_t i = 0; i < bytes; i++)
-    hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
+  for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+    uint64_t word = 0;
+    size_t left = bytes - i;
+    memcpy(&word, byte + i, left < sizeof word ? left : sizeof word);
+    hash = (hash ^ word) * UINT64_C(0x100000001b3);
+  }
   return hash;
 }
 
