@@ -272,8 +272,7 @@ static void test_files_with_wrong_bytes_do_no_harm(void **state)
   file_free(&f);
 }
 
-/* What is looked at before the trial, by the server itself: it may not stand still there.
- */
+/* Before the trial the server looks at a file itself: it may not stand still there. */
 static void test_no_wrong_byte_keeps_the_look_at_it_from_ending(void **state)
 {
   (void)state;
