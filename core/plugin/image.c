@@ -129,10 +129,11 @@ static const char *reason(const char *copy)
   return text;
 }
 
+/* By a name that other processes can open too: a sanitizer's symboliser is one. */
 static int load_copy(const char *path, struct lls_image *out, struct lls_error *err)
 {
-  char copy[32];
-  snprintf(copy, sizeof copy, "/proc/self/fd/%d", out->fd);
+  char copy[48];
+  snprintf(copy, sizeof copy, "/proc/%ld/fd/%d", (long)getpid(), out->fd);
   out->handle = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
   return out->handle != NULL
              ? 0

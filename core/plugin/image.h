@@ -17,7 +17,7 @@
 
 struct lls_image {
   void *handle; /* of dlopen */
-  int fd;       /* the copy; open as long, so that its name /proc/self/fd/N stays taken */
+  int fd;       /* the copy; open as long, so that its name /proc/PID/fd/N stays taken */
 };
 
 enum lls_image_care {
