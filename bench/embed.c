@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "core/base/json_parse.h"
 #include "core/encoder/encoder.h"
 #include "core/tokenizer/tokenizer.h"
 
@@ -134,7 +135,7 @@ static size_t read_prompts(const char *path, const char *folder, struct prompt *
   struct lls_error err;
   struct lls_tokenizer *t;
   size_t index, n = 0;
-  json_t *row, *root = json_load_file(path, 0, NULL);
+  json_t *row, *root = lls_json_parse_file(path, 0, NULL);
   if (!json_is_array(root))
     die("the corpus is no JSON list");
   if (lls_tokenizer_load(folder, &t, &err) < 0)
@@ -196,7 +197,7 @@ static void print_vectors(struct lls_encoder *e)
   char *line = NULL;
   size_t capacity = 0;
   while (getline(&line, &capacity, stdin) >= 0) {
-    json_t *text = json_loads(line, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    json_t *text = lls_json_parse_string(line, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     if (!json_is_string(text) || vector == NULL)
       die("a line that is no JSON string");
     encode(e,

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "core/base/json_parse.h"
 #include "core/grammar/compiled_grammar.h"
 #include "core/grammar/json_schema.h"
 #include "core/tokenizer/tokenizer.h"
@@ -156,7 +157,7 @@ static struct lls_grammar *compile(struct bench *b, const json_t *schema)
 
 static void read_file(struct bench *b, int file, const char *path)
 {
-  json_t *whole = json_load_file(path, 0, NULL), *test;
+  json_t *whole = lls_json_parse_file(path, 0, NULL), *test;
   json_t *schema = json_object_get(whole, "schema");
   size_t i;
   struct lls_grammar *grammar = schema != NULL && !b->ids ? compile(b, schema) : NULL;

@@ -17,6 +17,7 @@
  * in the order that the file has; or as they are, where the file has their texts
  * (bench/grammar_documents).
  */
+#include "core/base/json_parse.h"
 #include "grammar_orders.h"
 
 #include "bench/grammar_bytes.h"
@@ -188,7 +189,8 @@ static bool misjudges(const struct coverage *c, struct data_set *set,
   size_t n;
   char *text = take(grammar, test, &n);
   bool taken = n > strlen(text), by_order = false;
-  json_t *data = valid && !taken ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+  json_t *data =
+      valid && !taken ? lls_json_parse_string(text, JSON_DECODE_ANY, NULL) : NULL;
   if (data != NULL)
     by_order = grammar_takes_in_some_order(grammar, data);
   json_decref(data);
@@ -232,7 +234,7 @@ static void judge_file(struct coverage *c, const char *folder, const char *file)
   size_t index;
   const json_t *one;
   snprintf(path, sizeof path, "%s/%s", folder, file);
-  json_t *content = json_load_file(path, JSON_ALLOW_NUL, NULL);
+  json_t *content = lls_json_parse_file(path, JSON_ALLOW_NUL, NULL);
   struct data_set *set = set_of(c, file);
   if (content == NULL) { /* more than JSON readers take: a number, or its depth */
     set->schemas++;

@@ -13,6 +13,7 @@
  */
 #include "bench/grammar_bytes.h"
 
+#include "core/base/json_parse.h"
 #include "core/grammar/compiled_grammar.h"
 #include "core/grammar/json_schema.h"
 
@@ -109,7 +110,7 @@ int main(int argc, char **argv)
   struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
   char text[LONGEST + 1];
   for (int i = 1; bytes != NULL && state != NULL && i < argc; i++) {
-    json_t *file = json_load_file(argv[i], JSON_ALLOW_NUL, NULL);
+    json_t *file = lls_json_parse_file(argv[i], JSON_ALLOW_NUL, NULL);
     struct lls_grammar *grammar =
         file != NULL ? compile(json_object_get(file, "schema"), bytes) : NULL;
     for (int k = 0; grammar != NULL && k < WALKS; k++) {

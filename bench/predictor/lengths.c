@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "core/base/json_parse.h"
 #include "core/encoder/encoder.h"
 #include "core/tokenizer/tokenizer.h"
 #include "plugins/predictors/retrieval/estimate.h"
@@ -133,7 +134,7 @@ static void read_corpus(struct corpus *c, const char *path, const char *tokenize
   struct lls_error err;
   struct lls_tokenizer *t;
   size_t index;
-  json_t *row, *root = json_load_file(path, 0, NULL);
+  json_t *row, *root = lls_json_parse_file(path, 0, NULL);
   if (lls_tokenizer_load(tokenizer, &t, &err) < 0)
     die(err.text);
   json_array_foreach(root, index, row) add_example(c, t, row);
@@ -141,7 +142,7 @@ static void read_corpus(struct corpus *c, const char *path, const char *tokenize
   char *line = NULL;
   size_t capacity = 0;
   while (file != NULL && getline(&line, &capacity, file) >= 0) {
-    row = json_loads(line, 0, NULL);
+    row = lls_json_parse_string(line, 0, NULL);
     add_example(c, t, row);
     json_decref(row);
   }

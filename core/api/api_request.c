@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/json_memory.h"
+#include "core/base/json_parse.h"
 
 /* ---- unknown names ---------------------------------------------------------------- */
 
@@ -40,11 +41,6 @@ static void not_json(const json_error_t *why, bool no_memory, struct lls_api_err
 {
   if (no_memory)
     lls_api_fail(error, 503, NULL, NULL, "out of memory for the request body");
-  else if (json_error_code(why) == json_error_numeric_overflow)
-    lls_api_fail(error, 400, "invalid_json", NULL,
-                 "the request body has a number that is too large (line %d, column %d): "
-                 "integers go from -2^63 to 2^63 - 1, others up to about 1.8e308",
-                 why->line, why->column);
   else
     lls_api_fail(error, 400, "invalid_json", NULL,
                  "the request body is not valid JSON: %s (line %d, column %d)", why->text,
@@ -55,8 +51,8 @@ json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error)
 {
   json_error_t why;
   uint64_t shortages = lls_json_shortages();
-  json_t *body = json_loadb(text->length > 0 ? text->data : "", text->length,
-                            JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+  json_t *body = lls_json_parse(text->length > 0 ? text->data : "", text->length,
+                                JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
   /* the parser calls a failed allocation a syntax error, or takes a string for shorter */
   bool no_memory = lls_json_shortages() != shortages;
   if (body == NULL || no_memory) {

@@ -11,6 +11,7 @@
 #include "core/api/api_params.h"
 #include "core/api/chat_continue.h"
 #include "core/api/generation.h"
+#include "core/base/json_parse.h"
 #include "core/template/template.h"
 
 #define MAX_MESSAGES 4096
@@ -76,8 +77,8 @@ static json_t *arguments_object(const json_t *arguments)
 {
   if (!json_is_string(arguments))
     return NULL;
-  json_t *object = json_loadb(json_string_value(arguments), json_string_length(arguments),
-                              JSON_ALLOW_NUL, NULL);
+  json_t *object = lls_json_parse(json_string_value(arguments),
+                                  json_string_length(arguments), JSON_ALLOW_NUL, NULL);
   if (json_is_object(object))
     return object;
   json_decref(object);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parameters that are more than a number: see params_internal.h. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +43,9 @@ int lls_param_seed(const json_t *value, const char *name,
   int64_t seed;
   char shown[48];
   if (!lls_json_integer(value, &seed))
-    return lls_api_fail(error, 400, NULL, name, "'seed' must be an integer, not %s",
-                        lls_json_excerpt(value, shown, sizeof shown));
+    return lls_api_fail(error, 400, NULL, name,
+                        "'seed' must be an integer from %lld to %lld, not %s", LLONG_MIN,
+                        LLONG_MAX, lls_json_excerpt(value, shown, sizeof shown));
   out->has_seed = seed != -1; /* any, to vLLM and llama.cpp */
   out->seed = (uint64_t)seed;
   return 0;

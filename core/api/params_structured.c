@@ -2,6 +2,7 @@
 /* Parameters that ask for structured output, in the words of OpenAI, vLLM and llama.cpp.
  */
 #include "core/api/params_internal.h"
+#include "core/base/json_parse.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,10 +19,11 @@ static int expected(const char *what, const char *name, const json_t *value,
 static int set_schema(const json_t *value, const char *name, struct lls_api_params *out,
                       struct lls_api_error *error)
 {
-  json_t *schema = json_is_string(value)
-                       ? json_loadb(json_string_value(value), json_string_length(value),
-                                    JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
-                       : json_incref((json_t *)value);
+  json_t *schema =
+      json_is_string(value)
+          ? lls_json_parse(json_string_value(value), json_string_length(value),
+                           JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
+          : json_incref((json_t *)value);
   if (!json_is_object(schema) && !json_is_boolean(schema)) {
     json_decref(schema);
     return expected("a JSON Schema", name, value, error);
@@ -45,8 +47,8 @@ static int set_tag(const json_t *value, const char *name, struct lls_api_params 
                    struct lls_api_error *error)
 {
   json_t *tag = json_is_string(value)
-                    ? json_loadb(json_string_value(value), json_string_length(value),
-                                 JSON_ALLOW_NUL, NULL)
+                    ? lls_json_parse(json_string_value(value), json_string_length(value),
+                                     JSON_ALLOW_NUL, NULL)
                     : json_incref((json_t *)value);
   if (!json_is_object(tag)) {
     json_decref(tag);

@@ -3,6 +3,7 @@
 #include "core/api/structured.h"
 
 #include "core/api/api.h"
+#include "core/base/json_parse.h"
 #include "core/grammar/grammar_cache.h"
 #include "core/grammar/json_schema.h"
 #include "core/grammar/lark.h"
@@ -167,7 +168,7 @@ int lls_structured_from_key(struct lls_grammar_cache *grammars, const char *key,
   structured.kind = (enum lls_structured_kind)(key[0] - '0');
   structured.strict = key[1] == 's';
   if (n > 2)
-    structured.value = json_loadb(key + 2, n - 2, JSON_DECODE_ANY, NULL);
+    structured.value = lls_json_parse(key + 2, n - 2, JSON_DECODE_ANY, NULL);
   int rc = lls_grammar_cache_get(grammars, key, n, build, &structured, out, err);
   lls_structured_free(&structured);
   return rc;

@@ -25,6 +25,11 @@ uint64_t lls_json_shortages(void)
   return shortages;
 }
 
+void lls_json_note_shortage(void)
+{
+  shortages++;
+}
+
 /* The value is given back by Jansson where it is not taken, also where it is of an object
  * that is NULL already: callers go on to the end and look once. */
 void lls_json_put(json_t **object, const char *key, json_t *value)

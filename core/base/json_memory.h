@@ -18,6 +18,9 @@ void lls_json_memory_watch(void);
 /* How often the calling thread had no memory for JSON. */
 uint64_t lls_json_shortages(void);
 
+/* Counts one for memory around JSON that was not Jansson's. */
+void lls_json_note_shortage(void);
+
 /*
  * Adds a member or an element and takes it over. Where it is NULL, or there is no memory,
  * *object or *array is NULL from then on, so that nothing is sent that lacks a part.

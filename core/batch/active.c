@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/json_parse.h"
 #include "core/batch/store_internal.h"
 
 static const char *const states[] = {"validating", "in_progress", "finalizing",
@@ -88,7 +89,8 @@ static int read_row(void *context, sqlite3_stmt *row)
   copy(active->id, sizeof active->id, row, 1);
   copy(active->tenant, sizeof active->tenant, row, 2);
   copy(status, sizeof status, row, 3);
-  active->object = json_loads((const char *)sqlite3_column_text(row, 4), 0, NULL);
+  active->object =
+      lls_json_parse_string((const char *)sqlite3_column_text(row, 4), 0, NULL);
   copy(active->output.id, sizeof active->output.id, row, 6);
   copy(active->errors.id, sizeof active->errors.id, row, 7);
   active->expires_s = sqlite3_column_int64(row, 8);

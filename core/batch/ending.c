@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/json_parse.h"
 #include "core/batch/progress.h"
 #include "core/batch/store_internal.h"
 
@@ -64,7 +65,7 @@ json_t *lls_ending_cancel(struct lls_store *store, const char *tenant, const cha
 static void refuse(struct lls_active *active, const struct lls_raw_line *raw)
 {
   bool cancelled = active->state == LLS_ACTIVE_CANCELLING;
-  json_t *line = json_loadb(raw->text, raw->length, JSON_ALLOW_NUL, NULL);
+  json_t *line = lls_json_parse(raw->text, raw->length, JSON_ALLOW_NUL, NULL);
   lls_progress_refuse(
       active, json_string_value(json_object_get(line, "custom_id")),
       cancelled ? "batch_cancelled" : "batch_expired",

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/json_parse.h"
 #include "core/batch/store_internal.h"
 
 #define KEPT_S        (30 * INT64_C(86400))
@@ -77,7 +78,7 @@ int lls_responses_put(struct lls_store *store, const struct lls_stored_response 
 static json_t *column_json(sqlite3_stmt *row, int column)
 {
   const char *text = (const char *)sqlite3_column_text(row, column);
-  return text != NULL ? json_loads(text, JSON_ALLOW_NUL, NULL) : NULL;
+  return text != NULL ? lls_json_parse_string(text, JSON_ALLOW_NUL, NULL) : NULL;
 }
 
 static int keep_object(void *context, sqlite3_stmt *row)

@@ -5,6 +5,7 @@
  */
 #include "core/grammar/lark.h"
 
+#include "core/base/json_parse.h"
 #include "core/grammar/ebnf.h"
 #include "core/grammar/gbnf.h"
 #include "core/grammar/grammar_marks.h"
@@ -214,7 +215,7 @@ static uint32_t schema(struct lark *l)
     return fail(l, "%json in a terminal; only rules have it");
   skip_space(g);
   json_t *value =
-      json_loadb(g->at, (size_t)(g->end - g->at), JSON_DISABLE_EOF_CHECK, &where);
+      lls_json_parse(g->at, (size_t)(g->end - g->at), JSON_DISABLE_EOF_CHECK, &where);
   if (value == NULL)
     return fail(l, "%json without a JSON Schema after it");
   g->at += where.position;

@@ -3,6 +3,7 @@
 #include "core/model/json.h"
 
 #include "core/base/file.h"
+#include "core/base/json_parse.h"
 #include "core/model/gguf.h"
 
 #include <errno.h>
@@ -34,7 +35,7 @@ int lls_json_read(const char *folder, const char *name, struct lls_json *out,
   if (rc < 0)
     return rc;
   json_error_t at;
-  out->root = json_loadf(file, JSON_REJECT_DUPLICATES, &at);
+  out->root = lls_json_parse_stream(file, JSON_REJECT_DUPLICATES, &at);
   fclose(file);
   if (out->root == NULL)
     return lls_fail(err, -EINVAL, "%s:%d: not valid JSON: %s", out->file, at.line,

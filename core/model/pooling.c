@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/file.h"
+#include "core/base/json_parse.h"
 #include "core/model/gguf.h"
 #include "core/model/json.h"
 
@@ -70,7 +71,7 @@ static int read_modules(const char *folder, struct lls_pooling_config *out,
   int rc = lls_is_gguf(folder) ? -ENOENT : lls_file_open(path, 0, &file, err);
   if (rc < 0)
     return rc == -ENOENT ? 0 : rc;
-  json_t *modules = json_loadf(file, JSON_REJECT_DUPLICATES, NULL);
+  json_t *modules = lls_json_parse_stream(file, JSON_REJECT_DUPLICATES, NULL);
   fclose(file);
   if (!json_is_array(modules))
     rc = lls_fail(err, -EINVAL, "%s: should hold a JSON array of modules", path);

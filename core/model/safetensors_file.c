@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 
 #include "core/base/file.h"
+#include "core/base/json_parse.h"
 
 #define MAX_HEADER (100u << 20) /* the format's own limit */
 
@@ -212,8 +213,8 @@ static int read_header(struct lls_tensor_file *file, struct lls_tensor **tensors
                     "was cut off or is no safetensors file",
                     file->path, length, file->bytes);
   json_error_t at;
-  json_t *header = json_loadb((const char *)file->map + sizeof length, length,
-                              JSON_REJECT_DUPLICATES, &at);
+  json_t *header = lls_json_parse((const char *)file->map + sizeof length, length,
+                                  JSON_REJECT_DUPLICATES, &at);
   if (!json_is_object(header)) {
     json_decref(header);
     return lls_fail(err, -EINVAL, "%s: its header is not a JSON object: %s", file->path,

@@ -9,6 +9,7 @@
 #include "core/tokenizer/source.h"
 
 #include "core/base/file.h"
+#include "core/base/json_parse.h"
 #include "core/model/gguf.h"
 #include "core/tokenizer/bert_tokenizer.h"
 #include "core/tokenizer/gguf_tokenizer.h"
@@ -50,7 +51,7 @@ int lls_folder_json(const char *folder, const char *name, json_t **out,
   if (code < 0)
     return code;
   json_error_t error;
-  json_t *root = json_loadf(file, JSON_ALLOW_NUL, &error);
+  json_t *root = lls_json_parse_stream(file, JSON_ALLOW_NUL, &error);
   fclose(file);
   if (root == NULL)
     return lls_fail(err, -EINVAL, "%s:%d: not valid JSON: %s", path, error.line,

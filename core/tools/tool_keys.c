@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json_parse.h"
 #include "core/tools/tool_parser_internal.h"
 
 /* True if the schema of the argument has room for strings only. */
@@ -42,7 +43,13 @@ static void emit_value(struct lls_tool_parser *parser, const json_t *schema,
 {
   json_t *value = is_string(schema)
                       ? NULL
-                      : json_loadb(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+                      : lls_json_parse(text, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+  struct lls_json_number wide;
+  if (value != NULL && lls_json_find_wide(text, n, &wide)) {
+    lls_tool_emit_arguments(parser, text, n); /* JSON as it is, with all digits */
+    json_decref(value);
+    return;
+  }
   if (value == NULL)
     value = json_stringn(text, n);
   emit_json(parser, value);

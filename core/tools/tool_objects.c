@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "core/base/json_parse.h"
 #include "core/tools/tool_parser_internal.h"
 
 static enum lls_tool_role role_of(const char *key, size_t n)
@@ -37,7 +38,7 @@ static bool is_strange(const struct lls_tool_parser *parser, const char *key, si
 /* Arguments that are a string hold the JSON that is meant. */
 static void emit_whole(struct lls_tool_parser *parser, const char *bytes, size_t n)
 {
-  json_t *value = *bytes == '"' ? json_loadb(bytes, n, JSON_DECODE_ANY, NULL) : NULL;
+  json_t *value = *bytes == '"' ? lls_json_parse(bytes, n, JSON_DECODE_ANY, NULL) : NULL;
   if (json_is_string(value))
     lls_tool_emit_arguments(parser, json_string_value(value), json_string_length(value));
   else if (n != 4 || memcmp(bytes, "null", 4) != 0)
@@ -47,7 +48,7 @@ static void emit_whole(struct lls_tool_parser *parser, const char *bytes, size_t
 
 static bool begin_call(struct lls_tool_parser *parser, const char *quoted, size_t n)
 {
-  json_t *name = json_loadb(quoted, n, JSON_DECODE_ANY, NULL);
+  json_t *name = lls_json_parse(quoted, n, JSON_DECODE_ANY, NULL);
   bool begun =
       json_is_string(name) &&
       lls_tool_begin_call(parser, json_string_value(name), json_string_length(name));

@@ -35,8 +35,8 @@ my %bodies = (
     'a key twice'              => '{"prompt":"x","prompt":"y"}',
     'NaN'                      => '{"prompt":"x","temperature":NaN}',
     'Infinity'                 => '{"prompt":"x","temperature":Infinity}',
-    'a number without end'     => '{"prompt":"x","temperature":1e999}',
-    'an integer without end'   => '{"prompt":"x","max_tokens":99999999999999999999999}',
+    'a number with a 0 before' => '{"prompt":"x","seed":099999999999999999999999}',
+    'half an exponent'         => '{"prompt":"x","user":1e999,"temperature":1e}',
     'invalid UTF-8'            => "{\"prompt\":\"\xff\"}",
     'an overlong character'    => "{\"prompt\":\"\xc0\x80\"}",
     'half a surrogate'         => '{"prompt":"\ud800"}',
@@ -130,10 +130,24 @@ is_deeply [@$error{qw(code param)}], ['model_not_found', 'model'], '  is not fou
 
 error_ok($server->post($path, { prompt => '', add_special_tokens => $false }), 400, 'an empty text without BOS');
 
-for my $case (['seed', '9223372036854775808'], ['temperature', '1e999']) {
-    my $said = $server->post($path, qq({"prompt":"x","$case->[0]":$case->[1]}))->{json}{error}{message};
-    like $said, qr/a number that is too large \(line 1, column \d+\): integers go from -2\^63 to 2\^63 - 1/, "$case->[0] $case->[1] is told why";
+# Numbers of any size are JSON; what has to be small says so.
+for my $case (['seed', '9223372036854775808', qr/must be an integer from -9\d{18} to 9\d{18}, not 9.22/],
+              ['seed', '-1e999', qr/must be an integer from -9\d{18} to 9\d{18}, not -9e307/],
+              ['temperature', '1e999', qr/must be a number from 0 to 100, not 9e307/],
+              ['max_tokens', '99999999999999999999999', qr/must be an integer of at least|must be an integer from/],
+              ['top_k', '18446744073709551615', qr/must be an integer from -1 to 2147483647, not 1.84/]) {
+    for my $where ($path, '/v1/chat/completions') {
+        my $body = qq({"prompt":"x","messages":[{"role":"user","content":"x"}],"$case->[0]":$case->[1]});
+        $body =~ s/"messages".*?\}\],// if $where eq $path;
+        $body =~ s/"prompt":"x",// if $where ne $path;
+        my $said = error_ok($server->post($where, $body), 400, "$where: $case->[0] $case->[1]");
+        like $said->{message}, $case->[2], '  is told why';
+        is $said->{param}, $case->[0], '  and where';
+    }
 }
+is $server->post($path, "{\"prompt\":\"x\",$_}")->{status}, 200, $_
+    for '"metadata":{"id":1000000000000000019884624838656}', '"foo":[1e999,-99999999999999999999,{"a":18446744073709551615}]',
+        '"user":"1e999","bar":' . ('7' x 5000);
 
 my %accepted = (
     'null is absent'       => { map { $_ => undef } qw(model max_tokens temperature stop logit_bias slo class stream seed n) },

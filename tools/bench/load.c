@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "core/base/json_parse.h"
 #include "core/base/progress_bar.h"
 #include "tools/bench/bench.h"
 #include "tools/bench/look.h"
@@ -94,7 +95,7 @@ static void hang_up(struct request *request, enum lls_outcome_status status,
 static void describe_refusal(const struct lls_fetch *fetch, char *out, size_t size)
 {
   json_t *body = fetch->body.length > 0
-                     ? json_loadb(fetch->body.data, fetch->body.length, 0, NULL)
+                     ? lls_json_parse(fetch->body.data, fetch->body.length, 0, NULL)
                      : NULL;
   const json_t *error = json_object_get(body, "error");
   const char *message = json_string_value(json_object_get(error, "message"));
@@ -193,7 +194,7 @@ static void on_event(struct lls_fetch *fetch, const char *data, size_t length)
   int64_t now_ns = now_of(load);
   if (length == 6 && memcmp(data, "[DONE]", 6) == 0)
     return;
-  json_t *chunk = json_loadb(data, length, 0, NULL);
+  json_t *chunk = lls_json_parse(data, length, 0, NULL);
   const json_t *error = json_object_get(chunk, "error");
   const char *message = json_string_value(json_object_get(error, "message"));
   if (chunk == NULL || error != NULL)

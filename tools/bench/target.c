@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/address.h"
+#include "core/base/json_parse.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/bench/bench.h"
 
@@ -96,7 +97,7 @@ static int set_object(struct lls_bench *b, const char *option, const char *text,
   json_error_t why = {.text = ""};
   if (text[0] == '\0')
     return 0;
-  json_t *object = json_loads(text, JSON_REJECT_DUPLICATES, &why);
+  json_t *object = lls_json_parse_string(text, JSON_REJECT_DUPLICATES, &why);
   int rc = !json_is_object(object) ? -EINVAL
            : name != NULL          ? json_object_set(b->sampling, name, object)
                                    : json_object_update(b->sampling, object);
@@ -230,8 +231,8 @@ static int get(struct lls_bench *b, const char *path, json_t **out)
   lls_fetch_send(b->client, &probe.fetch);
   while (!probe.over)
     uv_run(&b->uv, UV_RUN_ONCE);
-  *out = json_loadb(probe.fetch.body.length > 0 ? probe.fetch.body.data : "",
-                    probe.fetch.body.length, 0, NULL);
+  *out = lls_json_parse(probe.fetch.body.length > 0 ? probe.fetch.body.data : "",
+                        probe.fetch.body.length, 0, NULL);
   lls_text_free(&probe.fetch.body);
   lls_text_free(&probe.fetch.request);
   return probe.status < 0 ? probe.status : (int)probe.fetch.status;

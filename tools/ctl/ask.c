@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/address.h"
+#include "core/base/json_parse.h"
 #include "core/base/text.h"
 
 #define TIMEOUT_S 60 /* a reload may load large plugins */
@@ -120,7 +121,8 @@ int ctl_ask_with(const struct ctl_server *server, const char *method, const char
   char *sent = body != NULL ? json_dumps(body, JSON_COMPACT) : strdup("");
   int rc = sent != NULL ? ask(server, method, path, sent, &text, err) : -ENOMEM;
   free(sent);
-  *answer = rc > 0 ? json_loads(text.length > 0 ? text.data : "", 0, NULL) : NULL;
+  *answer =
+      rc > 0 ? lls_json_parse_string(text.length > 0 ? text.data : "", 0, NULL) : NULL;
   if (rc > 0 && *answer == NULL)
     rc = -EPROTO;
   lls_text_free(&text);

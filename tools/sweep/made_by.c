@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/json_parse.h"
 #include "core/base/text.h"
 #include "tools/report/report.h"
 #include "tools/sweep/results.h"
@@ -199,7 +200,7 @@ json_t *lls_made_by(const char *tool, const struct lls_bound_options *bound, siz
 static json_t *as_written(const json_t *object)
 {
   char *text = json_dumps(object, LLS_RESULT_FORMAT);
-  json_t *read = text != NULL ? json_loads(text, 0, NULL) : NULL;
+  json_t *read = text != NULL ? lls_json_parse_string(text, 0, NULL) : NULL;
   free(text);
   return read;
 }

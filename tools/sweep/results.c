@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/json_parse.h"
 #include "tools/workload/random.h"
 
 #define RESAMPLES  2000
@@ -85,7 +86,7 @@ void lls_result_files_free(struct lls_result_files *files)
 json_t *lls_result_read(const char *path, struct lls_error *err)
 {
   json_error_t why;
-  json_t *result = json_load_file(path, 0, &why);
+  json_t *result = lls_json_parse_file(path, 0, &why);
   if (!json_is_object(result)) {
     json_decref(result);
     lls_fail(err, -EINVAL, "%s: is no result of a run: %s", path, why.text);

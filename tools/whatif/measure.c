@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json_parse.h"
 #include "tools/whatif/nameless.h"
 
 #define FIXED_ARGUMENTS 28
@@ -115,7 +116,7 @@ static int run_for_report(const struct simulation *s, char *settings, char *good
   if (rc < 0)
     return rc;
   rc = run(s, settings, goodput, file.path, err);
-  if (rc == 0 && (*report = json_load_file(file.path, 0, &why)) == NULL)
+  if (rc == 0 && (*report = lls_json_parse_file(file.path, 0, &why)) == NULL)
     rc = lls_fail(err, -EPROTO, "the report of a simulation: %s", why.text);
   nameless_close(&file);
   return rc;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/json_parse.h"
 #include "tools/workload/decision_file.h"
 
 #define DEFAULT_ADDRESS "127.0.0.1:8080" /* of [server] listen */
@@ -60,7 +61,7 @@ static int ask_history(const struct whom *w, struct running *out, struct lls_err
   struct lls_text text = {0};
   int status = ctl_ask_text(&w->server, "/admin/history", &text, err), rc = status;
   if (status >= 300) {
-    json_t *answer = json_loads(text.data, 0, NULL);
+    json_t *answer = lls_json_parse_string(text.data, 0, NULL);
     rc = refused(answer, status, err);
     json_decref(answer);
   } else if (status >= 0) {
@@ -134,7 +135,7 @@ static int ask_server(const struct whom *w, struct running *out, struct lls_erro
 static int read_config(const char *path, struct running *out, struct lls_error *err)
 {
   json_error_t why;
-  json_t *answer = json_load_file(path, 0, &why);
+  json_t *answer = lls_json_parse_file(path, 0, &why);
   if (answer == NULL)
     return lls_fail(err, -EINVAL, "%s:%d: %s", path, why.line, why.text);
   int rc = take_config(answer, out, err);
