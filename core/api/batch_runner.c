@@ -7,10 +7,9 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "core/api/line_answer.h"
 #include "core/api/offline.h"
 #include "core/batch/progress.h"
-
-#define PAUSE_NS LLS_NS_PER_S /* after a refusal that is not the line's fault */
 
 struct line {
   struct lls_offline offline; /* first */
@@ -23,9 +22,8 @@ struct lls_batch_runner {
   struct lls_store_front *front;
   struct line *ready, *running; /* utlists */
   uint32_t n_ready, n_running;
-  bool asked;        /* the store for more */
-  bool stopped;      /* draining */
-  int64_t paused_ns; /* until then nothing is started, on main's clock */
+  bool asked;   /* the store for more */
+  bool stopped; /* draining */
 };
 
 static void move_to_ready(struct line *line)
@@ -44,13 +42,15 @@ static void free_line(struct line *line)
 
 /* ---- to the store ------------------------------------------------------------------ */
 
-/* The answer to a line; json NULL: it was not run. */
+/* The answer to a line; json NULL: there is none that stands. */
 struct outcome {
   struct lls_store_job job;
   char batch[LLS_BATCH_ID_BYTES];
   uint64_t number;
   bool failed;
   char *json;
+  uint32_t tries;
+  int64_t again_ns; /* json NULL: it is run again after that; 0: it will not be run */
 };
 
 static void tell(struct lls_store_job *job, struct lls_store *store)
@@ -59,6 +59,9 @@ static void tell(struct lls_store_job *job, struct lls_store *store)
   if (outcome->json != NULL)
     lls_progress_put(store, outcome->batch, outcome->number, outcome->failed,
                      outcome->json);
+  else if (outcome->again_ns > 0)
+    lls_progress_put_off(store, outcome->batch, outcome->number, outcome->tries,
+                         outcome->again_ns);
   else
     lls_progress_give_back(store, outcome->batch, outcome->number);
 }
@@ -70,48 +73,47 @@ static void told(struct lls_store_job *job)
   free(outcome);
 }
 
-/* Without memory the line stays in hand, to be run after the next start. */
-static void post_outcome(const struct line *line, bool failed, char *json)
+/* Takes what.json over. Without memory the line stays in hand, to be run after the next
+ * start. */
+static void post_outcome(const struct line *line, struct outcome what)
 {
   struct lls_store *store = line->runner->front->store;
   struct outcome *outcome = store != NULL ? calloc(1, sizeof *outcome) : NULL;
   if (outcome == NULL) {
-    free(json);
+    free(what.json);
     return;
   }
-  *outcome = (struct outcome){.job = {.run = tell, .done = told},
-                              .number = line->what->number,
-                              .failed = failed,
-                              .json = json};
+  *outcome = what;
+  outcome->job = (struct lls_store_job){.run = tell, .done = told};
+  outcome->number = line->what->number;
   strcpy(outcome->batch, line->what->batch);
   lls_store_post(store, &outcome->job);
 }
 
-/* OpenAI's line of an output or error file: one more line of text. */
-static char *make_answer(const struct line *line, unsigned status, const char *json)
+/* Nothing is said of the line by what became of it: the server ends, or its engine did.
+ */
+static bool is_over(const struct lls_batch_runner *runner)
 {
-  char id[LLS_BATCH_LINE_ID], request[LLS_ID_BYTES];
-  struct lls_text text = {0};
-  json_t *custom = json_string(line->what->custom_id);
-  char *custom_id = json_dumps(custom, JSON_ENCODE_ANY);
-  lls_file_new_id(id, sizeof id, "batch_req_");
-  lls_api_new_id(request);
-  if (custom_id != NULL)
-    lls_text_printf(&text,
-                    "{\"id\":\"%s\",\"custom_id\":%s,\"response\":{\"status_code\":%u,"
-                    "\"request_id\":\"%s\",\"body\":%s},\"error\":null}",
-                    id, custom_id, status, request, json);
-  free(custom_id);
-  json_decref(custom);
-  if (!text.failed)
-    return text.data;
-  lls_text_free(&text);
-  return NULL;
+  struct lls_api *api = runner->front->api;
+  struct lls_error why;
+  return runner->stopped || api->draining || lls_loop_failed(api->config.loop, &why);
 }
 
-static bool may_succeed_later(unsigned status)
+/* Decides what becomes of a line with this answer; json NULL: it could not be written. */
+static struct outcome judge(const struct line *line, unsigned status, const char *json)
 {
-  return status == 429 || status == 500 || status == 503;
+  uint32_t tries = line->what->tries + 1;
+  if (is_over(line->runner) && status != 200)
+    return (struct outcome){.tries = line->what->tries, .again_ns = LLS_LINE_PAUSE_NS};
+  int64_t again_ns = lls_line_retry(json != NULL ? status : 503, tries);
+  char *text = json != NULL && again_ns == 0
+                   ? lls_line_answer(line->what->custom_id, status, json)
+                   : NULL;
+  if (text != NULL)
+    return (struct outcome){.failed = status != 200, .json = text};
+  if (again_ns == 0)
+    again_ns = LLS_LINE_PAUSE_NS; /* no memory for the text of its last answer */
+  return (struct outcome){.tries = tries, .again_ns = again_ns};
 }
 
 static void on_answer(struct lls_offline *offline, unsigned status, const char *json,
@@ -119,16 +121,8 @@ static void on_answer(struct lls_offline *offline, unsigned status, const char *
 {
   struct line *line = (struct line *)offline;
   struct lls_batch_runner *runner = line->runner;
-  char *text = NULL;
   (void)length;
-  if (json != NULL && !may_succeed_later(status))
-    text = make_answer(line, status, json);
-  if (text == NULL) {
-    move_to_ready(line);
-    runner->paused_ns = (int64_t)uv_hrtime() + PAUSE_NS;
-    return;
-  }
-  post_outcome(line, status != 200, text);
+  post_outcome(line, judge(line, status, json));
   DL_DELETE(runner->running, line);
   runner->n_running--;
   free_line(line);
@@ -237,14 +231,10 @@ void lls_runner_feed(struct lls_batch_runner *runner)
   uint32_t most = (uint32_t)api->config.limits.batch_requests;
   uint32_t queue = most / 4 + 1, waiting = count_waiting(runner);
   LLS_API_ON_MAIN(api);
-  if (runner->stopped || api->draining)
+  if (is_over(runner))
     return;
-  for (; runner->ready != NULL && runner->n_running < most && waiting < queue;
-       waiting++) {
-    if (runner->paused_ns > (int64_t)uv_hrtime())
-      return;
+  for (; runner->ready != NULL && runner->n_running < most && waiting < queue; waiting++)
     start(runner->ready);
-  }
   if (!runner->asked && runner->n_ready < most &&
       lls_store_has_lines(runner->front->store))
     ask(runner, most);
@@ -256,7 +246,7 @@ typedef bool (*line_test)(const struct line *line, const void *context);
 
 static void give_back(struct line *line)
 {
-  post_outcome(line, false, NULL);
+  post_outcome(line, (struct outcome){0});
   free_line(line);
 }
 

@@ -4,8 +4,12 @@
  * to the store.
  *
  *   store --take--> ready --start--> running --answer--> put, in the store
- *                     ^                 |
- *                     +---try again-----+   the queue was full, the server is stopping
+ *     ^               |                 |
+ *     +---give back---+                 |   cancelled, or its time is over
+ *     +---put off-----------------------+   a 429 or 5xx: line_answer.h says for how long
+ *
+ * A line that is put off waits in the store, where it holds no place that another line,
+ * of the same batch or another, could have.
  *
  * At most [server] batch_requests run at once, and only a few of them wait for their
  * first token, so that under a scheduler that knows no classes, too, a client's request

@@ -15,6 +15,10 @@
 static const char *const states[] = {"validating", "in_progress", "finalizing",
                                      "cancelling"};
 
+/* Each commit writes 16 bytes of a line in hand; far more than main runs at once, since
+ * those that wait for another try are among them. */
+#define MOST_IN_HAND 4096
+
 /* ---- lines in hand ----------------------------------------------------------------- */
 
 bool lls_active_hold(struct lls_active *active, const struct lls_raw_line *line)
@@ -32,23 +36,41 @@ bool lls_active_hold(struct lls_active *active, const struct lls_raw_line *line)
   return true;
 }
 
+struct lls_in_hand *lls_active_line(const struct lls_active *active, uint64_t number)
+{
+  for (uint32_t i = 0; i < active->n_in_hand; i++)
+    if (active->in_hand[i].number == number)
+      return &active->in_hand[i];
+  return NULL;
+}
+
 bool lls_active_release(struct lls_active *active, uint64_t number)
 {
-  for (uint32_t i = 0; i < active->n_in_hand; i++) {
-    if (active->in_hand[i].number != number)
-      continue;
-    active->in_hand[i] = active->in_hand[--active->n_in_hand];
-    return true;
-  }
-  return false;
+  struct lls_in_hand *line = lls_active_line(active, number);
+  if (line == NULL)
+    return false;
+  *line = active->in_hand[--active->n_in_hand];
+  return true;
+}
+
+int64_t lls_active_due(const struct lls_active *active)
+{
+  int64_t now_ns = lls_store_now_ns();
+  for (uint32_t i = 0; i < active->n_in_hand; i++)
+    if (!active->in_hand[i].out && active->in_hand[i].due_ns <= now_ns)
+      return i;
+  return -1;
+}
+
+bool lls_active_has_room(const struct lls_active *active)
+{
+  return active->n_in_hand < MOST_IN_HAND;
 }
 
 bool lls_active_has_lines(const struct lls_active *active)
 {
-  for (uint32_t i = 0; i < active->n_in_hand; i++)
-    if (!active->in_hand[i].out)
-      return true;
-  return active->input.number < active->total;
+  bool next = active->input.number < active->total && lls_active_has_room(active);
+  return next || lls_active_due(active) >= 0;
 }
 
 bool lls_active_is_answered(const struct lls_active *active)

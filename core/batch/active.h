@@ -36,6 +36,8 @@ struct lls_in_hand {
   uint64_t number;
   int64_t offset; /* in the input */
   bool out;       /* main has it */
+  uint32_t tries; /* how often it was run without an answer that stands */
+  int64_t due_ns; /* not handed out again before, on lls_store_now_ns's clock */
 };
 
 struct lls_batch_results {
@@ -83,7 +85,14 @@ void lls_active_end_validation(struct lls_active *active);
 
 /* True if a line can be handed out; true if every line has been, and answered. */
 bool lls_active_has_lines(const struct lls_active *active);
+/* The index in in_hand of a line that main does not have and that is due; -1: none. */
+int64_t lls_active_due(const struct lls_active *active);
+/* False: so many lines are in hand that the next line of the input has to wait. */
+bool lls_active_has_room(const struct lls_active *active);
 bool lls_active_is_answered(const struct lls_active *active);
+
+/* NULL: no line of this number is in hand. */
+struct lls_in_hand *lls_active_line(const struct lls_active *active, uint64_t number);
 
 /* Notes a line; false without memory. Takes one out; false if it is not in hand. */
 bool lls_active_hold(struct lls_active *active, const struct lls_raw_line *line);

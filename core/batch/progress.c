@@ -78,23 +78,32 @@ static struct lls_batch_line *read_line(struct lls_active *active,
   return line;
 }
 
-/* A line that was in hand when the process ended before, or the next one. 0 or negative;
- * *out NULL: it is answered already, or stays in hand. */
+/* A line that is in hand, to be run again. */
+static int take_again(struct lls_active *active, struct lls_in_hand *in_hand,
+                      struct lls_batch_line **out)
+{
+  struct lls_raw_line raw;
+  struct lls_line_reader reader;
+  uint32_t tries = in_hand->tries;
+  in_hand->out = true;
+  int status = lls_progress_reread(active, in_hand, &reader, &raw);
+  if (status == 0)
+    *out = read_line(active, &raw); /* may take it out of in_hand */
+  if (*out != NULL)
+    (*out)->tries = tries;
+  lls_line_reader_free(&reader);
+  return status;
+}
+
+/* A line that was in hand when the process ended before, or is due again, or the next
+ * one. 0 or negative; *out NULL: it is answered already, or stays in hand. */
 static int take_one(struct lls_active *active, struct lls_batch_line **out)
 {
   struct lls_raw_line raw;
+  int64_t due = lls_active_due(active);
   *out = NULL;
-  for (uint32_t i = 0; i < active->n_in_hand; i++) {
-    struct lls_line_reader reader;
-    if (active->in_hand[i].out)
-      continue;
-    active->in_hand[i].out = true;
-    int status = lls_progress_reread(active, &active->in_hand[i], &reader, &raw);
-    if (status == 0)
-      *out = read_line(active, &raw);
-    lls_line_reader_free(&reader);
-    return status;
-  }
+  if (due >= 0)
+    return take_again(active, &active->in_hand[due], out);
   int status = lls_line_reader_next(&active->input, &raw);
   if (status != 1)
     return status == 0 ? -ENODATA : status;
@@ -172,9 +181,21 @@ void lls_progress_put(struct lls_store *store, const char *batch, uint64_t numbe
 void lls_progress_give_back(struct lls_store *store, const char *batch, uint64_t number)
 {
   struct lls_active *active = lls_active_find(store, batch);
-  for (uint32_t i = 0; active != NULL && i < active->n_in_hand; i++)
-    if (active->in_hand[i].number == number)
-      active->in_hand[i].out = false;
+  struct lls_in_hand *line = active != NULL ? lls_active_line(active, number) : NULL;
+  if (line != NULL)
+    line->out = false;
+}
+
+void lls_progress_put_off(struct lls_store *store, const char *batch, uint64_t number,
+                          uint32_t tries, int64_t delay_ns)
+{
+  struct lls_active *active = lls_active_find(store, batch);
+  struct lls_in_hand *line = active != NULL ? lls_active_line(active, number) : NULL;
+  if (line == NULL)
+    return;
+  line->out = false;
+  line->tries = tries;
+  line->due_ns = lls_store_now_ns() + delay_ns;
 }
 
 void lls_progress_refuse(struct lls_active *active, const char *custom_id,

@@ -20,6 +20,7 @@ struct lls_batch_line {
   char tenant[LLS_STORE_TENANT];
   char endpoint[LLS_BATCH_ENDPOINT];
   int64_t expires_s; /* Unix time */
+  uint32_t tries;    /* how often it was run before, since the start of the process */
   char *custom_id;
   struct lls_text body;
 };
@@ -37,6 +38,10 @@ void lls_progress_put(struct lls_store *store, const char *batch, uint64_t numbe
 
 /* The line will not be run: its batch is cancelled, or its time is over. */
 void lls_progress_give_back(struct lls_store *store, const char *batch, uint64_t number);
+
+/* The line is to be handed out again, not before delay_ns; others are meanwhile. */
+void lls_progress_put_off(struct lls_store *store, const char *batch, uint64_t number,
+                          uint32_t tries, int64_t delay_ns);
 
 /* A line that was not run, for the error file. */
 void lls_progress_refuse(struct lls_active *active, const char *custom_id,

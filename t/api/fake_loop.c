@@ -37,12 +37,23 @@ struct lls_loop {
   uint64_t last_id;
   struct lls_loop_status status;
   struct lls_snapshot queues;
-  bool broken, odd;
+  bool broken, odd, failed_once;
 };
 
 static bool has_fate(const struct fake_request *request, const char *fate)
 {
   return strncmp(request->label, fate, strlen(fate)) == 0;
+}
+
+/* For lines of batches, which have no id of their own. */
+static void set_fate(struct lls_loop *loop, struct fake_request *request)
+{
+  static const char *const fates[] = {"failnow-", "reject-", "full-", "failnow-"};
+  int32_t which = request->submission.priority - 9001;
+  if (which < 0 || which > 3 || (which == 3 && loop->failed_once))
+    return;
+  loop->failed_once = loop->failed_once || which == 3;
+  strcpy(request->label, fates[which]);
 }
 
 /* ---- events --------------------------------------------------------------------- */
@@ -226,6 +237,7 @@ int lls_loop_submit(struct lls_loop *loop, const struct lls_submission *submissi
   struct fake_request *request = calloc(1, sizeof *request);
   request->submission = *submission;
   strncpy(request->label, submission->label, sizeof request->label - 1);
+  set_fate(loop, request);
   int status = check(loop, submission, request, err);
   if (status != 0) {
     free(request);

@@ -12,6 +12,9 @@
  *   failnow-   the same before any token                   reject- the scheduler refuses
  *   capacity-  never fits the cache                        break-  the whole engine fails
  *   odd-       the scheduler has a figure whose name and value are odd
+ *
+ * A line of a batch has no such id: its `priority` asks for a fate, 9001 for failnow-,
+ * 9002 for reject-, 9003 for full-, 9004 for failnow- the first time only.
  */
 #ifndef LLS_T_API_FAKE_LOOP_H
 #define LLS_T_API_FAKE_LOOP_H
