@@ -54,6 +54,7 @@ struct lls_api_tools {
   enum lls_tool_choice choice;
   const json_t *named; /* of NAMED: the function, in list */
   bool parallel;       /* several calls in an answer */
+  bool beside_form;    /* an answer is calls or the form that was asked for */
 };
 
 struct lls_api_params {

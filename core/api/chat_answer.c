@@ -27,7 +27,6 @@ static bool holds_calls(const struct lls_tool_dialect *dialect,
   size_t i;
   const json_t *tool;
   if (params->tools.choice != LLS_TOOL_CHOICE_AUTO ||
-      params->structured.kind != LLS_STRUCTURED_NONE ||
       !lls_tool_grammar_may_be_optional(dialect->format))
     return false;
   json_array_foreach(params->tools.list, i, tool)
@@ -38,30 +37,50 @@ static bool holds_calls(const struct lls_tool_dialect *dialect,
   return false;
 }
 
+/* True where the answer may begin with anything but its form. */
+static bool is_framed(const struct lls_tool_dialect *dialect,
+                      const struct lls_api_params *params, bool in_reasoning)
+{
+  bool channel = dialect->format->shape == LLS_TOOL_CHANNEL;
+  bool raw = channel && params->structured.kind == LLS_STRUCTURED_TAG;
+  bool goes_on = params->continue_final_message && !in_reasoning;
+  return !raw && !goes_on && (channel || dialect->reasoning != NULL);
+}
+
+/*
+ * The answer keeps to one of these: calls, where tool_choice requires them, whatever
+ * form was asked for; a call or the form, where the model chooses; the form. Each after
+ * the thought (tool_grammar.h).
+ */
 int lls_chat_answer_require(const struct lls_api_config *config,
                             const struct lls_api_prompt_list *prompts,
                             struct lls_api_params *params, struct lls_api_error *error)
 {
   const struct lls_tool_dialect *dialect = &config->dialect;
   const struct lls_api_tools *tools = &params->tools;
-  params->all_content = params->structured.kind != LLS_STRUCTURED_NONE;
-  bool optional = holds_calls(dialect, params);
-  if (tools->choice <= LLS_TOOL_CHOICE_AUTO && !optional)
+  bool in_reasoning = prompts->count > 0 && prompts->prompts[0].in_reasoning;
+  bool required = tools->choice > LLS_TOOL_CHOICE_AUTO;
+  bool form = !required && params->structured.kind != LLS_STRUCTURED_NONE;
+  bool optional = !form && holds_calls(dialect, params);
+  bool calls = tools->choice != LLS_TOOL_CHOICE_NONE && (required || optional || form);
+  params->all_content = form && !calls && !is_framed(dialect, params, in_reasoning);
+  if (params->all_content || (!calls && !form))
     return 0;
-  json_t *wanted = wanted_tools(tools);
+  params->tools.beside_form = form && calls;
+  json_t *wanted = calls ? wanted_tools(tools) : NULL;
+  if (calls && wanted == NULL)
+    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
   const struct lls_tool_constraint constraint = {
       .format = lls_tool_format_written(dialect->format),
       .reasoning = dialect->reasoning,
       .tools = wanted,
       .parallel = tools->choice != LLS_TOOL_CHOICE_NAMED && tools->parallel,
-      .in_reasoning = prompts->count > 0 && prompts->prompts[0].in_reasoning,
+      .in_reasoning = in_reasoning,
       .optional = optional};
-  json_t *value = wanted != NULL ? lls_tool_constraint_json(&constraint) : NULL;
+  int status = lls_structured_set_answer(&params->structured, &constraint, form,
+                                         optional ? "tools" : "tool_choice", error);
   json_decref(wanted);
-  if (value == NULL)
-    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
-  return lls_structured_set(&params->structured, LLS_STRUCTURED_CALLS, value,
-                            optional ? "tools" : "tool_choice", error);
+  return status;
 }
 
 int lls_chat_answer_init(const struct lls_api_config *config, struct lls_choice *choice)
@@ -74,13 +93,15 @@ int lls_chat_answer_init(const struct lls_api_config *config, struct lls_choice 
   if (!looks || choice->generation->params.all_content)
     return 0;
   bool required = tools->choice > LLS_TOOL_CHOICE_AUTO;
+  bool written = required || tools->beside_form;
   const struct lls_tool_parser_options options = {
-      .format = required ? lls_tool_format_written(dialect->format) : dialect->format,
+      .format = written ? lls_tool_format_written(dialect->format) : dialect->format,
       .reasoning = dialect->reasoning,
       .tools = calls ? tools->list : NULL,
       .in_reasoning = choice->prompt->in_reasoning,
       .one_call = !tools->parallel,
       .only_calls = required,
+      .form = tools->beside_form,
   };
   choice->parser = lls_tool_parser_create(&options, &choice->answer);
   return choice->parser != NULL ? 0 : -1;

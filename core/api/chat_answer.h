@@ -9,8 +9,8 @@
 
 #include "core/api/generation.h"
 
-/* [any] Where tool_choice requires calls, params->structured becomes their grammar: 0, or
- * -1 and why, as where the request asks for something else as well. */
+/* [any] params->structured becomes the grammar of the whole answer: calls that
+ * tool_choice requires, or the form, each after the thought. 0, or -1 and why. */
 int lls_chat_answer_require(const struct lls_api_config *config,
                             const struct lls_api_prompt_list *prompts,
                             struct lls_api_params *params, struct lls_api_error *error);

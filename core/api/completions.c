@@ -89,7 +89,8 @@ static int read_request(struct reading *reading, const json_t *body,
   hash_prefix(reading, body);
   if (check_choices(config, params, prompts, error) == 0 &&
       check_echo(params, prompts, error) == 0 &&
-      lls_chat_answer_require(config, prompts, params, error) == 0)
+      (reading->endpoint != LLS_CHAT ||
+       lls_chat_answer_require(config, prompts, params, error) == 0))
     return 0;
   lls_prompts_free(prompts);
 fail_prompts:

@@ -32,6 +32,36 @@ int lls_structured_set(struct lls_structured *structured, enum lls_structured_ki
   return 0;
 }
 
+/* As build_form reads it. */
+static json_t *form_json(const struct lls_structured *structured)
+{
+  return json_pack("{s:i, s:b, s:O?}", "kind", (int)structured->kind, "strict",
+                   structured->strict, "value", structured->value);
+}
+
+int lls_structured_set_answer(struct lls_structured *structured,
+                              const struct lls_tool_constraint *constraint,
+                              bool keeps_form, const char *param,
+                              struct lls_api_error *error)
+{
+  json_t *value = lls_tool_constraint_json(constraint);
+  bool has_form = structured->kind != LLS_STRUCTURED_NONE && keeps_form;
+  bool made =
+      value != NULL &&
+      (!has_form || json_object_set_new(value, "form", form_json(structured)) == 0);
+  if (!made) {
+    json_decref(value);
+    return lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  }
+  json_decref(structured->value);
+  structured->value = value;
+  structured->kind = LLS_STRUCTURED_ANSWER;
+  structured->strict = true;
+  if (!has_form)
+    snprintf(structured->param, sizeof structured->param, "%s", param);
+  return 0;
+}
+
 void lls_structured_free(struct lls_structured *structured)
 {
   json_decref(structured->value);
@@ -82,6 +112,25 @@ static uint32_t build_choice(struct lls_grammar_tree *tree, const json_t *values
   return node;
 }
 
+static uint32_t build(struct lls_grammar_tree *tree, const void *context);
+
+static uint32_t build_answer(struct lls_grammar_tree *tree, const json_t *value)
+{
+  const json_t *form = json_object_get(value, "form");
+  uint32_t node = LLS_GRAMMAR_NONE;
+  if (form != NULL) {
+    const struct lls_structured inner = {
+        .kind =
+            (enum lls_structured_kind)json_integer_value(json_object_get(form, "kind")),
+        .strict = json_is_true(json_object_get(form, "strict")),
+        .value = json_object_get(form, "value")};
+    node = build(tree, &inner);
+    if (node == LLS_GRAMMAR_NONE)
+      return node;
+  }
+  return lls_tool_grammar_of_json(tree, value, node);
+}
+
 static uint32_t build(struct lls_grammar_tree *tree, const void *context)
 {
   const struct lls_structured *structured = context;
@@ -101,8 +150,8 @@ static uint32_t build(struct lls_grammar_tree *tree, const void *context)
     return lls_grammar_text(tree, json_string_value(value), json_string_length(value));
   case LLS_STRUCTURED_TAG:
     return lls_grammar_structural_tag(tree, value);
-  case LLS_STRUCTURED_CALLS:
-    return lls_tool_grammar_of_json(tree, value);
+  case LLS_STRUCTURED_ANSWER:
+    return build_answer(tree, value);
   }
   return LLS_GRAMMAR_NONE;
 }

@@ -21,7 +21,8 @@ enum lls_structured_kind {
   LLS_STRUCTURED_CHOICE,  /* one of the strings of `value` */
   LLS_STRUCTURED_GRAMMAR, /* a text of the GBNF, or Lark's grammar, `value` */
   LLS_STRUCTURED_TAG,     /* free text and tagged parts, by the structural tag `value` */
-  LLS_STRUCTURED_CALLS,   /* calls of tools, by the lls_tool_constraint in `value` */
+  LLS_STRUCTURED_ANSWER,  /* a thought, then calls of tools or another kind as a form: the
+                             lls_tool_constraint in `value`, with a member "form" */
 };
 
 struct lls_structured {
@@ -45,6 +46,14 @@ bool lls_structured_is_likely(const struct lls_text *body);
 int lls_structured_set(struct lls_structured *structured, enum lls_structured_kind kind,
                        json_t *value, const char *param, struct lls_api_error *error);
 void lls_structured_free(struct lls_structured *structured);
+
+/* Replaces it by the answer that the constraint describes: calls, or with keeps_form also
+ * what it was before; `param` is the parameter where it was nothing. 0, or -1 and why. */
+struct lls_tool_constraint;
+int lls_structured_set_answer(struct lls_structured *structured,
+                              const struct lls_tool_constraint *constraint,
+                              bool keeps_form, const char *param,
+                              struct lls_api_error *error);
 
 /* [any] The grammar, whose reference is the caller's; NULL where nothing was asked for.
  * 0, or -1 and why. It may take the seconds that grammars are bounded by. */

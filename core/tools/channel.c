@@ -14,7 +14,7 @@
 
 #define MAX_HEADER 1024 /* bytes */
 
-static const char message_mark[] = "<|message|>";
+static const char message_mark[] = LLS_TOOL_MESSAGE;
 
 static const char *find(const char *text, size_t n, const char *what)
 {
@@ -33,7 +33,7 @@ static enum lls_tool_role read_header(struct lls_tool_parser *parser, const char
     if (lls_tool_begin_call(parser, name, length))
       return LLS_TOOL_ARGUMENTS;
   }
-  bool analysis = find(header, n, "<|channel|>analysis") != NULL;
+  bool analysis = find(header, n, LLS_TOOL_ANALYSIS) != NULL;
   return analysis ? LLS_TOOL_WRAPPER : LLS_TOOL_OTHER;
 }
 

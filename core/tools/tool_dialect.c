@@ -90,6 +90,8 @@ bool lls_tool_dialect_opens_reasoning(const struct lls_tool_dialect *dialect,
                                       const char *prompt, size_t length)
 {
   const char *open = dialect->reasoning != NULL ? dialect->reasoning->open : "";
+  if (dialect->format != NULL && dialect->format->shape == LLS_TOOL_CHANNEL)
+    open = LLS_TOOL_ANALYSIS LLS_TOOL_MESSAGE;
   size_t n = strlen(open);
   while (length > 0 && strchr(" \r\n\t", prompt[length - 1]) != NULL)
     length--;

@@ -336,7 +336,8 @@ const struct lls_reasoning_format *lls_reasoning_format_find(const char *name)
 const struct lls_reasoning_format *lls_reasoning_format_detect(const char *source)
 {
   for (size_t i = 0; i < N_REASONINGS; i++)
-    if (strstr(source, reasonings[i].close) != NULL)
+    if (strstr(source, reasonings[i].close) != NULL ||
+        strstr(source, reasonings[i].open) != NULL)
       return &reasonings[i];
   return NULL;
 }

@@ -21,6 +21,11 @@ enum lls_tool_shape {
 
 #define LLS_TOOL_MARKS 4
 
+/* Headers of gpt-oss' messages: the thought's, and the answer's. */
+#define LLS_TOOL_ANALYSIS "<|channel|>analysis"
+#define LLS_TOOL_FINAL    "<|channel|>final"
+#define LLS_TOOL_MESSAGE  "<|message|>"
+
 /* How a call is written where it must be made: before, name, middle, arguments, after. */
 struct lls_tool_syntax {
   const char *begin;   /* before the first call */

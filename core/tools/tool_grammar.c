@@ -130,22 +130,40 @@ static uint32_t thought(struct lls_grammar_tree *tree, const char *close)
   return lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
 }
 
-static uint32_t before_calls(struct lls_grammar_tree *tree,
-                             const struct lls_tool_constraint *constraint)
+/* The thought before calls or a form. A prompt that has opened it leaves its end to the
+ * answer; otherwise the answer may do without. */
+static uint32_t before(struct lls_grammar_tree *tree,
+                       const struct lls_tool_constraint *constraint)
 {
-  const struct lls_reasoning_format *reasoning = constraint->reasoning;
-  if (constraint->format->shape == LLS_TOOL_CHANNEL)
-    return maybe(tree, row(tree, text(tree, "<|channel|>analysis<|message|>"),
-                           thought(tree, "<|end|><|start|>assistant")));
-  if (reasoning == NULL)
+  bool channel = constraint->format->shape == LLS_TOOL_CHANNEL;
+  if (!channel && constraint->reasoning == NULL)
     return text(tree, "");
-  uint32_t rest = thought(tree, reasoning->close);
-  return constraint->in_reasoning
-             ? rest
-             : maybe(tree, row(tree, text(tree, reasoning->open), rest));
+  const char *open =
+      channel ? LLS_TOOL_ANALYSIS LLS_TOOL_MESSAGE : constraint->reasoning->open;
+  const char *close =
+      channel ? "<|end|><|start|>assistant" : constraint->reasoning->close;
+  uint32_t rest = thought(tree, close);
+  return constraint->in_reasoning ? rest : maybe(tree, row(tree, text(tree, open), rest));
 }
 
-uint32_t lls_tool_grammar(struct lls_grammar_tree *tree,
+/* The form, after what the format puts before content. */
+static uint32_t framed(struct lls_grammar_tree *tree,
+                       const struct lls_tool_format *format, uint32_t form)
+{
+  if (format->shape == LLS_TOOL_CHANNEL) {
+    const uint32_t parts[] = {text(tree, LLS_TOOL_FINAL),
+                              maybe(tree, text(tree, " <|constrain|>json")),
+                              text(tree, LLS_TOOL_MESSAGE), form};
+    return lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
+  }
+  if (format->not_a_name == NULL)
+    return form;
+  uint32_t to_all =
+      row(tree, text(tree, format->not_a_name), text(tree, format->name_end));
+  return row(tree, maybe(tree, to_all), form);
+}
+
+static uint32_t any_calls(struct lls_grammar_tree *tree,
                           const struct lls_tool_constraint *constraint)
 {
   const struct lls_tool_syntax *syntax = &constraint->format->syntax;
@@ -155,11 +173,22 @@ uint32_t lls_tool_grammar(struct lls_grammar_tree *tree,
                               LLS_GRAMMAR_UNBOUNDED);
   const uint32_t parts[] = {text(tree, syntax->begin), call, more,
                             text(tree, syntax->end)};
-  uint32_t calls = lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
-  if (constraint->optional)
-    calls =
-        row(tree, text_without(tree, constraint->format->open[0]), maybe(tree, calls));
-  return row(tree, before_calls(tree, constraint), calls);
+  return lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
+}
+
+uint32_t lls_tool_grammar(struct lls_grammar_tree *tree,
+                          const struct lls_tool_constraint *constraint, uint32_t form)
+{
+  bool has_form = form != LLS_GRAMMAR_NONE;
+  uint32_t ways[2], n = 0;
+  if (constraint->tools != NULL)
+    ways[n++] = any_calls(tree, constraint);
+  if (constraint->optional && !has_form)
+    ways[0] =
+        row(tree, text_without(tree, constraint->format->open[0]), maybe(tree, ways[0]));
+  if (has_form)
+    ways[n++] = framed(tree, constraint->format, form);
+  return row(tree, before(tree, constraint), lls_grammar_choice(tree, ways, n));
 }
 
 bool lls_tool_grammar_may_be_optional(const struct lls_tool_format *format)
@@ -176,23 +205,25 @@ bool lls_tool_grammar_may_be_optional(const struct lls_tool_format *format)
 json_t *lls_tool_constraint_json(const struct lls_tool_constraint *constraint)
 {
   const struct lls_reasoning_format *reasoning = constraint->reasoning;
-  return json_pack("{s:s, s:s?, s:b, s:b, s:b, s:O}", "format", constraint->format->name,
+  return json_pack("{s:s, s:s?, s:b, s:b, s:b, s:O?}", "format", constraint->format->name,
                    "reasoning", reasoning != NULL ? reasoning->name : NULL,
                    "in_reasoning", constraint->in_reasoning, "parallel",
                    constraint->parallel, "optional", constraint->optional, "tools",
                    (json_t *)constraint->tools);
 }
 
-uint32_t lls_tool_grammar_of_json(struct lls_grammar_tree *tree, const json_t *json)
+uint32_t lls_tool_grammar_of_json(struct lls_grammar_tree *tree, const json_t *json,
+                                  uint32_t form)
 {
+  const json_t *tools = json_object_get(json, "tools");
   const char *format = json_string_value(json_object_get(json, "format"));
   const char *reasoning = json_string_value(json_object_get(json, "reasoning"));
   const struct lls_tool_constraint constraint = {
       .format = lls_tool_format_find(format),
       .reasoning = reasoning != NULL ? lls_reasoning_format_find(reasoning) : NULL,
-      .tools = json_object_get(json, "tools"),
+      .tools = json_is_array(tools) ? tools : NULL,
       .parallel = json_is_true(json_object_get(json, "parallel")),
       .in_reasoning = json_is_true(json_object_get(json, "in_reasoning")),
       .optional = json_is_true(json_object_get(json, "optional"))};
-  return lls_tool_grammar(tree, &constraint);
+  return lls_tool_grammar(tree, &constraint, form);
 }

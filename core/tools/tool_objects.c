@@ -46,14 +46,29 @@ static void emit_whole(struct lls_tool_parser *parser, const char *bytes, size_t
   json_decref(value);
 }
 
+/* Beside a form, which may have a member "name" too, an object without a mark is a call
+ * once arguments follow the name: it is kept. */
+static bool keep_name(struct lls_tool_parser *parser, const json_t *name)
+{
+  struct lls_tool_object *object = &parser->object;
+  object->name = object->begin;
+  object->name_end = parser->at;
+  return object->arguments_end == 0 &&
+         lls_tool_find(parser->options.tools, json_string_value(name),
+                       json_string_length(name)) != NULL;
+}
+
 static bool begin_call(struct lls_tool_parser *parser, const char *quoted, size_t n)
 {
-  json_t *name = lls_json_parse(quoted, n, JSON_DECODE_ANY, NULL);
-  bool begun =
-      json_is_string(name) &&
-      lls_tool_begin_call(parser, json_string_value(name), json_string_length(name));
-  json_decref(name);
   const struct lls_tool_object *object = &parser->object;
+  json_t *name = lls_json_parse(quoted, n, JSON_DECODE_ANY, NULL);
+  bool begun = json_is_string(name);
+  if (begun && parser->bare && parser->options.form && object->name_end == 0)
+    begun = keep_name(parser, name);
+  else if (begun)
+    begun =
+        lls_tool_begin_call(parser, json_string_value(name), json_string_length(name));
+  json_decref(name);
   if (begun && object->arguments_end > 0)
     emit_whole(parser, parser->held.data + object->arguments,
                object->arguments_end - object->arguments);
@@ -93,6 +108,10 @@ static bool begin_value(struct lls_tool_parser *parser, char byte)
     parser->at++;
     return true;
   }
+  if (object->role == LLS_TOOL_ARGUMENTS && object->name_end > 0 && !parser->calling &&
+      (byte != '{' || !begin_call(parser, parser->held.data + object->name,
+                                  object->name_end - object->name)))
+    return false;
   object->place = LLS_TOOL_IN_VALUE;
   object->begin = parser->at;
   object->streamed = object->role == LLS_TOOL_ARGUMENTS && parser->calling &&

@@ -70,7 +70,7 @@ void lls_tool_emit_content(struct lls_tool_parser *parser, const char *bytes, si
   if (n == 0 || parser->options.only_calls)
     return;
   parser->trimming = false;
-  parser->begun = true;
+  parser->begun = parser->has_content = true;
   lls_text_append(&parser->answer->content, bytes, n);
 }
 

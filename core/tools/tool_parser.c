@@ -114,10 +114,51 @@ static bool pass_mark(struct lls_tool_parser *parser, size_t space,
   return true;
 }
 
+/* A mark at the beginning of the text, or NULL; *maybe: the text may become one. */
+static const struct lls_stop_string *mark_at(const struct lls_tool_parser *parser,
+                                             const char *text, size_t n, bool *maybe)
+{
+  const struct lls_stop_set *marks = &parser->marks;
+  *maybe = false;
+  for (size_t i = 0; i < marks->count; i++) {
+    int begins = lls_tool_begins(text, n, marks->strings[i].text);
+    if (begins > 0)
+      return &marks->strings[i];
+    *maybe |= begins == 0;
+  }
+  return NULL;
+}
+
+/* A call or a form: the first character that is no white space decides, or a few. */
+static bool step_form(struct lls_tool_parser *parser)
+{
+  struct lls_text *held = &parser->held;
+  size_t space = 0;
+  bool maybe;
+  if (!parser->has_content) {
+    if (!parser->begun && parser->options.format->bare && try_bare(parser))
+      return parser->mode == LLS_TOOL_AT_CALL;
+    while (space < held->length && lls_tool_is_space(held->data[space]))
+      space++;
+    const struct lls_stop_string *mark =
+        mark_at(parser, held->data + space, held->length - space, &maybe);
+    if (mark != NULL)
+      return pass_mark(parser, space, mark);
+    if (maybe)
+      return false;
+  }
+  lls_tool_emit_content(parser, held->data, held->length);
+  parser->at = held->length;
+  lls_tool_take(parser);
+  return false;
+}
+
 static bool step_content(struct lls_tool_parser *parser)
 {
   struct lls_text *held = &parser->held;
   bool looks = parser->options.tools != NULL;
+  if (looks && parser->options.form)
+    return step_form(parser);
   if (looks && !parser->begun && parser->options.format->bare && try_bare(parser))
     return parser->mode == LLS_TOOL_AT_CALL;
   size_t at, which;
@@ -164,7 +205,7 @@ static bool collect_marks(struct lls_tool_parser *parser)
 static enum lls_tool_mode first_mode(const struct lls_tool_parser_options *options)
 {
   if (options->format->shape == LLS_TOOL_CHANNEL)
-    return LLS_TOOL_AT_MESSAGE;
+    return options->in_reasoning ? LLS_TOOL_IN_MESSAGE : LLS_TOOL_AT_MESSAGE;
   if (options->reasoning == NULL)
     return LLS_TOOL_IN_CONTENT;
   return options->in_reasoning ? LLS_TOOL_IN_REASONING : LLS_TOOL_AT_START;
@@ -181,6 +222,7 @@ lls_tool_parser_create(const struct lls_tool_parser_options *options,
   parser->answer = answer;
   parser->mode = first_mode(options);
   parser->trimming = parser->mode == LLS_TOOL_IN_REASONING;
+  parser->message = LLS_TOOL_WRAPPER; /* where a prompt has opened gpt-oss' thought */
   if (collect_marks(parser))
     return parser;
   free(parser);
@@ -235,7 +277,7 @@ void lls_tool_parser_finish(struct lls_tool_parser *parser)
   struct lls_text *held = &parser->held;
   bool spaces = without_space(held->data, held->length) == 0;
   bool calls = parser->answer->n_calls > 0;
-  if (parser->mode == LLS_TOOL_IN_REASONING)
+  if (lls_tool_parser_in_reasoning(parser))
     emit_reasoning(parser, without_space(held->data, held->length));
   else if (parser->mode != LLS_TOOL_OVER && parser->mode != LLS_TOOL_AFTER_CALL &&
            !(calls && spaces))

@@ -31,6 +31,8 @@ struct lls_tool_parser_options {
   bool in_reasoning;   /* the prompt has opened it */
   bool one_call;       /* what follows the first call is left out */
   bool only_calls;     /* a grammar holds the text to calls */
+  bool form;           /* a grammar holds the text to calls or a form: content that has
+                          begun is the form, to its end, whatever it looks like */
 };
 
 /* Writes to *answer, which outlives the parser. NULL without memory. */

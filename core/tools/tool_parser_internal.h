@@ -53,6 +53,8 @@ struct lls_tool_object {
   unsigned depth;                  /* 1 within {"function": {...}} */
   size_t begin;                    /* of the key or value, in held */
   size_t arguments, arguments_end; /* seen before the name, in held */
+  size_t name,
+      name_end; /* beside a form, in held: a call once arguments follow; 0: none */
 };
 
 struct lls_tool_parser {
@@ -63,6 +65,7 @@ struct lls_tool_parser {
   struct lls_text held;
   size_t at;
   bool begun;                 /* content, or a call, has been there */
+  bool has_content;           /* content has */
   bool bare;                  /* the call has no mark: it must name one of the tools */
   bool in_list;               /* calls in an array */
   bool calling;               /* a call was reported and is not complete */

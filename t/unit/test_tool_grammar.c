@@ -41,7 +41,7 @@ static struct lls_grammar_tree *make_tree(const struct lls_tool_constraint *cons
   struct lls_grammar_tree *tree =
       lls_grammar_tree_create(&(struct lls_grammar_bounds){100000, 4000000, 10000});
   assert_non_null(tree);
-  lls_grammar_set_root(tree, lls_tool_grammar(tree, constraint));
+  lls_grammar_set_root(tree, lls_tool_grammar(tree, constraint, LLS_GRAMMAR_NONE));
   if (lls_grammar_tree_check(tree, &err) != 0)
     fail_msg("%s", err.text);
   return tree;
@@ -210,7 +210,7 @@ static void test_strict_functions_refuse_what_is_not_kept(void **state)
     struct lls_error err = {0};
     struct lls_grammar_tree *tree =
         lls_grammar_tree_create(&(struct lls_grammar_bounds){100000, 4000000, 10000});
-    lls_grammar_set_root(tree, lls_tool_grammar(tree, &constraint));
+    lls_grammar_set_root(tree, lls_tool_grammar(tree, &constraint, LLS_GRAMMAR_NONE));
     assert_int_equal(lls_grammar_tree_check(tree, &err) != 0, strict);
     lls_grammar_tree_destroy(tree);
     json_decref(tools);
