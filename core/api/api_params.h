@@ -109,6 +109,7 @@ struct lls_api_params {
 };
 
 struct lls_tokenizer;
+struct lls_grammar;
 
 /* The limits and defaults that parameters are read with. */
 struct lls_params_context {
@@ -140,6 +141,11 @@ bool lls_api_params_scores(const struct lls_api_params *params, uint32_t *logpro
 
 /* The tenant's name from anybody's text: cut between two characters, without controls. */
 void lls_api_params_set_tenant(struct lls_api_params *params, const char *name);
+
+/* [any] 0; or -1 and why, where the grammar (NULL: none) has no text of the tokens that
+ * the parameters leave. */
+int lls_api_params_meet(const struct lls_api_params *params, struct lls_grammar *grammar,
+                        struct lls_api_error *error);
 
 /* The sampling of one choice; the caller sets its seed. */
 struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params);

@@ -145,6 +145,8 @@ static void read_generation(struct reading *reading)
     return;
   struct lls_grammar *grammar = NULL;
   status = lls_structured_compile(config, &params.structured, &grammar, &reading->error);
+  if (status == 0)
+    status = lls_api_params_meet(&params, grammar, &reading->error);
   lls_structured_free(&params.structured); /* a part of the body */
   if (status == 0)
     reading->generation =

@@ -34,12 +34,16 @@ static uint32_t end_of(const struct lls_instance *in, const struct lls_live *liv
   return v->generated_tokens >= v->max_new_tokens ? LLS_FINISH_LENGTH : LLS_FINISH_NONE;
 }
 
-/* How many tokens came out. None, where the answer cannot go on with this one: the
- * request ends. */
+/* How many tokens came out. None, where no token may be drawn, or the answer cannot go on
+ * with this one: the request ends. */
 static uint32_t append(struct lls_instance *in, struct lls_live *live,
                        const struct lls_sampled *token, int64_t now_ns)
 {
   struct lls_request *v = &live->view;
+  if (live->exhausted) {
+    v->finish_reason = lls_lists_end(in, live);
+    return 0;
+  }
   if (lls_constraint_take(in, live, token->token) < 0) {
     v->finish_reason = LLS_FINISH_ERROR;
     return 0;

@@ -33,6 +33,12 @@ int lls_constraint_check(const struct lls_grammar *grammar, uint32_t vocabulary,
                         vocabulary);
 }
 
+/* Lists may forbid the tokens that were chosen for a forced text, and allow others. */
+static bool may_force(const struct lls_live *live)
+{
+  return live->allowed == NULL && live->n_bad_words == 0;
+}
+
 /* True if the next token is forced; then it alone is in the mask, so that an answer has
  * the same tokens where it may not jump. */
 static bool forces(struct lls_live *live)
@@ -58,15 +64,15 @@ static void fill_mask(const struct lls_instance *in, struct lls_live *live,
 {
   struct lls_constraint *c = &live->constraint;
   uint64_t unbounded = UINT64_MAX;
-  int rc = forces(live)
+  int rc = may_force(live) && forces(live)
                ? 1
                : lls_grammar_fill_mask_some(c->state, c->mask, &c->progress,
                                             may_postpone(in, live) ? work : &unbounded);
   c->postponed = rc == -EAGAIN;
-  const struct lls_vocabulary *v = lls_grammar_vocabulary(c->grammar);
-  if (rc > 0 && live->allowed != NULL)
-    rc = lls_lists_cut(in, live, c->mask, lls_vocabulary_words(v));
-  c->failed = rc > 0 || c->postponed ? 0 : rc < 0 ? rc : -ENOENT;
+  c->failed = rc < 0 && !c->postponed ? rc : 0;
+  if (rc >= 0)
+    live->exhausted =
+        !lls_lists_cut(in, live, c->mask, lls_grammar_vocabulary(c->grammar)->size);
 }
 
 void lls_constraint_fill_masks(void *context)
@@ -84,8 +90,6 @@ void lls_constraint_fill_masks(void *context)
 static const char *why(int rc)
 {
   switch (rc) {
-  case -ENOENT:
-    return "no token of the vocabulary can follow";
   case -E2BIG:
     return "the grammar is too ambiguous, or nested too deeply";
   default:
@@ -122,7 +126,7 @@ static bool may_jump(const struct lls_instance *in, const struct lls_live *live)
 {
   return live->constraint.grammar != NULL && in->limits.jump_ahead &&
          in->caps.chunked_prefill && in->caps.mixed_batch &&
-         !live->sampling.want_logprob && live->allowed == NULL && live->n_bad_words == 0;
+         !live->sampling.want_logprob && may_force(live);
 }
 
 uint32_t lls_constraint_jump(struct lls_instance *in, struct lls_live *live)

@@ -347,12 +347,14 @@ void lls_adoption_run(struct lls_instance *);
 /* ---- cache_service.c */
 void lls_cache_service_init(struct lls_instance *);
 
-/* ---- lists.c: what a request may draw, and may not */
-/* Before each draw; sampling.index is set. */
+/* ---- lists.c: the tokens that the next draw of a request may take */
+/* Before each draw. Without a grammar: sets exhausted if nothing is left. */
 void lls_lists_set(struct lls_instance *, struct lls_live *);
-/* Leaves of a mask what `allowed` has too; false if that is nothing. */
+/* Leaves of a grammar's mask what the lists allow too; false if nothing is left. */
 bool lls_lists_cut(const struct lls_instance *, const struct lls_live *, uint32_t *mask,
-                   size_t words);
+                   uint32_t vocabulary);
+/* How an answer ends that is exhausted: enum lls_finish_reason. */
+uint32_t lls_lists_end(const struct lls_instance *, const struct lls_live *);
 
 /* ---- constraint.c: answers that keep to a grammar */
 /* -EINVAL where a grammar, if there is one, is for another vocabulary. */

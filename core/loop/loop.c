@@ -12,6 +12,7 @@
 
 #include "core/channel/channel.h"
 #include "core/loop/instance.h"
+#include "core/loop/lists.h"
 #include "core/loop/snapshot.h"
 
 /* ---- life ------------------------------------------------------------------------- */
@@ -393,6 +394,12 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
     lls_slots_give_back(&l->slots, slot);
     return lls_fail(err, -ENOMEM, "out of memory for a request of %u tokens",
                     s->n_tokens + max_new_tokens);
+  }
+  rc = lls_lists_check(live, l->vocabulary, err);
+  if (rc < 0) {
+    lls_live_free(live);
+    lls_slots_give_back(&l->slots, slot);
+    return rc;
   }
   l->alive++;
   r->posted++;

@@ -3,6 +3,7 @@
 #include "core/loop/request.h"
 
 #include "core/base/check.h"
+#include "core/loop/lists.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static void *carve(struct carver *c, size_t bytes)
 
 struct pieces {
   struct lls_live *live;
-  int32_t *tokens, *stop_tokens, *bad_words, *banned;
+  int32_t *tokens, *stop_tokens, *bad_words, *held;
   struct lls_sampled *scores;
   float *pooled;
   struct lls_logit_bias *bias;
@@ -33,22 +34,17 @@ struct pieces {
   char *label, *tenant_name, *text;
 };
 
-static size_t mask_bytes(const struct lls_grammar *grammar)
-{
-  return grammar != NULL
-             ? lls_vocabulary_words(lls_grammar_vocabulary(grammar)) * sizeof(uint32_t)
-             : 0;
-}
-
 static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
                                const struct lls_live_context *context,
                                uint32_t max_length, uint32_t n_eos_tokens,
                                uint32_t n_entries)
 {
   size_t n_stop_tokens = (size_t)s->n_stop_tokens + n_eos_tokens;
-  size_t n_banned = s->n_bad_words > 0 ? n_stop_tokens + s->n_bad_words : 0;
-  size_t n_allowed =
-      s->sampling.allowed != NULL ? lls_mask_words(context->vocabulary) : 0;
+  size_t n_ends = s->grammar != NULL ? lls_grammar_vocabulary(s->grammar)->n_ends : 0;
+  size_t n_held = s->grammar != NULL ? n_stop_tokens + n_ends : 0;
+  size_t words = lls_mask_words(context->vocabulary);
+  size_t n_allowed = lls_lists_have_base(s) ? words : 0;
+  size_t n_mask = lls_lists_have_mask(s, n_stop_tokens, context->vocabulary) ? words : 0;
   size_t n_scores = s->score_prompt ? s->n_tokens : 0;
   size_t n_pooled = s->pooling != LLS_POOLING_NONE ? context->vector_columns : 0;
   struct pieces p = {0};
@@ -57,13 +53,13 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   p.stop_tokens = carve(c, n_stop_tokens * sizeof *p.stop_tokens);
   p.allowed = carve(c, n_allowed * sizeof *p.allowed);
   p.bad_words = carve(c, s->n_bad_words * sizeof *p.bad_words);
-  p.banned = carve(c, n_banned * sizeof *p.banned);
+  p.held = carve(c, n_held * sizeof *p.held);
   p.scores = carve(c, n_scores * sizeof *p.scores);
   p.pooled = carve(c, n_pooled * sizeof *p.pooled);
   p.bias = carve(c, s->sampling.n_bias * sizeof *p.bias);
   p.entries = carve(c, n_entries * sizeof *p.entries);
   p.grammar_state = carve(c, s->grammar != NULL ? lls_grammar_state_bytes() : 0);
-  p.mask = carve(c, mask_bytes(s->grammar));
+  p.mask = carve(c, n_mask * sizeof *p.mask);
   p.label = carve(c, s->label != NULL ? strlen(s->label) + 1 : 1);
   p.tenant_name = carve(c, s->tenant_name != NULL ? strlen(s->tenant_name) + 1 : 1);
   p.text = carve(c, s->text != NULL ? s->text_bytes + 1 : 0);
@@ -100,8 +96,8 @@ static void begin_grammar(struct lls_live *live, struct lls_grammar *grammar,
 {
   if (grammar == NULL)
     return;
-  live->constraint = (struct lls_constraint){
-      .grammar = lls_grammar_ref(grammar), .state = p->grammar_state, .mask = p->mask};
+  live->constraint.grammar = lls_grammar_ref(grammar);
+  live->constraint.state = p->grammar_state;
   lls_grammar_state_init(p->grammar_state, grammar);
 }
 
@@ -109,15 +105,17 @@ static void begin_grammar(struct lls_live *live, struct lls_grammar *grammar,
 static void set_lists(struct lls_live *live, const struct lls_submission *s,
                       const struct lls_live_context *context, const struct pieces *p)
 {
-  size_t words = lls_mask_words(context->vocabulary);
+  uint32_t vocabulary = context->vocabulary;
   live->n_bad_words = s->n_bad_words;
   live->bad_words = p->bad_words;
-  live->banned = p->banned;
+  live->held = p->held;
   copy(p->bad_words, s->bad_words, s->n_bad_words * sizeof *p->bad_words);
-  if (s->sampling.allowed == NULL)
+  if (lls_lists_have_mask(s, live->n_stop_tokens, vocabulary))
+    live->constraint.mask = p->mask;
+  if (!lls_lists_have_base(s))
     return;
   live->allowed = p->allowed;
-  copy(p->allowed, s->sampling.allowed, words * sizeof *p->allowed);
+  lls_lists_fill_base(s, vocabulary, p->allowed);
 }
 
 /* Entries of a K and a V list with an entry for each block, or a longer X list. */

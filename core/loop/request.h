@@ -58,7 +58,9 @@ struct lls_move {
 struct lls_constraint {
   struct lls_grammar *grammar; /* NULL: none; the request's reference */
   struct lls_grammar_state *state;
-  uint32_t *mask; /* a bit for each token of the vocabulary */
+  /* a bit for each token of the vocabulary; NULL: no grammar, and no lists but the stop
+   * tokens */
+  uint32_t *mask;
   struct lls_mask_progress progress;
   bool postponed; /* the mask was not whole in this step: nothing was drawn */
   int failed;     /* -errno: no mask could be made for the next token */
@@ -78,10 +80,11 @@ struct lls_live {
   int32_t *stop_tokens;
   uint32_t n_stop_tokens;
   /* lists.c; in this allocation */
-  uint32_t *allowed;  /* the tokens that may be drawn, or NULL: all */
+  uint32_t *allowed;  /* the tokens that may ever be drawn, or NULL: all */
   int32_t *bad_words; /* (n_bad_words) as lls_submission has them */
   uint32_t n_bad_words;
-  int32_t *banned; /* room for n_stop_tokens and one of each word */
+  int32_t *held;  /* room for the stop tokens and the grammar's ends; NULL without it */
+  bool exhausted; /* nothing may be drawn in this step: the answer ends */
   /* (prompt_tokens) or NULL; each entry is written once, before the first token is
    * sent, and then is main's to read; in this allocation */
   struct lls_sampled *scores;

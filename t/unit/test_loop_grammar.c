@@ -313,7 +313,7 @@ static void test_a_jump_stays_within_the_request(void **state)
 }
 
 /* No token has a 'z'. */
-static void test_a_dead_end_is_an_error_of_the_request(void **state)
+static void test_a_dead_end_cuts_the_answer(void **state)
 {
   (void)state;
   struct reference *ref = reference_read(MODEL);
@@ -327,7 +327,7 @@ static void test_a_dead_end_is_an_error_of_the_request(void **state)
   submit(&h, &other, &ref->prompts[1]);
   run_to_end(&h);
   assert_int_equal(dead.finished, 1);
-  assert_int_equal(dead.reason, LLS_FINISH_ERROR);
+  assert_int_equal(dead.reason, LLS_FINISH_LENGTH);
   assert_true(dead.n_tokens >= 1 && dead.n_tokens <= 4);
   assert_reference_text(&other);
   assert_memory_is_back(&h);
@@ -366,7 +366,7 @@ int main(void)
       cmocka_unit_test(test_jumps_of_a_batch_are_pending_tokens),
       cmocka_unit_test(test_what_is_forced_takes_no_steps),
       cmocka_unit_test(test_a_jump_stays_within_the_request),
-      cmocka_unit_test(test_a_dead_end_is_an_error_of_the_request),
+      cmocka_unit_test(test_a_dead_end_cuts_the_answer),
       cmocka_unit_test(test_another_vocabulary_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
