@@ -2,12 +2,15 @@
 /* Axes and points; see grid.h. */
 #include "core/config/grid.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/params/params.h"
 
 #define POINTS_MAX 100000
 
@@ -43,30 +46,78 @@ static int add_value(struct lls_axis *axis, const char *text, size_t length)
   return 0;
 }
 
-/* 1: the text was FIRST..LAST[:STEP] and its numbers are values now; 0: it is no range;
- * -ERANGE: it ends before it begins. */
+/* A number and the letters behind it. */
+struct quantity {
+  double number;
+  char unit[8];
+};
+
+/* Returns what is behind the quantity, NULL: there is none at `text`. */
+static const char *read_quantity(const char *text, struct quantity *out)
+{
+  char *end;
+  out->number = strtod(text, &end);
+  if (end > text && end[-1] == '.') /* "512." of "512..1024" is a number, too */
+    end--;
+  size_t letters = strspn(end, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+  if (end == text || !isfinite(out->number) || letters >= sizeof out->unit)
+    return NULL;
+  memcpy(out->unit, end, letters);
+  out->unit[letters] = '\0';
+  return end + letters;
+}
+
+/* The quantity in another unit; one without a unit has that one. -EINVAL: one of them is
+ * no unit, or one is of time and the other of memory. */
+static int convert(struct quantity *q, const char *unit)
+{
+  uint32_t from_type, to_type;
+  if (q->unit[0] == '\0' || strcmp(q->unit, unit) == 0)
+    return 0;
+  int64_t from = lls_param_unit(q->unit, &from_type), to = lls_param_unit(unit, &to_type);
+  if (from == 0 || to == 0 || from_type != to_type)
+    return -EINVAL;
+  q->number *= (double)from / (double)to;
+  return 0;
+}
+
+/* FIRST..LAST[:STEP], all in LAST's unit, or FIRST's where LAST has none. False: it is no
+ * range. */
+static bool read_range(const char *text, struct quantity *first, struct quantity *last,
+                       struct quantity *step)
+{
+  *step = (struct quantity){.number = 1};
+  text = read_quantity(text, first);
+  if (text == NULL || strncmp(text, "..", 2) != 0)
+    return false;
+  text = read_quantity(text + 2, last);
+  if (text != NULL && *text == ':')
+    text = read_quantity(text + 1, step);
+  if (text == NULL || *text != '\0')
+    return false;
+  if (last->unit[0] == '\0')
+    memcpy(last->unit, first->unit, sizeof last->unit);
+  return convert(first, last->unit) == 0 && convert(step, last->unit) == 0;
+}
+
+/* 1: the text was FIRST..LAST[:STEP] and its quantities are values now; 0: it is no
+ * range; -ERANGE: it ends before it begins. */
 static int add_range(struct lls_axis *axis, const char *text)
 {
-  char range[128];
-  double first, last, step = 1;
-  snprintf(range, sizeof range, "%s", text);
-  char *colon = strchr(range, ':'), *end = NULL;
-  if (colon != NULL) {
-    *colon = '\0';
-    step = strtod(colon + 1, &end);
-    if (end == colon + 1 || *end != '\0')
-      return 0;
-  }
-  int rc = lls_range_parse(range, &first, &last);
-  if (rc < 0)
-    return rc == -ERANGE ? rc : 0;
-  double steps = (last - first) / step + 1e-9; /* 0.3 is three steps of 0.1, too */
-  if (!(step > 0) || !isfinite(step) || steps > POINTS_MAX)
+  struct quantity first, last, step;
+  if (!read_range(text, &first, &last, &step))
+    return isdigit((unsigned char)text[0]) && strstr(text, "..") != NULL ? -EINVAL : 0;
+  if (first.number > last.number)
+    return -ERANGE;
+  double steps = (last.number - first.number) / step.number +
+                 1e-9; /* 0.3 is three steps of 0.1, too */
+  if (!(step.number > 0) || !isfinite(steps) || steps > POINTS_MAX)
     return -EINVAL;
   for (int64_t i = 0; (double)i <= steps; i++) {
-    char number[32];
-    int length = snprintf(number, sizeof number, "%.12g", first + (double)i * step);
-    rc = add_value(axis, number, (size_t)length);
+    char value[48];
+    int length = snprintf(value, sizeof value, "%.12g%s",
+                          first.number + (double)i * step.number, last.unit);
+    int rc = add_value(axis, value, (size_t)length);
     if (rc < 0)
       return rc;
   }

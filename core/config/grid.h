@@ -28,9 +28,10 @@ struct lls_grid {
 };
 
 /*
- * One more axis from NAME=A,B,C or NAME=FIRST..LAST or NAME=FIRST..LAST:STEP (numbers,
- * step 1 by default). -EINVAL if it is none, -EEXIST if the name is there already, -E2BIG
- * if there are too many axes or points.
+ * One more axis from NAME=A,B,C or NAME=FIRST..LAST or NAME=FIRST..LAST:STEP: numbers, or
+ * durations and amounts of memory as in "100ms..1s:50ms"; a number without a unit has
+ * LAST's. The step is 1 by default. -EINVAL if it is none, -EEXIST if the name is there
+ * already, -E2BIG if there are too many axes or points.
  */
 int lls_grid_add(struct lls_grid *, const char *text, size_t length,
                  struct lls_error *err);

@@ -112,6 +112,23 @@ static int read_scaled(const char *text, const struct unit *units, int64_t *out)
   return -EINVAL;
 }
 
+static int64_t size_of(const struct unit *units, const char *name)
+{
+  const struct unit *u = units;
+  while (u->name != NULL && strcmp(u->name, name) != 0)
+    u++;
+  return u->scale;
+}
+
+int64_t lls_param_unit(const char *name, uint32_t *type)
+{
+  if (name[0] == '\0')
+    return 0;
+  int64_t size = size_of(duration_units, name);
+  *type = size != 0 ? LLS_TYPE_DURATION : LLS_TYPE_BYTES;
+  return size != 0 ? size : size_of(byte_units, name);
+}
+
 static int read_choice(const char *text, const char *choices, int64_t *out)
 {
   size_t length = strlen(text);

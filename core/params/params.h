@@ -41,6 +41,10 @@ int lls_param_bind(const struct lls_param *, const char *text, const char *folde
 
 const struct lls_param *lls_param_find(const struct lls_param_table *, const char *name);
 
+/* The size of a unit of durations in ns, of one of memory in bytes, and which of both
+ * types it is of; 0: there is no such unit. */
+int64_t lls_param_unit(const char *name, uint32_t *type);
+
 /* "whole number, 1 to 65536, or auto": what lls_param_bind takes. Returns buffer. */
 const char *lls_param_expected(const struct lls_param *, char *buffer, size_t size);
 

@@ -146,6 +146,40 @@ static int add(struct lls_grid *grid, const char *text)
   return lls_grid_add(grid, text, strlen(text), &err);
 }
 
+/* Every value of an axis, with a space behind each. */
+static const char *values_of(const char *text, char *buffer, size_t size)
+{
+  struct lls_grid grid = {0};
+  buffer[0] = '\0';
+  if (add(&grid, text) < 0)
+    return "refused";
+  for (size_t i = 0; i < lls_grid_points(&grid); i++)
+    snprintf(buffer + strlen(buffer), size - strlen(buffer), "%s ",
+             lls_grid_value(&grid, i, 0));
+  lls_grid_free(&grid);
+  return buffer;
+}
+
+static void test_ranges_with_units(void **state)
+{
+  char text[512];
+  (void)state;
+  assert_string_equal(values_of("gap=100ms..200ms:50ms", text, sizeof text),
+                      "100ms 150ms 200ms ");
+  assert_string_equal(values_of("gap=1..2s:500ms", text, sizeof text), "1s 1.5s 2s ");
+  assert_string_equal(values_of("gap=1min..2min:30s", text, sizeof text),
+                      "1min 1.5min 2min ");
+  assert_string_equal(values_of("gap=10ms..12", text, sizeof text), "10ms 11ms 12ms ");
+  assert_string_equal(values_of("m=512MiB..1.5GiB:512MiB", text, sizeof text),
+                      "0.5GiB 1GiB 1.5GiB ");
+  assert_string_equal(values_of("path=../a,../b", text, sizeof text), "../a ../b ");
+  const char *const wrong[] = {"gap=1ms..2GiB", "gap=1ms..2ms:1GiB", "gap=1foo..2bar",
+                               "gap=1..2..3",   "gap=2s..1s",        "gap=1s..2s:0ms",
+                               "gap=1..2:",     "gap=1ms..nan"};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    assert_string_equal(values_of(wrong[i], text, sizeof text), "refused");
+}
+
 static void test_axes(void **state)
 {
   (void)state;
@@ -605,6 +639,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_axes),
+      cmocka_unit_test(test_ranges_with_units),
       IN_FOLDER(test_a_grid_is_run_and_resumed),
       IN_FOLDER(test_old_results_are_not_shown_as_new),
       IN_FOLDER(test_a_failed_run_shows_no_older_one),
