@@ -283,6 +283,26 @@ sub vllm_keys {
     is_deeply result($run)->{json}{failures}, {}, 'a head may come in pieces, on several connections at once';
 }
 
+# ---- keys, and what is printed ------------------------------------------------------------
+{
+    LlmServer::write_file("$dir/keys", "sk-right tester\n");
+    my $server = LlmServer->serve("api_keys = $dir/keys\n[model]\npath = " . LlmServer::source('t/data/models/stories260K') . "\n[engine]\nthreads = 1\npin = false\n");
+    my @load = qw(--dataset-name random --random-input-len 8 --random-output-len 4 --num-prompts 3);
+    for my $case ([ 'sk-right', [], 3 ], [ 'sk-wrong', [], 0 ], [ 'sk-wrong', [ '--header', 'authorization=Bearer sk-right' ], 3 ]) {
+        my ($key, $more, $completed) = @$case;
+        local $ENV{OPENAI_API_KEY} = $key;
+        is bench($server, @load, @$more)->{json}{completed} // 0, $completed, "OPENAI_API_KEY = $key @$more";
+    }
+    local $ENV{OPENAI_API_KEY} = 'sk-right';
+    my $got = bench($server, @load, '--json');
+    is decode_json($got->{out})->{completed}, 3, '--json prints the result';
+    is $got->{err}, '', '  and no progress';
+    $got = bench($server, @load, '--quiet');
+    is "$got->{out}$got->{err}", '', '--quiet prints nothing';
+    is $got->{json}{completed}, 3, '  and saves what it was told to';
+    $server->stop;
+}
+
 # ---- usage --------------------------------------------------------------------------------
 {
     my $got = result(start('--help'));

@@ -28,11 +28,14 @@ static const char usage[] =
     "the\n"
     "options and the JSON keys of vLLM's `bench serve` and some more.\n"
     "\n"
-    "  llmserve-bench --port 8080 --dataset-name random --num-prompts 200 --request-rate "
-    "4\n"
-    "  llmserve-bench --port 8080 --trace azure.csv --time-scale 2 --slo-ttft 1s\n"
-    "  llmserve-bench --port 8080 --max-concurrency 30 --sweep seed=1..5\n"
-    "  llmserve-bench --port 8080 --goodput ttft:500 tpot:50 --find-rate 0.9\n";
+    "  llmserve-bench --dataset-name random --num-prompts 200 --request-rate 4\n"
+    "  llmserve-bench --trace azure.csv --time-scale 2 --slo-ttft 1s --json\n"
+    "  llmserve-bench --base-url http://10.0.0.7:8000 --max-concurrency 30 --sweep "
+    "seed=1..5\n"
+    "  llmserve-bench --goodput ttft:500 tpot:50 --find-rate 0.9\n"
+    "\n"
+    "The environment's OPENAI_API_KEY is sent as the key where --header has no "
+    "Authorization.\n";
 
 enum { BENCH, WORKLOAD, SWEEP, N_GROUPS }; /* SWEEP's decide nothing of one run */
 
@@ -51,7 +54,7 @@ static const char *backend_name(const struct tool *tool)
 
 static bool progress_wanted(const struct tool *tool)
 {
-  return !tool->bench.disable_tqdm;
+  return !tool->bench.disable_tqdm && !tool->bench.quiet && !tool->bench.json;
 }
 
 /* ---- one run ----------------------------------------------------------------------- */
@@ -152,19 +155,30 @@ static int send_all(const struct tool *tool, struct run *run, bool progress,
   return rc;
 }
 
-static int write_result(const struct tool *tool, const struct run *run, const char *path,
-                        json_t *made_by, struct lls_error *err)
+static json_t *result_of(const struct tool *tool, const struct run *run, json_t *made_by,
+                         struct lls_error *err)
 {
   struct lls_report_header header = header_of(tool, run);
   json_t *result = lls_report_json(run->report, &header, tool->bench.save_detailed);
-  if (result == NULL)
-    return lls_fail(err, -ENOMEM, "no memory for the result");
+  if (result == NULL) {
+    lls_fail(err, -ENOMEM, "no memory for the result");
+    return NULL;
+  }
   json_object_set(result, "made_by", made_by);
   json_object_set_new(result, "client_cpu_s", json_real(run->load.client_cpu_s));
   json_object_set_new(result, "client_cpu_share",
                       json_real(run->load.client_cpu_s / run->load.elapsed_s));
   json_object_set_new(result, "connections",
                       json_integer((json_int_t)run->load.connections));
+  return result;
+}
+
+static int write_result(const struct tool *tool, const struct run *run, const char *path,
+                        json_t *made_by, struct lls_error *err)
+{
+  json_t *result = result_of(tool, run, made_by, err);
+  if (result == NULL)
+    return -ENOMEM;
   bool append = tool->bench.append_result && tool->bench.result_filename[0] != '\0';
   int rc =
       append ? lls_report_append(result, path, err) : lls_report_write(result, path, err);
@@ -241,6 +255,18 @@ static void result_path(const struct tool *tool, const struct run *run, char *ou
              run->date);
 }
 
+/* Options, and the server that was asked; without the server where it has gone meanwhile.
+ */
+static json_t *made_by_run(const struct tool *tool, struct run *run,
+                           struct lls_error *err)
+{
+  json_t *made = lls_made_by("llmserve-bench", tool->bound, SWEEP, err);
+  json_t *server = made != NULL ? lls_bench_server(&run->bench, NULL) : NULL;
+  if (server != NULL)
+    json_object_set_new(made, "server", server);
+  return made;
+}
+
 static int save(const struct tool *tool, struct run *run, struct lls_error *err)
 {
   const struct lls_bench_options *o = &tool->bench;
@@ -253,10 +279,7 @@ static int save(const struct tool *tool, struct run *run, struct lls_error *err)
     return lls_fail(err, -errno, "%s: cannot be made: %s", tool->sweep.result_dir,
                     strerror(errno));
   result_path(tool, run, path, sizeof path);
-  json_t *made = lls_made_by("llmserve-bench", tool->bound, SWEEP, err);
-  json_t *server = made != NULL ? lls_bench_server(&run->bench, NULL) : NULL;
-  if (server != NULL) /* else it has gone; the result is none the worse */
-    json_object_set_new(made, "server", server);
+  json_t *made = made_by_run(tool, run, err);
   int rc = made != NULL ? write_result(tool, run, path, made, err) : -EIO;
   json_decref(made);
   const struct lls_plot_source source = {.path = path, .name = ""};
@@ -265,15 +288,41 @@ static int save(const struct tool *tool, struct run *run, struct lls_error *err)
   return rc;
 }
 
-static int report(const struct tool *tool, struct run *run, struct lls_error *err)
+static int print_json(const struct tool *tool, struct run *run, struct lls_error *err)
+{
+  json_t *made = made_by_run(tool, run, err);
+  json_t *result = made != NULL ? result_of(tool, run, made, err) : NULL;
+  int rc = result == NULL ? -EIO
+           : json_dumpf(result, stdout, JSON_COMPACT) < 0
+               ? lls_fail(err, -EIO, "the result cannot be written")
+               : 0;
+  if (rc == 0)
+    putchar('\n');
+  json_decref(result);
+  json_decref(made);
+  return rc;
+}
+
+/* Standard output: the table, the result with --json, nothing with --quiet. */
+static int print(const struct tool *tool, struct run *run, struct lls_error *err)
 {
   struct lls_report_header header = header_of(tool, run);
+  if (tool->bench.json)
+    return print_json(tool, run, err);
+  if (tool->bench.quiet)
+    return 0;
+  int rc = lls_report_print(run->report, &header, stdout);
+  return rc < 0 ? lls_fail(err, rc, "no memory for the report") : 0;
+}
+
+static int report(const struct tool *tool, struct run *run, struct lls_error *err)
+{
   double lateness = 0;
   bool any = answered(run, &lateness) > 0;
-  int rc = lls_report_print(run->report, &header, stdout);
+  int rc = print(tool, run, err);
   if (rc < 0)
-    return lls_fail(err, rc, "no memory for the report");
-  if (lateness > LATE_MS && header.max_concurrency == 0)
+    return rc;
+  if (lateness > LATE_MS && tool->bench.max_concurrency == LLS_NEVER)
     fprintf(
         stderr,
         "llmserve-bench: it was late itself: 1 %% of the requests were sent %.0f ms or "

@@ -13,12 +13,14 @@ static const struct lls_param params[] = {
            "openai and vllm: /v1/completions; openai-chat: /v1/chat/completions"),
     TEXT(base_url, "", "http://HOST:PORT[/PREFIX] in place of --host and --port"),
     TEXT(host, "127.0.0.1", "the server"),
-    INT(port, "8000", 1, 65535, "", "its port"),
+    INT(port, "8080", 1, 65535, "", "its port"),
     TEXT(endpoint, "auto", "path; auto: as --backend says"),
     /* keys are secrets: results do not say which */
-    LLS_PARAM_STRING(OPTIONS, header, "",
-                     "more headers, NAME=VALUE, such as Authorization=\"Bearer KEY\"",
-                     .flags = LLS_OPTION_LIST | LLS_OPTION_APART),
+    LLS_PARAM_STRING(
+        OPTIONS, header, "",
+        "more headers, NAME=VALUE, such as Authorization=\"Bearer KEY\"; without "
+        "one of that name, the environment's OPENAI_API_KEY is the key",
+        .flags = LLS_OPTION_LIST | LLS_OPTION_APART),
     TEXT(model, "auto", "its name in requests; auto: the first of /v1/models"),
     TEXT(served_model_name, "", "the name in requests where --model is for the results"),
     INT(ready_check_timeout_sec, "0", 0, 86400, "s",
@@ -87,6 +89,9 @@ static const struct lls_param params[] = {
          APART),
     TEXT(label, "", "name of this run in results; else the backend's"),
     LIST(metadata, "more members of the JSON, KEY=VALUE"),
+    FLAG(json, "false",
+         "print the JSON of the result in place of the table, and no progress"),
+    FLAG(quiet, "false", "print no table and no progress: errors, and what is saved"),
     FLAG(disable_tqdm, "false", "no progress bar, or lines where there is no terminal",
          APART),
     FLAG(dry_run, "false", "show the workload and the first request; send nothing",

@@ -60,6 +60,7 @@ struct lls_bench_options {
   bool append_result;
   const char *label;
   const char *metadata;
+  bool json, quiet;
   bool disable_tqdm;
   bool dry_run;
   bool help, version;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "core/base/address.h"
 #include "core/base/json_parse.h"
@@ -70,22 +71,43 @@ static int set_target(struct lls_bench *b, struct target *t, struct lls_error *e
   return rc;
 }
 
+/* The key of the environment, as OpenAI's own clients take it. */
+static int add_key(struct lls_bench *b, size_t used, struct lls_error *err)
+{
+  const char *key = getenv("OPENAI_API_KEY");
+  if (key == NULL || key[0] == '\0')
+    return 0;
+  if (strpbrk(key, "\r\n") != NULL)
+    return lls_fail(err, -EINVAL, "OPENAI_API_KEY: a key has no line break");
+  used += (size_t)snprintf(b->headers + used, sizeof b->headers - used,
+                           "Authorization: Bearer %s\r\n", key);
+  return used < sizeof b->headers
+             ? 0
+             : lls_fail(err, -EINVAL, "OPENAI_API_KEY and --header: more than %zu bytes",
+                        sizeof b->headers);
+}
+
 static int set_headers(struct lls_bench *b, struct lls_error *err)
 {
+  static const char authorization[] = "Authorization";
   const char *at = b->options->header;
   size_t length, used = 0;
+  bool has_key = false;
   for (const char *line; (line = lls_option_next(&at, &length)) != NULL;) {
     const char *equals = memchr(line, '=', length);
     if (equals == NULL || equals == line || memchr(line, '\r', length) != NULL)
       return lls_fail(err, -EINVAL, "--header: expected NAME=VALUE, found '%.*s'",
                       (int)length, line);
+    has_key =
+        has_key || ((size_t)(equals - line) == sizeof authorization - 1 &&
+                    strncasecmp(line, authorization, sizeof authorization - 1) == 0);
     used += (size_t)snprintf(b->headers + used, sizeof b->headers - used,
                              "%.*s: %.*s\r\n", (int)(equals - line), line,
                              (int)(length - (size_t)(equals + 1 - line)), equals + 1);
     if (used >= sizeof b->headers)
       return lls_fail(err, -EINVAL, "--header: more than %zu bytes", sizeof b->headers);
   }
-  return 0;
+  return has_key ? 0 : add_key(b, used, err);
 }
 
 /* ---- members of all requests ------------------------------------------------------- */
