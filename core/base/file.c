@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,6 +71,18 @@ int lls_file_map(const char *path, unsigned char **map, size_t *bytes,
   *map = mapped;
   *bytes = (size_t)st.st_size;
 out:
+  close(fd);
+  return rc;
+}
+
+int lls_file_lock(const char *path)
+{
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0)
+    return -errno;
+  if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+    return fd;
+  int rc = -errno;
   close(fd);
   return rc;
 }

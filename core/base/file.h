@@ -16,6 +16,10 @@ int lls_file_open(const char *path, size_t most, FILE **out, struct lls_error *e
 int lls_file_map(const char *path, unsigned char **map, size_t *bytes,
                  struct lls_error *err);
 
+/* Opens `path`, made where it is not there, and locks it for this process: a descriptor,
+ * whose close unlocks it; -EWOULDBLOCK where another process has it, or -errno. */
+int lls_file_lock(const char *path);
+
 /* The folder of what programs have measured and keep for the next time: llmserve in
  * XDG_CACHE_HOME, else in a service's STATE_DIRECTORY, else in ~/.cache, else in /tmp.
  * Made if it can be. 0 or -ENAMETOOLONG. */

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The store's thread and its two queues; see store.h. */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
+#include "core/base/file.h"
 #include "core/batch/file_table.h"
 #include "core/batch/schema.h"
 #include "core/batch/store_internal.h"
@@ -110,16 +109,13 @@ static int take_lock(struct lls_store *store, struct lls_error *err)
 {
   char path[PATH_MAX];
   lls_store_path(store, "lock", "", path);
-  store->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  if (store->lock < 0)
-    return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
-  if (flock(store->lock, LOCK_EX | LOCK_NB) == 0)
+  store->lock = lls_file_lock(path);
+  if (store->lock >= 0)
     return 0;
-  close(store->lock);
-  store->lock = -1;
-  return lls_fail(err, -EBUSY,
-                  "%s is in use by another server: give each a folder of its own",
-                  store->folder);
+  return store->lock == -EWOULDBLOCK
+             ? lls_fail(err, -EBUSY, "%s" LLS_STORE_IN_USE, store->folder)
+             : lls_fail(err, store->lock, "%s: cannot open: %s", path,
+                        strerror(-store->lock));
 }
 
 static int open_folder(struct lls_store *store, struct lls_error *err)

@@ -28,6 +28,9 @@
 #include "core/base/error.h"
 #include "core/obs/log.h"
 
+/* Behind the folder's name. */
+#define LLS_STORE_IN_USE " is in use by another server: give each a folder of its own"
+
 struct lls_store;
 
 struct lls_store_options {

@@ -200,6 +200,8 @@ void server_log_warnings(struct server *);
 /* ---- resources.c */
 /* Folders and files that process 0 writes and reads while it serves. */
 int server_check_places(const struct lls_config *, struct lls_error *err);
+/* -EBUSY: another process has [server] state. */
+int server_check_state_is_free(const struct lls_config *, struct lls_error *err);
 /* [cache] asks for no more memory than the device has. */
 int server_check_memory(const struct server *, const struct lls_config *,
                         struct lls_device *, struct lls_error *err);

@@ -103,6 +103,8 @@ int server_load(struct server *s, struct lls_error *err)
   };
   int rc = server_check_places(c, err);
   if (rc == 0)
+    rc = server_check_state_is_free(c, err);
+  if (rc == 0)
     rc = server_load_keys(c, &s->wanted_keys, err);
   if (rc < 0)
     return rc;

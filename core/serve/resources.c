@@ -13,7 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "core/base/file.h"
+#include "core/batch/store.h"
 #include "core/cost/find.h"
 
 /* A folder or file that is not there yet will be made, but no folder above it. */
@@ -33,6 +36,24 @@ static int check_above(const struct lls_config *c, const char *key, const char *
       "'%s' cannot be made, for there is no folder '%s': make that one "
       "first (of a service, systemd's StateDirectory= does)",
       path, above);
+}
+
+/* The store takes its lock when the model is there; a minute before is a better time to
+ * hear it. */
+int server_check_state_is_free(const struct lls_config *c, struct lls_error *err)
+{
+  char lock[PATH_MAX];
+  struct stat st;
+  int length = snprintf(lock, sizeof lock, "%s/lock", c->server.state);
+  if (c->server.state[0] == '\0' || length >= (int)sizeof lock || stat(lock, &st) != 0)
+    return 0;
+  int fd = lls_file_lock(lock);
+  if (fd == -EWOULDBLOCK)
+    return lls_config_fail(c, err, -EBUSY, "server", "state", "%s" LLS_STORE_IN_USE,
+                           c->server.state);
+  if (fd >= 0)
+    close(fd);
+  return 0;
 }
 
 static int check_profile(const struct lls_config *c, struct lls_error *err)

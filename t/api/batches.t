@@ -219,5 +219,6 @@ for my $id (@ids) {
 }
 my $second = eval { LlmServer->serve(Batches::ini($state)) };
 like $@, qr/\[server\] state: .* is in use by another server/, 'a second server is refused the folder';
+unlike $@, qr/ loading /, '  before a model is loaded';
 is $server->stop, 0, 'the server ends well';
 done_testing;
