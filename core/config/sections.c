@@ -241,7 +241,8 @@ static const struct lls_param engine_params[] = {
     LLS_PARAM_INT(
         engine, threads, "0", 0, 1024, "threads",
         "threads that compute, of each rank or instance; 0 is one per core this "
-        "process may use, shared out to these"),
+        "process may use, and no more than its control group has the time of (a "
+        "container's CPU limit), shared out to these"),
     LLS_PARAM_BOOL(engine, pin, "true", "keep each thread on a core of its own"),
     LLS_PARAM_CHOICE(
         engine, isa, "auto", "generic|avx2|avxvnni|avx512|amx",

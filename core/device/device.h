@@ -549,8 +549,10 @@ struct lls_device {
 struct lls_ranks;
 
 struct lls_device_options {
-  uint32_t threads;     /* CPU: 0 = one per core this process may use */
-  bool pin;             /* CPU: pin them */
+  uint32_t threads; /* CPU: 0 = one per core this process may use and has the time of */
+  uint32_t
+      shares; /* CPU: instances on this machine that have this time together; 0 = 1 */
+  bool pin;   /* CPU: pin them */
   uint32_t max_rows;    /* the largest step: scratch is sized for it at create */
   uint32_t max_columns; /* the widest row of any operation */
   uint32_t max_sequences;

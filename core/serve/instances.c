@@ -22,6 +22,7 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
 {
   struct lls_device_options options = lls_device_options_of(s->config, &s->model);
   options.ranks = s->ranks;
+  options.shares = s->channel != NULL ? s->channel->local_n : s->instances.n;
   options.index = s->instances.gpu[i];
   if (s->channel != NULL && s->config->engine.gpus[0] == '\0')
     options.index = s->channel->local_rank;

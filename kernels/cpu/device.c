@@ -4,12 +4,15 @@
  * in the order they are called, on all threads together; each returns when it is done.
  */
 #include "core/base/least.h"
+#include "core/ranks/ranks.h"
 #include "kernels/cpu/codes_pack.h"
+#include "kernels/cpu/control_group.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/ops.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,10 +64,16 @@ static void describe(struct lls_device *device, char *text, size_t size)
 {
   const struct lls_cpu_device *d = lls_cpu(device);
   size_t total = 0, available = 0;
+  double cores = lls_control_group_cores(&lls_control_groups);
+  char quota[80] = "";
   lls_cpu_memory_size(&total, &available);
-  snprintf(text, size, "cpu: %s, %u thread%s%s, %.1f of %.1f GB memory free",
+  if (isfinite(cores))
+    snprintf(quota, sizeof quota,
+             ", limited to the time of %.3g core%s by its control group", cores,
+             cores == 1 ? "" : "s");
+  snprintf(text, size, "cpu: %s, %u thread%s%s%s, %.1f of %.1f GB memory free",
            lls_isa_name(d->isa), d->n_threads, d->n_threads == 1 ? "" : "s",
-           d->options.pin ? " (pinned)" : "", (double)available * 1e-9,
+           d->options.pin ? " (pinned)" : "", quota, (double)available * 1e-9,
            (double)total * 1e-9);
 }
 
@@ -167,6 +176,13 @@ static int allocate_scratch(struct lls_cpu_device *d)
   return rc != 0 ? rc : lls_cpu_memory_alloc(d->shared_bytes, &d->shared);
 }
 
+/* Devices that the control group's time is for: those of all instances and ranks on this
+ * machine. */
+static unsigned shares_of(const struct lls_device_options *o)
+{
+  return (o->shares > 0 ? o->shares : 1) * (o->ranks != NULL ? o->ranks->local_size : 1);
+}
+
 int lls_cpu_device_create(const struct lls_device_options *options,
                           struct lls_device **out, struct lls_error *err)
 {
@@ -187,9 +203,11 @@ int lls_cpu_device_create(const struct lls_device_options *options,
   d->options = *options;
   d->isa = isa;
   lls_cpu_kernels_fill(&d->kernels, isa);
-  rc = lls_cpu_threads_create(options->threads, options->pin, &d->threads);
+  unsigned threads =
+      options->threads != 0 ? options->threads : lls_cpu_cores(shares_of(options));
+  rc = lls_cpu_threads_create(threads, options->pin, &d->threads);
   if (rc != 0) {
-    lls_fail(err, rc, "cannot start %u threads: %s", options->threads, strerror(-rc));
+    lls_fail(err, rc, "cannot start %u threads: %s", threads, strerror(-rc));
     goto fail_threads;
   }
   d->n_threads = lls_cpu_threads_count(d->threads);

@@ -21,6 +21,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/cpu/control_group.h"
+
 #define HUGE_PAGE ((size_t)2 << 20)
 #define NOTE_PAGE ((size_t)4096)
 
@@ -63,7 +65,7 @@ void lls_cpu_memory_free(void *data)
   munmap(note.map, note.map_bytes);
 }
 
-/* The number after `key` in a file, or in the whole file if key is ""; 0 if none. */
+/* The number after `key` in a file; 0 if none. */
 static size_t number_in(const char *path, const char *key)
 {
   char line[256];
@@ -79,38 +81,15 @@ static size_t number_in(const char *path, const char *key)
   return value;
 }
 
-/* Where the control group (version 2) of this process keeps `name`; "" if there
- * is none. */
-static void group_file(char *path, size_t size, const char *name)
-{
-  char line[PATH_MAX] = "";
-  FILE *file = fopen("/proc/self/cgroup", "re");
-  path[0] = 0;
-  if (file == NULL)
-    return;
-  while (fgets(line, sizeof line, file) != NULL) {
-    if (strncmp(line, "0::", 3) == 0)
-      snprintf(path, size, "/sys/fs/cgroup%.*s/%s", (int)strcspn(line + 3, "\n"),
-               line + 3, name);
-  }
-  fclose(file);
-}
-
 int lls_cpu_memory_size(size_t *total, size_t *available)
 {
-  char path[PATH_MAX + 64];
+  size_t limit, left;
   *total = number_in("/proc/meminfo", "MemTotal:") * 1024;
   *available = number_in("/proc/meminfo", "MemAvailable:") * 1024;
   if (*total == 0)
     return -ENOTSUP;
-  group_file(path, sizeof path, "memory.max");
-  size_t limit = number_in(path, ""); /* 0 where the file says "max" */
-  if (limit == 0 || limit >= *total)
-    return 0;
-  group_file(path, sizeof path, "memory.current");
-  size_t used = number_in(path, "");
-  size_t left = limit > used ? limit - used : 0;
-  *total = limit;
+  lls_control_group_memory(&lls_control_groups, &limit, &left);
+  *total = limit < *total ? limit : *total;
   *available = left < *available ? left : *available;
   return 0;
 }

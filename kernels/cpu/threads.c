@@ -24,6 +24,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "kernels/cpu/control_group.h"
+
 #define SPINS      2000u
 #define CACHE_LINE 64
 
@@ -195,6 +197,14 @@ static void stop_workers(struct lls_cpu_threads *t, unsigned started)
     pthread_join(t->workers[i].handle, NULL);
 }
 
+unsigned lls_cpu_cores(unsigned shares)
+{
+  cpu_set_t mine;
+  double time = lls_control_group_cores(&lls_control_groups) / shares;
+  int n = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : 1;
+  return time >= n ? (unsigned)n : time < 1 ? 1 : (unsigned)time;
+}
+
 int lls_cpu_threads_create(unsigned n, bool pin_them, struct lls_cpu_threads **out)
 {
   struct lls_cpu_threads *t;
@@ -206,7 +216,7 @@ int lls_cpu_threads_create(unsigned n, bool pin_them, struct lls_cpu_threads **o
     rc = -errno;
     goto fail_affinity;
   }
-  unsigned cores = (unsigned)CPU_COUNT(&t->caller_cores);
+  unsigned cores = lls_cpu_cores(1);
   t->count = n != 0 ? n : cores;
   t->spins = t->count <= cores ? SPINS : 0;
   rc = posix_memalign((void **)&t->workers, CACHE_LINE, t->count * sizeof *t->workers);

@@ -17,8 +17,12 @@ struct lls_cpu_threads;
 
 typedef void (*lls_cpu_task)(void *arg, unsigned thread, unsigned n_threads);
 
-/* n = 0: as many as the cores this process may run on. pin: one core each, the caller's
- * too. */
+/* How many cores the calling thread may run on, or fewer where the control group has not
+ * the time of so many: then its whole cores, shared out to `shares` devices like this
+ * one, at least one. */
+unsigned lls_cpu_cores(unsigned shares);
+
+/* n = 0: lls_cpu_cores(1). pin: one core each, the caller's too. */
 int lls_cpu_threads_create(unsigned n, bool pin, struct lls_cpu_threads **out);
 void lls_cpu_threads_destroy(struct lls_cpu_threads *);
 unsigned lls_cpu_threads_count(const struct lls_cpu_threads *);
