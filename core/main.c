@@ -4,6 +4,7 @@
  */
 #include "config.h"
 
+#include "core/base/installed.h"
 #include "core/base/json_memory.h"
 #include "core/config/config.h"
 #include "core/config/help.h"
@@ -30,7 +31,7 @@ static const char usage[] =
     "[COMMAND]\n"
     "Serves a language model over an OpenAI-compatible HTTP API.\n"
     "\n"
-    "  -c, --config=FILE  configuration (" DEFAULT_CONFIG ")\n"
+    "  -c, --config=FILE  configuration (%s)\n"
     "      --port=N       listen on port N of 127.0.0.1\n"
     "      --set=SECTION.KEY=VALUE\n"
     "                     count this before what the file says; may be given again\n"
@@ -54,7 +55,7 @@ static const char usage[] =
     "\n"
     "Plugins are looked for in the folders of LLS_PLUGIN_PATH (separated by colons), "
     "then "
-    "in\n" LLS_PLUGIN_DIR ".\n";
+    "in\n%s.\n";
 
 enum command {
   COMMAND_SERVE,
@@ -67,7 +68,8 @@ enum command {
 };
 
 struct arguments {
-  const char *config;    /* NULL: no file */
+  const char *config; /* NULL: no file */
+  struct lls_installed default_config;
   const char **settings; /* (n_settings) */
   size_t n_settings;
   char model[PATH_MAX + sizeof "model.path="], listen[64]; /* settings of their own */
@@ -134,8 +136,10 @@ static int parse(int argc, char **argv, struct arguments *out)
     out->name = argv[optind++];
   else if (optind < argc)
     set_model(out, argv[optind++]);
-  if (out->config == NULL && out->model[0] == '\0')
-    out->config = DEFAULT_CONFIG;
+  if (out->config == NULL && out->model[0] == '\0') {
+    out->default_config = lls_installed(DEFAULT_CONFIG);
+    out->config = out->default_config.path;
+  }
   if (optind < argc) {
     fprintf(stderr, "llmserve: '%s': expected no further argument\n", argv[optind]);
     return -1;
@@ -250,7 +254,7 @@ static int run(const struct arguments *a)
   case COMMAND_NEW_PLUGIN:
     return new_plugin(a);
   case COMMAND_HELP:
-    fputs(usage, stdout);
+    printf(usage, lls_installed(DEFAULT_CONFIG).path, lls_installed(LLS_PLUGIN_DIR).path);
     return 0;
   case COMMAND_VERSION:
     puts("llmserve " PACKAGE_VERSION);

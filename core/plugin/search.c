@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where plugins are: the folders of the search path and the names in them. */
+#include "core/base/installed.h"
 #include "core/params/nearest.h"
 #include "core/plugin/loader.h"
 
@@ -36,10 +37,11 @@ char *lls_plugin_search_path(void)
   /* Not of a program that has more rights than its user, nor of a service, which has a
    * configuration: plugins are code. */
   const char *first = is_service() ? NULL : secure_getenv("LLS_PLUGIN_PATH");
+  struct lls_installed own = lls_installed(LLS_PLUGIN_DIR);
   if (first == NULL || first[0] == '\0')
-    return strdup(LLS_PLUGIN_DIR);
+    return strdup(own.path);
   char *path = NULL;
-  return asprintf(&path, "%s:%s", first, LLS_PLUGIN_DIR) < 0 ? NULL : path;
+  return asprintf(&path, "%s:%s", first, own.path) < 0 ? NULL : path;
 }
 
 int lls_plugin_find_file(const char *file, char path[PATH_MAX])

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/installed.h"
 #include "core/plugin/loader.h"
 #include "core/sdk/templates.h" /* made from share/sdk */
 
@@ -37,21 +38,26 @@ static void templates_of(const char *source, struct template out[N_FILES])
 }
 
 /* Where the demo model is: a folder that was unpacked elsewhere says so (bundle-run). */
-static const char *data_folder(void)
+static struct lls_installed data_folder(void)
 {
+  struct lls_installed out;
   const char *folder = getenv("LLS_DATA_PATH");
-  return folder != NULL && folder[0] != '\0' ? folder : LLS_DATA_DIR;
+  if (folder == NULL || folder[0] == '\0')
+    return lls_installed(LLS_DATA_DIR);
+  snprintf(out.path, sizeof out.path, "%s", folder);
+  return out;
 }
 
 /* Writes text with its words replaced. */
 static void write_text(FILE *out, const char *text, const struct names *names)
 {
+  const struct lls_installed data = data_folder();
   const struct {
     const char *word, *by;
   } words[] = {
       {"example", names->name},
       {"@KIND@", names->kind},
-      {"@DATA@", data_folder()},
+      {"@DATA@", data.path},
   };
   while (*text != '\0') {
     size_t i = 0, n = sizeof words / sizeof *words;

@@ -7,6 +7,7 @@
 #include "core/serve/sandbox.h"
 
 #include "core/base/file.h"
+#include "core/base/installed.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -160,7 +161,7 @@ static void allow_reads(struct rules *r, const struct lls_config *c)
   allow_folder_of(r, c->model.chat_template, READS);
   allow_folder_of(r, c->server.api_keys, READS);
   allow_folder_of(r, c->server.admin_keys, READS);
-  allow(r, LLS_DATA_DIR, READS);
+  allow(r, lls_installed(LLS_DATA_DIR).path, READS);
 }
 
 static void allow_writes(struct rules *r, const struct lls_config *c)

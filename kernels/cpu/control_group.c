@@ -13,8 +13,7 @@
 const struct lls_control_groups lls_control_groups = {.root = "/sys/fs/cgroup",
                                                       .self = "/proc/self/cgroup"};
 
-/* ---- the group and those above it ---------------------------------------------------
- */
+/* ---- the group and those above it ----------------------------------------------- */
 
 /* The folders from the process's own group up to the root of what is mounted. */
 struct walk {
@@ -83,8 +82,7 @@ static int numbers_in(const struct walk *w, const char *name, double numbers[2])
   return read ? sscanf(text, "%lf %lf", &numbers[0], &numbers[1]) : 0;
 }
 
-/* ---- processor time ------------------------------------------------------------------
- */
+/* ---- processor time ------------------------------------------------------------- */
 
 double lls_control_group_cores(const struct lls_control_groups *g)
 {
@@ -99,8 +97,7 @@ double lls_control_group_cores(const struct lls_control_groups *g)
   return cores;
 }
 
-/* ---- memory
- * ---------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------- */
 
 static void look_at_memory(struct walk w, const char *most, const char *now,
                            size_t *limit, size_t *left)

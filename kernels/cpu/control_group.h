@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the control groups of this process leave to it: processor time and memory, by
- * version 2 and version 1 alike. A group is held to its own limit and to those of all
+ * Reads what the control groups of this process leave to it: processor time and memory,
+ * by version 2 and version 1 alike. A group is held to its own limit and to those of all
  * groups above it, so the least counts. A container sees its own group as the root of
  * what is mounted, under whatever name the host knows it: folders that are not there are
  * passed over.

@@ -52,4 +52,20 @@ make('install');
 is LlmServer::read_file("$dest$ini"), "; mine\n", 'a changed configuration outlives an installation';
 make('uninstall');
 is_deeply [found(sub { !-d })], [$ini], 'and an uninstallation';
+
+# The prefix of a quickstart's build is /usr/local; people install it elsewhere, and move folders.
+{
+    my $prefix = "$dest/opt/llmserve";
+    is system("cd '$build' && make -s install prefix='$prefix' systemdsystemunitdir='$prefix/systemd' >/dev/null 2>&1"), 0, 'make install prefix=ELSEWHERE, of what is built';
+    local $ENV{LLS_PLUGIN_PATH};
+    delete $ENV{LLS_PLUGIN_PATH};
+    my $list = sub { scalar qx('$prefix/bin/llmserve' --list-plugins 2>&1) };
+    like $list->(), qr/^scheduler +fcfs /m, '  its programs find its plugins';
+    like scalar(qx('$prefix/bin/llmserve' --check-config 2>&1)), qr{^\Q$prefix\E/etc/llmserve/llmserve\.ini: ok$}m, '  and its configuration, that its model';
+    my ($pc) = glob "$prefix/lib*/pkgconfig/*.pc";
+    like LlmServer::read_file($pc), qr/^prefix=\Q$prefix\E$/m, '  the SDK names it';
+    rename $prefix, "$dest/moved" or die $!;
+    $prefix = "$dest/moved";
+    like $list->(), qr/^scheduler +fcfs /m, '  moved, they find them, too';
+}
 done_testing;

@@ -46,8 +46,16 @@ is $server->post('/admin/reload', '')->{status}, 409, '  and are not without pin
 is $server->stop, 0, '  it ends well';
 
 my @service = ('sh', '-c', 'SYSTEMD_EXEC_PID=$$ exec "$@"', 'sh');
-ok !eval { LlmServer->serve(ini(), undef, @service); 1 }, 'a service has no search path of its environment';
-like $@, qr{no scheduler 'fcfs': expected a file scheduler_fcfs\.so in [^:]+;}, '  but the installation alone';
+# No installation on this machine has a plugin of this name.
+{
+    local $ENV{LLS_PLUGIN_PATH} = "$folder:$ENV{LLS_PLUGIN_PATH}";
+    symlink $file{scheduler}, "$folder/scheduler_of_this_test.so" or die $!;
+    my $mine = ini(scheduler => 'of_this_test');
+    ok !eval { LlmServer->serve($mine, undef, @service); 1 }, 'a service has no search path of its environment';
+    like $@, qr{no scheduler 'of_this_test': expected a file scheduler_of_this_test\.so in [^:;]+;}, '  but the installation alone';
+    ok !eval { LlmServer->serve($mine); 1 }, '  where another process has one';
+    like $@, qr{scheduler_of_this_test\.so: id: expected 'of_this_test'}, '  and finds the file' or diag $@;
+}
 @service = ('sh', '-c', 'SYSTEMD_EXEC_PID=1 exec "$@"', 'sh');
 is(LlmServer->serve(ini(), undef, @service)->stop, 0, 'a process of a service may have one');
 done_testing;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/installed.h"
 #include "core/config/ini.h"
 #include "tools/ctl/ask.h"
 #include "tools/ctl/key.h"
@@ -38,7 +39,7 @@ static const char usage[] =
     "           before whose options no others stand\n"
     "\n"
     "  -a, --address=HOST:PORT  where it listens (as in the file)\n"
-    "  -c, --config=FILE        its file (" DEFAULT_CONFIG ")\n"
+    "  -c, --config=FILE        its file (%s)\n"
     "  -k, --key-file=FILE      file that begins with the API key to send; else that of\n"
     "                           LLMSERVE_ADMIN_KEY, or the first of the admin_keys, or\n"
     "                           of the api_keys, that the server's file names\n"
@@ -222,14 +223,15 @@ int main(int argc, char **argv)
 {
   if (argc > 1 && strcmp(argv[1], "whatif") == 0)
     return run_whatif(argv + 1);
-  struct arguments arguments = {.config = DEFAULT_CONFIG};
+  const struct lls_installed default_config = lls_installed(DEFAULT_CONFIG);
+  struct arguments arguments = {.config = default_config.path};
   if (parse(argc, argv, &arguments) < 0) {
     fputs("Usage: llmserve-ctl [-a HOST:PORT] [-c FILE] [-k FILE] COMMAND; see --help\n",
           stderr);
     return EXIT_USAGE;
   }
   if (strcmp(arguments.command, "help") == 0)
-    fputs(usage, stdout);
+    printf(usage, default_config.path);
   else if (strcmp(arguments.command, "version") == 0)
     puts("llmserve-ctl " PACKAGE_VERSION);
   else

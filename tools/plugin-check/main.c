@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/base/installed.h"
 #include "core/params/params.h"
 #include "tools/plugin-check/checks.h"
 
@@ -43,7 +44,7 @@ static const char usage[] =
     "\n"
     "Prints TAP, then a verdict. Status: 0 fit to serve, 1 not, 2 wrong usage.\n"
     "Companions are looked for in the folders of LLS_PLUGIN_PATH (separated by\n"
-    "colons), then in\n" LLS_PLUGIN_DIR ".\n";
+    "colons), then in\n%s.\n";
 
 static const struct check checks[] = {
     {"its file's name, kind and id agree", check_name},
@@ -344,7 +345,7 @@ static int take(struct arguments *a, int option, char *value)
   case 'w':
     return set_number("patience", LLS_TYPE_DURATION, value, &a->subject.patience_ns);
   case 'h':
-    fputs(usage, stdout);
+    printf(usage, lls_installed(LLS_PLUGIN_DIR).path);
     return 1;
   case 'V':
     puts("llmserve-plugin-check " PACKAGE_VERSION);

@@ -11,8 +11,8 @@ static const struct lls_param params[] = {
          "the configuration"),
     TEXT(key_file, "", "file that begins with the API key to send, as llmserve-ctl's",
          FILE_OPTION),
-    TEXT(config, LLS_SYSCONF_DIR "/llmserve/llmserve.ini",
-         "the configuration that is served (also -c)", FILE_OPTION),
+    TEXT(config, WHATIF_CONFIG, "the configuration that is served (also -c)",
+         FILE_OPTION),
     TEXT(history, "",
          "a file in place of asking the server: of GET /admin/history, or a decision log "
          "([server] decisions)",

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/installed.h"
 #include "core/base/json_parse.h"
 #include "tools/workload/decision_file.h"
 
@@ -196,12 +197,23 @@ static int read_header(struct running *out, struct lls_error *err)
 
 /* ---- the whole -------------------------------------------------------------------- */
 
+/* The default is configured, and so may stand in another prefix. */
+static struct lls_installed config_of(const struct whatif_options *o)
+{
+  struct lls_installed given;
+  if (strcmp(o->config, WHATIF_CONFIG) == 0)
+    return lls_installed(o->config);
+  snprintf(given.path, sizeof given.path, "%s", o->config);
+  return given;
+}
+
 int whom_find(const struct whatif_options *o, struct whom *w, struct lls_error *err)
 {
   struct lls_error unread = {0};
   *w = (struct whom){.server = {.address = o->address}};
   w->server.key = w->key;
-  bool has_ini = lls_ini_read(o->config, ignore_line, NULL, &w->ini, &unread) == 0;
+  bool has_ini =
+      lls_ini_read(config_of(o).path, ignore_line, NULL, &w->ini, &unread) == 0;
   const struct lls_ini_entry *listen =
       has_ini ? lls_ini_find(&w->ini, "server", "listen") : NULL;
   if (o->address[0] == '\0')
@@ -241,7 +253,7 @@ static int read_files(const struct whatif_options *o, struct running *out,
 int running_ask(const struct whatif_options *o, struct running *out,
                 struct lls_error *err)
 {
-  *out = (struct running){.config = strdup(o->config), .told.fd = -1};
+  *out = (struct running){.config = strdup(config_of(o).path), .told.fd = -1};
   int rc = o->history[0] != '\0' ? read_files(o, out, err) : ask_somebody(o, out, err);
   if (rc == 0 && (out->config == NULL || out->history == NULL))
     rc = lls_fail(err, -ENOMEM, "no memory");

@@ -21,6 +21,8 @@
 
 #include "tools/cli/cli.h"
 
+#define WHATIF_CONFIG LLS_SYSCONF_DIR "/llmserve/llmserve.ini" /* as configured */
+
 struct whatif_options {
   const char *address, *key_file;
   const char *config;
