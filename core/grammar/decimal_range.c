@@ -135,12 +135,14 @@ static uint32_t same_length(struct lls_json_syntax *json, const char *low,
   return lls_json_one_of(json, ways, n_ways);
 }
 
-/* Numbers of n to m digits (or LLS_GRAMMAR_UNBOUNDED), all of them. */
+/* All numbers of n to m digits; LLS_GRAMMAR_UNBOUNDED: to as many as numbers have. */
 static uint32_t lengths_between(struct lls_json_syntax *json, size_t n, size_t m)
 {
   if (n > m)
     return json->nothing;
-  uint32_t most = m == LLS_GRAMMAR_UNBOUNDED ? LLS_GRAMMAR_UNBOUNDED : (uint32_t)m - 1;
+  if (m == LLS_GRAMMAR_UNBOUNDED)
+    m = n > LLS_JSON_DIGITS ? n : LLS_JSON_DIGITS;
+  uint32_t most = (uint32_t)m - 1;
   return LLS_JSON_ROW(json, digits_between(json, '1', '9'),
                       lls_grammar_repeat(json->tree, json->digit, (uint32_t)n - 1, most));
 }
@@ -200,11 +202,10 @@ static uint32_t after_bounds(const struct fraction *f, bool low, bool high)
   if (high)
     return f->high_exclusive || (low && f->low_exclusive)
                ? json->nothing
-               : lls_grammar_repeat(json->tree, zero, 1, LLS_GRAMMAR_UNBOUNDED);
+               : lls_grammar_repeat(json->tree, zero, 1, LLS_JSON_DIGITS);
   if (!low || !f->low_exclusive)
     return LLS_JSON_ROW(json, json->digit, json->digits);
-  return LLS_JSON_ROW(json,
-                      lls_grammar_repeat(json->tree, zero, 0, LLS_GRAMMAR_UNBOUNDED),
+  return LLS_JSON_ROW(json, lls_grammar_repeat(json->tree, zero, 0, LLS_JSON_DIGITS),
                       digits_between(json, '1', '9'), json->digits);
 }
 

@@ -319,11 +319,13 @@ uint32_t lls_schema_compile(struct lls_schema *s, const struct lls_schema_set *s
 
 /* ---- all of it ---- */
 
-uint32_t lls_grammar_json_schema(struct lls_grammar_tree *tree, const json_t *schema,
-                                 bool strict)
+static uint32_t compile_schema(struct lls_grammar_tree *tree, const json_t *schema,
+                               bool strict, bool closed)
 {
-  struct lls_schema s = {
-      .root = schema, .strict = strict, .work = lls_grammar_tree_schema_work(tree)};
+  struct lls_schema s = {.root = schema,
+                         .strict = strict,
+                         .closed = closed,
+                         .work = lls_grammar_tree_schema_work(tree)};
   struct lls_schema_set set = {0};
   struct lls_schema_memo *memo, *next;
   uint32_t node = LLS_GRAMMAR_NONE;
@@ -338,6 +340,53 @@ uint32_t lls_grammar_json_schema(struct lls_grammar_tree *tree, const json_t *sc
     free(memo);
   }
   lls_schema_free_made(&s);
+  return node;
+}
+
+uint32_t lls_grammar_json_schema(struct lls_grammar_tree *tree, const json_t *schema,
+                                 bool strict)
+{
+  return compile_schema(tree, schema, strict, false);
+}
+
+/* Keywords without which a schema says nothing of an object's properties. */
+static bool says_properties(const json_t *schema)
+{
+  static const char *const keywords[] = {"properties",
+                                         "required",
+                                         "additionalProperties",
+                                         "propertyNames",
+                                         "patternProperties",
+                                         "unevaluatedProperties",
+                                         "minProperties",
+                                         "maxProperties",
+                                         "$ref",
+                                         "anyOf",
+                                         "oneOf",
+                                         "allOf",
+                                         "not",
+                                         "if",
+                                         "dependencies",
+                                         "dependentSchemas",
+                                         "dependentRequired",
+                                         "enum",
+                                         "const"};
+  for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+    if (json_object_get(schema, keywords[i]) != NULL)
+      return true;
+  return false;
+}
+
+uint32_t lls_grammar_json_arguments(struct lls_grammar_tree *tree, const json_t *schema,
+                                    bool strict)
+{
+  json_t *object = json_is_object(schema) ? json_copy((json_t *)schema) : json_object();
+  if (json_object_get(object, "type") == NULL)
+    json_object_set_new(object, "type", json_string("object"));
+  if (!says_properties(object))
+    json_object_set_new(object, "properties", json_object());
+  uint32_t node = compile_schema(tree, object, strict, true);
+  json_decref(object);
   return node;
 }
 

@@ -2,7 +2,8 @@
 /*
  * JSON Schema as a grammar: the texts that are JSON, valid by the schema, and written as
  * a model would: properties in the schema's order, those that it does not name after
- * them, white space and escapes as json_syntax.h has them, integers without a fraction.
+ * them and among these, late, those that may be left out; white space, escapes and
+ * lengths of numbers as json_syntax.h has them, integers without a fraction.
  *
  * Kept: type (one or several), enum, const, anyOf, oneOf (whose branches exclude each
  * other), allOf, $ref into the schema, boolean schemas; properties, required,
@@ -34,6 +35,15 @@
  */
 uint32_t lls_grammar_json_schema(struct lls_grammar_tree *tree, const json_t *schema,
                                  bool strict);
+
+/*
+ * [any] The same of a function's parameters, whose texts are objects. Where the schema
+ * names properties and says nothing of others, there are none, also further in: a model
+ * that may invent names does so until it is cut off. Without any keyword about
+ * properties the object is empty.
+ */
+uint32_t lls_grammar_json_arguments(struct lls_grammar_tree *tree, const json_t *schema,
+                                    bool strict);
 
 /* Any JSON object: what {"type": "json_object"} asks for. */
 uint32_t lls_grammar_json_object(struct lls_grammar_tree *tree);

@@ -232,8 +232,10 @@ static void make_numbers(struct lls_json_syntax *json)
   static const struct lls_grammar_range e[] = {{'E', 'E'}, {'e', 'e'}};
   struct lls_grammar_tree *tree = json->tree;
   json->digit = lls_grammar_class(tree, (struct lls_grammar_range[]){{'0', '9'}}, 1);
-  json->digits = lls_grammar_repeat(tree, json->digit, 0, LLS_GRAMMAR_UNBOUNDED);
-  uint32_t some = lls_grammar_repeat(tree, json->digit, 1, LLS_GRAMMAR_UNBOUNDED);
+  json->digits = lls_grammar_rule(tree, "digits"); /* once, wherever numbers are */
+  lls_grammar_define(tree, json->digits,
+                     lls_grammar_repeat(tree, json->digit, 0, LLS_JSON_DIGITS - 1));
+  uint32_t some = LLS_JSON_ROW(json, json->digit, json->digits);
   uint32_t above_0 = lls_grammar_class(tree, (struct lls_grammar_range[]){{'1', '9'}}, 1);
   uint32_t whole[] = {lls_json_bytes(json, "0"),
                       LLS_JSON_ROW(json, above_0, json->digits)};
@@ -242,7 +244,8 @@ static void make_numbers(struct lls_json_syntax *json)
   uint32_t fraction = LLS_JSON_ROW(json, lls_json_bytes(json, "."), some);
   uint32_t exponent =
       LLS_JSON_ROW(json, lls_grammar_class(tree, e, 2),
-                   lls_json_maybe(json, lls_grammar_class(tree, sign, 2)), some);
+                   lls_json_maybe(json, lls_grammar_class(tree, sign, 2)),
+                   lls_grammar_repeat(tree, json->digit, 1, LLS_JSON_EXPONENT));
   json->number = LLS_JSON_ROW(json, json->integer, lls_json_maybe(json, fraction),
                               lls_json_maybe(json, exponent));
 }

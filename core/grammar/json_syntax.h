@@ -16,6 +16,8 @@
 #include <jansson.h>
 
 #define LLS_JSON_INDENT   40
+#define LLS_JSON_DIGITS   20 /* before a number's point and behind it, as 2^64 has */
+#define LLS_JSON_EXPONENT 3
 #define LLS_JSON_NAME_MAX 1024 /* bytes of a name that others are told apart from */
 
 /* The nodes that schemas share; made once a tree. */
@@ -24,7 +26,7 @@ struct lls_json_syntax {
   uint32_t space;     /* that may be between tokens, or nothing */
   uint32_t quote;     /* " */
   uint32_t digit;     /* 0 to 9 */
-  uint32_t digits;    /* any number of them, also none */
+  uint32_t digits;    /* less than LLS_JSON_DIGITS of them, also none */
   uint32_t character; /* one code point of a string, in any spelling */
   uint32_t plain;     /* one code point of a string, as patterns spell it */
   uint32_t string, integer, number, boolean, null;

@@ -264,11 +264,29 @@ static bool by_rest(struct lls_schema *s, const struct lls_schema_set *set,
   return !s->failed;
 }
 
+/* Says if there are none, as the compiling closes objects. */
+static bool is_closed(const struct lls_schema *s, const struct lls_schema_set *set)
+{
+  static const char *const open[] = {"additionalProperties", "unevaluatedProperties",
+                                     "patternProperties", "propertyNames"};
+  bool names = false;
+  for (uint32_t i = 0; i < set->n; i++) {
+    names |= lls_schema_get(set, i, "properties") != NULL;
+    for (size_t k = 0; k < sizeof open / sizeof *open; k++)
+      if (lls_schema_get(set, i, open[k]) != NULL)
+        return false;
+  }
+  return s->closed && names;
+}
+
 bool lls_schema_others(struct lls_schema *s, const struct lls_schema_set *set,
                        const struct lls_schema_names *names, uint32_t *node)
 {
   struct others others = {0};
   struct lls_error err = {0};
+  *node = s->json.nothing;
+  if (is_closed(s, set))
+    return true;
   if (!gather(set, &others)) {
     if (!lls_schema_leave_out(s, others.at, "patternProperties",
                               "with so many expressions"))

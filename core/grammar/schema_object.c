@@ -10,6 +10,10 @@
  * No state knows which names that the schema does not say are there already, so that one
  * of these may come twice; JSON's readers take the last. Each of its values is valid, but
  * two of one name are one property: a least number of such properties is not kept.
+ *
+ * Where such names may come, one that the schema says and that may be left out is among
+ * them, with its own value: a model that passed over it and writes it late would else be
+ * inside of a name that only others may go on with, and never leave it.
  */
 #include "core/grammar/schema_compile.h"
 
@@ -260,6 +264,31 @@ static bool read_members(struct object *o, const struct lls_schema_set *set)
   return !s->failed && lls_schema_others(s, set, &o->names, &o->other);
 }
 
+/* Lets properties that may be left out come among those without a name, but where a
+ * least number would be missed by one that comes twice. */
+static void let_late(struct object *o, const struct lls_schema_set *set)
+{
+  struct lls_json_syntax *json = &o->s->json;
+  uint32_t n = 0;
+  if (o->other == json->nothing || o->min > o->n_required || wants_other(set))
+    return;
+  uint32_t *ways = malloc((o->names.n + 1) * sizeof *ways);
+  if (ways == NULL) {
+    lls_schema_fail(o->s, o->s->root, "no memory for it");
+    return;
+  }
+  ways[n++] = o->other;
+  for (uint32_t i = 0; i < o->names.n; i++) {
+    if (o->names.required[i] || o->members[i] == json->nothing)
+      continue;
+    uint32_t rule = lls_grammar_rule(json->tree, "property"); /* it is in two places */
+    lls_grammar_define(json->tree, rule, o->members[i]);
+    ways[n++] = o->members[i] = rule;
+  }
+  o->other = lls_json_one_of(json, ways, n);
+  free(ways);
+}
+
 static uint32_t inside(struct object *o, const struct lls_schema_set *set)
 {
   struct lls_json_syntax *json = &o->s->json;
@@ -270,6 +299,7 @@ static uint32_t inside(struct object *o, const struct lls_schema_set *set)
     return LLS_GRAMMAR_NONE;
   if (o->min > o->max || o->n_required > o->max)
     return json->nothing;
+  let_late(o, set);
   if (!count_properties(o, set, &min_others, &max_others))
     return LLS_GRAMMAR_NONE;
   if (o->counts)

@@ -58,6 +58,8 @@ struct lls_schema {
   struct lls_json_syntax json;
   const json_t *root; /* what $ref begins from */
   bool strict, failed;
+  bool closed; /* objects that name properties, and say nothing of others, have no others
+                */
   unsigned depth, *work;
   struct lls_schema_memo *memos;      /* sets that have a node */
   struct lls_schema_made *made;       /* schemas of schema_made.h */

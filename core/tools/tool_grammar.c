@@ -26,30 +26,17 @@ static uint32_t maybe(struct lls_grammar_tree *tree, uint32_t part)
   return lls_grammar_repeat(tree, part, 0, 1);
 }
 
-/* Arguments are an object, whatever the schema leaves open. */
-static uint32_t arguments(struct lls_grammar_tree *tree, const json_t *function)
-{
-  json_t *schema = json_copy(json_object_get(function, "parameters"));
-  bool strict = json_is_true(json_object_get(function, "strict"));
-  if (!json_is_object(schema) || json_object_size(schema) == 0) {
-    json_decref(schema);
-    return lls_grammar_json_object(tree);
-  }
-  if (json_object_get(schema, "type") == NULL)
-    json_object_set_new(schema, "type", json_string("object"));
-  uint32_t node = lls_grammar_json_schema(tree, schema, strict);
-  json_decref(schema);
-  return node;
-}
-
 static uint32_t one_call(struct lls_grammar_tree *tree,
                          const struct lls_tool_syntax *syntax, const json_t *function)
 {
   const char *name = json_string_value(json_object_get(function, "name"));
+  const json_t *parameters = json_object_get(function, "parameters");
+  bool strict = json_is_true(json_object_get(function, "strict"));
   const uint32_t parts[] = {text(tree, syntax->before),
                             lls_grammar_literal(tree, name != NULL ? name : "",
                                                 name != NULL ? strlen(name) : 0),
-                            text(tree, syntax->middle), arguments(tree, function),
+                            text(tree, syntax->middle),
+                            lls_grammar_json_arguments(tree, parameters, strict),
                             text(tree, syntax->after)};
   return lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
 }

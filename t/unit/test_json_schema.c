@@ -51,6 +51,101 @@ static void check(const struct schema_case *cases, size_t n)
   (void)state;                                                                           \
   check(cases, sizeof cases / sizeof cases[0])
 
+/* A function's parameters: valid and invalid arguments. */
+static void check_arguments(const struct schema_case *one)
+{
+  struct lls_error err = {0};
+  json_t *schema = json_loads(one->schema, JSON_DECODE_ANY, NULL);
+  struct lls_grammar_tree *tree =
+      lls_grammar_tree_create(&(struct lls_grammar_bounds){100000, 4000000, 10000});
+  lls_grammar_set_root(tree, lls_grammar_json_arguments(tree, schema, true));
+  if (lls_grammar_tree_check(tree, &err) != 0)
+    fail_msg("%s: %s", one->schema, err.text);
+  for (size_t k = 0; k < MOST && one->valid[k] != NULL; k++)
+    if (!recognises(tree, one->valid[k], strlen(one->valid[k])))
+      fail_msg("%s refuses %s", one->schema, one->valid[k]);
+  for (size_t k = 0; k < MOST && one->invalid[k] != NULL; k++)
+    if (recognises(tree, one->invalid[k], strlen(one->invalid[k])))
+      fail_msg("%s accepts %s", one->schema, one->invalid[k]);
+  lls_grammar_tree_destroy(tree);
+  json_decref(schema);
+}
+
+static void arguments_have_the_names_that_are_said(void **state)
+{
+  (void)state;
+  static const struct schema_case cases[] = {
+      {"null", {"{}", "{ }"}, {"{\"a\": 1}", "[]"}},
+      {"{}", {"{}"}, {"{\"a\": 1}"}},
+      {"{\"type\": \"object\", \"description\": \"none\"}", {"{}"}, {"{\"a\": 1}"}},
+      {"{\"properties\": {}}", {"{}"}, {"{\"a\": 1}"}},
+      {"{\"properties\": {\"a\": {\"type\": \"integer\"}, \"b\": {\"properties\": "
+       "{\"c\": "
+       "{}}}, \"d\": {\"type\": \"object\"}}, \"required\": [\"a\"]}",
+       {"{\"a\": 1}", "{\"a\": 1, \"b\": {\"c\": 2}}", "{\"a\": 1, \"d\": {\"x\": 2}}"},
+       {"{\"a\": 1, \"x\": 2}", "{\"a\": 1, \"b\": {\"x\": 2}}", "{}"}},
+      {"{\"properties\": {\"a\": {}}, \"additionalProperties\": {\"type\": \"null\"}}",
+       {"{\"x\": null}"},
+       {"{\"x\": 1}"}},
+      {"{\"additionalProperties\": true}", {"{\"x\": 1}"}, {"1"}},
+      {"{\"patternProperties\": {\"^x\": {}}, \"properties\": {\"a\": {}}}",
+       {"{\"a\": 1, \"xy\": 1}"},
+       {"1"}},
+      {"{\"allOf\": [{\"$ref\": \"#/$defs/a\"}, {\"properties\": {\"b\": {}}}], "
+       "\"$defs\": {\"a\": {\"properties\": {\"a\": {}}, \"required\": [\"a\"]}}}",
+       {"{\"a\": 1, \"b\": 2}", "{\"a\": 1}"},
+       {"{\"a\": 1, \"c\": 2}", "{}"}},
+      {"{\"properties\": {\"a\": {}}, \"anyOf\": [{\"properties\": {\"b\": {}}, "
+       "\"required\": [\"b\"]}, {\"required\": [\"a\"]}]}",
+       {"{\"a\": 1, \"b\": 2}", "{\"b\": 2}", "{\"a\": 1}"},
+       {"{\"a\": 1, \"c\": 2}", "{}"}},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+    check_arguments(&cases[i]);
+}
+
+static void names_may_come_late(void **state)
+{
+  CHECK(
+      {"{\"properties\": {\"a\": {\"type\": \"integer\"}, \"b\": {\"type\": \"null\"}}}",
+       {"{\"b\": null, \"a\": 1}", "{\"x\": 1, \"a\": 1, \"y\": 2}",
+        "{\"a\": 1, \"b\": null}"},
+       {"{\"b\": null, \"a\": \"x\"}", "{\"x\": 1, \"b\": 1}"}},
+      {"{\"properties\": {\"a\": {\"type\": \"integer\"}, \"b\": {\"type\": \"null\"}}, "
+       "\"required\": [\"b\"], \"additionalProperties\": {\"type\": \"string\"}}",
+       {"{\"b\": null, \"x\": \"y\", \"a\": 1}"},
+       {"{\"b\": null, \"a\": \"y\"}", "{\"a\": 1}", "{\"x\": \"y\", \"b\": null}"}},
+      {"{\"properties\": {\"a\": {}, \"b\": {}}, \"patternProperties\": {\"^x\": "
+       "{\"type\": "
+       "\"integer\"}}}",
+       {"{\"b\": 1, \"xy\": 2, \"a\": 1}"},
+       {"{\"b\": 1, \"xy\": \"z\"}"}},
+      {"{\"properties\": {\"a\": {}, \"b\": {}}, \"additionalProperties\": false}",
+       {"{\"a\": 1, \"b\": 2}"},
+       {"{\"b\": 1, \"a\": 2}"}},
+      {"{\"properties\": {\"a\": {}}, \"required\": [\"b\"], \"minProperties\": 2}",
+       {"{\"a\": 1, \"b\": 2}", "{\"b\": 1, \"x\": 2}"},
+       {"{\"b\": 1}"}});
+}
+
+static void numbers_have_an_end(void **state)
+{
+  CHECK({"{\"type\": \"number\"}",
+         {"18446744073709551616", "-0.12345678901234567890", "1e308", "1.5E-300"},
+         {"123456789012345678901", "0.123456789012345678901", "1e1000"}},
+        {"{\"type\": \"integer\"}", {"18446744073709551616"}, {"123456789012345678901"}},
+        {"{}", {"18446744073709551616"}, {"[123456789012345678901]"}},
+        {"{\"type\": \"integer\", \"minimum\": 3}",
+         {"18446744073709551616"},
+         {"123456789012345678901", "2"}},
+        {"{\"type\": \"number\", \"minimum\": 0.5, \"maximum\": 2}",
+         {"0.5", "1.12345678901234567890", "2.00"},
+         {"1.1234567890123456789012345", "2.000000000000000000000"}},
+        {"{\"type\": \"integer\", \"minimum\": 1e25}",
+         {"10000000000000000905969664", "10000000000000000905969665"},
+         {"100000000000000009059696640000000"}});
+}
+
 static void types_and_constants(void **state)
 {
   CHECK({"{}",
@@ -487,12 +582,15 @@ static void narrow_opposites(void **state)
 static void properties_come_as_the_text_has_them(void **state)
 {
   CHECK({"{\"allOf\": [{\"$ref\": \"#/$defs/base\"}, {\"properties\": {\"more\": "
-         "{\"const\": 2}}}], \"properties\": {\"last\": {\"const\": 3}}, \"$defs\": "
-         "{\"base\": {\"type\": \"object\", \"properties\": {\"id\": {\"const\": "
+         "{\"const\": 2}}}], \"properties\": {\"last\": {\"const\": 3}}, "
+         "\"required\": [\"last\", \"id\", \"more\"], \"$defs\": {\"base\": {\"type\": "
+         "\"object\", \"properties\": {\"id\": {\"const\": "
          "1}}, \"additionalProperties\": true}}}",
-         {"{\"id\": 1, \"more\": 2, \"last\": 3}", "{\"id\": 1, \"last\": 3}"},
-         {"{\"last\": 3, \"id\": 1}", "{\"more\": 2, \"id\": 1}"}},
-        {"{\"type\": \"object\", \"properties\": {\"a\": {}}, \"anyOf\": "
+         {"{\"id\": 1, \"more\": 2, \"last\": 3}"},
+         {"{\"last\": 3, \"id\": 1, \"more\": 2}",
+          "{\"more\": 2, \"id\": 1, \"last\": 3}"}},
+        {"{\"type\": \"object\", \"required\": [\"a\"], \"properties\": {\"a\": {}}, "
+         "\"anyOf\": "
          "[{\"properties\": {\"b\": {\"const\": 1}}, \"required\": [\"b\"]}]}",
          {"{\"a\": 0, \"b\": 1}"},
          {"{\"b\": 1, \"a\": 0}"}},
@@ -620,6 +718,9 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(types_and_constants),
+      cmocka_unit_test(arguments_have_the_names_that_are_said),
+      cmocka_unit_test(names_may_come_late),
+      cmocka_unit_test(numbers_have_an_end),
       cmocka_unit_test(strings),
       cmocka_unit_test(numbers),
       cmocka_unit_test(multiples),
