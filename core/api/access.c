@@ -15,12 +15,6 @@ static const char *header(const struct lls_http_exchange *exchange, const char *
   return lls_http_request_header(&exchange->request, name);
 }
 
-static bool refuse(struct lls_http_exchange *exchange, const struct lls_api_error *error)
-{
-  lls_api_error_reply(exchange, error);
-  return false;
-}
-
 /* The value of access-control-max-age: seconds that a browser need not ask again. */
 #define MAX_AGE "600"
 
@@ -88,19 +82,19 @@ static bool is_ours(const struct lls_api *api, const char *authority)
   return is_private(authority) || lists(api->config.limits.allowed_hosts, name);
 }
 
-bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchange)
+bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchange,
+                     struct lls_api_error *error)
 {
-  struct lls_api_error error;
-  const char *host = header(exchange, "host");
+  const char *host = lls_http_request_host(&exchange->request);
   const char *named = api->config.limits.allowed_hosts;
   bool wanted = lls_http_peer_is_local(exchange) || (named != NULL && named[0] != '\0');
   if (!wanted || host == NULL || is_ours(api, host))
     return true;
-  lls_api_fail(&error, 421, "unknown_host", NULL,
+  lls_api_fail(error, 421, "unknown_host", NULL,
                "\"%.100s\" is no name of this server: ask for localhost, or add it to "
                "[server] allowed_hosts",
                host);
-  return refuse(exchange, &error);
+  return false;
 }
 
 /* ---- Origin ---------------------------------------------------------------------- */
@@ -130,24 +124,25 @@ static bool changes_nothing(const struct lls_http_exchange *exchange)
 static bool is_same_origin(const struct lls_api *api,
                            const struct lls_http_exchange *exchange, const char *origin)
 {
-  const char *host = header(exchange, "host");
+  const char *host = lls_http_request_host(&exchange->request);
   const char *authority = strstr(origin, "://");
   return host != NULL && authority != NULL && strcasecmp(authority + 3, host) == 0 &&
          is_ours(api, host);
 }
 
-static bool check_origin(const struct lls_api *api, struct lls_http_exchange *exchange)
+static bool check_origin(const struct lls_api *api,
+                         const struct lls_http_exchange *exchange,
+                         struct lls_api_error *error)
 {
-  struct lls_api_error error;
   const char *origin = header(exchange, "origin");
   if (origin == NULL || changes_nothing(exchange) ||
       allowed_origin(api, exchange) != NULL || is_same_origin(api, exchange, origin))
     return true;
-  lls_api_fail(&error, 403, "origin_not_allowed", NULL,
+  lls_api_fail(error, 403, "origin_not_allowed", NULL,
                "pages of %.100s may not ask this server: [server] allowed_origins names "
                "those that may",
                origin);
-  return refuse(exchange, &error);
+  return false;
 }
 
 /* A browser sends any header only if it is named. */
@@ -161,11 +156,15 @@ static void permit(struct lls_http_exchange *exchange, const char *allow)
   lls_http_add_header(exchange, "access-control-max-age", MAX_AGE);
 }
 
+bool lls_access_is_preflight(const struct lls_http_exchange *exchange, const char *allow)
+{
+  return allow[0] != '\0' && strcmp(exchange->request.method, "OPTIONS") == 0;
+}
+
 bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchange,
                      const char *allow)
 {
   const char *origin = allowed_origin(api, exchange);
-  bool asks = allow[0] != '\0' && strcmp(exchange->request.method, "OPTIONS") == 0;
   if (origin != NULL) {
     lls_http_add_header(exchange, "access-control-allow-origin", origin);
     /* cookies and such are not for whoever asks, but a proxy before us may want them */
@@ -175,7 +174,7 @@ bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchan
                         "x-request-id, retry-after, " LLS_PREFIX_HEADER);
     lls_http_add_header(exchange, "vary", "origin");
   }
-  if (!asks)
+  if (!lls_access_is_preflight(exchange, allow))
     return false;
   if (origin != NULL)
     permit(exchange, allow);
@@ -207,36 +206,38 @@ const char *lls_access_tenant(const struct lls_api *api,
   return known || api->keys.users == NULL ? tenant : NULL;
 }
 
-static bool refuse_key(struct lls_http_exchange *exchange)
+static bool refuse_key(const struct lls_http_exchange *exchange,
+                       struct lls_api_error *error)
 {
-  struct lls_api_error error;
   bool given = header(exchange, "authorization") != NULL;
-  lls_http_add_header(exchange, "www-authenticate", "Bearer");
-  lls_api_fail(&error, 401, "invalid_api_key", NULL,
+  lls_api_fail(error, 401, "invalid_api_key", NULL,
                given ? "the API key in the header 'authorization' is not one of this "
                        "server's"
                      : "this server wants an API key: send the header 'authorization: "
                        "Bearer KEY'");
-  return refuse(exchange, &error);
+  return false;
 }
 
-static bool check_user(const struct lls_api *api, struct lls_http_exchange *exchange)
+static bool check_user(const struct lls_api *api,
+                       const struct lls_http_exchange *exchange,
+                       struct lls_api_error *error)
 {
-  return lls_access_tenant(api, exchange) != NULL || refuse_key(exchange);
+  return lls_access_tenant(api, exchange) != NULL || refuse_key(exchange, error);
 }
 
-static bool check_admin_key(const struct lls_api *api, struct lls_http_exchange *exchange)
+static bool check_admin_key(const struct lls_api *api,
+                            const struct lls_http_exchange *exchange,
+                            struct lls_api_error *error)
 {
-  struct lls_api_error error;
   const char *tenant = "";
   if (holds(exchange, api->keys.admins, &tenant))
     return true;
   if (!holds(exchange, api->keys.users, &tenant))
-    return refuse_key(exchange);
-  lls_api_fail(&error, 403, "not_an_admin", NULL,
+    return refuse_key(exchange, error);
+  lls_api_fail(error, 403, "not_an_admin", NULL,
                "this API key is no admin's: %s wants one of [server] admin_keys",
                exchange->request.path);
-  return refuse(exchange, &error);
+  return false;
 }
 
 /* True if the client itself is on this machine, as far as can be known. */
@@ -250,26 +251,27 @@ static bool is_here(struct lls_http_exchange *exchange)
   return lls_http_peer_is_local(exchange);
 }
 
-static bool check_admin(const struct lls_api *api, struct lls_http_exchange *exchange)
+static bool check_admin(const struct lls_api *api, struct lls_http_exchange *exchange,
+                        struct lls_api_error *error)
 {
-  struct lls_api_error error;
   if (api->keys.admins != NULL)
-    return check_admin_key(api, exchange);
+    return check_admin_key(api, exchange, error);
   if (is_here(exchange))
-    return check_user(api, exchange);
-  lls_api_fail(&error, 403, "not_an_admin", NULL,
+    return check_user(api, exchange, error);
+  lls_api_fail(error, 403, "not_an_admin", NULL,
                "%s is for clients on the server's own machine, until [server] admin_keys "
                "names a file of keys for others",
                exchange->request.path);
-  return refuse(exchange, &error);
+  return false;
 }
 
-static bool check_reader(const struct lls_api *api, struct lls_http_exchange *exchange)
+static bool check_reader(const struct lls_api *api, struct lls_http_exchange *exchange,
+                         struct lls_api_error *error)
 {
   if (is_here(exchange))
     return true;
-  return api->keys.admins != NULL ? check_admin_key(api, exchange)
-                                  : check_user(api, exchange);
+  return api->keys.admins != NULL ? check_admin_key(api, exchange, error)
+                                  : check_user(api, exchange, error);
 }
 
 /* The page of the console has no secrets; what it asks for may have. */
@@ -286,19 +288,20 @@ static bool is_open(const char *path)
   return false;
 }
 
-bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange)
+bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange,
+                       struct lls_api_error *error)
 {
   static const char admin[] = "/admin";
   const char *path = exchange->request.path;
-  if (!check_origin(api, exchange))
+  if (!check_origin(api, exchange, error))
     return false;
   if (is_open(path))
     return true;
   if (strcmp(path, "/metrics") == 0)
-    return check_reader(api, exchange);
+    return check_reader(api, exchange, error);
   if (strncmp(path, admin, sizeof admin - 1) == 0)
-    return check_admin(api, exchange);
-  return check_user(api, exchange);
+    return check_admin(api, exchange, error);
+  return check_user(api, exchange, error);
 }
 
 /* ---- type ------------------------------------------------------------------------ */
@@ -310,22 +313,22 @@ static bool is_json(const char *type)
   return length == sizeof json - 1 && strncasecmp(type, json, length) == 0;
 }
 
-bool lls_access_body(struct lls_http_exchange *exchange)
+bool lls_access_body(const struct lls_http_exchange *exchange,
+                     struct lls_api_error *error)
 {
-  struct lls_api_error error;
   const char *type = header(exchange, "content-type");
   const char *coding = header(exchange, "content-encoding");
-  if (exchange->request.body.length == 0)
+  if (!exchange->request.has_body || exchange->request.sink.write != NULL)
     return true;
   if (coding != NULL && strcasecmp(coding, "identity") != 0)
-    lls_api_fail(&error, 415, "unsupported_encoding", NULL,
+    lls_api_fail(error, 415, "unsupported_encoding", NULL,
                  "the body's content-encoding is '%.40s': send it as it is", coding);
   else if (type != NULL && !is_json(type))
-    lls_api_fail(&error, 415, "unsupported_media_type", NULL,
+    lls_api_fail(error, 415, "unsupported_media_type", NULL,
                  "the body must be JSON and said to be: send the header 'content-type: "
                  "application/json', not '%.80s'",
                  type);
   else
     return true;
-  return refuse(exchange, &error);
+  return false;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which client may ask for what, and how: decided before a handler sees the request.
+ * Which client may ask for what, and how: decided when the head of a request is there,
+ * before its body is kept, and once more before a handler sees all of it.
  *
  *   Host     of requests from this machine it must be a name of this machine. A page of
  *            the web may point its own name at 127.0.0.1 (DNS rebinding): its visitor's
@@ -23,14 +24,20 @@
 
 #include "core/api/api_internal.h"
 
-/* Each: true if the request may go on; else it has been answered. */
-bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchange);
-bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange);
-bool lls_access_body(struct lls_http_exchange *exchange);
+/* Each: true if the request may go on; else the error says why not. Nothing is answered,
+ * and of the request only the head is looked at. */
+bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchange,
+                     struct lls_api_error *error);
+bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exchange,
+                       struct lls_api_error *error);
+bool lls_access_body(const struct lls_http_exchange *exchange,
+                     struct lls_api_error *error);
 
-/* Adds the headers that an allowed origin needs to the answer. True if the request was
- * OPTIONS of a path that there is: then it has been answered; `allow` names its methods.
- */
+/* True for OPTIONS of a path that there is; `allow` names its methods. */
+bool lls_access_is_preflight(const struct lls_http_exchange *exchange, const char *allow);
+
+/* Adds the headers that an allowed origin needs to the answer. True if the request was a
+ * preflight, which has been answered then. */
 bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchange,
                      const char *allow);
 

@@ -10,7 +10,7 @@
 #include "core/api/api_internal.h"
 #include "core/api/store_front.h"
 #include "core/api/waits.h"
-#include "core/base/json_parse.h"
+#include "core/base/json_cost.h"
 #include "core/config/instance_list.h"
 #include "core/loop/policy_stats_json.h"
 
@@ -228,7 +228,7 @@ static int read_changes(const struct lls_text *body, struct lls_changes *changes
   int rc = 0;
   if (body->length == 0)
     return 0;
-  json_t *json = lls_json_parse(body->data, body->length, JSON_REJECT_DUPLICATES, &where);
+  json_t *json = lls_json_load(body->data, body->length, JSON_REJECT_DUPLICATES, &where);
   json_t *set = json_object_get(json, "set");
   if (!json_is_object(set) || json_object_size(json) != 1)
     rc = lls_api_fail(error, 400, "invalid_body", "set",

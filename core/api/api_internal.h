@@ -99,7 +99,7 @@ void lls_api_set_timer(struct lls_api *api);
 /* routes.c: callbacks of the HTTP server; context is the struct lls_api. */
 void lls_api_routes_init(struct lls_api *api);
 void lls_api_on_request(void *context, struct lls_http_exchange *exchange);
-void lls_api_on_head(void *context, struct lls_http_exchange *exchange);
+bool lls_api_on_head(void *context, struct lls_http_exchange *exchange);
 void lls_api_on_answered(void *context, struct lls_http_exchange *exchange);
 
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/base/json_memory.h"
-#include "core/base/json_parse.h"
+#include "core/base/json_cost.h"
 
 /* ---- unknown names ---------------------------------------------------------------- */
 
@@ -41,6 +41,9 @@ static void not_json(const json_error_t *why, bool no_memory, struct lls_api_err
 {
   if (no_memory)
     lls_api_fail(error, 503, NULL, NULL, "out of memory for the request body");
+  else if (json_error_code(why) == json_error_out_of_memory)
+    lls_api_fail(error, 413, "too_many_values", NULL, "the request body is not read: %s",
+                 why->text);
   else
     lls_api_fail(error, 400, "invalid_json", NULL,
                  "the request body is not valid JSON: %s (line %d, column %d)", why->text,
@@ -51,8 +54,8 @@ json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error)
 {
   json_error_t why;
   uint64_t shortages = lls_json_shortages();
-  json_t *body = lls_json_parse(text->length > 0 ? text->data : "", text->length,
-                                JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+  json_t *body = lls_json_load(text->length > 0 ? text->data : "", text->length,
+                               JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
   /* the parser calls a failed allocation a syntax error, or takes a string for shorter */
   bool no_memory = lls_json_shortages() != shortages;
   if (body == NULL || no_memory) {

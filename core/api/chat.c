@@ -11,7 +11,7 @@
 #include "core/api/api_params.h"
 #include "core/api/chat_continue.h"
 #include "core/api/generation.h"
-#include "core/base/json_parse.h"
+#include "core/base/json_cost.h"
 #include "core/template/template.h"
 
 #define MAX_MESSAGES 4096
@@ -77,8 +77,8 @@ static json_t *arguments_object(const json_t *arguments)
 {
   if (!json_is_string(arguments))
     return NULL;
-  json_t *object = lls_json_parse(json_string_value(arguments),
-                                  json_string_length(arguments), JSON_ALLOW_NUL, NULL);
+  json_t *object = lls_json_load(json_string_value(arguments),
+                                 json_string_length(arguments), JSON_ALLOW_NUL, NULL);
   if (json_is_object(object))
     return object;
   json_decref(object);
@@ -162,6 +162,31 @@ static int add_message(const struct lls_tool_dialect *dialect, const json_t *mes
   return lls_api_fail(error, 503, NULL, NULL, "out of memory");
 }
 
+/* Arguments of calls are JSON within strings, each a tree of its own: all together may
+ * not cost more than a body. */
+static int check_cost(const json_t *messages, struct lls_api_error *error)
+{
+  struct lls_json_cost cost = {0};
+  size_t i, k;
+  const json_t *message, *call;
+  json_array_foreach((json_t *)messages, i, message)
+  {
+    json_array_foreach(json_object_get(message, "tool_calls"), k, call)
+    {
+      const json_t *text =
+          json_object_get(json_object_get(call, "function"), "arguments");
+      if (json_is_string(text))
+        lls_json_count(&cost, json_string_value(text), json_string_length(text));
+    }
+  }
+  if (!lls_json_is_costly(&cost))
+    return 0;
+  return lls_api_fail(error, 413, "too_many_values", "messages",
+                      "the arguments of the calls in 'messages' have too many small "
+                      "values: they would take about %zu MiB of memory",
+                      lls_json_cost_bytes(&cost) >> 20);
+}
+
 /* The messages as templates take them: known roles, contents in one string each. */
 static json_t *read_messages(const struct lls_tool_dialect *dialect, const json_t *body,
                              struct lls_api_error *error)
@@ -174,6 +199,8 @@ static json_t *read_messages(const struct lls_tool_dialect *dialect, const json_
                  "'messages' must be an array of 1 to %d messages", MAX_MESSAGES);
     return NULL;
   }
+  if (check_cost(messages, error) != 0)
+    return NULL;
   json_t *out = json_array();
   json_array_foreach((json_t *)messages, i, message)
   {

@@ -103,6 +103,14 @@ static void http_numbers(struct lls_page *page, const struct lls_api *api)
   lls_page_counter(page, "llmserve_http_slow_readers_total",
                    "Connections cut off because the answer was not read.",
                    http->slow_readers);
+  lls_page_gauge(page, "llmserve_http_held_bytes",
+                 "Bytes of requests that are held: heads, bodies, what was sent ahead.",
+                 (double)lls_http_server_held(api->http));
+  lls_page_gauge(page, "llmserve_http_unread_bytes",
+                 "Bytes of answers that clients have not taken.",
+                 (double)lls_http_server_unread(api->http));
+  lls_page_counter(page, "llmserve_http_crowded_total",
+                   "Requests refused because too many bytes were held.", http->crowded);
   lls_page_counter(page, "llmserve_http_clients_gone_total",
                    "Clients that left before their answer was complete.", http->gone);
   lls_page_counter(page, "llmserve_generations_refused_total",

@@ -72,20 +72,11 @@ int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_err
       folder);
 }
 
-static void drop_body(void *owner, const char *data, size_t length)
-{
-  (void)owner;
-  (void)data;
-  (void)length;
-}
-
-/* An upload is not kept in memory only to be refused. */
-void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
+bool lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
 {
   LLS_API_ON_MAIN(api);
-  if (lls_route_is(exchange->request.path, "/files"))
-    exchange->request.sink = (struct lls_http_sink){
-        .write = drop_body, .max_bytes = (uint64_t)api->config.limits.max_upload};
+  (void)exchange;
+  return false;
 }
 
 void lls_store_front_feed(struct lls_api *api)

@@ -2,7 +2,7 @@
 /* Parameters that ask for structured output, in the words of OpenAI, vLLM and llama.cpp.
  */
 #include "core/api/params_internal.h"
-#include "core/base/json_parse.h"
+#include "core/base/json_cost.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,8 @@ static int set_schema(const json_t *value, const char *name, struct lls_api_para
 {
   json_t *schema =
       json_is_string(value)
-          ? lls_json_parse(json_string_value(value), json_string_length(value),
-                           JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
+          ? lls_json_load(json_string_value(value), json_string_length(value),
+                          JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
           : json_incref((json_t *)value);
   if (!json_is_object(schema) && !json_is_boolean(schema)) {
     json_decref(schema);
@@ -47,8 +47,8 @@ static int set_tag(const json_t *value, const char *name, struct lls_api_params 
                    struct lls_api_error *error)
 {
   json_t *tag = json_is_string(value)
-                    ? lls_json_parse(json_string_value(value), json_string_length(value),
-                                     JSON_ALLOW_NUL, NULL)
+                    ? lls_json_load(json_string_value(value), json_string_length(value),
+                                    JSON_ALLOW_NUL, NULL)
                     : json_incref((json_t *)value);
   if (!json_is_object(tag)) {
     json_decref(tag);

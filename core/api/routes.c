@@ -17,43 +17,100 @@ _Static_assert(N_ROUTES < LLS_MAX_ROUTES, "a place for each, and for what has no
 
 /* ---- requests ------------------------------------------------------------------- */
 
-static void no_route(struct lls_http_exchange *exchange, const char *allow)
+static bool no_route(const struct lls_http_request *request, const char *allow,
+                     struct lls_api_error *error)
 {
-  const struct lls_http_request *request = &exchange->request;
-  struct lls_api_error error;
-  if (allow[0] != '\0') {
-    lls_http_add_header(exchange, "allow", allow);
-    lls_api_fail(&error, 405, "method_not_allowed", NULL, "%s %s: this path allows %s",
+  if (allow[0] != '\0')
+    lls_api_fail(error, 405, "method_not_allowed", NULL, "%s %s: this path allows %s",
                  request->method, request->path, allow);
-  } else {
-    lls_api_fail(&error, 404, "not_found", NULL, "%s %s: there is no such path",
+  else
+    lls_api_fail(error, 404, "not_found", NULL, "%s %s: there is no such path",
                  request->method, request->path);
-  }
-  lls_api_error_reply(exchange, &error);
+  return false;
+}
+
+/* Its body is a form; upload.c looks at it. */
+static bool is_upload(const struct lls_http_exchange *exchange)
+{
+  const struct lls_http_route *route = exchange->route;
+  return route->handler == lls_handle_file_create;
+}
+
+/* True if a handler is to see the request, as far as its head tells: the error says why
+ * not. */
+static bool admits(struct lls_api *api, struct lls_http_exchange *exchange,
+                   const char *allow, struct lls_api_error *error)
+{
+  if (!lls_access_host(api, exchange, error))
+    return false;
+  if (lls_access_is_preflight(exchange, allow))
+    return true;
+  if (!lls_access_client(api, exchange, error))
+    return false;
+  if (exchange->route == NULL)
+    return no_route(&exchange->request, allow, error);
+  return is_upload(exchange) || lls_access_body(exchange, error);
+}
+
+static void find_route(struct lls_http_exchange *exchange, char allow[LLS_HTTP_ALLOW_MAX])
+{
+  exchange->route = lls_http_route_find(routes, N_ROUTES, &exchange->request, allow);
+}
+
+static void refuse(struct lls_http_exchange *exchange, const char *allow,
+                   const struct lls_api_error *error)
+{
+  if (error->status == 401)
+    lls_http_add_header(exchange, "www-authenticate", "Bearer");
+  if (error->status == 405)
+    lls_http_add_header(exchange, "allow", allow);
+  lls_api_error_reply(exchange, error);
 }
 
 void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
 {
   char allow[LLS_HTTP_ALLOW_MAX];
+  struct lls_api_error error;
   LLS_API_ON_MAIN((const struct lls_api *)context);
   lls_api_name_request(exchange);
-  const struct lls_http_route *route =
-      lls_http_route_find(routes, N_ROUTES, &exchange->request, allow);
-  exchange->route = route;
-  if (!lls_access_host(context, exchange) || lls_access_cors(context, exchange, allow) ||
-      !lls_access_client(context, exchange))
+  find_route(exchange, allow);
+  bool admitted = admits(context, exchange, allow, &error);
+  /* a page may read why it is refused, but not by a name that is not this server's */
+  if ((admitted || error.status != 421) && lls_access_cors(context, exchange, allow))
     return;
-  if (route == NULL)
-    no_route(exchange, allow);
-  else if (lls_access_body(exchange))
-    route->handler(context, exchange);
+  if (!admitted) {
+    refuse(exchange, allow, &error);
+    return;
+  }
+  const struct lls_http_route *route = exchange->route;
+  route->handler(context, exchange);
 }
 
-/* Only an upload is wanted before all of it is there. */
-void lls_api_on_head(void *context, struct lls_http_exchange *exchange)
+/* A body that no handler reads is not kept; a client that sends a little of one all the
+ * same is not refused for it. */
+#define UNREAD_BODY_MAX 65536
+
+static void drop(void *owner, const char *data, size_t length)
 {
+  (void)owner;
+  (void)data;
+  (void)length;
+}
+
+bool lls_api_on_head(void *context, struct lls_http_exchange *exchange)
+{
+  char allow[LLS_HTTP_ALLOW_MAX];
+  struct lls_api_error error;
   LLS_API_ON_MAIN((struct lls_api *)context);
-  lls_upload_on_head(context, exchange);
+  find_route(exchange, allow);
+  if (!admits(context, exchange, allow, &error))
+    return false;
+  if (strcmp(exchange->request.method, "POST") != 0) {
+    exchange->request.sink =
+        (struct lls_http_sink){.write = drop, .max_bytes = UNREAD_BODY_MAX};
+    return true;
+  }
+  return !is_upload(exchange) || lls_upload_on_head(context, exchange);
 }
 
 /* ---- what becomes of them ------------------------------------------------------- */

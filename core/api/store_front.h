@@ -17,6 +17,7 @@ struct lls_store_front {
   struct lls_api *api;
   struct lls_store *store;         /* NULL: it is closed */
   struct lls_batch_runner *runner; /* batch_runner.h */
+  size_t unwritten;                /* bytes of uploads that wait for the disk */
   uv_async_t wake; /* the store has something to deliver, or a line came to its end */
   void (*closed)(struct lls_api *api);
 };
@@ -40,7 +41,8 @@ void lls_store_errand_over(struct lls_api *api);
 /* False where there is no store. */
 bool lls_store_front_count(const struct lls_api *api, struct lls_store_counts *out);
 
-/* The head of a request has come: the body of an upload goes to the store. */
-void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange);
+/* The head of an upload has come: its body goes to the store. False: it is not wanted, as
+ * lls_handle_file_create tells the client. */
+bool lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange);
 
 #endif

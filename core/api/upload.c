@@ -5,8 +5,9 @@
  *   head --> RECEIVING --pieces, as jobs--> whole: finish, a call --> the file's object
  *               +------anything else------> the exchange is over: abandon, a job
  *
- * At most HIGH bytes wait for the disk; then nothing more is read of the connection.
- * [store] has `stored` from the first piece to the last job, [main] all else.
+ * At most HIGH bytes wait for the disk, and ALL of all uploads together; then nothing
+ * more is read of the connection. [store] has `stored` from the first piece to the last
+ * job, [main] all else.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 
 #define HIGH (1 << 20)
 #define LOW  (HIGH / 4)
+#define ALL  (32 << 20) /* of all uploads together: a further piece of each */
 
 /* OpenAI's bounds of expires_after[seconds]. */
 #define EXPIRES_LEAST 3600
@@ -86,6 +88,7 @@ static void piece_written(struct lls_store_job *job)
   struct piece *piece = (struct piece *)job;
   struct upload *upload = piece->upload;
   upload->waiting -= piece->length;
+  upload->api->front->unwritten -= piece->length;
   if (upload->exchange != NULL && upload->waiting <= LOW)
     lls_http_go_on(upload->exchange);
   free(piece);
@@ -105,8 +108,9 @@ static void store_piece(struct upload *upload, const char *data, size_t length)
   piece->length = length;
   memcpy(piece->data, data, length);
   upload->waiting += length;
+  upload->api->front->unwritten += length;
   lls_store_post(upload->api->front->store, &piece->job);
-  if (upload->waiting >= HIGH)
+  if (upload->waiting >= HIGH || upload->api->front->unwritten >= ALL)
     lls_http_hold(upload->exchange);
 }
 
@@ -177,14 +181,6 @@ static void on_over(void *owner)
 
 /* ---- the beginning ----------------------------------------------------------------- */
 
-/* A body that nobody wants: its client is told why when all of it has come. */
-static void drop_body(void *owner, const char *data, size_t length)
-{
-  (void)owner;
-  (void)data;
-  (void)length;
-}
-
 static struct upload *begin(struct lls_api *api, struct lls_http_exchange *exchange,
                             const char *tenant)
 {
@@ -206,22 +202,20 @@ static struct upload *begin(struct lls_api *api, struct lls_http_exchange *excha
   return upload;
 }
 
-void lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
+bool lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
 {
-  struct lls_http_request *request = &exchange->request;
   LLS_API_ON_MAIN(api);
-  if (strcmp(request->method, "POST") != 0 || !lls_route_is(request->path, "/files"))
-    return;
   const char *tenant = lls_access_tenant(api, exchange);
   struct upload *upload =
       tenant != NULL && api->front != NULL ? begin(api, exchange, tenant) : NULL;
-  request->sink = (struct lls_http_sink){
-      .write = drop_body, .max_bytes = (uint64_t)api->config.limits.max_upload};
   if (upload == NULL)
-    return;
-  request->sink.write = on_body;
-  request->sink.close = on_over;
-  request->sink.owner = upload;
+    return false;
+  exchange->request.sink =
+      (struct lls_http_sink){.write = on_body,
+                             .close = on_over,
+                             .owner = upload,
+                             .max_bytes = (uint64_t)api->config.limits.max_upload};
+  return true;
 }
 
 /* ---- all has come ------------------------------------------------------------------ */

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "core/api/api_internal.h"
-#include "core/base/json_parse.h"
+#include "core/base/json_cost.h"
 #include "core/config/candidates.h"
 #include "core/config/objective.h"
 
@@ -107,7 +107,7 @@ static int read_body(const struct lls_text *body, struct texts *t,
   *question = (struct lls_whatif_question){"", "", ""};
   if (body->length == 0)
     return 0;
-  t->body = lls_json_parse(body->data, body->length, JSON_REJECT_DUPLICATES, &where);
+  t->body = lls_json_load(body->data, body->length, JSON_REJECT_DUPLICATES, &where);
   if (!json_is_object(t->body))
     return lls_api_fail(error, 400, "invalid_body", NULL,
                         "expected an object, or no body: %s",

@@ -2,6 +2,7 @@
 /* See work.h. All of this runs on [main] but for on_thread. */
 #include "core/api/work.h"
 
+#include <malloc.h>
 #include <utlist.h>
 
 bool lls_work_idle(const struct lls_api *api)
@@ -24,6 +25,7 @@ static void end(struct lls_work *work)
 {
   struct lls_http_exchange *exchange = work->exchange;
   struct lls_text body = work->body;
+  lls_http_release(work->api->http, work->held);
   if (exchange != NULL)
     exchange->on_gone = NULL;
   if (exchange != NULL || work->offline)
@@ -40,9 +42,22 @@ static void run(struct lls_work *work)
 
 static void start_waiting(struct lls_api *api);
 
+/* A large body becomes many small pieces, which malloc keeps for this thread once they
+ * are freed. */
+static void give_memory_back(void)
+{
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 static void on_thread(uv_work_t *job)
 {
-  run(job->data);
+  struct lls_work *work = job->data;
+  bool large = work->body.length >= LLS_WORK_TRIM;
+  run(work);
+  if (large)
+    give_memory_back();
 }
 
 static void on_run(uv_work_t *job, int status)
@@ -93,10 +108,8 @@ void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
   work->exchange = exchange;
   work->config = api->config;
   work->offline = exchange == NULL;
-  if (exchange != NULL) {
-    work->body = exchange->request.body;
-    exchange->request.body = (struct lls_text){0};
-  }
+  if (exchange != NULL)
+    work->held = lls_http_take_body(exchange, &work->body);
   if (!large) {
     run(work);
     end(work);

@@ -23,6 +23,9 @@
 #define LLS_WORK_AT_ONCE 2
 /* Bytes of a body that are worth a thread: the worst take some 4 ms of a core. */
 #define LLS_WORK_LARGE 16384
+/* Bytes of a body whose memory is given back to the system at once: a trim takes some
+ * 0.1 ms for a heap of 10 MiB, reading such a body several. */
+#define LLS_WORK_TRIM (256 << 10)
 
 /* First member of what a kind of work needs more; allocated by its maker. */
 struct lls_work {
@@ -33,6 +36,7 @@ struct lls_work {
   /* On main, last: frees the work, whether it was run or not. */
   void (*destroy)(struct lls_work *work);
   struct lls_text body;         /* of the request */
+  size_t held;                  /* [main] its bytes that the HTTP server counts */
   struct lls_api_config config; /* as it was when the work began: main may change it */
 
   struct lls_api *api;                /* [main] */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/base/json_memory.h"
-#include "core/base/json_parse.h"
+#include "core/base/json_cost.h"
 
 #define PIECE 65536
 
@@ -149,7 +149,7 @@ int lls_input_line_parse(const char *text, size_t length, const char *endpoint,
   json_error_t why;
   uint64_t shortages = lls_json_shortages();
   json_t *object =
-      lls_json_parse(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+      lls_json_load(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
   if (lls_json_shortages() != shortages) {
     json_decref(object);
     return wrong(error, "server_error", NULL, "out of memory for the line");

@@ -11,6 +11,7 @@
 
 #include "core/base/json_parse.h"
 #include "core/batch/store_internal.h"
+#include "core/base/json_cost.h"
 
 #define KEPT_S        (30 * INT64_C(86400))
 #define EVICT_AT_ONCE "64"
@@ -109,6 +110,7 @@ struct chain {
   const char *id;
   bool with_output;
   size_t most_bytes, bytes;
+  struct lls_json_cost cost; /* of the items as trees */
   json_t *items;
   struct lls_error *err;
 };
@@ -136,6 +138,15 @@ static int take_link(void *context, sqlite3_stmt *row)
     return lls_fail(chain->err, -EFBIG,
                     "the conversation up to '%.80s' is larger than [server] max_body",
                     chain->id);
+  for (int i = 1; i <= 2; i++)
+    lls_json_count(&chain->cost, (const char *)sqlite3_column_text(row, i),
+                   (size_t)sqlite3_column_bytes(row, i));
+  if (lls_json_is_costly(&chain->cost))
+    return lls_fail(
+        chain->err, -EFBIG,
+        "the conversation up to '%.80s' has too many small values: they would "
+        "take %zu MiB of memory",
+        chain->id, lls_json_cost_bytes(&chain->cost) >> 20);
   append(chain->items, column_json(row, 2));
   json_t *object = !last || chain->with_output ? column_json(row, 1) : NULL;
   json_array_extend(chain->items, json_object_get(object, "output"));

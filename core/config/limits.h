@@ -19,6 +19,7 @@ struct lls_http_limits { /* of [server]: the HTTP server's */
   int64_t max_connections;
   int64_t max_header;   /* bytes of the request line and headers */
   int64_t max_body;     /* bytes, decoded */
+  int64_t max_bodies;   /* bytes of all requests that are held, and of unread answers */
   int64_t max_unsent;   /* bytes of a stream, answered but not read: then it is cut off */
   int64_t idle_timeout; /* between two requests of a connection */
   int64_t read_timeout; /* from a request's first byte to its last */
@@ -62,6 +63,7 @@ struct lls_api_limits { /* of [server]: the front end's */
   ((struct lls_api_limits){.http = {.max_connections = 16384,                            \
                                     .max_header = 32 << 10,                              \
                                     .max_body = 16 << 20,                                \
+                                    .max_bodies = 256 << 20,                             \
                                     .max_unsent = 1 << 20,                               \
                                     .idle_timeout = 120 * LLS_NS_PER_S,                  \
                                     .read_timeout = 60 * LLS_NS_PER_S,                   \

@@ -40,6 +40,12 @@ static const struct lls_param server_params[] = {
                     "largest request line and headers", .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BYTES(http, max_body, "16MiB", 1024, 1 << 30, "largest body of a request",
                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BYTES(http, max_bodies, "256MiB", 65536, 1ll << 40,
+                    "most bytes of requests held at once, each from its first byte until "
+                    "it is read whole, and as many of answers that clients have not yet "
+                    "taken: beyond it requests are answered with 503, clients that do "
+                    "not read disconnected; a fifth more is for bodies up to 64 KiB",
+                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BYTES(http, max_unsent, "1MiB", 4096, 1 << 30,
                     "unread output buffered for a slow client before it is disconnected",
                     .flags = LLS_PARAM_RELOADABLE),

@@ -112,7 +112,9 @@ bool lls_http_is_head(const struct lls_http_exchange *exchange)
 static bool send_pieces(struct lls_http_connection *connection, const uv_buf_t *pieces,
                         unsigned count, size_t limit)
 {
-  int error = lls_http_output_send(&connection->output, pieces, count, limit);
+  const struct lls_http_room room = {
+      .own = limit, .all = (size_t)connection->server->config.limits.max_bodies};
+  int error = lls_http_output_send(&connection->output, pieces, count, room);
   if (error == 0)
     return true;
   connection->server->counters.slow_readers += error == UV_ENOBUFS;

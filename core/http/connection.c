@@ -75,19 +75,62 @@ static void enter(struct lls_http_connection *connection, enum lls_http_phase ph
 
 /* ---- receiving ------------------------------------------------------------------ */
 
-static void on_head(void *owner)
+static bool on_head(void *owner)
 {
   struct lls_http_connection *connection = owner;
   const struct lls_http_config *config = &connection->server->config;
-  if (config->on_head != NULL)
-    config->on_head(config->context, &connection->exchange);
+  return config->on_head == NULL ||
+         config->on_head(config->context, &connection->exchange);
+}
+
+/* Brings server->held up to date with what this connection holds. */
+static void count_held(struct lls_http_connection *connection)
+{
+  const struct lls_http_request *request = &connection->exchange.request;
+  size_t held = request->head.length + request->body.length + connection->ahead.length;
+  LLS_CHECK(connection->server->held >= connection->held);
+  connection->server->held += held - connection->held;
+  connection->held = held;
+}
+
+/* Small requests have a fifth more, so that large ones do not keep them out. */
+static bool may_hold(void *owner, size_t more, uint64_t body)
+{
+  struct lls_http_connection *connection = owner;
+  struct lls_http_server *server = connection->server;
+  const struct lls_http_limits *limits = &server->config.limits;
+  uint64_t most = (uint64_t)(limits->max_bodies > limits->max_body ? limits->max_bodies
+                                                                   : limits->max_body);
+  count_held(connection);
+  bool fits =
+      server->held + more <= (body <= LLS_HTTP_SMALL_BODY ? most + most / 5 : most);
+  server->counters.crowded += !fits;
+  return fits;
+}
+
+size_t lls_http_take_body(struct lls_http_exchange *exchange, struct lls_text *body)
+{
+  struct lls_http_connection *connection = lls_http_connection_of(exchange);
+  LLS_HTTP_ON_MAIN(connection->server);
+  count_held(connection);
+  *body = exchange->request.body;
+  exchange->request.body = (struct lls_text){0};
+  connection->held -= body->length; /* it stays in server->held */
+  return body->length;
+}
+
+void lls_http_release(struct lls_http_server *server, size_t held)
+{
+  LLS_HTTP_ON_MAIN(server);
+  LLS_CHECK(server->held >= held);
+  server->held -= held;
 }
 
 void lls_http_hold(struct lls_http_exchange *exchange)
 {
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   LLS_HTTP_ON_MAIN(connection->server);
-  connection->held = true;
+  connection->on_hold = true;
   set_reading(connection, false);
 }
 
@@ -95,9 +138,9 @@ void lls_http_go_on(struct lls_http_exchange *exchange)
 {
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   LLS_HTTP_ON_MAIN(connection->server);
-  if (!connection->held)
+  if (!connection->on_hold)
     return;
-  connection->held = false;
+  connection->on_hold = false;
   set_reading(connection, !connection->ended);
 }
 
@@ -118,7 +161,8 @@ static int send_continue(struct lls_http_connection *connection)
   char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
   uv_buf_t piece = uv_buf_init(line, sizeof line - 1);
   connection->parser.wants_100 = false;
-  return lls_http_output_send(&connection->output, &piece, 1, SIZE_MAX);
+  const struct lls_http_room room = {SIZE_MAX, SIZE_MAX};
+  return lls_http_output_send(&connection->output, &piece, 1, room);
 }
 
 /* Nothing more will come, and what came is answered. */
@@ -151,6 +195,7 @@ static size_t receive(struct lls_http_connection *connection, const char *data,
     int state = lls_http_parser_feed(parser, data + used, length - used, &taken);
     used += taken;
     LLS_CHECK(used <= length);
+    count_held(connection);
     if (state < 0)
       lls_http_connection_refuse(connection, parser->status, parser->reason);
     else if (state > 0)
@@ -172,6 +217,7 @@ static void receive_ahead(struct lls_http_connection *connection)
     lls_text_consume(ahead, receive(connection, ahead->data, ahead->length));
   if (ahead->length == 0)
     lls_text_free(ahead);
+  count_held(connection);
   if (is_done(connection))
     lls_http_connection_linger(connection);
   else if (ahead->length < LLS_HTTP_MAX_PIPELINED)
@@ -186,8 +232,11 @@ static void keep_ahead(struct lls_http_connection *connection, const char *data,
                        size_t length)
 {
   LLS_CHECK(connection->ahead.length < LLS_HTTP_MAX_PIPELINED);
-  lls_text_append(&connection->ahead, data, length);
-  if (connection->ahead.failed)
+  bool fits = may_hold(connection, length, 0);
+  if (fits)
+    lls_text_append(&connection->ahead, data, length);
+  count_held(connection);
+  if (!fits || connection->ahead.failed)
     lls_http_connection_close(connection);
   else if (connection->ahead.length >= LLS_HTTP_MAX_PIPELINED)
     set_reading(connection, false);
@@ -220,6 +269,15 @@ static void on_end(struct lls_http_connection *connection, ssize_t why)
     lls_http_connection_linger(connection);
 }
 
+/* A client that still sends the body of a refused request reads the answer after it. */
+static void keep_lingering(struct lls_http_connection *connection)
+{
+  uint64_t now_ms = uv_now(connection->server->uv);
+  int64_t longest = connection->server->config.limits.read_timeout;
+  if (now_ms - connection->linger_ms < (uint64_t)(longest / LLS_NS_PER_MS))
+    connection->since_ms = now_ms;
+}
+
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 {
   struct lls_http_connection *connection = stream->data;
@@ -227,6 +285,8 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
     on_end(connection, length);
     return;
   }
+  if (connection->phase == LLS_HTTP_LINGERING)
+    keep_lingering(connection);
   if (length == 0 || connection->phase >= LLS_HTTP_LINGERING)
     return;
   size_t used = 0;
@@ -248,6 +308,7 @@ static void end_exchange(struct lls_http_connection *connection)
   lls_http_request_clear(&exchange->request);
   lls_text_free(&exchange->headers);
   *exchange = (struct lls_http_exchange){0};
+  count_held(connection);
 }
 
 void lls_http_connection_answered(struct lls_http_connection *connection)
@@ -279,6 +340,8 @@ void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned
   exchange->arrival_ns = (int64_t)uv_hrtime();
   exchange->request.keep_alive = false;
   snprintf(exchange->why, sizeof exchange->why, "%s", reason);
+  if (status == 503)
+    lls_http_add_header(exchange, "retry-after", "1");
   lls_http_reply(exchange, status, server->config.error_type, body.data, body.length);
   lls_text_free(&body);
 }
@@ -309,6 +372,7 @@ void lls_http_connection_linger(struct lls_http_connection *connection)
     return;
   set_reading(connection, !connection->ended);
   enter(connection, LLS_HTTP_LINGERING);
+  connection->linger_ms = connection->since_ms;
   if (lls_http_output_unsent(&connection->output) == 0)
     shut_down(connection);
 }
@@ -341,8 +405,8 @@ static void on_closed(uv_handle_t *handle)
     exchange->on_gone(exchange->owner);
   DL_DELETE(server->connections, connection);
   server->counters.open--;
-  end_exchange(connection);
   lls_text_free(&connection->ahead);
+  end_exchange(connection);
   lls_http_output_free(&connection->output);
   if (server->spare == NULL)
     server->spare = connection;
@@ -446,9 +510,11 @@ static void init_connection(struct lls_http_connection *connection,
   connection->output.stream = (uv_stream_t *)&connection->tcp;
   connection->output.on_drained = on_drained;
   connection->output.on_failed = on_failed;
+  connection->output.unread = &server->unread;
   lls_http_parser_init(&connection->parser, &connection->exchange.request,
                        (size_t)limits->max_header, (size_t)limits->max_body);
   connection->parser.on_head = on_head;
+  connection->parser.may_hold = may_hold;
   connection->parser.owner = connection;
   DL_APPEND(server->connections, connection);
   server->handles++;

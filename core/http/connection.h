@@ -11,6 +11,9 @@
  * that has only ended its own side is answered, and what it sent ahead too.
  * LINGERING has sent its last byte and discards what comes until the client closes too:
  * closing at once would make the kernel reset the connection and destroy the answer.
+ *
+ * Who may ask is decided when a head is complete. A request that is refused then is
+ * answered without its body, which LINGERING discards.
  */
 #ifndef LLS_HTTP_CONNECTION_H
 #define LLS_HTTP_CONNECTION_H
@@ -26,6 +29,7 @@
 #define LLS_HTTP_MAX_PIPELINED 65536
 #define LLS_HTTP_MAX_LISTENERS 8
 #define LLS_HTTP_READ_BYTES    65536
+#define LLS_HTTP_SMALL_BODY    65536 /* a body up to this size is a small one */
 
 enum lls_http_phase {
   LLS_HTTP_RECEIVING,
@@ -43,16 +47,18 @@ struct lls_http_connection {
   bool
       feeding; /* inside the parser's loop: an answer given now must not start it again */
   bool reading, ended; /* ended: the client will send nothing more */
-  bool held;           /* whoever takes the body has no room for more of it now */
+  bool on_hold;        /* whoever takes the body has no room for more of it now */
   struct lls_http_parser parser;
   struct lls_http_exchange exchange;
   struct lls_http_output output;
   struct lls_text ahead; /* sent before the answer to the request in hand */
+  size_t held;           /* its bytes in server->held: head, body and ahead */
   char peer[INET6_ADDRSTRLEN];
-  bool local;        /* the peer is on this machine */
-  uint64_t since_ms; /* the phase, or the request, began */
-  uint64_t taken_ms; /* the client took a byte of output, or there was none */
-  uint64_t taken;    /* bytes it has taken by then */
+  bool local;         /* the peer is on this machine */
+  uint64_t since_ms;  /* the phase, or the request, began */
+  uint64_t linger_ms; /* LINGERING began */
+  uint64_t taken_ms;  /* the client took a byte of output, or there was none */
+  uint64_t taken;     /* bytes it has taken by then */
 };
 
 struct lls_http_server {
@@ -60,6 +66,8 @@ struct lls_http_server {
   const void *thread; /* which runs it: [main] */
   struct lls_http_config config;
   struct lls_http_counters counters;
+  size_t held;   /* bytes of requests: connections', and bodies that were taken */
+  size_t unread; /* bytes of answers that clients have not taken */
   struct lls_http_connection *connections; /* utlist */
   struct lls_http_connection *spare;       /* for a client without memory; may be out */
   uv_tcp_t listeners[LLS_HTTP_MAX_LISTENERS];

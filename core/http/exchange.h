@@ -69,6 +69,10 @@ size_t lls_http_stream_unsent(struct lls_http_exchange *exchange);
 /* Ends a stream that cannot go on, so that its client sees that it is incomplete. */
 void lls_http_stream_abort(struct lls_http_exchange *exchange);
 
+/* Takes the body out of the request. It stays counted in what the server holds until its
+ * owner frees it and calls lls_http_release with the length that is returned. */
+size_t lls_http_take_body(struct lls_http_exchange *exchange, struct lls_text *body);
+
 /* For the owner of request.sink: nothing more is read until lls_http_go_on, which is
  * called before the exchange is over. */
 void lls_http_hold(struct lls_http_exchange *exchange);

@@ -54,20 +54,40 @@ static const char *percent_decode(char *text)
   return NULL;
 }
 
-/* "http://host/path", the form for proxies, is "/path" to us. */
-static char *skip_authority(char *target)
+/* "http://host/path", the form for proxies, is "/path" to us, for the host that it names:
+ * RFC 9112, section 3.2.2. The path, or NULL where the form is not this one; the name
+ * gets its NUL by moving a byte to the left. */
+static char *take_authority(struct lls_http_request *request, char *target)
 {
+  static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                "0123456789-._~:[]";
   bool absolute =
       strncasecmp(target, "http://", 7) == 0 || strncasecmp(target, "https://", 8) == 0;
-  char *path = absolute ? strchr(strstr(target, "://") + 3, '/') : NULL;
-  return path != NULL ? path : target;
+  if (!absolute)
+    return target;
+  char *name = strstr(target, "://") + 3;
+  size_t length = strspn(name, letters);
+  if (length == 0 || name[length] != '/')
+    return NULL;
+  memmove(name - 1, name, length);
+  name[length - 1] = '\0';
+  request->authority = name - 1;
+  return name + length;
+}
+
+const char *lls_http_request_host(const struct lls_http_request *request)
+{
+  return request->authority != NULL ? request->authority
+                                    : lls_http_request_header(request, "host");
 }
 
 const char *lls_http_request_set_target(struct lls_http_request *request)
 {
   static const char no_query[] = "";
-  char *target = skip_authority(request->head.data);
+  char *target = take_authority(request, request->head.data);
   request->query = no_query;
+  if (target == NULL)
+    return "malformed request target: http:// is to be followed by a name and a path";
   char *mark = strchr(target, '?');
   if (mark != NULL) {
     *mark = '\0';
@@ -87,6 +107,7 @@ void lls_http_request_clear(struct lls_http_request *request)
   lls_text_free(&request->body);
   request->method = request->query = request->tail = NULL;
   request->path = NULL;
-  request->http10 = request->keep_alive = false;
+  request->authority = NULL;
+  request->http10 = request->keep_alive = request->has_body = false;
   request->n_headers = 0;
 }

@@ -29,12 +29,14 @@ struct lls_http_sink {
 };
 
 struct lls_http_request {
-  const char *method; /* "GET"; static */
-  char *path;         /* percent-decoded, without the query; in head */
-  const char *query;  /* as sent, "" if none; in head */
-  const char *tail;   /* what a trailing '*' of the route matched; in path */
-  bool http10;        /* the client speaks 1.0: no chunked answers */
-  bool keep_alive;    /* the client would send another request */
+  const char *method;    /* "GET"; static */
+  char *path;            /* percent-decoded, without the query; in head */
+  const char *authority; /* of a target that is a whole URL, or NULL; in head */
+  const char *query;     /* as sent, "" if none; in head */
+  const char *tail;      /* what a trailing '*' of the route matched; in path */
+  bool http10;           /* the client speaks 1.0: no chunked answers */
+  bool keep_alive;       /* the client would send another request */
+  bool has_body;         /* one follows the head */
   struct lls_text head, body;
   struct lls_http_sink sink; /* write == NULL: the body is kept */
   uint64_t sunk_bytes;       /* that it was given */
@@ -45,6 +47,10 @@ struct lls_http_request {
 /* Value of the first header of that name, in any case, or NULL. */
 const char *lls_http_request_header(const struct lls_http_request *request,
                                     const char *name);
+
+/* "NAME" or "NAME:PORT" that the request is for, of its target or else of the header
+ * Host, as RFC 9112 (3.2.2) wants; or NULL. */
+const char *lls_http_request_host(const struct lls_http_request *request);
 
 /*
  * Splits and decodes the target at the beginning of head into path and query. NULL, or a

@@ -28,6 +28,7 @@ static void on_written(uv_write_t *write, int status)
   struct lls_http_output *output = write->data;
   LLS_CHECK(output->writing);
   output->writing = false;
+  *output->unread -= output->in_flight.length;
   lls_text_free(&output->in_flight);
   if (status == 0 && output->waiting.length > 0)
     status = start_write(output);
@@ -41,16 +42,18 @@ static void on_written(uv_write_t *write, int status)
 static void keep_rest(struct lls_http_output *output, const uv_buf_t *pieces,
                       unsigned count, size_t skip)
 {
+  size_t before = output->waiting.length;
   for (unsigned i = 0; i < count; i++) {
     size_t gone = skip < pieces[i].len ? skip : pieces[i].len;
     lls_text_append(&output->waiting, pieces[i].base + gone, pieces[i].len - gone);
     skip -= gone;
   }
+  *output->unread += output->waiting.length - before;
   LLS_CHECK(skip == 0);
 }
 
 int lls_http_output_send(struct lls_http_output *output, const uv_buf_t *pieces,
-                         unsigned count, size_t limit)
+                         unsigned count, struct lls_http_room room)
 {
   size_t length = 0, sent = 0;
   for (unsigned i = 0; i < count; i++)
@@ -64,7 +67,8 @@ int lls_http_output_send(struct lls_http_output *output, const uv_buf_t *pieces,
   }
   if (sent == length)
     return 0;
-  if (lls_http_output_unsent(output) + length - sent > limit)
+  if (lls_http_output_unsent(output) + length - sent > room.own ||
+      *output->unread >= room.all)
     return -ENOBUFS;
   keep_rest(output, pieces, count, sent);
   if (output->waiting.failed)
@@ -80,6 +84,8 @@ size_t lls_http_output_unsent(const struct lls_http_output *output)
 
 void lls_http_output_free(struct lls_http_output *output)
 {
+  if (output->unread != NULL)
+    *output->unread -= output->in_flight.length + output->waiting.length;
   lls_text_free(&output->in_flight);
   lls_text_free(&output->waiting);
 }

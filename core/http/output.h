@@ -22,11 +22,18 @@ struct lls_http_output {
   bool writing;
   struct lls_text in_flight, waiting;
   uint64_t total; /* bytes ever sent here */
+  size_t *unread; /* bytes that all outputs of the server keep */
 };
 
-/* 0; -ENOBUFS: more than limit bytes would be waiting; or the socket's error. */
+/* The most bytes kept: of this output, and of all the server's before this piece. */
+struct lls_http_room {
+  size_t own, all;
+};
+
+/* 0; -ENOBUFS: more bytes would be waiting than there is room for; or the socket's error.
+ */
 int lls_http_output_send(struct lls_http_output *output, const uv_buf_t *pieces,
-                         unsigned count, size_t limit);
+                         unsigned count, struct lls_http_room room);
 
 /* Bytes that the socket has not taken. */
 size_t lls_http_output_unsent(const struct lls_http_output *output);

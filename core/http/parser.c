@@ -41,6 +41,18 @@ static int refuse_body(struct lls_http_parser *parser)
   return refuse_size(parser, 413, "request body is", (size_t)most_body(parser));
 }
 
+static int refuse_crowded(struct lls_http_parser *parser)
+{
+  return refuse(parser, 503,
+                "the server holds as many bytes of requests as [server] max_bodies "
+                "allows: try again");
+}
+
+static bool may_hold(const struct lls_http_parser *parser, size_t more, uint64_t body)
+{
+  return parser->may_hold == NULL || parser->may_hold(parser->owner, more, body);
+}
+
 /* Appends to the head, which has a bound. */
 static int append_head(struct lls_http_parser *parser, const char *at, size_t length)
 {
@@ -48,6 +60,8 @@ static int append_head(struct lls_http_parser *parser, const char *at, size_t le
   if (head->length + length > parser->max_header_bytes)
     return refuse_size(parser, 431, "request line and headers are",
                        parser->max_header_bytes);
+  if (!may_hold(parser, length, 0))
+    return refuse_crowded(parser);
   lls_text_append(head, at, length);
   return head->failed ? refuse(parser, 503, "out of memory") : 0;
 }
@@ -151,6 +165,13 @@ static int check_ambiguous(struct lls_http_parser *parser)
   return 0;
 }
 
+/* The body's length as the head has it; 0 if it has none. */
+static uint64_t announced(const llhttp_t *llhttp)
+{
+  return (llhttp->flags & F_CONTENT_LENGTH) != 0 ? llhttp->content_length : 0;
+}
+
+/* Refuses what can be refused before a byte of the body is kept. */
 static int check_head(struct lls_http_parser *parser)
 {
   struct lls_http_request *request = parser->request;
@@ -163,11 +184,17 @@ static int check_head(struct lls_http_parser *parser)
   const char *wrong = lls_http_request_set_target(request);
   if (wrong != NULL)
     return refuse(parser, 400, wrong);
-  if (parser->on_head != NULL)
-    parser->on_head(parser->owner);
-  if ((llhttp->flags & F_CONTENT_LENGTH) != 0 &&
-      llhttp->content_length > most_body(parser))
+  request->has_body = (llhttp->flags & F_CHUNKED) != 0 ||
+                      ((llhttp->flags & F_CONTENT_LENGTH) != 0 && announced(llhttp) > 0);
+  if (parser->on_head != NULL && !parser->on_head(parser->owner) && request->has_body) {
+    parser->unwanted = true;
+    return -1;
+  }
+  if (announced(llhttp) > most_body(parser))
     return refuse_body(parser);
+  bool kept = request->sink.write == NULL && announced(llhttp) > 0;
+  if (kept && !may_hold(parser, (size_t)announced(llhttp), announced(llhttp)))
+    return refuse_crowded(parser);
   return 0;
 }
 
@@ -204,6 +231,8 @@ static int on_body(llhttp_t *llhttp, const char *at, size_t length)
     return sink_body(parser, at, length);
   if (body->length + length > parser->max_body_bytes)
     return refuse_body(parser);
+  if (!may_hold(parser, length, body->length + length))
+    return refuse_crowded(parser);
   if (body->length == 0 && (llhttp->flags & F_CONTENT_LENGTH) != 0)
     lls_text_reserve(body, length + (size_t)llhttp->content_length);
   lls_text_append(body, at, length);
@@ -306,10 +335,12 @@ int lls_http_parser_feed(struct lls_http_parser *parser, const char *data, size_
   *taken = length;
   if (parser->status == 0 && is_folded(parser, data, length))
     refuse(parser, 400, "a header is folded into several lines: send it in one");
-  if (parser->status != 0)
+  if (parser->status != 0 || parser->unwanted)
     return -EPROTO;
   llhttp_errno_t error = llhttp_execute(&parser->llhttp, data, length);
   bool complete = error == HPE_PAUSED && parser->complete;
+  if (parser->unwanted)
+    return 1;
   if (error != HPE_OK && !complete)
     return failed(parser, error, data[0]);
   if (complete)

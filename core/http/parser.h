@@ -23,7 +23,12 @@ enum lls_http_line {
 struct lls_http_parser {
   llhttp_t llhttp;
   struct lls_http_request *request; /* being filled */
-  void (*on_head)(void *owner); /* its head is there: may set request->sink, or NULL */
+  /* The head is complete: may set request->sink. False: the body is not wanted, and the
+   * request counts as complete without it. May be NULL. */
+  bool (*on_head)(void *owner);
+  /* False: the server holds too many bytes for `more` of this request, whose body has
+   * `body` bytes then. May be NULL. */
+  bool (*may_hold)(void *owner, size_t more, uint64_t body);
   void *owner;
   size_t max_header_bytes, max_body_bytes;
   size_t trailer_bytes; /* of headers after a chunked body: counted, not kept */
@@ -33,6 +38,7 @@ struct lls_http_parser {
   bool has_head;    /* path and headers are fixed */
   bool started;     /* a byte of the request has come */
   bool complete;    /* and its last one */
+  bool unwanted;    /* on_head wants no body: nothing more is read */
   bool wants_100;   /* the client waits for "100 Continue"; cleared by the sender */
   unsigned status;  /* after a refusal: what to answer */
   char reason[128]; /* and why */
@@ -44,8 +50,9 @@ void lls_http_parser_init(struct lls_http_parser *parser,
 
 /*
  * Feeds bytes; *taken is how many were used. 1: the request is complete and the rest was
- * left; 0: all were taken, more are needed; -EPROTO: refused with status and reason, and
- * nothing more can be read from this connection.
+ * left, or its body is not wanted: then request->keep_alive is false, and nothing more
+ * can be read from this connection; 0: all were taken, more are needed; -EPROTO: refused
+ * with status and reason, and nothing more can be read from this connection.
  */
 int lls_http_parser_feed(struct lls_http_parser *parser, const char *data, size_t length,
                          size_t *taken);

@@ -174,6 +174,16 @@ bool lls_http_server_is_exposed(const struct lls_http_server *server)
   return server->exposed;
 }
 
+size_t lls_http_server_held(const struct lls_http_server *server)
+{
+  return server->held;
+}
+
+size_t lls_http_server_unread(const struct lls_http_server *server)
+{
+  return server->unread;
+}
+
 const struct lls_http_counters *
 lls_http_server_counters(const struct lls_http_server *server)
 {

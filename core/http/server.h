@@ -17,8 +17,9 @@ struct lls_http_config {
   struct lls_http_limits limits; /* on what a client may do */
   void *context;
   void (*on_request)(void *context, struct lls_http_exchange *exchange);
-  /* The head of a request has come, and no body: may set request.sink. May be NULL. */
-  void (*on_head)(void *context, struct lls_http_exchange *exchange);
+  /* The head of a request has come, and no body: may set request.sink. False: the body is
+   * not wanted, so that on_request is called without it, and refuses. May be NULL. */
+  bool (*on_head)(void *context, struct lls_http_exchange *exchange);
   /* The answer is complete, or its client left in the middle of it; may be NULL. */
   void (*on_answered)(void *context, struct lls_http_exchange *exchange);
   /* Writes the body of an answer to what is no request (reason: a static clause). */
@@ -33,6 +34,7 @@ struct lls_http_counters {
   uint64_t malformed;         /* answered with an error before they were complete */
   uint64_t timeouts;          /* closed for one of the three timeouts */
   uint64_t slow_readers;      /* cut off at [server] max_unsent */
+  uint64_t crowded;           /* requests refused at [server] max_bodies */
   uint64_t gone;              /* clients that left before their answer was complete */
   uint32_t open, busy;        /* connections now; of those, with a request in hand */
 };
@@ -57,6 +59,13 @@ void lls_http_server_hand_over(struct lls_http_server *, const struct lls_http_c
 
 /* For what comes from now on. */
 void lls_http_server_set_limits(struct lls_http_server *, const struct lls_http_limits *);
+
+/* Bytes of requests that are held, and of answers that clients have not read. */
+size_t lls_http_server_held(const struct lls_http_server *server);
+size_t lls_http_server_unread(const struct lls_http_server *server);
+
+/* Bytes that lls_http_take_body has left in the count are freed. */
+void lls_http_release(struct lls_http_server *server, size_t held);
 
 const struct lls_http_counters *
 lls_http_server_counters(const struct lls_http_server *server);

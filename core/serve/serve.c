@@ -21,6 +21,7 @@
 #include "core/serve/serve.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
@@ -171,6 +172,16 @@ static void give_up(struct server *s, int rc, const struct lls_error *err)
   server_destroy_parts(s);
 }
 
+/* A body of MiBs is given back to the system when it is freed: by itself malloc would
+ * learn from the first one to keep such memory. */
+static void set_malloc(void)
+{
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 4 << 20);
+#endif
+}
+
 int lls_serve(struct lls_config *config)
 {
   struct server s = {
@@ -183,6 +194,7 @@ int lls_serve(struct lls_config *config)
   };
   struct lls_error err = {0};
   open_log(&s);
+  set_malloc();
   signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
   lls_crash_install();
   int rc = server_join_ranks(&s, &err);

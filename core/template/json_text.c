@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From JSON to values, and back as Python's json.dumps writes it. */
-#include "core/base/json_parse.h"
+#include "core/base/json_cost.h"
 #include "core/template/state.h"
 #include "core/tokenizer/utf8.h"
 
@@ -89,7 +89,7 @@ struct lls_value lls_parse_json(struct lls_render *render, const struct lls_node
   if (!lls_render_charge(render, node, text.length))
     return lls_undefined();
   json_t *json =
-      lls_json_parse(text.text, text.length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
+      lls_json_load(text.text, text.length, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
   if (json == NULL)
     return lls_render_fail(render, node, "this text is no JSON: %s", error.text);
   struct lls_value value = lls_from_json(render, json, true);

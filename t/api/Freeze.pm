@@ -16,20 +16,22 @@ my $stream = '{"prompt":[1,403],"max_tokens":%d,"stream":true,"ignore_eos":true}
 # The fake server that measure() needs has these.
 sub options { return (context => 1 << 21, requests => 5000) }
 
-# Bodies of at most 16 MiB, each [path, body]; `spread` stretches or shrinks them.
+# Bodies of at most 16 MiB, each [path, body]; `spread` stretches or shrinks them, as far as the server
+# reads them: it refuses what would take much more memory than its text (t/api/strangers.t).
 sub bodies {
     my ($spread) = @_;
     my $n      = sub { int($_[0] * $spread) };
+    my $read   = sub { List::Util::min($n->($_[0]), $_[1]) };
     my $texts  = sub { join ',', ('"' . 'word ' x $n->($_[0]) . '"') x 2047 };
-    my $tool   = '{"type":"function","function":{"name":"f","parameters":{"properties":{' . join(',', map { "\"p$_\":{\"type\":\"string\"}" } 1 .. $n->(400_000)) . '}}}}';
-    my $items  = join ',', ('{"role":"user","content":"x"}') x $n->(500_000);
+    my $tool   = '{"type":"function","function":{"name":"f","parameters":{"properties":{' . join(',', map { "\"p$_\":{\"type\":\"string\"}" } 1 .. $read->(400_000, 30_000)) . '}}}}';
+    my $items  = join ',', ('{"role":"user","content":"x"}') x $read->(500_000, 28_000);
     my $words  = 'word ' x $n->(3_000_000);
     my $chat   = sub { "{\"messages\":[{\"role\":\"user\",\"content\":\"$_[0]\"}],\"max_tokens\":1$_[1]}" };
     return (
-        'an object of many members'  => ['/v1/completions', '{"prompt":"x"' . join('', map { ",\"k$_\":0" } 1 .. $n->(1_200_000)) . '}'],
-        'a prompt of millions of ids' => ['/v1/completions', '{"prompt":[403' . ',403' x $n->(4_000_000) . ']}'],
-        'a wrong value to be quoted' => ['/v1/completions', '{"prompt":"x","n":[0' . ',1' x $n->(8_000_000) . ']}'],
-        'a nested value'             => ['/v1/completions', '{"prompt":"x","k":[' . join(',', ('[' x 500 . ']' x 500) x $n->(15_000)) . ']}'],
+        'an object of many members'  => ['/v1/completions', '{"prompt":"x"' . join('', map { ",\"k$_\":0" } 1 .. $read->(1_200_000, 80_000)) . '}'],
+        'a prompt of millions of ids' => ['/v1/completions', '{"prompt":[403' . ',403' x $read->(4_000_000, 1_700_000) . ']}'],
+        'a wrong value to be quoted' => ['/v1/completions', '{"prompt":"x","n":[0' . ',1' x $read->(8_000_000, 1_500_000) . ']}'],
+        'a nested value'             => ['/v1/completions', '{"prompt":"x","k":[' . join(',', ('[' x 500 . ']' x 500) x $read->(15_000, 250)) . ']}'],
         'a chat that a template splits' => ['/v1/chat/completions', $chat->($words, ',"chat_template_kwargs":{"split":true}')],
         '/detokenize of many ids'    => ['/detokenize', '{"tokens":[403' . ',403' x $n->(1_000_000) . ']}'],
         '/tokenize of a long text'   => ['/tokenize', '{"prompt":"' . 'word ' x $n->(200_000) . '","return_token_strs":true}'],

@@ -51,6 +51,10 @@ sub for_host {
         is_deeply code(for_host($server, $host, 'GET', '/v1/models', '')), [421, 'unknown_host'], "for $host";
         is_deeply code(for_host($server, $host, 'POST', '/admin/drain', '', "Origin: http://$host")), [421, 'unknown_host'], '  likewise';
     }
+    # The name in the target is the one that counts: RFC 9112, 3.2.2.
+    is_deeply code(for_host($server, 'localhost', 'GET', "http://$_/v1/models", '')), [421, 'unknown_host'], "for $_ in the target" for qw(evil.example evil.example:80);
+    is for_host($server, 'evil.example', 'GET', 'http://localhost/v1/models', '')->{status}, 200, 'for localhost in the target';
+    is for_host($server, 'localhost', 'GET', "http://$_/v1/models", '')->{status}, 400, "no name: '$_'" for '', 'a@evil.example', 'evil.example?';
     is for_host($server, $_, 'GET', '/v1/models', '')->{status}, 200, "for $_" for qw(localhost LOCALHOST:80 llm.localhost:8080 127.0.0.1 127.0.0.1:8080 [::1]:80 192.168.1.2 llmserve);
     like $server->exchange("GET /version HTTP/1.0\r\n\r\n"), qr/ 200 OK/, 'for nobody, by HTTP/1.0';
     is for_host($server, 'localhost:8080', 'POST', $path, '{"prompt":"Once","max_tokens":1}', 'Origin: http://localhost:8080')->{status}, 200, 'a page of the same name is no stranger';

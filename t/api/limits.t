@@ -10,6 +10,7 @@ use Socket qw(SOL_SOCKET SO_RCVBUF);
 use Test::More;
 
 my $close = 'Connection: close';
+my $there = "/v1/completions";
 
 # ---- sizes ----------------------------------------------------------------------------
 {
@@ -18,17 +19,17 @@ my $close = 'Connection: close';
     like $server->exchange(LlmServer::raw_post('/v1/completions', $fits, $close)), qr/\AHTTP\/1\.1 200 /, 'a body of the size';
     my $large = qr/\AHTTP\/1\.1 413 Content Too Large\r\n.*"message":"request body is too large: this server takes at most 1000 bytes"/s;
     like $server->exchange(LlmServer::raw_post('/v1/completions', "$fits ")), $large, 'one byte more';
-    like $server->exchange("POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1001\r\n\r\n"), $large,
+    like $server->exchange("POST $there HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1001\r\n\r\n"), $large,
         'refused before it is sent';
     my $chunks = sprintf("%x\r\n%s\r\n", 200, 'x' x 200) x 6;
-    like $server->exchange("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n$chunks"), $large, 'in chunks';
+    like $server->exchange("POST $there HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n$chunks"), $large, 'in chunks';
     like $server->exchange("GET / HTTP/1.1\r\nHost: x\r\nA: " . 'x' x 3000 . "\r\n\r\n"), qr/\AHTTP\/1\.1 431 /, 'a long header';
     like $server->exchange("GET /" . 'x' x 3000 . " HTTP/1.1\r\nHost: x\r\n\r\n"), qr/\AHTTP\/1\.1 431 /, 'a long target';
     like $server->exchange("GET / HTTP/1.1\r\nHost: x\r\n" . "A: b\r\n" x 100 . "\r\n"), qr/\AHTTP\/1\.1 431 /, 'many headers';
 
     # A body that goes on while the refusal is under way must not destroy it.
     my $socket = $server->connect;
-    syswrite $socket, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n";
+    syswrite $socket, "POST $there HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n";
     { local $SIG{PIPE} = 'IGNORE'; syswrite $socket, 'x' x 65536 for 1 .. 20; }
     shutdown $socket, 1;
     like LlmServer::read_all($socket), $large, 'a client that goes on sending reads the refusal';
@@ -42,7 +43,7 @@ my $close = 'Connection: close';
     my $slow   = $server->connect;
     syswrite $slow, "GET /version HTTP/1.1\r\nHo";
     my $body = $server->connect;
-    syswrite $body, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx";
+    syswrite $body, "POST $there HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nx";
     my $late = qr/\AHTTP\/1\.1 408 Request Timeout\r\n.*connection: close\r\n.*took too long/s;
     like LlmServer::read_all($slow), $late, 'a header that never ends';
     like LlmServer::read_all($body), $late, 'a body that never comes';

@@ -2,6 +2,7 @@
 /* The pieces of the HTTP server that need no socket: parser, request, router, text. */
 #include "t/tap.h"
 
+#include "core/base/json_cost.h"
 #include "core/http/parser.h"
 #include "core/http/router.h"
 
@@ -323,10 +324,26 @@ static void test_targets(void **state)
   assert_string_equal(request.query, "%41");
   assert_true(set_target(&request, "HTTPS://host/x?y"));
   assert_string_equal(request.path, "/x");
+  assert_string_equal(lls_http_request_host(&request), "host");
   assert_true(set_target(&request, "http://host:80/x?y"));
   assert_string_equal(request.path, "/x");
-  const char *const wrong[] = {"",    "*",    "x",    "http://host", "/%",
-                               "/%4", "/%4g", "/%00", "a:b/c://d/e"};
+  assert_string_equal(lls_http_request_host(&request), "host:80");
+  assert_true(set_target(&request, "/http://host/"));
+  assert_null(lls_http_request_host(&request));
+  const char *const wrong[] = {"",
+                               "*",
+                               "x",
+                               "http://host",
+                               "/%",
+                               "/%4",
+                               "/%4g",
+                               "/%00",
+                               "http://",
+                               "a:b/c://d/e",
+                               "http:///a",
+                               "http://a@b/c",
+                               "http://a?b/c",
+                               "http://a%62/c"};
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
     assert_false(set_target(&request, wrong[i]));
   /* A proxy that compares paths as they are sent must see what we see. */
@@ -335,6 +352,145 @@ static void test_targets(void **state)
   for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
     assert_false(set_target(&request, hidden[i]));
   lls_http_request_clear(&request);
+}
+
+/* ---- what is wanted, and how much ----------------------------------------------- */
+
+struct wants {
+  bool head;
+  size_t room, held;
+};
+
+static bool wants_head(void *owner)
+{
+  return ((struct wants *)owner)->head;
+}
+
+static bool has_room(void *owner, size_t more, uint64_t body)
+{
+  const struct wants *wants = owner;
+  (void)body;
+  return more <= wants->room;
+}
+
+static void want(struct fixture *f, struct wants *wants)
+{
+  f->parser.owner = wants;
+  f->parser.on_head = wants_head;
+  f->parser.may_hold = has_room;
+}
+
+static void test_a_body_may_be_unwanted(void **state)
+{
+  struct fixture *f = *state;
+  struct wants wants = {.head = false, .room = 1000};
+  const char *after_head = strstr(post, "\r\n\r\n") + 4;
+  size_t taken;
+  want(f, &wants);
+  assert_int_equal(feed(f, post, 1, &taken), 1);
+  assert_int_equal(taken, after_head - post);
+  assert_string_equal(f->request.path, "/a b");
+  assert_int_equal(f->request.body.length, 0);
+  assert_false(f->request.keep_alive);
+  assert_int_equal(feed(f, after_head, 1, &taken), -EPROTO); /* nothing more is read */
+}
+
+static void test_without_a_body_nothing_is_left_out(void **state)
+{
+  struct fixture *f = *state;
+  struct wants wants = {.head = false, .room = 1000};
+  size_t taken;
+  want(f, &wants);
+  assert_int_equal(feed(f, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 9, &taken), 1);
+  assert_true(f->request.keep_alive);
+}
+
+/* A head is as it grows, a length as it is announced, chunks as they come. */
+static void test_a_request_beyond_the_room_is_refused(void **state)
+{
+  struct fixture *f = *state;
+  static const char *const large[] = {
+      "GET /aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa HTTP/1.1\r\n",
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 31\r\n\r\n",
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1f\r\n"
+      "0123456789012345678901234567890"};
+  struct wants wants = {.head = true, .room = 30};
+  for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+    size_t taken;
+    lls_http_request_clear(&f->request);
+    lls_http_parser_init(&f->parser, &f->request, MAX_HEAD, MAX_BODY);
+    want(f, &wants);
+    assert_int_equal(feed(f, large[i], 1000, &taken), -EPROTO);
+    assert_int_equal(f->parser.status, 503);
+  }
+}
+
+/* ---- what JSON costs ------------------------------------------------------------- */
+
+static size_t allocated;
+
+static void *count_malloc(size_t size)
+{
+  allocated += (size + 8 + 15) / 16 * 16;
+  return malloc(size);
+}
+
+/* The estimate is of the order of what is allocated. */
+static void expect_cost(const char *text)
+{
+  struct lls_json_cost cost = {0};
+  lls_json_count(&cost, text, strlen(text));
+  allocated = 0;
+  json_set_alloc_funcs(count_malloc, free);
+  json_t *json = json_loads(text, JSON_DECODE_ANY, NULL);
+  json_set_alloc_funcs(malloc, free);
+  json_decref(json);
+  assert_non_null(json);
+  assert_in_range(lls_json_cost_bytes(&cost), allocated * 3 / 4, allocated * 2 + 1000);
+}
+
+static void test_the_cost_of_json_is_near_the_truth(void **state)
+{
+  static const char *const values[] = {"[]",
+                                       "{}",
+                                       "1",
+                                       "\"\"",
+                                       "{\"a\":1}",
+                                       "[[[1]]]",
+                                       "\"a text, with: [signs] and \\\" {quotes}\""};
+  char text[65536];
+  (void)state;
+  for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
+    size_t length = (size_t)snprintf(text, sizeof text, "[%s", values[i]);
+    while (length + 60 < sizeof text / 2)
+      length += (size_t)snprintf(text + length, sizeof text - length, ",%s", values[i]);
+    strcpy(text + length, "]");
+    expect_cost(text);
+  }
+}
+
+static void test_json_that_costs_too_much_is_not_read(void **state)
+{
+  size_t length = 3 << 20;
+  char *text = malloc(length + 1);
+  json_error_t why;
+  (void)state;
+  for (size_t i = 0; i < length; i += 3)
+    memcpy(text + i, "[],", 3);
+  text[0] = '[';
+  text[1] = ' ';
+  text[2] = ' ';
+  text[length - 1] = ']';
+  assert_null(lls_json_load(text, length, 0, &why));
+  assert_int_equal(json_error_code(&why), json_error_out_of_memory);
+  assert_non_null(strstr(why.text, "so many small values"));
+  json_t *few = lls_json_load(text, 0, JSON_DECODE_ANY, NULL);
+  assert_null(few);
+  memset(text + 1, ' ', length - 2);
+  json_t *blank = lls_json_load(text, length, 0, &why);
+  assert_non_null(blank);
+  json_decref(blank);
+  free(text);
 }
 
 /* ---- routes --------------------------------------------------------------------- */
@@ -424,6 +580,13 @@ int main(void)
                                       teardown),
       cmocka_unit_test_setup_teardown(test_trailers_change_nothing, setup, teardown),
       cmocka_unit_test_setup_teardown(test_long_trailers_are_refused, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_a_body_may_be_unwanted, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_without_a_body_nothing_is_left_out, setup,
+                                      teardown),
+      cmocka_unit_test_setup_teardown(test_a_request_beyond_the_room_is_refused, setup,
+                                      teardown),
+      cmocka_unit_test(test_the_cost_of_json_is_near_the_truth),
+      cmocka_unit_test(test_json_that_costs_too_much_is_not_read),
       cmocka_unit_test(test_targets),
       cmocka_unit_test(test_routes),
       cmocka_unit_test(test_text_grows_and_shrinks),
