@@ -12,6 +12,21 @@
 #include <errno.h>
 #include <string.h>
 
+static int check_both_ways(const struct lls_json *json, struct lls_error *err)
+{
+  static const char *const keys[] = {"is_decoder", "is_causal"};
+  bool causal = false;
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && !causal && i < sizeof keys / sizeof keys[0]; i++) {
+    rc = lls_json_bool_or(json, keys[i], false, &causal, err);
+    if (rc == 0 && causal)
+      rc = lls_fail(err, -ENOTSUP,
+                    "%s: \"%s\" is true; encoders with attention both ways are supported",
+                    json->file, keys[i]);
+  }
+  return rc;
+}
+
 static int configure(const struct lls_json *json, struct lls_model_config *out,
                      struct lls_error *err)
 {
@@ -35,7 +50,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
                   "%s: \"position_embedding_type\" is \"%.32s\"; absolute is supported",
                   json->file, positions);
   out->norm_epsilon = (float)epsilon;
-  return rc;
+  return rc < 0 ? rc : check_both_ways(json, err);
 }
 
 /* Positions begin behind the padding token's id. */

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #include "core/model/architecture.h"
+#include "core/model/config_keys.h"
 
 /* Which layers see everything, where the file does not list them: every so many. */
 static int configure_layers(const struct lls_json *json, uint32_t every,
@@ -89,17 +90,21 @@ static int configure_gemma3(const struct lls_json *json, struct lls_model_config
                             struct lls_error *err)
 {
   json_t *part = lls_json_get(json, "text_config");
-  struct lls_json text = *json;
+  struct lls_json text;
   if (part == NULL)
     return configure_text(json, out, err);
   if (!json_is_object(part))
     return lls_fail(err, -EINVAL, "%s: \"text_config\" should be an object", json->file);
   out->text_part = true;
-  text.root = text_defaults();
-  int rc = json_object_update(text.root, part) == 0
-               ? configure_text(&text, out, err)
-               : lls_fail(err, -ENOMEM, "out of memory");
-  json_decref(text.root);
+  text = lls_json_inside(json, text_defaults());
+  int rc = lls_json_watch(&text, err);
+  if (rc == 0)
+    rc = json_object_update(text.root, part) == 0
+             ? configure_text(&text, out, err)
+             : lls_fail(err, -ENOMEM, "out of memory");
+  if (rc == 0)
+    rc = lls_config_check_keys(&text, out, err);
+  lls_json_close(&text);
   return rc;
 }
 

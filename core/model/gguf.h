@@ -22,6 +22,7 @@ struct lls_gguf_architecture {
   const char *model;   /* the class in config.json's "architectures" ... */
   const char *mixture; /* ... and where there are experts; NULL: there is no such model */
   bool encoder;        /* BERT's layers */
+  bool dense_layers;   /* some layers of a mixture may have no experts */
   bool pairs;          /* rows of query and key in pairs */
   bool post_norms;     /* post_attention_norm is the norm that folders call so */
   bool raised_norms;   /* norms' weights have the one that the model adds to them */
@@ -60,6 +61,16 @@ bool lls_gguf_name(const struct lls_gguf_architecture *, const char *name, char 
 
 /* gguf_config.c: what config.json of the model's folder would say. */
 int lls_gguf_config(const char *path, json_t **out, struct lls_error *err);
+
+/* gguf_keys.c: copies the metadata that config.json has, too. -EINVAL with the name of a
+ * key that is missing. */
+int lls_gguf_copy_keys(const struct lls_gguf *, json_t *config, struct lls_error *err);
+/* The metadata key, without the architecture's name, that a key of config.json is copied
+ * from; NULL if there is none. */
+const char *lls_gguf_key_of(const char *name);
+/* -ENOTSUP for a metadata key that may change the graph and is not read. */
+int lls_gguf_check_keys(const struct lls_gguf *, const json_t *config,
+                        struct lls_error *err);
 
 /* The experts that the metadata counts; 0 of a model without. */
 int64_t lls_gguf_experts(const struct lls_gguf *);

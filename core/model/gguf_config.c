@@ -8,69 +8,6 @@
 #include "core/device/quantised.h"
 #include "core/model/gguf.h"
 
-enum need { MAY_BE, NEEDED, DECODERS, ENCODERS };
-
-/* Keys without the architecture's name; which models are nothing without it. */
-static const struct {
-  const char *own, *folder;
-  enum need need;
-} keys[] = {
-    {"block_count", "num_hidden_layers", NEEDED},
-    {"embedding_length", "hidden_size", NEEDED},
-    {"feed_forward_length", "intermediate_size", NEEDED},
-    {"attention.head_count", "num_attention_heads", NEEDED},
-    {"attention.head_count_kv", "num_key_value_heads", MAY_BE},
-    {"attention.key_length", "head_dim", MAY_BE},
-    {"context_length", "max_position_embeddings", NEEDED},
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", DECODERS},
-    {"attention.layer_norm_epsilon", "layer_norm_eps", ENCODERS},
-    {"rope.freq_base", "rope_theta", MAY_BE},
-    {"attention.sliding_window", "sliding_window", MAY_BE},
-    {"attn_logit_softcapping", "attn_logit_softcapping", MAY_BE},
-    {"final_logit_softcapping", "final_logit_softcapping", MAY_BE},
-    {"expert_used_count", "num_experts_per_tok", MAY_BE},
-    {"expert_feed_forward_length", "moe_intermediate_size", MAY_BE},
-    {"expert_weights_norm", "norm_topk_prob", MAY_BE},
-};
-
-static int missing(const struct lls_gguf *g, const char *key, struct lls_error *err)
-{
-  return lls_fail(err, -EINVAL, "%s: %s is missing in the metadata", g->files[0]->path,
-                  key);
-}
-
-static bool is_needed(const struct lls_gguf *g, enum need need)
-{
-  return need == NEEDED || need == (g->architecture->encoder ? ENCODERS : DECODERS);
-}
-
-/* A window of 0 tokens, as files of Phi-4 have it, is none. Takes the value. */
-static json_t *none_for_0(const char *own, json_t *value)
-{
-  if (strcmp(own, "attention.sliding_window") != 0 || !json_is_integer(value) ||
-      json_integer_value(value) != 0)
-    return value;
-  json_decref(value);
-  return json_null();
-}
-
-static int copy_keys(const struct lls_gguf *g, json_t *config, struct lls_error *err)
-{
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-    char key[96];
-    json_t *value;
-    snprintf(key, sizeof key, "%s.%s", g->architecture->name, keys[i].own);
-    int rc = lls_gguf_value(g->files[0], key, &value, err);
-    if (rc < 0)
-      return rc;
-    if (value == NULL && is_needed(g, keys[i].need))
-      return missing(g, key, err);
-    if (value != NULL)
-      json_object_set_new(config, keys[i].folder, none_for_0(keys[i].own, value));
-  }
-  return 0;
-}
-
 static bool has(const struct lls_gguf *g, const char *name)
 {
   return lls_gguf_tensor(g, name) != NULL;
@@ -291,7 +228,7 @@ static int describe_tokens(const struct lls_gguf *g, json_t *config,
 static int describe(const struct lls_gguf *g, json_t *config, struct lls_error *err)
 {
   json_object_set_new(config, "model_type", json_string(g->architecture->name));
-  int rc = copy_keys(g, config, err);
+  int rc = lls_gguf_copy_keys(g, config, err);
   if (rc == 0)
     rc = lls_gguf_describe_mixture(g, config, err);
   if (rc == 0)
@@ -305,7 +242,7 @@ static int describe(const struct lls_gguf *g, json_t *config, struct lls_error *
   if (rc == 0)
     rc = describe_tokens(g, config, err);
   describe_type(g, config);
-  return rc;
+  return rc < 0 ? rc : lls_gguf_check_keys(g, config, err);
 }
 
 int lls_gguf_config(const char *path, json_t **out, struct lls_error *err)

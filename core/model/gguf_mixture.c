@@ -67,7 +67,8 @@ int lls_gguf_describe_mixture(const struct lls_gguf *g, json_t *config,
     return 0;
   json_object_set_new(config, "num_experts", json_integer(experts));
   json_object_set_new(config, "num_local_experts", json_integer(experts));
-  json_object_set_new(config, "mlp_only_layers", dense_layers(g));
+  if (a->dense_layers)
+    json_object_set_new(config, "mlp_only_layers", dense_layers(g));
   if (json_object_get(config, "norm_topk_prob") == NULL)
     json_object_set_new(config, "norm_topk_prob", json_true());
   return 0;

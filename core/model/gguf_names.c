@@ -15,7 +15,7 @@ static const struct lls_gguf_architecture architectures[] = {
      .pairs = true},
     {.name = "qwen2", .model = "Qwen2ForCausalLM"},
     {.name = "qwen3", .model = "Qwen3ForCausalLM"},
-    {.name = "qwen3moe", .mixture = "Qwen3MoeForCausalLM"},
+    {.name = "qwen3moe", .mixture = "Qwen3MoeForCausalLM", .dense_layers = true},
     {.name = "smollm3", .model = "SmolLM3ForCausalLM", .pairs = true},
     {.name = "olmo2", .model = "Olmo2ForCausalLM", .post_norms = true},
     {.name = "phi3", .model = "Phi3ForCausalLM"},

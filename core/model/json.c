@@ -25,6 +25,7 @@ static int read_gguf(const char *path, const char *name, struct lls_json *out,
 int lls_json_read(const char *folder, const char *name, struct lls_json *out,
                   struct lls_error *err)
 {
+  out->names = NULL;
   int length = snprintf(out->file, sizeof out->file, "%s/%s", folder, name);
   if (length < 0 || (size_t)length >= sizeof out->file)
     return lls_fail(err, -ENAMETOOLONG, "%s: the path is too long", folder);
@@ -49,12 +50,34 @@ int lls_json_read(const char *folder, const char *name, struct lls_json *out,
 void lls_json_close(struct lls_json *json)
 {
   json_decref(json->root);
-  json->root = NULL;
+  json_decref(json->names);
+  json->root = json->names = NULL;
+}
+
+int lls_json_watch(struct lls_json *json, struct lls_error *err)
+{
+  json->names = json_object();
+  return json->names != NULL ? 0 : lls_fail(err, -ENOMEM, "out of memory");
+}
+
+bool lls_json_was_read(const struct lls_json *json, const char *key)
+{
+  return json_object_get(json->names, key) != NULL;
+}
+
+struct lls_json lls_json_inside(const struct lls_json *file, json_t *object)
+{
+  struct lls_json inner = *file;
+  inner.root = object;
+  inner.names = NULL;
+  return inner;
 }
 
 json_t *lls_json_get(const struct lls_json *json, const char *key)
 {
   json_t *value = json_object_get(json->root, key);
+  if (json->names != NULL)
+    json_object_set_new(json->names, key, json_true());
   return json_is_null(value) ? NULL : value;
 }
 

@@ -15,6 +15,7 @@
 struct lls_json {
   char file[512]; /* for messages */
   json_t *root;   /* an object */
+  json_t *names;  /* that were looked up, once lls_json_watch was called; else NULL */
 };
 
 /* Reads an object; -ENOENT if there is no such file. Close with lls_json_close. */
@@ -22,8 +23,25 @@ int lls_json_read(const char *folder, const char *name, struct lls_json *out,
                   struct lls_error *err);
 void lls_json_close(struct lls_json *);
 
+/* Keeps the names that are looked up from here on; they are of this object, not of one
+ * within it. 0 or -ENOMEM. */
+int lls_json_watch(struct lls_json *, struct lls_error *err);
+/* True if the key was looked up since. */
+bool lls_json_was_read(const struct lls_json *, const char *key);
+/* An object in the file's, under the file's name; its keys are not watched. */
+struct lls_json lls_json_inside(const struct lls_json *file, json_t *object);
+
 /* The value of key; NULL if absent or null. */
 json_t *lls_json_get(const struct lls_json *, const char *key);
+
+/* True if a value switches nothing on: null, false, or empty. */
+static inline bool lls_json_is_off(const json_t *value)
+{
+  return json_is_null(value) || json_is_false(value) ||
+         (json_is_string(value) && json_string_length(value) == 0) ||
+         (json_is_array(value) && json_array_size(value) == 0) ||
+         (json_is_object(value) && json_object_size(value) == 0);
+}
 
 /* 1..UINT32_MAX/2; -EINVAL if absent. */
 int lls_json_size(const struct lls_json *, const char *key, uint32_t *out,

@@ -8,6 +8,7 @@
 
 #include "core/device/quantised.h"
 #include "core/model/architecture.h"
+#include "core/model/config_keys.h"
 #include "core/model/quantisation.h"
 
 static const struct lls_architecture *const architectures[] = {
@@ -327,6 +328,8 @@ static int configure(const char *folder, const struct lls_json *json, bool encod
     rc = check_sizes(json, out, err);
   if (rc == 0)
     rc = read_tokens(folder, json, out, err);
+  if (rc == 0)
+    rc = lls_config_check_keys(json, out, err);
   return rc < 0 ? rc : read_text_tokens(folder, out, err);
 }
 
@@ -342,7 +345,9 @@ static int read_config(const char *folder, bool encoder, struct lls_model_config
                     folder, encoder ? "an encoder" : "[model] path");
   if (rc < 0)
     return rc;
-  rc = configure(folder, &json, encoder, out, err);
+  rc = lls_json_watch(&json, err);
+  if (rc == 0)
+    rc = configure(folder, &json, encoder, out, err);
   lls_json_close(&json);
   return rc;
 }

@@ -4,7 +4,21 @@
  * told otherwise, rotary positions on a part of each head, and query, key and value fused
  * head by head in one tensor.
  */
+#include <errno.h>
+
 #include "core/model/architecture.h"
+
+/* transformers writes the base under two names, up to version 4. */
+static int check_theta(const struct lls_json *json, const struct lls_model_config *out,
+                       struct lls_error *err)
+{
+  double theta;
+  int rc = lls_json_real_or(json, "rope_theta", out->rope.theta, &theta, err);
+  if (rc == 0 && theta != out->rope.theta)
+    rc = lls_fail(err, -EINVAL, "%s: \"rope_theta\" is %g but \"rotary_emb_base\" is %g",
+                  json->file, theta, out->rope.theta);
+  return rc;
+}
 
 static int configure(const struct lls_json *json, struct lls_model_config *out,
                      struct lls_error *err)
@@ -17,6 +31,8 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
     rc = lls_config_activation(json, "hidden_act", "gelu", &out->activation, err);
   if (rc == 0)
     rc = lls_config_rope(json, "rotary_emb_base", 0.25, out, err);
+  if (rc == 0)
+    rc = check_theta(json, out, err);
   if (rc == 0)
     rc = lls_json_real_or(json, "layer_norm_eps", 1e-5, &epsilon, err);
   if (rc == 0)

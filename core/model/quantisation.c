@@ -5,13 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* An object inside of the file's, with its keys' errors under the file's name. */
-static struct lls_json inside(const struct lls_json *file, json_t *object)
-{
-  struct lls_json inner = *file;
-  inner.root = object;
-  return inner;
-}
+#include "core/model/config_keys.h"
 
 static int refuse(const struct lls_json *j, const char *what, const char *value,
                   struct lls_error *err)
@@ -190,13 +184,30 @@ static int read_compressed(const struct lls_json *j, struct lls_quantisation *ou
   if (!json_is_object(weights))
     return lls_fail(err, -EINVAL, "%s: \"config_groups\" should say what \"weights\" are",
                     j->file);
-  struct lls_json inner = inside(j, weights);
+  struct lls_json inner = lls_json_inside(j, weights);
   rc = read_weights(&inner, format, out, err);
   json_t *inputs = json_object_get(group, "input_activations");
   if (rc < 0 || !json_is_object(inputs) || out->layout != LLS_CODED_INT8)
     return rc;
-  inner = inside(j, inputs);
+  inner = lls_json_inside(j, inputs);
   return read_inputs(&inner, out, err);
+}
+
+static int read_method(const struct lls_json *j, const char *method,
+                       struct lls_quantisation *out, struct lls_error *err)
+{
+  if (strcmp(method, "gptq") == 0)
+    return read_gptq(j, out, err);
+  if (strcmp(method, "awq") == 0)
+    return read_awq(j, out, err);
+  if (strcmp(method, "compressed-tensors") == 0)
+    return read_compressed(j, out, err);
+  if (strcmp(method, "fp8") == 0 || strcmp(method, "fbgemm_fp8") == 0)
+    return read_fp8(j, out, err);
+  if (strcmp(method, "mxfp4") != 0)
+    return refuse(j, "quant_method", method, err);
+  out->is_quantised = false; /* experts in blocks: core/model/gpt_oss.c */
+  return 0;
 }
 
 int lls_quantisation_read(const struct lls_json *config, struct lls_quantisation *out,
@@ -210,23 +221,12 @@ int lls_quantisation_read(const struct lls_json *config, struct lls_quantisation
   if (!json_is_object(object))
     return lls_fail(err, -EINVAL, "%s: \"quantization_config\" should be an object",
                     config->file);
-  struct lls_json j = inside(config, object);
+  struct lls_json j = lls_json_inside(config, object);
   out->is_quantised = true;
   int rc = lls_json_string_or(&j, "quant_method", "none", &method, err);
-  if (rc < 0)
-    return rc;
-  if (strcmp(method, "gptq") == 0)
-    return read_gptq(&j, out, err);
-  if (strcmp(method, "awq") == 0)
-    return read_awq(&j, out, err);
-  if (strcmp(method, "compressed-tensors") == 0)
-    return read_compressed(&j, out, err);
-  if (strcmp(method, "fp8") == 0 || strcmp(method, "fbgemm_fp8") == 0)
-    return read_fp8(&j, out, err);
-  if (strcmp(method, "mxfp4") != 0)
-    return refuse(&j, "quant_method", method, err);
-  out->is_quantised = false; /* experts in blocks: core/model/gpt_oss.c */
-  return 0;
+  if (rc == 0)
+    rc = read_method(&j, method, out, err);
+  return rc == 0 ? lls_config_check_quantisation_keys(&j, err) : rc;
 }
 
 uint32_t lls_quantisation_bits(const struct lls_quantisation *q)

@@ -11,6 +11,9 @@ int lls_config_qwen_window(const struct lls_json *json, struct lls_model_config 
   bool on = false, listed;
   uint32_t window = 0;
   int rc = lls_json_bool_or(json, "use_sliding_window", false, &on, err);
+  json_int_t first = json_integer_value(lls_json_get(json, "max_window_layers"));
+  if (rc == 0 && !on && lls_json_get(json, "use_sliding_window") != NULL)
+    lls_json_get(json, "sliding_window"); /* which is switched off */
   if (rc < 0 || !on)
     return rc;
   rc = lls_json_size_or(json, "sliding_window", 4096, &window, err);
@@ -18,7 +21,6 @@ int lls_config_qwen_window(const struct lls_json *json, struct lls_model_config 
     rc = lls_config_layer_types(json, out, window, &listed, err);
   if (rc < 0 || listed)
     return rc;
-  json_int_t first = json_integer_value(lls_json_get(json, "max_window_layers"));
   for (json_int_t i = first < 0 ? 0 : first; i < out->layers && i < LLS_MAX_LAYERS; i++)
     out->layer[i].window = window;
   return rc;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/model/architecture.h"
+#include "core/model/config_keys.h"
 
 static int configure_llama3(const struct lls_json *scaling, struct lls_rope_config *rope,
                             struct lls_error *err)
@@ -135,8 +136,7 @@ static int configure_scaling(const struct lls_json *json, const struct lls_json 
 static int sub_object(const struct lls_json *json, const char *key, struct lls_json *out,
                       struct lls_error *err)
 {
-  *out = *json;
-  out->root = lls_json_get(json, key);
+  *out = lls_json_inside(json, lls_json_get(json, key));
   if (out->root != NULL && !json_is_object(out->root))
     return lls_fail(err, -EINVAL, "%s: \"%s\" should be an object", json->file, key);
   return 0;
@@ -153,7 +153,9 @@ static int parameters_of(const struct lls_json *json, const char *type,
   if (rc == 0)
     rc = sub_object(&all, type, &typed, err);
   *out = rc == 0 && typed.root != NULL ? typed : all;
-  return rc;
+  if (rc == 0 && typed.root != NULL)
+    rc = lls_config_check_rope_keys(&all, err);
+  return rc == 0 ? lls_config_check_rope_keys(out, err) : rc;
 }
 
 int lls_config_rope(const struct lls_json *json, const char *theta_key, double share,
@@ -198,6 +200,15 @@ int lls_config_local_rope(const struct lls_json *json, const char *theta_key,
     rc = sub_object(json, "rope_parameters", &all, err);
   if (rc == 0)
     rc = sub_object(&all, "sliding_attention", &typed, err);
+  if (rc == 0)
+    rc = lls_config_check_rope_keys(&typed, err);
+  const char *type = "default";
+  if (rc == 0)
+    rc = lls_json_string_or(&typed, "rope_type", type, &type, err);
+  if (rc == 0 && strcmp(type, "default") != 0)
+    rc = lls_fail(err, -ENOTSUP,
+                  "%s: rope scaling \"%.32s\" of layers that slide is not supported",
+                  json->file, type);
   if (rc == 0)
     rc = lls_json_real_or(&typed, "rope_theta", rope->theta, &rope->theta, err);
   if (rc == 0 && !(rope->theta >= 1))

@@ -11,7 +11,8 @@ static void begin_mixture(struct gguf_builder *b, const char *a, uint32_t expert
   gguf_describe(b, a, &c);
   gguf_number(b, gguf_own(a, "expert_count"), experts);
   gguf_number(b, gguf_own(a, "expert_used_count"), used);
-  gguf_number(b, gguf_own(a, "expert_feed_forward_length"), 2);
+  gguf_number(b, gguf_own(a, "expert_feed_forward_length"),
+              strcmp(a, "llama") == 0 ? c.ffn : 2); /* Mixtral has one size */
   gguf_tensor(b, "token_embd.weight", 8, 4, 32, bytes, 4 * 34);
 }
 

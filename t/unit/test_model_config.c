@@ -77,14 +77,14 @@ static void test_llama_keys(void **state)
       LLAMA("\"num_key_value_heads\":2,\"head_dim\":16,\"torch_dtype\":\"bfloat16\","
             "\"attention_bias\":true,\"mlp_bias\":true,\"rope_theta\":5e5,"
             "\"tie_word_embeddings\":true,\"bos_token_id\":1,\"eos_token_id\":2,"
-            "\"sliding_window\":7,"));
+            "\"sliding_window\":512,"));
   assert_int_equal(c.kv_heads, 2);
   assert_int_equal(c.head_dim, 16);
   assert_int_equal(lls_qkv_columns(&c), (8 + 2 * 2) * 16);
   assert_int_equal(c.dtype, LLS_BF16);
   assert_true(c.qkv_bias && c.output_bias && c.mlp_bias && c.tied_embeddings);
   assert_float_equal(c.rope.theta, 5e5, 0);
-  assert_int_equal(c.layer[0].window, 0); /* Llama has none, whatever the file says */
+  assert_int_equal(c.layer[0].window, 0); /* one of the whole context is none */
   assert_int_equal(c.bos, 1);
   assert_int_equal(c.n_eos, 1);
   assert_int_equal(c.eos[0], 2);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys of config.json that no architecture's file looks up. A key may
+ * change what the model computes, so a model with a key of unknown meaning is refused.
+ *
+ * A key is fine if one of these holds:
+ * 1. it was looked up (lls_json_get counts names);
+ * 2. it is in the table of config_keys.c, and has a value that changes nothing: any
+ *    value for keys about training, sampling and files, else the value of a plain model;
+ * 3. it is not in the table, and its value is null, false, or empty: it is switched off;
+ * 4. its name begins with "_" or says that it is about something else (a version, a
+ *    path, dropout, a loss, a tokenizer, a token's id).
+ */
+#ifndef LLS_MODEL_CONFIG_KEYS_H
+#define LLS_MODEL_CONFIG_KEYS_H
+
+#include "core/model/json.h"
+#include "core/model/model_config.h"
+
+/* Checks an object of config.json once `config` has been filled from it. -ENOTSUP with
+ * the key's name and value. */
+int lls_config_check_keys(const struct lls_json *, const struct lls_model_config *config,
+                          struct lls_error *err);
+
+/* The same of "rope_scaling" or "rope_parameters", and of "quantization_config". */
+int lls_config_check_rope_keys(const struct lls_json *, struct lls_error *err);
+int lls_config_check_quantisation_keys(const struct lls_json *, struct lls_error *err);
+
+#endif
