@@ -36,6 +36,8 @@ subtest 'options' => sub {
     ok(%options && !@missing, "$tool: all " . keys(%options) . ' options') or diag "@missing";
     my @prose = grep { !/^(?:-\w, )?--[a-z-]+(?:[ =]\S+){0,2}$/ } $page =~ /^\\fB((?:-\w, )?--.*)\\fR$/mg;
     is("@prose", '', "$tool: no line of an option's text is an option of its own");
+    my @commands = $help =~ /^  ([a-z]+)(?: [A-Z.]+)*  +[a-z]/mg; # each is an item, whose text is no other's end
+    is_deeply([grep { $page !~ /^\.TP\n\\fB$_\\fR$/m } @commands], [], "$tool: its " . @commands . ' commands') if @commands;
     like($page, qr/^\.SH NAME\n\Q$tool\E - [a-z].{10,}\n\.SH SYNOPSIS/m, "$tool: its name");
   }
 };

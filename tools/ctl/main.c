@@ -25,7 +25,7 @@
 #define LINES_A_HEADING 20
 
 static const char usage[] =
-    "Usage: llmserve-ctl [-a HOST:PORT] [-c FILE] [-k FILE] COMMAND\n"
+    "Usage: llmserve-ctl [-a HOST:PORT] [-c FILE] [-k FILE] COMMAND [OPTION]...\n"
     "Looks at and steers a running llmserve.\n"
     "\n"
     "  status   what runs: plugins, generation, the last reload, requests, memory\n"
@@ -35,8 +35,8 @@ static const char usage[] =
     "  diff     keys in which the file differs from what runs; status 1 if any does\n"
     "  watch    a line a second, until interrupted\n"
     "  drain    take no new requests, finish what runs, exit\n"
-    "  whatif OPTION...  would other policies have been better? as llmserve-whatif(1),\n"
-    "           before whose options no others stand\n"
+    "  whatif   would other policies have been better? Its options are those of\n"
+    "           llmserve-whatif(1) and stand behind it\n"
     "\n"
     "  -a, --address=HOST:PORT  where it listens (as in the file)\n"
     "  -c, --config=FILE        its file (%s)\n"
