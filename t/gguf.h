@@ -78,7 +78,7 @@ static inline void gguf_real(struct gguf_builder *b, const char *key, float valu
   gguf_append(gguf_key(b, key, LLS_GGUF_F32), &value, sizeof value);
 }
 
-/* Sizes as the graph has them, the outermost first; those that are 0 are left away. */
+/* Sizes as the graph has them, the outermost first; those that are 0 are left out. */
 static inline void gguf_stack(struct gguf_builder *b, const char *name, uint32_t type,
                               const uint64_t sizes[3], const void *data, size_t bytes)
 {

@@ -6,7 +6,7 @@
  *   {"policies": ["apt+hybrid", "sarathi:chunk=128..512:128"], "objective": "goodput",
  *    "goodput": {"ttft": 500}}
  *
- * each of which may be left away. One question at a time.
+ * each of which may be omitted. One question at a time.
  */
 #include "core/api/whatif.h"
 

@@ -29,7 +29,7 @@ struct lls_whatif_state {
   json_t *answer;             /* DONE: of llmserve-whatif, else NULL */
 };
 
-/* Options of llmserve-whatif; "" leaves one away, lists have a line for each item. */
+/* Options of llmserve-whatif; "" omits one, lists have a line for each item. */
 struct lls_whatif_question {
   const char *policies, *objective, *goodput;
 };

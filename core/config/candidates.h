@@ -5,7 +5,7 @@
  *
  *   SCHEDULER[+CACHE[+PREDICTOR]][:PARAMETER=VALUES]...
  *
- * A part that is left away stays as it runs; parameters are the scheduler's, VALUES as
+ * A part that is omitted stays as it runs; parameters are the scheduler's, VALUES as
  * --sweep of llmserve-sim takes them: A..B:STEP.
  */
 #ifndef LLS_CONFIG_CANDIDATES_H

@@ -310,7 +310,7 @@ static int load_ends(struct lls_loader *l)
   return rc;
 }
 
-/* Some checkpoints leave the outermost part of the names away. */
+/* Some checkpoints leave out the outermost part of the names. */
 static const char *find_prefix(const struct lls_loader *l)
 {
   const struct lls_tensor_names *names = l->names;

@@ -105,7 +105,7 @@ int server_check_memory(const struct server *s, const struct lls_config *c,
   return lls_config_fail(
       c, err, -ENOMEM, "cache", "device_memory",
       "%llu cache%s of %llu MiB%s %s more than the %zu MiB of memory that there are, "
-      "which the weights share: set less, or leave the key away (auto is what fits)",
+      "which the weights share: set less, or omit the key (auto is what fits)",
       (unsigned long long)n, n > 1 ? "s" : "", (unsigned long long)each >> 20,
       device->is_host && c->cache.pool.host_memory > 0 ? ", with host_memory," : "",
       n > 1 ? "are" : "is", total >> 20);

@@ -93,7 +93,7 @@ static void warn_of_weights(const struct lls_config *c,
     return;
   lls_config_fail(c, &text, 0, "model", "weights",
                   "the model is quantised to %u bits already: int%u quantises it again, "
-                  "which costs accuracy and saves nothing; leave the key away, or take "
+                  "which costs accuracy and saves nothing; omit the key, or take "
                   "the model in 16 bits",
                   model->code_bits, bits);
   say(context, text.text);
@@ -153,7 +153,7 @@ static void warn_of_int8(const struct lls_config *c, server_say say, void *conte
   lls_config_fail(
       c, &text, 0, "cache", "int8",
       "cache %s makes no block int8: the pool has room for scales that nothing "
-      "uses; set [plugins] cache = tiered, or leave the key away",
+      "uses; set [plugins] cache = tiered, or omit the key",
       cache->descriptor->id);
   say(context, text.text);
 }

@@ -79,8 +79,8 @@ static int open_decisions(struct server *s, struct lls_loop_options *options,
     return 0;
   if (s->instances.n > 1)
     return lls_config_fail(s->config, err, -ENOTSUP, "server", "decisions",
-                           "plans of %u instances side by side cannot be recorded: leave "
-                           "the key away, or [engine] instances and roles",
+                           "plans of %u instances side by side cannot be recorded: omit "
+                           "the key, or [engine] instances and roles",
                            s->instances.n);
   int rc = lls_file_rotate(o.path, DECISIONS_KEPT);
   if (rc < 0)

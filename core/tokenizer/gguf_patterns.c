@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The patterns are those of the tokenizer.json that each name was given for; a file names
- * the tokeniser and leaves the pattern away.
+ * the tokeniser and leaves the pattern out.
  */
 #include "core/tokenizer/gguf_patterns.h"
 

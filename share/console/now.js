@@ -67,7 +67,7 @@ export function make(section) {
   const rate = chart(110, [["generated", "decode"]], { span: SPAN, unit: (most) => `${short(most)} tokens/s` });
   const parts = chart(110, [["run", "prefill"], ["place", "paused"], ["plan", "swapped"]], { span: SPAN, stacked: true, unit: (most) => `${duration(most)} a step` });
   const attained = chart(110, [["ttft", "prefill"], ["tbt", "decode"]], { span: SPAN, most: 1, unit: percent });
-  const stepTable = table("Of the last second, a step", ["plan", "place and commit", "run", "sequences"]);
+  const stepTable = table("Average step of the last second", ["plan", "place and commit", "run", "sequences"]);
   const kept = table("Requests with deadlines that ended in the last 5 minutes", ["class", ...OUTCOMES, "attained"]);
   const counts = table("Requests by state", ["class or tenant", "running", "preempted", "waiting"]);
   const figures = element("div", { class: "panel wide" });
@@ -76,7 +76,7 @@ export function make(section) {
     wide(panel("Cache", memory)),
     panel("Tokens generated", rate),
     panel("Time of a step", parts, legend([["prefill", "run"], ["paused", "place and commit"], ["swapped", "plan"]]), element("div", { class: "scroll" }, stepTable)),
-    panel("Who is there", element("div", { class: "scroll" }, counts)),
+    panel("Requests", element("div", { class: "scroll" }, counts)),
     wide(panel("Deadlines", attained, legend([["prefill", "first token in time (TTFT)"], ["decode", "of those, no gap too long (TBT)"]]), element("div", { class: "scroll" }, kept))), figures));
 
   const verdicts = makeVerdicts();
