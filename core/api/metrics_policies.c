@@ -31,6 +31,8 @@ static void breaches(struct lls_page *page, const struct lls_loop_status *status
                     status->policies.scheduler.name, NULL);
   lls_page_labelled(page, name, (double)status->policies.cache.breaches, "plugin",
                     status->policies.cache.name, NULL);
+  lls_page_labelled(page, name, (double)status->policies.predictor.breaches, "plugin",
+                    status->policies.predictor.name, NULL);
 }
 
 /* The figures of one kind of policy: current values, or counters. */

@@ -65,7 +65,14 @@ struct lls_engine_batch {
   void (*before_draws)(void *context);
   void *before_draws_context;
   const struct lls_engine_pull *pulls;
+  /* NULL, or where a failing lls_engine_submit says which part of the batch is bad: the
+   * index of a sequence, LLS_BATCH_COPIES, or LLS_BATCH_SOUND if it failed for another
+   * reason. Nothing has been started for a bad batch. */
+  uint32_t *culprit;
 };
+
+#define LLS_BATCH_SOUND  UINT32_MAX
+#define LLS_BATCH_COPIES (UINT32_MAX - 1)
 
 struct lls_engine_result {
   uint32_t n_sequences;                     /* as in the batch, and in its order */

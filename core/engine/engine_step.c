@@ -112,6 +112,26 @@ static int check_sequence(struct lls_engine *e, const struct lls_engine_sequence
   return check_table(e, s->table, s->context, s->n_tokens, err);
 }
 
+static int blame(const struct lls_engine_batch *batch, uint32_t culprit, int rc)
+{
+  if (batch->culprit != NULL)
+    *batch->culprit = culprit;
+  return rc;
+}
+
+static int check_copies(const struct lls_engine *e, const struct lls_engine_batch *batch,
+                        struct lls_error *err)
+{
+  for (uint32_t i = 0; i < batch->n_copies; i++)
+    if (!lls_copy_fits(&e->pool_shape, &batch->copies[i]))
+      return blame(batch, LLS_BATCH_COPIES,
+                   lls_fail(err, -EINVAL,
+                            "a copy of the step is outside the pool, or to or from "
+                            "numbers that the pool has not (number %u of %u)",
+                            i, batch->n_copies));
+  return 0;
+}
+
 static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *batch,
                            struct lls_error *err)
 {
@@ -128,7 +148,7 @@ static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *
     }
     int rc = check_sequence(e, s, err);
     if (rc < 0)
-      return lls_fail_at(err, rc, "sequence %u of the step", i);
+      return blame(batch, i, lls_fail_at(err, rc, "sequence %u of the step", i));
     rows += s->n_tokens;
     kept += s->all_logits ? s->n_tokens : 0;
   }
@@ -145,10 +165,13 @@ static int check_sequences(struct lls_engine *e, const struct lls_engine_batch *
 static int check_batch(struct lls_engine *e, const struct lls_engine_batch *batch,
                        struct lls_error *err)
 {
+  int rc = check_copies(e, batch, err);
+  if (rc < 0)
+    return rc;
   if (e->table_cache.arena == NULL || batch->n_sequences == 0)
     return check_sequences(e, batch, err);
   lls_table_cache_begin(e);
-  int rc = check_sequences(e, batch, err);
+  rc = check_sequences(e, batch, err);
   if (rc == 0)
     rc = lls_table_cache_end(e, batch, err);
   if (rc < 0)
@@ -301,10 +324,6 @@ static int start_copies(struct lls_engine *e, const struct lls_engine_batch *bat
   int rc = batch->n_copies > 0
                ? ops->pool_copy(e->device, e->pool, batch->copies, batch->n_copies)
                : 0;
-  if (rc == -EINVAL)
-    return lls_fail(err, rc,
-                    "a copy of the step is outside the pool, or to or from numbers that "
-                    "the pool has not");
   if (rc < 0)
     return refused(e, err, rc, "blocks of the cache could not be copied");
   for (uint32_t i = 0; i < batch->n_pulls && rc == 0; i++) {
@@ -361,6 +380,7 @@ int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch
                       struct lls_error *err)
 {
   struct lls_error why = {0};
+  blame(batch, LLS_BATCH_SOUND, 0);
   if (e->running)
     return lls_fail(err, -EBUSY, "the step before was not waited for");
   int rc = check_batch(e, batch, err);

@@ -59,8 +59,8 @@ static void start_again(struct lls_instance *in, struct lls_live *live)
 static bool knows(struct lls_instance *in, const struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
-  struct lls_cache_info info = {.size = sizeof info};
-  if (LLS_CALL(p, cache, info, &live->view, &info) < 0)
+  struct lls_cache_info info;
+  if (lls_cache_info(in, &live->view, &info) < 0)
     return false;
   if (info.cached_tokens == live->view.cached_tokens)
     return true;

@@ -6,6 +6,7 @@
 #include "core/loop/instance.h"
 
 #include <errno.h>
+#include <string.h>
 
 static struct lls_live *checked(const struct lls_instance *in,
                                 const struct lls_request *r)
@@ -13,10 +14,22 @@ static struct lls_live *checked(const struct lls_instance *in,
   return r != NULL ? lls_request_table_find(in->table, r->id) : NULL;
 }
 
+/* The scheduler's struct may be of another version: its size says what it knows. */
+static void write_out(void *out, const void *found, size_t bytes)
+{
+  uint32_t size;
+  memcpy(&size, out, sizeof size);
+  size_t n = size < bytes ? size : bytes;
+  if (n > sizeof size)
+    memcpy((char *)out + sizeof size, (const char *)found + sizeof size, n - sizeof size);
+}
+
 static int capacity(void *context, uint32_t tier, struct lls_capacity *out)
 {
-  struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return LLS_CALL(p, cache, capacity, tier, out);
+  struct lls_capacity found = {0};
+  int rc = lls_cache_capacity(context, tier, &found);
+  write_out(out, &found, sizeof found);
+  return rc;
 }
 
 static int need(void *context, const struct lls_request *r, uint32_t tokens,
@@ -69,8 +82,12 @@ static int preempt(void *context, const struct lls_request *r, uint32_t mode)
 
 static int info(void *context, const struct lls_request *r, struct lls_cache_info *out)
 {
-  struct lls_policies *p = &((struct lls_instance *)context)->policies;
-  return checked(context, r) != NULL ? LLS_CALL(p, cache, info, r, out) : -ENOENT;
+  struct lls_cache_info found = {0};
+  if (checked(context, r) == NULL)
+    return -ENOENT;
+  int rc = lls_cache_info(context, r, &found);
+  write_out(out, &found, sizeof found);
+  return rc;
 }
 
 static uint32_t prefix(void *context, const struct lls_request *r)

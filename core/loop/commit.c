@@ -155,7 +155,8 @@ static void report(struct lls_instance *in, int64_t started_ns, int64_t ended_ns
       .started_ns = started_ns,
       .ended_ns = ended_ns,
       .n_results = in->batch.n,
-      .results = in->batch.results,
+      .results =
+          lls_plan_memory_results(&in->plan_memory, in->batch.results, in->batch.n),
   };
   LLS_CALL(p, scheduler, on_step, &r);
 }

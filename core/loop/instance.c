@@ -35,6 +35,9 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   b->results = calloc(n, sizeof *b->results);
   b->chunks = calloc(n, sizeof *b->chunks);
   b->decode_context = calloc(n, sizeof *b->decode_context);
+  /* The five lists of a view, each as long as all. */
+  rc |= lls_plan_memory_init(&in->plan_memory, max_requests, 5 * max_requests,
+                             in->topology.n_instances, n);
   rc |= lls_inbox_content_init(&in->content, max_requests);
   bool all = in->plan.items != NULL && in->alive != NULL && t->done != NULL &&
              b->live != NULL && b->sequences != NULL && b->tables != NULL &&
@@ -129,6 +132,7 @@ void lls_instance_fini(struct lls_instance *in)
   lls_request_list_free(&in->running);
   lls_request_list_free(&in->preempted);
   lls_request_list_free(&in->moving);
+  lls_plan_memory_free(&in->plan_memory);
   free(in->plan.items);
   free(in->alive);
   free(in->transaction.done);

@@ -9,6 +9,7 @@
  *   step.c           the order of the phases, and what is counted
  *   adoption.c       after a reload: new policies hear of the live requests
  *   plan.c           ask the scheduler, check the answer, strikes and fall-back
+ *   plan_memory.c    the copies that a scheduler sees of all it gets
  *   fallback.c       the order that always works
  *   placement.c      carry out the plan in the cache transaction; the engine's batch
  *   transfer.c       sequences between the tiers
@@ -19,6 +20,7 @@
  *   commit.c         tokens come back: append, stop, finish, tell policies and main
  *   cache_service.c  what of the transaction a scheduler may do itself, inside plan
  *   transaction.c    the verbs of the cache transaction
+ *   cache_answers.c  what the cache manager says, checked
  *   lifecycle.c      a request arrives, changes state, ends
  * A phase is lls_instance_<verb>; other functions have the prefix of their file.
  */
@@ -41,6 +43,7 @@
 #include "core/loop/loop.h"
 #include "core/loop/mailbox.h"
 #include "core/loop/peer_load.h"
+#include "core/loop/plan_memory.h"
 #include "core/loop/policies.h"
 #include "core/loop/policy_host.h"
 #include "core/loop/policy_stats.h"
@@ -153,9 +156,10 @@ struct lls_instance {
   struct lls_migration migration;
   struct lls_peer_loads *loads; /* NULL: there is one instance alone */
 
-  struct lls_plan plan; /* its items are allocated once */
-  uint64_t *alive;      /* (max_requests) of adoption: ids in order of arrival */
-  uint64_t step;        /* number of the one under way */
+  struct lls_plan plan;               /* its items are allocated once */
+  struct lls_plan_memory plan_memory; /* what the scheduler gets instead */
+  uint64_t *alive; /* (max_requests) of adoption: ids in order of arrival */
+  uint64_t step;   /* number of the one under way */
   struct lls_transaction transaction;
   struct lls_step_batch batch;
   int64_t idle_until_ns; /* of an empty plan, else 0 */
@@ -284,6 +288,18 @@ int lls_transaction_rollback(struct lls_instance *, uint32_t mark);
 /* After the manager's commit: every request is LLS_PLACED_NOT again. */
 void lls_transaction_close(struct lls_instance *);
 
+/* ---- cache_answers.c: the manager's answers, checked */
+/* Counts and logs an answer that the contract excludes; returns -EPROTO. */
+int lls_cache_breach(struct lls_instance *, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Each fills *out, with zeros on failure, and returns 0 or a negative errno. */
+int lls_cache_capacity(struct lls_instance *, uint32_t tier, struct lls_capacity *out);
+int lls_cache_info(struct lls_instance *, const struct lls_request *,
+                   struct lls_cache_info *out);
+int lls_cache_table(struct lls_instance *, const struct lls_request *,
+                    struct lls_block_table *out);
+int lls_cache_copies(struct lls_instance *, const struct lls_copy **list, uint32_t *n);
+
 /* ---- placement.c */
 /* Carries out in->plan, commits the transaction and fills in->batch. */
 void lls_instance_place(struct lls_instance *);
@@ -386,6 +402,10 @@ void lls_lifecycle_arrive(struct lls_instance *, struct lls_live *);
 /* It was alive in a process that is gone. */
 void lls_lifecycle_arrive_again(struct lls_instance *, struct lls_live *);
 void lls_lifecycle_predict(struct lls_instance *, struct lls_live *);
+/* Gives the request a prediction, of which lengths beyond the context are cut to it;
+ * -EPROTO, and the request keeps what it has, if the contract excludes it. */
+int lls_lifecycle_take_prediction(struct lls_instance *, struct lls_live *,
+                                  const struct lls_prediction *);
 /* Its predictor hears that it has ended, here at least: enum lls_finish_reason. */
 void lls_lifecycle_tell_predictor(struct lls_instance *, const struct lls_live *,
                                   uint32_t reason);

@@ -112,7 +112,7 @@ static int fill(struct lls_instance *in, const struct lls_kept_file *f, size_t n
       rc = lls_engine_write_unit(in->engine, f->blocks[i].v_unit, at + unit_bytes);
   }
   return rc == 0 ? 0
-                 : lls_fail(err, rc, "%s: adopt names a unit that there is not",
+                 : lls_fail(err, rc, "%s: adopt names a unit that the pool has not",
                             in->policies.cache.host->name);
 }
 
@@ -173,6 +173,22 @@ static void write_blocks(struct lls_instance *in, const char *path,
             n * shape->block_tokens, path);
 }
 
+/* Each block follows its parent, has tokens, and lies in the pool. */
+static bool are_kept(struct lls_instance *in, const struct lls_kept_block *blocks,
+                     size_t n, size_t max)
+{
+  uint32_t units = lls_engine_pool_shape(in->engine)->device_units;
+  size_t i = 0;
+  while (i < n && n <= max && blocks[i].tokens != NULL && blocks[i].k_unit < units &&
+         blocks[i].v_unit < units &&
+         (blocks[i].parent == LLS_NO_BLOCK || blocks[i].parent < i))
+    i++;
+  if (i < n)
+    lls_cache_breach(in, "kept: block %zu of %zu (%zu at most) is none of the pool's", i,
+                     n, max);
+  return i == n;
+}
+
 /* The file of before stays where there is nothing to write. */
 void lls_kept_prompts_write(struct lls_instance *in)
 {
@@ -186,7 +202,7 @@ void lls_kept_prompts_write(struct lls_instance *in)
   size_t max = most < units / 2 ? (size_t)most : units / 2;
   struct lls_kept_block *blocks = calloc(max + 1, sizeof *blocks);
   size_t n = blocks != NULL ? LLS_CALL(&in->policies, cache, kept, blocks, max) : 0;
-  if (n > 0 && n <= max)
+  if (n > 0 && are_kept(in, blocks, n, max))
     write_blocks(in, path, &shape, blocks, n);
   free(blocks);
 }

@@ -187,8 +187,7 @@ static void keep_table(struct lls_instance *in, uint32_t slot)
   struct lls_left *left = &h->shelf[slot];
   struct lls_block_table *t = &left->blocks;
   struct lls_block_entry *to = h->entries + (size_t)slot * h->max_entries;
-  *t = (struct lls_block_table){0};
-  int rc = LLS_CALL(&in->policies, cache, table, &h->left[slot], t);
+  int rc = lls_cache_table(in, &h->left[slot], t);
   uint64_t n = (uint64_t)t->k_count + t->v_count + t->x_count;
   left->shifted = true;
   if (rc < 0 || n > h->max_entries) {
@@ -202,11 +201,11 @@ static bool has_arrived(struct lls_instance *in, uint32_t slot)
 {
   struct lls_policies *p = &in->policies;
   struct lls_left *left = &in->migration.shelf[slot];
-  struct lls_cache_info info = {.size = sizeof info};
+  struct lls_cache_info info;
   if (!left->started)
     return false;
   LLS_CALL(p, cache, on_transfer, left->transfer);
-  int rc = LLS_CALL(p, cache, info, &in->migration.left[slot], &info);
+  int rc = lls_cache_info(in, &in->migration.left[slot], &info);
   if (rc == 0 && info.residency == LLS_RESIDENT_MOVING)
     return false;
   bool on_host = rc == 0 && info.residency == LLS_RESIDENT_HOST;

@@ -6,6 +6,8 @@
  */
 #include "core/loop/instance.h"
 
+#include "core/base/least.h"
+
 #include <errno.h>
 
 static struct lls_request_list *list_of(struct lls_instance *in, uint32_t state)
@@ -64,13 +66,14 @@ void lls_lifecycle_set_state(struct lls_instance *in, struct lls_live *live,
 
 void lls_lifecycle_refresh(struct lls_instance *in, struct lls_live *live)
 {
-  struct lls_cache_info info = {.size = sizeof info};
+  struct lls_cache_info info;
   LLS_ON_STEP(in);
-  if (LLS_CALL(&in->policies, cache, info, &live->view, &info) < 0)
+  if (lls_cache_info(in, &live->view, &info) < 0)
     return;
   live->view.residency = info.residency;
   live->view.form = info.form;
-  live->view.missing_tokens = info.missing_tokens;
+  live->view.missing_tokens =
+      lls_least_u32(info.missing_tokens, live->view.cached_tokens);
   live->view.shared_tokens = info.shared_tokens;
 }
 
@@ -101,6 +104,29 @@ static struct lls_prompt prompt_of(const struct lls_live *live)
   };
 }
 
+int lls_lifecycle_take_prediction(struct lls_instance *in, struct lls_live *live,
+                                  const struct lls_prediction *given)
+{
+  struct lls_prediction p = *given;
+  uint32_t most = in->caps.max_context;
+  LLS_ON_STEP(in);
+  bool good = p.source <= LLS_PREDICTED_ORACLE && p.confidence >= 0 &&
+              p.confidence <= 1 && p.low <= p.high && p.made_ns >= LLS_NEVER;
+  if (!good) {
+    lls_policy_breach(in->policies.predictor.host,
+                      "prediction for request %llu refused: length %u, low %u, high %u, "
+                      "confidence %g, source %u, made_ns %lld",
+                      (unsigned long long)live->view.id, p.length, p.low, p.high,
+                      (double)p.confidence, p.source, (long long)p.made_ns);
+    return -EPROTO;
+  }
+  p.length = lls_least_u32(p.length, most);
+  p.low = lls_least_u32(p.low, most);
+  p.high = lls_least_u32(p.high, most);
+  live->view.prediction = p;
+  return 0;
+}
+
 void lls_lifecycle_predict(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
@@ -111,7 +137,7 @@ void lls_lifecycle_predict(struct lls_instance *in, struct lls_live *live)
     return; /* its length is no question */
   int rc = LLS_CALL(p, predictor, predict, live->view.id, &prompt, &prediction);
   if (rc == 0 || rc == -EINPROGRESS) /* then what it says meanwhile, if anything */
-    live->view.prediction = prediction;
+    lls_lifecycle_take_prediction(in, live, &prediction);
 }
 
 static void count_error(struct lls_instance *in, const struct lls_request *v)

@@ -94,14 +94,12 @@ static bool keep(struct lls_move *m, uint32_t *used, const struct lls_block_entr
 
 static bool keep_table(struct lls_instance *in, struct lls_live *live)
 {
-  struct lls_policies *p = &in->policies;
   struct lls_move *m = &live->move;
   struct lls_block_table *t = &m->blocks;
   uint32_t used = 0;
   m->cached_tokens = live->view.cached_tokens;
   m->late = false;
-  *t = (struct lls_block_table){0};
-  if (LLS_CALL(p, cache, table, &live->view, t) < 0)
+  if (lls_cache_table(in, &live->view, t) < 0)
     return false;
   if (t->form == LLS_FORM_KV && t->x_count > 0)
     return false; /* on its way from hidden form: next step it has arrived */

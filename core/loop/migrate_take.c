@@ -83,12 +83,11 @@ static bool fetch(struct lls_instance *in, struct lls_live *live, uint32_t first
 
 static bool pull(struct lls_instance *in, struct lls_live *live)
 {
-  struct lls_policies *p = &in->policies;
   struct lls_migration *h = &in->migration;
   const struct lls_move *m = &live->move;
-  struct lls_block_table to = {0};
+  struct lls_block_table to;
   uint32_t first = h->copies.n;
-  if (LLS_CALL(p, cache, table, &live->view, &to) != 0 ||
+  if (lls_cache_table(in, &live->view, &to) < 0 ||
       !lls_pulls_append(&h->copies, &m->blocks, &to, m->cached_tokens,
                         in->caps.window_tokens,
                         lls_engine_pool_shape(in->engine)->block_tokens))

@@ -44,9 +44,9 @@ static uint32_t offered_units(const struct lls_instance *in)
 static void fill_load(struct lls_instance *in, struct lls_instance_load *load)
 {
   const struct lls_cost *cost = lls_cost_model_service(in->cost);
-  struct lls_capacity device = {.size = sizeof device};
+  struct lls_capacity device;
   struct lls_step_statistics steps = {.size = sizeof steps};
-  LLS_CALL(&in->policies, cache, capacity, LLS_TIER_DEVICE, &device);
+  lls_cache_capacity(in, LLS_TIER_DEVICE, &device);
   cost->statistics(cost->context, MEAN_STEPS, &steps);
   *load = (struct lls_instance_load){
       .size = sizeof *load,
@@ -107,9 +107,9 @@ static void count(struct lls_offers *offers, const struct lls_live *live)
 
 void lls_peer_loads_sent(struct lls_instance *in, struct lls_live *live, uint32_t target)
 {
-  struct lls_cache_info info = {.size = sizeof info};
+  struct lls_cache_info info;
   LLS_ON_STEP(in);
-  int rc = LLS_CALL(&in->policies, cache, info, &live->view, &info);
+  int rc = lls_cache_info(in, &live->view, &info);
   live->move.units = rc == 0 ? info.device_units : 0;
   count(&in->loads->sent[target], live);
 }

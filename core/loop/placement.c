@@ -140,10 +140,8 @@ static void add_pooled(struct lls_live *live, struct lls_engine_sequence *s)
 static void add_sequence(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_step_batch *b = &in->batch;
-  struct lls_policies *p = &in->policies;
   struct lls_block_table *table = &b->tables[b->n];
-  *table = (struct lls_block_table){0};
-  LLS_CALL(p, cache, table, &live->view, table);
+  lls_cache_table(in, &live->view, table); /* the engine refuses an empty one */
   bool emits = live->pooling == LLS_POOLING_NONE &&
                live->context + live->run_tokens == lls_request_length(&live->view);
   struct lls_sampling *s = &live->sampling;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the scheduler for a plan and checking the answer. A plan is good or bad as a
- * whole; a bad one costs a strike and its step is planned by the built-in order, so that
+ * Asking the scheduler for a plan and checking the answer. The scheduler reads and writes
+ * copies (plan_memory.h); in->plan is the core's alone. A plan is good or bad as a whole;
+ * a bad one costs a strike and its step is planned by the built-in order, so that
  * requests go on. After limits.strikes the scheduler is not asked any more.
  */
 #include "core/loop/instance.h"
@@ -35,7 +36,7 @@ void lls_instance_strike(struct lls_instance *in, const char *format, ...)
       in->strikes);
 }
 
-static void reset_plan(struct lls_plan *plan)
+static void empty_plan(struct lls_plan *plan)
 {
   plan->n_items = plan->overflow = 0;
   plan->idle_until_ns = LLS_NEVER;
@@ -220,11 +221,28 @@ static bool check_kinds_of_placed(const struct lls_instance *in, struct tally *t
   return true;
 }
 
+/* Other instances, a transfer or another process may give an empty plan its reason. */
+static bool may_idle(const struct lls_instance *in)
+{
+  return in->moving.n > 0 || in->migration.n_left > 0 || in->migration.fetching.n > 0;
+}
+
+/* An empty plan holds up all requests until its time. */
+static bool check_idle(const struct lls_instance *in, struct tally *t)
+{
+  static const int64_t longest_ns = 3600 * LLS_NS_PER_S;
+  const struct lls_plan *plan = &in->plan;
+  if (plan->n_items > 0 || may_idle(in) ||
+      plan->idle_until_ns <= lls_time_after(lls_instance_now(in), longest_ns))
+    return true;
+  return bad(t, NULL, "idles for more than an hour with requests to run");
+}
+
 static bool check_plan(struct lls_instance *in, struct tally *t)
 {
   const struct lls_plan *plan = &in->plan;
-  if (plan->overflow > 0 || plan->n_items > plan->max_items)
-    return bad(t, NULL, "has more items than there are requests");
+  if (!check_idle(in, t))
+    return false;
   for (uint32_t i = 0; i < plan->n_items; i++)
     if (!check_item(in, &plan->items[i], t))
       return false;
@@ -239,21 +257,25 @@ static void refuse_plan(struct lls_instance *in, const struct tally *t)
 {
   lls_transaction_rollback(in, 0);
   in->status.plans_refused++;
-  const struct lls_request *v = t->culprit != NULL ? &t->culprit->view : NULL;
+  if (t->culprit == NULL) {
+    lls_instance_strike(in, "plan of step %llu refused: it %s",
+                        (unsigned long long)in->step, t->why);
+    return;
+  }
   lls_instance_strike(in, "plan of step %llu refused: it %s (request %llu %s)",
                       (unsigned long long)in->step, t->why,
-                      (unsigned long long)(v != NULL ? v->id : 0),
-                      v != NULL ? v->label : "");
-  if (t->culprit != NULL)
-    lls_lifecycle_refuse(in, t->culprit, LLS_REFUSED_BAD_ITEM);
+                      (unsigned long long)t->culprit->view.id, t->culprit->label);
+  lls_lifecycle_refuse(in, t->culprit, LLS_REFUSED_BAD_ITEM);
 }
 
 /* True if in->plan is the scheduler's and good. */
 static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *view)
 {
   struct lls_policies *p = &in->policies;
+  struct lls_plan_memory *m = &in->plan_memory;
+  lls_plan_memory_fill(m, view);
   int64_t started_ns = in->plan_clock(in->clock_context);
-  int rc = LLS_CALL(p, scheduler, plan, view, &in->plan);
+  int rc = LLS_CALL(p, scheduler, plan, m->view, m->plan);
   int64_t took_ns = in->plan_clock(in->clock_context) - started_ns;
   in->status.plan_ns_sum += took_ns;
   lls_histogram_observe(&in->status.plan_seconds, (double)took_ns / 1e9);
@@ -266,6 +288,8 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
   struct tally tally = {0};
   if (rc < 0)
     tally.why = "returned an error instead of a plan";
+  else
+    tally.why = lls_plan_memory_take(m, &in->plan);
   if (tally.why == NULL && check_plan(in, &tally))
     return true;
   refuse_plan(in, &tally);
@@ -277,8 +301,7 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
  */
 static void watch_empty_plans(struct lls_instance *in)
 {
-  bool excused = in->plan.idle_until_ns > lls_instance_now(in) || in->moving.n > 0 ||
-                 in->migration.n_left > 0 || in->migration.fetching.n > 0;
+  bool excused = in->plan.idle_until_ns > lls_instance_now(in) || may_idle(in);
   if (in->plan.n_items > 0 || excused) {
     in->empty_plans = 0;
     return;
@@ -296,12 +319,11 @@ void lls_instance_plan(struct lls_instance *in)
   lls_left_look(in);
   lls_peer_loads_look(in);
   fill_view(in, &view);
-  reset_plan(&in->plan);
   bool planned = !in->policies.scheduler_off && ask_scheduler(in, &view);
   if (planned) {
     watch_empty_plans(in);
   } else {
-    reset_plan(&in->plan);
+    empty_plan(&in->plan);
     lls_fallback_plan(in, &view, &in->plan);
   }
   if (in->observer.on_plan != NULL)

@@ -4,6 +4,7 @@
 #include "core/loop/policy_host.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,17 +51,22 @@ __attribute__((format(printf, 3, 4))) static int fail(void *context, int code,
   return code;
 }
 
+/* The name is copied: a plugin's string need not stay, whatever its contract says. */
 static void count(void *context, const char *counter, double add)
 {
   struct lls_policy_host *h = context;
+  if (!isfinite(add) || counter == NULL)
+    return;
   for (uint32_t i = 0; i < h->n_counters; i++)
-    if (h->counters[i].name == counter || strcmp(h->counters[i].name, counter) == 0) {
+    if (strncmp(h->counters[i].name, counter, sizeof h->counters[i].name) == 0) {
       h->counters[i].value += add;
       return;
     }
-  if (h->n_counters < LLS_MAX_POLICY_STATS)
-    h->counters[h->n_counters++] =
-        (struct lls_policy_counter){.name = counter, .value = add};
+  if (h->n_counters == LLS_MAX_POLICY_STATS || !lls_policy_stat_is_name(counter))
+    return;
+  struct lls_policy_counter *new = &h->counters[h->n_counters++];
+  snprintf(new->name, sizeof new->name, "%s", counter);
+  new->value = add;
 }
 
 static const struct lls_request *find(void *context, uint64_t request)
@@ -79,9 +85,12 @@ static int overrun(void *context, uint64_t request, struct lls_prediction *out)
     return -ENOENT;
   if (!LLS_HAS(p, predictor, overrun))
     return -ENOTSUP;
-  int rc = LLS_CALL(p, predictor, overrun, &live->view, out);
+  struct lls_prediction longer = {.made_ns = LLS_NEVER};
+  int rc = LLS_CALL(p, predictor, overrun, &live->view, &longer);
   if (rc == 0)
-    live->view.prediction = *out;
+    rc = lls_lifecycle_take_prediction(h->instance, live, &longer);
+  if (rc == 0)
+    *out = live->view.prediction;
   return rc;
 }
 
@@ -90,8 +99,8 @@ static int predicted(void *context, uint64_t ticket,
                      const struct lls_prediction *prediction)
 {
   const struct lls_instance *in = ((struct lls_policy_host *)context)->instance;
-  int rc = 0;
-  for (uint32_t i = 0; i < in->n_peers; i++) { /* it may have migrated */
+  int rc = prediction != NULL ? 0 : -EINVAL;
+  for (uint32_t i = 0; rc != -EINVAL && i < in->n_peers; i++) { /* it may have migrated */
     int posted = lls_inbox_predicted(in->peers[i]->inbox, ticket, prediction);
     rc = rc < 0 ? rc : posted;
   }
@@ -101,7 +110,7 @@ static int predicted(void *context, uint64_t ticket,
 static const void *extension(void *context, const char *id)
 {
   struct lls_policy_host *h = context;
-  return strcmp(id, LLS_EMBED) == 0 ? &h->embed.embed : NULL;
+  return id != NULL && strcmp(id, LLS_EMBED) == 0 ? &h->embed.embed : NULL;
 }
 
 void lls_policy_host_init(struct lls_policy_host *h, struct lls_instance *instance,

@@ -17,7 +17,7 @@
 struct lls_instance;
 
 struct lls_policy_counter {
-  const char *name; /* static string of the plugin */
+  char name[LLS_POLICY_STAT_NAME_MAX];
   double value;
 };
 
@@ -30,6 +30,7 @@ struct lls_policy_host {
   struct lls_error failure; /* of the last host->fail */
   uint64_t refusals;        /* requests that ended because of it */
   uint64_t breaches;        /* answers that its contract excludes */
+  bool bad_prefix;          /* of a cache manager: it is asked for none any more */
   uint64_t random_state[LLS_RANDOM_STREAMS];
   struct lls_policy_counter counters[LLS_MAX_POLICY_STATS];
   uint32_t n_counters;
@@ -38,6 +39,10 @@ struct lls_policy_host {
 
 void lls_policy_host_init(struct lls_policy_host *, struct lls_instance *,
                           const char *kind, const char *id, uint64_t seed);
+/* [step] Counts an answer that the contract excludes, and logs it unless many came
+ * before. */
+void lls_policy_breach(struct lls_policy_host *, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 /* True if the calling thread may call the plugin [step]. */
 bool lls_policy_host_is_owned(const struct lls_policy_host *);
 

@@ -2,13 +2,18 @@
 /* See policy_stats.h. */
 #include "core/loop/policy_stats.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/loop/instance.h"
 
 bool lls_policy_stat_is_name(const char *name)
 {
-  size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
+  size_t n = 0;
+  while (name != NULL && n < LLS_POLICY_STAT_NAME_MAX && name[n] != '\0' &&
+         strchr("abcdefghijklmnopqrstuvwxyz0123456789_", name[n]) != NULL)
+    n++;
   return n > 0 && n < LLS_POLICY_STAT_NAME_MAX && name[n] == '\0';
 }
 
@@ -17,9 +22,11 @@ static struct lls_policy_stat *figure_of(struct lls_policy_stat *list, uint32_t 
                                          const char *name)
 {
   uint32_t i = 0;
+  if (!lls_policy_stat_is_name(name))
+    return NULL;
   while (i < *n && strcmp(list[i].name, name) != 0)
     i++;
-  if (i == LLS_MAX_POLICY_STATS || !lls_policy_stat_is_name(name))
+  if (i == LLS_MAX_POLICY_STATS)
     return NULL;
   *n += i == *n;
   strcpy(list[i].name, name);
@@ -88,4 +95,23 @@ void lls_policy_stats_forget(struct lls_instance *in, const struct lls_adoption 
     if (adoption->by_kind[i].replaced)
       in->policy_stats.by_kind[i] = (struct lls_policy_stats){0};
   in->policy_stats_ns = LLS_NEVER;
+}
+
+/* ---- breaches ------------------------------------------------------------------ */
+
+#define ALL_OF 10 /* breaches are logged one by one; then each power of two */
+
+void lls_policy_breach(struct lls_policy_host *h, const char *format, ...)
+{
+  char why[LLS_ERROR_MAX / 2];
+  uint64_t n = ++h->breaches;
+  va_list args;
+  LLS_ON_STEP(h->instance);
+  if (n > ALL_OF && (n & (n - 1)) != 0)
+    return;
+  va_start(args, format);
+  vsnprintf(why, sizeof why, format, args);
+  va_end(args);
+  lls_log(h->instance->log, LLS_LOG_PLUGIN_MISBEHAVING, h->name, "%s (breach %llu)", why,
+          (unsigned long long)n);
 }

@@ -3,6 +3,7 @@
 #include "core/loop/reload.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,6 +103,12 @@ static bool hand_over(const struct lls_instance *in, const struct lls_running_po
     return false;
   struct lls_blob blob = {0};
   int rc = LLS_CALL_COMMON(old, export_state, &blob);
+  if (rc == 0 && blob.bytes > malloc_usable_size(blob.data)) { /* 0 of NULL */
+    lls_policy_breach(old->host, "export_state says %zu bytes, and has allocated fewer",
+                      blob.bytes);
+    free(blob.data);
+    return false;
+  }
   if (rc == 0 && !same && blob.version != LLS_STATE_HOLDINGS) {
     free(blob.data);
     return false;

@@ -10,7 +10,8 @@
 static void on_text(void *context, const char *line)
 {
   struct lls_snapshot *q = context;
-  size_t n = strlen(line), room = sizeof q->lines - q->length;
+  size_t room = sizeof q->lines - q->length,
+         n = line != NULL ? strnlen(line, room) : room;
   if (q->lines_left_out > 0 || n + 1 > room) {
     q->lines_left_out++;
     return;
@@ -23,7 +24,7 @@ static void on_text(void *context, const char *line)
 static void on_number(void *context, const char *name, double value)
 {
   char line[128];
-  snprintf(line, sizeof line, "%s %.9g", name, value);
+  snprintf(line, sizeof line, "%.64s %.9g", name != NULL ? name : "(NULL)", value);
   on_text(context, line);
 }
 
@@ -50,8 +51,8 @@ static void show_list(struct lls_instance *in, struct lls_snapshot *q,
       return;
     }
     struct lls_snapshot_request *out = &q->requests[q->n++];
-    struct lls_cache_info info = {.size = sizeof info};
-    LLS_CALL(&in->policies, cache, info, r, &info);
+    struct lls_cache_info info;
+    lls_cache_info(in, r, &info);
     bool predicted = r->prediction.source != LLS_PREDICTED_NOT;
     *out = (struct lls_snapshot_request){
         .id = r->id,

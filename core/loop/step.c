@@ -45,7 +45,8 @@ static void drain_predictions(struct lls_instance *in)
     struct lls_live *live = lls_request_table_find(in->table, late->request);
     if (live == NULL)
       continue;
-    live->view.prediction = late->prediction;
+    if (lls_lifecycle_take_prediction(in, live, &late->prediction) < 0)
+      continue;
     if (LLS_SCHEDULER_HAS(p, on_prediction))
       LLS_CALL(p, scheduler, on_prediction, &live->view);
   }
@@ -144,9 +145,9 @@ static void count_memory(struct lls_instance *in)
 {
   struct lls_policies *p = &in->policies;
   struct lls_loop_status *s = &in->status;
-  struct lls_capacity device = {.size = sizeof device}, host = {.size = sizeof host};
-  LLS_CALL(p, cache, capacity, LLS_TIER_DEVICE, &device);
-  LLS_CALL(p, cache, capacity, LLS_TIER_HOST, &host);
+  struct lls_capacity device, host;
+  lls_cache_capacity(in, LLS_TIER_DEVICE, &device);
+  lls_cache_capacity(in, LLS_TIER_HOST, &host);
   s->device_units_total = device.total_units;
   s->device_units_free = device.free_units;
   s->host_units_total = host.total_units;
@@ -173,16 +174,61 @@ void lls_instance_count(struct lls_instance *in)
   in->deferred = false;
 }
 
+/* The engine refuses the row: its request ends, the rest of the step is to be run. */
+static void drop_row(struct lls_instance *in, uint32_t row, const struct lls_error *why)
+{
+  struct lls_step_batch *b = &in->batch;
+  struct lls_live *live = b->live[row];
+  lls_cache_breach(in, "request %llu ends: %s", (unsigned long long)live->view.id,
+                   why->text);
+  b->n--;
+  for (uint32_t i = row; i < b->n; i++) { /* a row's table stays where it is */
+    b->live[i] = b->live[i + 1];
+    b->sequences[i] = b->sequences[i + 1];
+  }
+  lls_lifecycle_finish(in, live, LLS_FINISH_ERROR);
+}
+
+/* Blocks are not where the cache manager says: no request's cache can be relied on. */
+static void drop_all(struct lls_instance *in, const struct lls_error *why)
+{
+  lls_cache_breach(in, "all requests of this instance end: %s", why->text);
+  in->batch.n = in->migration.n_taken = in->migration.n_pulls = 0;
+  lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
+}
+
+/* Submits the step without what the engine refuses of it: a cache manager's mistake costs
+ * requests, not the engine. */
+static int submit(struct lls_instance *in, struct lls_engine_batch *batch)
+{
+  uint32_t culprit;
+  batch->culprit = &culprit;
+  for (;;) {
+    struct lls_error why = {0};
+    int rc = lls_engine_submit(in->engine, batch, &why);
+    if (rc < 0 && culprit == LLS_BATCH_SOUND)
+      in->failure = why;
+    if (rc == 0 || culprit == LLS_BATCH_SOUND)
+      return rc;
+    if (culprit == LLS_BATCH_COPIES) {
+      drop_all(in, &why);
+      batch->n_copies = batch->n_pulls = 0;
+    } else {
+      drop_row(in, culprit, &why);
+    }
+    batch->n_sequences = in->batch.n;
+  }
+}
+
 static bool run(struct lls_instance *in, struct lls_engine_result *result, bool *copied)
 {
-  struct lls_policies *p = &in->policies;
   struct lls_engine_batch batch = {.n_sequences = in->batch.n,
                                    .sequences = in->batch.sequences,
                                    .n_pulls = in->migration.n_pulls,
                                    .pulls = in->migration.pulls,
                                    .before_draws = lls_constraint_fill_masks,
                                    .before_draws_context = in};
-  batch.n_copies = (uint32_t)LLS_CALL(p, cache, copies, &batch.copies);
+  lls_cache_copies(in, &batch.copies, &batch.n_copies);
   in->batch.swaps = any_swaps(batch.copies, batch.n_copies);
   in->status.copied_bytes += bytes_of(in, batch.copies, batch.n_copies);
   in->status.handed_bytes += lls_migrate_bytes(in);
@@ -194,7 +240,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
     lls_instance_catch_up(in); /* there is nothing to do it beside */
     return true;
   }
-  int rc = lls_engine_submit(in->engine, &batch, &in->failure);
+  int rc = submit(in, &batch);
   if (rc == 0)
     lls_instance_catch_up(in);
   if (rc == 0)

@@ -49,6 +49,7 @@ static void note_bad_prefix(struct lls_instance *in, const struct lls_live *live
 {
   struct lls_policy_host *host = in->policies.cache.host;
   host->breaches++;
+  host->bad_prefix = true;
   lls_log(in->log, LLS_LOG_PLUGIN_MISBEHAVING, host->name,
           "prefix of request %llu %s has %u tokens, as many as the request's %u or more: "
           "no prefixes are taken from this plugin until it is replaced",
@@ -61,7 +62,7 @@ uint32_t lls_transaction_prefix(struct lls_instance *in, struct lls_live *live, 
   struct lls_policies *p = &in->policies;
   LLS_ON_STEP(in);
   if (live->view.cached_tokens > 0 || !LLS_HAS(p, cache, prefix) ||
-      lls_live_needs_every_row(live) || p->cache.host->breaches > 0 ||
+      lls_live_needs_every_row(live) || p->cache.host->bad_prefix ||
       !in->caps.chunked_prefill)
     return 0;
   uint32_t mark = take ? LLS_CALL(p, cache, mark) : 0;
@@ -91,6 +92,9 @@ int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
   uint32_t left = lls_request_length(&live->view) - context;
   uint32_t run_tokens = tokens < left ? tokens : left;
   int rc = LLS_CALL(p, cache, reserve, &live->view, run_tokens, form, flags);
+  if (rc > LLS_RESERVE_NEVER)
+    rc = lls_cache_breach(in, "reserve for request %llu returns %d",
+                          (unsigned long long)live->view.id, rc);
   if (rc != LLS_RESERVE_OK) {
     LLS_CALL(p, cache, rollback, mark);
     return rc;

@@ -34,6 +34,11 @@
  * first ones needless here too), and computed says when that has been copied. There its
  * blocks stay as they are until release, with a copy of the view whose tokens are NULL.
  *
+ * The core checks what a manager answers. Of an answer that it excludes (counts beyond
+ * the pool or the context, unknown enums, entries or copies outside of the pool) it logs
+ * a line, counts a breach and uses nothing: a request whose table is bad ends with ERROR,
+ * and all that are alive do if a copy is.
+ *
  * The manager never removes a request on its own: reserve with LLS_MAY_DISPLACE may
  * displace slots of others, removal is the scheduler's PREEMPT.
  */

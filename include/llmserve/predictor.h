@@ -9,6 +9,10 @@
  * it left nothing. A predictor that takes over in a reload is asked once more for those
  * that have no prediction, or a prior.
  *
+ * The core refuses, counts and logs a prediction whose source is unknown, whose
+ * confidence is not in 0..1, or whose low is above its high. It cuts lengths to the
+ * engine's context.
+ *
  * Of each request that this instance was asked about it hears the end, once: observe if
  * the answer ended by itself, on_end if it did not, in the step that ended it. What a
  * predictor keeps by ticket it lets go there. One that took over in a reload, or to whose

@@ -5,9 +5,11 @@
  * Once per step the core calls plan with a view of all requests and takes a plan back
  * (types.h). The core trusts no plan: it checks it before anything is placed and refuses
  * it whole if one item is bad (unknown, repeated, moving or finished request; more tokens
- * than pending; more than the engine's limits; a form the engine doesn't offer). Its step
- * is planned by the built-in order instead. After [plugins] `strikes` bad or late plans
- * the scheduler is not asked any more, and /health says so.
+ * than pending; more than the engine's limits; a form the engine doesn't offer; size,
+ * max_items or items changed; idle for more than an hour beside requests to run). The
+ * view and the plan are copies, made anew for each plan. The step of a refused plan is
+ * planned by the built-in order instead. After [plugins] `strikes` bad or late plans the
+ * scheduler is not asked any more, and /health says so.
  *
  * A plan that took longer than [plugins] plan_budget counts as bad. Under llmserve-sim
  * nothing is measured against it, since its clock is not the plan's: --measure-plans
