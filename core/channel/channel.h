@@ -5,9 +5,12 @@
  * however many; and bulk, of which so much is under way to each and no more, and which
  * comes in its own order.
  *
- * Nothing here waits. A process that is gone takes nothing down: what was meant for it is
- * dropped, once it has been forgotten. Whether one is gone is told of those on the same
- * machine; of others it is who waits for their messages that has to decide.
+ * Nothing here waits. A process that takes nothing, because it is stopped, holds up
+ * nobody else: what is sent to it waits here, so that who sends what is soon out of date
+ * looks first whether the one before was taken (count). A process that is gone takes
+ * nothing down: what was meant for it is dropped, once it has been forgotten. Whether one
+ * is gone is told of those on the same machine; of others it is who waits for their
+ * messages that has to decide.
  *
  * MPI implements it (core/ranks/mpi_channel.c, in a module of its own, so that nothing
  * else needs MPI). All is called by one thread at a time, the one of core/loop/far.c.
@@ -38,13 +41,20 @@ struct lls_channel_memory {
 
 #define LLS_NOBODY UINT32_MAX
 
+/* Messages to one process, since the start: those that it has begun to take are the
+ * first. */
+struct lls_channel_count {
+  uint64_t sent, taken;
+};
+
 struct lls_channel_ops {
   const char *name; /* "mpi" */
   /* Takes the data over, malloc's. */
   void (*send)(struct lls_channel *, uint32_t to, char *data, size_t bytes);
   /* False: there is none now. Moves on what is being sent, too. */
   bool (*receive)(struct lls_channel *, struct lls_channel_message *out);
-  bool (*is_flushed)(struct lls_channel *); /* all messages are on their way */
+  bool (*is_flushed)(struct lls_channel *); /* all messages were taken */
+  struct lls_channel_count (*count)(struct lls_channel *, uint32_t to);
 
   /* Before any bulk: pieces are of at most so many bytes. -ENOMEM. */
   int (*open_bulk)(struct lls_channel *, size_t bytes, const struct lls_channel_memory *);
@@ -59,6 +69,9 @@ struct lls_channel_ops {
   /* One on this machine that has ended and was not forgotten, NOBODY; why names it. */
   uint32_t (*gone)(struct lls_channel *, struct lls_error *why);
   void (*forget)(struct lls_channel *, uint32_t index);
+  /* Kills one that was not seen to end and that nobody waits for any more; where this
+   * process cannot, the launcher does so when process 0 destroys its channel. */
+  void (*end_hung)(struct lls_channel *, uint32_t index);
   /* orderly: all others do the same now. */
   void (*destroy)(struct lls_channel *, bool orderly);
 };

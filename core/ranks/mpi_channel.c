@@ -8,6 +8,12 @@
  * bulk are received where room was posted before. MPI sends a large piece when it is
  * wanted and keeps it until then, so no more than WINDOW are under way to anybody.
  *
+ * A small message MPI calls sent when it is in a buffer that all peers share: one process
+ * that is stopped and takes nothing would fill it, and nobody would hear anything more.
+ * So messages are synchronous (done when the other has begun to take them), no more than
+ * OUT are begun to each, and the rest waits here: 8 to each of the 63 others that there
+ * can be are fewer than the 512 buffers of Open MPI's shared memory.
+ *
  * What MPI promises about dead processes is nothing. What Open MPI 4.1 does, started with
  * --enable-recovery: those that are left go on, and what was sent to the dead one is
  * never done. Such operations are left behind with their memory, MPI's to the end. MPI is
@@ -19,6 +25,7 @@
 #include <errno.h>
 #include <mpi.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -26,6 +33,7 @@
 #include <unistd.h>
 
 #define TAG    1
+#define OUT    8  /* messages begun to each and not taken */
 #define WINDOW 4  /* pieces under way to each */
 #define POSTED 8  /* of which room is there to receive */
 #define ROUNDS 16 /* of asking what time it is */
@@ -33,8 +41,8 @@
 struct sent {
   struct sent *next;
   MPI_Request request;
-  uint32_t to;
-  char *data;
+  char *data; /* (bytes) */
+  size_t bytes;
 };
 
 struct piece {
@@ -44,8 +52,12 @@ struct piece {
 
 /* One other process. */
 struct other {
-  bool forgotten;
-  int pidfd; /* -1: on another machine, or a kernel without them */
+  bool forgotten, hangs;
+  struct sent *first, **last; /* messages not yet taken, oldest first */
+  struct sent *waiting;       /* of those the first that is not begun, NULL: all are */
+  uint32_t n_out;             /* begun */
+  uint64_t n_sent, n_taken;   /* of all that there were */
+  int pidfd;                  /* -1: on another machine, or a kernel without them */
   pid_t pid;
   bool receiving;
   MPI_Request request;
@@ -57,11 +69,10 @@ struct other {
 struct mpi_channel {
   struct lls_channel base; /* first */
   MPI_Comm messages, bulk;
-  struct lls_mpi_end end;     /* of MPI; n 0: others see to it */
-  struct sent *first, **last; /* messages not yet sent, oldest first */
-  struct other *others;       /* (n) */
-  uint32_t next;              /* whose message is looked for first */
-  size_t piece_bytes;         /* 0: no bulk yet */
+  struct lls_mpi_end end; /* of MPI; n 0: others see to it */
+  struct other *others;   /* (n) */
+  uint32_t next;          /* whose message is looked for first */
+  size_t piece_bytes;     /* 0: no bulk yet */
   struct lls_channel_memory memory;
   struct piece *posted; /* (n_posted) of (POSTED + n WINDOW) */
   uint32_t n_posted;
@@ -85,43 +96,81 @@ static bool is_done(MPI_Request *request)
 
 /* ---- messages ----------------------------------------------------------------- */
 
+static void begin_waiting(struct mpi_channel *m, uint32_t to)
+{
+  struct other *o = &m->others[to];
+  for (; o->waiting != NULL && o->n_out < OUT; o->n_out++) {
+    struct sent *s = o->waiting;
+    MPI_Issend(s->data, (int)s->bytes, MPI_BYTE, (int)to, TAG, m->messages, &s->request);
+    o->waiting = s->next;
+  }
+}
+
 static void send_message(struct lls_channel *c, uint32_t to, char *data, size_t bytes)
 {
   struct mpi_channel *m = mpi(c);
-  struct sent *s = m->others[to].forgotten ? NULL : calloc(1, sizeof *s);
+  struct other *o = &m->others[to];
+  struct sent *s = o->forgotten ? NULL : calloc(1, sizeof *s);
   if (s == NULL) {
     free(data);
     return;
   }
-  *s = (struct sent){.to = to, .data = data};
-  MPI_Isend(data, (int)bytes, MPI_BYTE, (int)to, TAG, m->messages, &s->request);
-  *m->last = s;
-  m->last = &s->next;
+  *s = (struct sent){.data = data, .bytes = bytes, .request = MPI_REQUEST_NULL};
+  *o->last = s;
+  o->last = &s->next;
+  o->waiting = o->waiting != NULL ? o->waiting : s;
+  o->n_sent++;
+  begin_waiting(m, to);
 }
 
-/* Those that have been sent, and those that never will be, are taken off. */
+static void take_first(struct other *o)
+{
+  struct sent *s = o->first;
+  o->first = s->next;
+  if (o->first == NULL)
+    o->last = &o->first;
+  free(s);
+}
+
+/* Those that were taken go, and others are begun. */
 static void move_sent(struct mpi_channel *m)
 {
-  struct sent **from = &m->first;
-  while (*from != NULL) {
-    struct sent *s = *from;
-    bool lost = m->others[s->to].forgotten, done = !lost && is_done(&s->request);
-    if (!lost && !done) {
-      from = &s->next;
-      continue;
+  for (uint32_t to = 0; to < m->base.n; to++) {
+    struct other *o = &m->others[to];
+    for (; o->n_out > 0 && is_done(&o->first->request); o->n_out--) {
+      free(o->first->data);
+      o->n_taken++;
+      take_first(o);
     }
-    *from = s->next;
-    if (done)
-      free(s->data);
-    free(s);
+    begin_waiting(m, to);
   }
-  m->last = from;
+}
+
+/* Nobody will take them. What was begun stays MPI's, with its memory. */
+static void drop_sent(struct other *o)
+{
+  for (bool begun = true; o->first != NULL; take_first(o)) {
+    begun = begun && o->first != o->waiting;
+    if (!begun)
+      free(o->first->data);
+  }
+  o->waiting = NULL;
+  o->n_out = 0;
 }
 
 static bool is_flushed(struct lls_channel *c)
 {
+  bool flushed = true;
   move_sent(mpi(c));
-  return mpi(c)->first == NULL;
+  for (uint32_t to = 0; to < c->n; to++)
+    flushed = flushed && mpi(c)->others[to].first == NULL;
+  return flushed;
+}
+
+static struct lls_channel_count count(struct lls_channel *c, uint32_t to)
+{
+  const struct other *o = &mpi(c)->others[to];
+  return (struct lls_channel_count){.sent = o->n_sent, .taken = o->n_taken};
 }
 
 static void begin_receiving(struct mpi_channel *m, uint32_t from)
@@ -306,23 +355,45 @@ static uint32_t gone(struct lls_channel *c, struct lls_error *why)
 static void forget(struct lls_channel *c, uint32_t index)
 {
   struct other *o = &mpi(c)->others[index];
+  if (o->forgotten)
+    return;
   o->forgotten = true;
-  if (o->pidfd >= 0)
-    close(o->pidfd);
-  o->pidfd = -1;
+  drop_sent(o);
   if (mpi(c)->piece_bytes > 0) /* as much as the dead one may have begun to fill */
     post_more(mpi(c), WINDOW);
+}
+
+static void end_hung(struct lls_channel *c, uint32_t index)
+{
+  struct other *o = &mpi(c)->others[index];
+  o->hangs =
+      o->pidfd < 0 || syscall(SYS_pidfd_send_signal, o->pidfd, SIGKILL, NULL, 0) < 0;
+}
+
+/* The launcher waits for all that it has started: where one hangs that no signal of this
+ * process reaches, it is told to end all, once nobody is left but those. */
+static void end_launcher(struct mpi_channel *m)
+{
+  bool any = false;
+  for (uint32_t i = 0; i < m->base.n; i++)
+    any |= m->others[i].hangs && m->others[i].pidfd < 0;
+  if (any && m->base.self == 0)
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
 }
 
 static void destroy(struct lls_channel *c, bool orderly)
 {
   struct mpi_channel *m = mpi(c);
   close_bulk(c);
-  for (uint32_t i = 0; i < c->n; i++)
-    if (m->others[i].pidfd >= 0)
-      close(m->others[i].pidfd);
   if (orderly && m->end.n > 0)
     lls_mpi_end(&m->end);
+  else
+    end_launcher(m);
+  for (uint32_t i = 0; i < c->n; i++) {
+    if (m->others[i].pidfd >= 0)
+      close(m->others[i].pidfd);
+    drop_sent(&m->others[i]);
+  }
   free(m->posted);
   free(m->requests);
   free(m->others);
@@ -334,6 +405,7 @@ static const struct lls_channel_ops ops = {
     .send = send_message,
     .receive = receive,
     .is_flushed = is_flushed,
+    .count = count,
     .open_bulk = open_bulk,
     .bulk_room = bulk_room,
     .bulk_send = bulk_send,
@@ -341,6 +413,7 @@ static const struct lls_channel_ops ops = {
     .close_bulk = close_bulk,
     .gone = gone,
     .forget = forget,
+    .end_hung = end_hung,
     .destroy = destroy,
 };
 
@@ -393,6 +466,7 @@ static void watch(struct mpi_channel *m, const pid_t *pids)
     o->pid = pids[i];
     o->pidfd = pids[i] > 0 ? (int)syscall(SYS_pidfd_open, pids[i], 0) : -1;
     o->request = MPI_REQUEST_NULL;
+    o->last = &o->first;
     for (uint32_t k = 0; k < WINDOW; k++)
       o->window[k].request = MPI_REQUEST_NULL;
   }
@@ -420,7 +494,6 @@ static void begin(struct mpi_channel *m, const struct lls_mpi_members *members)
   m->base.shares_cores = members->near.shares_cores;
   if (members->end != NULL)
     m->end = *members->end;
-  m->last = &m->first;
   /* mpirun --enable-recovery tells its processes so, in Open MPI up to 4 */
   const char *recovers = getenv("OMPI_MCA_orte_enable_recovery");
   m->base.gpu_aware = is_gpu_aware();
