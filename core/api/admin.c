@@ -82,22 +82,34 @@ static json_t *estimates_json(const struct lls_cost_accuracy *a)
                    "bias", a->bias);
 }
 
+static const char *const instance_states[] = {"up", "silent", "lost"};
+
+/* A lost one has no levels; what it has counted is in the sums. */
+static json_t *instance_json(struct lls_loop *loop, uint32_t i)
+{
+  struct lls_instance_life life;
+  struct lls_loop_status s;
+  uint32_t role;
+  lls_loop_instance_status(loop, i, &role, &s);
+  lls_loop_instance_life(loop, i, &life);
+  bool there = life.state != LLS_INSTANCE_LOST;
+  return json_pack("{s:s, s:s, s:s?, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s?}", "role",
+                   lls_role_name(role), "status", instance_states[life.state], "reason",
+                   life.state != LLS_INSTANCE_UP ? life.why.text : NULL, "requests",
+                   there ? requests_json(&s) : json_null(), "cache",
+                   there ? cache_json(&s) : json_null(), "policies",
+                   there ? lls_policy_stats_json(loop, i) : json_null(), "steps",
+                   (json_int_t)s.steps, "offered", (json_int_t)s.offered, "handed_over",
+                   (json_int_t)s.handed_over, "taken_over", (json_int_t)s.taken_over,
+                   "scheduler_fallback",
+                   there && s.fallen_back ? s.fallback_reason : NULL);
+}
+
 static json_t *instances_json(struct lls_loop *loop)
 {
   json_t *list = json_array();
-  for (uint32_t i = 0; i < lls_loop_n_instances(loop); i++) {
-    struct lls_loop_status s;
-    uint32_t role;
-    lls_loop_instance_status(loop, i, &role, &s);
-    json_array_append_new(
-        list,
-        json_pack("{s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s?}", "role",
-                  lls_role_name(role), "requests", requests_json(&s), "cache",
-                  cache_json(&s), "policies", lls_policy_stats_json(loop, i), "steps",
-                  (json_int_t)s.steps, "offered", (json_int_t)s.offered, "handed_over",
-                  (json_int_t)s.handed_over, "taken_over", (json_int_t)s.taken_over,
-                  "scheduler_fallback", s.fallen_back ? s.fallback_reason : NULL));
-  }
+  for (uint32_t i = 0; i < lls_loop_n_instances(loop); i++)
+    json_array_append_new(list, instance_json(loop, i));
   return list;
 }
 
@@ -121,6 +133,7 @@ static json_t *status_json(struct lls_api *api)
   struct lls_loop_status loop;
   struct lls_error why = {0};
   bool failed = lls_loop_failed(api->config.loop, &why);
+  bool all_up = lls_loop_all_up(api->config.loop, &why);
   lls_loop_status(api->config.loop, &loop);
   return json_pack(
       "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:s?, s:I, s:o, s:o, "
@@ -128,7 +141,8 @@ static json_t *status_json(struct lls_api *api)
       "version", PACKAGE_VERSION, "state",
       failed          ? "failed"
       : api->draining ? "draining"
-                      : "ok",
+      : all_up        ? "ok"
+                      : "degraded",
       "model", api->model_name, "started", (json_int_t)s->started_s, "generation",
       (json_int_t)s->generation, "reloads", (json_int_t)s->reloads, "reloads_refused",
       (json_int_t)s->reloads_refused, "last_reload", reload_json(s), "config",

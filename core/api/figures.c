@@ -64,19 +64,21 @@ static json_t *steps_json(const struct lls_loop_status *s)
 static json_t *instance_figures(struct lls_loop *loop, uint32_t i)
 {
   struct lls_loop_status s;
+  struct lls_instance_life life;
   uint32_t role;
   lls_loop_instance_status(loop, i, &role, &s);
+  lls_loop_instance_life(loop, i, &life);
   return json_pack(
-      "{s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s?}",
-      "role", lls_role_name(role), "waiting", (json_int_t)s.waiting, "running",
-      (json_int_t)s.running, "preempted", (json_int_t)s.preempted, "offered",
-      (json_int_t)s.offered, "memory", memory_json(&s), "steps", steps_json(&s),
-      "prompt_tokens", (json_int_t)s.prompt_tokens, "generated_tokens",
-      (json_int_t)s.generated_tokens, "shared_tokens", (json_int_t)s.shared_tokens,
-      "recomputed", (json_int_t)s.preempted_recompute, "swapped",
-      (json_int_t)s.preempted_swap, "displaced", (json_int_t)s.displaced, "policies",
-      lls_policy_stats_json(loop, i), "fallback",
-      s.fallen_back ? s.fallback_reason : NULL);
+      "{s:s, s:b, s:I, s:I, s:I, s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:s?}",
+      "role", lls_role_name(role), "up", life.state == LLS_INSTANCE_UP, "waiting",
+      (json_int_t)s.waiting, "running", (json_int_t)s.running, "preempted",
+      (json_int_t)s.preempted, "offered", (json_int_t)s.offered, "memory",
+      memory_json(&s), "steps", steps_json(&s), "prompt_tokens",
+      (json_int_t)s.prompt_tokens, "generated_tokens", (json_int_t)s.generated_tokens,
+      "shared_tokens", (json_int_t)s.shared_tokens, "recomputed",
+      (json_int_t)s.preempted_recompute, "swapped", (json_int_t)s.preempted_swap,
+      "displaced", (json_int_t)s.displaced, "policies", lls_policy_stats_json(loop, i),
+      "fallback", s.fallen_back ? s.fallback_reason : NULL);
 }
 
 static const char *state_of(struct lls_api *api, struct lls_error *why)
@@ -85,7 +87,9 @@ static const char *state_of(struct lls_api *api, struct lls_error *why)
     return "failed";
   if (lls_loop_hangs(api->config.loop, why))
     return "hangs";
-  return api->draining ? "draining" : "ok";
+  if (api->draining)
+    return "draining";
+  return lls_loop_all_up(api->config.loop, why) ? "ok" : "degraded";
 }
 
 json_t *lls_figures_json(struct lls_api *api, int64_t unix_ms)

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET /health and /ready: 200 while new requests are taken, 503 otherwise; the body says
- * why. /live: 200 as long as the process should not be killed for a new one, which it
- * should when its engine has failed or a plugin hangs.
+ * GET /health: 200 while new requests are taken, 503 otherwise; the body says why, and
+ * "degraded" where they are answered by fewer instances than there should be. /ready: 200
+ * while they are answered too; 503 also while the last instance of its kind, or a rank
+ * that a step waits for, is not heard. /live: 200 as long as the process should not be
+ * killed for a new one, which it should when its engine has failed or a plugin hangs;
+ * what is not heard may come back, and ends the service itself after rank_timeout.
  */
 #include "core/api/api_internal.h"
 
@@ -34,7 +37,13 @@ void lls_handle_ready(void *context, struct lls_http_exchange *exchange)
 {
   struct lls_api *api = context;
   struct lls_api_error error;
-  if (lls_api_check_open(api, &error) == 0)
+  struct lls_error why = {0};
+  int rc = lls_api_check_open(api, &error);
+  if (rc == 0 && !lls_loop_answers(api->config.loop, &why)) {
+    rc = lls_api_fail(&error, 503, "instance_silent", NULL, "%s", why.text);
+    error.retry_after = 1;
+  }
+  if (rc == 0)
     lls_api_reply_json(exchange, 200, json_pack("{s:s}", "status", "ok"));
   else
     lls_api_error_reply(exchange, &error);
@@ -47,9 +56,13 @@ void lls_handle_health(void *context, struct lls_http_exchange *exchange)
   struct lls_error why = {0};
   const char *bad = trouble(api, &why);
   lls_loop_status(api->config.loop, &status);
-  const char *state = bad != NULL ? bad : api->draining ? "draining" : "ok";
+  bool all_up = bad != NULL || lls_loop_all_up(api->config.loop, &why);
+  const char *state = bad != NULL     ? bad
+                      : api->draining ? "draining"
+                      : all_up        ? "ok"
+                                      : "degraded";
   json_t *body = json_pack("{s:s, s:s, s:o, s:s?}", "status", state, "model",
                            api->model_name, "scheduler_fallback", fallback_json(&status),
-                           "error", bad != NULL ? why.text : NULL);
+                           "error", why.text[0] != '\0' ? why.text : NULL);
   lls_api_reply_json(exchange, bad != NULL || api->draining ? 503 : 200, body);
 }

@@ -214,6 +214,23 @@ static struct instance_labels labels_of(uint32_t index, uint32_t role)
   return l;
 }
 
+/* 0: lost, or nothing is heard of it now. */
+static void instance_up(struct lls_page *page, struct lls_loop *loop)
+{
+  static const char name[] = "llmserve_instance_up";
+  lls_page_head(page, name, "gauge", "1 while an instance is there and is heard.");
+  for (uint32_t i = 0; i < lls_loop_n_instances(loop); i++) {
+    struct lls_instance_life life;
+    struct lls_loop_status s;
+    uint32_t role;
+    lls_loop_instance_status(loop, i, &role, &s);
+    lls_loop_instance_life(loop, i, &life);
+    struct instance_labels l = labels_of(i, role);
+    lls_page_labelled(page, name, life.state == LLS_INSTANCE_UP, "instance", l.index,
+                      "role", l.role, NULL);
+  }
+}
+
 static void instance_requests(struct lls_page *page, struct lls_loop *loop)
 {
   static const char name[] = "llmserve_instance_requests";
@@ -250,10 +267,11 @@ static void instance_units(struct lls_page *page, struct lls_loop *loop)
   }
 }
 
-/* Nothing where there is only one: it would be what is said above. */
+/* The rest would be what is said above, where there is only one. */
 static void instance_numbers(struct lls_page *page, struct lls_loop *loop,
                              const struct lls_loop_status *status)
 {
+  instance_up(page, loop);
   if (lls_loop_n_instances(loop) < 2)
     return;
   instance_requests(page, loop);

@@ -15,66 +15,12 @@
 #define NAP_NS   (LLS_NS_PER_S / 20000) /* what a message can lose, */
 #define LONG_NS  (LLS_NS_PER_S / 1000)  /* and the first after a rest */
 #define LOOK_NS  (LLS_NS_PER_S / 100)   /* between two looks at who lives */
-#define BEAT_NS  (LLS_NS_PER_S / 2)
 #define FLUSH_NS (2 * LLS_NS_PER_S)
 #define STOP_NS  (10 * LLS_NS_PER_S) /* for the others to end */
 
 static void nap(int64_t ns)
 {
   nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
-}
-
-/* ---- who lives --------------------------------------------------------------------- */
-
-static void beat(struct lls_far *far, int64_t now_ns)
-{
-  if (now_ns - far->beat_ns < BEAT_NS)
-    return;
-  far->beat_ns = now_ns;
-  for (uint32_t i = 0; i < (lls_far_is_hub(far) ? far->n : 1); i++)
-    if (i != far->self && !far->others[i].gone) {
-      struct lls_pack p = lls_far_message(far, LLS_FAR_BEAT, i);
-      lls_far_send(far, &p);
-    }
-  lls_far_tell_ranks(far, LLS_FAR_BEAT, 0, 0);
-}
-
-/* -ECONNABORTED: nothing was heard of it for too long. */
-static int check_silence(const struct lls_far *far, uint32_t i, int64_t now_ns,
-                         struct lls_error *why)
-{
-  const struct lls_far_other *other = &far->others[i];
-  if (other->gone || other->heard_ns == LLS_NEVER ||
-      now_ns - other->heard_ns <= far->timeout_ns)
-    return 0;
-  return lls_fail(why, -ECONNABORTED, "nothing was heard of its process for %lld ms",
-                  (long long)(far->timeout_ns / 1000000));
-}
-
-static void look_at_others(struct lls_far *far, int64_t now_ns)
-{
-  struct lls_error why = {0};
-  uint32_t index;
-  while ((index = far->channel->ops->gone(far->channel, &why)) != LLS_NOBODY)
-    lls_hub_lose(far, index, why.text);
-  for (uint32_t i = 1; i < far->n; i++)
-    if (check_silence(far, i, now_ns, &why) < 0)
-      lls_hub_lose(far, i, why.text);
-  lls_hub_look_at_change(far, now_ns);
-}
-
-/* Process 0 tells of the others. */
-static int look_at_hub(struct lls_far *far, int64_t now_ns, struct lls_error *err)
-{
-  uint32_t index;
-  while ((index = far->channel->ops->gone(far->channel, err)) != LLS_NOBODY) {
-    if (index == 0)
-      return lls_fail_at(err, -ECONNABORTED, "instance 0");
-    far->channel->ops->forget(far->channel, index);
-  }
-  return check_silence(far, 0, now_ns, err) < 0
-             ? lls_fail_at(err, -ECONNABORTED, "instance 0")
-             : 0;
 }
 
 /* ---- rounds ------------------------------------------------------------------------ */
@@ -88,17 +34,6 @@ static void take_snapshot(struct lls_far *far)
   atomic_store(&far->snapshot->ready, false);
   far->snapshot_asked = true;
   lls_inbox_ask(&far->mine->inbox, far->snapshot);
-}
-
-static void see_gone(struct lls_far *far, uint32_t index)
-{
-  if (index >= far->n || index == far->self || far->others[index].gone)
-    return;
-  far->others[index].gone = true;
-  atomic_store(&lls_far_instance(far, index)->broken, true);
-  far->channel->ops->forget(far->channel, index);
-  lls_fetches_lose(far->fetches, index);
-  lls_far_tell_ranks(far, LLS_FAR_GONE, index, 0);
 }
 
 /* In another process: a message of process 0. */
@@ -116,7 +51,13 @@ static void receive(struct lls_far *far, const struct lls_channel_message *m)
     take_snapshot(far);
     return;
   case LLS_FAR_GONE:
-    see_gone(far, head.source);
+    lls_far_see_gone(far, head.source, head.mail == 0);
+    return;
+  case LLS_FAR_BACK:
+    lls_far_see_back(far, head.source);
+    return;
+  case LLS_FAR_CLEAR:
+    lls_far_clear(far, &head);
     return;
   case LLS_FAR_STOP:
     far->stopped = true;
@@ -179,6 +120,7 @@ static bool exchange(struct lls_far *far)
   if (begins)
     lls_hub_send_change(far);
   lls_far_send_changed(far);
+  lls_far_go_on_clearing(far);
   return any || begins;
 }
 
@@ -190,7 +132,7 @@ static void make_round(struct lls_far *far)
   if (lls_far_is_hub(far))
     lls_hub_publish(far);
   int64_t now_ns = lls_far_now(far);
-  beat(far, now_ns);
+  lls_far_beat(far, now_ns);
   if (any)
     far->active_ns = now_ns;
   else
@@ -202,6 +144,8 @@ static bool is_time_to_look(struct lls_far *far)
   int64_t now_ns = lls_far_now(far);
   if (now_ns - far->look_ns < LOOK_NS)
     return false;
+  if (far->look_ns > 0)
+    lls_far_forgive(far, now_ns, now_ns - far->look_ns);
   far->look_ns = now_ns;
   return true;
 }
@@ -223,12 +167,25 @@ static void flush(struct lls_far *far)
 
 /* ---- process 0 --------------------------------------------------------------------- */
 
-static bool all_have_ended(const struct lls_far *far)
+/* silent: those of which nothing is heard are not waited for. */
+static bool all_have_ended(const struct lls_far *far, bool silent)
 {
-  for (uint32_t i = 1; i < far->n; i++)
-    if (!far->others[i].gone && !far->others[i].bye)
+  for (uint32_t i = 1; i < far->n; i++) {
+    const struct lls_far_other *other = &far->others[i];
+    if (!other->gone && !other->bye && !(silent && other->silent))
       return false;
+  }
   return true;
+}
+
+/* They were told, and had time: the launcher waits for all that it has started. */
+static void end_hung(struct lls_far *far)
+{
+  for (uint32_t i = 1; i < far->n; i++) {
+    const struct lls_far_other *other = &far->others[i];
+    if (other->hung || (!other->gone && !other->bye))
+      far->channel->ops->end_hung(far->channel, i);
+  }
 }
 
 static void send_all(struct lls_far *far, uint32_t kind, uint32_t mail)
@@ -250,9 +207,9 @@ static void send_stop(struct lls_far *far)
  * instance. MPI can't be ended in order then: it would wait for the dead. */
 static void send_end(struct lls_far *far)
 {
-  look_at_others(far, lls_far_now(far));
-  far->channel->orderly =
-      far->n_gone == 0 && all_have_ended(far) && lls_far_check_ranks(far, NULL) == 0;
+  lls_far_look_at_others(far, lls_far_now(far));
+  far->channel->orderly = far->n_gone == 0 && all_have_ended(far, false) &&
+                          lls_far_check_ranks(far, NULL) == 0;
   send_all(far, LLS_FAR_END, far->channel->orderly);
   lls_far_tell_ranks(far, LLS_FAR_END, 0, far->channel->orderly);
 }
@@ -262,10 +219,10 @@ static void *hub_main(void *argument)
   struct lls_far *far = argument;
   int64_t until_ns = INT64_MAX;
   lls_fetches_begin_thread(far->fetches);
-  while (!all_have_ended(far) || !atomic_load(&far->stopping)) {
+  while (!all_have_ended(far, true) || !atomic_load(&far->stopping)) {
     make_round(far);
     if (is_time_to_look(far))
-      look_at_others(far, lls_far_now(far));
+      lls_far_look_at_others(far, lls_far_now(far));
     if (atomic_load(&far->stopping) && !far->stop_sent) {
       send_stop(far);
       until_ns = lls_far_now(far) + STOP_NS;
@@ -277,6 +234,7 @@ static void *hub_main(void *argument)
     send_stop(far);
   send_end(far);
   flush(far);
+  end_hung(far);
   return NULL;
 }
 
@@ -342,7 +300,7 @@ static void await_end(struct lls_far *far)
 {
   int64_t until_ns = lls_far_now(far) + 2 * STOP_NS;
   while (!far->ended && lls_far_now(far) < until_ns &&
-         look_at_hub(far, lls_far_now(far), NULL) == 0)
+         lls_far_look_at_hub(far, lls_far_now(far), NULL) == 0)
     make_round(far);
   flush(far);
 }
@@ -359,8 +317,9 @@ int lls_far_follow(struct lls_far *far, struct lls_error *err)
     make_round(far);
     if (lls_step_thread_failed(far->mine, err) || lls_far_check_ranks(far, err) < 0)
       return fail(far, err);
-    if (is_time_to_look(far) && look_at_hub(far, lls_far_now(far), err) < 0) {
+    if (is_time_to_look(far) && lls_far_look_at_hub(far, lls_far_now(far), err) < 0) {
       far->channel->orderly = false;
+      far->channel->ops->end_hung(far->channel, 0); /* else the launcher waits for it */
       return -ECONNABORTED;
     }
   }

@@ -15,9 +15,16 @@
  *
  * All messages go through process 0, blocks alone go straight (fetch.h). So process 0
  * sees each request move, in order with its tokens, and when a process is gone it knows
- * whose requests it had: these end with an error. One that was offered to it and not
- * settled comes back to the instance that has its blocks; one whose blocks were there,
- * and that is elsewhere already, is prefilled again.
+ * which requests that had, and each of their tokens that a client may have seen. One that
+ * was offered to it and not settled comes back to the instance that has its blocks; all
+ * others go on elsewhere: their tokens are prefilled, and the next is drawn as it would
+ * have been (by seed and index). One that meets a second loss without a token more ends
+ * with an error: it may be what they die of.
+ *
+ * A process that lives is heard each half second. One that is not for two seconds is
+ * given up (far_lives.c): it is as good as gone, but that it may come back. Then it
+ * clears away all that it has, of which others have answered for meanwhile, and begins
+ * empty.
  *
  * Order, as migrate.c wants it: `settled` before the end of its request, and tokens
  * before the request that they are of is handed on. In a round a stand-in's inbox is
@@ -77,6 +84,11 @@ void lls_far_stop(struct lls_far *);
 int lls_far_follow(struct lls_far *, struct lls_error *err);
 /* [main] After the step threads have ended. */
 void lls_far_destroy(struct lls_far *);
+
+struct lls_instance_life;
+
+/* [any] Process 0: what it knows of an instance. */
+void lls_far_life(struct lls_far *, uint32_t index, struct lls_instance_life *out);
 
 /* [any] Process 0: the last instance that was lost; false: none was. */
 bool lls_far_lost(struct lls_far *, struct lls_error *why);

@@ -127,13 +127,15 @@ void lls_hub_look_at_change(struct lls_far *far, int64_t now_ns)
   bool changed = false;
   pthread_mutex_lock(&far->lock);
   for (uint32_t i = 1; i < far->n; i++) {
-    bool late = !c->unsent && now_ns > c->until_ns;
-    if (!c->waits[i] || (!far->others[i].gone && !late))
+    bool late = !c->unsent && now_ns > c->until_ns, silent = far->others[i].silent;
+    if (!c->waits[i] || (!far->others[i].gone && !silent && !late))
       continue;
     c->waits[i] = false;
     changed = true;
     if (!far->others[i].gone)
-      refuse(far, i, "it takes too long over the new configuration");
+      refuse(far, i,
+             silent ? "nothing is heard of its process"
+                    : "it takes too long over the new configuration");
   }
   bool answered = changed && is_answered(c, far->n);
   pthread_mutex_unlock(&far->lock);

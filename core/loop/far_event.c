@@ -9,7 +9,7 @@ struct numbers {
   uint64_t request;
   uint64_t bytes; /* of all that follows */
   uint32_t kind, reason;
-  bool hidden_token;
+  bool hidden_token, lost;
   uint32_t n_generated; /* with this event */
   uint32_t shared_tokens, prompt_tokens, generated_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, last_token_ns, finished_ns;
@@ -49,6 +49,7 @@ static void fill_finished(struct numbers *n, const struct lls_event *e)
   n->prediction = e->prediction;
   n->pooled = e->pooled != NULL;
   n->life = e->life != NULL;
+  n->lost = e->lost;
 }
 
 /* The alternatives that there are, as lls_sampled_copy. */
@@ -105,13 +106,14 @@ void lls_wire_pack_event(const struct lls_wire *w, const struct lls_event *e,
 
 /* ---- in --------------------------------------------------------------------------- */
 
-bool lls_wire_next_event(struct lls_unpack *u, uint64_t *request)
+bool lls_wire_next_event(struct lls_unpack *u, uint64_t *request, bool *lost)
 {
   struct numbers n;
   if (u->failed || u->n - u->at < sizeof n)
     return false;
   memcpy(&n, u->data + u->at, sizeof n);
   *request = n.request;
+  *lost = n.lost;
   return n.bytes <= u->n - u->at - sizeof n;
 }
 
@@ -142,6 +144,7 @@ static void take_token(struct lls_unpack *u, const struct numbers *n,
   out->n_forced = n->n_forced;
   lls_unpack_take(u, home->tokens + at + 1, n->n_forced * sizeof *home->tokens);
   home->view.generated_tokens += n->n_generated;
+  home->n_scored = home->view.prompt_tokens; /* they come with the first token */
 }
 
 static void take_end(struct lls_unpack *u, const struct lls_wire *w,

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Far instances, for the files behind far.h, from above downwards: far.c (rounds, life),
- * far_mail.c (what goes), far_hub.c (what process 0 knows of the others' requests),
- * far_take.c (what comes), far_show.c (boards, status, snapshots), far_group.c (the other
- * ranks of an instance), far_change.c (changes of policies), far_message.c (what a
- * message is). What those ranks themselves do is in far_rank.c. All of it is of the
- * channel's thread, but for what is said to be under the lock.
+ * far_mail.c (what goes), far_receive.c (what comes to process 0), far_lives.c
+ * (who is heard, and who is given up), far_hub.c (where the others' requests are),
+ * far_take.c (what comes for the instance here), far_show.c
+ * (boards, status, snapshots), far_group.c (the other ranks of an instance), far_change.c
+ * (changes of policies), far_message.c (what a message is). What those ranks themselves
+ * do is in far_rank.c. All of it is of the channel's thread, but for what is said to be
+ * under the lock.
  */
 #ifndef LLS_LOOP_FAR_INTERNAL_H
 #define LLS_LOOP_FAR_INTERNAL_H
@@ -35,13 +37,25 @@ enum lls_far_kind {
   LLS_FAR_READY, /* struct lls_far_shape */
   LLS_FAR_LOADS, /* from process 0, as all that follow */
   LLS_FAR_ASK,
-  LLS_FAR_GONE,    /* head.source */
+  LLS_FAR_GONE,    /* head.source; head.mail: 1 = it may come BACK */
   LLS_FAR_STOP,    /* end what you do, and say BYE */
   LLS_FAR_END,     /* the last word; head.mail: 1 = in order, all have said BYE */
   LLS_FAR_BEAT,    /* there is nothing else to say */
   LLS_FAR_CHANGE,  /* from process 0: head.mail, the phase; head.request, its number */
   LLS_FAR_CHANGED, /* the same back, and a sentence if it is refused */
+  LLS_FAR_CLEAR,   /* from process 0: head.request, a number; you were given up */
+  LLS_FAR_CLEARED, /* the same back: nothing is left; how many arrived so far */
+  LLS_FAR_BACK,    /* from process 0: head.source gets work again */
   LLS_FAR_PART, /* to rank 0: head.request, a ticket; bytes, or nothing: it has failed */
+};
+
+/* Messages that are out of date when there is another of the kind. */
+enum lls_far_latest {
+  LLS_FAR_LATEST_BEAT,
+  LLS_FAR_LATEST_LOAD, /* LOADS too */
+  LLS_FAR_LATEST_STATUS,
+  LLS_FAR_LATEST_STATS,
+  LLS_FAR_LATEST
 };
 
 /* Before every message. Of a request some of what is in it, for process 0. */
@@ -65,13 +79,23 @@ struct lls_away {
   uint32_t source;       /* that has its blocks, while it is offered; else NOBODY */
   char *offer;           /* (offer_bytes) then: as it was offered */
   size_t offer_bytes;
-  uint64_t again; /* the last request here that began anew when its process had died */
+  uint64_t again; /* the last request here that went on elsewhere, its process lost, */
+  uint32_t again_tokens; /* having so many */
 };
 
 struct lls_far_other {
   bool gone, ready, bye;
-  int64_t heard_ns; /* LLS_NEVER: nothing yet */
+  bool hung; /* gone, and its end was not seen */
+  /* Nothing was heard of it for SILENT_NS. It is given up then, unless it is the last of
+   * its kind: others have what it had. It is taken in again once it is heard and has
+   * cleared away what it still has of that, which is told by number. */
+  bool silent, given_up;
+  uint64_t clearing, n_clears; /* 0: it has not been asked to; so often in all */
+  int64_t heard_ns;            /* LLS_NEVER: nothing yet */
   struct lls_snapshot *asked;
+  /* messages sent to it by the last of a kind that is not sent anew before it was taken
+   */
+  uint64_t latest[LLS_FAR_LATEST];
 };
 
 /* A change of policies, in process 0 under the lock. */
@@ -113,8 +137,10 @@ struct lls_far {
   struct lls_live *held[2], **held_end[2]; /* requests of this round, and of the next */
   struct lls_snapshot *snapshot;           /* of the instance here, for process 0 */
   bool snapshot_asked;
-  struct lls_load_entry load; /* as it was shown last */
-  bool loads_changed;         /* of another, since; process 0 */
+  struct lls_load_entry load;            /* as it was shown last */
+  bool loads_changed[LLS_MAX_INSTANCES]; /* since they were shown to it; process 0 */
+  uint64_t clearing;   /* of process 0, that is under way here; 0: none */
+  uint32_t cleared_in; /* rounds ago, once it is done */
   int64_t beat_ns, look_ns, shown_ns, loads_ns, status_ns, stats_ns, active_ns;
 
   /* the others: the phase of a change that is not answered, NONE */
@@ -138,6 +164,7 @@ struct lls_far {
   uint32_t n_ready;
   bool lost, failed;
   struct lls_error why_lost, why_failed;
+  struct lls_instance_life lives[LLS_MAX_INSTANCES];
   struct lls_far_change change;
 };
 
@@ -152,6 +179,12 @@ static inline bool lls_far_is_hub(const struct lls_far *far)
   return far->self == 0;
 }
 
+/* It gets no requests, and what is still meant for it is for others. */
+static inline bool lls_far_is_out(const struct lls_far *far, uint32_t i)
+{
+  return far->others[i].gone || far->others[i].given_up;
+}
+
 /* ---- far_message.c */
 int64_t lls_far_now(struct lls_far *);
 struct lls_far_head lls_far_head(const struct lls_far *, uint32_t kind, uint32_t target,
@@ -160,6 +193,10 @@ struct lls_far_head lls_far_head(const struct lls_far *, uint32_t kind, uint32_t
 struct lls_pack lls_far_message(const struct lls_far *, uint32_t kind, uint32_t target);
 /* Sends it, through process 0; takes the data over. */
 void lls_far_send(struct lls_far *, struct lls_pack *);
+/* One of enum lls_far_latest, to where lls_far_send goes for that target: the one before
+ * was taken, and it is not silent. If so the next message is taken for the one that is
+ * sent now. */
+bool lls_far_may_send(struct lls_far *, uint32_t target, uint32_t latest);
 /* Both, with so many bytes more. */
 void lls_far_send_head(struct lls_far *, const struct lls_far_head *, const void *more,
                        size_t bytes);
@@ -183,12 +220,39 @@ bool lls_far_hear_ranks(struct lls_far *);
 int lls_far_check_ranks(const struct lls_far *, struct lls_error *why);
 
 /* ---- far_hub.c: process 0 */
-void lls_hub_receive(struct lls_far *, uint32_t from, struct lls_channel_message *);
+void lls_hub_receive_events(struct lls_far *, uint32_t from, struct lls_unpack *);
+/* To its target or, where that is gone, elsewhere. data: (bytes) a head, which is written
+ * anew, and the packed request; taken over. */
+void lls_hub_route(struct lls_far *, struct lls_far_head *, char *data, size_t bytes);
 /* From the instance here, or from main: a request that is to be sent. */
 void lls_hub_send_request(struct lls_far *, struct lls_far_head *, struct lls_live *);
 void lls_hub_settled(struct lls_far *, uint32_t slot, uint32_t source);
-void lls_hub_lose(struct lls_far *, uint32_t index, const char *why);
 void lls_hub_publish(struct lls_far *);
+/* All that it has goes on elsewhere, or ends with an error: it is out. */
+void lls_hub_move_requests(struct lls_far *, uint32_t index);
+void lls_hub_end_requests(struct lls_far *);
+
+/* ---- far_receive.c: process 0 */
+void lls_hub_receive(struct lls_far *, uint32_t from, struct lls_channel_message *);
+
+/* ---- far_lives.c */
+void lls_far_beat(struct lls_far *, int64_t now_ns);
+/* Process 0: at the others, who are lost, or given up. */
+void lls_far_look_at_others(struct lls_far *, int64_t now_ns);
+/* The others: process 0, which tells of the rest. -ECONNABORTED. */
+int lls_far_look_at_hub(struct lls_far *, int64_t now_ns, struct lls_error *err);
+/* How long this process did not look was nobody's silence. */
+void lls_far_forgive(struct lls_far *, int64_t now_ns, int64_t gap_ns);
+void lls_hub_lose(struct lls_far *, uint32_t index, const char *why);
+/* A message of it has come. False: it is given up, and this is of what it had. */
+bool lls_hub_hear(struct lls_far *, uint32_t from, uint32_t kind);
+void lls_hub_cleared(struct lls_far *, uint32_t from, const struct lls_far_head *,
+                     struct lls_unpack *);
+/* The others: GONE, BACK, CLEAR of process 0; and what is to be answered to that. */
+void lls_far_see_gone(struct lls_far *, uint32_t index, bool for_good);
+void lls_far_see_back(struct lls_far *, uint32_t index);
+void lls_far_clear(struct lls_far *, const struct lls_far_head *);
+void lls_far_go_on_clearing(struct lls_far *);
 
 /* ---- far_change.c */
 /* Process 0: is there a phase to be begun, before what is posted now is sent? Then, after
@@ -210,7 +274,8 @@ void lls_far_send_changed(struct lls_far *);
 void lls_far_show(struct lls_far *); /* what has changed, as often as is good */
 void lls_far_show_status(struct lls_far *);
 void lls_far_show_load(struct lls_far *);
-void lls_far_show_loads(struct lls_far *);
+/* To one; process 0. */
+void lls_far_show_loads(struct lls_far *, uint32_t to);
 /* One of LOAD, STATUS, STATS, SNAPSHOT (process 0), LOADS. */
 void lls_far_see(struct lls_far *, const struct lls_far_head *, struct lls_unpack *);
 

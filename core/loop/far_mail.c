@@ -40,11 +40,11 @@ static void send_cancels(struct lls_far *far, uint32_t to)
   lls_far_send(far, &p);
 }
 
-/* An instance that is gone shows nothing. */
+/* An instance that is gone shows nothing, nor does one that does not answer. */
 static void ask(struct lls_far *far, uint32_t to, struct lls_snapshot *snapshot)
 {
   struct lls_far_other *other = &far->others[to];
-  if (other->gone) {
+  if (lls_far_is_out(far, to) || other->silent) {
     snapshot->n = snapshot->n_left_out = snapshot->n_counts = 0;
     snapshot->lines_left_out = 0;
     snapshot->length = 0;

@@ -37,13 +37,31 @@ static void check(const struct lls_far *far, const struct lls_pack *p)
   abort();
 }
 
+/* Messages that are not of requests, nor of what is there now. */
+static bool is_control(uint32_t kind)
+{
+  return kind == LLS_FAR_GONE || kind == LLS_FAR_BACK || kind == LLS_FAR_CLEAR ||
+         kind == LLS_FAR_STOP || kind == LLS_FAR_END || kind == LLS_FAR_CHANGE;
+}
+
+bool lls_far_may_send(struct lls_far *far, uint32_t target, uint32_t latest)
+{
+  uint32_t to = lls_far_is_hub(far) ? target : 0;
+  struct lls_far_other *other = &far->others[to];
+  const struct lls_channel_count n = far->channel->ops->count(far->channel, to);
+  if (lls_far_is_out(far, to) || other->silent || n.taken < other->latest[latest])
+    return false;
+  other->latest[latest] = n.sent + 1;
+  return true;
+}
+
 void lls_far_send(struct lls_far *far, struct lls_pack *p)
 {
   struct lls_far_head head;
   check(far, p);
   memcpy(&head, p->data, sizeof head);
   uint32_t to = lls_far_is_hub(far) ? head.target : 0;
-  if (far->others[to].gone)
+  if (lls_far_is_out(far, to) && (far->others[to].gone || !is_control(head.kind)))
     free(p->data);
   else
     far->channel->ops->send(far->channel, to, p->data, p->n);

@@ -84,11 +84,12 @@ static bool send_parts(struct lls_far_rank *r)
 
 /* ---- what comes -------------------------------------------------------------------- */
 
-static void lose(struct lls_far_rank *r, uint32_t index)
+static void lose(struct lls_far_rank *r, uint32_t index, bool for_good)
 {
   if (index >= r->across->n || index == r->across->self)
     return;
-  r->across->ops->forget(r->across, index);
+  if (for_good)
+    r->across->ops->forget(r->across, index);
   lls_fetches_lose(r->fetches, index);
 }
 
@@ -114,7 +115,9 @@ static void receive_within(struct lls_far_rank *r, const struct lls_far_head *he
 {
   r->heard_ns = now_ns();
   if (head->kind == LLS_FAR_GONE)
-    lose(r, head->source);
+    lose(r, head->source, head->mail == 0);
+  if (head->kind == LLS_FAR_BACK && head->source < r->across->n)
+    lls_fetches_find(r->fetches, head->source);
   if (head->kind != LLS_FAR_END)
     return;
   r->orderly = head->mail == 1;
@@ -153,7 +156,7 @@ static void look(struct lls_far_rank *r, int64_t at_ns)
     return;
   r->look_ns = at_ns;
   while ((index = r->across->ops->gone(r->across, &why)) != LLS_NOBODY)
-    lose(r, index);
+    lose(r, index, true);
   if (r->heard_ns == LLS_NEVER || at_ns - r->heard_ns <= r->ranks->timeout_ns ||
       atomic_load(&r->stopped))
     return;

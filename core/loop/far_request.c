@@ -210,10 +210,11 @@ static bool set_move(struct lls_live *live, const struct numbers *n,
 static bool set(const struct lls_wire *w, struct lls_live *live, struct numbers *n,
                 const struct arrays *a)
 {
+  bool shown = live->view.generated_tokens > 0; /* its scores too */
   move_times(n, -w->ahead_ns);
   set_tokens(live, n, a);
   set_numbers(live, n);
-  if (n->scores && n->n_scored > 0)
+  if (n->scores && n->n_scored > 0 && !shown)
     memcpy(live->scores, a->scores, n->n_scored * sizeof *live->scores);
   if (n->pooled)
     memcpy(live->pooled, a->pooled, w->live.vector_columns * sizeof *live->pooled);

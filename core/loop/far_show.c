@@ -60,20 +60,31 @@ static void see_load(struct lls_far *far, uint32_t from, struct lls_unpack *u)
     write_board(far, from, &entry);
 }
 
-/* To each instance the loads of the others, and what they have received of it. */
-void lls_far_show_loads(struct lls_far *far)
+/* The loads of the others, and what they have received of it. */
+void lls_far_show_loads(struct lls_far *far, uint32_t to)
 {
-  struct lls_load_entry entries[LLS_MAX_INSTANCES];
-  for (uint32_t i = 0; i < far->n; i++)
-    entries[i] = board_of(far, i);
-  for (uint32_t to = 1; to < far->n; to++) {
-    struct lls_pack p = lls_far_message(far, LLS_FAR_LOADS, to);
-    for (uint32_t i = 0; i < far->n; i++) {
-      LLS_PACK(&p, entries[i].load);
-      LLS_PACK(&p, entries[i].received[to]);
-    }
-    lls_far_send(far, &p);
+  struct lls_pack p = lls_far_message(far, LLS_FAR_LOADS, to);
+  for (uint32_t i = 0; i < far->n; i++) {
+    const struct lls_load_entry entry = board_of(far, i);
+    LLS_PACK(&p, entry.load);
+    LLS_PACK(&p, entry.received[to]);
   }
+  far->loads_changed[to] = false;
+  lls_far_send(far, &p);
+}
+
+/* To those that have taken what they were shown last; to the others when they have. */
+static void show_all_loads(struct lls_far *far)
+{
+  for (uint32_t to = 1; to < far->n; to++)
+    if (far->loads_changed[to] && lls_far_may_send(far, to, LLS_FAR_LATEST_LOAD))
+      lls_far_show_loads(far, to);
+}
+
+static void note_change(struct lls_far *far)
+{
+  for (uint32_t to = 1; to < far->n; to++)
+    far->loads_changed[to] = true;
 }
 
 static void see_loads(struct lls_far *far, struct lls_unpack *u)
@@ -191,11 +202,14 @@ static void see_snapshot(struct lls_far *far, uint32_t from, struct lls_unpack *
 
 static void show_mine(struct lls_far *far, int64_t now_ns)
 {
-  if (is_due(now_ns, &far->shown_ns, LOAD_NS) && has_changed(far))
+  if (is_due(now_ns, &far->shown_ns, LOAD_NS) && has_changed(far) &&
+      lls_far_may_send(far, 0, LLS_FAR_LATEST_LOAD))
     lls_far_show_load(far);
-  if (is_due(now_ns, &far->status_ns, STATUS_NS))
+  if (is_due(now_ns, &far->status_ns, STATUS_NS) &&
+      lls_far_may_send(far, 0, LLS_FAR_LATEST_STATUS))
     lls_far_show_status(far);
-  if (is_due(now_ns, &far->stats_ns, STATS_NS))
+  if (is_due(now_ns, &far->stats_ns, STATS_NS) &&
+      lls_far_may_send(far, 0, LLS_FAR_LATEST_STATS))
     show_stats(far);
   if (far->snapshot_asked && atomic_load(&far->snapshot->ready))
     show_snapshot(far);
@@ -208,12 +222,13 @@ void lls_far_show(struct lls_far *far)
     show_mine(far, now_ns);
     return;
   }
-  far->loads_changed |= has_changed(far);
-  if (far->loads_changed && is_due(now_ns, &far->loads_ns, LOADS_NS)) {
+  if (!is_due(now_ns, &far->loads_ns, LOADS_NS))
+    return;
+  if (has_changed(far)) {
     far->load = board_of(far, 0);
-    far->loads_changed = false;
-    lls_far_show_loads(far);
+    note_change(far);
   }
+  show_all_loads(far);
 }
 
 void lls_far_see(struct lls_far *far, const struct lls_far_head *head,
@@ -221,7 +236,7 @@ void lls_far_see(struct lls_far *far, const struct lls_far_head *head,
 {
   switch (head->kind) {
   case LLS_FAR_LOAD:
-    far->loads_changed = true;
+    note_change(far);
     see_load(far, head->from, u);
     return;
   case LLS_FAR_LOADS:

@@ -38,8 +38,9 @@ void lls_wire_set_mail(char *packed, uint32_t mail);
 /* ---- far_event.c */
 void lls_wire_pack_event(const struct lls_wire *, const struct lls_event *,
                          struct lls_pack *);
-/* The request that the next one is of; false: there is none. */
-bool lls_wire_next_event(struct lls_unpack *, uint64_t *request);
+/* The request that the next one is of, and whether it is the end of one that the process
+ * cannot go on with; false: there is none. */
+bool lls_wire_next_event(struct lls_unpack *, uint64_t *request, bool *lost);
 /* That one, of a request that lies here while it is elsewhere: its tokens, scores and
  * vector are written there. */
 void lls_wire_unpack_event(const struct lls_wire *, struct lls_unpack *,

@@ -382,3 +382,10 @@ void lls_fetches_lose(struct lls_fetches *f, uint32_t index)
   }
   pthread_mutex_unlock(&f->lock);
 }
+
+void lls_fetches_find(struct lls_fetches *f, uint32_t index)
+{
+  pthread_mutex_lock(&f->lock);
+  f->lost[index] = false;
+  pthread_mutex_unlock(&f->lock);
+}

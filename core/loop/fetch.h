@@ -92,7 +92,8 @@ void lls_fetches_add_part(struct lls_fetches *, uint64_t ticket, uint64_t bytes)
 void lls_fetches_fail(struct lls_fetches *, uint64_t ticket);
 /* How blocks go to another instance from now on: a sentence. False: no news. */
 bool lls_fetches_news(struct lls_fetches *, uint32_t *to, struct lls_error *text);
-/* An instance is gone. */
+/* An instance is gone, or given up; and has come back. */
 void lls_fetches_lose(struct lls_fetches *, uint32_t index);
+void lls_fetches_find(struct lls_fetches *, uint32_t index);
 
 #endif

@@ -190,7 +190,11 @@ struct lls_instance {
   bool answered;           /* what main asked for is there, and it has not been woken */
   bool failed;
   struct lls_error failure;
-  atomic_bool broken; /* [any] failed: its blocks are worth nothing */
+  /* [any] It failed, or nothing is heard of its process: its blocks are worth nothing. */
+  atomic_bool broken;
+  _Atomic uint32_t returns; /* [any] how often it was broken and is not any more */
+  uint64_t clear;           /* the number of the last lls_inbox_clear */
+  _Atomic uint64_t cleared; /* [any] the same, once its events are published */
 };
 
 static inline int64_t lls_instance_now(const struct lls_instance *in)
@@ -321,6 +325,8 @@ void lls_migrate_drop_broken(struct lls_instance *);
 void lls_migrate_leave(struct lls_instance *);      /* of the plan, committed */
 void lls_migrate_offer_late(struct lls_instance *); /* after the step */
 void lls_migrate_return_all(struct lls_instance *);
+/* Others have taken over all that lives here, and what left: it is forgotten. */
+void lls_migrate_forget_all(struct lls_instance *);
 /* An offer goes back where it came from, for that reason. */
 void lls_migrate_refuse(struct lls_instance *, struct lls_live *, uint32_t refusal);
 /* It lives here, in the state that its blocks are in. */

@@ -213,6 +213,7 @@ void lls_lifecycle_arrive_again(struct lls_instance *in, struct lls_live *live)
   v->form = LLS_FORM_NONE;
   v->state = LLS_WAITING;
   v->queue_enter_ns = lls_instance_now(in);
+  v->forced_tokens = 0;
   v->preemptions++; /* as if by recompute */
   lls_lifecycle_arrive(in, live);
   if (v->state != LLS_FINISHED && atomic_load(&in->cancelled[v->slot]) == v->id)
@@ -279,7 +280,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
       .first_token_ns = live->first_token_ns,
       .finished_ns = lls_instance_now(in),
       .prediction = v->prediction,
-      .lost = false,
+      .lost = in->failed && in->info.index > 0, /* process 0 may have it go on */
       .pooled = reason == LLS_FINISH_LENGTH ? live->pooled : NULL,
       .life = &live->life,
       .live = live, /* goes back to main, which made it */

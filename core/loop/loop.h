@@ -370,6 +370,24 @@ void lls_loop_status(struct lls_loop *, struct lls_loop_status *out);
 uint32_t lls_loop_n_instances(const struct lls_loop *);
 void lls_loop_instance_status(struct lls_loop *, uint32_t instance, uint32_t *role,
                               struct lls_loop_status *out);
+/* SILENT: nothing was heard of its process for 2 s, or for as long a step waits for
+ * another rank of it; LOST: for good. */
+enum lls_instance_state {
+  LLS_INSTANCE_UP,
+  LLS_INSTANCE_SILENT,
+  LLS_INSTANCE_LOST,
+};
+struct lls_instance_life {
+  uint32_t state;
+  struct lls_error why; /* not UP: a sentence that names it */
+};
+/* [main] */
+void lls_loop_instance_life(struct lls_loop *, uint32_t instance,
+                            struct lls_instance_life *out);
+/* [main] False with the sentence of the first that is not. */
+bool lls_loop_all_up(struct lls_loop *, struct lls_error *why);
+/* [main] Some that are up can prefill, and some decode; else requests wait. */
+bool lls_loop_answers(struct lls_loop *, struct lls_error *why);
 /* [any] What its policies say of themselves (policy_stats.h). */
 void lls_loop_policy_stats(struct lls_loop *, uint32_t instance,
                            struct lls_loop_policy_stats *out);
@@ -391,8 +409,9 @@ int lls_loop_await(struct lls_loop *, const _Atomic(bool) *give_up,
 /* [main] In another process than 0, which hands requests out: until that says stop, 0; or
  * is gone, or the engine fails. */
 int lls_loop_follow(struct lls_loop *, struct lls_error *err);
-/* [main] The last instance that was lost with its process, and whose requests ended with
- * an error; false: none was. The service goes on without it, or has failed. */
+/* [main] The last instance that was lost with its process; a request that could not go on
+ * elsewhere ended with an error; false: none was. The service goes on without it, or has
+ * failed. */
 bool lls_loop_lost(struct lls_loop *, struct lls_error *why);
 /* [main] An engine failed: everything of its instance has ended or will end with
  * LLS_FINISH_ERROR, and nothing more is taken. */

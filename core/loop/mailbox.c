@@ -117,6 +117,14 @@ void lls_inbox_end_all(struct lls_inbox *in)
   pthread_mutex_unlock(&in->lock);
 }
 
+void lls_inbox_clear(struct lls_inbox *in, uint64_t number)
+{
+  pthread_mutex_lock(&in->lock);
+  in->clear = number;
+  pthread_cond_signal(&in->filled);
+  pthread_mutex_unlock(&in->lock);
+}
+
 void lls_inbox_cancel(struct lls_inbox *in, uint64_t id)
 {
   pthread_mutex_lock(&in->lock);
@@ -277,6 +285,8 @@ static void take_far(struct lls_inbox *in, struct lls_inbox_content *out)
   in->n_placed = 0;
   out->end_all = in->end_all;
   in->end_all = false;
+  out->clear = in->clear;
+  in->clear = 0;
 }
 
 void lls_inbox_take(struct lls_inbox *in, int64_t now_ns, struct lls_inbox_content *out)
@@ -304,7 +314,8 @@ static bool is_empty(const struct lls_inbox *in)
 {
   return in->first == NULL && in->n_cancels == 0 && in->n_predictions == 0 &&
          in->n_settled == 0 && in->n_shifts == 0 && in->n_fetched == 0 &&
-         in->n_placed == 0 && !in->end_all && in->asked == NULL && !in->stop && !in->hold;
+         in->n_placed == 0 && !in->end_all && in->clear == 0 && in->asked == NULL &&
+         !in->stop && !in->hold;
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -317,7 +328,7 @@ int64_t lls_inbox_due_ns(struct lls_inbox *in)
   int64_t due_ns = LLS_NEVER;
   pthread_mutex_lock(&in->lock);
   if (in->n_cancels > 0 || in->cancels_lost || in->n_fetched > 0 || in->end_all ||
-      in->n_predictions > 0 || in->asked != NULL)
+      in->clear != 0 || in->n_predictions > 0 || in->asked != NULL)
     due_ns = 0;
   for (const struct lls_live *live = in->first; live != NULL; live = live->next) {
     int64_t mailed_ns = live->move.mailed_ns;

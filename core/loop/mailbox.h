@@ -64,7 +64,8 @@ struct lls_inbox {
   uint32_t n_fetched;
   struct lls_placed_there *placed; /* (capacity) at most one for each slot */
   uint32_t n_placed;
-  bool end_all; /* all that live there are to end with an error */
+  bool end_all;   /* all that live there are to end with an error */
+  uint64_t clear; /* all that live there, or left there, do so elsewhere; 0: no */
   /* (capacity) from predictors that took their time */
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
@@ -89,6 +90,8 @@ void lls_inbox_shift(struct lls_inbox *, const struct lls_shift *);
 /* [any] the thread of a channel: core/loop/far.c */
 void lls_inbox_fetched(struct lls_inbox *, const struct lls_fetched *);
 void lls_inbox_end_all(struct lls_inbox *);
+/* number, not 0: shown in lls_instance.cleared when it is done. */
+void lls_inbox_clear(struct lls_inbox *, uint64_t number);
 /* [step] of another instance, in another process; takes the data over */
 void lls_inbox_placed(struct lls_inbox *, const struct lls_placed_there *);
 void lls_inbox_cancel(struct lls_inbox *, uint64_t id);        /* [main] */
@@ -120,6 +123,7 @@ struct lls_inbox_content {
   struct lls_placed_there *placed;
   uint32_t n_placed;
   bool end_all;
+  uint64_t clear;
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
   struct lls_snapshot *asked;

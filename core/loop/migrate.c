@@ -316,3 +316,20 @@ void lls_migrate_return_all(struct lls_instance *in)
   while (offered->n > 0)
     lls_migrate_refuse(in, lls_live_of(offered->items[offered->n - 1]), 0);
 }
+
+/* Nobody wants the blocks of those that left. A request has tokens: an entry without any
+ * is of none. */
+static void settle_all(struct lls_instance *in)
+{
+  for (uint32_t slot = 0; in->migration.n_left > 0 && slot < in->table->slots; slot++)
+    if (in->migration.left[slot].prompt_tokens > 0)
+      settle(in, slot);
+}
+
+void lls_migrate_forget_all(struct lls_instance *in)
+{
+  LLS_ON_STEP(in);
+  LLS_CHECK(!in->transaction.open);
+  lls_lifecycle_finish_all(in, LLS_FINISH_NONE);
+  settle_all(in);
+}

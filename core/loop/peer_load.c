@@ -74,19 +74,28 @@ void lls_peer_loads_show(struct lls_instance *in)
   pthread_mutex_unlock(&p->lock);
 }
 
+static uint32_t on_the_way(uint64_t sent, uint64_t received)
+{
+  return sent > received ? (uint32_t)(sent - received) : 0;
+}
+
 /* The load of `peer` as it was by now_ns, with what `in` has offered to it since. */
 static struct lls_instance_load load_of(const struct lls_instance *in,
                                         struct lls_instance *peer, int64_t now_ns)
 {
-  const struct lls_offers *sent = &in->loads->sent[peer->info.index];
+  struct lls_offers *sent = &in->loads->sent[peer->info.index];
+  uint32_t returns = atomic_load(&peer->returns);
   struct lls_peer_loads *p = peer->loads;
   pthread_mutex_lock(&p->lock);
   const struct lls_load_entry *entry = &p->entry[p->entry[1].at_ns <= now_ns];
   const struct lls_offers received = entry->received[in->info.index];
   struct lls_instance_load load = entry->load;
   pthread_mutex_unlock(&p->lock);
-  load.requests += (uint32_t)(sent->requests - received.requests);
-  load.offered_units += (uint32_t)(sent->units - received.units);
+  if (in->loads->returns[peer->info.index] != returns)
+    *sent = received;
+  in->loads->returns[peer->info.index] = returns;
+  load.requests += on_the_way(sent->requests, received.requests);
+  load.offered_units += on_the_way(sent->units, received.units);
   load.failed = atomic_load(&peer->broken);
   return load;
 }

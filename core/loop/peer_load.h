@@ -9,7 +9,8 @@
  *
  * An offer that has been posted is in no list of the instance that it goes to before that
  * one's next step. So both count, as long as they live, what one has offered to the
- * other; the difference is on its way.
+ * other; the difference is on its way. Of one that was given up and has come back nothing
+ * is on its way.
  */
 #ifndef LLS_LOOP_PEER_LOAD_H
 #define LLS_LOOP_PEER_LOAD_H
@@ -39,6 +40,7 @@ struct lls_peer_loads {
 
   /* [step] */
   struct lls_offers sent[LLS_MAX_INSTANCES], received[LLS_MAX_INSTANCES];
+  uint32_t returns[LLS_MAX_INSTANCES]; /* theirs, when `sent` was counted anew */
   struct lls_instance_load seen[LLS_MAX_INSTANCES]; /* of the last look */
   const struct lls_instance_load *list[LLS_MAX_INSTANCES];
 };

@@ -74,6 +74,10 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
   drain_predictions(in);
   if (in->content.end_all)
     lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
+  if (in->content.clear != 0) {
+    lls_migrate_forget_all(in);
+    in->clear = in->content.clear;
+  }
   if (in->content.asked != NULL)
     lls_snapshot_take(in, in->content.asked);
 }

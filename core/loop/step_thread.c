@@ -49,6 +49,7 @@ static void publish(struct lls_step_thread *r)
   pthread_mutex_unlock(&r->status_lock);
   while (lls_outbox_publish(&r->outbox) < 0) /* main is far behind and memory is out */
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  atomic_store(&in->cleared, in->clear);
   if (anything)
     r->wake(r->wake_context);
 }

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <mpi.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ struct mpi {
   struct lls_ranks base; /* first */
   struct lls_ranks_failure failure;
   MPI_Comm comm, alarms;
+  bool too_long; /* one did not come: it hangs, or its end is not seen from here */
   struct lls_ranks_watch *watch;
   bool crowded;           /* more processes than cores on this machine */
   struct lls_mpi_end end; /* of MPI; n 0: others see to it */
@@ -74,7 +76,10 @@ static int look_up(struct mpi *m, int64_t started_ns, bool patient)
 {
   int64_t waited_ns = now_ns() - started_ns;
   take_alarm(m);
-  if (!patient && waited_ns > m->base.timeout_ns)
+  if (!patient)
+    atomic_store(&m->base.waits_since_ns, started_ns);
+  m->too_long |= !patient && waited_ns > m->base.timeout_ns;
+  if (m->too_long)
     lls_ranks_failure_set(&m->failure, "the other ranks did not come within %lld ms",
                           (long long)(m->base.timeout_ns / 1000000));
   if (lls_ranks_failed(&m->base, NULL) < 0)
@@ -98,8 +103,7 @@ static int mpi_error(struct mpi *m, int code)
   return -ECONNABORTED;
 }
 
-/* Waits for operations begun with `code`. */
-static int await(struct mpi *m, int code, MPI_Request *requests, int n, bool patient)
+static int await_done(struct mpi *m, int code, MPI_Request *requests, int n, bool patient)
 {
   int64_t started_ns = now_ns();
   for (unsigned i = 1; code == MPI_SUCCESS; i++) {
@@ -113,6 +117,14 @@ static int await(struct mpi *m, int code, MPI_Request *requests, int n, bool pat
       return rc;
   }
   return mpi_error(m, code);
+}
+
+/* Waits for operations begun with `code`. */
+static int await(struct mpi *m, int code, MPI_Request *requests, int n, bool patient)
+{
+  int rc = await_done(m, code, requests, n, patient);
+  atomic_store_explicit(&m->base.waits_since_ns, 0, memory_order_relaxed);
+  return rc;
 }
 
 /* ---- operations --------------------------------------------------------------- */
@@ -193,7 +205,7 @@ static void alarm_others(struct lls_ranks *r)
 static void destroy(struct lls_ranks *r)
 {
   struct mpi *m = mpi(r);
-  lls_ranks_watch_stop(m->watch);
+  lls_ranks_watch_stop(m->watch, r->rank == 0 && m->too_long);
   if (m->end.n > 0 && lls_ranks_failed(r, NULL) == 0)
     lls_mpi_end(&m->end);
   lls_ranks_failure_fini(&m->failure);

@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
+#include <signal.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +44,17 @@ static time_t now_s(void)
   return t.tv_sec;
 }
 
+/* Process 0: those that have not come hang, and the launcher would wait for them. Who has
+ * come to the end has waited as long, and has nothing left to do. */
+static void end_hung(const struct lls_mpi_end *end)
+{
+  int self = -1;
+  MPI_Comm_rank(end->comm, &self);
+  for (uint32_t i = 0; self == 0 && i < end->n; i++)
+    if (end->pids[i] > 0 && !is_dead(end->pids[i]))
+      kill(end->pids[i], SIGKILL);
+}
+
 static bool all_have_come(const struct lls_mpi_end *end)
 {
   MPI_Request request;
@@ -54,6 +67,8 @@ static bool all_have_come(const struct lls_mpi_end *end)
       break;
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
   }
+  if (!done && !any_is_dead(end))
+    end_hung(end);
   return done;
 }
 

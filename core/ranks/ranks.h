@@ -65,6 +65,7 @@ struct lls_ranks {
   uint32_t local_rank, local_size; /* among those on this machine */
   bool shares_cores;               /* those on this machine may run on the same cores */
   int64_t timeout_ns;              /* longest wait in the middle of a step */
+  _Atomic int64_t waits_since_ns;  /* for others, in the middle of one; 0: it does not */
   struct lls_ranks_failure *failure;
 };
 

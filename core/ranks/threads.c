@@ -80,6 +80,25 @@ static int too_long(struct member *m, uint32_t turn)
   return -ECONNABORTED;
 }
 
+static int sleep_for_turn(struct member *m, uint32_t turn, bool patient)
+{
+  struct group *g = m->group;
+  int64_t since_ns = now_ns();
+  int rc = 0;
+  if (!patient)
+    atomic_store(&m->base.waits_since_ns, since_ns);
+  while (rc == 0 && atomic_load(&g->turn) == turn) {
+    if (atomic_load(&g->failure.failed))
+      rc = -ECONNABORTED;
+    else if (!patient && now_ns() - since_ns > m->base.timeout_ns)
+      rc = too_long(m, turn);
+    else
+      sleep_on(g, turn);
+  }
+  atomic_store(&m->base.waits_since_ns, 0);
+  return rc;
+}
+
 static int wait_for_turn(struct member *m, uint32_t turn, bool patient)
 {
   struct group *g = m->group;
@@ -90,15 +109,7 @@ static int wait_for_turn(struct member *m, uint32_t turn, bool patient)
     __builtin_ia32_pause();
 #endif
   }
-  int64_t until_ns = now_ns() + m->base.timeout_ns;
-  while (atomic_load(&g->turn) == turn) {
-    if (atomic_load(&g->failure.failed))
-      return -ECONNABORTED;
-    if (!patient && now_ns() > until_ns)
-      return too_long(m, turn);
-    sleep_on(g, turn);
-  }
-  return 0;
+  return sleep_for_turn(m, turn, patient);
 }
 
 /* All ranks have come here, and see what the others did before. */

@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#define END_MS 2000 /* for those that have heard of the failure */
 
 struct lls_ranks_watch {
   struct lls_ranks_failure *failure;
@@ -67,11 +70,30 @@ int lls_ranks_watch_start(const pid_t *pids, uint32_t size, struct lls_ranks_fai
   return 0;
 }
 
-void lls_ranks_watch_stop(struct lls_ranks_watch *w)
+static bool has_ended(struct pollfd *fd, int within_ms)
+{
+  return fd->fd < 0 || poll(fd, 1, within_ms) != 0;
+}
+
+static void end_hung(struct lls_ranks_watch *w)
+{
+  int left_ms = END_MS;
+  for (uint32_t rank = 0; rank < w->size; rank++) {
+    struct pollfd *fd = &w->fds[rank];
+    for (; left_ms > 0 && !has_ended(fd, 10); left_ms -= 10)
+      continue;
+    if (!has_ended(fd, 0))
+      syscall(SYS_pidfd_send_signal, fd->fd, SIGKILL, NULL, 0);
+  }
+}
+
+void lls_ranks_watch_stop(struct lls_ranks_watch *w, bool hung)
 {
   if (w == NULL)
     return;
   eventfd_write(w->fds[w->size].fd, 1);
   pthread_join(w->thread, NULL);
+  if (hung)
+    end_hung(w);
   close_all(w);
 }

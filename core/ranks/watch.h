@@ -17,6 +17,8 @@ struct lls_ranks_watch;
  * is the group's failure. */
 int lls_ranks_watch_start(const pid_t *pids, uint32_t size, struct lls_ranks_failure *,
                           struct lls_ranks_watch **out);
-void lls_ranks_watch_stop(struct lls_ranks_watch *);
+/* hung: those that have not ended a little later are killed: a launcher that leaves the
+ * others alone when one ends would wait for one that is stopped. */
+void lls_ranks_watch_stop(struct lls_ranks_watch *, bool hung);
 
 #endif

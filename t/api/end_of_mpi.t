@@ -45,6 +45,7 @@ for my $killed (0, 1) {
         my ($server, $first, $second, @rest) = @{ $of{$case} };
         kill 'KILL', $second if $killed;
         ok Mpi::all_gone($first, @rest), "$case: the others end" . ($killed ? ' where it is killed' : '');
+        ok Mpi::all_gone($second), '  and it is ended, for which the launcher would wait' unless $killed;
         kill 'KILL', $first, $second, @rest, $server->{pid};
         $server->wait_for_end;
     }

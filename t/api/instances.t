@@ -35,7 +35,8 @@ sub sampled {
 my $one = LlmServer->serve(config('', "scheduler = fcfs\n"));
 my $expected = sampled($one);
 is scalar @{ status($one)->{instances} }, 1, 'one instance is listed too';
-unlike $one->get('/metrics')->{content}, qr/llmserve_instance/, '  and has no series of its own';
+is_deeply [$one->get('/metrics')->{content} =~ /^llmserve_instance_(\w+\{.*)$/gm], ['up{instance="0",role="mixed"} 1'], '  and has one series of its own: that it is up';
+is status($one)->{instances}[0]{status}, 'up', '  as the status says';
 is $one->stop, 0;
 
 # ---- mixed, and roles ------------------------------------------------------------------

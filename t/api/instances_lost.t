@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Prefill instances that are processes and die, with others beside them: of what such a one had,
-# whatever has sent no token yet begins anew elsewhere and is answered whole, once; the rest ends with
-# an error, nothing hangs, and the service goes on.
+# Instances that are processes and die, with others beside them: what such a one had goes on
+# elsewhere and is answered whole, once, as one process would have answered; what meets a second
+# death without a token more ends with an error; nothing hangs, and the service goes on.
 use strict;
 use warnings;
 use FindBin;
@@ -22,9 +22,10 @@ plan skip_all => 'this mpirun ends all processes when one dies' unless @RECOVER;
 my @golden = @Golden::ANSWERS;
 
 sub serve {
-    my ($roles) = @_;
+    my ($roles, $memory) = @_;
+    $memory //= '512KiB';
     my $config = "[model]\npath = $Golden::MODEL\n[engine]\nthreads = 1\npin = false\nrank_timeout = ${LlmServer::TIMEOUT}s\n"
-        . "roles = $roles\n[cache]\ndevice_memory = 512KiB\n[plugins]\nscheduler = distserve\n";
+        . "roles = $roles\n[cache]\ndevice_memory = $memory\n[plugins]\nscheduler = " . ($roles =~ /mixed/ ? 'sarathi' : 'distserve') . "\n";
     return LlmServer->serve($config, undef, Mpi::run(scalar(split /,/, $roles), @RECOVER));
 }
 
@@ -98,6 +99,87 @@ for my $case (['prefill, prefill, decode', 1, 'process 0 takes over what it had'
     ends_well($server, @pids);
 }
 
+# ---- answers that had begun --------------------------------------------------------------
+# Each kind of answer, as a stream and whole: greedy, sampled by a seed, with penalties, by a grammar
+# (with tokens that are forced), several, with stop strings, min_tokens, logprobs, lists of tokens. All
+# were being decoded when their process was killed, and are those of one process.
+my %both = (max_tokens => 380, return_token_ids => JSON::PP::true, ignore_eos => JSON::PP::true);
+my $pattern = '(once|upon|time|a|cat|sat|[,. ]){280,300}';
+my @begun = (
+    { %both, prompt => 'Once', temperature => 0 },
+    { %both, prompt => 'Once', temperature => 0, logprobs => 2 },
+    (map { { %both, prompt => $golden[0]{prompt}, temperature => 1, seed => $_, presence_penalty => 0.5, frequency_penalty => 0.2, repetition_penalty => 1.1 } } 1 .. 3),
+    { %both, prompt => 'The cat', temperature => 0.8, seed => 5, n => 2, logit_bias => { 400 => 2 } },
+    { %both, prompt => 'The cat', temperature => 1, seed => 6, ignore_eos => JSON::PP::false, min_tokens => 300, bad_words => ['little', 'named'] },
+    { %both, prompt => 'A', temperature => 0, allowed_token_ids => [3 .. 440], stop => ['never said'] },
+    { %both, prompt => 'Once', temperature => 1, seed => 9, ignore_eos => JSON::PP::false, guided_regex => $pattern },
+    { %both, prompt => 'Once', temperature => 0, ignore_eos => JSON::PP::false, guided_json => '{"type":"object","additionalProperties":false,"properties":{"name_of_the_cat":{"type":"string","minLength":40,"maxLength":60},'
+        . '"story":{"type":"string","minLength":80,"maxLength":100}},"required":["name_of_the_cat","story"]}' },
+);
+
+# The choices of an answer, whether it is whole or a stream.
+sub choices {
+    my ($answer) = @_;
+    my %of;
+    for my $json ($answer =~ /\A\s*\{/ ? $answer : $answer =~ /^data: (\{.*)$/gm) {
+        my $part = decode_json($json);
+        $of{error} = $part->{error}{message} if exists $part->{error};
+        for my $choice (@{ $part->{choices} // [] }) {
+            my $all = $of{ $choice->{index} } //= { text => '', ids => [], logprobs => [] };
+            $all->{text} .= $choice->{text} // '';
+            push @{ $all->{ids} },      @{ $choice->{token_ids} // [] };
+            push @{ $all->{logprobs} }, @{ ($choice->{logprobs} // {})->{token_logprobs} // [] };
+            $all->{finish} = $choice->{finish_reason} if defined $choice->{finish_reason};
+        }
+    }
+    return \%of;
+}
+
+sub ask_begun {
+    my ($server) = @_;
+    return map {
+        my $socket = $server->connect;
+        my $body = { %{ $begun[ $_ % @begun ] }, stream => $_ < @begun ? JSON::PP::true : JSON::PP::false };
+        syswrite $socket, LlmServer::raw_post('/v1/completions', encode_json($body), 'Connection: close');
+        $socket;
+    } 0 .. 2 * @begun - 1;
+}
+
+sub body_of {
+    my ($answer) = @_;
+    my ($head, $rest) = split /\r\n\r\n/, $answer, 2;
+    return $rest // '' unless ($head // '') =~ /^transfer-encoding: chunked/im;
+    my $body = '';
+    while ($rest =~ s/\A([0-9a-f]+)\r\n//i && hex $1) {
+        $body .= substr $rest, 0, hex $1;
+        substr $rest, 0, hex($1) + 2, '';
+    }
+    return $body;
+}
+
+my $one = LlmServer->serve("[model]\npath = $Golden::MODEL\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 8MiB\n");
+my @expected = map { choices(body_of(LlmServer::read_all($_))) } ask_begun($one);
+is $one->stop, 0;
+is_deeply [grep { exists $_->{error} } @expected], [], 'one process answers all kinds of requests';
+
+my $had_begun = 0;
+for my $case (['prefill, decode, decode', 1], ['decode, prefill, decode', 2], ['mixed, mixed', 1]) {
+    my ($roles, $victim) = @$case;
+    my $server  = serve($roles, '8MiB');
+    my @pids    = Mpi::pids($server);
+    my @sockets = ask_begun($server);
+    my $until   = time + $LlmServer::TIMEOUT;
+    my $running;
+    sleep 0.005 until ($running = decode_json($server->get('/admin/status')->{content})->{instances}[$victim]{requests}{running}) > 2 || time > $until;
+    kill 'KILL', $pids[$victim];
+    $had_begun += $running;
+    my @got = map { choices(body_of(LlmServer::read_all($sockets[$_]))) } 0 .. $#sockets;
+    is_deeply \@got, \@expected, "$roles: $running answers had begun in the process that is killed: all are those of one process";
+    ends_well($server, @pids);
+}
+
+cmp_ok $had_begun, '>', 0, 'some had begun';
+
 # ---- at any moment -----------------------------------------------------------------------
 for my $round (LlmServer::rounds(6)) {
     my $server = serve($round % 2 ? 'prefill, prefill, decode, decode' : 'decode, prefill, prefill');
@@ -106,7 +188,7 @@ for my $round (LlmServer::rounds(6)) {
     sleep 0.015 * $round;
     kill 'KILL', $pids[1];
     my ($whole, $lost) = count(@sockets);
-    is $whole + $lost, 24, "a prefill instance dies at a moment of its own ($round): $whole whole, $lost lost, none other";
+    is_deeply [$whole, $lost], [24, 0], "a prefill instance dies at a moment of its own ($round): all answers are whole";
     ends_well($server, @pids);
 }
 done_testing;

@@ -1,9 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # Instances as processes that mpirun has started: the answers are those of one instance,
-# whoever has a request and however it is handed over; what one shows all see; a process
-# that is killed takes its own requests with it and no others; and what cannot start says
-# so once.
+# whoever has a request and however it is handed over; what one shows all see; what a
+# process that is killed had goes on elsewhere; and what cannot start says so once.
 use strict;
 use warnings;
 use FindBin;
@@ -165,14 +164,12 @@ SKIP: {
     kill 'KILL', $pids[1];
     my @answers = map { $begun[$_] . LlmServer::read_all($sockets[$_]) } 0 .. $#sockets;
     unlike join('', @answers), qr/<timeout>/, 'one that decodes is killed in the middle of answers: all end';
-    my @lost = grep { /"message":"the process that had the request is gone: instance 1 \(decode\): process $pids[1] has died"/ } @answers;
     my @whole = grep { /\[DONE\]/ && !/"error"/ } @answers;
-    is @lost + @whole, @answers, '  whole, or with an error that says who' or diag join "\n", @answers;
-    note scalar(@lost), ' lost, ', scalar(@whole), ' whole';
+    is @whole, @answers, '  whole: they go on elsewhere' or diag join "\n", @answers;
     my @ids = Golden::all_at_once($server, 4);
     is_deeply $ids[$_], [($golden[$_]{greedy_ids}) x 4], '  the service goes on' for 0 .. $#golden;
     is_deeply odd($server), $expected, '  as it was';
-    is $server->get('/health')->{status}, 200, '  and is well';
+    is $server->get('/health')->{status}, 200, '  and takes requests';
     like $server->log, qr/instances: instance 1 \(decode\): process $pids[1] has died/, '  the log says who died';
     Mpi::memory_is_back($server);
 
@@ -196,10 +193,9 @@ SKIP: {
     like $server->log, qr/instance 2 ends: instance 0: process $pids[0] has died/, '  and each says why';
 }
 
-# At any moment: whatever was asked is answered, whole as it should be or with an error.
+# At any moment: whatever was asked is answered, as if nothing had happened.
 SKIP: {
     skip 'this mpirun ends all processes when one dies', 1 unless @RECOVER;
-    my ($all_lost, $all_whole) = (0, 0);
     for my $round (LlmServer::rounds(6)) {
         my $victim = 1 + $round % 2;
         my $roles = $round % 2 ? 'prefill, prefill, decode, decode' : 'prefill, decode, prefill, decode';
@@ -216,9 +212,7 @@ SKIP: {
         }
         kill 'KILL', $pids[$victim];
         my ($whole, $lost, $odd) = Mpi::tally(\@sockets, \@long, qr/"code":"instance_lost"/);
-        $all_lost += $lost;
-        $all_whole += $whole;
-        is $odd, 0, "a kill at a moment of its own ($round): $whole whole, $lost lost, none other";
+        is_deeply [$whole, $lost, $odd], [24, 0, 0], "a kill at a moment of its own ($round): all answers are whole";
         my @ids = Golden::all_at_once($server, 1);
         is_deeply $ids[$_], [$golden[$_]{greedy_ids}], '  the service goes on' for 0 .. $#golden;
         Mpi::memory_is_back($server);
@@ -226,8 +220,6 @@ SKIP: {
         $server->wait_for_end;
         ok Mpi::all_gone(@pids), '  it ends';
     }
-    cmp_ok $all_lost, '>', 0, 'some were lost';
-    cmp_ok $all_whole, '>', 0, '  and some were not';
 }
 
 # ---- starts that fail ---------------------------------------------------------------------

@@ -114,11 +114,8 @@ SKIP: {
         kill 'KILL', $pids[$victim];
         my @answers = map { $begun->[$_] . LlmServer::read_all($sockets[$_]) } 0 .. $#sockets;
         unlike join('', @answers), qr/<timeout>/, "$name one that decodes is killed in the middle of answers: all end";
-        my @lost = grep { /"code":"(?:instance_lost|engine_error)"|"message":"the engine/ } @answers;    # who was heard first: the hub or its rank 0
         my @whole = grep { /\[DONE\]/ && !/"error"/ } @answers;
-        is @lost + @whole, @answers, '  whole, or with an error' or diag join "\n", @answers;
-        cmp_ok scalar(@lost), '>', 0, '  some were lost,';
-        cmp_ok scalar(@whole), '>', 0, '  and some not';
+        is @whole, @answers, '  whole: they go on elsewhere' or diag join "\n", @answers;
         ok Mpi::all_gone(@pids[2, 3]), '  no process of it is left';
         answers_well($server, 2, '  the service goes on');
         is $server->get('/health')->{status}, 200, '  and is well';
@@ -147,7 +144,6 @@ SKIP: {
 # At any moment, of a hand-over too.
 SKIP: {
     skip 'this mpirun ends all processes when one dies', 1 unless @RECOVER;
-    my ($all_lost, $all_whole) = (0, 0);
     for my $round (LlmServer::rounds(6)) {
         my $victim = 2 + $round % 4;
         my $server = start($round % 2 ? 'prefill, decode, decode' : 'decode, prefill, decode', "scheduler = distserve\n", '2MiB');
@@ -161,15 +157,11 @@ SKIP: {
         }
         kill 'KILL', $pids[$victim];
         my ($whole, $lost, $odd) = Mpi::tally(\@sockets, [map { $_->{greedy_ids} } @golden], qr/"code":"(?:instance_lost|engine_error)"|"message":"theengine/);
-        $all_lost += $lost;
-        $all_whole += $whole;
-        is $odd, 0, "a kill of process $victim at a moment of its own ($round): $whole whole, $lost lost, none other";
+        is_deeply [$whole, $lost, $odd], [18, 0, 0], "a kill of process $victim at a moment of its own ($round): all answers are whole";
         kill 'TERM', $pids[0];
         $server->wait_for_end;
         ok Mpi::all_gone(@pids), '  it ends';
     }
-    cmp_ok $all_lost, '>', 0, 'some were lost';
-    cmp_ok $all_whole, '>', 0, '  and some were not';
 }
 
 # ---- starts that fail ---------------------------------------------------------------------
