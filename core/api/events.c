@@ -3,6 +3,7 @@
  * Events of the step loop become text. A token is not sent before the next event of its
  * choice or the end of the batch, so that the last one can carry the finish reason.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
@@ -145,13 +146,41 @@ static void on_token(struct lls_choice *choice, const struct lls_event *event)
 
 /* ---- the end -------------------------------------------------------------------- */
 
+static bool is_finite_vector(const struct lls_choice *choice)
+{
+  for (uint32_t c = 0;
+       choice->vector != NULL && c < choice->generation->api->config.vector_columns; c++)
+    if (!isfinite(choice->vector[c]))
+      return false;
+  return true;
+}
+
+/* The client and the log are told: JSON has no such number, and a text of it means
+ * nothing. */
+static void fail_without_number(const struct lls_generation *generation,
+                                struct lls_api_error *error)
+{
+  static const char why[] = "the model computed what is not a finite number (NaN or "
+                            "infinity): its weights are damaged, or too large for the "
+                            "type that it is served in";
+  const struct lls_log_field fields[] = {{.name = "error", .text = "not_a_number"},
+                                         {.name = "why", .text = why}};
+  lls_log_request(generation->api->config.log, LLS_LOG_ERROR, "api", generation->label,
+                  fields, sizeof fields / sizeof *fields);
+  lls_api_fail(error, 500, "not_a_number", NULL, "%s", why);
+}
+
 /* True if the answer failed with this choice; then the error says how. */
-static bool has_failed(const struct lls_choice *choice, uint32_t reason, bool lost,
+static bool has_failed(const struct lls_choice *choice, const struct lls_event *event,
                        struct lls_api_error *error)
 {
   struct lls_api *api = choice->generation->api;
   struct lls_error why = {0};
-  switch (reason) {
+  if (event->no_number || !is_finite_vector(choice)) {
+    fail_without_number(choice->generation, error);
+    return true;
+  }
+  switch (event->reason) {
   case LLS_FINISH_STOP:
   case LLS_FINISH_LENGTH:
     return false;
@@ -170,7 +199,7 @@ static bool has_failed(const struct lls_choice *choice, uint32_t reason, bool lo
     error->retry_after = lls_api_retry_after(api);
     return true;
   default:
-    if (lost && lls_loop_lost(api->config.loop, &why))
+    if (event->lost && lls_loop_lost(api->config.loop, &why))
       lls_api_fail(error, 500, "instance_lost", NULL,
                    "the process that had the request is gone: %s", why.text);
     else if (lls_loop_failed(api->config.loop, &why) ||
@@ -220,7 +249,7 @@ static void on_finished(struct lls_choice *choice, const struct lls_event *event
   lls_account(choice, event);
   keep_vector(choice, event);
   if (lls_generation_is_wanted(generation)) {
-    if (live && has_failed(choice, event->reason, event->lost, &error)) {
+    if (live && has_failed(choice, event, &error)) {
       flush(choice);
       lls_reply_error(generation, &error);
       lls_generation_cancel(generation);

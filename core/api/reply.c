@@ -267,8 +267,11 @@ static void answer_whole(struct lls_work *work, struct lls_http_exchange *exchan
                     text != NULL ? strlen(text) : 0);
   else if (text != NULL)
     lls_http_reply(exchange, 200, "application/json", text, strlen(text));
-  else
-    lls_http_reply(exchange, 500, NULL, NULL, 0);
+  else {
+    struct lls_api_error error;
+    lls_api_fail(&error, 503, NULL, NULL, "out of memory for the answer");
+    lls_api_error_reply(exchange, &error);
+  }
 }
 
 static void destroy_whole(struct lls_work *work)

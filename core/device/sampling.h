@@ -47,9 +47,10 @@ struct lls_sampling {
 };
 
 #define LLS_MAX_LOGPROBS 20
+#define LLS_NO_NUMBER    (-1) /* the token, where no allowed token's logit is a number */
 
 struct lls_sampled {
-  int32_t token;
+  int32_t token; /* or LLS_NO_NUMBER, which a damaged model gives */
   float logprob; /* of token under the unmodified logits, if wanted */
   uint32_t rank; /* of a scored token: 1 + how many are likelier; 0 where it was drawn */
   uint32_t n_top;

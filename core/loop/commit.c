@@ -44,6 +44,11 @@ static uint32_t append(struct lls_instance *in, struct lls_live *live,
     v->finish_reason = lls_lists_end(in, live);
     return 0;
   }
+  if (token->token == LLS_NO_NUMBER) {
+    live->no_number = true;
+    v->finish_reason = LLS_FINISH_ERROR;
+    return 0;
+  }
   if (lls_constraint_take(in, live, token->token) < 0) {
     v->finish_reason = LLS_FINISH_ERROR;
     return 0;

@@ -15,7 +15,7 @@ struct numbers {
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, last_token_ns, finished_ns;
   struct lls_prediction prediction;
   uint32_t n_forced, n_scores, n_top;
-  bool pooled, life;
+  bool pooled, life, no_number;
 };
 
 static void move_times(struct numbers *n, int64_t ahead_ns)
@@ -50,6 +50,7 @@ static void fill_finished(struct numbers *n, const struct lls_event *e)
   n->pooled = e->pooled != NULL;
   n->life = e->life != NULL;
   n->lost = e->lost;
+  n->no_number = e->no_number;
 }
 
 /* The alternatives that there are, as lls_sampled_copy. */
@@ -159,6 +160,7 @@ static void take_end(struct lls_unpack *u, const struct lls_wire *w,
   out->first_token_ns = n->first_token_ns;
   out->finished_ns = n->finished_ns;
   out->lost = false;
+  out->no_number = n->no_number;
   out->prediction = n->prediction;
   out->pooled = NULL;
   out->life = &home->life;

@@ -281,6 +281,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
       .finished_ns = lls_instance_now(in),
       .prediction = v->prediction,
       .lost = in->failed && in->info.index > 0, /* process 0 may have it go on */
+      .no_number = live->no_number,
       .pooled = reason == LLS_FINISH_LENGTH ? live->pooled : NULL,
       .life = &live->life,
       .live = live, /* goes back to main, which made it */

@@ -94,7 +94,8 @@ struct lls_event {
   /* of the prompt, found in the cache when the request first ran: not computed */
   uint32_t shared_tokens;
   /* FINISHED */
-  bool lost; /* with ERROR: the process that had it is gone (lls_loop_lost) */
+  bool lost;      /* with ERROR: the process that had it is gone (lls_loop_lost) */
+  bool no_number; /* with ERROR: the model's logits were not numbers */
   uint32_t prompt_tokens, generated_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;

@@ -85,6 +85,7 @@ struct lls_live {
   uint32_t n_bad_words;
   int32_t *held;  /* room for the stop tokens and the grammar's ends; NULL without it */
   bool exhausted; /* nothing may be drawn in this step: the answer ends */
+  bool no_number; /* the model's logits were not numbers: the answer fails */
   /* (prompt_tokens) or NULL; each entry is written once, before the first token is
    * sent, and then is main's to read; in this allocation */
   struct lls_sampled *scores;

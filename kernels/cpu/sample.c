@@ -10,8 +10,8 @@
  * id. The draw itself walks the kept tokens by id, so that rounding in the logits, which
  * may swap neighbours in an order by probability, hardly ever changes the outcome.
  *
- * Not-a-number is never drawn. If nothing can be, the token is the lowest that is
- * allowed.
+ * Not-a-number is never drawn. If all that is allowed is -infinity, the token is the
+ * lowest that is allowed; if it is not a number, there is no token (LLS_NO_NUMBER).
  */
 #include "core/device/sampling.h"
 #include "kernels/cpu/cpu.h"
@@ -344,6 +344,8 @@ static void sample_row(const struct row *r, struct lls_sampled *out)
   }
   if (logprobs)
     out->logprob = r->raw[out->token] - log_sum;
+  if (isnan(r->logits[out->token]))
+    out->token = LLS_NO_NUMBER;
 }
 
 /* ---- the operation --------------------------------------------------------------- */

@@ -244,8 +244,12 @@ static __device__ void choose(const lls_cuda_sample &a, const row &r, drawing *s
     state->w = {0, 0, 0, 0, 0};
     state->n_listed = 0;
   }
-  if (!drawn)
-    give(a, r, best > 0 ? key_id(best) : first_allowed(r, d), sum, room);
+  if (drawn)
+    return;
+  uint32_t token = best > 0 ? key_id(best) : first_allowed(r, d);
+  give(a, r, token, sum, room);
+  if (threadIdx.x == 0 && r.logits[token] != r.logits[token])
+    a.out[blockIdx.y].token = LLS_NO_NUMBER;
 }
 
 static __device__ void finish_row(const lls_cuda_sample &a, const row &r,
