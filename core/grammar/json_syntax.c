@@ -2,6 +2,7 @@
 /* The grammar of JSON texts (RFC 8259), and pieces of it; see json_syntax.h. */
 #include "core/grammar/json_syntax.h"
 
+#include "core/grammar/json_escape.h"
 #include "core/tokenizer/utf8.h"
 
 #include <math.h>
@@ -12,7 +13,6 @@
 
 #define COUNT(ARRAY) ((uint32_t)(sizeof(ARRAY) / sizeof((ARRAY)[0])))
 
-static const struct lls_grammar_range hex[] = {{'0', '9'}, {'A', 'F'}, {'a', 'f'}};
 static const struct lls_grammar_range every[] = {{0, 0x10FFFF}};
 
 /* ---- rows and choices ---- */
@@ -61,156 +61,6 @@ uint32_t lls_json_list(struct lls_json_syntax *json, uint32_t part, uint32_t min
   uint32_t some = LLS_JSON_ROW(
       json, part, lls_grammar_repeat(json->tree, next, min > 0 ? min - 1 : 0, more));
   return min > 0 ? some : lls_json_maybe(json, some);
-}
-
-/* ---- characters of strings ---- */
-
-static bool has(const struct lls_grammar_range *ranges, uint32_t n, uint32_t point)
-{
-  for (uint32_t i = 0; i < n; i++)
-    if (ranges[i].first <= point && point <= ranges[i].last)
-      return true;
-  return false;
-}
-
-/* The short escape of a character, or 0. */
-static char short_escape(uint32_t point)
-{
-  static const char escapes[] = "\"\"\\\\\bb\ff\nn\rr\tt";
-  for (size_t i = 0; i + 1 < sizeof escapes; i += 2)
-    if ((uint32_t)escapes[i] == point)
-      return escapes[i + 1];
-  return 0;
-}
-
-/* The escapes, after a backslash, of those characters that cannot stand for themselves.
- */
-static uint32_t escapes_of(struct lls_grammar_tree *tree,
-                           const struct lls_grammar_range *ranges, uint32_t n)
-{
-  struct lls_grammar_range shorts[7];
-  uint32_t parts[33], n_shorts = 0, n_parts = 0, controls = 0;
-  for (uint32_t point = 0; point <= '\\'; point++) {
-    if (short_escape(point) != 0 && has(ranges, n, point))
-      shorts[n_shorts++] = (struct lls_grammar_range){(uint32_t)short_escape(point),
-                                                      (uint32_t)short_escape(point)};
-    controls += point < ' ' && has(ranges, n, point);
-  }
-  if (n_shorts > 0)
-    parts[n_parts++] = lls_grammar_class(tree, shorts, n_shorts);
-  if (controls == ' ') {
-    uint32_t all[] = {
-        lls_grammar_literal(tree, "u00", 3),
-        lls_grammar_class(tree, (struct lls_grammar_range[]){{'0', '1'}}, 1),
-        lls_grammar_class(tree, hex, COUNT(hex))};
-    parts[n_parts++] = lls_grammar_sequence(tree, all, COUNT(all));
-  }
-  for (uint32_t point = 0; point < ' ' && controls < ' '; point++)
-    if (short_escape(point) == 0 && has(ranges, n, point)) {
-      static const char digits[] = "0123456789abcdef";
-      char text[] = {'u', '0', '0', digits[point >> 4], digits[point & 15]};
-      parts[n_parts++] = lls_grammar_literal(tree, text, sizeof text);
-    }
-  return n_parts == 0 ? LLS_GRAMMAR_NONE : lls_grammar_choice(tree, parts, n_parts);
-}
-
-/* The ranges without ", \ and control characters; `out` has room for n + 3. */
-static uint32_t unescaped(const struct lls_grammar_range *ranges, uint32_t n,
-                          struct lls_grammar_range *out)
-{
-  static const struct lls_grammar_range clear[] = {
-      {' ', '!'}, {'#', '['}, {']', 0x10FFFF}};
-  uint32_t m = 0;
-  for (uint32_t i = 0; i < n; i++)
-    for (uint32_t k = 0; k < COUNT(clear); k++) {
-      uint32_t first =
-          ranges[i].first > clear[k].first ? ranges[i].first : clear[k].first;
-      uint32_t last = ranges[i].last < clear[k].last ? ranges[i].last : clear[k].last;
-      if (first <= last)
-        out[m++] = (struct lls_grammar_range){first, last};
-    }
-  return m;
-}
-
-uint32_t lls_json_class(struct lls_grammar_tree *tree,
-                        const struct lls_grammar_range *ranges, uint32_t n)
-{
-  struct lls_grammar_range *clear = calloc((size_t)n * 3 + 1, sizeof *clear);
-  if (clear == NULL)
-    return lls_grammar_fail(tree, "no memory for the grammar");
-  uint32_t n_clear = unescaped(ranges, n, clear);
-  uint32_t plain = lls_grammar_class(tree, clear, n_clear);
-  free(clear);
-  uint32_t escapes = escapes_of(tree, ranges, n);
-  if (escapes == LLS_GRAMMAR_NONE)
-    return plain;
-  uint32_t escaped[] = {lls_grammar_literal(tree, "\\", 1), escapes};
-  uint32_t both[] = {plain, lls_grammar_sequence(tree, escaped, 2)};
-  return n_clear == 0 ? both[1] : lls_grammar_choice(tree, both, 2);
-}
-
-uint32_t lls_json_class_but(struct lls_grammar_tree *tree,
-                            const struct lls_grammar_range *ranges, uint32_t n)
-{
-  uint32_t others = lls_grammar_class_but(tree, ranges, n);
-  if (others == LLS_GRAMMAR_NONE)
-    return others;
-  struct lls_grammar_node node = lls_grammar_node_at(tree, others);
-  struct lls_grammar_range *copy = malloc((node.n + 1) * sizeof *copy);
-  if (copy == NULL)
-    return lls_grammar_fail(tree, "no memory for the grammar");
-  if (node.n > 0)
-    memcpy(copy, node.ranges, node.n * sizeof *copy); /* the tree moves as it grows */
-  uint32_t spelt = lls_json_class(tree, copy, node.n);
-  free(copy);
-  return spelt;
-}
-
-/* Any code point by its four hex digits: two of them where it is above U+FFFF. A half of
- * such a pair stands for no code point. */
-static uint32_t unicode_escape(struct lls_grammar_tree *tree)
-{
-  static const struct lls_grammar_range not_d[] = {
-      {'0', '9'}, {'A', 'C'}, {'E', 'F'}, {'a', 'c'}, {'e', 'f'}};
-  static const struct lls_grammar_range d[] = {{'D', 'D'}, {'d', 'd'}};
-  static const struct lls_grammar_range low[] = {{'0', '7'}};
-  static const struct lls_grammar_range high_half[] = {
-      {'8', '9'}, {'A', 'B'}, {'a', 'b'}};
-  static const struct lls_grammar_range low_half[] = {{'C', 'F'}, {'c', 'f'}};
-  uint32_t digit = lls_grammar_class(tree, hex, COUNT(hex)),
-           is_d = lls_grammar_class(tree, d, COUNT(d));
-  uint32_t two = lls_grammar_repeat(tree, digit, 2, 2);
-  uint32_t u = lls_grammar_literal(tree, "u", 1);
-  uint32_t most[] = {u, lls_grammar_class(tree, not_d, COUNT(not_d)), digit, two};
-  uint32_t below[] = {u, is_d, lls_grammar_class(tree, low, COUNT(low)), two};
-  uint32_t pair[] = {u,
-                     is_d,
-                     lls_grammar_class(tree, high_half, COUNT(high_half)),
-                     two,
-                     lls_grammar_literal(tree, "\\u", 2),
-                     is_d,
-                     lls_grammar_class(tree, low_half, COUNT(low_half)),
-                     two};
-  uint32_t any[] = {lls_grammar_sequence(tree, most, COUNT(most)),
-                    lls_grammar_sequence(tree, below, COUNT(below)),
-                    lls_grammar_sequence(tree, pair, COUNT(pair))};
-  return lls_grammar_choice(tree, any, COUNT(any));
-}
-
-static uint32_t any_character(struct lls_grammar_tree *tree)
-{
-  static const struct lls_grammar_range clear[] = {
-      {' ', '!'}, {'#', '['}, {']', 0x10FFFF}};
-  static const struct lls_grammar_range shorts[] = {{'"', '"'}, {'/', '/'}, {'\\', '\\'},
-                                                    {'b', 'b'}, {'f', 'f'}, {'n', 'n'},
-                                                    {'r', 'r'}, {'t', 't'}};
-  uint32_t escapes[] = {lls_grammar_class(tree, shorts, COUNT(shorts)),
-                        unicode_escape(tree)};
-  uint32_t escaped[] = {lls_grammar_literal(tree, "\\", 1),
-                        lls_grammar_choice(tree, escapes, 2)};
-  uint32_t any[] = {lls_grammar_class(tree, clear, COUNT(clear)),
-                    lls_grammar_sequence(tree, escaped, 2)};
-  return lls_grammar_choice(tree, any, 2);
 }
 
 /* ---- any JSON ---- */
@@ -281,8 +131,7 @@ void lls_json_syntax_init(struct lls_json_syntax *json, struct lls_grammar_tree 
   json->empty = lls_grammar_literal(tree, "", 0);
   json->space = make_space(tree);
   json->quote = lls_json_bytes(json, "\"");
-  json->character = any_character(tree);
-  json->plain = lls_json_class(tree, every, 1);
+  json->character = lls_json_class(tree, every, 1);
   json->string = LLS_JSON_ROW(
       json, json->quote,
       lls_grammar_repeat(tree, json->character, 0, LLS_GRAMMAR_UNBOUNDED), json->quote);
@@ -402,12 +251,13 @@ static uint32_t but(struct lls_json_syntax *json, const char *const *texts, uint
     for (to = from + 1; to < n && strncmp(texts[to] + at, texts[from] + at, length) == 0;)
       to++;
     firsts[n_firsts++] = (struct lls_grammar_range){first, first};
-    parts[n_parts++] = LLS_JSON_ROW(json, lls_json_class(tree, &firsts[n_firsts - 1], 1),
-                                    but(json, texts + from, to - from, at + length));
+    parts[n_parts++] =
+        LLS_JSON_ROW(json, lls_json_class_beside(tree, &firsts[n_firsts - 1], 1, true),
+                     but(json, texts + from, to - from, at + length));
   }
   parts[n_parts++] =
       LLS_JSON_ROW(json, lls_json_class_but(tree, firsts, n_firsts),
-                   lls_grammar_repeat(tree, json->plain, 0, LLS_GRAMMAR_UNBOUNDED));
+                   lls_grammar_repeat(tree, json->character, 0, LLS_GRAMMAR_UNBOUNDED));
   node = lls_json_one_of(json, parts, n_parts);
 done:
   free(firsts);

@@ -4,9 +4,7 @@
  *
  * White space is bounded, so that a model cannot go on with it for ever: after { [ , and
  * : and before } and ] there may be one space, or a line's end and at most
- * LLS_JSON_INDENT spaces and tabs. A string that nothing is asked of may have any escape;
- * one that is asked for something has the characters themselves, and escapes of ", \ and
- * control characters only, so that each text has nearly one spelling.
+ * LLS_JSON_INDENT spaces and tabs. Characters of strings: json_escape.h.
  */
 #ifndef LLS_GRAMMAR_JSON_SYNTAX_H
 #define LLS_GRAMMAR_JSON_SYNTAX_H
@@ -28,7 +26,6 @@ struct lls_json_syntax {
   uint32_t digit;     /* 0 to 9 */
   uint32_t digits;    /* less than LLS_JSON_DIGITS of them, also none */
   uint32_t character; /* one code point of a string, in any spelling */
-  uint32_t plain;     /* one code point of a string, as patterns spell it */
   uint32_t string, integer, number, boolean, null;
   uint32_t object, array, value; /* any of them */
   uint32_t nothing;              /* matches no text */
@@ -53,12 +50,6 @@ uint32_t lls_json_constant(struct lls_json_syntax *json, const json_t *value);
 /* How a property of this name begins: the name's JSON, a colon and space. */
 uint32_t lls_json_name(struct lls_json_syntax *json, const char *name);
 
-/* One code point of these, as it is spelt inside a string. */
-uint32_t lls_json_class(struct lls_grammar_tree *tree,
-                        const struct lls_grammar_range *ranges, uint32_t n);
-/* One code point that is none of these. */
-uint32_t lls_json_class_but(struct lls_grammar_tree *tree,
-                            const struct lls_grammar_range *ranges, uint32_t n);
 /* A string, with its quotes, that is none of these. */
 uint32_t lls_json_string_but(struct lls_json_syntax *json, const char *const *texts,
                              uint32_t n);

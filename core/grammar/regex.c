@@ -2,7 +2,7 @@
 /* From the tree of a regular expression, without its anchors, to nodes of a grammar. */
 #include "core/grammar/regex.h"
 
-#include "core/grammar/json_syntax.h"
+#include "core/grammar/json_escape.h"
 #include "core/grammar/regex_tree.h"
 
 #include <errno.h>

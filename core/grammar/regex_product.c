@@ -7,7 +7,7 @@
  */
 #include "core/grammar/regex_product.h"
 
-#include "core/grammar/json_syntax.h"
+#include "core/grammar/json_escape.h"
 #include "core/grammar/regex_states.h"
 #include "core/base/hash.h"
 
@@ -297,6 +297,17 @@ static void find_live(struct product *p)
   }
 }
 
+/* True if some code point that a text may go on with has to be escaped. */
+static bool may_escape(const struct product *p, const struct subset *s)
+{
+  for (uint32_t k = 0; k < s->n_edges; k++) {
+    const struct edge *edge = &p->edges[s->first_edge + k];
+    if (p->subsets[edge->to]->live && lls_json_needs_escape(&edge->range, 1))
+      return s->n_edges <= LLS_JSON_ESCAPED_RANGES;
+  }
+  return false;
+}
+
 /* One code point that leads to `to`. */
 static uint32_t class_to(struct product *p, const struct subset *s, uint32_t to)
 {
@@ -307,8 +318,9 @@ static uint32_t class_to(struct product *p, const struct subset *s, uint32_t to)
   for (uint32_t k = 0; k < s->n_edges; k++)
     if (p->edges[s->first_edge + k].to == to)
       ranges[n++] = p->edges[s->first_edge + k].range;
-  uint32_t node = p->wanted->json ? lls_json_class(p->tree, ranges, n)
-                                  : lls_grammar_class(p->tree, ranges, n);
+  uint32_t node = p->wanted->json
+                      ? lls_json_class_beside(p->tree, ranges, n, may_escape(p, s))
+                      : lls_grammar_class(p->tree, ranges, n);
   free(ranges);
   return node;
 }

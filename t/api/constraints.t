@@ -6,6 +6,7 @@ use strict;
 use warnings;
 use FindBin;
 use lib $FindBin::Bin;
+use JSON::PP;
 use LlmServer;
 use Script;
 use Test::More;
@@ -68,6 +69,17 @@ like said($xyz, { allowed_token_ids => [$end], min_tokens => 1 }), qr/^400: .* m
 like said($xyz, { allowed_token_ids => ids_of('x'), stop_token_ids => ids_of('x'), min_tokens => 1 }), qr/^400: .* min_tokens forbids/, '  and stop tokens';
 is said($xyz, { allowed_token_ids => [$end] }), 'stop: ', 'an end alone is an answer';
 is said($xyz, { logit_bias => { $end => -100 }, max_tokens => 5, skip_special_tokens => JSON::PP::false }), 'length: xyz' . '<|im_start|>' x 2, 'a banned end does not come';
+
+# ---- what may follow a backslash ------------------------------------------------------------
+my $letters = Script->new(answers => ['{"a": "caf\\u00e9 \\ud83d\\ude00"}']);
+for my $string ({ pattern => '^.*$' }, { pattern => '^[^<>]*$' }, { not => { const => 'tea' } }, { not => { pattern => '^x' } },
+    { allOf => [{ pattern => 'c' }, { pattern => '^[^x]*$' }] }, { minLength => 2, maxLength => 40 }, {}) {
+    my $schema = { type => 'object', properties => { a => { type => 'string', %$string } }, required => ['a'] };
+    my $answer = $letters->complete(0, { prompt => 'Say it: ', max_tokens => 60, response_format => { type => 'json_schema',
+        json_schema => { name => 'a', strict => JSON::PP::true, schema => { %$schema, additionalProperties => JSON::PP::false } } } });
+    is $answer->{json}{choices}[0]{text}, '{"a": "caf\u00e9 \ud83d\ude00"}', 'letters by their digits beside ' . JSON::PP->new->canonical->encode($string);
+}
+is $letters->server->stop, 0, 'the server ends well';
 
 # ---- in streams ---------------------------------------------------------------------------
 my @events = LlmServer::events($script->complete($no, { prompt => 'Say it: ', max_tokens => 12, %choice, stream => JSON::PP::true,

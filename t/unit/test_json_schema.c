@@ -228,6 +228,38 @@ static void strings(void **state)
        {"\"//a\"", "\"a b:c\""}}, );
 }
 
+/* Behind a backslash each code point that a text may have there can be spelt, and no
+ * other. */
+static void escapes_by_digits(void **state)
+{
+  CHECK(
+      {"{\"type\": \"string\", \"pattern\": \"^.*$\"}",
+       {"\"\\u00e9\\u00C9\"", "\"\\ud83d\\uDE00\"", "\"\\/\\u0041\\\"\"", "\"\\u0000\""},
+       {"\"\\ud83d\"", "\"\\ude00\"", "\"\\u000a\"", "\"\\u2028\"", "\"\\u00e\""}},
+      {"{\"type\": \"string\", \"pattern\": \"^[^<>]+$\"}",
+       {"\"\\u003d\"", "\"\\u003B\\u003f\"", "\"\\uFFFF\\ue000\\ud7ff\""},
+       {"\"\\u003c\"", "\"\\u003E\"", "\"\\u003cb\""}},
+      {"{\"type\": \"string\", \"pattern\": \"^[\\\"\\ud83d\\ude00-\\ud83d\\ude02]$\"}",
+       {"\"\\ud83d\\ude00\"", "\"\\uD83D\\uDE02\"", "\"\\u0022\"", "\"😁\""},
+       {"\"\\ud83d\\ude03\"", "\"\\ud83c\\ude01\"", "\"\\u0023\""}},
+      {"{\"type\": \"string\", \"not\": {\"const\": \"é\"}}",
+       {"\"\\u00e8\"", "\"\\u00e9x\"", "\"éé\"", "\"\\u00e9\\u00e9\""},
+       {"\"é\"", "\"\\u00e9\"", "\"\\u00E9\""}},
+      {"{\"type\": \"string\", \"not\": {\"pattern\": \"^a\"}}",
+       {"\"\\u0062a\"", "\"\\u00e9\"", "\"\""},
+       {"\"\\u0061\"", "\"a\"", "\"\\u0061b\""}},
+      {"{\"type\": \"string\", \"allOf\": [{\"pattern\": \"b$\"}, {\"pattern\": "
+       "\"^[^x]*$\"}]}",
+       {"\"\\u00e9b\"", "\"\\u0062\"", "\"\\u0061\\u0062\""},
+       {"\"\\u0078b\"", "\"\\u0061\""}},
+      {"{\"type\": \"string\", \"pattern\": \"^[^\\\"]{2,3}$\", \"maxLength\": 3}",
+       {"\"\\u00e9\\ud83d\\ude00\"", "\"a\\u0062c\""},
+       {"\"\\u00e9\"", "\"\\u0022a\"", "\"\\u0061bcd\""}},
+      {"{\"type\": \"string\", \"pattern\": \"^[a-z]+$\"}",
+       {"\"a\""},
+       {"\"\\u0061\"", "\"\\\\\""}}, );
+}
+
 /* Bounds of one repetition do not say these: lengths of several parts, and formats, of
  * which not all texts are kept then. */
 static void lengths_of_patterns(void **state)
@@ -722,6 +754,7 @@ int main(void)
       cmocka_unit_test(names_may_come_late),
       cmocka_unit_test(numbers_have_an_end),
       cmocka_unit_test(strings),
+      cmocka_unit_test(escapes_by_digits),
       cmocka_unit_test(numbers),
       cmocka_unit_test(multiples),
       cmocka_unit_test(counted_properties),
