@@ -217,7 +217,8 @@ int lls_structured_from_key(struct lls_grammar_cache *grammars, const char *key,
   structured.kind = (enum lls_structured_kind)(key[0] - '0');
   structured.strict = key[1] == 's';
   if (n > 2)
-    structured.value = lls_json_parse(key + 2, n - 2, JSON_DECODE_ANY, NULL);
+    structured.value =
+        lls_json_parse(key + 2, n - 2, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
   int rc = lls_grammar_cache_get(grammars, key, n, build, &structured, out, err);
   lls_structured_free(&structured);
   return rc;

@@ -111,8 +111,8 @@ static int read_row(void *context, sqlite3_stmt *row)
   copy(active->id, sizeof active->id, row, 1);
   copy(active->tenant, sizeof active->tenant, row, 2);
   copy(status, sizeof status, row, 3);
-  active->object =
-      lls_json_parse_string((const char *)sqlite3_column_text(row, 4), 0, NULL);
+  active->object = lls_json_parse_string((const char *)sqlite3_column_text(row, 4),
+                                         JSON_ALLOW_NUL, NULL);
   copy(active->output.id, sizeof active->output.id, row, 6);
   copy(active->errors.id, sizeof active->errors.id, row, 7);
   active->expires_s = sqlite3_column_int64(row, 8);

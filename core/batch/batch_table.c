@@ -16,8 +16,8 @@
 
 static json_t *row_json(sqlite3_stmt *row)
 {
-  json_t *object =
-      lls_json_parse_string((const char *)sqlite3_column_text(row, 0), 0, NULL);
+  json_t *object = lls_json_parse_string((const char *)sqlite3_column_text(row, 0),
+                                         JSON_ALLOW_NUL, NULL);
   json_object_set_new(object, "request_counts",
                       json_pack("{s:I, s:I, s:I}", "total",
                                 (json_int_t)sqlite3_column_int64(row, 1), "completed",

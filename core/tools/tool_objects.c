@@ -38,7 +38,9 @@ static bool is_strange(const struct lls_tool_parser *parser, const char *key, si
 /* Arguments that are a string hold the JSON that is meant. */
 static void emit_whole(struct lls_tool_parser *parser, const char *bytes, size_t n)
 {
-  json_t *value = *bytes == '"' ? lls_json_parse(bytes, n, JSON_DECODE_ANY, NULL) : NULL;
+  json_t *value = *bytes == '"'
+                      ? lls_json_parse(bytes, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
+                      : NULL;
   if (json_is_string(value))
     lls_tool_emit_arguments(parser, json_string_value(value), json_string_length(value));
   else if (n != 4 || memcmp(bytes, "null", 4) != 0)
@@ -61,7 +63,7 @@ static bool keep_name(struct lls_tool_parser *parser, const json_t *name)
 static bool begin_call(struct lls_tool_parser *parser, const char *quoted, size_t n)
 {
   const struct lls_tool_object *object = &parser->object;
-  json_t *name = lls_json_parse(quoted, n, JSON_DECODE_ANY, NULL);
+  json_t *name = lls_json_parse(quoted, n, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
   bool begun = json_is_string(name);
   if (begun && parser->bare && parser->options.form && object->name_end == 0)
     begun = keep_name(parser, name);

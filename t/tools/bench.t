@@ -283,6 +283,29 @@ sub vllm_keys {
     is_deeply result($run)->{json}{failures}, {}, 'a head may come in pieces, on several connections at once';
 }
 
+# ---- a token may be the byte 0 --------------------------------------------------------------
+{
+    my $listener = IO::Socket::INET->new(Listen => 9, LocalAddr => '127.0.0.1', Timeout => $LlmServer::TIMEOUT) or die "listen: $!";
+    my $run = start('--base-url', 'http://127.0.0.1:' . $listener->sockport, '--result-dir', $dir, '--result-filename',
+        ($runs + 1) . '.json', qw(--model any --num-prompts 1 --random-input-len 3 --random-output-len 2 --save-detailed));
+    my $chunks = join '', map { "data: $_\n\n" } '{"choices": [{"text": "\u0000"}]}', '{"choices": [{"text": "a\u0000b"}]}', '[DONE]';
+    my $length = 0;
+    while (!$length and my $client = $listener->accept) {
+        my $body;
+        while (my $line = <$client>) {
+            last if $line eq "\r\n";
+            $length = $1 if $line =~ /^content-length: (\d+)/i;
+        }
+        read $client, $body, $length;
+        print $client $length ? "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: " . length($chunks) . "\r\n\r\n$chunks"
+          : "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    }
+    my $got = result($run)->{json};
+    is_deeply $got->{failures}, {}, 'a token may be the byte 0';
+    is $got->{completed}, 1, '  it is counted';
+    is $got->{generated_texts}[0], "\0a\0b", '  and kept';
+}
+
 # ---- keys, and what is printed ------------------------------------------------------------
 {
     LlmServer::write_file("$dir/keys", "sk-right tester\n");

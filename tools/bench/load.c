@@ -71,8 +71,11 @@ static void end_request(struct request *request, enum lls_outcome_status status,
   outcome->untold = request->usage_tokens > 0 && request->usage_tokens != outcome->tokens;
   if (request->usage_tokens > 0)
     outcome->tokens = request->usage_tokens;
-  if (request->texts)
-    outcome->text = strdup(request->answer.length > 0 ? request->answer.data : "");
+  if (request->texts && !request->answer.failed) {
+    outcome->text = request->answer.data;
+    outcome->text_bytes = request->answer.length;
+    request->answer = (struct lls_text){0};
+  }
   lls_text_free(&request->answer);
   lls_report_end(load->report, &request->track, status, now_of(load));
   lls_issuer_ended(load->issuer, request->item);
@@ -94,9 +97,10 @@ static void hang_up(struct request *request, enum lls_outcome_status status,
 /* "HTTP 429: too many requests", from OpenAI's error object or without it. */
 static void describe_refusal(const struct lls_fetch *fetch, char *out, size_t size)
 {
-  json_t *body = fetch->body.length > 0
-                     ? lls_json_parse(fetch->body.data, fetch->body.length, 0, NULL)
-                     : NULL;
+  json_t *body =
+      fetch->body.length > 0
+          ? lls_json_parse(fetch->body.data, fetch->body.length, JSON_ALLOW_NUL, NULL)
+          : NULL;
   const json_t *error = json_object_get(body, "error");
   const char *message = json_string_value(json_object_get(error, "message"));
   snprintf(out, size, "HTTP %u%s%s", fetch->status, message != NULL ? ": " : "",
@@ -126,14 +130,14 @@ static void on_end(struct lls_fetch *fetch, int status)
 
 /* ---- its tokens -------------------------------------------------------------------- */
 
-/* The text of a chunk, NULL if it has none. */
-static const char *text_of(const json_t *choices)
+/* The text of a chunk, a string; NULL if it has none. */
+static const json_t *text_of(const json_t *choices)
 {
   const json_t *choice = json_array_get(choices, 0);
   const json_t *delta = json_object_get(choice, "delta");
-  const char *text = json_string_value(delta != NULL ? json_object_get(delta, "content")
-                                                     : json_object_get(choice, "text"));
-  return text != NULL && text[0] != '\0' ? text : NULL;
+  const json_t *text =
+      delta != NULL ? json_object_get(delta, "content") : json_object_get(choice, "text");
+  return json_string_length(text) > 0 ? text : NULL;
 }
 
 static void take_usage(struct request *request, const json_t *usage, int64_t now_ns)
@@ -170,13 +174,13 @@ static bool take_choices(struct request *request, const json_t *chunk, int64_t n
   if (json_array_size(choices) == 0)
     return false;
   uint32_t tokens = tokens_of(request, chunk);
-  const char *text = text_of(choices);
+  const json_t *text = text_of(choices);
   lls_report_tokens(request->load->report, &request->track, now_ns, tokens);
   request->load->tokens += tokens;
   if (outcome->first_content_ns == LLS_NEVER && text != NULL)
     outcome->first_content_ns = now_ns;
   if (request->texts && text != NULL)
-    lls_text_puts(&request->answer, text);
+    lls_text_append(&request->answer, json_string_value(text), json_string_length(text));
   if (request->cancels && outcome->tokens >= (uint32_t)o->cancel_after)
     hang_up(request, LLS_OUTCOME_CANCELLED, "");
   else if (o->max_tokens == LLS_MAX_TOKENS_BOUND &&
@@ -194,7 +198,8 @@ static void on_event(struct lls_fetch *fetch, const char *data, size_t length)
   int64_t now_ns = now_of(load);
   if (length == 6 && memcmp(data, "[DONE]", 6) == 0)
     return;
-  json_t *chunk = lls_json_parse(data, length, 0, NULL);
+  json_t *chunk =
+      lls_json_parse(data, length, JSON_ALLOW_NUL, NULL); /* a token may be \0 */
   const json_t *error = json_object_get(chunk, "error");
   const char *message = json_string_value(json_object_get(error, "message"));
   if (chunk == NULL || error != NULL)

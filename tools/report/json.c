@@ -320,7 +320,7 @@ static json_t *seconds(int64_t from_ns, int64_t to_ns)
 /* vLLM's lists, in seconds, with what a failed request has not as 0. */
 static void put_request(json_t *lists[LISTS], const struct lls_report_outcome *o)
 {
-  json_t *text = o->text != NULL ? json_string(o->text) : NULL;
+  json_t *text = o->text != NULL ? json_stringn(o->text, o->text_bytes) : NULL;
   json_t *const values[LISTS] = {
       json_integer(o->item->prompt_tokens),
       json_integer(o->tokens),

@@ -58,8 +58,9 @@ struct lls_report_outcome {
   int64_t last_token_ns;      /* LLS_NEVER: none came */
   int64_t ended_ns;
   int64_t gap_sum_ns, gap_max_ns, gap_p99_ns;
-  int64_t *gaps;  /* (n_gaps), or NULL where they are not kept */
-  char *text;     /* the answer, on the heap, or NULL; the report frees it */
+  int64_t *gaps; /* (n_gaps), or NULL where they are not kept */
+  char *text;    /* (text_bytes) the answer, on the heap, or NULL; the report frees it */
+  size_t text_bytes;
   bool untold;    /* tokens is not the sum of what lls_report_tokens heard */
   char error[80]; /* "" unless it failed: the kind of failure */
 };

@@ -135,7 +135,7 @@ int lls_read_chats(const char *format, const char *path, struct lls_rows *rows,
                    struct lls_error *err)
 {
   json_error_t why;
-  json_t *list = lls_json_parse_file(path, 0, &why);
+  json_t *list = lls_json_parse_file(path, JSON_ALLOW_NUL, &why);
   int rc;
   if (list == NULL && why.line < 0)
     return lls_fail(err, -ENOENT, "%s: cannot be read", path);

@@ -200,7 +200,8 @@ static int read_line(struct lines *l, const char *text, size_t length, const cha
                      size_t *format)
 {
   json_error_t why;
-  json_t *object = lls_json_parse(text, length, JSON_REJECT_DUPLICATES, &why);
+  json_t *object =
+      lls_json_parse(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
   if (!json_is_object(object)) {
     json_decref(object);
     return lls_bad(&l->place, l->err, "expected a JSON object: %s",
