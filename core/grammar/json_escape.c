@@ -120,8 +120,8 @@ static void add_part(struct lls_grammar_tree *tree, const struct lls_grammar_ran
   parts[(*n)++] = lls_grammar_sequence(tree, both, 2);
 }
 
-/* What follows a backslash: u and the digits of one of the code points. A half of a pair
- * stands for none. */
+/* Spells u and the digits of one of the code points, which follow a backslash. A half of
+ * a pair stands for none. */
 static uint32_t unicode(struct lls_grammar_tree *tree,
                         const struct lls_grammar_range *ranges, uint32_t n)
 {
