@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "core/api/prefix_hash.h"
+#include "core/api/request_headers.h"
 #include "core/base/address.h"
 
 static const char *header(const struct lls_http_exchange *exchange, const char *name)
@@ -171,7 +172,10 @@ bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchan
     if (strcmp(origin, "*") != 0)
       lls_http_add_header(exchange, "access-control-allow-credentials", "true");
     lls_http_add_header(exchange, "access-control-expose-headers",
-                        "x-request-id, retry-after, " LLS_PREFIX_HEADER);
+                        "x-request-id, retry-after, " LLS_PREFIX_HEADER
+                        ", x-ratelimit-limit-requests, x-ratelimit-limit-tokens, "
+                        "x-ratelimit-remaining-requests, x-ratelimit-remaining-tokens, "
+                        "x-ratelimit-reset-requests, x-ratelimit-reset-tokens");
     lls_http_add_header(exchange, "vary", "origin");
   }
   if (!lls_access_is_preflight(exchange, allow))
@@ -204,6 +208,16 @@ const char *lls_access_tenant(const struct lls_api *api,
   bool known = holds(exchange, api->keys.users, &tenant) ||
                holds(exchange, api->keys.admins, &tenant);
   return known || api->keys.users == NULL ? tenant : NULL;
+}
+
+const char *lls_access_account(const struct lls_api *api,
+                               const struct lls_http_exchange *exchange)
+{
+  const char *tenant = lls_access_tenant(api, exchange);
+  const char *named = header(exchange, LLS_FAIRNESS_HEADER);
+  if (tenant != NULL && tenant[0] == '\0' && named != NULL)
+    return named;
+  return tenant != NULL ? tenant : "";
 }
 
 static bool refuse_key(const struct lls_http_exchange *exchange,

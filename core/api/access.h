@@ -41,9 +41,16 @@ bool lls_access_is_preflight(const struct lls_http_exchange *exchange, const cha
 bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchange,
                      const char *allow);
 
-/* The tenant of the client's API key, "" if it has none; NULL where a key is wanted and
- * there is none that counts. */
+/* The tenant that a request is of, whose files, responses and cached prompts it may see:
+ * that of its API key, which is stable as long as the key is. A key without a tenant is a
+ * tenant of its own. "" where there are no keys, NULL where a key is wanted and there is
+ * none that counts. */
 const char *lls_access_tenant(const struct lls_api *api,
                               const struct lls_http_exchange *exchange);
+
+/* The tenant whose limits count for a request: as above, but where there are no keys the
+ * one that a gateway before this server names. Never NULL. */
+const char *lls_access_account(const struct lls_api *api,
+                               const struct lls_http_exchange *exchange);
 
 #endif

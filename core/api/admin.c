@@ -232,6 +232,19 @@ static int add_change(struct lls_changes *changes, const char *section, const ch
   return rc < 0 ? lls_api_fail(error, 503, "out_of_memory", NULL, "out of memory") : 0;
 }
 
+static int check_number(json_t *set, struct lls_api_error *error)
+{
+  const char *section;
+  json_t *values;
+  size_t n = 0;
+  json_object_foreach(set, section, values) n += 1 + json_object_size(values);
+  if (n <= LLS_CHANGES_MAX)
+    return 0;
+  return lls_api_fail(error, 413, "too_many_settings", "set",
+                      "%zu sections and keys; a request sets at most %d", n,
+                      LLS_CHANGES_MAX);
+}
+
 /* {"set": {"scheduler.sarathi": {"chunk": 256}}}; no body: nothing is set. */
 static int read_changes(const struct lls_text *body, struct lls_changes *changes,
                         struct lls_api_error *error)
@@ -247,6 +260,8 @@ static int read_changes(const struct lls_text *body, struct lls_changes *changes
   if (!json_is_object(set) || json_object_size(json) != 1)
     rc = lls_api_fail(error, 400, "invalid_body", "set",
                       "expected {\"set\": {\"SECTION\": {\"KEY\": VALUE}}}, or no body");
+  if (rc == 0)
+    rc = check_number(set, error);
   json_object_foreach(rc == 0 ? set : NULL, section, values)
   {
     if (!json_is_object(values))

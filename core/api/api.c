@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "config.h"
+#include "core/api/accounts.h"
 #include "core/api/generation.h"
 #include "core/api/store_front.h"
 #include "core/api/work.h"
@@ -45,6 +46,7 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
       .on_request = lls_api_on_request,
       .on_head = lls_api_on_head,
       .on_answered = lls_api_on_answered,
+      .on_over = lls_api_on_over,
       .error_body = lls_api_error_body,
       .error_type = "application/json",
   };
@@ -189,6 +191,7 @@ void lls_api_destroy(struct lls_api *api)
     lls_generation_destroy(api->generations);
   lls_store_front_free(api);
   lls_http_server_destroy(api->http);
+  lls_accounts_free(api);
   lls_unknown_free(&api->unknown);
   lls_api_keyring_free(&api->keys);
   free(api->model_name);

@@ -24,6 +24,7 @@ struct lls_choice;
 struct lls_wait;
 struct lls_work;
 struct lls_store_front;
+struct lls_account;
 
 #define LLS_ID_BYTES 33 /* 128 random bits in hex */
 
@@ -58,6 +59,7 @@ struct lls_api {
   struct lls_api_keyring keys;
   struct lls_access_log access_log;
   struct lls_tenants tenants;
+  struct lls_account *accounts; /* uthash by name: accounts.h */
   struct lls_group_stats classes[LLS_CLASS_BEST_EFFORT + 1];
   struct lls_unknown_names unknown; /* parameters that were logged */
   struct lls_work *works;           /* utlist: wait for a thread, in order */
@@ -101,5 +103,6 @@ void lls_api_routes_init(struct lls_api *api);
 void lls_api_on_request(void *context, struct lls_http_exchange *exchange);
 bool lls_api_on_head(void *context, struct lls_http_exchange *exchange);
 void lls_api_on_answered(void *context, struct lls_http_exchange *exchange);
+void lls_api_on_over(void *context, struct lls_http_exchange *exchange);
 
 #endif

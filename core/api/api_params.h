@@ -38,7 +38,7 @@ enum lls_endpoint {
 #define LLS_UNSET   INT64_C(-1)
 #define LLS_ENDLESS INT64_MAX /* as much as there may be */
 
-#define LLS_TENANT_BYTES 129 /* longer names are cut */
+#define LLS_TENANT_BYTES 129 /* the end of a longer name is a hash */
 
 /* NONE: they are shown to the template, as vLLM does it, and calls are not looked for. */
 enum lls_tool_choice {

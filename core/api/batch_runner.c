@@ -7,6 +7,7 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "core/api/accounts.h"
 #include "core/api/line_answer.h"
 #include "core/api/offline.h"
 #include "core/batch/progress.h"
@@ -200,6 +201,17 @@ lls_offline_run *lls_runner_of(const char *endpoint)
   return NULL;
 }
 
+/* Its tenant has used the tokens of this minute: others' lines go on. */
+static void put_off(struct line *line)
+{
+  struct lls_batch_runner *runner = line->runner;
+  post_outcome(
+      line, (struct outcome){.tries = line->what->tries, .again_ns = LLS_LINE_PAUSE_NS});
+  DL_DELETE(runner->running, line);
+  runner->n_running--;
+  free_line(line);
+}
+
 static void start(struct line *line)
 {
   struct lls_batch_runner *runner = line->runner;
@@ -210,6 +222,10 @@ static void start(struct line *line)
   runner->n_ready--;
   DL_APPEND(runner->running, line);
   runner->n_running++;
+  if (!lls_account_has_tokens(runner->front->api, line->offline.tenant)) {
+    put_off(line);
+    return;
+  }
   line->offline.begun = false;
   line->offline.deadline_ns = (left_s > 1 ? left_s : 1) * LLS_NS_PER_S;
   lls_text_append(&body, what->body.data, what->body.length);

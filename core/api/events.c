@@ -9,6 +9,7 @@
 #include <utlist.h>
 
 #include "core/api/account.h"
+#include "core/api/accounts.h"
 #include "core/api/chat_answer.h"
 #include "core/api/reply.h"
 #include "core/api/stops.h"
@@ -113,6 +114,7 @@ static void add_token(struct lls_choice *choice, const struct lls_sampled *sampl
   struct lls_generation *generation = choice->generation;
   char *piece = generation->api->piece;
   choice->n_tokens++;
+  lls_account_charge(generation->account, 1);
   if (choice->reports)
     remember_token(choice, sampled);
   if (!hidden)

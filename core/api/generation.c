@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making, cancelling and freeing generations; completions.c has where they come from,
  * submit.c and events.c their life. */
+#include "core/api/accounts.h"
 #include "core/api/chat_answer.h"
 #include "core/api/responses.h"
 #include "core/api/stops.h"
@@ -158,6 +159,7 @@ void lls_generation_destroy(struct lls_generation *generation)
   DL_DELETE(api->generations, generation);
   api->stats.live--;
   lls_tenants_leave(&api->tenants, generation->tenant);
+  lls_account_put(generation->account);
   for (uint32_t i = 0; i < generation->n_choices; i++)
     if (generation->choices[i].unflushed)
       DL_DELETE(api->unflushed, &generation->choices[i]);

@@ -73,6 +73,7 @@ struct lls_generation {
   int64_t arrival_ns;          /* on main's clock */
   int64_t sent_ns;             /* likewise: when its client last heard of it */
   uint32_t tenant;
+  struct lls_account *account;   /* a reference, or NULL: no limits */
   struct lls_choice *choices;    /* (n_choices) prompt by prompt */
   struct lls_response *response; /* the form of the answer, of /v1/responses; or NULL */
   uint32_t n_choices, n_unfinished;

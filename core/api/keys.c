@@ -2,7 +2,9 @@
 /* Reading keys, and comparing with all of them in the same time; see keys.h. */
 #include "core/api/keys.h"
 
+#include "core/api/api_params.h"
 #include "core/base/file.h"
+#include "core/base/sha256.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,13 +12,14 @@
 #include <string.h>
 #include <strings.h>
 
-#define KEY_BYTES  256 /* room of a key; a longer one is refused when it is read */
-#define LINE_BYTES 1024
-#define FILE_BYTES (1 << 20)
+#define KEY_BYTES     256 /* room of a key; a longer one is refused when it is read */
+#define TENANT_SHARED "-" /* the tenant of clients without keys */
+#define LINE_BYTES    1024
+#define FILE_BYTES    (1 << 20)
 
 struct key {
   unsigned char bytes[KEY_BYTES]; /* zeros after its end */
-  char tenant[LINE_BYTES];
+  char tenant[LLS_TENANT_BYTES];  /* "" of TENANT_SHARED */
 };
 
 struct lls_api_keys {
@@ -24,19 +27,46 @@ struct lls_api_keys {
   size_t count;
 };
 
-/* One line: key, space, tenant. False if it is too long for a key. */
-static bool add_key(struct lls_api_keys *keys, const char *line)
+/* The name of a tenant that is one key alone: stable, and nothing of the key. */
+static void name_after(struct key *key, size_t length)
+{
+  char hex[LLS_SHA256_HEX];
+  struct lls_sha256 sum;
+  lls_sha256_begin(&sum);
+  lls_sha256_add(&sum, "llmserve tenant of the key ", 27);
+  lls_sha256_add(&sum, key->bytes, length);
+  lls_sha256_end(&sum, hex);
+  snprintf(key->tenant, sizeof key->tenant, "key-%.16s", hex);
+}
+
+static bool has_controls(const char *text)
+{
+  for (; *text != '\0'; text++)
+    if ((unsigned char)*text < 0x20 || *text == 0x7f)
+      return true;
+  return false;
+}
+
+/* One line: key, space, tenant. NULL, or what is wrong with it. */
+static const char *add_key(struct lls_api_keys *keys, const char *line)
 {
   struct key *key = &keys->keys[keys->count];
   size_t length = strcspn(line, " \t");
   const char *tenant = line + length + strspn(line + length, " \t");
   if (length >= KEY_BYTES)
-    return false;
+    return "a key has at most 255 bytes";
+  if (strlen(tenant) >= LLS_TENANT_BYTES)
+    return "the name of a tenant has at most 128 bytes";
+  if (has_controls(tenant))
+    return "the name of a tenant has no control characters";
   *key = (struct key){0};
   memcpy(key->bytes, line, length);
-  snprintf(key->tenant, sizeof key->tenant, "%s", tenant);
+  if (tenant[0] == '\0')
+    name_after(key, length);
+  else if (strcmp(tenant, TENANT_SHARED) != 0)
+    snprintf(key->tenant, sizeof key->tenant, "%s", tenant);
   keys->count++;
-  return true;
+  return NULL;
 }
 
 static int read_keys(FILE *file, const char *path, struct lls_api_keys *keys,
@@ -55,9 +85,9 @@ static int read_keys(FILE *file, const char *path, struct lls_api_keys *keys,
     if (more == NULL)
       return lls_fail(err, -ENOMEM, "%s: out of memory", path);
     keys->keys = more;
-    if (!add_key(keys, line))
-      return lls_fail(err, -EINVAL, "%s:%u: a key has at most %d bytes", path, number,
-                      KEY_BYTES - 1);
+    const char *wrong = add_key(keys, line);
+    if (wrong != NULL)
+      return lls_fail(err, -EINVAL, "%s:%u: %s", path, number, wrong);
   }
   if (ferror(file))
     return lls_fail(err, -EIO, "%s: %s", path, strerror(errno));

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * API keys, from a file: a key a line and, after a space, the tenant whose it is; empty
- * lines and those that begin with '#' say nothing.
+ * lines and those that begin with '#' say nothing. A key without a tenant is a tenant of
+ * its own, named after its hash; "-" is the tenant that clients have where there are no
+ * keys.
  *
  * A key is compared with all keys of the file, each over its whole room, so that the time
  * it takes says nothing of how much of a guess was right.
@@ -20,7 +22,7 @@ struct lls_api_keys;
 int lls_api_keys_load(const char *path, struct lls_api_keys **out, struct lls_error *err);
 void lls_api_keys_free(struct lls_api_keys *keys);
 
-/* True if it is one of the keys; then *tenant is its tenant, "" if it has none, valid as
+/* True if it is one of the keys; then *tenant is its tenant, "" if that is "-", valid as
  * long as the keys. */
 bool lls_api_keys_have(const struct lls_api_keys *keys, const char *key,
                        const char **tenant);

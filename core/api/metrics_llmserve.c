@@ -183,13 +183,15 @@ static void tenant_numbers(struct lls_page *page, const struct lls_api *api)
                  "Tokens of prompts, by tenant."},
       tokens = {"llmserve_tenant_generated_tokens_total", "tenant",
                 "Tokens generated, by tenant."},
+      limited = {"llmserve_tenant_limited_total", "tenant",
+                 "Requests refused for a limit of the tenant."},
       slo = {"llmserve_tenant_slo_requests_total", "tenant",
              "Requests with deadlines, by tenant and what came of them."};
   struct group groups[sizeof api->tenants.list / sizeof api->tenants.list[0]];
   size_t n = 0;
   for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
     const struct lls_tenant *tenant = &api->tenants.list[i];
-    if (tenant->stats.requests > 0)
+    if (tenant->stats.requests > 0 || tenant->stats.limited > 0)
       groups[n++] = (struct group){tenant->name, &tenant->stats};
   }
   group_counter(page, &requests, groups, n, offsetof(struct lls_group_stats, requests));
@@ -197,6 +199,7 @@ static void tenant_numbers(struct lls_page *page, const struct lls_api *api)
                 offsetof(struct lls_group_stats, prompt_tokens));
   group_counter(page, &tokens, groups, n,
                 offsetof(struct lls_group_stats, generated_tokens));
+  group_counter(page, &limited, groups, n, offsetof(struct lls_group_stats, limited));
   group_verdicts(page, &slo, groups, n);
 }
 

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include "core/api/params_internal.h"
+#include "core/base/sha256.h"
+
+#define HASH_DIGITS 12 /* of a tenant whose name is not shown whole */
 
 #define MAX_STOP_STRINGS 16
 #define MAX_STOP_BYTES   1024
@@ -191,6 +194,23 @@ int lls_param_tier(const json_t *value, const char *name,
                       lls_json_excerpt(value, shown, sizeof shown));
 }
 
+/* Two names that are shown alike stay two: the end of the shown one is a hash. */
+static void tell_apart(struct lls_api_params *params, const char *name)
+{
+  char hex[LLS_SHA256_HEX];
+  size_t most = sizeof params->tenant - 1 - HASH_DIGITS - 1;
+  size_t length = strlen(params->tenant);
+  struct lls_sha256 sum;
+  lls_sha256_begin(&sum);
+  lls_sha256_add(&sum, name, strlen(name));
+  lls_sha256_end(&sum, hex);
+  length = length < most ? length : most;
+  while (length > 0 && ((unsigned char)params->tenant[length] & 0xc0) == 0x80)
+    length--; /* not inside a character */
+  snprintf(params->tenant + length, sizeof params->tenant - length, "~%.*s", HASH_DIGITS,
+           hex);
+}
+
 void lls_api_params_set_tenant(struct lls_api_params *params, const char *name)
 {
   size_t length = 0;
@@ -205,6 +225,8 @@ void lls_api_params_set_tenant(struct lls_api_params *params, const char *name)
          ((unsigned char)name[length] & 0xc0) == 0x80)
     length--; /* not inside a character */
   params->tenant[length] = '\0';
+  if (strcmp(params->tenant, name) != 0)
+    tell_apart(params, name);
 }
 
 int lls_param_user(const json_t *value, const char *name,

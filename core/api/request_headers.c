@@ -65,8 +65,7 @@ static int read_deadline(const struct lls_http_exchange *exchange, const char *n
 int lls_api_read_headers(const struct lls_http_exchange *exchange, const char *key_tenant,
                          struct lls_api_params *params, struct lls_api_error *error)
 {
-  const char *fairness =
-      lls_http_request_header(&exchange->request, "x-gateway-inference-fairness-id");
+  const char *fairness = lls_http_request_header(&exchange->request, LLS_FAIRNESS_HEADER);
   if (key_tenant != NULL && *key_tenant != '\0')
     lls_api_params_set_tenant(params, key_tenant);
   else if (fairness != NULL && *fairness != '\0')

@@ -13,6 +13,8 @@
 
 #include "core/api/api_params.h"
 
+#define LLS_FAIRNESS_HEADER "x-gateway-inference-fairness-id"
+
 /* Gives the request the id that it has in headers and logs: the client's own, from
  * x-request-id, or a fresh one. */
 void lls_api_name_request(struct lls_http_exchange *exchange);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/api/access.h"
+#include "core/api/accounts.h"
 #include "core/api/responses.h"
 #include "core/api/store_call.h"
 #include "core/api/store_front.h"
@@ -98,7 +99,7 @@ struct putting {
   struct lls_generation *generation;
   char tenant[LLS_TENANT_BYTES];
   const char *text;
-  int64_t most_bytes; /* that all responses may take */
+  struct lls_response_room room;
   void (*put)(struct lls_generation *generation, bool stored, void *context);
   void *context;
   int status;
@@ -116,8 +117,7 @@ static void run_put(struct lls_store_job *job, struct lls_store *store)
       .previous = lls_response_previous(generation->response),
       .object = putting->text,
       .input = lls_response_input(generation->response)};
-  putting->status =
-      lls_responses_put(store, &response, putting->most_bytes, &putting->error);
+  putting->status = lls_responses_put(store, &response, &putting->room, &putting->error);
 }
 
 static void put_over(struct lls_store_job *job)
@@ -150,7 +150,9 @@ void lls_response_memory_put(struct lls_generation *generation, const char *text
   putting->job.done = put_over;
   putting->generation = generation;
   putting->text = text;
-  putting->most_bytes = api->config.limits.stored_responses;
+  putting->room = (struct lls_response_room){
+      .bytes = api->config.limits.stored_responses,
+      .tenant_bytes = lls_limits_of(api, tenant != NULL ? tenant : "").response_bytes};
   putting->put = put;
   putting->context = context;
   snprintf(putting->tenant, sizeof putting->tenant, "%s", tenant != NULL ? tenant : "");

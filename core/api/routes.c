@@ -4,6 +4,7 @@
  * of the requests (metrics_http.c shows it).
  */
 #include "core/api/access.h"
+#include "core/api/accounts.h"
 #include "core/api/request_headers.h"
 #include "core/api/store_front.h"
 #include "core/http/router.h"
@@ -36,6 +37,16 @@ static bool is_upload(const struct lls_http_exchange *exchange)
   return route->handler == lls_handle_file_create;
 }
 
+/* Requests that begin something count for the limits of tenants: none that looks, and
+ * none that ends what was begun. */
+static bool is_counted(const struct lls_http_exchange *exchange)
+{
+  static const char admin[] = "/admin";
+  const struct lls_http_route *route = exchange->route;
+  return strcmp(route->method, "POST") == 0 && strchr(route->path, '*') == NULL &&
+         strncmp(route->path, admin, sizeof admin - 1) != 0;
+}
+
 /* True if a handler is to see the request, as far as its head tells: the error says why
  * not. */
 static bool admits(struct lls_api *api, struct lls_http_exchange *exchange,
@@ -49,7 +60,9 @@ static bool admits(struct lls_api *api, struct lls_http_exchange *exchange,
     return false;
   if (exchange->route == NULL)
     return no_route(&exchange->request, allow, error);
-  return is_upload(exchange) || lls_access_body(exchange, error);
+  if (!is_upload(exchange) && !lls_access_body(exchange, error))
+    return false;
+  return !is_counted(exchange) || lls_accounts_allow(api, exchange, error);
 }
 
 static void find_route(struct lls_http_exchange *exchange, char allow[LLS_HTTP_ALLOW_MAX])
@@ -79,10 +92,14 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
   if ((admitted || error.status != 421) && lls_access_cors(context, exchange, allow))
     return;
   if (!admitted) {
+    if (error.status == 429)
+      lls_accounts_refused(context, exchange);
     refuse(exchange, allow, &error);
     return;
   }
   const struct lls_http_route *route = exchange->route;
+  if (is_counted(exchange))
+    lls_accounts_enter(context, exchange);
   route->handler(context, exchange);
 }
 
@@ -111,6 +128,11 @@ bool lls_api_on_head(void *context, struct lls_http_exchange *exchange)
     return true;
   }
   return !is_upload(exchange) || lls_upload_on_head(context, exchange);
+}
+
+void lls_api_on_over(void *context, struct lls_http_exchange *exchange)
+{
+  lls_accounts_leave(context, exchange);
 }
 
 /* ---- what becomes of them ------------------------------------------------------- */

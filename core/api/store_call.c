@@ -56,6 +56,9 @@ void lls_store_error(int status, const struct lls_error *why, const char *param,
   case -EALREADY:
     lls_api_fail(error, 409, "conflict", NULL, "%s", text);
     break;
+  case -E2BIG:
+    lls_api_fail(error, 413, "tenant_storage_full", NULL, "%s", text);
+    break;
   case -ENOSPC:
   case -EFBIG:
   case -EDQUOT:

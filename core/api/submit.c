@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <utlist.h>
 
+#include "core/api/access.h"
+#include "core/api/accounts.h"
 #include "core/api/reply.h"
 
 static uint64_t choice_seed(const struct lls_choice *choice)
@@ -91,6 +93,8 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
     return refusal(generation->api, status, &why, error);
   choice->state = LLS_CHOICE_LIVE;
   generation->n_unfinished++;
+  if (choice->index % (uint32_t)params->n == 0) /* the prompt of n answers is one */
+    lls_account_charge(generation->account, prompt->n_tokens);
   return 0;
 }
 
@@ -121,6 +125,9 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
   snprintf(generation->label, sizeof generation->label, "%s",
            exchange != NULL ? exchange->id : generation->id);
   generation->tenant = lls_tenants_enter(&api->tenants, generation->params.tenant);
+  generation->account =
+      lls_account_get(api, exchange != NULL ? lls_access_account(api, exchange)
+                                            : generation->offline->tenant);
   generation->sent_ns = generation->arrival_ns;
   generation->is_offline = exchange == NULL;
   if (exchange != NULL) {

@@ -22,6 +22,7 @@ static void add(struct lls_group_stats *to, const struct lls_group_stats *from)
   to->requests += from->requests;
   to->prompt_tokens += from->prompt_tokens;
   to->generated_tokens += from->generated_tokens;
+  to->limited += from->limited;
   for (unsigned i = 0; i < LLS_VERDICTS; i++)
     to->verdicts[i] += from->verdicts[i];
 }

@@ -32,6 +32,7 @@ enum lls_verdict {
 /* Counted for a class or a tenant. */
 struct lls_group_stats {
   uint64_t requests, prompt_tokens, generated_tokens;
+  uint64_t limited; /* requests that were refused for a limit of the tenant */
   uint64_t verdicts[LLS_VERDICTS]; /* of requests with deadlines */
 };
 

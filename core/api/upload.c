@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include "core/api/access.h"
+#include "core/api/accounts.h"
 #include "core/api/store_call.h"
 #include "core/api/store_front.h"
 #include "core/batch/file_table.h"
@@ -29,6 +30,8 @@
 /* OpenAI's bounds of expires_after[seconds]. */
 #define EXPIRES_LEAST 3600
 #define EXPIRES_MOST  2592000
+
+#define FORM_BYTES 65536 /* of a form beside its file */
 
 #define WORD 24 /* bytes of a field that is a word */
 
@@ -199,7 +202,15 @@ static struct upload *begin(struct lls_api *api, struct lls_http_exchange *excha
   upload->stored.fd = -1;
   upload->stored.file.tenant = upload->tenant;
   snprintf(upload->tenant, sizeof upload->tenant, "%s", tenant);
+  upload->stored.most_bytes = lls_limits_of(api, tenant).file_bytes;
   return upload;
+}
+
+/* A body that can't fit its tenant's limit is refused by its length. */
+static uint64_t most_bytes(const struct lls_api *api, const struct upload *upload)
+{
+  int64_t most = upload->stored.most_bytes, all = api->config.limits.max_upload;
+  return (uint64_t)(most > 0 && most + FORM_BYTES < all ? most + FORM_BYTES : all);
 }
 
 bool lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
@@ -210,11 +221,10 @@ bool lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
       tenant != NULL && api->front != NULL ? begin(api, exchange, tenant) : NULL;
   if (upload == NULL)
     return false;
-  exchange->request.sink =
-      (struct lls_http_sink){.write = on_body,
-                             .close = on_over,
-                             .owner = upload,
-                             .max_bytes = (uint64_t)api->config.limits.max_upload};
+  exchange->request.sink = (struct lls_http_sink){.write = on_body,
+                                                  .close = on_over,
+                                                  .owner = upload,
+                                                  .max_bytes = most_bytes(api, upload)};
   return true;
 }
 

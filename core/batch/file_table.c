@@ -11,6 +11,7 @@
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "core/batch/store_internal.h"
 
@@ -39,6 +40,36 @@ static void open_upload(struct lls_upload *upload, struct lls_store *store)
   upload->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (upload->fd < 0)
     fail_upload(upload, -errno, "made");
+  else
+    DL_APPEND(store->uploads, upload);
+}
+
+static int add_bytes(void *context, sqlite3_stmt *row)
+{
+  *(int64_t *)context += sqlite3_column_int64(row, 0);
+  return 0;
+}
+
+/* Fails the upload if its tenant's files, with all that are on their way, would take more
+ * than they may with `length` more bytes. */
+static void check_quota(struct lls_upload *upload, struct lls_store *store, size_t length)
+{
+  const struct lls_upload *other;
+  int64_t bytes = (int64_t)length;
+  if (upload->status != 0 || upload->most_bytes == 0)
+    return;
+  upload->status = lls_database_run(&store->database, add_bytes, &bytes, &upload->error,
+                                    "SELECT bytes FROM files WHERE tenant = ?", "t",
+                                    upload->file.tenant);
+  DL_FOREACH (store->uploads, other)
+    if (strcmp(other->file.tenant, upload->file.tenant) == 0)
+      bytes += other->file.bytes;
+  if (upload->status == 0 && bytes > upload->most_bytes)
+    upload->status =
+        lls_fail(&upload->error, -E2BIG,
+                 "the files of this client's tenant would take more than %lld bytes: "
+                 "delete some, or send a smaller one",
+                 (long long)upload->most_bytes);
 }
 
 void lls_upload_write(struct lls_upload *upload, struct lls_store *store,
@@ -47,6 +78,7 @@ void lls_upload_write(struct lls_upload *upload, struct lls_store *store,
   const char *at = data;
   if (upload->fd < 0 && upload->status == 0)
     open_upload(upload, store);
+  check_quota(upload, store, length);
   while (length > 0 && upload->status == 0) {
     ssize_t n = write(upload->fd, at, length);
     if (n < 0 && errno != EINTR)
@@ -56,6 +88,13 @@ void lls_upload_write(struct lls_upload *upload, struct lls_store *store,
     length -= (size_t)n;
     upload->file.bytes += n;
   }
+}
+
+static void close_upload(struct lls_upload *upload, struct lls_store *store)
+{
+  DL_DELETE(store->uploads, upload);
+  close(upload->fd);
+  upload->fd = -1;
 }
 
 static int sync_folder(const struct lls_store *store)
@@ -83,8 +122,7 @@ int lls_upload_finish(struct lls_upload *upload, struct lls_store *store)
     lls_upload_abandon(upload, store);
     return upload->status;
   }
-  close(upload->fd);
-  upload->fd = -1;
+  close_upload(upload, store);
   return 0;
 }
 
@@ -99,8 +137,7 @@ void lls_upload_abandon(struct lls_upload *upload, struct lls_store *store)
 {
   if (upload->fd < 0)
     return;
-  close(upload->fd);
-  upload->fd = -1;
+  close_upload(upload, store);
   remove_file(store, upload->file.id);
 }
 

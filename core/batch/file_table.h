@@ -27,7 +27,9 @@ struct lls_file {
 /* A file on its way in. A zeroed one with fd = -1 has not begun. */
 struct lls_upload {
   struct lls_file file;
-  int64_t expires_after_s; /* of its creation; 0: never */
+  int64_t most_bytes;             /* of all files of the tenant; 0: no limit */
+  struct lls_upload *prev, *next; /* in store->uploads, from its first byte on */
+  int64_t expires_after_s;        /* of its creation; 0: never */
   int fd;
   int status; /* negative: it has failed, and why */
   struct lls_error error;

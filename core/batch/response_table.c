@@ -6,6 +6,7 @@
 #include "core/batch/response_table.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -14,7 +15,8 @@
 #include "core/base/json_cost.h"
 
 #define KEPT_S        (30 * INT64_C(86400))
-#define EVICT_AT_ONCE "64"
+#define EVICT_AT_ONCE "16"
+#define LARGEST_NAME  256      /* bytes of a tenant's name, and more */
 #define CHAIN_MOST    "100000" /* rows; a guard against a database that is a circle */
 
 /* ---- room -------------------------------------------------------------------------- */
@@ -31,45 +33,91 @@ static int count_bytes(struct lls_store *store, struct lls_error *err)
   int64_t bytes = 0;
   if (store->counted_responses)
     return 0;
-  int status = lls_database_run(&store->database, add_bytes, &bytes, err,
-                                "SELECT bytes FROM responses", "");
+  int status = lls_database_run(&store->database, NULL, NULL, err,
+                                "CREATE INDEX IF NOT EXISTS responses_of_tenants ON "
+                                "responses (tenant, bytes)",
+                                "");
+  if (status == 0)
+    status = lls_database_run(&store->database, add_bytes, &bytes, err,
+                              "SELECT bytes FROM responses", "");
   store->counted_responses = status == 0;
   store->response_bytes = bytes;
   return status;
 }
 
-/* Takes away the oldest; the newest stays whatever it takes. */
+/* Takes away the oldest of one tenant; the newest of all stays. *freed: their bytes. */
+static int evict(struct lls_store *store, const char *tenant, int64_t *freed,
+                 struct lls_error *err)
+{
+  *freed = 0;
+  int status =
+      lls_database_run(&store->database, add_bytes, freed, err,
+                       "DELETE FROM responses WHERE seq IN (SELECT seq FROM responses "
+                       "WHERE tenant = ? AND seq < (SELECT max(seq) FROM responses) "
+                       "ORDER BY seq LIMIT " EVICT_AT_ONCE ") RETURNING bytes",
+                       "t", tenant);
+  store->response_bytes -= *freed;
+  return status;
+}
+
+/* Keeps a tenant to its own limit; 0: it has none. */
+static int make_room_of(struct lls_store *store, const char *tenant, int64_t most_bytes,
+                        struct lls_error *err)
+{
+  int64_t bytes = 0, freed = -1;
+  if (most_bytes == 0)
+    return 0;
+  int status =
+      lls_database_run(&store->database, add_bytes, &bytes, err,
+                       "SELECT bytes FROM responses WHERE tenant = ?", "t", tenant);
+  for (; status == 0 && bytes > most_bytes && freed != 0; bytes -= freed)
+    status = evict(store, tenant, &freed, err);
+  return status;
+}
+
+static int keep_name(void *context, sqlite3_stmt *row)
+{
+  snprintf(context, LARGEST_NAME, "%s", (const char *)sqlite3_column_text(row, 0));
+  return 0;
+}
+
+/* Takes from the tenant that has most, so that nobody loses what is less than a fair
+ * share to another. */
 static int make_room(struct lls_store *store, int64_t most_bytes, struct lls_error *err)
 {
+  char largest[LARGEST_NAME] = "";
   int64_t freed = -1;
   int status = count_bytes(store, err);
   while (status == 0 && store->response_bytes > most_bytes && freed != 0) {
-    freed = 0;
-    status = lls_database_run(
-        &store->database, add_bytes, &freed, err,
-        "DELETE FROM responses WHERE seq IN (SELECT seq FROM responses WHERE seq < "
-        "(SELECT max(seq) FROM responses) ORDER BY seq LIMIT " EVICT_AT_ONCE
-        ") RETURNING bytes",
-        "");
-    store->response_bytes -= freed;
+    status = lls_database_run(&store->database, keep_name, largest, err,
+                              "SELECT tenant FROM responses GROUP BY tenant ORDER BY "
+                              "sum(bytes) DESC LIMIT 1",
+                              "");
+    if (status == 0)
+      status = evict(store, largest, &freed, err);
   }
   return status;
 }
 
 int lls_responses_put(struct lls_store *store, const struct lls_stored_response *response,
-                      int64_t most_bytes, struct lls_error *err)
+                      const struct lls_response_room *room, struct lls_error *err)
 {
   int64_t bytes = (int64_t)(strlen(response->object) + strlen(response->input));
-  int status = lls_database_run(
-      &store->database, NULL, NULL, err,
-      "INSERT INTO responses (id, tenant, previous, object, input, bytes, expires) "
-      "VALUES (?, ?, ?, ?, ?, ?, ?)",
-      "tttttii", response->id, response->tenant, response->previous, response->object,
-      response->input, bytes, (int64_t)time(NULL) + KEPT_S);
+  int status = count_bytes(store, err);
+  if (status == 0)
+    status = lls_database_run(
+        &store->database, NULL, NULL, err,
+        "INSERT INTO responses (id, tenant, previous, object, input, bytes, expires) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "tttttii", response->id, response->tenant, response->previous, response->object,
+        response->input, bytes, (int64_t)time(NULL) + KEPT_S);
   if (status != 0)
     return status;
   store->response_bytes += bytes;
-  if (make_room(store, most_bytes, NULL) != 0) /* it is stored; room is tried for again */
+  status = make_room_of(store, response->tenant, room->tenant_bytes, NULL);
+  if (status == 0)
+    status = make_room(store, room->bytes, NULL);
+  if (status != 0) /* it is stored; room is tried for again */
     lls_log(store->log, LLS_LOG_WARNING, "responses", "old ones cannot be taken away");
   return 0;
 }

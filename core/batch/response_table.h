@@ -19,10 +19,15 @@ struct lls_stored_response {
   const char *input;    /* JSON, an array of items */
 };
 
-/* When it returns 0 the response outlives a crash. The oldest of all go where they take
- * more than `most_bytes`. */
+struct lls_response_room {
+  int64_t bytes;        /* that all responses may take */
+  int64_t tenant_bytes; /* that those of its tenant may take; 0: as all */
+};
+
+/* When it returns 0 the response outlives a crash. Where responses take more than there
+ * is room for, the oldest of the tenant go, or of the tenant that has most. */
 int lls_responses_put(struct lls_store *store, const struct lls_stored_response *response,
-                      int64_t most_bytes, struct lls_error *err);
+                      const struct lls_response_room *room, struct lls_error *err);
 
 /* New references, or NULL and why: *status is -ENOENT where there is none of this tenant.
  */

@@ -41,6 +41,7 @@ struct lls_store {
   int64_t swept_ns;                       /* when what has expired was taken away */
   bool counted_responses;                 /* response_bytes is known */
   int64_t response_bytes;                 /* of all that are stored */
+  struct lls_upload *uploads;             /* utlist: files on their way in */
 
   atomic_bool has_lines;
 

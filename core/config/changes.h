@@ -16,6 +16,10 @@
 
 #include "core/base/error.h"
 
+/* The most settings of a request: more than all keys of a server together, and few enough
+ * to be compared with each other. */
+#define LLS_CHANGES_MAX 500
+
 struct lls_changes {
   size_t n;
   char **list; /* (n) "SECTION.KEY=VALUE" each, malloc'ed */

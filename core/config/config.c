@@ -37,7 +37,8 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
                       "[%s] began in line %u already: write its keys there",
                       entry->section, first->line);
   if (find_section(entry->section) != NULL ||
-      lls_section_kind(entry->section, &name) != 0)
+      lls_section_kind(entry->section, &name) != 0 ||
+      lls_section_is_tenant(entry->section))
     return;
   struct lls_nearest nearest = {.word = entry->section};
   char clause[LLS_NEAREST_CLAUSE];
@@ -46,7 +47,8 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
   lls_loading_error(
       l, entry->line,
       "unknown section [%s]: expected [server], [model], [engine], [cache], "
-      "[plugins] or a plugin's, like [scheduler.NAME]%s",
+      "[plugins], [tenants], a tenant's, like [tenant.NAME], or a plugin's, like "
+      "[scheduler.NAME]%s",
       entry->section, lls_nearest_clause(&nearest, "[]", clause));
 }
 
@@ -91,6 +93,7 @@ static int bind_sections(struct lls_loading *l)
     }
     lls_loading_bind(l, s->name, &s->table, values);
   }
+  lls_loading_tenants(l, &find_section("tenants")->table);
   return 0;
 }
 
@@ -243,6 +246,7 @@ void lls_config_free(struct lls_config *config)
     lls_policy_close(&config->policies.by_kind[i]);
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++)
     lls_params_release(&s->table, section_values(config, s));
+  free(config->overrides);
   lls_ini_free(&config->ini);
   lls_changes_free(&config->changes);
 }

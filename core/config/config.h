@@ -124,6 +124,8 @@ struct lls_config {
   struct lls_engine_config engine;
   struct lls_cache_config cache;
   struct lls_plugins_config plugins;
+  struct lls_tenant_limits tenants;      /* [tenants] */
+  struct lls_tenant_override *overrides; /* [tenant.NAME]; as server.api has them */
   struct {
     LLS_EACH_KIND_OF(struct lls_policy);
   } policies;

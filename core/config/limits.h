@@ -9,6 +9,7 @@
 #define LLS_CONFIG_LIMITS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <llmserve/types.h>
@@ -37,6 +38,17 @@ enum lls_access_log_choice {
   LLS_ACCESS_LOG_ALL,
 };
 
+struct lls_tenant_limits { /* [tenants]; 0 = no limit */
+  int64_t requests_per_minute, tokens_per_minute, requests_at_once;
+  int64_t file_bytes, response_bytes;
+};
+
+/* A section [tenant.NAME]. */
+struct lls_tenant_override {
+  const char *name;
+  struct lls_tenant_limits limits;
+};
+
 struct lls_api_limits { /* of [server]: the front end's */
   struct lls_http_limits http;
   int64_t max_choices;     /* prompts x n of one request; at most [engine] max_requests */
@@ -56,6 +68,10 @@ struct lls_api_limits { /* of [server]: the front end's */
                                   the configuration is loaded */
   int64_t max_inputs; /* texts of a request for vectors; as max_choices is limited */
   int64_t stored_responses; /* bytes in the database; 0 = none are stored */
+  /* Limits of a tenant without a section of its own, and the sections. [main] */
+  struct lls_tenant_limits tenant;
+  const struct lls_tenant_override *tenants; /* (n_tenants) borrowed as texts are */
+  size_t n_tenants;
 };
 
 /* The defaults of sections.c, for tests, which have no configuration. */

@@ -43,6 +43,10 @@ void lls_policy_close(struct lls_policy *);
 /* "scheduler.fcfs": the kind and "fcfs"; 0 if it is no plugin's section. */
 uint32_t lls_section_kind(const char *section, const char **name);
 
+/* tenant_sections.c: binds [tenant.NAME] by the table of [tenants], which is bound. */
+void lls_loading_tenants(struct lls_loading *, const struct lls_param_table *);
+bool lls_section_is_tenant(const char *section);
+
 /* constraints.c: what a table can't say about the core's own keys. */
 void lls_loading_check(struct lls_loading *);
 

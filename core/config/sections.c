@@ -68,7 +68,8 @@ static const struct lls_param server_params[] = {
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, api_keys, "",
                    "file of the API keys that may ask, one a line, each with its tenant "
-                   "after a space if it has one; empty: every client may ask, and read "
+                   "after a space; a key without one is a tenant of its own; empty: "
+                   "every client may ask, and read "
                    "/metrics, which otherwise wants a key from other machines",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(
@@ -353,6 +354,31 @@ static const struct lls_param plugins_params[] = {
                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
 
+typedef struct lls_tenant_limits tenants;
+static const struct lls_param tenants_params[] = {
+    LLS_PARAM_INT(tenants, requests_per_minute, "0", 0, 1000000000, "requests",
+                  "most requests that one tenant may begin in a minute, 0 is no limit; "
+                  "further ones are answered with 429 and Retry-After",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(
+        tenants, tokens_per_minute, "0", 0, 1000000000000, "tokens",
+        "most tokens of prompts and answers in a minute, 0 is no limit; counted "
+        "as they are computed, lines of batches too, which wait",
+        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_INT(tenants, requests_at_once, "0", 0, 1000000000, "requests",
+                  "most requests of one tenant that are not yet answered, 0 is no limit",
+                  .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BYTES(
+        tenants, file_bytes, "0", 0, 1ll << 50,
+        "most bytes of one tenant's files, 0 is no limit; a further upload is "
+        "answered with 413",
+        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BYTES(tenants, response_bytes, "0", 0, 1ll << 50,
+                    "most bytes of one tenant's stored responses, whose oldest go first; "
+                    "0 is no limit but [server] stored_responses",
+                    .flags = LLS_PARAM_RELOADABLE),
+};
+
 const struct lls_section lls_sections[] = {
     {"server", "the HTTP side", TABLE(server_params, server),
      offsetof(struct lls_config, server)},
@@ -366,5 +392,9 @@ const struct lls_section lls_sections[] = {
      "the policies; each has its own section [scheduler.NAME], [cache.NAME] or "
      "[predictor.NAME]",
      TABLE(plugins_params, plugins), offsetof(struct lls_config, plugins)},
+    {"tenants",
+     "limits of each tenant, which an API key names; what is different for one of them "
+     "stands in a section [tenant.NAME] with the same keys",
+     TABLE(tenants_params, tenants), offsetof(struct lls_config, tenants)},
     {.name = NULL},
 };

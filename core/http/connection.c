@@ -305,6 +305,8 @@ static void end_exchange(struct lls_http_connection *connection)
   struct lls_http_exchange *exchange = &connection->exchange;
   if (exchange->status != 0 && config->on_answered != NULL)
     config->on_answered(config->context, exchange);
+  if (config->on_over != NULL)
+    config->on_over(config->context, exchange);
   lls_http_request_clear(&exchange->request);
   lls_text_free(&exchange->headers);
   *exchange = (struct lls_http_exchange){0};

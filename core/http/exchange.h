@@ -32,6 +32,7 @@ struct lls_http_exchange {
   void (*on_drained)(void *owner);
   struct lls_text headers; /* added to the answer's own */
   const void *route;       /* set by on_request, for on_answered */
+  void *account;           /* likewise, for on_over */
   int64_t arrival_ns;      /* the request was complete */
   uint64_t body_bytes;     /* of the request; a handler may have taken the body itself */
   unsigned status;         /* of the answer, 0 before it has begun */

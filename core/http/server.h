@@ -22,6 +22,8 @@ struct lls_http_config {
   bool (*on_head)(void *context, struct lls_http_exchange *exchange);
   /* The answer is complete, or its client left in the middle of it; may be NULL. */
   void (*on_answered)(void *context, struct lls_http_exchange *exchange);
+  /* The exchange is over, whatever became of it; may be NULL. */
+  void (*on_over)(void *context, struct lls_http_exchange *exchange);
   /* Writes the body of an answer to what is no request (reason: a static clause). */
   void (*error_body)(void *context, unsigned status, const char *reason,
                      struct lls_text *out);

@@ -286,7 +286,7 @@ int lls_decision_log_create(const struct lls_decision_log_options *o,
   d->log = o->log;
   d->wait = o->wait;
   d->path = strdup(o->path);
-  d->fd = open(o->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  d->fd = open(o->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   int rc = 0;
   if (d->fd < 0)
     rc = lls_fail(err, -errno, "%s: cannot be written: %s", o->path, strerror(errno));

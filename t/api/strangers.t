@@ -135,4 +135,18 @@ sub number { my ($server, $name) = @_; return $server->metric($name) // -1 }
     is $server->post($path, { prompt => [map { 1 + $_ % 300 } 1 .. 100_000], max_tokens => 1 })->{json}{error}{code}, 'context_length_exceeded', 'a long prompt of tokens is read';
     is $server->stop, 0, 'the server ends well';
 }
+
+# ---- files ----------------------------------------------------------------------------
+{
+    umask 0022;
+    my $server = LlmServer->serve("decisions = $folder/decisions\n$model");
+    is $server->post($path, { prompt => 'Once', max_tokens => 1 })->{status}, 200, 'a request that is recorded';
+    is sprintf('%o', (stat "$folder/decisions")[2] & 0777), '600', '  for nobody but its owner';
+
+    my $many = { set => { 'scheduler.fcfs' => { map { ("k$_" => 1) } 1 .. 32_000 } } };
+    my $answer = $server->post('/admin/reload', $many);
+    is_deeply [$answer->{status}, $answer->{json}{error}{code}], [413, 'too_many_settings'], 'a reload sets no more than there is to set';
+    is $server->post('/admin/reload', { set => { 'scheduler.fcfs' => { map { ("k$_" => 1) } 1 .. 400 } } })->{json}{error}{code}, 'reload_refused', '  and as many are looked at';
+    is $server->stop, 0, 'the server ends well';
+}
 done_testing;

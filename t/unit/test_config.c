@@ -161,7 +161,8 @@ static void test_one_error_at_a_time(void **state)
        ":8: unknown key 'listn' in [server]; the nearest is 'listen'"},
       {"[enginee]\n",
        ":7: unknown section [enginee]: expected [server], [model], [engine], [cache], "
-       "[plugins] or a plugin's, like [scheduler.NAME]; the nearest is [engine]"},
+       "[plugins], [tenants], a tenant's, like [tenant.NAME], or a plugin's, like "
+       "[scheduler.NAME]; the nearest is [engine]"},
       {"[server]\nxyzzy = 1\n", ":8: unknown key 'xyzzy' in [server]"},
       {"[engine]\nweights = int8\n",
        ":8: unknown key 'weights' in [engine]: it is one of [model]"},
