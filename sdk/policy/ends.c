@@ -48,9 +48,10 @@ static void go_round(struct lls_pol_dropped *d, const struct lls_request *const 
   }
 }
 
-/* The next of them that wait between two others. Who runs again, lies on the host or has
- * ended is forgotten. */
-static uint32_t find(struct lls_pol_dropped *d, uint64_t after, uint64_t before)
+/* The next of them that wait between two others, to found + at; how many. Who runs again,
+ * lies on the host or has ended is forgotten. */
+static uint32_t find(struct lls_pol_dropped *d, uint64_t after, uint64_t before,
+                     uint32_t at)
 {
   uint32_t i = d->turn < d->n && d->n > ROUND ? d->turn : 0, n = 0;
   for (uint32_t left = ROUND; left > 0 && i < d->n; left--) {
@@ -63,24 +64,49 @@ static uint32_t find(struct lls_pol_dropped *d, uint64_t after, uint64_t before)
     }
     i++;
     if (r->id > after && r->id < before)
-      d->found[n++] = r;
+      d->found[at + n++] = r;
   }
   d->turn = i;
   return n;
 }
 
-struct lls_pol_ends lls_pol_ends_of(struct lls_pol_dropped *d,
+/* Sets the ends: so many together, of more that wait. */
+static void set_ends(struct lls_pol_ends *e, const struct lls_step_view *v, int64_t most)
+{
+  e->n_first = (uint32_t)(most - most / 2);
+  e->n_last = (uint32_t)(most / 2);
+  e->last = v->waiting + (v->n_waiting - e->n_last);
+}
+
+/* The urgent between the ends of a quarter of `most`; what that leaves is the ends',
+ * whose requests are not found a second time. */
+static void find_urgent(struct lls_pol_dropped *d, struct lls_pol_urgent *u,
+                        const struct lls_step_view *v, int64_t most,
+                        struct lls_pol_ends *e)
+{
+  int64_t least = (most + 3) / 4 + 1;
+  set_ends(e, v, least);
+  uint32_t n =
+      lls_pol_urgent_find(u, v->now_ns, e->first[e->n_first - 1]->id, e->last[0]->id);
+  set_ends(e, v, most - n > least ? most - n : least);
+  uint64_t after = e->first[e->n_first - 1]->id, before = e->last[0]->id;
+  for (uint32_t i = 0; i < n; i++)
+    if (u->found[i]->id > after && u->found[i]->id < before)
+      d->found[e->n_between++] = u->found[i];
+}
+
+struct lls_pol_ends lls_pol_ends_of(struct lls_pol_dropped *d, struct lls_pol_urgent *u,
                                     const struct lls_step_view *v, int64_t most)
 {
   uint32_t n = v->n_waiting;
   struct lls_pol_ends e = {.first = v->waiting, .n_first = n};
   if (n <= most)
     return e;
-  e.n_first = (uint32_t)(most - most / 2);
-  e.n_last = (uint32_t)(most / 2);
-  e.last = v->waiting + (n - e.n_last);
   e.between = d->found;
+  set_ends(&e, v, most);
+  if (u != NULL)
+    find_urgent(d, u, v, most, &e);
   go_round(d, v->waiting + e.n_first, n - e.n_first - e.n_last);
-  e.n_between = find(d, v->waiting[e.n_first - 1]->id, e.last[0]->id);
+  e.n_between += find(d, v->waiting[e.n_first - 1]->id, e.last[0]->id, e.n_between);
   return e;
 }

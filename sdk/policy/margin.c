@@ -10,6 +10,8 @@
 static const double move = 0.01;
 static const double first = 1.05;           /* before any was filled */
 static const double least = 0.25, most = 4; /* beyond, it is not the estimate's fault */
+static const double healthy = 1.2;          /* times the worst of late */
+enum { WORST_OF = 64 };                     /* steps */
 static const double filled = 0.5; /* part of the deadline, from which on one is */
 
 int lls_pol_margin_init(struct lls_pol_margin *m, uint32_t max_sequences)
@@ -70,20 +72,43 @@ void lls_pol_margin_planned(struct lls_pol_margin *m, const struct lls_host *hos
       m->chunks[shape.n_chunks++] = (struct lls_chunk_shape){
           .tokens = item->tokens, .context = context_of(view, r)};
   }
-  if (shape.n_chunks > 0)
+  m->has_prompts = shape.n_chunks > 0;
+  if (shape.n_chunks + shape.n_decodes > 0)
     m->estimated_ns = host->cost->iteration_ns(host->cost->context, &shape);
 }
 
 /* ---- what it took ------------------------------------------------------------------ */
 
+static double within_range(double ratio)
+{
+  return ratio < least ? least : ratio > most ? most : ratio;
+}
+
+/* Takes back the part of an inflated margin that the last steps do not account for. */
+static void heal(struct lls_pol_margin *m, double ratio)
+{
+  m->worst = ratio > m->worst ? ratio : m->worst;
+  if (++m->n_worst < WORST_OF)
+    return;
+  double worst = m->worst > m->worst_before ? m->worst : m->worst_before;
+  bool full = m->worst_before > 0;
+  m->worst_before = m->worst;
+  m->worst = 0;
+  m->n_worst = 0;
+  if (full && m->ratio > healthy * worst)
+    m->ratio = within_range(worst);
+}
+
 void lls_pol_margin_ran(struct lls_pol_margin *m, const struct lls_step_report *report)
 {
   double taken = (double)(report->ended_ns - report->started_ns);
   double estimated = (double)m->estimated_ns;
-  if (m->estimated_ns == LLS_NEVER ||
-      estimated * m->ratio < filled * (double)m->deadline_ns)
+  if (m->estimated_ns == LLS_NEVER || m->estimated_ns <= 0)
     return;
-  m->ratio *= 1 + move * (taken > estimated * m->ratio ? m->quantile : m->quantile - 1);
-  m->ratio = m->ratio < least ? least : m->ratio > most ? most : m->ratio;
   m->estimated_ns = LLS_NEVER;
+  if (m->has_prompts && estimated * m->ratio >= filled * (double)m->deadline_ns)
+    m->ratio = within_range(
+        m->ratio *
+        (1 + move * (taken > estimated * m->ratio ? m->quantile : m->quantile - 1)));
+  heal(m, taken / estimated);
 }

@@ -141,11 +141,18 @@ static uint32_t no_prefix(void *context, const struct lls_request *r)
   return 0;
 }
 
+static void scene_free(struct scene *s)
+{
+  accelgen_pace_free(&s->a.pace);
+  lls_pol_urgent_free(&s->a.waiting);
+}
+
 static void scene_init(struct scene *s)
 {
   *s = (struct scene){.a = {.params = as_in_the_paper}, .cache = {.prefix = no_prefix}};
   s->a.jobs = s->jobs;
   s->a.candidates = s->candidates;
+  assert_int_equal(lls_pol_urgent_init(&s->a.waiting, 4), 0);
   assert_int_equal(accelgen_pace_init(&s->a.pace, &s->a.params), 0);
   accelgen_pace_chunk(&s->a.pace, 1, 400);
   for (int i = 0; i < 6; i++)
@@ -231,7 +238,7 @@ static void test_slack(void **state)
   look(&s);
   assert_false(looked_at(&s, 3)->urgent);
   assert_int_equal(s.candidates[s.a.head].id, 3); /* the first to come */
-  accelgen_pace_free(&s.a.pace);
+  scene_free(&s);
 }
 
 /* Where prompts are short L_c is, too: with 20 tokens 100 are five chunks, late by 50 ms,
@@ -256,27 +263,33 @@ static void test_one_chunk_is_what_a_step_holds(void **state)
   assert_int_equal(accelgen_step_budget(&s.a, &s.view), 900);
   look(&s);
   expect_near((double)looked_at(&s, 2)->slack, 8650e6, 0);
-  accelgen_pace_free(&s.a.pace);
+  scene_free(&s);
 }
 
-/* A long queue: its first half of `look` and its last are candidates. */
+/* A long queue: its first half of `look` and its last are candidates, and one between
+ * them as long as it may be in time. */
 static void test_a_long_queue(void **state)
 {
   (void)state;
   struct scene s;
   scene_init(&s);
   for (int i = 0; i < 4; i++)
-    enter(&s, 300, 400 - 100 * i);
+    enter(&s, 300, 400 - 100 * i)->slo.ttft_ns = 900 * MS;
+  s.requests[2].slo.ttft_ns = 199 * MS; /* it has waited for 200 */
   s.a.params.look = 3;
   look(&s);
   assert_int_equal(s.a.n_all, 3);
   assert_int_equal(s.candidates[0].id, 0);
   assert_int_equal(s.candidates[1].id, 1);
   assert_int_equal(s.candidates[2].id, 3);
+  s.requests[2].slo.ttft_ns = 900 * MS;
+  look(&s);
+  assert_int_equal(s.a.n_all, 4);
+  assert_int_equal(s.candidates[2].id, 2);
   s.a.params.look = 4;
   look(&s);
   assert_int_equal(s.a.n_all, 4);
-  accelgen_pace_free(&s.a.pace);
+  scene_free(&s);
 }
 
 /* A prompt of several chunks asks of each step its share of the time left: N_ck 21,
@@ -302,7 +315,7 @@ static void test_budget_of_the_head(void **state)
   decode(&s, 10);
   look(&s);
   assert_int_equal(accelgen_step_budget(&s.a, &s.view), 768);
-  accelgen_pace_free(&s.a.pace);
+  scene_free(&s);
 }
 
 /* A request that names no deadline has the section's: of a group of 512 tokens, four
@@ -320,7 +333,7 @@ static void test_deadlines_of_the_section(void **state)
   assert_int_equal(accelgen_ttft_slo(&s.a, r), 300 * MS);
   s.a.params.ttft_slo = 5 * MS;
   assert_int_equal(accelgen_ttft_slo(&s.a, r), 5 * MS);
-  accelgen_pace_free(&s.a.pace);
+  scene_free(&s);
 }
 
 /* ---- deadlines of whole requests --------------------------------------------------- */
@@ -403,7 +416,7 @@ static void test_jct_of_a_request(void **state)
   r->slo.tbt_ns = 100 * MS; /* deadlines of iterations go before */
   accelgen_arrived(&s.a, r);
   assert_false(s.jobs[0].is_jct);
-  accelgen_pace_free(&s.a.pace);
+  scene_free(&s);
 }
 
 int main(void)

@@ -39,7 +39,7 @@ static void scene_open(struct scene *s)
 
 static struct lls_pol_ends look(struct scene *s)
 {
-  return lls_pol_ends_of(&s->dropped, &s->view, LOOK);
+  return lls_pol_ends_of(&s->dropped, NULL, &s->view, LOOK);
 }
 
 static void take_off(struct scene *s, uint64_t id)

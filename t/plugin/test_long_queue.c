@@ -152,10 +152,50 @@ static void test_dropped_streams_are_found(void **state)
   assert_true(all);
 }
 
+/* ---- deadlines --------------------------------------------------------------------- */
+
+static const char *const by_deadline[] = {"worth", "accelgen", "bros", "edf"};
+
+/* How late the first token of one is that waits between 5,000 before it, which nobody
+ * waits for, and 5,000 behind it. */
+static int64_t late_ns(const char *name)
+{
+  struct bed bed;
+  open_scheduler(&bed, name);
+  bed.next.request_class = LLS_CLASS_BEST_EFFORT;
+  for (int i = 0; i < SIDE; i++)
+    submit(&bed, PROMPT, 1);
+  bed.next.request_class = LLS_CLASS_REALTIME;
+  bed.next.slo.ttft_ns = 2000 * MS;
+  submit(&bed, PROMPT, 30);
+  const struct lls_request *r = bed.in->waiting.items[SIDE];
+  bed.next.request_class = LLS_CLASS_BEST_EFFORT;
+  bed.next.slo.ttft_ns = LLS_NEVER;
+  for (int i = 0; i < SIDE; i++)
+    submit(&bed, PROMPT, 1);
+  int64_t due_ns = r->arrival_ns + 2000 * MS;
+  while (r->generated_tokens == 0 && bed.now_ns < due_ns + 1000 * MS)
+    bed_step(&bed);
+  int64_t late = bed.now_ns - due_ns;
+  bed_close(&bed);
+  return late;
+}
+
+static void test_deadlines_are_found(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < sizeof by_deadline / sizeof *by_deadline; i++) {
+    int64_t late = late_ns(by_deadline[i]);
+    if (late > 0)
+      fail_msg("%s: %d ms late", by_deadline[i], (int)(late / MS));
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_dropped_streams_are_found),
+      cmocka_unit_test(test_deadlines_are_found),
   };
   return cmocka_run_group_tests(tests, find_schedulers, NULL);
 }

@@ -154,6 +154,27 @@ static void test_only_filled_steps_teach(void **state)
   lls_pol_margin_free(&rig.margin);
 }
 
+/* A margin that steps of long ago have inflated is taken back, though no step has room
+ * for prompts any more that could show that it is wrong; one that is true is not. */
+static void test_an_inflated_margin_heals(void **state)
+{
+  (void)state;
+  static const double taken[] = {1, 1.5, 2.5};
+  for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
+    struct rig rig;
+    set_up(&rig);
+    rig.margin.ratio = 2.6;
+    rig.requests[0].state = LLS_DECODING;
+    for (int k = 0; k < 150; k++) {
+      lls_pol_margin_begin(&rig.margin, 0.99);
+      lls_pol_margin_within(&rig.margin, deadline_ns);
+      step(&rig, 1, taken[i]);
+    }
+    assert_true(fabs(rig.margin.ratio - (i < 2 ? taken[i] : 2.6)) < 0.01);
+    lls_pol_margin_free(&rig.margin);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -161,6 +182,7 @@ int main(void)
       cmocka_unit_test(test_the_quantile_is_kept),
       cmocka_unit_test(test_without_a_margin),
       cmocka_unit_test(test_only_filled_steps_teach),
+      cmocka_unit_test(test_an_inflated_margin_heals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,6 +163,24 @@ static void test_a_deadline_that_decodes_miss(void **state)
   bed_close(&bed);
 }
 
+/* No step could keep it, not even one of one stream: chunk counts, as without a model. */
+static void test_a_deadline_that_nothing_keeps(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.prefill_ns = MS / 10;
+  o.scheduler.parameters = POLICY_PARAMETERS("slo", "1us", "chunk", "112");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  for (int i = 0; i < 12; i++)
+    submit(&bed, 1, 9);
+  bed_step(&bed);
+  submit(&bed, 150, 2);
+  expect_tokens(&bed, 12, (const uint32_t[]){100, 50, 1}, 3);
+  bed_finish(&bed, 100);
+  bed_close(&bed);
+}
+
 static void test_a_deadline_without_a_cost_model(void **state)
 {
   (void)state;
@@ -203,6 +221,7 @@ int main(void)
       cmocka_unit_test(test_a_deadline_sets_the_budget),
       cmocka_unit_test(test_a_margin_for_the_estimate),
       cmocka_unit_test(test_a_deadline_that_decodes_miss),
+      cmocka_unit_test(test_a_deadline_that_nothing_keeps),
       cmocka_unit_test(test_a_deadline_without_a_cost_model),
       cmocka_unit_test(test_chunks_shrink_along_a_prompt),
   };

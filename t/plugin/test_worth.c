@@ -247,6 +247,72 @@ static void test_gaps(void **state)
   bed_close(&bed);
 }
 
+/* One stream asks for a gap that no device has: it is lost, and binds nobody. */
+static void test_gaps_that_cannot_be_kept(void **state)
+{
+  (void)state;
+  for (int64_t gap = 1; gap < 100000; gap = 1000 * gap) { /* a decode takes 100,000 */
+    struct bed bed;
+    struct bed_options o = defaults;
+    o.scheduler.parameters = POLICY_PARAMETERS("margin", "0");
+    assert_int_equal(bed_open(&bed, &o), 0);
+    for (int i = 0; i < 30; i++) {
+      bed.next.slo = (struct lls_slo){LLS_NEVER, i == 7 ? gap : 50 * MS, LLS_NEVER,
+                                      i == 8 ? INT64_MAX : LLS_NEVER};
+      submit(&bed, 1, 30);
+    }
+    bed_step(&bed);
+    submit(&bed, 1200, 3);
+    bed_step(&bed);
+    assert_int_equal(planned(&bed, 30), 450); /* and 30 decodes: 48 ms */
+    bed_finish(&bed, 300);
+    bed_close(&bed);
+  }
+}
+
+/* A step takes 30 ms and what its tokens take. */
+static int64_t thirty_ns(void *context, const struct lls_iteration_shape *shape)
+{
+  (void)context;
+  int64_t ns = 30 * MS + shape->n_decodes * MS / 10;
+  for (uint32_t i = 0; i < shape->n_chunks; i++)
+    ns += shape->chunks[i].tokens * MS / 10;
+  return ns;
+}
+
+/* Thirty steps took 2.6 times what was estimated: by that no step is within the gap of
+ * 50 ms. Then the margin protects nothing, and prompts begin beside the streams; as soon
+ * as steps take what is estimated it is forgotten. */
+static void test_an_inflated_margin(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters = POLICY_PARAMETERS("gap", "50ms");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  for (int i = 0; i < 9; i++)
+    submit(&bed, 2000, 1);
+  for (int i = 0; i < 30; i++) {
+    lls_sim_next_step(bed.harness.device, 384 * MS / 10 * 26 / 10);
+    bed_step(&bed);
+  }
+  assert_true(bed_figure(&bed, "margin_ratio") > 1.8);
+  bed_finish(&bed, 300);
+  bed.cost.iteration_ns = thirty_ns;
+  for (uint32_t i = 0; i < 8; i++)
+    submit(&bed, 100, 300);
+  uint32_t most = 0;
+  for (int i = 0; i < 150; i++) {
+    lls_sim_next_step(bed.harness.device, 31 * MS);
+    uint32_t n = bed_step(&bed);
+    most = i < 5 && n > most ? n : most;
+  }
+  assert_true(most > 4);
+  assert_true(bed_figure(&bed, "margin_ratio") < 1.2);
+  bed_finish(&bed, 400);
+  bed_close(&bed);
+}
+
 /* Nobody asks for a gap: steps take 0.4 of 0.96 of the usual one as long as there is a
  * stream and ten of those are enough for all that waits, else 0.96 of it. */
 static void test_short_steps(void **state)
@@ -400,6 +466,56 @@ static void test_best_effort_gives_way(void **state)
   bed_close(&bed);
 }
 
+/* Among best effort a prompt whose end can be kept takes the memory of a stream that has
+ * named none, and not of one that has. */
+static void test_best_effort_that_has_an_end(void **state)
+{
+  (void)state;
+  for (int named = 0; named < 2; named++) {
+    struct bed bed;
+    struct bed_options o = defaults;
+    o.device_units = 80; /* 40 blocks of 16 tokens */
+    assert_int_equal(bed_open(&bed, &o), 0);
+    bed.next.request_class = LLS_CLASS_BEST_EFFORT;
+    if (named)
+      bed.next.slo.completion_ns = 5000 * MS;
+    submit(&bed, 500, 30);
+    bed_step(&bed);
+    bed.next.slo.completion_ns = 2000 * MS;
+    submit(&bed, 400, 5);
+    bed_step(&bed);
+    assert_int_equal(planned(&bed, 1), named ? 0 : 400);
+    bed_finish(&bed, 300);
+    assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
+    bed_close(&bed);
+  }
+}
+
+/* Four seats, which streams have for as long as their answers take, and more requests
+ * than that: one that is due is given a seat in time. Of those that come free in its last
+ * moment there may be none. */
+static void test_seats_are_waited_for(void **state)
+{
+  (void)state;
+  for (int64_t ttft = 120; ttft < 300; ttft += 7) {
+    struct bed bed;
+    struct bed_options o = defaults;
+    o.max_sequences = 4;
+    assert_int_equal(bed_open(&bed, &o), 0);
+    for (int i = 0; i < 60; i++)
+      submit(&bed, 8, 20 + (uint32_t)i % 9);
+    while (bed.finished[LLS_FINISH_LENGTH] < 8)
+      bed_step(&bed);
+    bed.next.slo.ttft_ns = ttft * MS;
+    const struct lls_live *due = submit(&bed, 100, 2);
+    while (due->view.generated_tokens == 0)
+      bed_step(&bed);
+    assert_true(due->view.last_token_ns - due->view.arrival_ns <= ttft * MS);
+    bed_finish(&bed, 2000);
+    bed_close(&bed);
+  }
+}
+
 /* Two streams outgrow the memory, and none has a gap to lose: the first leaves, which has
  * most to go, and no room was kept for either. With gaps the last to come does. */
 static void test_most_left_gives_way(void **state)
@@ -462,11 +578,15 @@ int main(void)
       cmocka_unit_test(test_prices),
       cmocka_unit_test(test_tenants),
       cmocka_unit_test(test_gaps),
+      cmocka_unit_test(test_gaps_that_cannot_be_kept),
+      cmocka_unit_test(test_an_inflated_margin),
       cmocka_unit_test(test_short_steps),
       cmocka_unit_test(test_short_answers),
       cmocka_unit_test(test_estimates_are_tried),
       cmocka_unit_test(test_prefixes_that_came_later),
       cmocka_unit_test(test_best_effort_gives_way),
+      cmocka_unit_test(test_best_effort_that_has_an_end),
+      cmocka_unit_test(test_seats_are_waited_for),
       cmocka_unit_test(test_most_left_gives_way),
       cmocka_unit_test(test_no_stream_stands_still_for_long),
   };

@@ -19,6 +19,7 @@
 
 #include <llmserve/host.h>
 #include <llmserve/plugin.h>
+#include <llmserve/policy/urgent.h>
 #include <llmserve/scheduler.h>
 
 #ifdef __cplusplus
@@ -34,7 +35,8 @@ struct lls_pol_dropped {
   uint32_t n;
   uint32_t turn; /* of them: who takes part next */
   uint32_t next; /* of those between: where the next look begins */
-  const struct lls_request *found[LLS_POL_DROPPED_ROUND]; /* that take part now */
+  /* that take part now, with the urgent */
+  const struct lls_request *found[LLS_POL_DROPPED_ROUND + 2 * LLS_POL_URGENT];
 };
 
 int lls_pol_dropped_init(struct lls_pol_dropped *, const struct lls_host *);
@@ -44,21 +46,22 @@ void lls_pol_dropped_planned(struct lls_pol_dropped *, const struct lls_plan *);
 
 struct lls_pol_ends {
   const struct lls_request *const *first; /* (n_first) in order */
-  /* (n_between) dropped streams behind them, before the last */
+  /* (n_between) dropped streams and urgent requests behind them, before the last */
   const struct lls_request *const *between;
   const struct lls_request *const *last; /* (n_last) in order, none of the first */
   uint32_t n_first, n_between, n_last;
 };
 
-/* The ends of view->waiting; valid until the next call. */
-struct lls_pol_ends lls_pol_ends_of(struct lls_pol_dropped *,
+/* The ends of view->waiting, with the urgent (or NULL); valid until the next call. */
+struct lls_pol_ends lls_pol_ends_of(struct lls_pol_dropped *, struct lls_pol_urgent *,
                                     const struct lls_step_view *, int64_t most);
 
 /* A parameter int64_t `look`. */
 #define LLS_POL_ENDS_LOOK(STRUCT)                                                        \
   LLS_PARAM_INT(STRUCT, look, "4096", 2, 1e6, "requests",                                \
                 "most waiting requests that a plan looks at: where more wait, the "      \
-                "first half that came and the last, and streams that were dropped",      \
+                "first half that came and the last, streams that were dropped, and the " \
+                "512 with a deadline that are due first",                                \
                 .flags = LLS_PARAM_RELOADABLE)
 
 #ifdef __cplusplus

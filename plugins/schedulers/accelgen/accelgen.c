@@ -83,6 +83,12 @@ static void on_arrival(void *self, const struct lls_request *r)
   accelgen_arrived(self, r);
 }
 
+static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
+{
+  (void)reason;
+  lls_pol_urgent_finished(&((struct accelgen *)self)->waiting, r);
+}
+
 static void on_step(void *self, const struct lls_step_report *report)
 {
   struct accelgen *a = self;
@@ -169,7 +175,7 @@ static const struct lls_param parameters[] = {
                      "cost model has time for",
                      RELOADABLE),
     LLS_PARAM_FLOAT(
-        struct accelgen_params, margin, "0.9", 0, 0.9999, "",
+        struct accelgen_params, margin, "0.99", 0, 0.9999, "",
         "budget = model: part of the steps filled to a deadline that shall end "
         "within it, as far as the cost model was off so far; 0: as it says",
         RELOADABLE),
@@ -209,6 +215,10 @@ static const struct lls_param parameters[] = {
                    RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(struct accelgen_params, chunk_short, "true",
                    "short prompts are cut too", RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_BOOL(struct accelgen_params, fence, "true",
+                   "a deadline that the device could not keep for the request alone does "
+                   "not bind the steps of the others",
+                   RELOADABLE),
     LLS_PARAM_INT(struct accelgen_params, t_max_window, "100", 1, 10000, "steps",
                   "T_max is the longest of so many steps",
                   .flags = LLS_PARAM_EXPERIMENTAL),
@@ -255,6 +265,7 @@ static void destroy(void *self)
   lls_pol_margin_free(&a->margin);
   lls_pol_heap_free(&a->heap);
   lls_pol_dropped_free(&a->dropped);
+  lls_pol_urgent_free(&a->waiting);
   free(a->jobs);
   free(a->candidates);
   free(a->options);
@@ -289,6 +300,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   if (accelgen_pace_init(&a->pace, &a->params) < 0 ||
       lls_pol_margin_init(&a->margin, host->engine->max_sequences) < 0 ||
       lls_pol_dropped_init(&a->dropped, host) < 0 ||
+      lls_pol_urgent_init(&a->waiting, host->engine->max_requests) < 0 ||
       !allocate(a, (size_t)host->engine->max_requests + 1)) {
     destroy(a);
     return -ENOMEM;
@@ -307,6 +319,7 @@ static const struct lls_scheduler_vtable vtable = {
     .calibrate = calibrate,
     .on_arrival = on_arrival,
     .on_step = on_step,
+    .on_finish = on_finish,
     .stats = stats,
     .dump = dump,
     .reconfigure = reconfigure,

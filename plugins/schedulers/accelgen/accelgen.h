@@ -16,6 +16,7 @@
 #include <llmserve/policy/ends.h>
 #include <llmserve/policy/heap.h>
 #include <llmserve/policy/margin.h>
+#include <llmserve/policy/room.h>
 #include <llmserve/policy/scheduler.h>
 #include <llmserve/policy/step.h>
 
@@ -31,7 +32,7 @@ struct accelgen_params {
   int64_t gamma;
   double urgent_eps, late_reserve;
   int64_t long_tokens, era, late, victims, kvc_headroom;
-  bool norm, extend, chunk_short;
+  bool norm, extend, chunk_short, fence;
   int64_t t_max_window;
   double p_preempt;                   /* NaN: as observed */
   int64_t p_max;                      /* LLS_NEVER: as observed */
@@ -187,6 +188,7 @@ struct accelgen {
   struct accelgen_job *jobs; /* (max_requests) */
   struct lls_pol_heap heap;
   struct lls_pol_dropped dropped;
+  struct lls_pol_urgent waiting;         /* that wait for their first token, by T_r */
   struct accelgen_candidate *candidates; /* decodes first, then the queue Q */
   struct accelgen_option *options;
   struct accelgen_member *members;
@@ -201,10 +203,12 @@ struct accelgen {
   uint32_t first;            /* likewise, of those that are neither urgent nor late; or */
   uint32_t first_late;       /* of the late; UINT32_MAX if there are none */
   int64_t longest_step;      /* T_max */
+  int64_t least_step;        /* of the device; 0: nobody knows, or it fences nobody off */
   int64_t slo_min;           /* of the decodes, LLS_NEVER if there are none */
   uint32_t under_way;        /* prompts begun and not done: ERA */
   uint32_t urgent;           /* of the queue */
   uint32_t budget;           /* S_b */
+  struct lls_pol_room room;  /* within_ns LLS_NEVER: chunks have no price */
   uint32_t block_units;      /* of a block of KV */
 
   uint64_t plans, budget_sum;
@@ -220,6 +224,9 @@ void accelgen_ran(struct accelgen *, const struct lls_step_report *);
 
 /* budget.c: S_b of this step. */
 uint32_t accelgen_step_budget(struct accelgen *, const struct lls_step_view *);
+/* How many of a prompt's tokens this step has time for, behind what is cached of it. */
+uint32_t accelgen_in_time(struct accelgen *, const struct lls_pol_step *,
+                          const struct accelgen_candidate *, uint32_t tokens);
 
 /* batch.c: what goes into the plan. */
 /* The decodes, at the cost of those with the largest slack. */
@@ -230,9 +237,10 @@ void accelgen_admit_urgent(struct accelgen *, struct lls_pol_step *);
 void accelgen_admit_literally(struct accelgen *, struct lls_pol_step *);
 /* The plan is empty: the head of the queue, at the cost of all others. */
 void accelgen_progress(struct accelgen *, struct lls_pol_step *);
-/* Reserves and plans so many tokens; false: there is no room, or there never will be. */
-bool accelgen_run(struct accelgen *, struct lls_pol_step *, struct accelgen_candidate *,
-                  uint32_t tokens);
+/* Reserves and plans so many tokens, or, if they may be cut, as many of them as there is
+ * time for; how many. 0: there is no room, or there never will be. */
+uint32_t accelgen_run(struct accelgen *, struct lls_pol_step *,
+                      struct accelgen_candidate *, uint32_t tokens, bool cut);
 /* Rejects a prompt that would leave no block free in an empty cache. */
 bool accelgen_hopeless(struct accelgen *, struct lls_pol_step *,
                        struct accelgen_candidate *);

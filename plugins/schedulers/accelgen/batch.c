@@ -17,17 +17,39 @@ enum { PROGRESS = 64 }; /* tokens of a prompt that runs at the cost of all other
 
 /* ---- common to all ----------------------------------------------------------------- */
 
-bool accelgen_run(struct accelgen *a, struct lls_pol_step *s,
-                  struct accelgen_candidate *c, uint32_t tokens)
+/* Tokens that there is time for. Once there is none for a prompt that may be cut the step
+ * is full. */
+static uint32_t in_time(struct accelgen *a, struct lls_pol_step *s,
+                        const struct accelgen_candidate *c, uint32_t tokens, bool cut)
+{
+  if (c->decode)
+    return tokens;
+  uint32_t timely = accelgen_in_time(a, s, c, tokens);
+  if (timely == 0 && cut)
+    s->tokens = 0;
+  return cut || timely == tokens ? timely : 0;
+}
+
+uint32_t accelgen_run(struct accelgen *a, struct lls_pol_step *s,
+                      struct accelgen_candidate *c, uint32_t tokens, bool cut)
 {
   const struct lls_request *r = c->request;
+  if (c->fresh) { /* others may have left more of it, or less */
+    c->tokens = lls_pol_max(lls_pol_step_pending(s, r), 1);
+    tokens = lls_pol_min(tokens, c->tokens);
+  }
+  tokens = in_time(a, s, c, tokens, cut);
+  if (tokens == 0)
+    return 0;
   uint32_t mark = s->cache->mark(s->cache->context);
   int rc = lls_pol_step_reserve(s, r, tokens);
   if (rc == LLS_RESERVE_OK) {
     s->tokens = tokens > s->tokens ? tokens : s->tokens; /* accelgen_uncut */
     lls_pol_step_run(s, r, tokens);
+    if (a->room.within_ns != LLS_NEVER)
+      lls_pol_room_add(&a->room, lls_request_length(r) - c->tokens, tokens);
     c->done = true;
-    return true;
+    return tokens;
   }
   s->cache->rollback(s->cache->context, mark);
   a->jobs[r->slot].prefix = UINT32_MAX; /* others may have less of it by now */
@@ -35,7 +57,7 @@ bool accelgen_run(struct accelgen *a, struct lls_pol_step *s,
     lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
     c->done = true;
   }
-  return false;
+  return 0;
 }
 
 uint32_t accelgen_uncut(const struct accelgen *a, const struct lls_pol_step *s,
@@ -159,7 +181,8 @@ void accelgen_admit_urgent(struct accelgen *a, struct lls_pol_step *s)
     if ((full && !c->started) || accelgen_hopeless(a, s, c))
       continue;
     uint32_t tokens = urgent_tokens(a, s, c);
-    if (tokens > 0 && accelgen_run(a, s, c, tokens) && !c->decode)
+    tokens = tokens > 0 ? accelgen_run(a, s, c, tokens, a->params.chunk) : 0;
+    if (tokens > 0 && !c->decode)
       a->under_way += (tokens < c->tokens) - c->started;
   }
 }
@@ -203,7 +226,7 @@ void accelgen_admit_literally(struct accelgen *a, struct lls_pol_step *s)
   for (uint32_t i = 0; i < n && s->tokens > 0 && s->sequences > 0; i++) {
     struct accelgen_candidate *c = &a->candidates[a->members[i].candidate];
     if (!a->members[i].out && a->members[i].tokens <= s->tokens)
-      accelgen_run(a, s, c, a->members[i].tokens);
+      accelgen_run(a, s, c, a->members[i].tokens, a->params.chunk);
     else if (a->members[i].out && c->decode)
       lls_pol_scheduler_count(&a->base, "deferred", 1);
   }
@@ -251,7 +274,7 @@ void accelgen_progress(struct accelgen *a, struct lls_pol_step *s)
     uint32_t tokens = lls_pol_min(lls_pol_min(c->tokens, PROGRESS), s->tokens);
     if (!a->params.chunk && !c->decode)
       tokens = accelgen_uncut(a, s, c);
-    while (!accelgen_run(a, s, c, tokens) && !c->done) {
+    while (accelgen_run(a, s, c, tokens, a->params.chunk) == 0 && !c->done) {
       struct accelgen_candidate *victim = next_to_leave(a, c);
       if (victim == NULL || !lls_pol_step_take_off(s, victim->request))
         return;

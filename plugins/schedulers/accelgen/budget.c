@@ -5,7 +5,7 @@
  */
 #include "accelgen.h"
 
-#include <llmserve/policy/deadline.h>
+#include <llmserve/policy/room.h>
 
 #define MOST_PIVOTS 4 /* the largest budget, in pivots */
 
@@ -22,6 +22,24 @@ uint32_t accelgen_budget(const struct accelgen_pace *p,
   return tokens > (double)params->s_min ? (uint32_t)tokens : (uint32_t)params->s_min;
 }
 
+/* ---- deadlines that bind the step -------------------------------------------------- */
+
+static uint32_t context_of(const struct accelgen_candidate *c)
+{
+  return lls_request_length(c->request) - c->tokens;
+}
+
+/* The prompt is late even if it is all that runs. */
+static bool is_hopeless(const struct accelgen *a, const struct accelgen_candidate *c,
+                        int64_t slo_ns)
+{
+  if (!a->params.fence || a->pace.t_pf <= 0 || c->decode)
+    return slo_ns < a->least_step;
+  const struct lls_cost *cost = a->base.host->cost;
+  int64_t alone_ns = cost->prefill_ns(cost->context, c->tokens, context_of(c));
+  return alone_ns != LLS_NEVER && slo_ns < alone_ns;
+}
+
 /* The time that the head of the queue leaves the step: its deadline, or, if it takes
  * several steps or is part of a longer deadline, an equal share of the time it has. One
  * that is late already, and demoted for it, asks for nothing. */
@@ -34,9 +52,12 @@ static int64_t slo_of_head(const struct accelgen *a)
   uint32_t n = accelgen_n_chunks(&a->pace, c->tokens);
   if (n > 1 || a->jobs[r->slot].is_jct) {
     int64_t share = c->slack / n + a->longest_step;
-    return share > 0 ? share : 0;
+    share = share > 0 ? share : 0;
+    return share < a->least_step ? LLS_NEVER : share;
   }
-  return r->generated_tokens > 0 ? accelgen_tbt_slo(a, r) : accelgen_ttft_slo(a, r);
+  int64_t slo =
+      r->generated_tokens > 0 ? accelgen_tbt_slo(a, r) : accelgen_ttft_slo(a, r);
+  return is_hopeless(a, c, slo) ? LLS_NEVER : slo;
 }
 
 static int64_t slo_min(const struct accelgen *a)
@@ -47,26 +68,28 @@ static int64_t slo_min(const struct accelgen *a)
   return head < a->slo_min ? head : a->slo_min;
 }
 
+/* ---- tokens ------------------------------------------------------------------------ */
+
 /* Below the pivot a step's time does not shrink with its tokens, and above it contexts
- * count too: fewer than the formula says, where the cost model says that the decodes and
- * one chunk would take longer. */
+ * count too: fewer than the formula says, where the cost model says that they would take
+ * longer. The budget is of a chunk without a context; each is priced behind its own when
+ * it is planned. */
 static uint32_t within(struct accelgen *a, uint32_t tokens, int64_t slo_ns)
 {
-  uint32_t least = (uint32_t)a->params.s_min, context = 0;
-  for (uint32_t i = 0; i < a->n_decodes; i++)
-    a->contexts[i] = a->candidates[i].request->cached_tokens;
-  for (uint32_t i = a->n_decodes; i < a->n_all && context == 0; i++)
-    if (a->candidates[i].started)
-      context = a->candidates[i].request->cached_tokens;
+  uint32_t least = (uint32_t)a->params.s_min;
   uint32_t low = least > a->n_decodes ? least - a->n_decodes : 0;
   uint32_t high = tokens > a->n_decodes ? tokens - a->n_decodes : 0;
-  int64_t within_ns = lls_pol_margin_within(&a->margin, slo_ns);
-  const struct lls_pol_deadline_step step = {
-      .context = context, .n_decodes = a->n_decodes, .decodes = a->contexts};
+  a->room.within_ns = lls_pol_margin_within(&a->margin, slo_ns);
   if (high <= low)
     return tokens;
-  return a->n_decodes +
-         lls_pol_deadline_tokens(a->base.host->cost, &step, low, high, within_ns);
+  return a->n_decodes + lls_pol_room_tokens(&a->room, 0, low, high);
+}
+
+static void begin_room(struct accelgen *a)
+{
+  for (uint32_t i = 0; i < a->n_decodes; i++)
+    a->contexts[i] = a->candidates[i].request->cached_tokens;
+  lls_pol_room_begin(&a->room, a->base.host->cost, a->contexts, a->n_decodes);
 }
 
 uint32_t accelgen_step_budget(struct accelgen *a, const struct lls_step_view *view)
@@ -74,12 +97,26 @@ uint32_t accelgen_step_budget(struct accelgen *a, const struct lls_step_view *vi
   int64_t slo = slo_min(a);
   uint32_t tokens = a->pace.s_pf;
   lls_pol_margin_begin(&a->margin, a->params.margin);
+  a->room.within_ns = LLS_NEVER;
   if (a->params.chunk)
     tokens = accelgen_budget(&a->pace, &a->params, slo);
   if (a->params.chunk && a->params.budget == ACCELGEN_MODEL && slo != LLS_NEVER &&
-      a->pace.t_pf > 0)
+      a->pace.t_pf > 0) {
+    begin_room(a);
     tokens = within(a, tokens, slo);
+  }
   tokens = lls_pol_min(tokens, view->max_tokens);
   a->pace.room = tokens > a->n_decodes ? tokens - a->n_decodes : 0;
   return tokens;
+}
+
+uint32_t accelgen_in_time(struct accelgen *a, const struct lls_pol_step *s,
+                          const struct accelgen_candidate *c, uint32_t tokens)
+{
+  uint32_t used = a->budget > s->tokens ? a->budget - s->tokens : 0;
+  uint32_t least = (uint32_t)a->params.s_min;
+  if (a->room.within_ns == LLS_NEVER)
+    return tokens;
+  return lls_pol_room_tokens(&a->room, context_of(c), least > used ? least - used : 0,
+                             tokens);
 }

@@ -111,20 +111,33 @@ static bool set_pool(struct accelgen *a, const struct lls_pol_step *s, bool late
   return all;
 }
 
+/* So many of the picked tokens run. */
+static void pick_fewer(const struct accelgen_pool *p, struct accelgen_pick *pick,
+                       uint32_t tokens)
+{
+  const struct accelgen_option *o = &pick->option;
+  pick->tokens = tokens;
+  pick->memory = o->before + accelgen_memory(tokens, o->slots, p->block_tokens);
+}
+
 /* Picks until nothing fits; how many. */
 static uint32_t take(struct accelgen *a, struct lls_pol_step *s, struct accelgen_pool *p)
 {
   struct accelgen_pick pick;
   uint32_t n = 0;
-  while (s->sequences > 0 && p->tokens > 0 && accelgen_select(p, &pick)) {
+  while (s->sequences > 0 && s->tokens > 0 && p->tokens > 0 &&
+         accelgen_select(p, &pick)) {
     struct accelgen_candidate *c = &a->candidates[pick.option.candidate];
     uint32_t tokens = pick.tokens;
     if (accelgen_hopeless(a, s, c))
       continue;
     if (!a->params.chunk && !c->decode)
       tokens = accelgen_uncut(a, s, c);
-    if (!accelgen_run(a, s, c, tokens))
+    tokens = accelgen_run(a, s, c, tokens, pick.option.cut);
+    if (tokens == 0)
       continue;
+    if (pick.option.cut)
+      pick_fewer(p, &pick, tokens);
     accelgen_selected(p, &pick);
     n++;
   }

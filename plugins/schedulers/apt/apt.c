@@ -60,6 +60,19 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   return 0;
 }
 
+static void on_arrival(void *self, const struct lls_request *r)
+{
+  struct apt *a = self;
+  int64_t due_ns = lls_time_after(r->arrival_ns, apt_first_limit_ns(a, r));
+  lls_pol_urgent_arrived(&a->urgent, r, due_ns, LLS_POL_URGENT_ORDINARY);
+}
+
+static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
+{
+  (void)reason;
+  lls_pol_urgent_finished(&((struct apt *)self)->urgent, r);
+}
+
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   const struct apt_params *p = &((const struct apt *)self)->params;
@@ -168,6 +181,7 @@ static void destroy(void *self)
   struct apt *a = self;
   lls_pol_heap_free(&a->heap);
   lls_pol_dropped_free(&a->dropped);
+  lls_pol_urgent_free(&a->urgent);
   free(a->candidates);
   free(a->taken);
   free(a->order);
@@ -187,6 +201,8 @@ static int create(const struct lls_host *host, const void *params, void **self)
   int rc = lls_pol_heap_init(&a->heap, (uint32_t)n);
   if (rc == 0)
     rc = lls_pol_dropped_init(&a->dropped, host);
+  if (rc == 0)
+    rc = lls_pol_urgent_init(&a->urgent, host->engine->max_requests);
   if (rc < 0 || a->candidates == NULL || a->taken == NULL || a->order == NULL) {
     destroy(a);
     return -ENOMEM;
@@ -203,6 +219,8 @@ static const struct lls_scheduler_vtable vtable = {
     .caps = caps,
     .plan = plan,
     .calibrate = apt_calibrate,
+    .on_arrival = on_arrival,
+    .on_finish = on_finish,
     .stats = stats,
     .dump = dump,
     .reconfigure = lls_pol_scheduler_reconfigure,

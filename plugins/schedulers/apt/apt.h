@@ -91,6 +91,7 @@ struct apt {
   struct apt_params params;
   double restore_ns; /* measured at calibrate, of a token; negative: not */
   struct lls_pol_dropped dropped;
+  struct lls_pol_urgent urgent;     /* that wait for their first token, by its limit */
   struct lls_pol_heap heap;         /* of increments, or of running requests */
   struct candidate *candidates;     /* (max_requests) running first, then waiting */
   uint32_t *taken;                  /* (max_requests) indices of a solution */

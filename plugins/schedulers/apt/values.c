@@ -162,7 +162,7 @@ void apt_value_all(struct apt *a, const struct lls_step_view *v, uint32_t total_
   a->urgency_waiting = 0;
   a->urgency_running = value_list(a, v->running, v->n_running, true, at, &census);
   at += a->n_running = v->n_running;
-  struct lls_pol_ends e = lls_pol_ends_of(&a->dropped, v, a->params.look);
+  struct lls_pol_ends e = lls_pol_ends_of(&a->dropped, &a->urgent, v, a->params.look);
   a->urgency_waiting += value_list(a, e.first, e.n_first, false, at, &census);
   at += e.n_first;
   a->urgency_waiting += value_list(a, e.between, e.n_between, false, at, &census);

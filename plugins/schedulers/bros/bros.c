@@ -45,6 +45,21 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   return 0;
 }
 
+static void on_arrival(void *self, const struct lls_request *r)
+{
+  struct bros *b = self;
+  int64_t due_ns = bros_is_realtime(r)
+                       ? lls_time_after(r->arrival_ns, bros_first_slo(b, r))
+                       : LLS_NEVER;
+  lls_pol_urgent_arrived(&b->urgent, r, due_ns, LLS_POL_URGENT_ORDINARY);
+}
+
+static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
+{
+  (void)reason;
+  lls_pol_urgent_finished(&((struct bros *)self)->urgent, r);
+}
+
 static void on_step(void *self, const struct lls_step_report *report)
 {
   struct bros *b = self;
@@ -165,6 +180,7 @@ static void destroy(void *self)
 {
   struct bros *b = self;
   lls_pol_dropped_free(&b->off);
+  lls_pol_urgent_free(&b->urgent);
   lls_pol_heap_free(&b->realtime);
   lls_pol_heap_free(&b->best_effort);
   free(b->candidates);
@@ -211,7 +227,8 @@ static int create(const struct lls_host *host, const void *params, void **self)
   struct bros *b = LLS_POL_SCHEDULER_NEW(struct bros, host, parameters, params);
   if (b == NULL)
     return -ENOMEM;
-  if (!allocate(b, host->engine) || lls_pol_dropped_init(&b->off, host) < 0) {
+  if (!allocate(b, host->engine) || lls_pol_dropped_init(&b->off, host) < 0 ||
+      lls_pol_urgent_init(&b->urgent, host->engine->max_requests) < 0) {
     destroy(b);
     return -ENOMEM;
   }
@@ -240,7 +257,9 @@ static const struct lls_scheduler_vtable vtable = {
     .caps = caps,
     .plan = plan,
     .calibrate = calibrate,
+    .on_arrival = on_arrival,
     .on_step = on_step,
+    .on_finish = on_finish,
     .stats = stats,
     .dump = dump,
     .reconfigure = reconfigure,

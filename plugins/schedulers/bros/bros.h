@@ -94,6 +94,7 @@ struct bros {
   const struct lls_step_view *view;
   struct bros_candidate *candidates; /* (max_requests) */
   struct lls_pol_dropped off;        /* streams that an earlier plan has dropped */
+  struct lls_pol_urgent urgent;      /* real-time requests that wait, by deadline */
   struct lls_pol_heap realtime, best_effort; /* candidates not looked at yet */
   struct bros_list rt_ready, be_ready;       /* selected, in that order */
   struct bros_list arriving; /* best-effort: come back beside the step, to run later */
@@ -155,6 +156,8 @@ bool bros_is_guaranteed(struct bros *);
 void bros_pack(struct bros *, struct lls_pol_step *);
 void bros_emit(struct bros *, struct lls_pol_step *);
 
+/* The deadline of its first token counts from its arrival. */
+int64_t bros_first_slo(const struct bros *, const struct lls_request *);
 static inline bool bros_is_realtime(const struct lls_request *r)
 {
   return r->request_class != LLS_CLASS_BEST_EFFORT;

@@ -36,6 +36,11 @@ static int64_t tpot_slo(const struct bros *b, const struct lls_request *r)
   return slo != INT64_MAX ? slo : b->params.tpot_slo;
 }
 
+int64_t bros_first_slo(const struct bros *b, const struct lls_request *r)
+{
+  return r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : b->params.ttft_slo;
+}
+
 /* When the group of the request's next token began; its number counts from 1. */
 static int64_t group_began(const struct lls_request *r, uint64_t group)
 {
@@ -49,10 +54,8 @@ static int64_t group_began(const struct lls_request *r, uint64_t group)
 /* T_SLO - t - (k - 1) T_avg in nanoseconds. */
 static int64_t slack_ns(const struct bros *b, const struct lls_request *r)
 {
-  if (r->generated_tokens == 0) {
-    int64_t slo = r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : b->params.ttft_slo;
-    return slo - (b->view->now_ns - r->last_token_ns);
-  }
+  if (r->generated_tokens == 0)
+    return bros_first_slo(b, r) - (b->view->now_ns - r->last_token_ns);
   uint32_t size = (uint32_t)b->params.token_group, done = r->generated_tokens - 1;
   if (size == 1)
     return tpot_slo(b, r) - (b->view->now_ns - r->last_token_ns);
@@ -178,7 +181,7 @@ void bros_look(struct bros *b, const struct lls_step_view *v)
   b->realtime.n = b->best_effort.n = 0;
   look_at(b, v->running, v->n_running, &at);
   look_at(b, v->preempted, v->n_preempted, &at);
-  struct lls_pol_ends e = lls_pol_ends_of(&b->off, v, b->params.look);
+  struct lls_pol_ends e = lls_pol_ends_of(&b->off, &b->urgent, v, b->params.look);
   look_at(b, e.first, e.n_first, &at);
   look_at(b, e.between, e.n_between, &at);
   look_at(b, e.last, e.n_last, &at);

@@ -176,7 +176,7 @@ static void lift_starving(struct mlfq *m, const struct lls_step_view *v)
   if (++m->steps < m->params.period)
     return;
   m->steps = 0;
-  struct lls_pol_ends e = lls_pol_ends_of(&m->dropped, v, m->params.look);
+  struct lls_pol_ends e = lls_pol_ends_of(&m->dropped, NULL, v, m->params.look);
   lift(m, e.last, e.n_last, v->now_ns);
   lift(m, e.first, e.n_first, v->now_ns);
   lift(m, e.between, e.n_between, v->now_ns);

@@ -2,7 +2,7 @@
 /* See budget.h. */
 #include "budget.h"
 
-#include <llmserve/policy/deadline.h>
+#include <llmserve/policy/number.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,38 +24,37 @@ void budget_free(struct budget *b)
 
 /* ---- a deadline for the step ------------------------------------------------------- */
 
-/* Where the piece that comes first would begin: of a prompt under way, else of a new
- * one. */
-static uint32_t first_context(const struct lls_step_view *view)
+/* A step of one stream, the shortest, takes longer: no step could keep it. */
+static bool is_hopeless(const struct budget *b, const struct lls_cost *cost,
+                        uint32_t decodes)
 {
-  for (uint32_t i = 0; i < view->n_running; i++)
-    if (view->running[i]->state != LLS_DECODING)
-      return view->running[i]->cached_tokens;
-  return 0;
+  uint32_t least = UINT32_MAX;
+  struct lls_pol_room one;
+  for (uint32_t i = 0; i < decodes; i++)
+    least = lls_pol_min(least, b->decodes[i]);
+  lls_pol_room_begin(&one, cost, &least, 1);
+  return decodes > 0 && lls_pol_room_ns(&one, 0, 0) > b->params->slo;
+}
+
+/* Decodes that are late by themselves leave nothing to prompts, which wait until some
+ * have ended; a step without decodes has GRAIN at least, or nothing would ever run. */
+static uint32_t least_of(const struct budget *b)
+{
+  return b->room.n_decodes > 0 || b->used > GRAIN ? 0 : GRAIN - b->used;
 }
 
 /*
- * The largest C whose modelled step is within the deadline. Decodes that are late by
- * themselves leave nothing to prompts, which wait until some have ended; a step without
- * decodes has GRAIN at least, or nothing would ever run.
+ * The largest C whose modelled step is within the deadline, if its prompt has no context:
+ * each piece is priced behind its own.
  */
-static uint32_t within_slo(struct budget *b, const struct lls_cost *cost,
-                           const struct lls_step_view *view, uint32_t decodes)
+static uint32_t within_slo(struct budget *b, const struct lls_step_view *view)
 {
-  const struct lls_pol_deadline_step step = {
-      .context = first_context(view), .n_decodes = decodes, .decodes = b->decodes};
-  uint32_t low = decodes > 0 ? 0 : GRAIN;
-  uint32_t high = view->max_tokens > decodes ? view->max_tokens - decodes : 0;
+  uint32_t low = least_of(b), used = b->used;
+  uint32_t high = view->max_tokens > used ? view->max_tokens - used : 0;
+  b->room.within_ns = lls_pol_margin_within(&b->margin, b->params->slo);
   if (high < low)
-    return decodes + high;
-  int64_t within_ns = lls_pol_margin_within(&b->margin, b->params->slo);
-  return decodes + lls_pol_deadline_tokens(cost, &step, low, high, within_ns);
-}
-
-/* As long as nothing was measured there is no model: chunk counts. */
-static bool knows_times(const struct lls_cost *cost)
-{
-  return cost->prefill_ns(cost->context, GRAIN, 0) != LLS_NEVER;
+    return used + high;
+  return used + lls_pol_room_tokens(&b->room, 0, low, high);
 }
 
 /* ---- a schedule along the prompt --------------------------------------------------- */
@@ -83,13 +82,28 @@ void budget_begin(struct budget *b, const struct params *params,
   b->params = params;
   b->used = n;
   b->most = (uint32_t)params->chunk;
-  if (params->slo > 0 && knows_times(cost))
-    b->most = within_slo(b, cost, view, n);
+  lls_pol_room_begin(&b->room, cost, b->decodes, n);
+  if (params->slo > 0 && lls_pol_room_known(cost) && !is_hopeless(b, cost, n))
+    b->most = within_slo(b, view);
 }
 
-uint32_t budget_left(const struct budget *b, const struct lls_request *r)
+static uint32_t context_of(const struct lls_request *r, uint32_t pending)
 {
+  return lls_request_length(r) - pending;
+}
+
+uint32_t budget_left(struct budget *b, const struct lls_request *r, uint32_t pending)
+{
+  if (b->room.within_ns != LLS_NEVER)
+    return lls_pol_room_tokens(&b->room, context_of(r, pending), least_of(b), pending);
   bool staged = b->params->dynamic_chunks && b->params->slo == 0;
   uint32_t most = staged ? stage_chunk(b->params, r->cached_tokens) : b->most;
   return b->used < most ? most - b->used : 0;
+}
+
+void budget_take(struct budget *b, const struct lls_request *r, uint32_t pending,
+                 uint32_t tokens)
+{
+  b->used += tokens;
+  lls_pol_room_add(&b->room, context_of(r, pending), tokens);
 }

@@ -7,6 +7,7 @@
 #define SARATHI_BUDGET_H
 
 #include <llmserve/policy/margin.h>
+#include <llmserve/policy/room.h>
 #include <llmserve/scheduler.h>
 
 struct params {
@@ -21,9 +22,10 @@ struct params {
 
 struct budget {
   const struct params *params;
-  uint32_t most;                /* of this step, for every request alike */
+  uint32_t most;                /* of this step; with slo, of a prompt without context */
   uint32_t used;                /* decodes, and what was planned of prompts */
   uint32_t *decodes;            /* (max_requests) their contexts */
+  struct lls_pol_room room;     /* within_ns LLS_NEVER: most counts */
   struct lls_pol_margin margin; /* of steps that slo fills */
 };
 
@@ -33,7 +35,10 @@ void budget_free(struct budget *);
 /* A new step: its decodes are used up at once. */
 void budget_begin(struct budget *, const struct params *, const struct lls_cost *,
                   const struct lls_step_view *);
-/* Tokens that are left for a piece of r's prompt. */
-uint32_t budget_left(const struct budget *, const struct lls_request *r);
+/* Tokens that are left for a piece of r's prompt, of which so many are pending. */
+uint32_t budget_left(struct budget *, const struct lls_request *r, uint32_t pending);
+/* So many of them run. */
+void budget_take(struct budget *, const struct lls_request *r, uint32_t pending,
+                 uint32_t tokens);
 
 #endif

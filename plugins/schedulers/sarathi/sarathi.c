@@ -20,11 +20,12 @@ struct sarathi {
 
 /* Tokens of this prompt that the step still has budget for; of an engine that takes no
  * pieces, all, if it is the step's first prompt. */
-static uint32_t piece(const struct sarathi *sarathi, const struct lls_pol_step *s,
+static uint32_t piece(struct sarathi *sarathi, const struct lls_pol_step *s,
                       const struct lls_request *r, uint32_t pending)
 {
   return lls_pol_step_chunk(s, sarathi->base.host->engine, pending,
-                            s->prompts + budget_left(&sarathi->budget, r), false);
+                            s->prompts + budget_left(&sarathi->budget, r, pending),
+                            false);
 }
 
 /* Decodes, and prompts that were begun, in one walk. Each may preempt only those that
@@ -42,7 +43,7 @@ static void run_running(struct sarathi *sarathi, struct lls_pol_step *s)
     uint32_t tokens = piece(sarathi, s, r, pending);
     if (tokens > 0 && lls_pol_step_grow(s, i, pending)) {
       lls_pol_step_run(s, r, tokens);
-      sarathi->budget.used += tokens;
+      budget_take(&sarathi->budget, r, pending, tokens);
     }
   }
 }
@@ -66,7 +67,7 @@ static void let_in(struct sarathi *sarathi, struct lls_pol_step *s,
     if (answer == LLS_POL_STEP_REJECTED)
       continue;
     lls_pol_step_run(s, list[i], tokens);
-    sarathi->budget.used += tokens;
+    budget_take(&sarathi->budget, list[i], pending, tokens);
     seats--;
   }
 }

@@ -87,14 +87,16 @@ static bool has_room(const struct worth *w, struct lls_pol_step *s,
   return takes <= lls_pol_step_free_units(s);
 }
 
-/* The last of the best effort leaves, if it does not run in this plan. */
+/* The last of the best effort leaves, if it does not run in this plan; for another one of
+ * best effort only one that has no gap or end to lose. */
 static bool make_way(struct worth *w, struct lls_pol_step *s,
                      const struct worth_candidate *c)
 {
-  if (s->tail == 0 || !c->kept || worth_best_effort(c->request))
+  if (s->tail == 0 || !c->kept)
     return false;
   const struct lls_request *last = s->order[s->tail - 1];
-  if (!worth_best_effort(last) || w->jobs[last->slot].planned == w->plans)
+  if (!worth_best_effort(last) || (worth_best_effort(c->request) && worth_owed(last)) ||
+      w->jobs[last->slot].planned == w->plans)
     return false;
   if (!lls_pol_step_take_off(s, last))
     return false;

@@ -23,27 +23,34 @@ static void push(struct lls_pol_heap *h, struct worth_candidate *c, int64_t key)
 
 struct demand { /* of those kept so far */
   int64_t time;
-  double memory;
+  double memory, seats;
 };
 
 static void add(struct demand *d, const struct worth_candidate *c, int sign)
 {
   d->time += sign * c->time;
   d->memory += sign * c->memory;
+  d->seats += sign * c->seats;
 }
 
-/* Time until memory for so many tokens has come free. */
-static int64_t wait_for(const struct worth_order *o, double tokens)
+/* Time until so much of something has come free, at its pace. */
+static int64_t wait_for(double amount, double per_ns)
 {
-  double ns = tokens > 0 ? tokens / o->freed_per_ns : 0;
+  double ns = amount > 0 ? amount / per_ns : 0;
   return ns < 1e15 ? (int64_t)ns : (int64_t)1e15;
 }
 
-/* When the last of them is done: what comes first is short, time or memory. */
+static int64_t longest(int64_t a, int64_t b, int64_t c)
+{
+  int64_t ab = a > b ? a : b;
+  return ab > c ? ab : c;
+}
+
+/* When the last of them is done: what comes first is short, time, memory or seats. */
 static int64_t end_of(const struct worth_order *o, const struct demand *d)
 {
-  int64_t wait = wait_for(o, d->memory - o->free);
-  return wait > d->time ? wait : d->time;
+  return longest(d->time, wait_for(d->memory - o->free, o->freed_per_ns),
+                 wait_for(d->seats - o->seats, o->seats_per_ns));
 }
 
 /* Gives up the dearest of those kept so far. */
@@ -74,7 +81,8 @@ static void sort_others(struct worth_order *o)
   h->n = 0;
   for (uint32_t i = 0; i < o->n; i++) {
     struct worth_candidate *c = &o->all[i];
-    if (!c->kept)
+    bool begins = !o->closed || c->started || !c->best;
+    if (!c->kept && begins)
       h->entries[h->n++] = (struct lls_pol_heap_entry){
           .key = -(int64_t)(c->density * 1e6), .tie = c->request->id, .item = c};
   }
@@ -83,7 +91,7 @@ static void sort_others(struct worth_order *o)
 
 void worth_keep(struct worth_order *o, int64_t now_ns)
 {
-  struct demand d = {0, 0};
+  struct demand d = {0, 0, 0};
   uint32_t n = 0;
   collect(o);
   o->sizes.n = 0;
@@ -96,17 +104,21 @@ void worth_keep(struct worth_order *o, int64_t now_ns)
     if (end_of(o, &d) > c->due - now_ns)
       give_up(o, &d);
   }
+  o->more |= o->others.n > 0;
   o->n_kept = 0;
-  d = (struct demand){0, 0};
+  d = (struct demand){0, 0, 0};
   for (uint32_t i = 0; i < n; i++) {
     struct worth_candidate *c = &o->all[o->kept[i]];
     if (!c->kept)
       continue;
     add(&d, c, 1);
-    c->slack = c->due - now_ns - end_of(o, &d);
+    c->slack = c->due - now_ns - end_of(o, &d) - o->steps_ns - c->caution;
     o->kept[o->n_kept++] = o->kept[i];
   }
+  if (o->more && o->n_kept > 0) /* nobody knows their slack: none without one passes */
+    o->all[o->kept[o->n_kept - 1]].slack = 0;
   o->crowded = d.memory > o->free;
+  o->seated = d.seats > o->seats;
   sort_others(o);
 }
 
@@ -115,8 +127,8 @@ void worth_keep(struct worth_order *o, int64_t now_ns)
 /* The time that others wait longer if it passes them. */
 static int64_t passing(const struct worth_order *o, const struct worth_candidate *c)
 {
-  int64_t wait = o->crowded ? wait_for(o, c->memory) : 0;
-  return wait > c->time ? wait : c->time;
+  return longest(c->time, o->crowded ? wait_for(c->memory, o->freed_per_ns) : 0,
+                 o->seated ? wait_for(c->seats, o->seats_per_ns) : 0);
 }
 
 /* The densest of those kept that makes none late which it passes; the least slack of all.

@@ -18,7 +18,7 @@ static const double flow_ns = 20e9;       /* of memory that came free */
 
 void worth_learn_begin(struct worth_learned *l)
 {
-  *l = (struct worth_learned){.output = 128, .headroom = FEW_TOKENS};
+  *l = (struct worth_learned){.output = 128, .error = 64, .headroom = FEW_TOKENS};
   for (uint32_t i = 0; i < WORTH_TENANTS; i++)
     l->weight[i] = 1;
 }
@@ -35,8 +35,11 @@ void worth_learn_arrival(struct worth_learned *l, const struct lls_request *r,
 
 void worth_learn_end(struct worth_learned *l, const struct lls_request *r)
 {
+  double error = fabs(r->generated_tokens - worth_expected(l, r));
+  l->error += per_answer * (error - l->error);
   l->output += per_answer * (r->generated_tokens - l->output);
   l->freed += lls_request_length(r);
+  l->ended++;
 }
 
 /* ---- tenants ----------------------------------------------------------------------- */
@@ -72,6 +75,7 @@ void worth_learn_step(struct worth_learned *l, const struct lls_step_report *rep
   l->step_ns += (l->step_ns > 0 ? per_step : 1) * (taken - l->step_ns);
   double kept = exp(-taken / flow_ns);
   l->freed *= kept;
+  l->ended *= kept;
   l->freed_ns = kept * l->freed_ns + taken;
   charge(l, report);
 }
@@ -87,13 +91,18 @@ void worth_learn_plan(struct worth_learned *l, bool short_of_memory, uint32_t pr
 
 /* ---- answers ----------------------------------------------------------------------- */
 
-/* The longer an answer has become, the longer it will go on: lengths have heavy tails. */
-double worth_left(const struct worth_learned *l, const struct lls_request *r)
+double worth_expected(const struct worth_learned *l, const struct lls_request *r)
 {
   const struct lls_prediction *p = &r->prediction;
   bool told =
       p->length > 0 && p->source != LLS_PREDICTED_NOT && p->source != LLS_PREDICTED_PRIOR;
-  double done = r->generated_tokens, length = told ? p->length : l->output;
+  return told ? p->length : l->output;
+}
+
+/* The longer an answer has become, the longer it will go on: lengths have heavy tails. */
+double worth_left(const struct worth_learned *l, const struct lls_request *r)
+{
+  double done = r->generated_tokens, length = worth_expected(l, r);
   double left = fmax(length - done, fmax(0.3 * done, 1));
   double most = (double)r->max_new_tokens - done;
   return most > 0 && left > most ? most : left;

@@ -10,9 +10,10 @@
 
 #include <math.h>
 
-/* Most that a plan looks at, see ends.h. 4,096 took four times as long, most of an
- * overloaded simulation, and kept fewer deadlines: the more that wait are looked at, the
- * more of them are short and late and pass who is in time. */
+/* Most that a plan looks at, see ends.h, beside those that urgent.h lists. 4,096 took
+ * four times as long, most of an overloaded simulation, and kept fewer deadlines: the
+ * more that wait are looked at, the more of them are short and late and pass who is in
+ * time. */
 enum { LOOK = 1024 };
 
 static const double best_effort = 0.1; /* weight of that class */
@@ -73,6 +74,31 @@ static int64_t due_of(const struct worth *w, const struct lls_request *r, double
   return due;
 }
 
+/* The smaller, the more it weighs: tenths of a priority, of which best effort is 3.3
+ * below the others. */
+static int32_t level_of(const struct lls_request *r)
+{
+  int32_t p = r->priority < -16 ? -16 : r->priority > 16 ? 16 : r->priority;
+  int32_t level = 10 * p + (worth_best_effort(r) ? 33 : 0);
+  return level < 33 ? level : LLS_POL_URGENT_ORDINARY;
+}
+
+/* By the deadline itself: when the prompt has to begin for it is estimated anew in each
+ * plan, and one that seems lost now may be in time by the next estimate. */
+void worth_arrived(struct worth *w, const struct lls_request *r)
+{
+  lls_pol_urgent_arrived(&w->urgent, r, due_of(w, r, 0), level_of(r));
+}
+
+/* An answer may be longer than it was expected to be: three times the mean error, as far
+ * as it may go at all. */
+static int64_t caution_of(const struct worth *w, const struct lls_request *r, double left)
+{
+  double most = (double)r->max_new_tokens - r->generated_tokens - left;
+  double more = 3 * w->learned.error;
+  return (int64_t)(fmin(more, fmax(most, 0)) * w->learned.step_ns);
+}
+
 /* ---- sizes ------------------------------------------------------------------------- */
 
 /* Step time, and the share of the memory times the time it is held, at their prices. */
@@ -121,9 +147,11 @@ static void add(struct worth *w, const struct lls_step_view *v,
                                 .due = LLS_NEVER,
                                 .pending = pending_of(w, v, r),
                                 .started = r->state == LLS_PREFILLING,
-                                .stream = r->generated_tokens > 0};
+                                .stream = r->generated_tokens > 0,
+                                .best = worth_best_effort(r)};
   c->time = (int64_t)(c->pending * w->learned.prompt_ns) + 1;
   c->memory = c->started ? 0 : lls_request_length(r) + left / 2;
+  c->seats = !c->started;
   double size = size_of(w, r, cost_of(w, r, c->pending, left, total_tokens), left);
   int64_t due = due_of(w, r, left);
   int64_t soonest = v->now_ns + c->time;
@@ -131,6 +159,8 @@ static void add(struct worth *w, const struct lls_step_view *v,
     c->due = due;
   if (c->stream && owed_stream(r) && c->due == LLS_NEVER)
     c->due = soonest + c->time; /* it has stood still too long: at once */
+  if (c->due != LLS_NEVER && r->slo.completion_ns != LLS_NEVER)
+    c->caution = caution_of(w, r, left);
   double dear = 1 + w->params.fairness * worth_excess(&w->learned, r->tenant);
   double weight = weight_of(r) / dear;
   c->dear = c->stream ? 0 : size / weight;
@@ -159,6 +189,22 @@ static double held_by_best_effort(const struct lls_step_view *v)
   return tokens;
 }
 
+/* Seats in the batch that are free, and come free, as for memory below. Best effort has
+ * what the others leave. */
+static void set_seats(struct worth *w, const struct lls_step_view *v)
+{
+  const struct worth_learned *l = &w->learned;
+  uint32_t taken = 0;
+  for (uint32_t i = 0; i < v->n_running; i++)
+    taken += !worth_best_effort(v->running[i]);
+  double usual = v->max_sequences / (l->output * l->step_ns + 1e6);
+  w->order.closed = v->n_running >= v->max_sequences;
+  w->order.seats = (double)v->max_sequences - taken;
+  w->order.seats_per_ns = l->freed_ns > 1e9 ? l->ended / l->freed_ns : usual;
+  if (w->order.seats_per_ns < usual / 10)
+    w->order.seats_per_ns = usual / 10;
+}
+
 /* Memory that is free, and comes free: as it did lately, at first as it will if all of it
  * is held by answers of the usual length. */
 static void set_memory(struct worth *w, const struct lls_step_view *v,
@@ -168,7 +214,7 @@ static void set_memory(struct worth *w, const struct lls_step_view *v,
   struct lls_capacity capacity = {.size = sizeof capacity};
   v->cache->capacity(v->cache->context, LLS_TIER_DEVICE, &capacity);
   w->order.free = (double)capacity.free_units / w->block_units * v->cache->block_tokens;
-  w->order.free += held_by_best_effort(v) - l->headroom * w->n_decodes;
+  w->order.free += held_by_best_effort(v) - l->headroom * w->n_owed;
   double usual = total_tokens / (l->output * l->step_ns + 1e6);
   w->order.freed_per_ns = l->freed_ns > 1e9 ? l->freed / l->freed_ns : usual;
   if (w->order.freed_per_ns < usual / 10)
@@ -182,10 +228,13 @@ void worth_look(struct worth *w, const struct lls_step_view *v, uint32_t total_t
     if (v->running[i]->state != LLS_DECODING)
       add(w, v, v->running[i], total_tokens);
   add_list(w, v, v->preempted, v->n_preempted, total_tokens);
-  struct lls_pol_ends e = lls_pol_ends_of(&w->dropped, v, LOOK);
+  struct lls_pol_ends e = lls_pol_ends_of(&w->dropped, &w->urgent, v, LOOK);
   add_list(w, v, e.first, e.n_first, total_tokens);
   add_list(w, v, e.between, e.n_between, total_tokens);
   add_list(w, v, e.last, e.n_last, total_tokens);
   set_memory(w, v, total_tokens);
+  set_seats(w, v);
+  w->order.steps_ns = w->room.within_ns != LLS_NEVER ? 2 * w->room.within_ns : 0;
+  w->order.more = w->urgent.due.far.n > 0;
   worth_keep(&w->order, v->now_ns);
 }

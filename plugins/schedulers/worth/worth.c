@@ -16,6 +16,7 @@
 
 enum { TRIES = 30 }; /* filled steps after which the margin is as they were */
 #define UNTRIED 1.25 /* until then */
+#define WORST   2.0  /* most of them: what is beyond was not the estimates' fault */
 
 /* Units of a block of KV: what one more of them adds to a request's need. */
 static void measure_block(struct worth *w, const struct lls_pol_step *s)
@@ -56,6 +57,7 @@ static void on_arrival(void *self, const struct lls_request *r)
   struct worth *w = self;
   w->jobs[r->slot] = (struct worth_job){.prefix = UINT32_MAX};
   worth_learn_arrival(&w->learned, r, lls_pol_weight(w->params.weights, r->tenant_name));
+  worth_arrived(w, r);
 }
 
 /* Both deadlines or none: a stream that began too late has no gap to lose. */
@@ -79,7 +81,7 @@ static void try_estimates(struct worth *w, const struct lls_step_report *report)
   w->worst = w->tried == TRIES / 2 ? 0 : w->worst;
   w->worst = fmax(w->worst, taken / estimated);
   if (++w->tried == TRIES)
-    m->ratio = w->worst;
+    m->ratio = fmin(w->worst, WORST);
 }
 
 static void on_step(void *self, const struct lls_step_report *report)
@@ -100,6 +102,7 @@ static void on_step(void *self, const struct lls_step_report *report)
 static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
 {
   struct worth *w = self;
+  lls_pol_urgent_finished(&w->urgent, r);
   if (reason == LLS_FINISH_STOP || reason == LLS_FINISH_LENGTH)
     worth_learn_end(&w->learned, r);
 }
@@ -119,9 +122,12 @@ static void stats(void *self, const struct lls_sink *sink)
     const char *name;
     double value;
   } figures[] = {
-      {"step_ms", (double)w->within_ns * 1e-6}, {"memory_price", w->learned.memory_price},
-      {"headroom_tokens", w->learned.headroom}, {"mean_answer_tokens", w->learned.output},
-      {"deadlines_kept", w->order.n_kept},      {"margin_ratio", w->margin.ratio},
+      {"step_ms", (double)w->room.within_ns * 1e-6},
+      {"memory_price", w->learned.memory_price},
+      {"headroom_tokens", w->learned.headroom},
+      {"mean_answer_tokens", w->learned.output},
+      {"deadlines_kept", w->order.n_kept},
+      {"margin_ratio", w->margin.ratio},
   };
   for (size_t i = 0; i < sizeof figures / sizeof *figures; i++)
     sink->number(sink->context, figures[i].name, figures[i].value);
@@ -172,6 +178,7 @@ static void destroy(void *self)
   struct worth *w = self;
   lls_pol_margin_free(&w->margin);
   lls_pol_dropped_free(&w->dropped);
+  lls_pol_urgent_free(&w->urgent);
   lls_pol_heap_free(&w->order.others);
   lls_pol_heap_free(&w->order.sizes);
   lls_pol_heap_free(&w->victims);
@@ -220,6 +227,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   worth_learn_begin(&w->learned);
   if (lls_pol_margin_init(&w->margin, host->engine->max_sequences) < 0 ||
       lls_pol_dropped_init(&w->dropped, host) < 0 ||
+      lls_pol_urgent_init(&w->urgent, host->engine->max_requests) < 0 ||
       !allocate(w, host->engine->max_requests + 1)) {
     destroy(w);
     return -ENOMEM;
