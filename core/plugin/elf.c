@@ -17,9 +17,7 @@ static const char *add_load(struct lls_elf *m, const ElfW(Phdr) * s)
       (before != NULL && s->p_vaddr < before->p_vaddr + before->p_memsz))
     return LLS_ELF_DANGLING;
   m->loads[m->n_loads++] = *s;
-  bool code = (s->p_flags & PF_X) != 0;
-  return code && lls_elf_has_hole(m, m->bytes + s->p_offset, s->p_filesz) ? LLS_ELF_HOLE
-                                                                          : NULL;
+  return NULL;
 }
 
 static const char *check_segments(struct lls_elf *m)
@@ -148,7 +146,7 @@ static const char *check_tables(struct lls_elf *m)
   return fault != NULL ? fault : check_calls(m);
 }
 
-const char *lls_elf_fault(const void *bytes, size_t size)
+const char *lls_elf_fault(const void *bytes, size_t size, bool *padded)
 {
   struct lls_elf m = {.bytes = bytes, .size = size, .max_version = 1};
   const unsigned char class = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32;
@@ -159,6 +157,8 @@ const char *lls_elf_fault(const void *bytes, size_t size)
   const char *fault = check_segments(&m);
   if (fault == NULL)
     fault = check_sections(&m);
+  if (fault == NULL)
+    fault = lls_elf_check_code(&m, padded);
   if (fault != NULL || m.dynamic.p_type != PT_DYNAMIC)
     return fault; /* without a dynamic table the linker refuses it itself */
   return check_tables(&m);

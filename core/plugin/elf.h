@@ -9,10 +9,13 @@
 #ifndef LLS_PLUGIN_ELF_H
 #define LLS_PLUGIN_ELF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* NULL: nothing is wrong, or it is no ELF file of this machine, which the dynamic linker
- * says itself. Else what is, as in "the file ends before its contents". */
-const char *lls_elf_fault(const void *bytes, size_t size);
+ * says itself. Else what is, as in "the file ends before its contents". *padded becomes
+ * true if pages of the code are empty: a file that looks whole is then to be looked at
+ * again. */
+const char *lls_elf_fault(const void *bytes, size_t size, bool *padded);
 
 #endif

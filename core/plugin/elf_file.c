@@ -55,17 +55,26 @@ bool lls_elf_has_address(const struct lls_elf *m, uint64_t address, uint64_t byt
   return false;
 }
 
-bool lls_elf_has_hole(const struct lls_elf *m, const unsigned char *from, uint64_t bytes)
+bool lls_elf_next_hole(const struct lls_elf *m, uint64_t *from, uint64_t end,
+                       uint64_t *bytes)
 {
   static const unsigned char zeros[LLS_ELF_PAGE];
-  uint64_t begin = (uint64_t)(from - m->bytes), end = begin + bytes;
-  for (uint64_t at = begin, next; at < end; at = next) {
+  for (uint64_t at = *from, next; at < end; at = next) {
     next = (at / LLS_ELF_PAGE + 1) * LLS_ELF_PAGE;
     next = next < end ? next : end;
-    if (next - at >= FEW && memcmp(m->bytes + at, zeros, next - at) == 0)
+    if (next - at >= FEW && memcmp(m->bytes + at, zeros, next - at) == 0) {
+      *from = at;
+      *bytes = next - at;
       return true;
+    }
   }
   return false;
+}
+
+bool lls_elf_has_hole(const struct lls_elf *m, const unsigned char *from, uint64_t bytes)
+{
+  uint64_t at = (uint64_t)(from - m->bytes), length;
+  return lls_elf_next_hole(m, &at, at + bytes, &length);
 }
 
 bool lls_elf_is_name(const struct lls_elf *m, uint64_t offset)

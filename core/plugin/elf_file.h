@@ -45,7 +45,11 @@ bool lls_elf_has_address(const struct lls_elf *, uint64_t address, uint64_t byte
                          uint32_t flags);
 /* In memory, or just before and after it, where a pointer may point. */
 bool lls_elf_is_near(const struct lls_elf *, uint64_t address);
-/* Code and the linker's tables are nowhere empty as far as a page of the file goes, but
+/* The next page, or part of one, that is all zeros, in the file from *from to `end`.
+ * False if there is none. */
+bool lls_elf_next_hole(const struct lls_elf *, uint64_t *from, uint64_t end,
+                       uint64_t *bytes);
+/* The linker's tables are nowhere empty as far as a page of the file goes, but
  * for a few bytes at an end; constants may be. */
 bool lls_elf_has_hole(const struct lls_elf *, const unsigned char *from, uint64_t bytes);
 /* Is it the offset of a name, of one that has letters? */
@@ -58,6 +62,8 @@ bool lls_elf_has_text(const struct lls_elf *, uint64_t offset);
 const char *lls_elf_check_versions(struct lls_elf *);
 const char *lls_elf_check_hashes(const struct lls_elf *);
 const char *lls_elf_check_symbol(const struct lls_elf *, uint64_t number);
+/* elf_code.c. *padded: some page of the code is empty, though no function's. */
+const char *lls_elf_check_code(const struct lls_elf *, bool *padded);
 /* elf_relocations.c */
 const char *lls_elf_check_relocations(const struct lls_elf *);
 

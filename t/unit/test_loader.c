@@ -184,6 +184,21 @@ static void test_a_hole_in_the_code_is_named(void **state)
   file_free(&f);
 }
 
+/* Zig's linker leaves room between functions. */
+static void test_pages_of_no_function_may_be_empty(void **state)
+{
+  (void)state;
+  struct file f = read_fixture("scheduler_padded.so");
+  struct lls_error err;
+  bool padded = false;
+  assert_null(lls_elf_fault(f.bytes, f.size, &padded));
+  assert_true(padded);
+  assert_int_equal(open_bytes(&f, f.size, &err), 0);
+  for (size_t bytes = 0; bytes < f.size; bytes += 4096)
+    assert_int_equal(open_bytes(&f, bytes, &err), -ENOEXEC);
+  file_free(&f);
+}
+
 /* How a process of its own, which opens the file as a server does, ends. */
 enum outcome {
   LOADED,
@@ -278,12 +293,15 @@ static void test_no_wrong_byte_keeps_the_look_at_it_from_ending(void **state)
   (void)state;
   struct file f = read_fixture("scheduler_good.so");
   uint32_t faults = 0;
+  bool padded;
   for (size_t at = 0; at < f.size; at++) {
     f.bytes[at] = (char)~f.bytes[at];
-    faults += lls_elf_fault(f.bytes, f.size) != NULL;
+    faults += lls_elf_fault(f.bytes, f.size, &padded) != NULL;
     f.bytes[at] = (char)~f.bytes[at];
   }
-  assert_null(lls_elf_fault(f.bytes, f.size));
+  padded = false;
+  assert_null(lls_elf_fault(f.bytes, f.size, &padded));
+  assert_false(padded);
   assert_true(faults > 1000);
   file_free(&f);
 }
@@ -433,6 +451,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(test_half_written_files_are_refused),
       cmocka_unit_test(test_files_with_holes_are_refused_or_loaded),
       cmocka_unit_test(test_a_hole_in_the_code_is_named),
+      cmocka_unit_test(test_pages_of_no_function_may_be_empty),
       cmocka_unit_test(test_files_with_wrong_bytes_do_no_harm),
       cmocka_unit_test(test_no_wrong_byte_keeps_the_look_at_it_from_ending),
       cmocka_unit_test(test_plugins_that_end_the_process_are_refused),
