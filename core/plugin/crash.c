@@ -20,11 +20,19 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/base/check.h"
 #include "core/plugin/loader.h"
 #include "core/plugin/trail.h"
+
+#ifdef __has_feature /* clang has no such macros */
+#define LLS_CLANG_SANITIZES                                                              \
+  (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
+#else
+#define LLS_CLANG_SANITIZES 0
+#endif
 
 #define MAX_PLUGINS 64 /* open at once; those beyond are not named */
 #define MAX_FRAMES  64
@@ -36,6 +44,7 @@ _Thread_local struct lls_trail lls_trail;
 static _Thread_local char stack[STACK_BYTES];
 static _Thread_local sigjmp_buf walk; /* out of a stack that cannot be walked */
 static atomic_bool may_exit;
+static _Atomic pid_t owner; /* the process that installed all this */
 
 /* ---- the table ---------------------------------------------------------------- */
 
@@ -244,17 +253,56 @@ static void on_crash(int number)
 
 static void on_exit_by_others(void)
 {
-  if (atomic_load(&may_exit))
-    return;
+  if ((atomic_load(&may_exit) && lls_trail.depth == 0) || getpid() != atomic_load(&owner))
+    return; /* the program ends, or a process that somebody forked */
   if (is_read())
     put_last_words("exit() was called");
   _exit(EXIT_FAILURE);
 }
 
+/* ---- leaving without exit ---------------------------------------------------------- */
+
+/*
+ * _exit, _Exit and quick_exit run no handler of exit's, so the program has its own, which
+ * plugins are bound to since the dynamic linker looks here first. What calls them outside
+ * of plugins, such as a child after fork, gets what it asked for. A sanitizer has its
+ * own.
+ */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                   \
+    !LLS_CLANG_SANITIZES
+static _Noreturn void leave(int status, const void *caller, const char *what)
+{
+  if (plugin_at(caller) != NULL && getpid() == atomic_load(&owner)) {
+    if (is_read())
+      put_last_words(what);
+    status = EXIT_FAILURE;
+  }
+  for (;;)
+    syscall(SYS_exit_group, status);
+}
+
+__attribute__((visibility("default"))) void _exit(int status)
+{
+  leave(status, __builtin_return_address(0), "_exit() was called");
+}
+
+__attribute__((visibility("default"))) void _Exit(int status)
+{
+  leave(status, __builtin_return_address(0), "_Exit() was called");
+}
+#endif
+
 void lls_crash_may_exit(void)
 {
   LLS_ON_MAIN_THREAD();
   atomic_store(&may_exit, true);
+}
+
+void lls_crash_forked(void)
+{
+  LLS_ON_MAIN_THREAD();
+  if (atomic_load(&owner) != 0)
+    atomic_store(&owner, getpid());
 }
 
 /* ---- installing --------------------------------------------------------------- */
@@ -287,5 +335,7 @@ void lls_crash_install(void)
   lls_crash_stack();
   for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
     handle(signals[i]);
+  atomic_store(&owner, getpid());
   atexit(on_exit_by_others);
+  at_quick_exit(on_exit_by_others);
 }

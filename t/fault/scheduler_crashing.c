@@ -3,8 +3,18 @@
 #include "t/fault/fixture.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
-enum how { NULL_POINTER, ABORT, RECURSION, SMASHED_STACK, EXIT };
+enum how {
+  NULL_POINTER,
+  ABORT,
+  RECURSION,
+  SMASHED_STACK,
+  EXIT,
+  QUICK_EXIT,
+  _EXIT,
+  C_EXIT
+};
 
 struct params {
   int64_t how;
@@ -12,7 +22,9 @@ struct params {
 
 static const struct lls_param params[] = {
     LLS_PARAM_CHOICE(struct params, how, "null_pointer",
-                     "null_pointer|abort|recursion|smashed_stack|exit", "how it dies"),
+                     "null_pointer|abort|recursion|smashed_stack|exit|quick_exit|"
+                     "_exit|_Exit",
+                     "how it dies"),
 };
 
 static int create(const struct lls_host *host, const void *given, void **self)
@@ -53,6 +65,12 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
     out->n_items = smash(4096);
   if (p->how == EXIT)
     exit(0);
+  if (p->how == QUICK_EXIT)
+    quick_exit(0);
+  if (p->how == _EXIT)
+    _exit(0);
+  if (p->how == C_EXIT)
+    _Exit(0);
   out->n_items = (uint32_t)fall(&depth);
   return 0;
 }

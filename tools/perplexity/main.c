@@ -19,6 +19,7 @@
 
 #include "core/base/file.h"
 #include "core/base/progress_bar.h"
+#include "core/plugin/crash.h"
 #include "core/tokenizer/tokenizer.h"
 #include "tools/cli/cli.h"
 #include "tools/perplexity/score.h"
@@ -323,6 +324,8 @@ int main(int argc, char **argv)
   struct tool t = {.n_tokens = 0};
   const struct lls_bound_options bound = {&group, &t.options};
   struct lls_error err = {0};
+  lls_crash_install();
+  lls_crash_may_exit(); /* itself, as it likes: a plugin may not */
   int rc = lls_options_default(&bound, 1, &err);
   if (rc == 0) {
     int n = take_arguments(&t.options, argc, argv);

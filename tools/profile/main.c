@@ -21,6 +21,7 @@
 #include "tools/profile/fit.h"
 #include "tools/profile/report.h"
 #include "core/cost/find.h"
+#include "core/plugin/crash.h"
 
 #define EXIT_USAGE 2
 #define HELD_OUT   4 /* every fourth step is kept from the fit */
@@ -311,6 +312,8 @@ int main(int argc, char **argv)
   struct tool t = {.configured = false};
   const struct lls_bound_options bound = {&group, &t.options};
   struct lls_error err = {0};
+  lls_crash_install();
+  lls_crash_may_exit(); /* itself, as it likes: a plugin may not */
   for (int i = 1; i < argc; i++)
     if (strcmp(argv[i], "-c") == 0)
       argv[i] = config;

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/plugin/crash.h"
 #include "tools/report/report.h"
 #include "tools/sim/made_by.h"
 #include "tools/sim/options.h"
@@ -212,6 +213,8 @@ int main(int argc, char **argv)
 {
   struct tool t;
   struct lls_error err = {0};
+  lls_crash_install();
+  lls_crash_may_exit(); /* itself, as it likes: a plugin may not */
   t.bound[SIM] = (struct lls_bound_options){&lls_sim_option_group, &t.sim};
   t.bound[WORKLOAD] = (struct lls_bound_options){&lls_workload_option_group, &t.workload};
   t.bound[SWEEP] = (struct lls_bound_options){&lls_sweep_option_group, &t.sweep};

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/progress_bar.h"
+#include "core/plugin/crash.h"
 #include "tools/sweep/grid.h"
 #include "tools/sweep/made_by.h"
 
@@ -115,6 +116,8 @@ static int start_point(struct pool *pool, size_t point, struct lls_error *err)
   child.pid = fork();
   if (child.pid < 0)
     return lls_fail(err, -errno, "cannot start a run: %s", strerror(errno));
+  if (child.pid == 0)
+    lls_crash_forked();
   if (child.pid == 0)
     run_point(pool, point, path);
   pool->children[pool->live++] = child;

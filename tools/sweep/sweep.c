@@ -49,6 +49,30 @@ static void print_titles(FILE *out, const char *first)
   fputc('\n', out);
 }
 
+/* Runs in which the scheduler was switched off: their numbers are the built-in order's.
+ */
+static size_t switched_off(json_t *const *results, size_t n)
+{
+  size_t off = 0;
+  for (size_t i = 0; i < n; i++)
+    off += json_is_true(
+        json_object_get(json_object_get(results[i], "machine"), "fallen_back"));
+  return off;
+}
+
+static void print_switched_off(FILE *out, json_t *const *results, size_t n)
+{
+  size_t off = switched_off(results, n);
+  const char *name = json_string_value(
+      json_object_get(json_object_get(results[0], "machine"), "scheduler"));
+  if (off == 0)
+    return;
+  fprintf(out, "    ! %s was switched off for its plans", name != NULL ? name : "");
+  if (n > 1)
+    fprintf(out, " in %zu of %zu runs", off, n);
+  fputs(": from then on the numbers are of the built-in order\n", out);
+}
+
 /* The repeats of one point: means, and below them the intervals. */
 static void print_repeats(FILE *out, const char *name, json_t *const *results, size_t n)
 {
@@ -79,6 +103,12 @@ static void print_repeats(FILE *out, const char *name, json_t *const *results, s
   fputc('\n', out);
 }
 
+static void print_point(FILE *out, const char *name, json_t *const *results, size_t n)
+{
+  print_repeats(out, name, results, n);
+  print_switched_off(out, results, n);
+}
+
 static json_t *read_point(const struct lls_grid *grid, const struct lls_sweep_options *o,
                           size_t point)
 {
@@ -106,7 +136,7 @@ static void print_table(const struct lls_grid *grid, const struct lls_sweep_opti
         n++;
     lls_grid_name_but(grid, point, but, name, sizeof name);
     if (n > 0)
-      print_repeats(out, name[0] != '\0' ? name : "all runs", results, n);
+      print_point(out, name[0] != '\0' ? name : "all runs", results, n);
     else
       fprintf(out, "%-40s failed\n", name);
     while (n > 0)

@@ -20,6 +20,19 @@ static void tell_progress(const struct whatif_options *o, const char *name, size
     fprintf(stderr, "llmserve-whatif: %zu of %zu: %s\n", i + 1, n, name);
 }
 
+/* Its numbers are the built-in order's, which is no candidate. */
+static void leave_out_switched_off(struct result *r)
+{
+  const json_t *machine = json_object_get(r->report, "machine");
+  if (!json_is_true(json_object_get(machine, "fallen_back")))
+    return;
+  json_decref(r->report);
+  r->report = NULL;
+  lls_fail(
+      &r->why, -EPROTO,
+      "its scheduler was switched off for its plans; llmserve-sim has them in its log");
+}
+
 /* Simulates all, what runs first. That must work; a candidate that does not is left out,
  * with its reason. */
 static int simulate_all(struct simulation *s, const struct traffic *t,
@@ -29,6 +42,8 @@ static int simulate_all(struct simulation *s, const struct traffic *t,
     struct result *r = &results[i];
     tell_progress(s->options, r->name, i, n);
     int rc = simulate(s, r->settings, &r->report, &r->why);
+    if (rc == 0 && i > 0)
+      leave_out_switched_off(r);
     if (rc < 0 && i == 0)
       return lls_fail(err, rc, "what runs cannot be simulated: %s", r->why.text);
     if (i == 0)
