@@ -105,6 +105,7 @@ static void check_other_section(struct lls_loading *l, const struct lls_ini_entr
   uint32_t kind = lls_section_kind(entry->section, &name);
   const struct lls_config *c = l->config;
   if (kind == 0 || pin_of(l, kind)[0] != '\0' ||
+      LLS_OF_KIND(&c->policies, kind)->module == NULL || /* it may be that one's */
       is_chosen(LLS_OF_KIND(&c->policies, kind), kind, name))
     return;
   struct lls_policy other;

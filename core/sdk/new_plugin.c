@@ -125,11 +125,20 @@ static const char *source_of(const char *kind)
                                           : NULL;
 }
 
+static uint32_t kind_number(const char *name)
+{
+  uint32_t kind = LLS_KIND_SCHEDULER;
+  while (strcmp(lls_plugin_kind_name(kind), name) != 0)
+    kind++;
+  return kind;
+}
+
 int lls_new_plugin(const char *kind, const char *name, struct lls_error *err)
 {
   struct names names = {kind, name};
   struct template files[N_FILES];
   const char *source = source_of(kind);
+  char path[PATH_MAX];
   if (source == NULL)
     return lls_fail(
         err, -EINVAL,
@@ -140,6 +149,10 @@ int lls_new_plugin(const char *kind, const char *name, struct lls_error *err)
                     "--new-plugin: expected a name of [a-z][a-z0-9_-]*, at most %d "
                     "characters, found '%s'",
                     LLS_PLUGIN_ID_MAX, name);
+  if (lls_plugin_find(kind_number(kind), name, path, NULL) == 0)
+    return lls_fail(err, -EEXIST,
+                    "--new-plugin: there is a %s '%s' already, %s: choose another name",
+                    kind, name, path);
   if (mkdir(name, 0777) < 0)
     return lls_fail(err, -errno, "./%s: the folder cannot be made: %s", name,
                     strerror(errno));

@@ -91,6 +91,8 @@ my ($status, $out) = run('llmserve --new-plugin policy p');
 ok($status == 2 && $out =~ /expected the kind scheduler, cache or predictor, found 'policy'/, 'no such kind');
 ($status, $out) = run('llmserve --new-plugin cache No/Name');
 ok($status == 2 && $out =~ /expected a name of \[a-z\]/, 'no such name');
+($status, $out) = run('llmserve --new-plugin scheduler fcfs');
+ok($status == 2 && $out =~ /there is a scheduler 'fcfs' already, .*: choose another name/ && !-e 'fcfs', 'a name that is taken');
 ($status, $out) = run('llmserve --new-plugin cache');
 ok($status == 2 && $out =~ /expected KIND NAME/, 'no name');
 

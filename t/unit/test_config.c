@@ -337,6 +337,23 @@ static void test_refused_plugin_names_the_line(void **state)
                 1, sentences);
 }
 
+/* The broken file alone knows the name of its section. */
+static void test_section_of_a_refused_plugin_is_no_other_error(void **state)
+{
+  char text[PATH_MAX + 256], sentence[PATH_MAX + 256];
+  const char *const sentences[] = {sentence};
+  snprintf(text, sizeof text,
+           "[model]\npath = .\n[plugins]\nscheduler = %s/scheduler_no_plan.so\n"
+           "cache = good\npredictor = good\n[scheduler.mine]\nkey = 1\n",
+           fixture_folder());
+  snprintf(
+      sentence, sizeof sentence,
+      ":4: %s/scheduler_no_plan.so: struct lls_scheduler_vtable: expected the callback "
+      "plan, found NULL",
+      fixture_folder());
+  assert_errors(*state, text, 1, sentences);
+}
+
 static void test_settings_count_before_the_file(void **state)
 {
   const struct folder *folder = *state;
@@ -460,6 +477,7 @@ int main(void)
       IN_FOLDER(test_plugins_that_are_not_there),
       IN_FOLDER(test_plugins_of_another_kind),
       IN_FOLDER(test_refused_plugin_names_the_line),
+      IN_FOLDER(test_section_of_a_refused_plugin_is_no_other_error),
       IN_FOLDER(test_settings_count_before_the_file),
       cmocka_unit_test(test_file_that_is_not_there),
   };
