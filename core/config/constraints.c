@@ -103,6 +103,11 @@ static void check_autopilot(struct lls_loading *l)
     lls_loading_error(l, line,
                       "[server] autopilot: autopilot_policies is to name the "
                       "configurations that it may choose from");
+  if (c->sandbox == LLS_SANDBOX_ON)
+    lls_loading_error(
+        l, line,
+        "[server] autopilot: it runs llmserve-whatif, and sandbox = on runs "
+        "no other program: set sandbox to auto");
   if (c->history == 0)
     lls_loading_error(l, line,
                       "[server] autopilot: nothing is known of the traffic where "

@@ -154,11 +154,11 @@ static const struct lls_param server_params[] = {
     LLS_PARAM_CHOICE(
         server, sandbox, "auto", "auto|off|on",
         "give up what serving does not need: writing anywhere but where "
-        "this file says, other programs, outgoing connections (Landlock), "
-        "and system calls that no server makes (seccomp); auto: what the "
-        "kernel has of it, not beside a GPU; on: all of it, or no start, and "
-        "nothing is read but the folders of what is named here, where a "
-        "reload finds its files too"),
+        "this file says, other programs, new sockets (Landlock), and system "
+        "calls that no server makes (seccomp); auto: what the kernel has of "
+        "it, not beside a GPU; on: all of it, or no start, no program at all "
+        "(so no /admin/whatif), and nothing is read but the folders of what "
+        "is named here, where a reload finds its files too"),
     LLS_PARAM_BYTES(api, max_upload, "512MiB", 1024, 1099511627776,
                     "largest file that can be uploaded", .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(

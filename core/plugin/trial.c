@@ -8,29 +8,33 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdbool.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-/* By its name, which valgrind knows; a program that was replaced has none. */
-static void own_program(char path[PATH_MAX])
+const char lls_trial_program[] = "/proc/self/exe";
+
+/* By its name, which valgrind knows, unless a filter of system calls goes by the address
+ * of the other one; a program that was replaced has no name. */
+static const char *own_program(char path[PATH_MAX])
 {
-  static const char self[] = "/proc/self/exe";
-  ssize_t n = readlink(self, path, PATH_MAX - 1);
+  ssize_t n = readlink(lls_trial_program, path, PATH_MAX - 1);
   path[n < 0 ? 0 : n] = '\0';
-  if (access(path, X_OK) < 0)
-    memcpy(path, self, sizeof self);
+  bool filtered = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0;
+  return filtered || access(path, X_OK) < 0 ? lls_trial_program : path;
 }
 
 static int spawn(int fd, pid_t *child)
 {
-  char program[PATH_MAX], *arguments[] = {"llmserve", LLS_TRIAL_ARGUMENT, NULL};
+  char path[PATH_MAX], *arguments[] = {"llmserve", LLS_TRIAL_ARGUMENT, NULL};
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   sigset_t none, all;
-  own_program(program);
+  const char *program = own_program(path);
   sigemptyset(&none);
   sigfillset(&all);
   posix_spawn_file_actions_init(&files);

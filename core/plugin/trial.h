@@ -15,6 +15,10 @@
 #define LLS_TRIAL_SURVIVED                                                               \
   77 /* status; a constructor that ends its process has another */
 
+/* The path of this program. Under [server] sandbox execve takes no other string, by its
+ * address. */
+extern const char lls_trial_program[];
+
 /* In llmserve alone, by the thread that starts or reloads. 0: it lived, or no other
  * process can be had; -ENOEXEC: died says how, as in "opening it died of SIGSEGV". Waits
  * for it. */

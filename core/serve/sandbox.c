@@ -47,6 +47,6 @@ int server_give_up_calls(struct server *s, struct lls_error *err)
   struct lls_error why = {0};
   if (a->sandbox_calls[0] != '\0') /* it is known already that there is none */
     return 0;
-  int rc = sandbox_calls(a->sandbox_calls, sizeof a->sandbox_calls, &why);
+  int rc = sandbox_calls(s->config, a->sandbox_calls, sizeof a->sandbox_calls, &why);
   return judge(s, rc, "system calls", a->sandbox_calls, &why, err);
 }

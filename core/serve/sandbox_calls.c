@@ -18,9 +18,24 @@
 #include <linux/seccomp.h>
 #include <seccomp.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "core/plugin/trial.h"
+
+#ifndef TIOCLINUX
+#define TIOCLINUX 0x541c
+#endif
+#ifndef MSG_FASTOPEN
+#define MSG_FASTOPEN 0x20000000
+#endif
+#if !defined SYS_mseal && !defined __alpha__
+#define SYS_mseal 462 /* the same on nearly every machine */
+#endif
 
 /* Names, since numbers differ by machine; a name that a machine lacks is left out. */
 static const char *const calls[] = {
@@ -33,72 +48,230 @@ static const char *const calls[] = {
     "dup", "dup2", "dup3", "pipe", "pipe2", "getdents", "getdents64", "getcwd", "rename",
     "renameat", "renameat2", "unlink", "unlinkat", "mkdir", "mkdirat", "rmdir", "link",
     "linkat", "readlink", "readlinkat", "chmod", "fchmod", "fchmodat", "utimensat",
-    "umask", "statfs", "fstatfs", "sendfile", "copy_file_range", "ioctl", "inotify_init1",
+    "umask", "statfs", "fstatfs", "sendfile", "copy_file_range", "inotify_init1",
     "inotify_add_watch", "inotify_rm_watch",
     /* memory */
     "mmap", "mmap2", "mprotect", "munmap", "mremap", "msync", "madvise", "brk", "mlock",
     "mlock2", "munlock", "mbind", "get_mempolicy", "set_mempolicy", "memfd_create",
     "cachestat",
-    /* events and the network */
+    /* events and the network: sockets are there, or accepted */
     "poll", "ppoll", "select", "_newselect", "pselect6", "epoll_create", "epoll_create1",
     "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2",
-    "signalfd4", "timerfd_create", "timerfd_settime", "timerfd_gettime", "socket",
-    "socketpair", "bind", "listen", "accept", "accept4", "connect", "getsockname",
-    "getpeername", "getsockopt", "setsockopt", "sendto", "recvfrom", "sendmsg", "recvmsg",
-    "sendmmsg", "recvmmsg", "shutdown",
+    "signalfd4", "timerfd_create", "timerfd_settime", "timerfd_gettime", "socketpair",
+    "accept", "accept4", "getsockname", "getpeername", "getsockopt", "setsockopt",
+    "recvfrom", "recvmsg", "recvmmsg", "shutdown",
     /* time, signals, threads */
     "clock_gettime", "clock_gettime64", "clock_getres", "clock_nanosleep",
     "clock_nanosleep_time64", "nanosleep", "gettimeofday", "time", "times", "alarm",
     "setitimer", "getitimer", "timer_create", "timer_settime", "timer_gettime",
     "timer_delete", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigsuspend",
-    "rt_sigpending", "rt_sigtimedwait", "rt_sigqueueinfo", "rt_tgsigqueueinfo",
-    "sigaltstack", "tgkill", "tkill", "kill", "restart_syscall", "clone", "clone3",
-    "set_tid_address", "set_robust_list", "get_robust_list", "futex", "futex_time64",
-    "futex_waitv", "rseq", "membarrier", "arch_prctl", "prctl", "sched_yield",
+    "rt_sigpending", "rt_sigtimedwait", "sigaltstack", "tgkill", "tkill", "kill",
+    "restart_syscall", "set_tid_address", "set_robust_list", "get_robust_list", "futex",
+    "futex_time64", "futex_waitv", "rseq", "membarrier", "arch_prctl", "sched_yield",
     "sched_getaffinity", "sched_setaffinity", "sched_getparam", "sched_getscheduler",
     "sched_setscheduler", "sched_get_priority_max", "sched_get_priority_min",
     "getpriority", "setpriority", "getcpu",
     /* processes: the trial of a plugin, and the end */
-    "vfork", "fork", "execve", "wait4", "waitid", "exit", "exit_group", "gettid",
-    "getpid", "getppid", "getpgrp", "getpgid", "getsid", "getuid", "geteuid", "getgid",
-    "getegid", "getresuid", "getresgid", "getgroups", "uname", "sysinfo", "getrusage",
-    "getrlimit", "setrlimit", "prlimit64", "getrandom", "capget",
+    "vfork", "fork", "wait4", "waitid", "exit", "exit_group", "gettid", "getpid",
+    "getppid", "getpgrp", "getpgid", "getsid", "getuid", "geteuid", "getgid", "getegid",
+    "getresuid", "getresgid", "getgroups", "uname", "sysinfo", "getrusage", "getrlimit",
+    "setrlimit", "getrandom", "capget",
     /* this: what a process of a trial may ask of its own */
     "seccomp"};
 
-/* The head, two instructions a call, and the end. */
-#define MOST (6 + 2 * sizeof calls / sizeof *calls)
+#define NEW_SPACES 0x7e020000u /* CLONE_NEWNS to CLONE_NEWNET */
+#define SET_VMA    0x53564d41u /* PR_SET_VMA: names of malloc's mappings */
+#define TYPE_BITS  0x0fu       /* of a socket's type, without its flags */
+
+/* ---- conditions on arguments ------------------------------------------------------- */
+
+/* A call is allowed if all bits of `mask` of its argument are those of a value. */
+struct condition {
+  const char *name;
+  uint32_t argument, mask;
+  uint32_t n;
+  uint32_t values[12];
+};
+
+/*
+ * clone makes threads and processes, no namespaces; clone3, whose flags lie in memory, is
+ * unknown, and the C library falls back to clone. Bytes go to sockets that are connected.
+ * ioctl may not type into a terminal. Limits are of this process.
+ */
+static const struct condition conditions[] = {
+    {"clone", 0, NEW_SPACES, 1, {0}},
+    {"sendto", 3, MSG_FASTOPEN, 1, {0}},
+    {"sendmsg", 2, MSG_FASTOPEN, 1, {0}},
+    {"sendmmsg", 3, MSG_FASTOPEN, 1, {0}},
+    {"prlimit64", 0, UINT32_MAX, 1, {0}},
+    {"prctl",
+     0,
+     UINT32_MAX,
+     9,
+     {PR_SET_PDEATHSIG, PR_GET_DUMPABLE, PR_SET_NAME, PR_GET_NAME, PR_GET_SECCOMP,
+      PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_CAPBSET_READ, SET_VMA}},
+};
+
+/* ---- the filter -------------------------------------------------------------------- */
+
+/* Most instructions: the head, two a call, those of conditions, and the end. */
+#define MOST (256 + 2 * sizeof calls / sizeof *calls)
+
+struct filter {
+  struct sock_filter list[MOST];
+  unsigned short n;
+  unsigned n_calls;
+};
+
+static void put(struct filter *f, struct sock_filter instruction)
+{
+  if (f->n < MOST)
+    f->list[f->n++] = instruction;
+}
+
+static void put_verdict(struct filter *f, uint32_t verdict)
+{
+  put(f, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, verdict));
+}
+
+/* Jumps over the next `n` instructions unless the loaded word is `value`. */
+static void put_unless(struct filter *f, uint32_t value, uint8_t n)
+{
+  put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, n));
+}
+
+static void put_load(struct filter *f, size_t offset)
+{
+  put(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
+}
+
+/* The low or (1) high half of an argument. */
+static size_t half(uint32_t argument, unsigned high)
+{
+  const uint32_t little = 1;
+  bool first = *(const unsigned char *)&little == 1;
+  return offsetof(struct seccomp_data, args) + argument * sizeof(uint64_t) +
+         (high == first ? sizeof(uint32_t) : 0);
+}
+
+/* Returns the call's number, -1 if this machine has none of that name. */
+static int number_of(const char *name)
+{
+  int number = seccomp_syscall_resolve_name(name);
+  return number < 0 ? -1 : number;
+}
+
+static void put_call(struct filter *f, const char *name)
+{
+  int number = number_of(name);
+  if (number < 0)
+    return;
+  put_unless(f, (uint32_t)number, 1);
+  put_verdict(f, SECCOMP_RET_ALLOW);
+  f->n_calls++;
+}
+
+/* The verdict on a call ends in its own instructions: no other number is looked at. */
+static void put_condition(struct filter *f, const struct condition *c)
+{
+  int number = number_of(c->name);
+  if (number < 0)
+    return;
+  put_unless(f, (uint32_t)number, (uint8_t)(3 + 2 * c->n));
+  put_load(f, half(c->argument, 0));
+  put(f, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, c->mask));
+  for (uint32_t i = 0; i < c->n; i++) {
+    put_unless(f, c->values[i], 1);
+    put_verdict(f, SECCOMP_RET_ALLOW);
+  }
+  put_verdict(f, SECCOMP_RET_ERRNO | EPERM);
+  f->n_calls++;
+}
+
+/* Everything but typing into a terminal. */
+static void put_ioctl(struct filter *f)
+{
+  put_unless(f, (uint32_t)number_of("ioctl"), 6);
+  put_load(f, half(1, 0));
+  put_unless(f, TIOCSTI, 1);
+  put_verdict(f, SECCOMP_RET_ERRNO | EPERM);
+  put_unless(f, TIOCLINUX, 1);
+  put_verdict(f, SECCOMP_RET_ERRNO | EPERM);
+  put_verdict(f, SECCOMP_RET_ALLOW);
+  f->n_calls++;
+}
+
+/* The path must be the very string that a trial passes, of which the page is sealed: a
+ * path in memory is nothing that a filter can read. */
+static void put_execve(struct filter *f, const char *path)
+{
+  uint64_t at = (uint64_t)(uintptr_t)path;
+  put_unless(f, (uint32_t)number_of("execve"), 6);
+  put_load(f, half(0, 0));
+  put_unless(f, (uint32_t)at, 3);
+  put_load(f, half(0, 1));
+  put_unless(f, (uint32_t)(at >> 32), 1);
+  put_verdict(f, SECCOMP_RET_ALLOW);
+  put_verdict(f, SECCOMP_RET_ERRNO | EPERM);
+  f->n_calls++;
+}
+
+/* Datagrams to the service manager; it gets no other socket. */
+static void put_socket(struct filter *f)
+{
+  put_unless(f, (uint32_t)number_of("socket"), 7);
+  put_load(f, half(0, 0));
+  put_unless(f, AF_UNIX, 4);
+  put_load(f, half(1, 0));
+  put(f, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TYPE_BITS));
+  put_unless(f, SOCK_DGRAM, 1);
+  put_verdict(f, SECCOMP_RET_ALLOW);
+  put_verdict(f, SECCOMP_RET_ERRNO | EPERM);
+  f->n_calls++;
+}
 
 /* By hand: libseccomp 2.5's own generator dies where memory is short. Calls by another
  * machine's numbers are as unknown as the rest. */
-static unsigned short write_filter(struct sock_filter to[MOST], unsigned *n_calls)
+static void write_filter(struct filter *f, bool whatif)
 {
-  const struct sock_filter head[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 1, 0),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-  };
-  unsigned short n = sizeof head / sizeof *head;
-  memcpy(to, head, sizeof head);
-  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-    int number = seccomp_syscall_resolve_name(calls[i]);
-    if (number < 0) /* not on this machine */
-      continue;
-    to[n++] =
-        (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)number, 0, 1);
-    to[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    ++*n_calls;
-  }
-  to[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
-  return n;
+  put_load(f, offsetof(struct seccomp_data, arch));
+  put(f, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, seccomp_arch_native(), 1,
+                                      0));
+  put_verdict(f, SECCOMP_RET_ERRNO | ENOSYS);
+  put_load(f, offsetof(struct seccomp_data, nr));
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+    put_call(f, calls[i]);
+  for (size_t i = 0; i < sizeof conditions / sizeof *conditions; i++)
+    put_condition(f, &conditions[i]);
+  put_ioctl(f);
+  if (whatif)
+    put_call(f, "execve");
+  else
+    put_execve(f, lls_trial_program);
+  if (getenv("NOTIFY_SOCKET") != NULL)
+    put_socket(f);
+  put_verdict(f, SECCOMP_RET_ERRNO | ENOSYS);
 }
 
-int sandbox_calls(char *done, size_t size, struct lls_error *err)
+/* Where the kernel can (6.10): nobody makes the page writable again. */
+static void seal(const char *text)
 {
-  struct sock_filter filter[MOST];
-  unsigned n = 0;
-  struct sock_fprog program = {.len = write_filter(filter, &n), .filter = filter};
+#ifdef SYS_mseal
+  size_t page = (size_t)sysconf(_SC_PAGESIZE);
+  syscall(SYS_mseal, (uintptr_t)text / page * page, page, 0ul);
+#endif
+  (void)text;
+}
+
+int sandbox_calls(const struct lls_config *config, char *done, size_t size,
+                  struct lls_error *err)
+{
+  struct filter filter = {0};
+  write_filter(&filter, sandbox_runs_whatif(config));
+  struct sock_fprog program = {.len = filter.n, .filter = filter.list};
+  seal(lls_trial_program);
+  if (filter.n == MOST)
+    return lls_fail(err, -E2BIG, "seccomp: the filter is too long");
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     return lls_fail(err, -errno, "seccomp: %s", strerror(errno));
   long rc =
@@ -108,15 +281,16 @@ int sandbox_calls(char *done, size_t size, struct lls_error *err)
   if (rc != 0)
     return lls_fail(err, rc < 0 ? -errno : -EBUSY, "seccomp: %s",
                     rc < 0 ? strerror(errno) : "a thread has a filter of its own");
-  snprintf(done, size, "seccomp, %u system calls are left", n);
+  snprintf(done, size, "seccomp, %u system calls are left", filter.n_calls);
   return 0;
 }
 
 #else
 
-int sandbox_calls(char *done, size_t size, struct lls_error *err)
+int sandbox_calls(const struct lls_config *config, char *done, size_t size,
+                  struct lls_error *err)
 {
-  (void)done, (void)size;
+  (void)config, (void)done, (void)size;
   return lls_fail(
       err, -ENOSYS,
       "llmserve was built without seccomp: install libseccomp-dev and build it anew");

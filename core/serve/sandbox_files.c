@@ -51,7 +51,8 @@ enum {
   TRUNCATE = 1 << 14,        /* 3 */
   IOCTL_DEV = 1 << 15,       /* 5 */
   CONNECT_TCP = 1 << 1,      /* 4, of the network */
-  SCOPE_SIGNAL = 1 << 1,     /* 6, of what is reached outside */
+  SCOPE_ABSTRACT = 1 << 0,   /* 6, of what is reached outside: sockets without a file */
+  SCOPE_SIGNAL = 1 << 1,
   READS = READ_FILE | READ_DIR,
 };
 
@@ -148,8 +149,8 @@ static void allow_params(struct rules *r, const struct lls_policy *policy)
 
 static void allow_reads(struct rules *r, const struct lls_config *c)
 {
-  static const char *const system[] = {"/usr",  "/lib", "/lib64", "/etc",
-                                       "/proc", "/sys", "/dev",   "/run/systemd"};
+  static const char *const system[] = {"/usr",  "/lib", "/lib64",      "/etc",
+                                       "/proc", "/sys", "/run/systemd"};
   for (size_t i = 0; i < sizeof system / sizeof *system; i++)
     allow(r, system[i], READS);
   allow_model(r, c->model.path);
@@ -164,12 +165,23 @@ static void allow_reads(struct rules *r, const struct lls_config *c)
   allow(r, lls_installed(LLS_DATA_DIR).path, READS);
 }
 
+/* A GPU's driver has devices of its own, and memory in /dev/shm. */
+static void allow_devices(struct rules *r, bool gpu)
+{
+  static const char *const read[] = {"/dev/random", "/dev/urandom", "/dev/zero"};
+  for (size_t i = 0; i < sizeof read / sizeof *read; i++)
+    allow(r, read[i], READ_FILE);
+  allow(r, "/dev/null", READ_FILE | WRITE_FILE | TRUNCATE);
+  if (gpu)
+    allow(r, "/dev", READS | WRITE_FILE | TRUNCATE | IOCTL_DEV);
+}
+
 static void allow_writes(struct rules *r, const struct lls_config *c)
 {
   const char *given = getenv("STATE_DIRECTORY");
   char folder[PATH_MAX];
-  allow(r, "/dev", READS | WRITE_FILE | TRUNCATE | IOCTL_DEV);
-  allow(r, "/proc", READS | WRITE_FILE); /* names of threads */
+  allow_devices(r, c->engine.device != LLS_DEVICE_CPU);
+  allow(r, "/proc/self/task", READS | WRITE_FILE); /* names of threads */
   allow(r, c->server.state, ALL_BUT_EXECUTE);
   if (access(c->server.state, F_OK) < 0) /* it is to be made */
     allow_folder_of(r, c->server.state, ALL_BUT_EXECUTE);
@@ -217,7 +229,9 @@ static struct ruleset for_abi(long abi)
   all.files |= abi >= 3 ? TRUNCATE : 0;
   all.files |= abi >= 5 ? IOCTL_DEV : 0;
   all.network = abi >= 4 ? CONNECT_TCP : 0;
-  all.scoped = abi >= 6 ? SCOPE_SIGNAL : 0;
+  const char *manager = getenv("NOTIFY_SOCKET");
+  bool abstract = manager != NULL && manager[0] == '@';
+  all.scoped = abi >= 6 ? SCOPE_SIGNAL | (abstract ? 0 : SCOPE_ABSTRACT) : 0;
   return all;
 }
 
@@ -230,7 +244,7 @@ static int restrict_to(const struct lls_config *c, struct rules *r)
     allow_reads(r, c);
   allow_writes(r, c);
   allow_program(r);
-  if (c->server.history > 0)
+  if (sandbox_runs_whatif(c))
     allow_whatif(r);
   if (r->rc == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
     r->rc = -errno;
@@ -262,6 +276,11 @@ int sandbox_files(const struct lls_config *c, char *done, size_t size,
   else
     snprintf(done, size, "Landlock %ld, %u places are written", abi, r.writes);
   return 0;
+}
+
+bool sandbox_runs_whatif(const struct lls_config *c)
+{
+  return c->server.history > 0 && c->server.sandbox != LLS_SANDBOX_ON;
 }
 
 bool sandbox_is_wanted(const struct lls_config *c, bool mpi, const char **why_not)

@@ -313,6 +313,10 @@ static int can_ask(const struct server *s, const struct lls_whatif_question *q,
   if (s->history == NULL)
     return lls_fail(err, -ENOENT,
                     "no history of requests is kept: [server] history is 0");
+  if (s->config->server.sandbox == LLS_SANDBOX_ON)
+    return lls_fail(err, -ENOENT,
+                    "[server] sandbox = on runs no other program, and llmserve-whatif is "
+                    "one: set it to auto, or run llmserve-whatif yourself");
   if (s->config->ini.path == NULL || s->config->ini.path[0] == '\0')
     return lls_fail(err, -ENOENT,
                     "the server was started without a configuration file, "

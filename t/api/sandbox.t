@@ -7,6 +7,7 @@ use warnings;
 use FindBin;
 use lib $FindBin::Bin;
 use IO::Socket::INET;
+use IO::Socket::UNIX;
 use JSON::PP;
 use LlmServer;
 use Test::More;
@@ -18,14 +19,15 @@ my $demo    = LlmServer::source('share/demo-model');
 my $prying  = LlmServer::built('t/fault/.libs/scheduler_prying.so');
 my $outside = File::Temp->newdir;
 my $state   = File::Temp->newdir;
-my $other   = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') or die $!;
+my $other   = IO::Socket::INET->new(Listen => 64, LocalAddr => '127.0.0.1') or die $!;
+my $unix    = IO::Socket::UNIX->new(Listen => 64, Local => "$outside/socket") or die $!;
 LlmServer::write_file("$outside/secret", 'x');
 my $has_state = -e LlmServer::built('core/batch/store.lo') ? "state = $state/new\n" : '';
 
 sub ini {
     my ($sandbox, $scheduler) = @_;
     return "sandbox = $sandbox\ndecisions = $state/decisions\n$has_state" . "[model]\npath = $demo\n[engine]\ndevice = cpu\nthreads = 1\npin = false\n"
-      . "[plugins]\nscheduler = $scheduler\n[scheduler.prying]\nread = $outside/secret\nwrite = $outside/made\nport = " . $other->sockport . "\n";
+      . "[plugins]\nscheduler = $scheduler\n[scheduler.prying]\nread = $outside/secret\nwrite = $outside/made\nsocket = $outside/socket\nport = " . $other->sockport . "\n";
 }
 
 # A reload to the plugin that pries needs it where plugins are.
@@ -51,7 +53,8 @@ sub serve {
 
 my ($server, $status, $found) = serve('off');
 is_deeply $status, { files => 'off: [server] sandbox is off', calls => 'off: [server] sandbox is off' }, '  the status says that there is none';
-is $found, 'read 0, write 0, program 0, connect 0, call 0, signal 0', '  a plugin reaches everything';
+like $found, qr/^read 0, write 0, .*shm 0, program 0, .*memory 0, .*connect 0, fast_open 0, udp 0, .*unix 0, listen 0, call 0, signal 0, /,
+    '  a plugin reaches everything';
 is $server->stop, 0, '  and ends';
 unlink "$outside/made", "$state/decisions";
 
@@ -63,13 +66,28 @@ ok $filtered || $status->{calls} =~ /\Aoff: .*seccomp/, '  and of system calls' 
 like $server->log, qr/info +sandbox: files: \Q$status->{files}\E\n/, '  so does the log';
 like $server->log, qr/info +sandbox: system calls: \Q$status->{calls}\E\n/, '  of both';
 
-# The line of the plugin, by what the kernel has.
+# The error of each attempt that the plugin must have found, by the layers that the kernel has:
+# either may be the first to refuse.
 sub expect {
-    my ($reads) = @_;
-    return sprintf 'read %s, write %s, program %s, connect %s, call %s, signal %s', $reads,
-        defined $abi ? qw(EACCES EACCES) : (0, 0), ($abi // 0) >= 4 ? 'EACCES' : 0, $filtered ? 'ENOSYS' : 0, ($abi // 0) >= 6 ? 'EPERM' : 0;
+    my ($on) = @_;
+    my %want = (read => $on ? qr/EACCES/ : qr/0/);
+    @want{qw(write core_pattern shm program)} = (qr/EACCES|EROFS/) x 4 if defined $abi;
+    @want{qw(connect fast_open udp mptcp unix listen)} = (qr/ENOSYS|EPERM/) x 6 if $filtered;
+    @want{qw(execveat call unshare io_uring ptrace vm_write keyctl bpf userfaultfd mount)} = (qr/ENOSYS/) x 10 if $filtered;
+    $want{program}   = qr/EPERM|EACCES/ if $filtered;
+    $want{namespace} = qr/EPERM/ if $filtered;
+    @want{qw(linker memory)} = (qr/EPERM|EACCES/) x 2 if $filtered && $on;
+    $want{signal} = qr/EPERM/ if ($abi // 0) >= 6;
+    return \%want;
 }
-is $found, expect(0), '  a plugin reads what it wants, and no more';
+
+sub is_found {
+    my ($line, $want, $name) = @_;
+    my %found = split /,? /, $line;
+    my @wrong = grep { $found{$_} !~ /\A(?:$want->{$_})\z/ } sort keys %$want;
+    is "@wrong", '', $name or diag $line;
+}
+is_found($found, expect(0), '  a plugin reads what it wants, and no more');
 ok !-e "$outside/made", '  it made no file' if defined $abi;
 my ($seccomp) = LlmServer::read_file("/proc/$server->{pid}/status") =~ /^Seccomp:\s+(\d)/m;
 is $seccomp, 2, '  every thread has the filter' if $filtered;
@@ -86,7 +104,8 @@ if (!defined $abi || !$filtered) {
 }
 ($server, $status, $found) = serve('on');
 like $status->{files}, qr/\ALandlock $abi, \d+ places are read, \d+ written\z/, '  the status says that';
-is $found, expect('EACCES'), '  a plugin reads nothing else either';
+is_found($found, expect(1), '  a plugin reads nothing else either, and runs no program by any way');
+is $server->post('/admin/whatif', { policies => ['fcfs'] })->{status}, 409, '  no other program is run for /admin/whatif';
 $server->configure(ini('on', $prying));
 my $refused = $server->post('/admin/reload', '');
 is $refused->{status}, 409, '  nor does a reload';
