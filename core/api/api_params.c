@@ -334,6 +334,13 @@ static int check_vectors(struct lls_api_params *out,
     return lls_api_fail(error, 400, "unsupported_model", NULL,
                         "this server makes no vectors of texts: %s",
                         pooling->why_none.text);
+  if (context->endpoint != LLS_EMBEDDINGS && !context->is_encoder && !pooling->is_written)
+    return lls_api_fail(
+        error, 400, "unsupported_model", NULL,
+        "this server's model makes text, and its files do not say that it "
+        "makes vectors, too (1_Pooling): cosines of it are no scores, nor "
+        "are the yes and no of rerankers such as Qwen3-Reranker "
+        "supported; [model] pooling = last, or mean, allows cosines");
   if (out->dimensions == LLS_UNSET ||
       lls_pooling_allows(pooling, context->vector_columns, out->dimensions))
     return 0;

@@ -6,6 +6,7 @@
 #include "core/config/loading.h"
 #include "core/config/objective.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -129,10 +130,18 @@ static const char *misunderstood(const char *path, char *text, size_t size)
   if (slash == NULL || slash == path || path[0] == '.' || slash[1] == '\0' ||
       strchr(slash + 1, '/') != NULL)
     return "";
-  snprintf(text, size,
-           ": if that is a model at Hugging Face, download it first (hf download %s "
-           "--local-dir FOLDER) and name the folder",
-           path);
+  const char *kind = strchr(slash, ':'); /* as llama.cpp has it: org/name:Q4_K_M */
+  if (kind != NULL)
+    snprintf(text, size,
+             ": if that is a model at Hugging Face, download it first (hf download %.*s "
+             "--include '*%s*.gguf' --local-dir FOLDER) and name the .gguf file in the "
+             "folder",
+             (int)(kind - path), path, kind + 1);
+  else
+    snprintf(text, size,
+             ": if that is a model at Hugging Face, download it first (hf download %s "
+             "--local-dir FOLDER) and name the folder",
+             path);
   return text;
 }
 
@@ -146,6 +155,40 @@ static void cannot_open_model(struct lls_loading *l, unsigned line, int code)
       "[model] path: expected a model folder or a .gguf file; cannot open '%s': %s%s",
       c->model.path, strerror(code),
       code == ENOENT ? misunderstood(entry->value, text, sizeof text) : "");
+}
+
+/* The number of .gguf files in a folder; the name of the first in `name`. */
+static unsigned count_gguf(const char *folder, char *name, size_t size)
+{
+  unsigned n = 0;
+  DIR *dir = opendir(folder);
+  for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;)
+    if (has_suffix(entry->d_name, ".gguf") && n++ == 0)
+      snprintf(name, size, "%s", entry->d_name);
+  if (dir != NULL)
+    closedir(dir);
+  return n;
+}
+
+/* A folder without config.json: its other files tell what to name. */
+static void no_config(struct lls_loading *l, unsigned line, const char *config, int code)
+{
+  char name[NAME_MAX + 1], hint[NAME_MAX + 128] = "";
+  const char *folder = l->config->model.path;
+  char *adapter = lls_path_join(folder, "adapter_config.json");
+  unsigned n = code == ENOENT ? count_gguf(folder, name, sizeof name) : 0;
+  if (n == 1)
+    snprintf(hint, sizeof hint, ": name the file in the folder, %s", name);
+  else if (n > 1)
+    snprintf(hint, sizeof hint,
+             ": name one of the %u .gguf files in the folder, of a split set the first",
+             n);
+  else if (code == ENOENT && adapter != NULL && access(adapter, R_OK) == 0)
+    snprintf(hint, sizeof hint,
+             ": it holds a LoRA, which is not supported (merge it into its model)");
+  lls_loading_error(l, line, "[model] path: cannot read '%s': %s%s", config,
+                    strerror(code), hint);
+  free(adapter);
 }
 
 static void check_model(struct lls_loading *l)
@@ -166,12 +209,32 @@ static void check_model(struct lls_loading *l)
                       "neither",
                       path);
   else if (config != NULL && access(config, R_OK) < 0)
-    lls_loading_error(l, line, "[model] path: cannot read '%s': %s", config,
-                      strerror(errno));
+    no_config(l, line, config, errno);
   free(config);
 }
 
-/* The last name of the model's path, links and dots resolved, without ".gguf". */
+/* The name at the end of a path. A snapshot in the hub's cache,
+ * .../models--org--name/snapshots/HASH, is called org/name. Changes the path. */
+static const char *name_of(char *path)
+{
+  static const char models[] = "models--";
+  char *last = strrchr(path, '/');
+  for (unsigned i = 0; i < 2 && last > path; i++) /* HASH and snapshots */
+    last = memrchr(path, '/', (size_t)(last - path));
+  if (last == NULL || strncmp(last + 1, models, strlen(models)) != 0 ||
+      strncmp(strchr(last + 1, '/'), "/snapshots/", strlen("/snapshots/")) != 0)
+    return strrchr(path, '/') + 1;
+  char *name = last + 1 + strlen(models), *separator;
+  *strchr(name, '/') = '\0';
+  if ((separator = strstr(name, "--")) != NULL) {
+    *separator = '/';
+    memmove(separator + 1, separator + 2, strlen(separator + 2) + 1);
+  }
+  return name;
+}
+
+/* The last name of the model's path, links and dots resolved, without ".gguf". A file in
+ * the hub's cache is a link to a hash, and is called as the link. */
 static void default_model_name(struct lls_loading *l)
 {
   struct lls_config *c = l->config;
@@ -180,10 +243,17 @@ static void default_model_name(struct lls_loading *l)
   char *real = realpath(c->model.path, NULL);
   if (real == NULL)
     return; /* check_model has said so */
+  if (has_suffix(c->model.path, ".gguf") && !has_suffix(real, ".gguf")) {
+    const char *last = strrchr(c->model.path, '/');
+    free(real);
+    real = lls_path_join("/", last != NULL ? last + 1 : c->model.path);
+    if (real == NULL)
+      return;
+  }
   if (has_suffix(real, ".gguf"))
     real[strlen(real) - strlen(".gguf")] = '\0';
   free((char *)c->server.served_model_name);
-  c->server.served_model_name = strdup(strrchr(real, '/') + 1);
+  c->server.served_model_name = strdup(name_of(real));
   if (c->server.served_model_name == NULL)
     lls_loading_error(l, 0, "no memory");
   free(real);

@@ -60,7 +60,8 @@ extern const struct lls_architecture lls_llama, lls_qwen2, lls_qwen3, lls_smollm
 #define LLS_GGUF_CLASSIFIER "GgufCrossEncoder"
 
 /* The tensors that Llama's descendants have in common. */
-#define LLS_LLAMA_TENSORS .prefixes = {"model."}, LLS_LLAMA_NAMES
+/* Embedders are saved without the head and without the prefix, as Qwen3-Embedding. */
+#define LLS_LLAMA_TENSORS .prefixes = {"model.", ""}, LLS_LLAMA_NAMES
 #define LLS_LLAMA_NAMES                                                                  \
   .embedding = "embed_tokens", .final_norm = "norm", .head = "lm_head",                  \
   .layers = "layers.", .output = "self_attn.o_proj", .down = "mlp.down_proj"

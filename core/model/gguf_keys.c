@@ -121,6 +121,8 @@ int lls_gguf_copy_keys(const struct lls_gguf *g, json_t *config, struct lls_erro
 
 /* ---- all others ---- */
 
+#define RANK 4 /* of pooling_type */
+
 enum rule {
   READ,    /* elsewhere, or it says nothing of the graph */
   TRUE,    /* true is fine */
@@ -128,6 +130,7 @@ enum rule {
   HEAD,    /* the size of a head is */
   ROTATED, /* the dimensions that are rotated are */
   SCALE,   /* the scale of scores that the model has anyway is */
+  POOLED,  /* all but a reranker's, where the model makes text */
   SOFTMAX, /* 1; of gpt-oss also 3, which weighs as it does */
 };
 
@@ -137,7 +140,7 @@ static const struct {
 } rules[] = {
     {"vocab_size", READ},
     {"tensor_data_layout", READ},
-    {"pooling_type", READ},
+    {"pooling_type", POOLED},
     {"classifier.output_labels", READ},
     {"decoder_start_token_id", READ},
     {"expert_count", READ},
@@ -219,6 +222,8 @@ static bool is_fine(const struct lls_gguf *g, const json_t *config, const char *
   enum rule rule = rules[i].rule;
   if (rule == TRUE) /* of encoders, gguf_encoder.c looks at it */
     return g->architecture->encoder || json_is_true(value);
+  if (rule == POOLED)
+    return g->architecture->encoder || is != RANK;
   return rule == READ || (json_is_number(value) && is == 0) ||
          (json_is_number(value) && fabs(is - wanted(g, config, rule)) < 1e-5) ||
          (rule == SOFTMAX && is == 3 && strcmp(g->architecture->name, "gpt-oss") == 0);

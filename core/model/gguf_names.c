@@ -41,6 +41,14 @@ int lls_gguf_architecture_of(const struct lls_gguf_file *file,
 {
   char name[64], list[256] = "";
   size_t used = 0;
+  if (lls_gguf_text(file, "general.type", name, sizeof name) != NULL &&
+      strcmp(name, "model") != 0)
+    return lls_fail(err, -ENOTSUP,
+                    "%s: general.type is \"%s\"%s: name the file of the model itself",
+                    file->path, name,
+                    strcmp(name, "adapter") == 0
+                        ? ", a LoRA, which is not supported (merge it into its model)"
+                        : "");
   if (lls_gguf_text(file, "general.architecture", name, sizeof name) == NULL)
     return lls_fail(err, -EINVAL, "%s: general.architecture should name the model's kind",
                     file->path);

@@ -314,10 +314,26 @@ static int read_text_tokens(const char *folder, struct lls_model_config *out,
   return rc;
 }
 
+/* MLX packs weights into U32 under the names that other folders have. */
+static int check_origin(const struct lls_json *json, struct lls_error *err)
+{
+  const json_t *quantisation = json_object_get(json->root, "quantization");
+  if (json_object_get(quantisation, "group_size") == NULL)
+    return 0;
+  return lls_fail(
+      err, -ENOTSUP,
+      "%s: the weights are quantised for Apple's MLX (\"quantization\"), "
+      "which is not supported: take the folder that they were made from, or a "
+      "GGUF file",
+      json->file);
+}
+
 static int configure(const char *folder, const struct lls_json *json, bool encoder,
                      struct lls_model_config *out, struct lls_error *err)
 {
   int rc = find_architecture(json, encoder, out, err);
+  if (rc == 0)
+    rc = check_origin(json, err);
   if (rc == 0)
     rc = read_dtype(json, out, err);
   if (rc == 0)

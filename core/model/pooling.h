@@ -23,7 +23,7 @@ enum lls_pooling {
 
 struct lls_pooling_config {
   uint32_t pooling; /* enum lls_pooling */
-  bool is_written;  /* by the folder, not the caller's fallback */
+  bool is_written;  /* by the folder or the operator: it is no fallback */
   bool matryoshka;  /* a vector may be cut: to any length, or if there are dimensions, */
   uint32_t n_dimensions;
   uint32_t dimensions[LLS_MAX_DIMENSIONS]; /* (n_dimensions) to these only */

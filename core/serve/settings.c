@@ -129,9 +129,11 @@ int server_read_pooling(const struct lls_config *c, const struct lls_model_confi
   int rc = lls_pooling_read(c->model.path, fallback, out, err);
   if (rc < 0)
     return lls_config_fail(c, err, rc, "model", "path", "%s", lls_error_text(err, rc));
-  if (c->model.pooling != LLS_CHOOSE_AUTO)
+  if (c->model.pooling != LLS_CHOOSE_AUTO) {
     out->pooling = chosen[c->model.pooling];
-  else if (model->labels > 0)
+    out->is_written = true;
+  }
+  if (c->model.pooling == LLS_CHOOSE_AUTO && model->labels > 0)
     out->pooling = LLS_POOLING_CLS; /* what the head reads */
   if (c->model.pooling == LLS_CHOOSE_NONE)
     lls_fail(&out->why_none, -ENOTSUP, "[model] pooling = none");

@@ -5,6 +5,8 @@
 #include "core/assembly/options.h"
 #include "core/base/file.h"
 #include "core/loop/history.h"
+#include "core/model/gguf.h"
+#include "core/tokenizer/gguf_tokenizer.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -23,6 +25,25 @@ static void warn_of_template(struct server *s)
   else if (warning != NULL)
     lls_log(&s->log, LLS_LOG_WARNING, "model",
             "%s: chat requests that reach this will be refused", warning);
+}
+
+/* Warns of gaps in the model's files, and of choices that other servers do not make. */
+static void warn_of_model(struct server *s)
+{
+  struct lls_error sentence;
+  const struct lls_rope_config *rope = &s->model.rope;
+  if (lls_is_gguf(s->config->model.path) &&
+      lls_gguf_tokenizer_lacks(s->config->model.path, &sentence))
+    lls_log(&s->log, LLS_LOG_WARNING, "model", "%s", sentence.text);
+  uint32_t context = server_max_context(s->config, s->engines[0]);
+  if (rope->scaling == LLS_ROPE_LONG && context > rope->original_context &&
+      memcmp(rope->long_factors, rope->short_factors, sizeof rope->long_factors) != 0)
+    lls_log(
+        &s->log, LLS_LOG_WARNING, "model",
+        "LongRoPE: contexts of up to %u tokens are served, so the factors of long ones "
+        "hold from the first token on; [engine] max_context = %u takes those of short "
+        "ones, which are better there",
+        context, rope->original_context);
 }
 
 int server_load_model(struct server *s, struct lls_error *err)
@@ -51,7 +72,11 @@ int server_load_model(struct server *s, struct lls_error *err)
     lls_log(&s->log, LLS_LOG_INFO, "model",
             "its text part is loaded; what reads images is left alone");
   rc = server_start_ranks(s, err);
-  return rc < 0 ? rc : server_create_instances(s, err);
+  if (rc == 0)
+    rc = server_create_instances(s, err);
+  if (rc == 0)
+    warn_of_model(s);
+  return rc;
 }
 
 static void wake_main(void *context)

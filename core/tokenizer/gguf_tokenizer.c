@@ -419,3 +419,26 @@ int lls_gguf_tokenizer_config(const char *path, json_t **out, struct lls_error *
 {
   return with_lists(path, describe_config, out, err);
 }
+
+/* ---- what is left out ----------------------------------------------------------- */
+
+bool lls_gguf_tokenizer_lacks(const char *path, struct lls_error *sentence)
+{
+  struct lls_gguf_file *file;
+  struct lls_error ignored;
+  char kind[64] = "", pre[64] = "default";
+  if (lls_gguf_file_open(path, &file, &ignored) < 0)
+    return false;
+  lls_gguf_text(file, KEY("model"), kind, sizeof kind);
+  lls_gguf_text(file, KEY("pre"), pre, sizeof pre);
+  bool no_words = strcmp(kind, "gpt2") == 0 && strcmp(pre, "default") == 0;
+  bool no_types = lls_gguf_integer(file, KEY("token_type"), -1) < 0;
+  lls_gguf_file_close(file);
+  lls_fail(sentence, 0,
+           "%s%s%s: answers may be worse, a newer conversion of the model says it", path,
+           no_words ? ": " KEY("pre") " does not name how text is split into words" : "",
+           no_types
+               ? ": " KEY("token_type") " is missing, so that control tokens are text"
+               : "");
+  return no_words || no_types;
+}

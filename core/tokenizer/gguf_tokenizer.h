@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* The content that tokenizer.json would have. */
 int lls_gguf_tokenizer(const char *path, json_t **out, struct lls_error *err);
@@ -13,5 +14,8 @@ int lls_gguf_tokenizer(const char *path, json_t **out, struct lls_error *err);
 /* The content that tokenizer_config.json would have: special tokens and the chat
  * template. */
 int lls_gguf_tokenizer_config(const char *path, json_t **out, struct lls_error *err);
+
+/* True if a GGUF file leaves out what tells its tokens; then *sentence says so. */
+bool lls_gguf_tokenizer_lacks(const char *path, struct lls_error *sentence);
 
 #endif

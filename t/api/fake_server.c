@@ -146,6 +146,7 @@ static int start(struct server *server, int argc, char **argv, struct lls_error 
       .block_tokens = 16,
       .sampling = {.temperature = 1, .top_p = 1, .repetition_penalty = 1},
       .pooling = {.pooling = LLS_POOLING_LAST,
+                  .is_written = true,
                   .matryoshka = true,
                   .n_dimensions = 1,
                   .dimensions = {2}},

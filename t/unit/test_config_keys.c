@@ -143,6 +143,18 @@ static void test_other_keys_are_passed(void **state)
 
 /* ---- GGUF files ---- */
 
+static void test_a_gguf_file_that_is_no_model(void **state)
+{
+  static const char *const types[] = {"adapter", "imatrix", "mmproj"};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    struct gguf_builder b;
+    begin(&b);
+    gguf_text(&b, "general.type", types[i]);
+    end(&b, *state);
+    expect_refusal(*state, FILE_NAME, -ENOTSUP, types[i]);
+  }
+}
+
 struct entry {
   const char *key;
   char type; /* f: a real, u: a number, b: a boolean, p: a pattern of two booleans */
@@ -210,6 +222,7 @@ static void test_metadata_of_the_graph_is_refused(void **state)
       {"llama", {"rope.scaling.yarn_log_multiplier", 'f', 0.1}},
       {"llama", {"attention.temperature_scale", 'f', 0.1}},
       {"phi3", {"some.new.switch", 'b', 1}},
+      {"qwen3", {"pooling_type", 'u', 4}}, /* a reranker */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     expect_gguf(*state, cases[i].a, &cases[i].entry, -ENOTSUP);
@@ -247,6 +260,7 @@ int main(void)
       IN_FOLDER(test_published_files_are_known),
       IN_FOLDER(test_keys_of_the_graph_are_refused),
       IN_FOLDER(test_other_keys_are_passed),
+      IN_FOLDER(test_a_gguf_file_that_is_no_model),
       IN_FOLDER(test_metadata_of_the_graph_is_refused),
       IN_FOLDER(test_metadata_that_changes_nothing_is_passed),
   };

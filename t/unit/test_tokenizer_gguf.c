@@ -3,6 +3,7 @@
 #include "t/gguf.h"
 
 #include "core/template/template.h"
+#include "core/tokenizer/gguf_tokenizer.h"
 #include "core/tokenizer/tokenizer.h"
 
 #include <errno.h>
@@ -62,6 +63,39 @@ static const char *write_file(struct gguf_builder *b, const struct folder *folde
   gguf_free(b);
   snprintf(path, sizeof path, "%s/x.gguf", folder->path);
   return path;
+}
+
+/* Files from before the two keys were written. */
+static void test_what_a_file_leaves_out_is_told(void **state)
+{
+  static const struct {
+    const char *kind, *pre;
+    bool types;
+    const char *sentence;
+  } cases[] = {
+      {"gpt2", NULL, true, "tokenizer.ggml.pre does not name how text is split"},
+      {"gpt2", "default", true, "tokenizer.ggml.pre does not name how text is split"},
+      {"gpt2", "qwen2", false, "tokenizer.ggml.token_type is missing"},
+      {"llama", NULL, false, "tokenizer.ggml.token_type is missing"},
+      {"gpt2", "qwen2", true, NULL},
+      {"llama", NULL, true, NULL},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    struct gguf_builder b = {0};
+    struct lls_error sentence = {0};
+    uint32_t normal = 1;
+    gguf_text(&b, "general.architecture", "llama");
+    gguf_text(&b, "tokenizer.ggml.model", cases[i].kind);
+    if (cases[i].pre != NULL)
+      gguf_text(&b, "tokenizer.ggml.pre", cases[i].pre);
+    if (cases[i].types)
+      gguf_append(gguf_list(&b, "tokenizer.ggml.token_type", LLS_GGUF_I32, 1), &normal,
+                  sizeof normal);
+    bool lacks = lls_gguf_tokenizer_lacks(write_file(&b, *state), &sentence);
+    assert_int_equal(lacks, cases[i].sentence != NULL);
+    if (lacks && strstr(sentence.text, cases[i].sentence) == NULL)
+      fail_msg("\"%s\" should contain \"%s\"", sentence.text, cases[i].sentence);
+  }
 }
 
 static void add_texts(struct gguf_builder *b, const char *key, const char *const *texts,
@@ -226,6 +260,7 @@ int main(void)
       IDS("falcon"),
       IDS("default"),
       IDS("llama"),
+      IN_FOLDER(test_what_a_file_leaves_out_is_told),
       IN_FOLDER(test_beginning_of_text),
       IN_FOLDER(test_types_of_tokens),
       IN_FOLDER(test_the_chat_template),
