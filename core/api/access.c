@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -88,6 +89,8 @@ bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchan
 {
   const char *host = lls_http_request_host(&exchange->request);
   const char *named = api->config.limits.allowed_hosts;
+  if (lls_http_peer_is_admin(exchange))
+    return true;
   bool wanted = lls_http_peer_is_local(exchange) || (named != NULL && named[0] != '\0');
   if (!wanted || host == NULL || is_ours(api, host))
     return true;
@@ -207,7 +210,8 @@ const char *lls_access_tenant(const struct lls_api *api,
   const char *tenant = "";
   bool known = holds(exchange, api->keys.users, &tenant) ||
                holds(exchange, api->keys.admins, &tenant);
-  return known || api->keys.users == NULL ? tenant : NULL;
+  return known || api->keys.users == NULL || lls_http_peer_is_admin(exchange) ? tenant
+                                                                              : NULL;
 }
 
 const char *lls_access_account(const struct lls_api *api,
@@ -254,27 +258,44 @@ static bool check_admin_key(const struct lls_api *api,
   return false;
 }
 
-/* True if the client itself is on this machine, as far as can be known. */
-static bool is_here(struct lls_http_exchange *exchange)
+/* True if the address of the peer is that of a program on this machine: not of a proxy
+ * that passes others' requests on, such as the sidecar of a service mesh, by which all
+ * are from 127.0.0.1 or 127.0.0.6. A pod may have one, and so may whoever is reached from
+ * other machines: there an address says nothing of who asks. */
+static bool is_here(const struct lls_api *api, struct lls_http_exchange *exchange)
 {
-  static const char *const of_proxies[] = {"forwarded", "x-forwarded-for", "x-real-ip",
+  static const char *const of_proxies[] = {"forwarded",
+                                           "x-forwarded-for",
+                                           "x-forwarded-proto",
+                                           "x-forwarded-client-cert",
+                                           "x-real-ip",
+                                           "x-envoy-attempt-count",
                                            "via"};
+  static const char *const loopback[] = {"127.0.0.1", "::1", "::ffff:127.0.0.1"};
+  if (lls_http_server_is_exposed(api->http) || getenv("KUBERNETES_SERVICE_HOST") != NULL)
+    return false;
   for (size_t i = 0; i < sizeof of_proxies / sizeof of_proxies[0]; i++)
     if (header(exchange, of_proxies[i]) != NULL)
       return false;
-  return lls_http_peer_is_local(exchange);
+  for (size_t i = 0; i < sizeof loopback / sizeof loopback[0]; i++)
+    if (strcmp(lls_http_peer(exchange), loopback[i]) == 0)
+      return true;
+  return false;
 }
 
 static bool check_admin(const struct lls_api *api, struct lls_http_exchange *exchange,
                         struct lls_api_error *error)
 {
+  if (lls_http_peer_is_admin(exchange))
+    return true;
   if (api->keys.admins != NULL)
     return check_admin_key(api, exchange, error);
-  if (is_here(exchange))
+  if (is_here(api, exchange))
     return check_user(api, exchange, error);
   lls_api_fail(error, 403, "not_an_admin", NULL,
-               "%s is for clients on the server's own machine, until [server] admin_keys "
-               "names a file of keys for others",
+               "%s wants one of [server] admin_keys, or comes through [server] "
+               "admin_socket; without keys a server that listens on 127.0.0.1 alone "
+               "takes it from its own machine, too",
                exchange->request.path);
   return false;
 }
@@ -282,7 +303,7 @@ static bool check_admin(const struct lls_api *api, struct lls_http_exchange *exc
 static bool check_reader(const struct lls_api *api, struct lls_http_exchange *exchange,
                          struct lls_api_error *error)
 {
-  if (is_here(exchange))
+  if (is_here(api, exchange) || lls_http_peer_is_admin(exchange))
     return true;
   return api->keys.admins != NULL ? check_admin_key(api, exchange, error)
                                   : check_user(api, exchange, error);

@@ -12,7 +12,9 @@
  *            Standard has it ("CORS protocol"). A browser asks first, by OPTIONS; but not
  *            for requests that it calls simple, so that Origin is checked, too.
  *   key      /v1 wants one of api_keys, where there are such; /admin one of admin_keys;
- *            without these it answers this machine only. /metrics, which names tenants,
+ *            without these it answers this machine only, where the server listens on
+ *            loopback alone and in no pod. Whoever can open [server] admin_socket is an
+ *            admin without a key. /metrics, which names tenants,
  *            is for everybody only where there are no keys, else for this machine and
  *            whoever has a key for it. What tells the health of the server is for all.
  *   type     bodies are JSON, and said to be.

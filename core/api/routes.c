@@ -132,6 +132,7 @@ bool lls_api_on_head(void *context, struct lls_http_exchange *exchange)
 
 void lls_api_on_over(void *context, struct lls_http_exchange *exchange)
 {
+  LLS_API_ON_MAIN((const struct lls_api *)context);
   lls_accounts_leave(context, exchange);
 }
 

@@ -27,6 +27,7 @@ struct lls_server_config {       /* [server] */
   const char *served_model_name; /* never "": the model folder's name by default */
   int64_t watchdog;              /* ns */
   const char *admin_keys;        /* file, or "": any client on this machine */
+  const char *admin_socket;      /* path, or "": none */
   const char *state;             /* folder, or "": nothing outlives it */
   int64_t history;               /* ns; 0: none is kept */
   int64_t sandbox;               /* enum lls_sandbox_choice */

@@ -134,8 +134,14 @@ static const struct lls_param server_params[] = {
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, admin_keys, "",
                    "file of the API keys that may use /admin, as api_keys; empty: "
-                   "clients on this machine may, with one of api_keys if there are such",
+                   "clients on this machine may, with one of api_keys if there are such, "
+                   "where listen is a loopback address and this is no pod; else nobody "
+                   "but through admin_socket",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_PATH(server, admin_socket, "",
+                   "Unix socket for llmserve-ctl, such as /run/llmserve/admin.sock, made "
+                   "for its owner alone (0600): who can open it is an admin without a "
+                   "key; empty: there is none"),
     LLS_PARAM_STRING(api, allowed_hosts, "",
                      "names of this server that requests may be for, such as "
                      "llm.example.org, with spaces between, * for any; empty: all from "

@@ -494,6 +494,8 @@ void lls_http_connection_check(struct lls_http_connection *connection, uint64_t 
 static void set_options(struct lls_http_connection *connection)
 {
   uv_os_fd_t fd;
+  if (connection->admin)
+    return;
   uv_tcp_nodelay(&connection->tcp, 1);
 #ifdef TCP_NOTSENT_LOWAT
   int unsent = KERNEL_UNSENT_BYTES;
@@ -530,7 +532,8 @@ static void note_peer(struct lls_http_connection *connection)
   struct sockaddr_storage peer = {0}, own = {0};
   struct sockaddr *p = (struct sockaddr *)&peer, *o = (struct sockaddr *)&own;
   int peer_size = sizeof peer, own_size = sizeof own;
-  if (uv_tcp_getpeername(&connection->tcp, p, &peer_size) != 0 ||
+  connection->local = connection->admin;
+  if (connection->admin || uv_tcp_getpeername(&connection->tcp, p, &peer_size) != 0 ||
       uv_tcp_getsockname(&connection->tcp, o, &own_size) != 0)
     return;
   uv_ip_name(p, connection->peer, sizeof connection->peer);
@@ -540,6 +543,11 @@ static void note_peer(struct lls_http_connection *connection)
 const char *lls_http_peer(struct lls_http_exchange *exchange)
 {
   return lls_http_connection_of(exchange)->peer;
+}
+
+bool lls_http_peer_is_admin(const struct lls_http_exchange *exchange)
+{
+  return lls_http_connection_of((struct lls_http_exchange *)exchange)->admin;
 }
 
 bool lls_http_peer_is_local(struct lls_http_exchange *exchange)
@@ -569,7 +577,10 @@ void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *lis
   struct lls_http_connection *connection = make_connection(server, &refused);
   if (connection == NULL)
     return;
-  if (uv_tcp_init(server->uv, &connection->tcp) != 0) {
+  connection->admin = listener->type == UV_NAMED_PIPE;
+  int error = connection->admin ? uv_pipe_init(server->uv, &connection->pipe, 0)
+                                : uv_tcp_init(server->uv, &connection->tcp);
+  if (error != 0) {
     free(connection);
     return;
   }

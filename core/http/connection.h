@@ -39,7 +39,10 @@ enum lls_http_phase {
 };
 
 struct lls_http_connection {
-  uv_tcp_t tcp;
+  union {
+    uv_tcp_t tcp;
+    uv_pipe_t pipe; /* of the admin's socket */
+  };
   uv_shutdown_t shutdown;
   struct lls_http_server *server;
   struct lls_http_connection *prev, *next;
@@ -54,6 +57,7 @@ struct lls_http_connection {
   struct lls_text ahead; /* sent before the answer to the request in hand */
   size_t held;           /* its bytes in server->held: head, body and ahead */
   char peer[INET6_ADDRSTRLEN];
+  bool admin;         /* it came through the admin's socket */
   bool local;         /* the peer is on this machine */
   uint64_t since_ms;  /* the phase, or the request, began */
   uint64_t linger_ms; /* LINGERING began */
@@ -72,6 +76,8 @@ struct lls_http_server {
   struct lls_http_connection *spare;       /* for a client without memory; may be out */
   uv_tcp_t listeners[LLS_HTTP_MAX_LISTENERS];
   unsigned n_listeners;
+  uv_pipe_t socket; /* the admin's, if has_socket */
+  bool has_socket;
   char address[80];
   bool exposed; /* listens on more than loopback */
   uv_timer_t sweep;

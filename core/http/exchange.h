@@ -45,6 +45,8 @@ struct lls_http_exchange {
  * are of the other end of the connection, be that a proxy. */
 const char *lls_http_peer(struct lls_http_exchange *exchange);
 bool lls_http_peer_is_local(struct lls_http_exchange *exchange);
+/* It came through the admin's socket, which the system lets nobody else open. */
+bool lls_http_peer_is_admin(const struct lls_http_exchange *exchange);
 
 /* Adds a header to the answer; a value with control characters is left out. */
 void lls_http_add_header(struct lls_http_exchange *exchange, const char *name,

@@ -8,6 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "core/base/address.h"
@@ -164,6 +168,54 @@ int lls_http_server_listen(struct lls_http_server *server, const char *address,
   return 0;
 }
 
+/* 0 if nobody listens there, after taking away what is left of a socket. */
+static int clear_path(const char *path, struct lls_error *err)
+{
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  struct stat found;
+  if (strlen(path) >= sizeof address.sun_path)
+    return lls_fail(err, -ENAMETOOLONG, "%s: a socket's path has at most %zu bytes", path,
+                    sizeof address.sun_path - 1);
+  if (lstat(path, &found) != 0)
+    return 0;
+  if (!S_ISSOCK(found.st_mode))
+    return lls_fail(err, -EEXIST, "%s: there is a file, which is no socket", path);
+  strcpy(address.sun_path, path);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  bool used = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+  if (fd >= 0)
+    close(fd);
+  if (used)
+    return lls_fail(err, -EADDRINUSE, "%s: another server listens there", path);
+  unlink(path);
+  return 0;
+}
+
+/* Nobody can connect before it listens, and then it is its owner's alone. */
+int lls_http_server_listen_admin(struct lls_http_server *server, const char *path,
+                                 struct lls_error *err)
+{
+  uv_pipe_t *socket = &server->socket;
+  LLS_HTTP_ON_MAIN(server);
+  int error = clear_path(path, err);
+  if (error != 0)
+    return error;
+  uv_pipe_init(server->uv, socket, 0);
+  socket->data = server;
+  server->has_socket = true;
+  server->handles++;
+  error = uv_pipe_bind(socket, path);
+  if (error == 0 && chmod(path, 0600) != 0)
+    error = -errno;
+  if (error == 0)
+    error = uv_listen((uv_stream_t *)socket, BACKLOG, on_connection);
+  if (error == 0)
+    error = start_sweep(server);
+  return error == 0
+             ? 0
+             : lls_fail(err, error, "cannot listen on %s: %s", path, uv_strerror(error));
+}
+
 const char *lls_http_server_address(const struct lls_http_server *server)
 {
   return server->address;
@@ -234,6 +286,8 @@ void lls_http_server_close(struct lls_http_server *server, void (*closed)(void *
   server->handles++; /* this call, so that nothing is over before its end */
   for (unsigned i = 0; i < server->n_listeners; i++)
     uv_close((uv_handle_t *)&server->listeners[i], on_handle_closed);
+  if (server->has_socket)
+    uv_close((uv_handle_t *)&server->socket, on_handle_closed);
   close_connections(server);
   lls_http_server_handle_closed(server);
 }

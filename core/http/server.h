@@ -50,6 +50,11 @@ int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
 int lls_http_server_listen(struct lls_http_server *server, const char *address,
                            struct lls_error *err);
 
+/* A Unix socket that its owner and root can open, and nobody else. What an ended server
+ * has left there is taken away. */
+int lls_http_server_listen_admin(struct lls_http_server *server, const char *path,
+                                 struct lls_error *err);
+
 /* "host:port" of the first listener, with the real port; "" before there is one. */
 const char *lls_http_server_address(const struct lls_http_server *server);
 

@@ -113,6 +113,11 @@ int server_load(struct server *s, struct lls_error *err)
     rc = lls_http_server_listen(s->http, c->server.listen, err);
   if (rc < 0)
     return lls_config_fail(c, err, rc, "server", "listen", "%s", lls_error_text(err, rc));
+  if (c->server.admin_socket[0] != '\0')
+    rc = lls_http_server_listen_admin(s->http, c->server.admin_socket, err);
+  if (rc < 0)
+    return lls_config_fail(c, err, rc, "server", "admin_socket", "%s",
+                           lls_error_text(err, rc));
   if (lls_http_server_is_exposed(s->http) && s->wanted_keys.users == NULL)
     lls_log(&s->log, LLS_LOG_WARNING, "server",
             "any client that reaches %s may ask: set [server] api_keys, or listen on "

@@ -46,6 +46,8 @@ enum {
   WRITE_FILE = 1 << 1,
   READ_FILE = 1 << 2,
   READ_DIR = 1 << 3,
+  REMOVE_FILE = 1 << 5,
+  MAKE_SOCK = 1 << 9,
   FIRST_ABI = (1 << 13) - 1, /* and removing and making of each kind */
   REFER = 1 << 13,           /* ABI 2 */
   TRUNCATE = 1 << 14,        /* 3 */
@@ -187,6 +189,7 @@ static void allow_writes(struct rules *r, const struct lls_config *c)
     allow_folder_of(r, c->server.state, ALL_BUT_EXECUTE);
   allow_folder_of(r, c->server.decisions, ALL_BUT_EXECUTE);
   allow(r, c->cache.measurements, ALL_BUT_EXECUTE);
+  allow_folder_of(r, c->server.admin_socket, MAKE_SOCK | REMOVE_FILE);
   if (given != NULL && snprintf(folder, sizeof folder, "%.*s", (int)strcspn(given, ":"),
                                 given) < (int)sizeof folder)
     allow(r, folder, ALL_BUT_EXECUTE);

@@ -8,6 +8,8 @@ use FindBin;
 use lib $FindBin::Bin;
 use LlmServer;
 use File::Temp;
+use IO::Socket::INET;
+use IO::Socket::UNIX;
 use Test::More;
 use Time::HiRes ();
 
@@ -99,7 +101,7 @@ sub for_host {
 }
 
 # ---- keys -----------------------------------------------------------------------------
-LlmServer::write_file("$folder/users",  "sk-ann ann\nsk-gate\n");
+LlmServer::write_file("$folder/users",  "sk-ann ann\nsk-gate -\n");
 LlmServer::write_file("$folder/admins", "sk-root ops\n");
 my %as        = (map { my $who = $_; $who => { authorization => "Bearer sk-$who" } } qw(ann gate root nobody));
 my %elsewhere = ('x-forwarded-for' => '192.0.2.7');
@@ -169,12 +171,56 @@ my %elsewhere = ('x-forwarded-for' => '192.0.2.7');
     like $server->log, qr/ warning server: any client that reaches 0\.0\.0\.0:\d+ may ask: set \[server\] api_keys, or listen on 127\.0\.0\.1\n/, 'a server that is open says so';
     is $server->get('/metrics', \%elsewhere)->{status}, 200, '/metrics is open too';
     is_deeply asked($server, '/admin/status', \%elsewhere), [403, 'not_an_admin'], '/admin is not';
-    is $server->get('/admin/status')->{status}, 200, '  but from here';
+    is_deeply asked($server, '/admin/status'), [403, 'not_an_admin'], '  not even from here: an address says nothing of who asks';
     is $server->stop, 0, 'the server ends well';
 }
 {
     my $server = LlmServer->serve("listen = 0.0.0.0:0\napi_keys = $folder/users\n$model", qr{listening on http://([\d.:]+)});
     unlike $server->log, qr/may ask/, 'one with keys need not';
     is $server->stop, 0, 'the server ends well';
+}
+
+# ---- the admin's socket ---------------------------------------------------------------
+# As through a sidecar, whose address is another of loopback.
+{
+    my $server = LlmServer->serve("$model");
+    is $server->get('/admin/status')->{status}, 200, 'a server of this machine takes administration from here';
+    my $sidecar = IO::Socket::INET->new(PeerAddr => $server->{address}, LocalAddr => '127.0.0.6', Proto => 'tcp') or die "connect: $@";
+    syswrite $sidecar, "GET /admin/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    like LlmServer::read_all($sidecar), qr/ 403 /, '  but not from 127.0.0.6';
+    is_deeply asked($server, '/admin/status', { 'x-forwarded-client-cert' => 'x' }), [403, 'not_an_admin'], '  nor with the headers of a mesh';
+    is $server->stop, 0, 'the server ends well';
+}
+{
+    local $ENV{KUBERNETES_SERVICE_HOST} = '10.0.0.1';
+    my $server = LlmServer->serve($model);
+    is_deeply asked($server, '/admin/status'), [403, 'not_an_admin'], 'in a pod nobody is here';
+    is $server->stop, 0, 'the server ends well';
+}
+sub through {
+    my ($socket, $method, $where, @headers) = @_;
+    my $client = IO::Socket::UNIX->new(Peer => $socket) or return "$!";
+    syswrite $client, join "\r\n", "$method $where HTTP/1.1", 'Host: evil.example', 'Connection: close', 'Content-Length: 0', @headers, '', '';
+    return LlmServer::read_all($client);
+}
+{
+    my $socket = "$folder/admin.sock";
+    umask 0022;
+    my $server = LlmServer->serve("listen = 0.0.0.0:0\napi_keys = $folder/users\nadmin_socket = $socket\n$model", qr{listening on http://([\d.:]+)});
+    is sprintf('%o', (stat $socket)[2] & 07777), '600', 'the socket is its owner\'s';
+    like through($socket, 'GET', $_), qr/ 200 OK/, "  $_ without a key, for any name" for qw(/admin/status /metrics /v1/models);
+    like through($socket, 'POST', '/admin/reload', 'Origin: http://evil.example'), qr/ 403 /, '  pages are refused there too';
+    my $ctl = LlmServer::built('llmserve-ctl');
+    like qx('$ctl' -c '$server->{folder}/llmserve.ini' status 2>&1), qr/up|ready|requests|scheduler/i, 'llmserve-ctl finds it in the file';
+    like qx('$ctl' -a '$socket' status 2>&1), qr/scheduler/i, '  or is told';
+    ok !eval { LlmServer->serve("admin_socket = $socket\n$model") }, 'a second server does not take it';
+    like $@, qr/admin_socket: .*another server listens there/, '  and says why';
+    $server->signal('KILL');
+    $server->wait_for_end;
+    ok -S $socket, 'one that was killed leaves it';
+    $server = LlmServer->serve("admin_socket = $socket\n$model");
+    like through($socket, 'GET', '/admin/status'), qr/ 200 OK/, '  to the next';
+    is $server->stop, 0, 'the server ends well';
+    ok !-e $socket, '  which takes it away';
 }
 done_testing;

@@ -29,9 +29,13 @@ sub seconds { my ($text, $key) = @_; return $text =~ /\b$key\s*[:=]\s*(\d+)/ ? $
 # ---- the configuration and what asks for it -----------------------------------------
 (my $local = $ini) =~ s/^\[server\]\nlisten = .*\n//m;
 $local =~ s/\A;.*\n//;
+$local =~ s/^admin_socket = .*\n//m; # of the pod's own folder
 $local =~ s/^path = .*/path = $demo\n[engine]\nthreads = 1\npin = false/m;
 my $server = LlmServer->serve($local =~ s/^\[server\]\n//mr);
 my ($port) = $ini =~ /^listen = 0\.0\.0\.0:(\d+)$/m;
+my ($socket) = $ini =~ /^admin_socket = (\S+)\/[^\/]+$/m;
+like $deployment, qr/name: state, mountPath: \Q$socket\E\}/, 'the admin\'s socket is in a folder of the pod';
+like $ini, qr/^allowed_hosts = .*\bllmserve\.default\.svc\b/m, 'names of the Service are the server\'s';
 like $deployment, qr/\{name: http, containerPort: $port\}/, 'the port of the container is the server\'s';
 is_deeply [map { /targetPorts: \[\{number: (\d+)\}\]/ } values %text], [$port], 'and that of the pool';
 my @paths = map { /httpGet: \{path: ([^,]+), port: http\}/g, /^ +path: (\/metrics)$/mg } values %text;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "core/base/address.h"
@@ -34,9 +35,25 @@ static int connect_to(const struct addrinfo *found)
   return rc;
 }
 
-/* An address to listen on, where "" is every interface, as one to connect to. */
+static int open_socket(const char *path, struct lls_error *err)
+{
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  const struct addrinfo one = {.ai_family = AF_UNIX,
+                               .ai_addr = (struct sockaddr *)&address,
+                               .ai_addrlen = sizeof address};
+  if (strlen(path) >= sizeof address.sun_path)
+    return lls_fail(err, -ENAMETOOLONG, "%s: no socket has such a long path", path);
+  strcpy(address.sun_path, path);
+  int fd = connect_to(&one);
+  return fd < 0 ? lls_fail(err, fd, "no llmserve at %s: %s", path, strerror(-fd)) : fd;
+}
+
+/* An address to listen on, where "" is every interface, as one to connect to; or the path
+ * of a socket. */
 static int open_connection(const char *address, struct lls_error *err)
 {
+  if (strchr(address, '/') != NULL)
+    return open_socket(address, err);
   char host[LLS_HOST_MAX];
   const char *port;
   const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};

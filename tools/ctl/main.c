@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -38,7 +40,8 @@ static const char usage[] =
     "  whatif   would other policies have been better? Its options are those of\n"
     "           llmserve-whatif(1) and stand behind it\n"
     "\n"
-    "  -a, --address=HOST:PORT  where it listens (as in the file)\n"
+    "  -a, --address=HOST:PORT  where it listens (as in the file), or the path of its\n"
+    "                           admin_socket\n"
     "  -c, --config=FILE        its file (%s)\n"
     "  -k, --key-file=FILE      file that begins with the API key to send; else that of\n"
     "                           LLMSERVE_ADMIN_KEY, or the first of the admin_keys, or\n"
@@ -181,6 +184,23 @@ static int command(const struct arguments *a, const struct ctl_server *server)
   return EXIT_USAGE;
 }
 
+/* The admin's socket that the file names, from its folder, if this user can open it;
+ * malloc'ed, or NULL. */
+static char *find_socket(const char *config, const struct lls_ini *ini)
+{
+  const struct lls_ini_entry *entry = lls_ini_find(ini, "server", "admin_socket");
+  char *copy = strdup(config), *path = NULL;
+  if (copy == NULL || entry == NULL || entry->value[0] == '\0' ||
+      asprintf(&path, "%s%s%s", entry->value[0] == '/' ? "" : dirname(copy),
+               entry->value[0] == '/' ? "" : "/", entry->value) < 0)
+    path = NULL;
+  free(copy);
+  if (path != NULL && access(path, R_OK | W_OK) == 0)
+    return path;
+  free(path);
+  return NULL;
+}
+
 /* Takes what the command line does not say from the server's file, where it can be read.
  */
 static int run(const struct arguments *a)
@@ -192,6 +212,9 @@ static int run(const struct arguments *a)
   bool has_ini = lls_ini_read(a->config, ignore_line, NULL, &ini, &err) == 0;
   const struct lls_ini_entry *listen =
       has_ini ? lls_ini_find(&ini, "server", "listen") : NULL;
+  char *socket = has_ini ? find_socket(a->config, &ini) : NULL;
+  if (server.address == NULL)
+    server.address = socket;
   if (server.address == NULL)
     server.address = listen != NULL ? listen->value : DEFAULT_ADDRESS;
   int rc = ctl_find_key(a->key_file, has_ini ? &ini : NULL, key, &err);
@@ -199,6 +222,7 @@ static int run(const struct arguments *a)
     fprintf(stderr, "llmserve-ctl: %s\n", err.text);
   rc = rc < 0 ? EXIT_USAGE : command(a, &server);
   lls_ini_free(&ini);
+  free(socket);
   return rc;
 }
 
