@@ -59,6 +59,9 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
   lls_tenants_init(&api->tenants);
   api->model_name = strdup(config->model_name);
   api->config.model_name = api->model_name;
+  if (config->replica != NULL)
+    snprintf(api->replica, sizeof api->replica, "%s", config->replica);
+  api->config.replica = api->replica;
   lls_tool_dialect_complete(&api->config.dialect, config->chat_template);
   api->piece = malloc(lls_detokenizer_room(config->tokenizer));
   int status = -ENOMEM;

@@ -71,6 +71,7 @@ struct lls_api_config {
   struct lls_admin admin;
   struct lls_api_keyring keys; /* who may ask; taken over by create */
   const char *state;           /* folder of files and batches; NULL or "": none */
+  const char *replica;         /* in ids, of at most LLS_REPLICA_MAX; NULL or "": alone */
   const struct lls_log *log;   /* may be NULL */
   /* Called when the last answer has been given while draining, if that is not in
    * lls_api_on_wake; may be NULL. */

@@ -43,6 +43,7 @@ struct lls_api {
   struct lls_api_config config;
   const void *thread; /* [main] */
   char *model_name;
+  char replica[LLS_REPLICA_MAX + 1]; /* "": it is alone */
   char fingerprint[24]; /* of what answers: another model or version, another one */
   int64_t created_s;    /* Unix time */
   struct lls_http_server *http;

@@ -67,11 +67,11 @@ struct lls_generation {
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
   struct lls_grammar *grammar; /* that answers keep to, or NULL; a reference */
-  char id[48];                 /* "cmpl-", "chatcmpl-" ... and hex digits */
-  char label[128];             /* the request id of headers and logs */
-  int64_t created_s;           /* Unix time */
-  int64_t arrival_ns;          /* on main's clock */
-  int64_t sent_ns;             /* likewise: when its client last heard of it */
+  char id[64]; /* "cmpl-", "chatcmpl-" ... and hex digits; of a response as of a file */
+  char label[128];    /* the request id of headers and logs */
+  int64_t created_s;  /* Unix time */
+  int64_t arrival_ns; /* on main's clock */
+  int64_t sent_ns;    /* likewise: when its client last heard of it */
   uint32_t tenant;
   struct lls_account *account;   /* a reference, or NULL: no limits */
   struct lls_choice *choices;    /* (n_choices) prompt by prompt */

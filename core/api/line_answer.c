@@ -37,7 +37,7 @@ char *lls_line_answer(const char *custom_id, unsigned status, const char *json)
   json_t *custom = json_string(custom_id);
   char *quoted = lls_json_text(custom, JSON_ENCODE_ANY);
   LLS_ON_MAIN_THREAD();
-  lls_file_new_id(id, sizeof id, "batch_req_");
+  lls_file_new_id(id, sizeof id, "batch_req_", "");
   lls_api_new_id(request);
   if (quoted != NULL)
     lls_text_printf(&text,

@@ -84,8 +84,11 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
 {
   char allow[LLS_HTTP_ALLOW_MAX];
   struct lls_api_error error;
-  LLS_API_ON_MAIN((const struct lls_api *)context);
+  const struct lls_api *api = context;
+  LLS_API_ON_MAIN(api);
   lls_api_name_request(exchange);
+  if (api->replica[0] != '\0')
+    lls_http_add_header(exchange, "x-llmserve-replica", api->replica);
   find_route(exchange, allow);
   bool admitted = admits(context, exchange, allow, &error);
   /* a page may read why it is refused, but not by a name that is not this server's */

@@ -38,6 +38,7 @@ int lls_store_front_open(struct lls_api *api, const char *folder, struct lls_err
       .folder = folder,
       .model_name =
           api->config.limits.any_model == LLS_ANY_MODEL_TRUE ? NULL : api->model_name,
+      .replica = api->config.replica,
       .max_line = (size_t)api->config.limits.http.max_body,
       .log = api->config.log,
       .wake = wake,

@@ -121,7 +121,9 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
   generation->api = api;
   generation->arrival_ns = exchange != NULL ? exchange->arrival_ns : (int64_t)uv_hrtime();
   lls_api_new_id(fresh);
-  snprintf(generation->id, sizeof generation->id, "%s%s", id_prefix(generation), fresh);
+  const char *replica = generation->response != NULL ? api->replica : "";
+  snprintf(generation->id, sizeof generation->id, "%s%s%s%s", id_prefix(generation),
+           replica, replica[0] != '\0' ? "-" : "", fresh);
   snprintf(generation->label, sizeof generation->label, "%s",
            exchange != NULL ? exchange->id : generation->id);
   generation->tenant = lls_tenants_enter(&api->tenants, generation->params.tenant);

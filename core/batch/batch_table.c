@@ -87,8 +87,8 @@ static int insert(struct lls_store *store, const struct lls_batch_request *reque
                   struct lls_error *err)
 {
   char output[LLS_FILE_ID_BYTES], error[LLS_FILE_ID_BYTES];
-  lls_file_new_id(output, sizeof output, "file-");
-  lls_file_new_id(error, sizeof error, "file-");
+  lls_file_new_id(output, sizeof output, "file-", store->replica);
+  lls_file_new_id(error, sizeof error, "file-", store->replica);
   return lls_database_run(&store->database, NULL, NULL, err,
                           "INSERT INTO batches (id, tenant, status, object, input, "
                           "output, error, expires) VALUES (?, ?, 'validating', ?, ?, ?, "
@@ -110,7 +110,7 @@ json_t *lls_batches_create(struct lls_store *store,
                        request->input, file.purpose);
   if (*status != 0)
     return NULL;
-  lls_file_new_id(id, sizeof id, "batch_");
+  lls_file_new_id(id, sizeof id, "batch_", store->replica);
   json_t *object = new_object(request, id, now_s);
   char *text = lls_json_text(object, JSON_COMPACT);
   *status = text != NULL

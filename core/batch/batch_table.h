@@ -10,7 +10,7 @@
 
 #include "core/batch/file_table.h"
 
-#define LLS_BATCH_ID_BYTES 40 /* "batch_" and 32 hex digits */
+#define LLS_BATCH_ID_BYTES 60 /* "batch_", a replica's name, "-", and 32 hex digits */
 #define LLS_BATCH_ENDPOINT 32
 
 struct lls_batch_request {

@@ -15,12 +15,13 @@
 
 #include "core/batch/store_internal.h"
 
-void lls_file_new_id(char *id, size_t size, const char *prefix)
+void lls_file_new_id(char *id, size_t size, const char *prefix, const char *replica)
 {
   uint64_t bits[2] = {0};
   if (getrandom(bits, sizeof bits, 0) != (ssize_t)sizeof bits)
     bits[0] = (uint64_t)lls_store_now_ns();
-  snprintf(id, size, "%s%016llx%016llx", prefix, (unsigned long long)bits[0],
+  snprintf(id, size, "%s%s%s%016llx%016llx", prefix, replica,
+           replica[0] != '\0' ? "-" : "", (unsigned long long)bits[0],
            (unsigned long long)bits[1]);
 }
 
@@ -35,7 +36,7 @@ static void fail_upload(struct lls_upload *upload, int status, const char *what)
 static void open_upload(struct lls_upload *upload, struct lls_store *store)
 {
   char path[PATH_MAX];
-  lls_file_new_id(upload->file.id, sizeof upload->file.id, "file-");
+  lls_file_new_id(upload->file.id, sizeof upload->file.id, "file-", store->replica);
   lls_store_path(store, "files", upload->file.id, path);
   upload->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (upload->fd < 0)

@@ -11,7 +11,7 @@
 
 #include "core/batch/store.h"
 
-#define LLS_FILE_ID_BYTES 40 /* "file-" and 32 hex digits */
+#define LLS_FILE_ID_BYTES 60 /* "file-", a replica's name, "-", and 32 hex digits */
 #define LLS_FILE_NAME     256
 #define LLS_FILE_PURPOSE  24
 
@@ -35,8 +35,8 @@ struct lls_upload {
   struct lls_error error;
 };
 
-/* [any] A fresh id with this prefix. */
-void lls_file_new_id(char *id, size_t size, const char *prefix);
+/* [any] A fresh id with this prefix and, if it is not "", the name of a replica. */
+void lls_file_new_id(char *id, size_t size, const char *prefix, const char *replica);
 
 /* Appends; the first failure stays. */
 void lls_upload_write(struct lls_upload *upload, struct lls_store *store,

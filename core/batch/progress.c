@@ -202,7 +202,7 @@ void lls_progress_refuse(struct lls_active *active, const char *custom_id,
                          const char *code, const char *message)
 {
   char id[LLS_BATCH_LINE_ID];
-  lls_file_new_id(id, sizeof id, "batch_req_");
+  lls_file_new_id(id, sizeof id, "batch_req_", "");
   json_t *line =
       json_pack("{s:s, s:s?, s:n, s:{s:s, s:s}}", "id", id, "custom_id", custom_id,
                 "response", "error", "code", code, "message", message);

@@ -172,6 +172,8 @@ static struct lls_store *make_store(const struct lls_store_options *options)
   store->main = lls_this_thread();
   store->admitting = true;
   snprintf(store->folder, sizeof store->folder, "%s", options->folder);
+  if (options->replica != NULL)
+    snprintf(store->replica, sizeof store->replica, "%s", options->replica);
   pthread_mutex_init(&store->mutex, NULL);
   pthread_condattr_init(&monotonic);
   pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

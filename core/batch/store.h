@@ -36,6 +36,7 @@ struct lls_store;
 struct lls_store_options {
   const char *folder;          /* made if it is not there; copied */
   const char *model_name;      /* that lines may ask for; copied; NULL: any */
+  const char *replica;         /* in ids; copied; NULL or "": alone */
   size_t max_line;             /* bytes */
   const struct lls_log *log;   /* may be NULL */
   void (*wake)(void *context); /* [store] lls_store_deliver has something to do */

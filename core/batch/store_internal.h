@@ -21,6 +21,7 @@ struct lls_active;
 struct lls_store {
   char folder[PATH_MAX - 128];
   char *model_name;
+  char replica[LLS_REPLICA_MAX + 1]; /* "": it is alone */
   size_t max_line;
   const struct lls_log *log;
   void (*wake)(void *context);

@@ -29,6 +29,7 @@ struct lls_server_config {       /* [server] */
   const char *admin_keys;        /* file, or "": any client on this machine */
   const char *admin_socket;      /* path, or "": none */
   const char *state;             /* folder, or "": nothing outlives it */
+  const char *replica;           /* its name among them, or "" */
   int64_t history;               /* ns; 0: none is kept */
   int64_t sandbox;               /* enum lls_sandbox_choice */
   bool autopilot;

@@ -28,6 +28,19 @@ static void check_listen(struct lls_loading *l)
                       listen);
 }
 
+/* It goes into ids and headers, and ends where the '-' behind it is. */
+static void check_replica(struct lls_loading *l)
+{
+  static const char letters[] =
+      "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  const char *replica = l->config->server.replica;
+  if (replica[strspn(replica, letters)] != '\0' || strlen(replica) > LLS_REPLICA_MAX)
+    lls_loading_error(l, lls_loading_line(l, "server", "replica"),
+                      "[server] replica: expected letters and digits, %d at most; found "
+                      "'%.40s'",
+                      LLS_REPLICA_MAX, replica);
+}
+
 static int find_policy(const struct lls_loading *l, uint32_t kind, const char *name,
                        struct lls_error *err)
 {
@@ -344,6 +357,7 @@ void lls_loading_check(struct lls_loading *l)
 {
   const struct lls_server_config *server = &l->config->server;
   check_listen(l);
+  check_replica(l);
   check_origins(l);
   check_written(l, "state", server->state, true);
   check_written(l, "decisions", server->decisions, false);

@@ -16,6 +16,8 @@
 
 #define LLS_NS_PER_MS INT64_C(1000000)
 
+#define LLS_REPLICA_MAX 16 /* characters of [server] replica */
+
 struct lls_http_limits { /* of [server]: the HTTP server's */
   int64_t max_connections;
   int64_t max_header;   /* bytes of the request line and headers */

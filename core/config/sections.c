@@ -157,6 +157,11 @@ static const struct lls_param server_params[] = {
                    "/v1/batches), which go on at the next start, and responses "
                    "(/v1/responses); of one server alone; "
                    "empty: there are none"),
+    LLS_PARAM_STRING(server, replica, "",
+                     "this server's name among replicas: letters and digits, 16 at most. "
+                     "The ids of its responses, files and batches begin with it "
+                     "(resp_NAME-...), so that a proxy finds who has them, and each "
+                     "answer names it (x-llmserve-replica); empty: neither"),
     LLS_PARAM_CHOICE(
         server, sandbox, "auto", "auto|off|on",
         "give up what serving does not need: writing anywhere but where "

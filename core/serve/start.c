@@ -259,6 +259,7 @@ int server_create_api(struct server *s, struct lls_error *err)
                            .ask = on_whatif,
                            .give_up = on_give_up}},
       .state = c->server.state,
+      .replica = c->server.replica,
       .log = &s->log,
       .on_idle = on_idle,
       .on_idle_context = s,

@@ -28,7 +28,7 @@ sub free_port { return IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.
 
 sub replica {
     my ($name) = @_;
-    $server{$name} = LlmServer->serve("listen = 127.0.0.1:$port{$name}\ndrain_timeout = 600s\n[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n");
+    $server{$name} = LlmServer->serve("listen = 127.0.0.1:$port{$name}\ndrain_timeout = 600s\nreplica = $name\nstate = $folder/$name\n[model]\npath = $demo\n[engine]\nthreads = 1\npin = false\n");
     return;
 }
 
@@ -105,8 +105,32 @@ is scalar(grep { $_ > 8 } had('by_prefix')), 3, 'others to others';
 $proxy->post('/v1/completions', { prompt => 'x', max_tokens => 1 }) for 1 .. 5;
 is_deeply [had('by_load')], [2, 2, 2], 'those without a hash to the least busy';
 is $proxy->get($_)->{status}, 403, "$_ is closed" for qw(/metrics /admin/status);
-is $proxy->post('/v1/responses', { input => 'x', max_output_tokens => 16 })->{status}, 200, 'what is stored';
-is_deeply [seen('state', 'one', 'stot')], [1], '  has its own replica';
+
+# ---- what is stored -------------------------------------------------------------------
+# Its id says where: the replica is asked that has it, whoever is less busy.
+sub respond { my (%more) = @_; return $proxy->post('/v1/responses', { input => 'x', max_output_tokens => 16, %more }) }
+my %first;
+for (1 .. 30) {
+    last if keys %first == 3;
+    my $id = respond()->{json}{id} // '';
+    $first{$1} = $id if $id =~ /\Aresp_(one|two|three)-[0-9a-f]{32}\z/;
+}
+is_deeply [sort keys %first], [sort @names], 'responses are stored by all replicas, whose names are in their ids';
+for my $name (@names) {
+    my $answer = $proxy->get("/v1/responses/$first{$name}");
+    is_deeply [$answer->{status}, $answer->{headers}{'x-llmserve-replica'}], [200, $name], "  $name is asked for its own";
+    my $next = respond(previous_response_id => $first{$name})->{json};
+    like $next->{id}, qr/\Aresp_$name-/, '  and to go on from it';
+    is $proxy->request('DELETE', "/v1/responses/$next->{id}")->{status}, 200, '  and to forget';
+}
+my $form = "--x\r\ncontent-disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\ncontent-disposition: form-data; name=\"file\"; filename=\"a.jsonl\"\r\n\r\n"
+    . encode_json({ custom_id => 'a', method => 'POST', url => '/v1/completions', body => { prompt => 'x', max_tokens => 1 } }) . "\n\r\n--x--\r\n";
+my $file = decode_json($proxy->request('POST', '/v1/files', $form, { 'content-type' => 'multipart/form-data; boundary=x' })->{content})->{id};
+like $file, qr/\Afile-one-[0-9a-f]{32}\z/, 'a file is with the first one, where lists are';
+my $batch = $proxy->post('/v1/batches', { input_file_id => $file, endpoint => '/v1/completions', completion_window => '24h' })->{json}{id};
+like $batch, qr/\Abatch_one-[0-9a-f]{32}\z/, '  and its batch';
+is $proxy->get("/v1/$_")->{status}, 200, "  $_" for "files/$file/content", "batches/$batch";
+is $proxy->get('/v1/files', { 'x-llmserve-replica' => $_ })->{headers}{'x-llmserve-replica'}, $_, "  $_ is asked by its name" for @names;
 
 # ---- under load ---------------------------------------------------------------------
 # Loads again and again until `stop` is there. A body of 100 kB does not fit HAProxy's buffer as it comes.
@@ -164,7 +188,39 @@ sub none_lost {
     return is $sum->{total_output_tokens}, 20 * $sum->{num_prompts}, '    and each has all its tokens';
 }
 
+# Responses beside them, of which none may fail: those that are not stored, and conversations, each turn of
+# which goes on from the one before, wherever that is.
+sub converse {
+    my ($name, $one) = @_;
+    my $pid = fork // die "fork: $!";
+    if ($pid == 0) {
+        my ($n, $failed) = (0, 0);
+        while (!-e "$folder/stop") {
+            my $why = $one->() or ++$n, next;
+            LlmServer::write_file("$folder/$name.why", $why);
+            $failed++;
+        }
+        LlmServer::write_file("$folder/$name.count", "$n $failed");
+        POSIX::_exit(0);
+    }
+    push @pids, $pid;
+    return $pid;
+}
+my $last;
+my %talks = (
+    'not stored' => sub { my $answer = respond(store => JSON::PP::false); return $answer->{status} == 200 ? undef : $answer->{content} },
+    'a conversation' => sub {
+        my $answer = respond(defined $last ? (previous_response_id => $last) : ());
+        return $answer->{content} if $answer->{status} != 200;
+        my $id = $answer->{json}{id};
+        my $read = $proxy->get("/v1/responses/$id");
+        $last = rand() < 0.2 ? undef : $id;
+        return $read->{status} == 200 ? undef : $read->{content};
+    },
+);
+my @talks;
 loaded('restarts', sub {
+    @talks = map { converse($_, $talks{$_}) } sort keys %talks;
     for my $name (@names) {
         is $server{$name}->stop, 0, "$name ends well";
         becomes(sub { !is_up($name) }, '  HAProxy sees it');
@@ -173,6 +229,12 @@ loaded('restarts', sub {
     }
 });
 none_lost($_) for sort keys %load;
+waitpid $_, 0 for @talks;
+for my $name (sort keys %talks) {
+    my ($n, $failed) = split / /, LlmServer::read_file("$folder/$name.count");
+    cmp_ok $n, '>', 0, "  responses, $name: of " . ($n + $failed);
+    is $failed, 0, '    none is lost' or diag LlmServer::read_file("$folder/$name.why");
+}
 
 # ---- a death ------------------------------------------------------------------------
 # Answers that had begun are lost, and are said to be; all else goes elsewhere.
