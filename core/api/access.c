@@ -176,6 +176,7 @@ bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchan
       lls_http_add_header(exchange, "access-control-allow-credentials", "true");
     lls_http_add_header(exchange, "access-control-expose-headers",
                         "x-request-id, retry-after, " LLS_PREFIX_HEADER
+                        ", " LLS_IGNORED_HEADER
                         ", x-ratelimit-limit-requests, x-ratelimit-limit-tokens, "
                         "x-ratelimit-remaining-requests, x-ratelimit-remaining-tokens, "
                         "x-ratelimit-reset-requests, x-ratelimit-reset-tokens");

@@ -63,6 +63,12 @@ int lls_api_create(const struct lls_api_config *config, struct lls_api **out,
     snprintf(api->replica, sizeof api->replica, "%s", config->replica);
   api->config.replica = api->replica;
   lls_tool_dialect_complete(&api->config.dialect, config->chat_template);
+  if (api->config.dialect.hides_tools)
+    lls_log(
+        config->log, LLS_LOG_INFO, "model",
+        "the chat template has no part for tools: where a request has some, a message "
+        "describes them, and calls are read as %s writes them ([model] tool_format)",
+        lls_tool_format_written(api->config.dialect.format)->name);
   api->piece = malloc(lls_detokenizer_room(config->tokenizer));
   int status = -ENOMEM;
   if (api->model_name == NULL || api->piece == NULL)

@@ -2,6 +2,7 @@
 /* The table of parameters, and reading a request by it. */
 #include "core/api/api_params.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,8 @@ static const struct lls_row rows[] = {
     FLAG("stream", BOTH, stream),
     GROUP("stream_options", stream_options),
     WHOLE("n", BOTH, n, 1, 128),
+    COUNT("n_predict", BOTH, max_tokens, 1),      /* llama.cpp's name, */
+    COUNT("max_new_tokens", BOTH, max_tokens, 1), /* SGLang's: OpenAI's says more */
     COUNT("max_tokens", LLS_COMPLETIONS, max_tokens, 0),
     COUNT("max_tokens", LLS_CHAT, max_tokens, 1),
     COUNT("max_completion_tokens", LLS_CHAT, max_completion_tokens, 1),
@@ -75,6 +78,10 @@ static const struct lls_row rows[] = {
     ODD("stop_regex", BOTH, lls_param_stop_regex),
     ODD("stop_token_ids", BOTH, lls_param_stop_token_ids),
     FLAG("include_stop_str_in_output", BOTH, include_stop),
+    FLAG("no_stop_trim", BOTH, include_stop), /* SGLang's */
+    FLAG("include_reasoning", LLS_CHAT, include_reasoning),
+    ODD("truncation_side", SERVED, lls_param_truncation_side),
+    ODD("parse_special", LLS_TOKENIZE, lls_param_true),
     WHOLE("logprobs", LLS_COMPLETIONS, logprobs, 0, LLS_MAX_LOGPROBS),
     FLAG("logprobs", LLS_CHAT, chat_logprobs),
     WHOLE("top_logprobs", LLS_CHAT, top_logprobs, 0, LLS_MAX_LOGPROBS),
@@ -110,58 +117,32 @@ static const struct lls_row rows[] = {
     ODD("guided_choice", BOTH, lls_param_choice),
     ODD("guided_grammar", BOTH, lls_param_grammar),
     ODD("grammar", BOTH, lls_param_grammar),
+    ODD("regex", BOTH, lls_param_regex), /* SGLang's names */
+    ODD("ebnf", BOTH, lls_param_grammar),
     ODD("json_schema", BOTH, lls_param_schema),
     ODD("modalities", LLS_CHAT, lls_param_modalities),
-    ODD("suffix", LLS_COMPLETIONS, lls_param_unsupported),
-    ODD("best_of", LLS_COMPLETIONS, lls_param_unsupported),
-    ODD("use_beam_search", BOTH, lls_param_unsupported),
     ODD("tools", MESSAGES, lls_param_tools),
     ODD("tool_choice", LLS_CHAT, lls_param_tool_choice),
     FLAG("parallel_tool_calls", LLS_CHAT, tools.parallel),
-    ODD("functions", LLS_CHAT, lls_param_unsupported),
-    /* vLLM's and llama.cpp's: whoever sends them would be surprised by an answer without
-     */
     ODD("cache_salt", BOTH, lls_param_unsupported),
-    ODD("chat_template", MESSAGES, lls_param_unsupported),
-    ODD("logits_processors", BOTH, lls_param_unsupported),
-    ODD("logprob_token_ids", BOTH, lls_param_unsupported),
-    ODD("prompt_embeds", LLS_COMPLETIONS, lls_param_unsupported),
     END,
 };
 
-/* Parameters that other readers take from the body, and what OpenAI's and vLLM's clients
- * may send that has no effect here. */
-static const char *const passed[] = {
-    "prompt",
-    "messages",
-    "input",
-    "query",
-    "documents",
-    "text_1",
-    "text_2",
-    "input_type",
-    "content",
-    "tokens",
-    "audio",
-    "chat_template_kwargs",
-    "function_call",
-    "guided_decoding_backend",
-    "guided_whitespace_pattern",
-    "metadata",
-    "moderation",
-    "parse_special",
-    "prediction",
-    "prompt_cache_key",
-    "prompt_cache_options",
-    "prompt_cache_retention",
-    "reasoning_effort",
-    "request_id",
-    "safety_identifier",
-    "session_id",
-    "store",
-    "stream_options.include_obfuscation",
-    "verbosity",
-    "web_search_options",
+/* Parameters that other readers take from the body. */
+static const struct {
+  const char *name;
+  unsigned endpoints;
+} elsewhere[] = {
+    {"prompt", LLS_COMPLETIONS | LLS_TOKENIZE},
+    {"messages", MESSAGES},
+    {"documents", LLS_RERANK | MESSAGES},
+    {"chat_template_kwargs", MESSAGES},
+    {"input", LLS_EMBEDDINGS},
+    {"query", LLS_RERANK},
+    {"text_1", LLS_SCORE},
+    {"text_2", LLS_SCORE},
+    {"content", LLS_TOKENIZE},
+    {"tokens", LLS_DETOKENIZE},
 };
 
 static bool is_row(const struct lls_row *row, const char *name,
@@ -173,26 +154,56 @@ static bool is_row(const struct lls_row *row, const char *name,
   return false;
 }
 
-static bool is_known(const char *name, enum lls_endpoint endpoint)
+static bool is_letter(char c)
 {
-  if (is_row(rows, name, endpoint))
-    return true;
-  for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
-    if (strcmp(passed[i], name) == 0)
+  return isalnum((unsigned char)c) || c == '_';
+}
+
+/* True if the name is a word of the source. */
+static bool has_word(const char *source, const char *name)
+{
+  size_t n = strlen(name);
+  for (const char *at = source; (at = strstr(at, name)) != NULL; at++)
+    if ((at == source || !is_letter(at[-1])) && !is_letter(at[n]))
       return true;
   return false;
 }
 
-/* A parameter that no table has: 0 if it may be ignored. */
-static int unknown(const char *name, const struct lls_params_context *context,
-                   struct lls_api_error *error)
+/* True if it is a variable that the chat template reads. */
+static bool is_variable(const char *name, const struct lls_params_context *context)
 {
-  if (context->limits->strict_params)
+  size_t i = 0;
+  while (lls_param_variables[i] != NULL && strcmp(lls_param_variables[i], name) != 0)
+    i++;
+  return (context->endpoint & MESSAGES) != 0 && lls_param_variables[i] != NULL &&
+         context->template_source != NULL && has_word(context->template_source, name);
+}
+
+static bool is_known(const char *name, const struct lls_params_context *context)
+{
+  if (is_row(rows, name, context->endpoint) ||
+      lls_param_is_refused(name, context->endpoint) || is_variable(name, context))
+    return true;
+  for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++)
+    if ((elsewhere[i].endpoints & context->endpoint) != 0 &&
+        strcmp(elsewhere[i].name, name) == 0)
+      return true;
+  return false;
+}
+
+/* A parameter without effect: 0 if it may be ignored, which is reported. */
+static int unknown(const char *name, const json_t *value,
+                   const struct lls_params_context *context, struct lls_api_error *error)
+{
+  bool harmless = lls_param_is_harmless(name);
+  for (size_t i = 0; lls_param_variables[i] != NULL; i++)
+    harmless |= strcmp(lls_param_variables[i], name) == 0;
+  if (!harmless && context->limits->strict_params)
     return lls_api_fail(error, 400, "unknown_parameter", name,
                         "'%.64s' is no parameter of this endpoint, and this server "
                         "(strict_params) ignores none",
                         name);
-  if (context->on_unknown != NULL)
+  if (context->on_unknown != NULL && !lls_param_asks_nothing(value))
     context->on_unknown(context->on_unknown_context, name);
   return 0;
 }
@@ -204,10 +215,10 @@ static int check_known(const json_t *body, const struct lls_params_context *cont
   json_t *value;
   json_object_foreach((json_t *)body, name, value)
   {
-    if (!is_known(name, context->endpoint) && unknown(name, context, error) != 0)
+    if (!is_known(name, context) && unknown(name, value, context, error) != 0)
       return -1;
   }
-  return 0;
+  return lls_params_refuse(body, context->endpoint, error);
 }
 
 static int no_member(const struct lls_row *row, const char *name,
@@ -233,11 +244,11 @@ static int check_members(const json_t *value, const struct lls_row *row,
   {
     char name[PATH_MAX_LEN];
     snprintf(name, sizeof name, "%s.%.64s", row->name, key);
-    if (is_row(row->members, key, context->endpoint) || is_known(name, context->endpoint))
+    if (is_row(row->members, key, context->endpoint))
       continue;
     if (row->ours)
       return no_member(row, name, error);
-    if (unknown(name, context, error) != 0)
+    if (unknown(name, member, context, error) != 0)
       return -1;
   }
   return 0;
@@ -428,6 +439,7 @@ static void set_defaults(struct lls_api_params *out,
       .add_special_tokens = (endpoint & MESSAGES) == 0,
       .skip_special_tokens = true,
       .add_generation_prompt = true,
+      .include_reasoning = true,
       .tools = {.choice = LLS_TOOL_CHOICE_AUTO, .parallel = true},
       .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
   };

@@ -4,8 +4,8 @@
  *
  * A row of the table in api_params.c names a parameter, its type, its range and the
  * member it goes to: a new parameter is a new row. null counts as absent. A parameter
- * whose value asks for what this server does not do is refused; one that no row and no
- * list knows is told to the caller, or refused where it says so.
+ * whose value asks for what this server does not do is refused (params_refused.c); one
+ * that has no effect is reported to the caller, or refused where the limits say so.
  */
 #ifndef LLS_API_API_PARAMS_H
 #define LLS_API_API_PARAMS_H
@@ -87,6 +87,7 @@ struct lls_api_params {
   bool echo;               /* the prompt's text comes first */
   bool chat_echo;          /* the last message's content, if it is the assistant's */
   int64_t prompt_logprobs; /* alternatives; LLS_UNSET = none of the prompt's */
+  bool include_reasoning;  /* is false: the answer leaves out what was thought */
   bool return_token_ids;
   bool tokens_as_ids; /* logprobs name tokens by their ids */
   bool add_special_tokens, skip_special_tokens;
@@ -122,6 +123,7 @@ struct lls_params_context {
   const struct lls_pooling_config *pooling;
   uint32_t vector_columns;
   bool is_encoder, scores_pairs; /* as in lls_api_encoder */
+  const char *template_source;   /* the chat template's, or NULL */
   /* of a parameter that is ignored; may be NULL */
   void (*on_unknown)(void *context, const char *name);
   void *on_unknown_context;
@@ -149,6 +151,9 @@ int lls_api_params_meet(const struct lls_api_params *params, struct lls_grammar 
 
 /* The sampling of one choice; the caller sets its seed. */
 struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params);
+
+/* Parameters that are variables of the chat template, and end with NULL. */
+extern const char *const lls_param_variables[];
 
 /* A value as it stands in an error: at most `size` bytes of its JSON. */
 const char *lls_json_excerpt(const json_t *value, char *out, size_t size);

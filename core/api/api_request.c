@@ -10,19 +10,21 @@
 
 #include "core/base/json_memory.h"
 #include "core/base/json_cost.h"
+#include "core/template/template.h"
 
 /* ---- unknown names ---------------------------------------------------------------- */
 
-#define MAX_NAME 100 /* of a parameter that is logged */
+#define MAX_NAME   100  /* bytes of a parameter that is reported */
+#define MAX_HEADER 1024 /* bytes */
 
 bool lls_unknown_add(struct lls_unknown_names *names, const char *name)
 {
-  if (names->n == LLS_MAX_UNKNOWN || strlen(name) > MAX_NAME)
+  if (names->n == LLS_MAX_UNKNOWN)
     return false;
   for (unsigned i = 0; i < names->n; i++)
-    if (strcmp(names->names[i], name) == 0)
+    if (strncmp(names->names[i], name, MAX_NAME) == 0)
       return false;
-  char *copy = strdup(name);
+  char *copy = strndup(name, MAX_NAME);
   if (copy == NULL)
     return false;
   names->names[names->n++] = copy;
@@ -104,13 +106,42 @@ unsigned lls_api_retry_after(struct lls_api *api)
   return wait > 1 ? (unsigned)(wait + 0.5) : 1;
 }
 
-void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *exchange,
+/* A name as a header may have it: percent-encoded. */
+static void put_name(struct lls_text *out, const char *name)
+{
+  for (; *name != '\0'; name++) {
+    unsigned char c = (unsigned char)*name;
+    bool plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+                 (c >= 'a' && c <= 'z') || strchr("._-", c) != NULL;
+    if (plain)
+      lls_text_append(out, name, 1);
+    else
+      lls_text_printf(out, "%%%02X", c);
+  }
+}
+
+static void add_header(struct lls_http_exchange *exchange,
+                       const struct lls_unknown_names *names)
+{
+  struct lls_text value = {0};
+  for (unsigned i = 0; i < names->n && value.length < MAX_HEADER; i++) {
+    if (i > 0)
+      lls_text_puts(&value, ", ");
+    put_name(&value, names->names[i]);
+  }
+  if (value.length > 0 && !value.failed)
+    lls_http_add_header(exchange, LLS_IGNORED_HEADER, value.data);
+  lls_text_free(&value);
+}
+
+void lls_api_note_unknown(struct lls_api *api, struct lls_http_exchange *exchange,
                           const struct lls_unknown_names *names)
 {
+  add_header(exchange, names);
   for (unsigned i = 0; i < names->n; i++) {
     const struct lls_log_field fields[] = {
         {.name = "ignores", .text = names->names[i]},
-        {.name = "why", .text = "the parameter is unknown here (said once)"},
+        {.name = "why", .text = "the parameter has no effect here (said once)"},
     };
     if (lls_unknown_add(&api->unknown, names->names[i]))
       lls_log_request(api->config.log, LLS_LOG_INFO, "api", exchange->id, fields, 2);
@@ -137,6 +168,9 @@ int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
       .vocab = config->vocab,
       .defaults = &config->sampling,
       .limits = &config->limits,
+      .template_source = config->chat_template != NULL
+                             ? lls_chat_template_source(config->chat_template, true)
+                             : NULL,
       .on_unknown = on_unknown,
       .on_unknown_context = unknown,
   };

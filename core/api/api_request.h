@@ -43,8 +43,10 @@ unsigned lls_api_retry_after(struct lls_api *api);
 void lls_api_log_refusal(const struct lls_api *api, struct lls_http_exchange *exchange,
                          const struct lls_api_error *error);
 
-/* Logs the names of unknown parameters, each once. */
-void lls_api_note_unknown(struct lls_api *api, const struct lls_http_exchange *exchange,
+/* Reports the parameters of a request that have no effect: a header of its answer names
+ * them, and the log has each once. */
+#define LLS_IGNORED_HEADER "x-llmserve-ignored"
+void lls_api_note_unknown(struct lls_api *api, struct lls_http_exchange *exchange,
                           const struct lls_unknown_names *names);
 
 #endif

@@ -11,10 +11,14 @@
 #include "core/api/api_params.h"
 #include "core/api/chat_continue.h"
 #include "core/api/generation.h"
+#include "core/api/plain_text.h"
 #include "core/base/json_cost.h"
 #include "core/template/template.h"
+#include "core/tools/tool_parser.h"
+#include "core/tools/tool_prompt.h"
 
 #define MAX_MESSAGES 4096
+#define MAX_ROLE     64 /* bytes */
 
 /* The role as templates know it: "developer" is what "system" was called. Which others
  * there are is the template's to say. */
@@ -128,35 +132,55 @@ static void copy_reasoning(const struct lls_tool_dialect *dialect, const json_t 
 }
 
 /* Copies the members that templates read beside role and content. */
-static void copy_rest(const struct lls_tool_dialect *dialect, const json_t *message,
+static void copy_rest(const struct lls_api_config *config, const json_t *message,
                       json_t *out)
 {
+  const struct lls_tool_dialect *dialect = &config->dialect;
   static const char *const names[] = {"name", "tool_call_id"};
   const json_t *calls = json_object_get(message, "tool_calls");
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     json_t *value = json_object_get(message, names[i]);
     if (json_is_string(value))
-      json_object_set(out, names[i], value);
+      json_object_set_new(out, names[i], lls_plain_guard(config, value));
   }
   if (json_array_size(calls) > 0)
     json_object_set_new(out, "tool_calls", template_calls(dialect, calls));
   copy_reasoning(dialect, message, out);
 }
 
-static int add_message(const struct lls_tool_dialect *dialect, const json_t *message,
+/* Roles are words: templates print them where only the model's marks may stand. */
+static bool is_role(const char *role)
+{
+  size_t n = role != NULL ? strlen(role) : 0;
+  return n > 0 && n <= MAX_ROLE && lls_tool_name_length(role, n) == n;
+}
+
+/* Content of users and tools, which cannot be trusted with special tokens. */
+static json_t *guarded(const struct lls_api_config *config, const char *role,
+                       json_t *text)
+{
+  if (strcmp(role, "system") == 0 || strcmp(role, "assistant") == 0)
+    return text;
+  json_t *plain = lls_plain_guard(config, text);
+  json_decref(text);
+  return plain;
+}
+
+static int add_message(const struct lls_api_config *config, const json_t *message,
                        size_t index, json_t *out, struct lls_api_error *error)
 {
   const char *role = template_role(json_string_value(json_object_get(message, "role")));
-  if (role == NULL || role[0] == '\0')
+  if (!is_role(role))
     return lls_api_fail(error, 400, NULL, "messages",
-                        "messages[%zu].role must be a string such as system, user, "
-                        "assistant or tool",
-                        index);
+                        "messages[%zu].role must be a word such as system, user, "
+                        "assistant or tool: at most %d letters, digits, and _ - .",
+                        index, MAX_ROLE);
   json_t *text = content_text(message, index, error);
   if (text == NULL)
     return -1;
-  json_t *made = json_pack("{s:s, s:o}", "role", role, "content", text);
-  copy_rest(dialect, message, made);
+  json_t *made =
+      json_pack("{s:s, s:o}", "role", role, "content", guarded(config, role, text));
+  copy_rest(config, message, made);
   if (json_array_append_new(out, made) == 0)
     return 0;
   return lls_api_fail(error, 503, NULL, NULL, "out of memory");
@@ -188,7 +212,7 @@ static int check_cost(const json_t *messages, struct lls_api_error *error)
 }
 
 /* The messages as templates take them: known roles, contents in one string each. */
-static json_t *read_messages(const struct lls_tool_dialect *dialect, const json_t *body,
+static json_t *read_messages(const struct lls_api_config *config, const json_t *body,
                              struct lls_api_error *error)
 {
   size_t i;
@@ -204,7 +228,7 @@ static json_t *read_messages(const struct lls_tool_dialect *dialect, const json_
   json_t *out = json_array();
   json_array_foreach((json_t *)messages, i, message)
   {
-    if (add_message(dialect, message, i, out, error) != 0) {
+    if (add_message(config, message, i, out, error) != 0) {
       json_decref(out);
       return NULL;
     }
@@ -238,9 +262,27 @@ static int render(const struct lls_api_config *config, const json_t *messages,
                       lls_error_text(&why, status));
 }
 
-/* The variables of the template: a new reference, or NULL and why. */
-static json_t *read_variables(const json_t *body, struct lls_api_error *error)
+/* Documents are for templates that show them. */
+static int check_documents(const struct lls_api_config *config, const json_t *body,
+                           struct lls_api_error *error)
 {
+  const json_t *documents = json_object_get(body, "documents");
+  const char *source = config->chat_template != NULL
+                           ? lls_chat_template_source(config->chat_template, true)
+                           : "";
+  if (json_array_size(documents) == 0 || strstr(source, "documents") != NULL)
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", "documents",
+                      "'documents' is not supported: the model's chat template shows "
+                      "none; put them into a message");
+}
+
+/* The variables of the template: a new reference, or NULL and why. */
+static json_t *read_variables(const struct lls_api_config *config, const json_t *body,
+                              struct lls_api_error *error)
+{
+  if (check_documents(config, body, error) != 0)
+    return NULL;
   json_t *given = json_object_get(body, "chat_template_kwargs");
   json_t *tools = json_object_get(body, "tools");
   if (given != NULL && !json_is_object(given) && !json_is_null(given)) {
@@ -251,9 +293,15 @@ static json_t *read_variables(const json_t *body, struct lls_api_error *error)
   json_t *variables = json_is_object(given) ? json_copy(given) : json_object();
   if (json_array_size(tools) > 0)
     json_object_set(variables, "tools", tools);
-  json_t *effort = json_object_get(body, "reasoning_effort");
-  if (json_is_string(effort) && json_object_get(variables, "reasoning_effort") == NULL)
-    json_object_set(variables, "reasoning_effort", effort);
+  json_t *documents = json_object_get(body, "documents");
+  if (json_array_size(documents) > 0)
+    json_object_set_new(variables, "documents", lls_plain_guard(config, documents));
+  for (size_t i = 0; lls_param_variables[i] != NULL; i++) {
+    json_t *value = json_object_get(body, lls_param_variables[i]);
+    bool plain = json_is_string(value) || json_is_boolean(value);
+    if (plain && json_object_get(variables, lls_param_variables[i]) == NULL)
+      json_object_set(variables, lls_param_variables[i], value);
+  }
   if (variables == NULL)
     lls_api_fail(error, 503, NULL, NULL, "out of memory");
   return variables;
@@ -273,14 +321,34 @@ static int render_open(const struct lls_api_config *config, json_t *messages,
   return -1;
 }
 
+/* The messages; for templates that hide tools with what they leave out. */
+static json_t *shown_messages(const struct lls_api_config *config, const json_t *body,
+                              const struct lls_api_params *params,
+                              struct lls_api_error *error)
+{
+  bool none = params->tools.choice == LLS_TOOL_CHOICE_NONE;
+  const json_t *tools = none ? NULL : params->tools.list;
+  json_t *messages = read_messages(config, body, error);
+  bool lacks_tools = config->dialect.hides_tools && tools != NULL;
+  bool lacks_calls = config->dialect.hides_calls &&
+                     lls_tool_prompt_has_calls(json_object_get(body, "messages"));
+  if (messages == NULL || (!lacks_tools && !lacks_calls))
+    return messages;
+  json_t *shown = lls_tool_prompt(&config->dialect, messages, tools);
+  json_decref(messages);
+  if (shown == NULL)
+    lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  return shown;
+}
+
 int lls_chat_render(const struct lls_api_config *config, const json_t *body,
                     const struct lls_api_params *params, char **text, size_t *length,
                     struct lls_api_error *error)
 {
-  json_t *messages = read_messages(&config->dialect, body, error);
+  json_t *messages = shown_messages(config, body, params, error);
   if (messages == NULL)
     return -1;
-  json_t *variables = read_variables(body, error);
+  json_t *variables = read_variables(config, body, error);
   int status = -1;
   if (variables != NULL && params->continue_final_message)
     status = render_open(config, messages, variables, text, length, error);

@@ -152,14 +152,14 @@ static void name_calls(struct lls_choice *choice)
   }
 }
 
-bool lls_chat_answer_take(struct lls_choice *choice)
+bool lls_chat_answer_take(struct lls_choice *choice, bool is_token)
 {
   if (choice->parser == NULL)
     return false;
   lls_tool_parser_push(choice->parser, choice->text.data, choice->ready);
   lls_text_consume(&choice->text, choice->ready);
   choice->ready = 0;
-  choice->n_reasoning += lls_tool_parser_in_reasoning(choice->parser);
+  choice->n_reasoning += is_token && lls_tool_parser_in_reasoning(choice->parser);
   choice->generation->incomplete |= lls_tool_answer_lacks(&choice->answer);
   name_calls(choice);
   return lls_tool_parser_is_over(choice->parser);
@@ -182,9 +182,10 @@ static json_t *string_of(const struct lls_text *text)
 }
 
 /* vLLM's name, and the one that it had before, which is llama.cpp's and DeepSeek's. */
-static void put_reasoning(json_t **object, const struct lls_tool_answer *answer)
+static void put_reasoning(json_t **object, const struct lls_choice *choice)
 {
-  if (answer->reasoning.length == 0)
+  const struct lls_tool_answer *answer = &choice->answer;
+  if (answer->reasoning.length == 0 || !choice->generation->params.include_reasoning)
     return;
   lls_json_put(object, "reasoning", string_of(&answer->reasoning));
   lls_json_put(object, "reasoning_content", string_of(&answer->reasoning));
@@ -206,10 +207,10 @@ json_t *lls_chat_answer_message(const struct lls_choice *choice)
 {
   const struct lls_tool_answer *answer = &choice->answer;
   bool silent = answer->n_calls > 0 && answer->content.length == 0;
-  json_t *message =
-      json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
-                silent ? json_null() : string_of(&answer->content), "refusal");
-  put_reasoning(&message, answer);
+  json_t *message = json_pack("{s:s, s:o, s:n, s:n}", "role", "assistant", "content",
+                              silent ? json_null() : string_of(&answer->content),
+                              "refusal", "reasoning");
+  put_reasoning(&message, choice);
   if (answer->n_calls > 0)
     lls_json_put(&message, "tool_calls", whole_calls(answer));
   return message;
@@ -244,7 +245,7 @@ json_t *lls_chat_answer_delta(const struct lls_choice *choice)
   json_t *delta = json_object();
   if (answer->content.length > 0)
     lls_json_put(&delta, "content", string_of(&answer->content));
-  put_reasoning(&delta, answer);
+  put_reasoning(&delta, choice);
   json_t *calls = call_parts(answer);
   if (calls == NULL || json_array_size(calls) > 0)
     lls_json_put(&delta, "tool_calls", json_incref(calls));

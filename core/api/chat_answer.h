@@ -23,8 +23,9 @@ void lls_chat_answer_free(struct lls_choice *choice);
  * (skip_special_tokens), but for the marks that the parser looks for. */
 size_t lls_chat_answer_text(struct lls_choice *choice, int32_t token, char *piece);
 
-/* Takes the ready text; true if nothing that follows is wanted. */
-bool lls_chat_answer_take(struct lls_choice *choice);
+/* Takes the ready text, of a token that is shown or of nothing new; true if nothing that
+ * follows is wanted. */
+bool lls_chat_answer_take(struct lls_choice *choice, bool is_token);
 /* The answer is over: takes what was held back, too. */
 void lls_chat_answer_end(struct lls_choice *choice);
 

@@ -101,9 +101,10 @@ fail_prompts:
 /* The request in other words, if it is one; the body is taken over. */
 static json_t *as_chat(struct reading *reading, json_t *body)
 {
-  json_t *chat = body != NULL ? lls_response_chat(body, &reading->past,
-                                                  &reading->response, &reading->error)
-                              : NULL;
+  json_t *chat = body != NULL
+                     ? lls_response_chat(body, &reading->past, &reading->response,
+                                         &reading->unknown, &reading->error)
+                     : NULL;
   json_decref(body);
   reading->endpoint = LLS_CHAT;
   reading->renames = true;

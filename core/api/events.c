@@ -122,7 +122,7 @@ static void add_token(struct lls_choice *choice, const struct lls_sampled *sampl
                        lls_chat_answer_text(choice, sampled->token, piece));
   else if (is_requested_stop(&generation->params, sampled->token))
     choice->stop_token = sampled->token;
-  bool over = lls_chat_answer_take(choice);
+  bool over = lls_chat_answer_take(choice, !hidden);
   if (lls_stops_ended(choice) || over)
     stop_choice(choice);
 }
@@ -224,7 +224,7 @@ static void end_choice(struct lls_choice *choice, uint32_t reason)
   lls_stops_add_text(choice, piece, lls_detokenizer_flush(&choice->detokenizer, piece));
   choice->ready = choice->text.length;
   bool stopped = reason == LLS_FINISH_STOP || lls_stops_ended(choice);
-  lls_chat_answer_take(choice);
+  lls_chat_answer_take(choice, false);
   lls_chat_answer_end(choice);
   choice->finish_reason = stopped ? stopped_reason(choice) : "length";
 }

@@ -112,6 +112,24 @@ int lls_param_encoding_format(const json_t *value, const char *name,
 int lls_param_modalities(const json_t *value, const char *name,
                          const struct lls_params_context *context,
                          struct lls_api_params *out, struct lls_api_error *error);
+/* The end that is cut off of a prompt: "left", of an encoder's "right". */
+int lls_param_truncation_side(const json_t *value, const char *name,
+                              const struct lls_params_context *context,
+                              struct lls_api_params *out, struct lls_api_error *error);
+/* A flag that can only be true. */
+int lls_param_true(const json_t *value, const char *name,
+                   const struct lls_params_context *context, struct lls_api_params *out,
+                   struct lls_api_error *error);
+
+/* params_refused.c: 0, or -1 where the body asks for what this server does not do; if a
+ * name is one of these; if a name may be ignored by any server; if a value asks for
+ * nothing, as false and "" do. */
+int lls_params_refuse(const json_t *body, enum lls_endpoint endpoint,
+                      struct lls_api_error *error);
+bool lls_param_is_refused(const char *name, enum lls_endpoint endpoint);
+bool lls_param_is_harmless(const char *name);
+bool lls_param_asks_nothing(const json_t *value);
+
 /* For what this server does not do: passes the value that asks for nothing. */
 int lls_param_unsupported(const json_t *value, const char *name,
                           const struct lls_params_context *context,

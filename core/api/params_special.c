@@ -278,18 +278,33 @@ int lls_param_modalities(const json_t *value, const char *name,
   return 0;
 }
 
-/* Asks for nothing: false, "", [], {}, or one of which the best is to be taken. */
-static bool is_neutral(const json_t *value, const char *name)
+int lls_param_truncation_side(const json_t *value, const char *name,
+                              const struct lls_params_context *context,
+                              struct lls_api_params *out, struct lls_api_error *error)
 {
-  if (json_is_string(value))
-    return json_string_length(value) == 0;
-  if (json_is_array(value))
-    return json_array_size(value) == 0;
-  if (json_is_object(value))
-    return json_object_size(value) == 0;
-  if (json_is_integer(value))
-    return strcmp(name, "best_of") == 0 && json_integer_value(value) == 1;
-  return json_is_false(value);
+  char shown[48];
+  const char *side = context->is_encoder ? "right" : "left";
+  const char *text = json_string_value(value);
+  (void)out;
+  if (text != NULL && strcmp(text, side) == 0)
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", name,
+                      "'%s' must be \"%s\", which this model's prompts lose, not %s",
+                      name, side, lls_json_excerpt(value, shown, sizeof shown));
+}
+
+int lls_param_true(const json_t *value, const char *name,
+                   const struct lls_params_context *context, struct lls_api_params *out,
+                   struct lls_api_error *error)
+{
+  char shown[48];
+  (void)context;
+  (void)out;
+  if (json_is_true(value))
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", name,
+                      "'%s' can only be true here, not %s", name,
+                      lls_json_excerpt(value, shown, sizeof shown));
 }
 
 int lls_param_unsupported(const json_t *value, const char *name,
@@ -298,7 +313,7 @@ int lls_param_unsupported(const json_t *value, const char *name,
 {
   (void)context;
   (void)out;
-  if (is_neutral(value, name))
+  if (lls_param_asks_nothing(value))
     return 0;
   return lls_api_fail(error, 400, "unsupported_parameter", name,
                       "'%s' is not supported yet", name);

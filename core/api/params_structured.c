@@ -121,7 +121,6 @@ static int read_object(const json_t *value, const char *name, struct lls_api_par
 static bool is_passed(const char *key)
 {
   static const char *const passed[] = {"whitespace_pattern", "disable_any_whitespace",
-                                       "disable_additional_properties",
                                        "disable_fallback", "backend"};
   for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)
     if (strcmp(passed[i], key) == 0)
@@ -135,8 +134,17 @@ static int read_member(const char *key, const json_t *value,
 {
   char name[64];
   snprintf(name, sizeof name, "structured_outputs.%.40s", key);
+  if (is_passed(key) && context->on_unknown != NULL && !lls_param_asks_nothing(value))
+    context->on_unknown(context->on_unknown_context, name);
   if (json_is_null(value) || is_passed(key))
     return 0;
+  if (strcmp(key, "disable_additional_properties") == 0 && json_is_false(value))
+    return 0;
+  if (strcmp(key, "disable_additional_properties") == 0)
+    return lls_api_fail(error, 400, "unsupported_parameter", name,
+                        "'%s' is not supported: write \"additionalProperties\": false "
+                        "into the schema",
+                        name);
   if (strcmp(key, "json") == 0)
     return set_schema(value, name, out, error);
   if (strcmp(key, "regex") == 0)
@@ -197,6 +205,16 @@ static int read_schema_format(const json_t *format, struct lls_api_params *out,
   return 0;
 }
 
+/* TGI's {"type": "json" or "json_object" or "regex", "value": ...}. */
+static int read_value_format(const json_t *format, const char *type,
+                             struct lls_api_params *out, struct lls_api_error *error)
+{
+  const json_t *value = json_object_get(format, "value");
+  if (strcmp(type, "regex") == 0)
+    return set_text(value, "response_format.value", LLS_STRUCTURED_REGEX, out, error);
+  return set_schema(value, "response_format.value", out, error);
+}
+
 int lls_param_response_format(const json_t *value, const char *name,
                               const struct lls_params_context *context,
                               struct lls_api_params *out, struct lls_api_error *error)
@@ -205,6 +223,9 @@ int lls_param_response_format(const json_t *value, const char *name,
   (void)context;
   if (type != NULL && strcmp(type, "text") == 0)
     return 0;
+  if (type != NULL && json_object_get(value, "value") != NULL &&
+      (strncmp(type, "json", 4) == 0 || strcmp(type, "regex") == 0))
+    return read_value_format(value, type, out, error);
   if (type != NULL && strcmp(type, "json_schema") == 0)
     return read_schema_format(value, out, error);
   if (type != NULL && strcmp(type, "json_object") == 0)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/api/api_params.h"
+#include "core/api/plain_text.h"
 
 /* The context that all prompts of a request are read in. */
 struct reading {
@@ -16,6 +17,7 @@ struct reading {
   const struct lls_api_params *params;
   const char *param; /* the parameter that they come from */
   struct lls_api_error *error;
+  bool rendered; /* by a chat template: the text may have barriers (plain_text.h) */
 };
 
 static int out_of_memory(struct lls_api_error *error)
@@ -122,7 +124,9 @@ static int encode(const struct reading *r, const char *text, size_t length,
   if (least >= r->config->max_context && (!may_fit || length > LLS_MAX_TEXT))
     return too_long(r, "at least ", least);
   int status =
-      lls_tokenizer_encode(tokenizer, text, length, add_special, ids, count, &why);
+      r->rendered
+          ? lls_plain_encode(tokenizer, text, length, add_special, ids, count, &why)
+          : lls_tokenizer_encode(tokenizer, text, length, add_special, ids, count, &why);
   return status == 0
              ? 0
              : lls_api_fail(r->error, 500, NULL, r->param, "'%s' can't be tokenised: %s",
@@ -150,7 +154,7 @@ static int copy(const struct reading *r, const char *text, size_t length,
     return out_of_memory(r->error);
   memcpy(out->text, text, length);
   out->text[length] = '\0';
-  out->text_bytes = length;
+  out->text_bytes = r->rendered ? lls_plain_strip(out->text, length) : length;
   return 0;
 }
 
@@ -289,7 +293,7 @@ int lls_prompts_read(const struct lls_api_config *config, const json_t *value,
                      const char *param, const struct lls_api_params *params,
                      struct lls_api_prompt_list *out, struct lls_api_error *error)
 {
-  const struct reading r = {config, params, param, error};
+  const struct reading r = {config, params, param, error, false};
   if (value == NULL || json_is_null(value))
     return lls_api_fail(error, 400, NULL, param, "'%s' is missing", param);
   bool one = is_one_prompt(value);
@@ -312,7 +316,7 @@ int lls_prompts_from_text(const struct lls_api_config *config, const char *text,
                           const char *param, struct lls_api_prompt_list *out,
                           struct lls_api_error *error)
 {
-  const struct reading r = {config, params, param, error};
+  const struct reading r = {config, params, param, error, true};
   out->count = 1;
   out->prompts = calloc(1, sizeof *out->prompts);
   if (out->prompts == NULL)
@@ -387,7 +391,7 @@ int lls_prompts_pairs(const struct lls_api_config *config,
                       const struct lls_api_params *params,
                       struct lls_api_prompt_list *out, struct lls_api_error *error)
 {
-  const struct reading r = {config, params, param, error};
+  const struct reading r = {config, params, param, error, false};
   if (make_list(&r, count, out) != 0)
     return -1;
   for (; out->count < count; out->count++)

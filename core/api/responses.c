@@ -296,11 +296,28 @@ static json_t *rest_of(json_t *body)
                                     "max_tool_calls",
                                     "stream_options",
                                     "max_tokens",
-                                    "max_completion_tokens"};
+                                    "max_completion_tokens",
+                                    "store",
+                                    "metadata"};
   json_t *chat = json_copy(body);
   for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
     json_object_del(chat, own[i]);
   return chat;
+}
+
+/* Reports names that have no effect in a response. */
+static void note_ignored(const json_t *body, struct lls_unknown_names *unknown)
+{
+  static const char *const names[] = {
+      "include",    "messages",       "n",
+      "logprobs",   "top_logprobs",   "max_tool_calls",
+      "max_tokens", "stream_options", "max_completion_tokens"};
+  const json_t *reasoning = json_object_get(body, "reasoning");
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (is_given(json_object_get(body, names[i])))
+      lls_unknown_add(unknown, names[i]);
+  if (is_given(json_object_get(reasoning, "summary")))
+    lls_unknown_add(unknown, "reasoning.summary");
 }
 
 static json_t *or_default(const json_t *body, const char *name, json_t *otherwise)
@@ -368,7 +385,8 @@ static int fill_chat(json_t *body, const struct lls_response_past *past, json_t 
 }
 
 json_t *lls_response_chat(json_t *body, const struct lls_response_past *past,
-                          struct lls_response **out, struct lls_api_error *error)
+                          struct lls_response **out, struct lls_unknown_names *unknown,
+                          struct lls_api_error *error)
 {
   if (check_previous(body, past, error) != 0 || check_supported(body, error) != 0)
     return NULL;
@@ -382,6 +400,7 @@ json_t *lls_response_chat(json_t *body, const struct lls_response_past *past,
                     ? lls_response_input_text(json_object_get(body, "input"))
                     : NULL;
   *out = lls_response_create(echo, input);
+  note_ignored(body, unknown);
   if (*out != NULL && chat != NULL)
     return chat;
   lls_response_free(*out);

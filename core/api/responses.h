@@ -28,7 +28,8 @@ struct lls_response_past {
 /* The body of a chat that asks for the same: a new reference and the response to come, or
  * NULL and why. Any thread. */
 json_t *lls_response_chat(json_t *body, const struct lls_response_past *past,
-                          struct lls_response **out, struct lls_api_error *error);
+                          struct lls_response **out, struct lls_unknown_names *unknown,
+                          struct lls_api_error *error);
 /* An error about the chat, told of the request that was sent. */
 void lls_response_rename(struct lls_api_error *error);
 

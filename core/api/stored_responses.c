@@ -85,6 +85,17 @@ void lls_handle_response(void *context, struct lls_http_exchange *exchange)
 {
   const char *tail = exchange->request.tail;
   size_t id_length = before(tail, "/input_items");
+  char streams[LLS_STORE_WORD];
+  lls_query_word(exchange->request.query, "stream", streams);
+  if (id_length == 0 && streams[0] != '\0' && strcmp(streams, "false") != 0) {
+    struct lls_api_error error;
+    lls_api_fail(
+        &error, 400, "unsupported_parameter", "stream",
+        "'stream' is not supported here: a response that is stored is whole, ask "
+        "for it without");
+    lls_api_error_reply(exchange, &error);
+    return;
+  }
   struct lls_store_call *call = lls_store_call_new(context, exchange);
   if (call == NULL)
     return;

@@ -9,6 +9,7 @@
 
 #include "core/api/chat.h"
 #include "core/api/api_params.h"
+#include "core/api/plain_text.h"
 #include "core/api/prompt.h"
 #include "core/api/work.h"
 #include "core/base/json_memory.h"
@@ -22,7 +23,8 @@ struct encoding {
   const json_t *body;
   struct lls_unknown_names *unknown;
   struct lls_api_params params;
-  int32_t *ids; /* (count) */
+  bool rendered; /* the text may have barriers (plain_text.h) */
+  int32_t *ids;  /* (count) */
   size_t count;
 };
 
@@ -34,8 +36,11 @@ static int encode(struct encoding *e, const char *text, size_t length, bool add_
     return lls_api_fail(error, 413, NULL, NULL,
                         "the text has %zu bytes; at most %d are tokenised at once",
                         length, LLS_MAX_TEXT);
-  int status = lls_tokenizer_encode(e->config->tokenizer, text, length, add_special,
-                                    &e->ids, &e->count, &why);
+  const struct lls_tokenizer *tokenizer = e->config->tokenizer;
+  int status = e->rendered ? lls_plain_encode(tokenizer, text, length, add_special,
+                                              &e->ids, &e->count, &why)
+                           : lls_tokenizer_encode(tokenizer, text, length, add_special,
+                                                  &e->ids, &e->count, &why);
   if (status == 0)
     return 0;
   return lls_api_fail(error, 500, NULL, NULL, "the text can't be tokenised: %s",
@@ -48,6 +53,7 @@ static int encode_messages(struct encoding *e, struct lls_api_error *error)
   size_t length;
   if (lls_chat_render(e->config, e->body, &e->params, &text, &length, error) != 0)
     return -1;
+  e->rendered = true;
   int status = encode(e, text, length, e->params.add_special_tokens, error);
   free(text);
   return status;

@@ -149,8 +149,8 @@ json_t *lls_wire_message(const struct lls_choice *choice)
 {
   if (choice->parser != NULL)
     return lls_chat_answer_message(choice);
-  return json_pack("{s:s, s:o, s:n}", "role", "assistant", "content", ready_text(choice),
-                   "refusal");
+  return json_pack("{s:s, s:o, s:n, s:n}", "role", "assistant", "content",
+                   ready_text(choice), "refusal", "reasoning");
 }
 
 static json_t *chat_message(const struct lls_choice *choice)

@@ -57,10 +57,11 @@ struct lls_api_limits { /* of [server]: the front end's */
   int64_t keep_alive;      /* a comment after a stream's silence of so long; 0 = none */
   int64_t request_timeout; /* from a request's arrival to its end; 0 = none */
   bool strict_params;      /* unknown parameters are refused */
-  int64_t any_model;       /* enum lls_any_model */
-  bool metrics_legacy;     /* /metrics has the names that vLLM gave up, too */
-  bool metrics_llamacpp;   /* and those of llama.cpp */
-  bool console;            /* there is a page at /console */
+  bool escape_special_tokens; /* core/api/plain_text.h */
+  int64_t any_model;          /* enum lls_any_model */
+  bool metrics_legacy;        /* /metrics has the names that vLLM gave up, too */
+  bool metrics_llamacpp;      /* and those of llama.cpp */
+  bool console;               /* there is a page at /console */
   /* Lists with spaces between, "*" is any; "" or NULL: none. [main] */
   const char *allowed_origins; /* whose pages may ask */
   const char *allowed_hosts;   /* names of this server besides those of this machine */

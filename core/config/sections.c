@@ -86,6 +86,11 @@ static const struct lls_param server_params[] = {
                    "refuse requests with parameters that are unknown here, instead of "
                    "ignoring these",
                    .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(api, escape_special_tokens, "true",
+                   "names of special tokens, such as <|im_end|>, in the content of users "
+                   "and tools are plain text; false: they are these tokens, so that "
+                   "what a user writes can end its message and begin another one",
+                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(api, metrics_legacy, "false",
                    "/metrics also has series under the names that vLLM gave up and old "
                    "dashboards still read",

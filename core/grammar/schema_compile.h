@@ -66,6 +66,9 @@ bool lls_schema_is_empty(struct lls_schema *s, const struct lls_schema_set *set,
  * compile. */
 enum lls_schema_answer lls_schema_matches(const char *pattern, const char *text,
                                           size_t length);
+/* False with a failure: it is no regular expression, whether strict or not. */
+bool lls_schema_check_pattern(struct lls_schema *s, const json_t *schema,
+                              const char *keyword, const char *pattern);
 /* The texts of a product, as lls_grammar_product, but for `most`; its work counts as the
  * schema's. */
 struct lls_product;

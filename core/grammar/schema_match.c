@@ -3,11 +3,13 @@
  * constants, and against each other. PCRE2 reads the expression as ECMA 262 would where
  * the two differ. */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "core/grammar/regex.h"
 #include "core/grammar/regex_product.h"
 #include "core/grammar/schema_compile.h"
 
 #include <errno.h>
 #include <pcre2.h>
+#include <string.h>
 
 #define MATCH_LIMIT 100000 /* steps of PCRE2; the expression is a client's */
 
@@ -31,21 +33,45 @@ static enum lls_schema_answer match(const pcre2_code *code, const char *text,
   return answer;
 }
 
-enum lls_schema_answer lls_schema_matches(const char *pattern, const char *text,
-                                          size_t length)
+static pcre2_code *compile(const char *pattern)
 {
   int error;
   PCRE2_SIZE at;
-  pcre2_code *code =
-      pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-                    PCRE2_UTF | PCRE2_ALT_BSUX | PCRE2_DOLLAR_ENDONLY |
-                        PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C,
-                    &error, &at, NULL);
+  return pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+                       PCRE2_UTF | PCRE2_ALT_BSUX | PCRE2_DOLLAR_ENDONLY |
+                           PCRE2_MATCH_UNSET_BACKREF | PCRE2_NEVER_BACKSLASH_C,
+                       &error, &at, NULL);
+}
+
+enum lls_schema_answer lls_schema_matches(const char *pattern, const char *text,
+                                          size_t length)
+{
+  pcre2_code *code = compile(pattern);
   if (code == NULL)
     return LLS_SCHEMA_UNKNOWN;
   enum lls_schema_answer answer = match(code, text, length);
   pcre2_code_free(code);
   return answer;
+}
+
+/* An expression that this grammar does not know may still be one. */
+bool lls_schema_check_pattern(struct lls_schema *s, const json_t *schema,
+                              const char *keyword, const char *pattern)
+{
+  struct lls_error err = {0};
+  int code = 0;
+  pcre2_code *compiled = compile(pattern);
+  if (compiled != NULL) {
+    pcre2_code_free(compiled);
+    return true;
+  }
+  struct lls_regex_use use = {.search = true, .json = true};
+  uint32_t node =
+      lls_grammar_regex(s->json.tree, pattern, strlen(pattern), use, &code, &err);
+  if (node != LLS_GRAMMAR_NONE || code != -EINVAL)
+    return true;
+  lls_schema_fail(s, schema, "'%s' is no regular expression: %s", keyword, err.text);
+  return false;
 }
 
 /* Where not all has to be kept it is better to keep less than to be refused for the size.

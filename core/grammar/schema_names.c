@@ -132,6 +132,21 @@ struct others {
   const json_t *at; /* a schema that has one */
 };
 
+static bool check_patterns(struct lls_schema *s, const struct lls_schema_set *set)
+{
+  const char *pattern;
+  json_t *schema;
+  for (uint32_t i = 0; i < set->n; i++)
+    json_object_foreach((json_t *)lls_schema_get(set, i, "patternProperties"), pattern,
+                        schema)
+    {
+      if (!lls_schema_check_pattern(s, set->members[i].schema, "patternProperties",
+                                    pattern))
+        return false;
+    }
+  return true;
+}
+
 /* False: there are too many. */
 static bool gather(const struct lls_schema_set *set, struct others *others)
 {
@@ -287,6 +302,8 @@ bool lls_schema_others(struct lls_schema *s, const struct lls_schema_set *set,
   *node = s->json.nothing;
   if (is_closed(s, set))
     return true;
+  if (!check_patterns(s, set))
+    return false;
   if (!gather(set, &others)) {
     if (!lls_schema_leave_out(s, others.at, "patternProperties",
                               "with so many expressions"))

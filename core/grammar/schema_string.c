@@ -86,6 +86,8 @@ static bool read_wanted(struct lls_schema *s, const struct lls_schema_set *set,
       return !lls_schema_fail(s, schema, "'pattern' must be a string");
     struct lls_product_term term = {.pattern = json_string_value(pattern),
                                     .search = true};
+    if (pattern != NULL && !lls_schema_check_pattern(s, schema, "pattern", term.pattern))
+      return false;
     if (!want(s, schema, "pattern", term, wanted) ||
         !want_format(s, schema, false, wanted) ||
         (lls_schema_has_mark(s, schema, LLS_SCHEMA_PLAIN_NOT) &&

@@ -30,6 +30,23 @@ static int32_t longest(const struct lls_trie *trie, const char *text, size_t len
   }
 }
 
+int32_t lls_added_at(const struct lls_added *added, const char *text, size_t length,
+                     size_t *size)
+{
+  const struct lls_trie *const tries[] = {&added->raw, &added->normalized};
+  int32_t id = -1;
+  *size = 0;
+  for (size_t i = 0; i < 2 && length > 0; i++) {
+    size_t n = 0;
+    int32_t index = tries[i]->count > 0 ? longest(tries[i], text, length, &n) : NONE;
+    if (index == NONE || n <= *size)
+      continue;
+    id = added->tokens[index].id;
+    *size = n;
+  }
+  return id;
+}
+
 static size_t spaces_before(const char *text, size_t end, size_t limit)
 {
   size_t size;

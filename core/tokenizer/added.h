@@ -40,6 +40,11 @@ struct lls_added_match {
   int32_t id;
 };
 
+/* The longest token of either kind that begins at the text's first byte; its id and, in
+ * *size, its bytes, or -1. What stands around it is not looked at. */
+int32_t lls_added_at(const struct lls_added *added, const char *text, size_t length,
+                     size_t *size);
+
 /*
  * Finds the next token of a trie in text, from *at on, and moves *at behind it. White
  * space before `taken`, where the last match ended, is not taken a second time.

@@ -242,3 +242,9 @@ bool lls_tokenizer_is_special(const struct lls_tokenizer *tokenizer, int32_t id)
   const struct lls_token *token = token_of(tokenizer, id);
   return token != NULL && token->special;
 }
+
+int32_t lls_tokenizer_added_at(const struct lls_tokenizer *tokenizer, const char *text,
+                               size_t length, size_t *size)
+{
+  return lls_added_at(&tokenizer->added, text, length, size);
+}

@@ -68,6 +68,10 @@ const char *lls_tokenizer_string(const struct lls_tokenizer *tokenizer, int32_t 
 const char *lls_tokenizer_token_bytes(const struct lls_tokenizer *tokenizer, int32_t id,
                                       size_t *length);
 bool lls_tokenizer_is_special(const struct lls_tokenizer *tokenizer, int32_t id);
+/* The added token whose string begins at the text's first byte, the longest; its id and,
+ * in *size, its bytes, or -1. */
+int32_t lls_tokenizer_added_at(const struct lls_tokenizer *tokenizer, const char *text,
+                               size_t length, size_t *size);
 
 /*
  * Text out of a stream of tokens. Whole characters only: bytes that begin one are held

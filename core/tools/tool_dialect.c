@@ -59,19 +59,58 @@ static char *probe(const struct lls_chat_template *chat_template, bool as_text)
   return text;
 }
 
-/* True where an object is printed as Python does it, or not at all, and a text is not. */
-static bool wants_text(const struct lls_chat_template *chat_template)
+/* Sees if calls are shown, and if their arguments are to be text: where an object is
+ * printed as Python does it, or not at all, and a text is not. */
+static void see_calls(struct lls_tool_dialect *dialect,
+                      const struct lls_chat_template *chat_template)
 {
   char *object = probe(chat_template, false);
-  bool good = object != NULL && strstr(object, "needle") != NULL &&
-              strstr(object, "'needle'") == NULL;
+  bool shown = object != NULL && strstr(object, "needle") != NULL;
+  bool good = shown && strstr(object, "'needle'") == NULL;
   free(object);
-  if (good)
-    return false;
-  char *text = probe(chat_template, true);
-  bool better = text != NULL && strstr(text, "needle") != NULL;
+  char *text = good ? NULL : probe(chat_template, true);
+  dialect->text_arguments = text != NULL && strstr(text, "needle") != NULL;
+  const char *source = lls_chat_template_source(chat_template, true);
+  dialect->hides_calls =
+      !shown && !dialect->text_arguments && strstr(source, "tool_calls") == NULL;
   free(text);
-  return better;
+}
+
+#define NEEDLE "needle_in_a_prompt"
+
+/* True if the template prints the needle in one of these; what it rejects is not shown.
+ */
+static bool shows(const struct lls_chat_template *chat_template, json_t *messages,
+                  json_t *variables)
+{
+  size_t length;
+  char *text = NULL;
+  struct lls_error err = {0};
+  bool shown = messages != NULL && variables != NULL &&
+               lls_chat_template_render(chat_template, messages, variables, true, 0,
+                                        &text, &length, &err) == 0 &&
+               memmem(text, length, NEEDLE, strlen(NEEDLE)) != NULL;
+  free(text);
+  json_decref(messages);
+  json_decref(variables);
+  return shown;
+}
+
+static bool shows_tools(const struct lls_chat_template *chat_template)
+{
+  return shows(chat_template, json_pack("[{s:s, s:s}]", "role", "user", "content", "x"),
+               json_pack("{s:[{s:s, s:{s:s, s:s, s:{s:s, s:{s:{s:s, s:s}}, s:[s]}}}]}",
+                         "tools", "type", "function", "function", "name", NEEDLE,
+                         "description", "d", "parameters", "type", "object", "properties",
+                         "a", "type", "string", "description", "d", "required", "a"));
+}
+
+static bool shows_system(const struct lls_chat_template *chat_template)
+{
+  return shows(chat_template,
+               json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "system", "content", NEEDLE,
+                         "role", "user", "content", "x"),
+               json_object());
 }
 
 void lls_tool_dialect_complete(struct lls_tool_dialect *dialect,
@@ -79,11 +118,19 @@ void lls_tool_dialect_complete(struct lls_tool_dialect *dialect,
 {
   const char *source =
       chat_template != NULL ? lls_chat_template_source(chat_template, true) : "";
-  if (dialect->format == NULL)
+  bool renders =
+      chat_template != NULL && lls_chat_template_problem(chat_template) == NULL;
+  dialect->hides_tools = renders && !shows_tools(chat_template);
+  dialect->shows_system = renders && shows_system(chat_template);
+  bool detects = dialect->format == NULL;
+  if (detects)
     dialect->format = lls_tool_format_detect(source);
+  if (detects && dialect->hides_tools && strcmp(dialect->format->name, "generic") == 0)
+    dialect->format = lls_tool_format_find("hermes"); /* the prompt shows it */
   if (dialect->reasoning == NULL && !dialect->keeps_reasoning)
     dialect->reasoning = lls_reasoning_format_detect(source);
-  dialect->text_arguments = chat_template != NULL && wants_text(chat_template);
+  if (renders)
+    see_calls(dialect, chat_template);
 }
 
 bool lls_tool_dialect_opens_reasoning(const struct lls_tool_dialect *dialect,

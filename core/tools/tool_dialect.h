@@ -14,6 +14,9 @@ struct lls_tool_dialect {
   const struct lls_reasoning_format *reasoning; /* NULL: none, or not known yet */
   bool keeps_reasoning; /* in the content: reasoning is not looked for */
   bool text_arguments;  /* the template wants arguments as text, not as an object */
+  bool hides_tools;     /* the template shows no tools: tool_prompt.h does */
+  bool hides_calls;     /* the template shows no calls: likewise */
+  bool shows_system;    /* the template shows a system's message */
 };
 
 /* From the values of [model] tool_format and reasoning_format: -EINVAL, *key is the wrong
@@ -22,8 +25,8 @@ int lls_tool_dialect_read(const char *tool_format, const char *reasoning_format,
                           struct lls_tool_dialect *out, const char **key,
                           struct lls_error *err);
 
-/* Fills in what is not known yet. Renders the template once or twice, to see how it
- * prints a call's arguments. */
+/* Fills in what is not known yet. Renders the template a few times, to see how it prints
+ * a call's arguments, and whether it shows tools and a system's message. */
 void lls_tool_dialect_complete(struct lls_tool_dialect *dialect,
                                const struct lls_chat_template *chat_template);
 

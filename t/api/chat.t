@@ -37,7 +37,7 @@ is_deeply $json, {
     object  => 'chat.completion',
     model   => 'fake/model',
     choices => [{
-            index => 0, message => { role => 'assistant', refusal => undef }, logprobs => undef,
+            index => 0, message => { role => 'assistant', refusal => undef, reasoning => undef }, logprobs => undef,
             finish_reason => 'length', stop_reason => undef, token_ids => undef,
     }],
     prompt_logprobs => undef, prompt_token_ids => undef,

@@ -84,7 +84,7 @@ sub logged {
     my $answer = $server->request('OPTIONS', '/v1/completions', undef, $ask);
     is $answer->{status}, 200, 'a preflight, without a key';
     is_deeply $said->($answer), { 'allow-origin' => $page, 'allow-methods' => 'POST', 'allow-headers' => 'authorization,content-type', 'max-age' => 600,
-        'expose-headers' => 'x-request-id, retry-after, x-llmserve-prefix-hash', 'allow-credentials' => 'true' }, '  says what may follow';
+        'expose-headers' => join(', ', qw(x-request-id retry-after x-llmserve-prefix-hash x-llmserve-ignored), map { ("x-ratelimit-$_-requests", "x-ratelimit-$_-tokens") } qw(limit remaining reset)), 'allow-credentials' => 'true' }, '  says what may follow';
     $answer = $server->post('/v1/completions', { prompt => 'Once', max_tokens => 1, model => 'gpt-4' }, { origin => $page, authorization => 'Bearer sk-one' });
     is $answer->{headers}{'access-control-allow-origin'}, $page, 'the answer may be shown';
     is $answer->{status}, 200, 'and any_model is any';

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parameters of other servers that have no effect here. One that would change the answer
+ * is refused by its name, unless its value asks for nothing; any other one is reported to
+ * the client (api_request.c: the header x-llmserve-ignored).
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/api/params_internal.h"
+
+#define CHATS     (LLS_CHAT | LLS_TOKENIZE_CHAT)
+#define GENERATES (LLS_COMPLETIONS | LLS_CHAT)
+#define VECTORS   (LLS_EMBEDDINGS | LLS_RERANK | LLS_SCORE)
+#define SERVED    (GENERATES | VECTORS)
+
+struct refused {
+  const char *name;
+  unsigned endpoints;
+  double neutral;   /* the number that asks for nothing, or NAN */
+  const char *hint; /* what to do instead, or NULL */
+};
+
+static const struct refused refused[] = {
+    {"best_of", LLS_COMPLETIONS, 1, "'n' samples"},
+    {"chat_template", CHATS, NAN, "[model] chat_template sets it"},
+    {"custom_logit_processor", GENERATES, NAN, NULL},
+    {"dry_multiplier", GENERATES, 0, "use 'repetition_penalty'"},
+    {"dynatemp_range", GENERATES, 0, "use 'temperature'"},
+    {"early_stopping", GENERATES, NAN, NULL},
+    {"epsilon_cutoff", GENERATES, 0, "use 'min_p'"},
+    {"eta_cutoff", GENERATES, 0, "use 'min_p'"},
+    {"format", GENERATES, NAN, "use 'response_format'"},
+    {"functions", LLS_CHAT, NAN, "use 'tools'"},
+    {"image_data", SERVED, NAN, "this model reads text only"},
+    {"instruction", VECTORS, NAN, "put it into the texts"},
+    {"length_penalty", GENERATES, 1, NULL},
+    {"logits_processors", GENERATES, NAN, NULL},
+    {"logprob_token_ids", GENERATES, NAN, "use 'logprobs'"},
+    {"lora", SERVED, NAN, "this server has no adapters"},
+    {"lora_adapter", SERVED, NAN, "this server has no adapters"},
+    {"lora_name", SERVED, NAN, "this server has no adapters"},
+    {"lora_path", SERVED, NAN, "this server has no adapters"},
+    {"lora_request", SERVED, NAN, "this server has no adapters"},
+    {"adapter_id", SERVED, NAN, "this server has no adapters"},
+    {"max_thinking_tokens", GENERATES, -1, NULL},
+    {"mirostat", GENERATES, 0, "use 'top_p' or 'min_p'"},
+    {"mirostat_mode", GENERATES, 0, "use 'top_p' or 'min_p'"},
+    {"n_probs", GENERATES, 0, "use 'logprobs'"},
+    {"prompt_embeds", GENERATES, NAN, "prompts are text or token ids"},
+    {"reasoning_budget", GENERATES, -1, NULL},
+    {"repeat_penalty", GENERATES, 1, "use 'repetition_penalty'"},
+    {"repetition_detection", GENERATES, NAN, NULL},
+    {"return_hidden_states", GENERATES, NAN, NULL},
+    {"samplers", GENERATES, NAN, NULL},
+    {"suffix", LLS_COMPLETIONS, NAN, NULL},
+    {"tfs_z", GENERATES, 1, "use 'top_p' or 'min_p'"},
+    {"thinking_budget", GENERATES, -1, NULL},
+    {"thinking_budget_tokens", GENERATES, -1, NULL},
+    {"thinking_token_budget", GENERATES, -1, NULL},
+    {"top_a", GENERATES, 0, "use 'min_p'"},
+    {"top_n_sigma", GENERATES, -1, "use 'min_p'"},
+    {"typical_p", GENERATES, 1, "use 'top_p' or 'min_p'"},
+    {"use_beam_search", GENERATES, NAN, "'n' samples"},
+    {"watermark", GENERATES, NAN, NULL},
+    {"watermarking", GENERATES, NAN, NULL},
+    {"web_search_options", GENERATES, NAN, "this server searches nothing"},
+    {"xtc_probability", GENERATES, 0, NULL},
+};
+
+/* Names that clients send for reasons of their own: strict_params lets them pass. */
+static const char *const harmless[] = {
+    "audio",
+    "function_call",
+    "guided_decoding_backend",
+    "guided_whitespace_pattern",
+    "include",
+    "input_type",
+    "max_tool_calls",
+    "metadata",
+    "moderation",
+    "prediction",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "request_id",
+    "safety_identifier",
+    "session_id",
+    "store",
+    "stream_options.include_obfuscation",
+    "verbosity",
+};
+
+const char *const lls_param_variables[] = {"reasoning_effort", "enable_thinking",
+                                           "thinking", NULL};
+
+bool lls_param_is_harmless(const char *name)
+{
+  for (size_t i = 0; i < sizeof harmless / sizeof *harmless; i++)
+    if (strcmp(harmless[i], name) == 0)
+      return true;
+  return false;
+}
+
+bool lls_param_asks_nothing(const json_t *value)
+{
+  if (json_is_string(value))
+    return json_string_length(value) == 0;
+  if (json_is_array(value))
+    return json_array_size(value) == 0;
+  if (json_is_object(value))
+    return json_object_size(value) == 0;
+  return json_is_false(value) || json_is_null(value);
+}
+
+int lls_params_refuse(const json_t *body, enum lls_endpoint endpoint,
+                      struct lls_api_error *error)
+{
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    const struct refused *r = &refused[i];
+    const json_t *value = json_object_get(body, r->name);
+    if (value == NULL || (r->endpoints & endpoint) == 0 ||
+        lls_param_asks_nothing(value) ||
+        (json_is_number(value) && json_number_value(value) == r->neutral))
+      continue;
+    return lls_api_fail(error, 400, "unsupported_parameter", r->name,
+                        "'%s' is not supported%s%s", r->name, r->hint != NULL ? ": " : "",
+                        r->hint != NULL ? r->hint : "");
+  }
+  return 0;
+}
+
+bool lls_param_is_refused(const char *name, enum lls_endpoint endpoint)
+{
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+    if ((refused[i].endpoints & endpoint) != 0 && strcmp(refused[i].name, name) == 0)
+      return true;
+  return false;
+}
