@@ -77,6 +77,16 @@ static void show_list(struct lls_instance *in, struct lls_snapshot *q,
   }
 }
 
+/* What orders requests, in the scheduler's own words, before the lines of its dump. */
+static void on_order(struct lls_snapshot *q, const struct lls_policies *p)
+{
+  char line[256];
+  snprintf(line, sizeof line, "order: %.200s",
+           p->scheduler_off ? "the built-in one: first come, first served"
+                            : p->scheduler.module->descriptor->description);
+  on_text(q, line);
+}
+
 void lls_snapshot_take(struct lls_instance *in, struct lls_snapshot *q)
 {
   struct lls_policies *p = &in->policies;
@@ -92,6 +102,7 @@ void lls_snapshot_take(struct lls_instance *in, struct lls_snapshot *q)
   show_list(in, q, &in->preempted, "preempted", now_ns);
   show_list(in, q, &in->waiting, "waiting", now_ns);
   show_list(in, q, &in->migration.offered, "offered", now_ns);
+  on_order(q, p);
   if (LLS_SCHEDULER_HAS(p, dump))
     LLS_CALL(p, scheduler, dump, &sink);
   atomic_store(&q->ready, true);

@@ -14,6 +14,8 @@
 #include <llmserve/policy/step.h>
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct params { /* what llmserve.ini sets, through the table below */
@@ -25,6 +27,8 @@ struct state {
   struct lls_pol_scheduler base; /* first; has the host */
   struct params params;
   int64_t longest_wait_ns; /* at the last plan */
+  uint64_t *tried;         /* (n_tried) ids of waiting requests, in its order */
+  uint32_t n_tried;
 };
 
 /* ---- the order ------------------------------------------------------------------ */
@@ -68,8 +72,7 @@ static bool goes_before(const struct state *s, int64_t now_ns,
 
 /* The first of the waiting that this step has not yet tried. Lists are in order of
  * arrival, so that equals are taken in that order; user words are the scheduler's own. */
-static const struct lls_request *first(const struct state *s,
-                                       const struct lls_step_view *view)
+static const struct lls_request *first(struct state *s, const struct lls_step_view *view)
 {
   const struct lls_request *best = NULL;
   for (uint32_t i = 0; i < view->n_waiting; i++) {
@@ -79,8 +82,10 @@ static const struct lls_request *first(const struct state *s,
     if (best == NULL || goes_before(s, view->now_ns, r, best))
       best = r;
   }
-  if (best != NULL)
-    best->user[0] = view->step + 1;
+  if (best == NULL)
+    return NULL;
+  best->user[0] = view->step + 1;
+  s->tried[s->n_tried++] = best->id;
   return best;
 }
 
@@ -118,7 +123,7 @@ static bool let_in(struct lls_pol_step *step, const struct lls_request *r,
 }
 
 /* Those that were moved to the host come back before any new request. */
-static void fill_up(const struct state *s, struct lls_pol_step *step)
+static void fill_up(struct state *s, struct lls_pol_step *step)
 {
   const struct lls_step_view *view = step->view;
   const struct lls_request *r;
@@ -138,6 +143,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   step.sequences = lls_pol_min(step.sequences, (uint32_t)s->params.max_seqs);
   s->longest_wait_ns =
       view->n_waiting > 0 ? view->now_ns - view->waiting[0]->arrival_ns : 0;
+  s->n_tried = 0;
   go_on(&step);
   if (step.preempted == 0) /* else memory is short: no new request */
     fill_up(s, &step);
@@ -174,6 +180,20 @@ static void stats(void *self, const struct lls_sink *sink)
                (double)s->longest_wait_ns / LLS_NS_PER_S);
 }
 
+/* For GET /admin/queues: the order that the last plan took waiting requests in. */
+static void dump(void *self, const struct lls_sink *sink)
+{
+  const struct state *s = self;
+  const struct lls_host *host = s->base.host;
+  char line[64];
+  for (uint32_t i = 0; i < s->n_tried; i++) {
+    if (host->find(host->context, s->tried[i]) == NULL)
+      continue; /* it has ended since */
+    snprintf(line, sizeof line, "request %" PRIu64 " place %" PRIu32, s->tried[i], i + 1);
+    sink->text(sink->context, line);
+  }
+}
+
 static void caps(void *self, struct lls_scheduler_caps *out)
 {
   out->needs = LLS_NEEDS_MIXED_BATCH | LLS_NEEDS_CHUNKED_PREFILL;
@@ -195,23 +215,33 @@ static const struct lls_param parameters[] = {
     LLS_POL_STEP_PARAMETERS(struct params), /* watermark, preempt */
 };
 
+static void destroy(void *self)
+{
+  free(((struct state *)self)->tried);
+  free(self);
+}
+
 static int create(const struct lls_host *host, const void *params, void **self)
 {
-  *self = LLS_POL_SCHEDULER_NEW(struct state, host, parameters, params);
-  return *self != NULL ? 0 : -ENOMEM;
+  struct state *s = LLS_POL_SCHEDULER_NEW(struct state, host, parameters, params);
+  if (s == NULL)
+    return -ENOMEM;
+  s->tried = calloc(host->engine->max_requests, sizeof *s->tried);
+  *self = s; /* destroyed if this fails */
+  return s->tried != NULL ? 0 : -ENOMEM;
 }
 
 static const struct lls_scheduler_vtable vtable = {
     .api_version = LLS_API_VERSION,
     .size = sizeof vtable,
     .create = create,
-    .destroy = free,
+    .destroy = destroy,
     .caps = caps,
     .plan = plan,
     .on_finish = on_finish,
     .on_refused = on_refused,
     .stats = stats,
-    .dump = lls_pol_scheduler_dump,
+    .dump = dump,
     .reconfigure = lls_pol_scheduler_reconfigure,
 };
 

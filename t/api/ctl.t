@@ -36,7 +36,7 @@ is here('diff'), "0 no differences\n", 'no difference any more';
 like here('status'), qr/^generation  2, 1 reload, 1 refused$/m, 'a reload is one';
 like here('status'), qr/^last reload \d{4}-\S+ \S+ worked: scheduler: fcfs 1\.0 replaced by sarathi 1\.0$/m, 'which status tells';
 
-like here('queues'), qr/\A0 instance 0, mixed: scheduler sarathi\n +id state .*\n  the scheduler's own words:\n  chunk 512\n/, 'queues';
+like here('queues'), qr/\A0 instance 0, mixed: scheduler sarathi\n +id state .*\n  the scheduler's own words:\n  order: .*\n  chunk 512\n/, 'queues';
 
 my $watch = open(my $out, '-|', "exec '$ctl' -a $server->{address} watch") or die $!;
 my $lines = join '', map { scalar <$out> // '' } 1 .. 3;    # a line a second
