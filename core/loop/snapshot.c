@@ -77,7 +77,7 @@ static void show_list(struct lls_instance *in, struct lls_snapshot *q,
   }
 }
 
-/* What orders requests, in the scheduler's own words, before the lines of its dump. */
+/* Writes the order in the scheduler's own words, before the lines of its dump. */
 static void on_order(struct lls_snapshot *q, const struct lls_policies *p)
 {
   char line[256];
