@@ -165,11 +165,11 @@ bool lls_chat_answer_take(struct lls_choice *choice, bool is_token)
   return lls_tool_parser_is_over(choice->parser);
 }
 
-void lls_chat_answer_end(struct lls_choice *choice)
+void lls_chat_answer_end(struct lls_choice *choice, bool cut)
 {
   if (choice->parser == NULL)
     return;
-  lls_tool_parser_finish(choice->parser);
+  lls_tool_parser_finish(choice->parser, cut);
   choice->generation->incomplete |= lls_tool_answer_lacks(&choice->answer);
   name_calls(choice);
 }

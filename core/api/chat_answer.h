@@ -26,8 +26,9 @@ size_t lls_chat_answer_text(struct lls_choice *choice, int32_t token, char *piec
 /* Takes the ready text, of a token that is shown or of nothing new; true if nothing that
  * follows is wanted. */
 bool lls_chat_answer_take(struct lls_choice *choice, bool is_token);
-/* The answer is over: takes what was held back, too. */
-void lls_chat_answer_end(struct lls_choice *choice);
+/* The answer is over: takes what was held back, too. `cut`: by its length or a stop
+ * string. */
+void lls_chat_answer_end(struct lls_choice *choice, bool cut);
 
 /* The whole message, of a choice that has a parser; NULL without memory. */
 json_t *lls_chat_answer_message(const struct lls_choice *choice);

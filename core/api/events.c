@@ -53,17 +53,17 @@ static void remember_token(struct lls_choice *choice, const struct lls_sampled *
   choice->tokens[choice->n_unreported++] = *token;
 }
 
-/* By itself, not by its length. */
+/* By itself, not by its length. Calls of which something is missing are none to make. */
 static const char *stopped_reason(const struct lls_choice *choice)
 {
-  return choice->answer.n_calls > 0 ? "tool_calls" : "stop";
+  return lls_tool_answer_calls(&choice->answer) ? "tool_calls" : "stop";
 }
 
 static void stop_choice(struct lls_choice *choice)
 {
   LLS_CHECK(choice->state == LLS_CHOICE_LIVE);
   choice->state = LLS_CHOICE_STOPPED;
-  lls_chat_answer_end(choice);
+  lls_chat_answer_end(choice, lls_stops_ended(choice));
   choice->finish_reason = stopped_reason(choice);
   lls_loop_cancel(choice->generation->api->config.loop, choice->request);
 }
@@ -223,9 +223,10 @@ static void end_choice(struct lls_choice *choice, uint32_t reason)
   char *piece = choice->generation->api->piece;
   lls_stops_add_text(choice, piece, lls_detokenizer_flush(&choice->detokenizer, piece));
   choice->ready = choice->text.length;
+  bool cut = reason != LLS_FINISH_STOP || lls_stops_ended(choice);
   bool stopped = reason == LLS_FINISH_STOP || lls_stops_ended(choice);
   lls_chat_answer_take(choice, false);
-  lls_chat_answer_end(choice);
+  lls_chat_answer_end(choice, cut);
   choice->finish_reason = stopped ? stopped_reason(choice) : "length";
 }
 

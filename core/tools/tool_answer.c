@@ -18,6 +18,11 @@ static bool make_room(struct lls_tool_answer *answer)
   return true;
 }
 
+bool lls_tool_answer_calls(const struct lls_tool_answer *answer)
+{
+  return answer->n_calls > 0 && answer->n_whole == answer->n_calls;
+}
+
 void lls_tool_answer_call(struct lls_tool_answer *answer, const char *name, size_t length)
 {
   char *copy = strndup(name, length);

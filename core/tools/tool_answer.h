@@ -21,9 +21,13 @@ struct lls_tool_answer {
   struct lls_text content, reasoning;
   struct lls_tool_call *calls; /* (n_calls) */
   uint32_t n_calls, capacity;
+  uint32_t n_whole;     /* calls whose arguments are complete JSON */
   uint32_t n_announced; /* calls of which id and name were sent */
   bool failed;          /* no memory: something is missing */
 };
+
+/* True if there are calls, and nothing is missing of any. */
+bool lls_tool_answer_calls(const struct lls_tool_answer *answer);
 
 /* Adds a call; the name is copied. */
 void lls_tool_answer_call(struct lls_tool_answer *answer, const char *name,

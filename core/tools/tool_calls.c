@@ -109,8 +109,10 @@ static bool step_keyed(struct lls_tool_parser *parser)
                              parser->held.length - parser->at, &name, &length, &end);
   if (read == 0)
     return false;
-  if (read < 0 || !lls_tool_begin_call(parser, text + name, length))
+  if (read < 0 || !lls_tool_begin_call(parser, text + name, length)) {
+    parser->at += parser->bare; /* or the same mark would be found again */
     return lls_tool_give_up(parser);
+  }
   parser->at += end;
   lls_tool_take(parser);
   parser->mode = LLS_TOOL_IN_KEYS;

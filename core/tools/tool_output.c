@@ -96,19 +96,26 @@ bool lls_tool_begin_call(struct lls_tool_parser *parser, const char *name, size_
   lls_tool_answer_call(parser->answer, name, n);
   parser->calling = true;
   parser->has_arguments = false;
+  parser->repair = (struct lls_json_repair){0};
   return true;
 }
 
 void lls_tool_emit_arguments(struct lls_tool_parser *parser, const char *bytes, size_t n)
 {
+  struct lls_text *repaired = &parser->repaired;
   parser->has_arguments = parser->has_arguments || n > 0;
-  lls_tool_answer_arguments(parser->answer, bytes, n);
+  lls_json_repair(&parser->repair, bytes, n, repaired);
+  if (repaired->length > 0)
+    lls_tool_answer_arguments(parser->answer, repaired->data, repaired->length);
+  parser->answer->failed |= repaired->failed;
+  lls_text_clear(repaired);
 }
 
 void lls_tool_end_call(struct lls_tool_parser *parser)
 {
   if (!parser->has_arguments)
     lls_tool_emit_arguments(parser, "{}", 2);
+  parser->answer->n_whole += lls_json_repair_is_whole(&parser->repair);
   parser->calling = false;
   parser->begun = true;
   parser->trimming = true;

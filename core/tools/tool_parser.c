@@ -98,13 +98,24 @@ static bool try_bare(struct lls_tool_parser *parser)
   return true;
 }
 
+/* A call whose own beginning is the mark, since the mark of all calls was left out: it
+ * stays in held, and has to name a tool. */
+static bool begins_call(const struct lls_tool_parser *parser,
+                        const struct lls_stop_string *mark)
+{
+  const struct lls_tool_format *format = parser->options.format;
+  return format->shape == LLS_TOOL_KEYED && mark->text == format->name_begin;
+}
+
 /* A mark at the beginning of what is held, after so many bytes of white space. */
 static bool pass_mark(struct lls_tool_parser *parser, size_t space,
                       const struct lls_stop_string *mark)
 {
   const char *const *around = parser->options.format->around;
   parser->at = space + mark->length;
-  parser->bare = false;
+  parser->bare = begins_call(parser, mark);
+  if (parser->bare)
+    parser->at = space;
   if (mark->text == around[0] || mark->text == around[1]) {
     parser->trimming = true;
     lls_tool_take(parser);
@@ -199,6 +210,8 @@ static bool collect_marks(struct lls_tool_parser *parser)
     add_mark(parser, format->open[i]);
   add_mark(parser, format->around[0]);
   add_mark(parser, format->around[1]);
+  if (format->shape == LLS_TOOL_KEYED)
+    add_mark(parser, format->name_begin);
   return true;
 }
 
@@ -235,6 +248,7 @@ void lls_tool_parser_destroy(struct lls_tool_parser *parser)
     return;
   free(parser->marks.strings);
   lls_text_free(&parser->held);
+  lls_text_free(&parser->repaired);
   free(parser);
 }
 
@@ -272,8 +286,34 @@ void lls_tool_parser_push(struct lls_tool_parser *parser, const char *bytes, siz
   lls_tool_give_up(parser);
 }
 
-void lls_tool_parser_finish(struct lls_tool_parser *parser)
+/* The answer is over within a call that was reported. */
+static void finish_call(struct lls_tool_parser *parser, bool cut)
 {
+  if (parser->mode == LLS_TOOL_IN_KEYS)
+    lls_tool_finish_keys(parser, cut);
+  if (lls_json_repair_is_whole(&parser->repair) ||
+      (!cut && parser->mode == LLS_TOOL_IN_KEYS && !parser->has_arguments &&
+       parser->held.length == 0))
+    lls_tool_end_call(parser);
+  parser->calling = false;
+  lls_text_clear(&parser->held);
+}
+
+/* A mark was there and a call without a name yet, and then the answer was cut. */
+static bool is_cut_call(const struct lls_tool_parser *parser)
+{
+  bool marked = !parser->bare || parser->options.format->shape == LLS_TOOL_KEYED;
+  return marked &&
+         (parser->mode == LLS_TOOL_AT_CALL || parser->mode == LLS_TOOL_IN_OBJECT ||
+          parser->mode == LLS_TOOL_IN_NAME || parser->mode == LLS_TOOL_IN_HEADER);
+}
+
+void lls_tool_parser_finish(struct lls_tool_parser *parser, bool cut)
+{
+  if (parser->calling)
+    finish_call(parser, cut);
+  else if (cut && is_cut_call(parser))
+    lls_text_clear(&parser->held);
   struct lls_text *held = &parser->held;
   bool spaces = without_space(held->data, held->length) == 0;
   bool calls = parser->answer->n_calls > 0;

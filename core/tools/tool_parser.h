@@ -4,7 +4,8 @@
  * their arguments. It does not matter in which pieces the text comes.
  *
  * Nothing is lost: what begins like a call and is none ends as content, and of a call
- * that breaks off after it was reported the rest does. Only the marks of the format, and
+ * that goes wrong after it was reported the rest does. But of a call that breaks off with
+ * the answer nothing becomes content. Only the marks of the format, and
  * white space around calls and reasoning, are left out; and where a grammar holds the
  * text to calls, all that is none: such a text was cut off before its call has a name,
  * within a mark or a character. What is held back until it is clear what it is has a
@@ -41,8 +42,9 @@ struct lls_tool_parser *lls_tool_parser_create(const struct lls_tool_parser_opti
 void lls_tool_parser_destroy(struct lls_tool_parser *parser);
 
 void lls_tool_parser_push(struct lls_tool_parser *parser, const char *bytes, size_t n);
-/* The answer is over: nothing is held back any more. */
-void lls_tool_parser_finish(struct lls_tool_parser *parser);
+/* The answer is over: nothing is held back any more. `cut`: not by itself, but by its
+ * length or a stop string; then a call that has begun stays as far as it came. */
+void lls_tool_parser_finish(struct lls_tool_parser *parser, bool cut);
 
 bool lls_tool_parser_in_reasoning(const struct lls_tool_parser *parser);
 /* True once the only call that is wanted is complete. */

@@ -8,6 +8,7 @@
 #define LLS_TOOLS_TOOL_PARSER_INTERNAL_H
 
 #include "core/base/stop_strings.h"
+#include "core/tools/json_repair.h"
 #include "core/tools/json_scan.h"
 #include "core/tools/tool_parser.h"
 
@@ -73,6 +74,8 @@ struct lls_tool_parser {
   bool has_arguments;         /* of the call, some were reported */
   enum lls_tool_role message; /* of gpt-oss: ARGUMENTS, WRAPPER: reasoning, or content */
   struct lls_json_scan scan;
+  struct lls_json_repair repair; /* of the call's arguments */
+  struct lls_text repaired;      /* room for a piece of them */
   struct lls_tool_object object;
 };
 
@@ -94,6 +97,7 @@ bool lls_tool_give_up(struct lls_tool_parser *parser);
 /* A call begins: false where a call without mark names no tool. */
 bool lls_tool_begin_call(struct lls_tool_parser *parser, const char *name, size_t n);
 void lls_tool_emit_arguments(struct lls_tool_parser *parser, const char *bytes, size_t n);
+/* Counts the call as whole if its arguments are. */
 void lls_tool_end_call(struct lls_tool_parser *parser);
 
 bool lls_tool_step_call(struct lls_tool_parser *parser);      /* tool_calls.c */
@@ -102,6 +106,9 @@ bool lls_tool_step_arguments(struct lls_tool_parser *parser); /* tool_calls.c */
 bool lls_tool_step_after(struct lls_tool_parser *parser);     /* tool_calls.c */
 bool lls_tool_step_object(struct lls_tool_parser *parser);    /* tool_objects.c */
 bool lls_tool_step_keys(struct lls_tool_parser *parser);      /* tool_keys.c */
-bool lls_tool_step_message(struct lls_tool_parser *parser);   /* channel.c */
+/* The answer ended within a call: takes the arguments that are there; and their end, if
+ * it was not cut. tool_keys.c */
+void lls_tool_finish_keys(struct lls_tool_parser *parser, bool cut);
+bool lls_tool_step_message(struct lls_tool_parser *parser); /* channel.c */
 
 #endif

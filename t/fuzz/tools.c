@@ -27,7 +27,7 @@ static void parse(const struct lls_tool_parser_options *options, const char *tex
   assert(parser != NULL);
   for (size_t at = 0; at < n; at += piece)
     lls_tool_parser_push(parser, text + at, piece < n - at ? piece : n - at);
-  lls_tool_parser_finish(parser);
+  lls_tool_parser_finish(parser, false);
   lls_tool_parser_destroy(parser);
 }
 

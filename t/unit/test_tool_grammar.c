@@ -71,7 +71,7 @@ static void check_parsed(const struct lls_tool_constraint *constraint,
   struct lls_tool_answer answer = {0};
   struct lls_tool_parser *parser = lls_tool_parser_create(&options, &answer);
   lls_tool_parser_push(parser, text->data, text->length);
-  lls_tool_parser_finish(parser);
+  lls_tool_parser_finish(parser, false);
   if (answer.n_calls != n_calls || answer.content.length > 0)
     fail_msg("%s: %u calls and content \"%.*s\" in %s", options.format->name,
              answer.n_calls, (int)answer.content.length,
