@@ -47,6 +47,7 @@ like $text{'processes/set.yaml'}, qr/^    size: ${\scalar @roles} /m, '  and the
 my ($sleep) = $deployment =~ /preStop:\s+exec: \{command: \[sleep, "(\d+)"\]\}/;
 cmp_ok seconds($deployment, 'terminationGracePeriodSeconds'), '>', $sleep + seconds($ini, 'drain_timeout') + 10,
     'a pod may drain: preStop, drain_timeout, the last step';
+is scalar(() = $text{'processes/set.yaml'} =~ /^ {10}(?:startup|liveness|readiness)Probe:$/mg), 6, 'all pods of a group are probed';
 like $deployment, qr/^ +\Q$_\E$/m, "the pod has $_" for 'readOnlyRootFilesystem: true', 'runAsNonRoot: true', 'capabilities: {drop: [ALL]}';
 
 # Whoever begins with the manifests gets the policies that whoever begins with the package gets.
@@ -72,17 +73,21 @@ my @kept = map { my $name = $_; $name =~ s/\(([\w|]+)\)\z// ? map { "$name$_" } 
 cmp_ok scalar @kept, '>', 15, 'the monitor keeps series';
 is_deeply [grep { !$family{$_}{samples} } @kept], [], '  which are there';
 
+my %asked = map { $_ => 1 } map { /((?:vllm:|llmserve_)\w+)/g } $text{'monitoring/alerts.yaml'} =~ /^ +expr: (.*)$/mg;
+cmp_ok scalar keys %asked, '>', 3, 'alerts ask for series';
+is_deeply [grep { my $name = $_; !grep { $_ eq $name } @kept } sort keys %asked], [], '  that the monitor keeps';
+
 my ($query) = $text{'autoscaling/prometheus-adapter.yaml'} =~ /vllm:\(([\w|]+)\)/;
 my @scaled = $text{'autoscaling/autoscaler.yaml'} =~ /metric: \{name: vllm_(\w+)\}/g;
 is_deeply [sort @scaled], [sort split /\|/, $query], 'the autoscaler asks for what the adapter has';
 is_deeply [map { $family{"vllm:$_"}{type} } @scaled], [qw(gauge gauge)], '  gauges that are there';
 is_deeply [grep { my $name = "vllm:$_"; !grep { $_ eq $name } @kept } @scaled], [], '  and that the monitor keeps';
 
-# The picker's flags, and what its protocol wants of them (Gateway API inference extension, docs/proposals/
+# What the picker reads of a pod, and what its protocol wants of it (Gateway API inference extension, docs/proposals/
 # 003-model-server-protocol of 2026-08: name, type, and the labels that are read).
-my %flag = map { @$_ } map { [/--([\w-]+-metric)=(\S+)/] } grep { /-metric=/ } split /\n/, $text{'inference/picker.yaml'};
-is_deeply \%flag, { 'total-queued-requests-metric' => 'vllm:num_requests_waiting',
-    'kv-cache-usage-percentage-metric' => 'vllm:kv_cache_usage_perc', 'lora-info-metric' => 'vllm:lora_requests_info' }, 'the picker is told the protocol\'s names';
+my %reads = $text{'inference/picker-plugins.yaml'} =~ /^ +(\w+)Spec: (\S+)$/mg;
+is_deeply \%reads, { queuedRequests => 'vllm:num_requests_waiting', runningRequests => 'vllm:num_requests_running',
+    kvUsage => 'vllm:kv_cache_usage_perc', lora => 'vllm:lora_requests_info', cacheInfo => 'vllm:cache_config_info' }, 'the picker is told the protocol\'s names';
 my @protocol = (
     ['vllm:num_requests_waiting'], ['vllm:num_requests_running'], ['vllm:kv_cache_usage_perc'],
     ['vllm:cache_config_info', qw(block_size num_gpu_blocks)],
@@ -148,9 +153,11 @@ SKIP: {
     }
     my $all = LlmServer::read_file("$folder/all.yaml");
     my %kinds = map { $_ => 1 } $all =~ /^kind: (\w+)$/mg;
-    is_deeply [grep { !$kinds{$_} } qw(ConfigMap Deployment HTTPRoute HorizontalPodAutoscaler InferencePool PodDisruptionBudget Service ServiceMonitor)],
+    is_deeply [grep { !$kinds{$_} } qw(ConfigMap Deployment HTTPRoute HorizontalPodAutoscaler InferencePool NetworkPolicy
+        PersistentVolumeClaim PodDisruptionBudget PrometheusRule Service ServiceMonitor)],
         [], 'all that is promised is there';
     like LlmServer::read_file("$folder/base.yaml"), qr/name: llmserve-[0-9a-z]{10}$/m, 'without the reload a changed file rolls the pods';
+    like $all, qr/$_/, '  and what a pod gets of the components' for 'nvidia\.com/gpu: 1', 'claimName: llmserve-models', 'secretName: llmserve-keys';
     unlike $all, qr/name: llmserve-(?!picker)[0-9a-z]{10}$/m, 'with it the name stays';
     is scalar(() = LlmServer::read_file("$folder/processes.yaml") =~ /name: llmserve-[0-9a-z]{10}$/mg), 3, 'a changed file makes new groups';
     skip 'make check-clients validates by the schemas of Kubernetes', 1 unless $ENV{LLS_CLIENTS};
@@ -159,6 +166,6 @@ SKIP: {
     my $script = LlmServer::source('t/tools/kubernetes_schemas.py');
     my $crds   = $ENV{LLS_CRDS} // '';
     cmp_ok Venv::judge('Kubernetes', "'$python' '$script' $crds <$folder/all.yaml"), '>', 10, 'and no less';
-    is Venv::judge('Kubernetes, processes', "'$python' '$script' $crds <$folder/processes.yaml"), 3, 'and as many';
+    is Venv::judge('Kubernetes, processes', "'$python' '$script' $crds <$folder/processes.yaml"), 4, 'and as many';
 }
 done_testing;

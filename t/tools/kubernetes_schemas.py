@@ -52,7 +52,7 @@ def closed(schema):
 
 def main():
     own = definitions(sys.argv[1]) if len(sys.argv) > 1 else {}
-    builtin = ("v1", "apps/v1", "policy/v1", "autoscaling/v2", "rbac.authorization.k8s.io/v1")
+    builtin = ("v1", "apps/v1", "policy/v1", "autoscaling/v2", "networking.k8s.io/v1", "rbac.authorization.k8s.io/v1")
     for at, one in enumerate((m for m in yaml.safe_load_all(sys.stdin) if m), 1):
         name = f"{one['kind']} {one['metadata']['name']} ({one['apiVersion']})"
         why = None
