@@ -2,6 +2,7 @@
 /* The grammar of JSON texts (RFC 8259), and pieces of it; see json_syntax.h. */
 #include "core/grammar/json_syntax.h"
 
+#include "core/base/json_parse.h"
 #include "core/grammar/json_escape.h"
 #include "core/tokenizer/utf8.h"
 
@@ -159,9 +160,21 @@ static uint32_t whole_or_written(struct lls_json_syntax *json, const json_t *val
   return lls_grammar_choice(json->tree, both, 2);
 }
 
+/* An integer that core/base/json_parse.h has rounded, or a real of that size. Those that
+ * people write with an exponent, as 1e300, are larger than integers get. */
+static bool may_be_rounded(const json_t *value)
+{
+  double size = fabs(json_real_value(value));
+  return json_is_real(value) && size >= 0x1p63 &&
+         (size < 1e40 || size >= LLS_JSON_LARGEST);
+}
+
 /* A number, string or literal name. */
 static uint32_t scalar(struct lls_json_syntax *json, const json_t *value)
 {
+  if (may_be_rounded(value))
+    return lls_grammar_fail(json->tree, "a constant of 2^63 or more ('const', 'enum') is "
+                                        "not supported, since its digits are not kept");
   /* 15 digits are what people write; 17 are what every double can be told by */
   for (size_t digits = 15;; digits++) {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));

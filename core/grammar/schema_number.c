@@ -4,16 +4,19 @@
  * exponent, for its digits are what is compared, but where every number with such an
  * exponent is within them; an integer never has a fraction.
  */
+#include "core/base/json_parse.h"
 #include "core/grammar/decimal_multiple.h"
 #include "core/grammar/regex.h"
 #include "core/grammar/schema_compile.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define MOST_LISTED     1024 /* multiples that are written out one by one */
-#define STATES_PER_STEP 16   /* that count as a step of work */
+#define MOST_LISTED     1024   /* multiples that are written out one by one */
+#define WIDE            0x1p63 /* from here on core/base/json_parse.h rounds integers */
+#define STATES_PER_STEP 16     /* that count as a step of work */
 
 struct bound {
   const json_t *value; /* NULL: there is none */
@@ -75,6 +78,10 @@ static bool read_range(struct lls_schema *s, const struct lls_schema_set *set,
       continue;
     if (!json_is_number(multiple) || !(json_number_value(multiple) > 0))
       return !lls_schema_fail(s, schema, "'multipleOf' must be a number above 0");
+    if (json_is_real(multiple) && json_real_value(multiple) >= WIDE)
+      return !lls_schema_fail(s, schema,
+                              "'multipleOf' of 2^63 or more is not supported, since its "
+                              "digits are not kept");
     if (range->multiple != NULL && compare(range->multiple, multiple) != 0 &&
         !lls_schema_leave_out(s, schema, "multipleOf", "beside another one"))
       return false;
@@ -97,6 +104,28 @@ static struct lls_decimal decimal_of(const struct bound *bound)
     lls_decimal_read(&decimal, json_number_value(bound->value),
                      json_integer_value(bound->value), json_is_integer(bound->value));
   decimal.exclusive = bound->exclusive;
+  return decimal;
+}
+
+/* A real that core/base/json_parse.h may have made of an integer: all from 2^63 on, but
+ * above 1e22 those that 15 digits tell, as 1e25, which people write with an exponent. */
+static bool may_be_rounded(const json_t *value)
+{
+  double size = fabs(json_real_value(value));
+  char text[32];
+  snprintf(text, sizeof text, "%.15g", size);
+  return json_is_real(value) && size >= WIDE &&
+         (size <= 1e22 || strtod(text, NULL) != size);
+}
+
+/* The bound of absolute values. A wide one may have been rounded either way, by half of
+ * the distance to the next double: with that double nothing outside of it is allowed. */
+static struct lls_decimal bound_of(const struct bound *bound, bool low)
+{
+  struct lls_decimal decimal = decimal_of(bound);
+  double size = fabs(json_number_value(bound->value));
+  if (may_be_rounded(bound->value))
+    lls_decimal_read(&decimal, nextafter(size, low ? HUGE_VAL : 0), 0, false);
   return decimal;
 }
 
@@ -123,7 +152,9 @@ static uint32_t multiples_of_one_sign(struct lls_schema *s,
 static uint32_t one_sign(struct lls_schema *s, struct bound near, struct bound far,
                          const struct kind *kind, bool negative)
 {
-  struct lls_decimal low = decimal_of(&near), high = decimal_of(&far);
+  if (fabs(json_number_value(near.value)) == LLS_JSON_LARGEST)
+    return s->json.nothing; /* the bound is above all doubles */
+  struct lls_decimal low = bound_of(&near, true), high = bound_of(&far, false);
   bool integers = kind->integers;
   if (kind->multiple != NULL) {
     struct lls_decimal_multiples m = {decimal_of(&(struct bound){kind->multiple, false}),

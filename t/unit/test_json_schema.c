@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON Schema as a grammar: which texts each schema has, by the naive recogniser. */
+#include "core/base/json_parse.h"
 #include "core/grammar/json_schema.h"
 
 #include "t/recogniser.h"
@@ -16,7 +17,7 @@ static uint32_t compile(const char *text, bool strict, struct lls_grammar_tree *
                         struct lls_error *err)
 {
   json_error_t error;
-  json_t *schema = json_loads(text, JSON_DECODE_ANY, &error);
+  json_t *schema = lls_json_parse_string(text, JSON_DECODE_ANY, &error);
   if (schema == NULL)
     fail_msg("%s: %s", text, error.text);
   *tree = lls_grammar_tree_create(&(struct lls_grammar_bounds){100000, 4000000, 10000});
@@ -287,6 +288,43 @@ static void lengths_of_patterns(void **state)
         {"{\"type\": \"string\", \"format\": \"uri\", \"maxLength\": 14}",
          {"\"https://a.b/cd\""},
          {"\"https://a.b/cde\"", "\"https//a\""}}, );
+}
+
+/* They are kept inside of their bounds, or refused by name. */
+static void numbers_beyond_64_bits(void **state)
+{
+  static const char *const refused[][2] = {
+      {"{\"const\": 18446744073709551615}", "'const'"},
+      {"{\"const\": 99999999999999999999}", "'const'"},
+      {"{\"enum\": [1, {\"a\": [-12345678901234567890]}]}", "'enum'"},
+      {"{\"enum\": [1e999]}", "'enum'"},
+      {"{\"type\": \"integer\", \"multipleOf\": 18446744073709551615}", "'multipleOf'"},
+  };
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    struct lls_grammar_tree *tree;
+    struct lls_error err = {0};
+    assert_int_equal(compile(refused[i][0], true, &tree, &err), LLS_GRAMMAR_NONE);
+    if (strstr(err.text, refused[i][1]) == NULL)
+      fail_msg("%s: %s", refused[i][0], err.text);
+    lls_grammar_tree_destroy(tree);
+  }
+  CHECK(
+      {"{\"type\": \"integer\", \"minimum\": 0, \"maximum\": 18446744073709551615}",
+       {"0", "9223372036854775808", "18446744073709549568"},
+       {"18446744073709551616", "18446744073709551999", "-1"}},
+      {"{\"type\": \"integer\", \"minimum\": 18446744073709551615}",
+       {"18446744073709555712", "20000000000000000000"},
+       {"18446744073709551614", "1"}},
+      {"{\"type\": \"integer\", \"minimum\": -18446744073709551615, \"maximum\": -1}",
+       {"-1", "-18446744073709549568"},
+       {"-18446744073709551616", "0"}},
+      {"{\"type\": \"number\", \"maximum\": 1e999}", {"5", "-5.5"}, {"\"5\""}},
+      {"{\"anyOf\": [{\"type\": \"number\", \"minimum\": 1e999}, {\"type\": \"null\"}]}",
+       {"null"},
+       {"5", "1"}},
+      {"{\"type\": \"string\", \"maxLength\": 18446744073709551615}",
+       {"\"abc\""},
+       {"1"}}, );
 }
 
 static void numbers(void **state)
@@ -755,6 +793,7 @@ int main(void)
       cmocka_unit_test(numbers_have_an_end),
       cmocka_unit_test(strings),
       cmocka_unit_test(escapes_by_digits),
+      cmocka_unit_test(numbers_beyond_64_bits),
       cmocka_unit_test(numbers),
       cmocka_unit_test(multiples),
       cmocka_unit_test(counted_properties),
