@@ -83,7 +83,7 @@ is_deeply [sort @scaled], [sort split /\|/, $query], 'the autoscaler asks for wh
 is_deeply [map { $family{"vllm:$_"}{type} } @scaled], [qw(gauge gauge)], '  gauges that are there';
 is_deeply [grep { my $name = "vllm:$_"; !grep { $_ eq $name } @kept } @scaled], [], '  and that the monitor keeps';
 
-# What the picker reads of a pod, and what its protocol wants of it (Gateway API inference extension, docs/proposals/
+# The picker reads these of a pod, and its protocol wants them of it (Gateway API inference extension, docs/proposals/
 # 003-model-server-protocol of 2026-08: name, type, and the labels that are read).
 my %reads = $text{'inference/picker-plugins.yaml'} =~ /^ +(\w+)Spec: (\S+)$/mg;
 is_deeply \%reads, { queuedRequests => 'vllm:num_requests_waiting', runningRequests => 'vllm:num_requests_running',
