@@ -35,7 +35,8 @@ static void warn_of_model(struct server *s)
   if (lls_is_gguf(s->config->model.path) &&
       lls_gguf_tokenizer_lacks(s->config->model.path, &sentence))
     lls_log(&s->log, LLS_LOG_WARNING, "model", "%s", sentence.text);
-  uint32_t context = server_max_context(s->config, s->engines[0]);
+  const struct lls_engine *mine = s->engines[s->channel != NULL ? s->channel->self : 0];
+  uint32_t context = server_max_context(s->config, mine);
   if (rope->scaling == LLS_ROPE_LONG && context > rope->original_context &&
       memcmp(rope->long_factors, rope->short_factors, sizeof rope->long_factors) != 0)
     lls_log(
