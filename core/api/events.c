@@ -3,6 +3,7 @@
  * Events of the step loop become text. A token is not sent before the next event of its
  * choice or the end of the batch, so that the last one can carry the finish reason.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,6 +205,13 @@ static bool has_failed(const struct lls_choice *choice, const struct lls_event *
     if (event->lost && lls_loop_lost(api->config.loop, &why))
       lls_api_fail(error, 500, "instance_lost", NULL,
                    "the process that had the request is gone: %s", why.text);
+    else if (event->grammar_error == -E2BIG)
+      lls_api_fail(
+          error, 400, "grammar_too_large", NULL,
+          "after %u tokens the answer's grammar may be read in too many ways, or "
+          "nests too deeply: write it so that fewer of its alternatives begin "
+          "alike",
+          choice->n_tokens);
     else if (lls_loop_failed(api->config.loop, &why) ||
              choice->generation->grammar == NULL)
       lls_api_fail(error, 500, "engine_error", NULL, "the engine failed: %s",

@@ -18,6 +18,14 @@ static void step_numbers(struct lls_page *page, const struct lls_loop_status *st
                    "Tokens of answers that were not drawn: nothing else could follow in "
                    "their grammars.",
                    status->forced_tokens);
+  lls_page_counter(page, "llmserve_grammar_work_total",
+                   "Units of work (of [plugins] mask_work) for answers that keep to "
+                   "grammars.",
+                   status->grammar_work);
+  lls_page_counter(page, "llmserve_postponed_draws_total",
+                   "Steps in which a request drew no token, since its grammar takes more "
+                   "work than a step does.",
+                   status->postponed_draws);
   lls_page_counter(page, "llmserve_plans_refused_total",
                    "Plans of the scheduler that were refused whole.",
                    status->plans_refused);

@@ -99,7 +99,7 @@ struct lls_api_limits { /* of [server]: the front end's */
 struct lls_loop_limits { /* of [plugins] */
   int64_t plan_budget;   /* CPU time of one plan call, 0 = no limit */
   int64_t strikes;       /* bad or late plans before the built-in order takes over */
-  int64_t mask_work;     /* nodes walked for masks in a step, 0 = no limit */
+  int64_t mask_work;     /* units of work for grammars in a step, 0 = no limit */
   bool jump_ahead;       /* tokens that alone can follow are computed as one chunk */
 };
 

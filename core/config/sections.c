@@ -360,9 +360,10 @@ static const struct lls_param plugins_params[] = {
                   "number of bad or late plans after which the built-in order takes over",
                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(
-        loop, mask_work, "30000", 0, 1000000000, "nodes",
-        "most of the vocabulary's trie that a step walks for masks; what is left "
-        "is drawn for in the next step; 0 is no limit",
+        loop, mask_work, "30000", 0, 1000000000, "units",
+        "most work that a step does for answers that keep to grammars, all together, a "
+        "unit being some 10 ns, and no more than half a step's time; who needs more "
+        "draws in a later step; 0 is no limit",
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(loop, jump_ahead, "true",
                    "tokens that alone can follow in an answer's grammar are computed as "

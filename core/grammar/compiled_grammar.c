@@ -3,6 +3,7 @@
 #include "core/grammar/grammar_internal.h"
 
 #include "core/base/least.h"
+#include "core/grammar/trie_walk.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,9 +14,11 @@
 static void destroy(struct lls_grammar *g)
 {
   lls_fragments_free(&g->fragments);
+  free(g->walk);
   lls_stacks_free(&g->stacks);
   lls_dfa_free(&g->dfa);
   lls_nfa_free(&g->nfa);
+  pthread_mutex_destroy(&g->turn);
   pthread_mutex_destroy(&g->lock);
   free(g->key);
   free(g);
@@ -74,11 +77,28 @@ static int try_some(struct lls_grammar *g, struct lls_grammar_state *state)
   return rc;
 }
 
+/* Fills the first mask, on a thread that may wait; and measures what it takes from now
+ * on. */
+static int try_mask(struct lls_grammar *g, struct lls_grammar_state *state)
+{
+  uint32_t *bits = malloc((lls_vocabulary_words(g->vocabulary) + 1) * sizeof *bits);
+  int rc = bits != NULL ? 0 : -ENOMEM;
+  for (int i = 0; i < 2 && rc >= 0; i++) {
+    lls_grammar_state_init(state, g);
+    rc = lls_grammar_fill_mask(state, bits);
+    g->first_work = lls_grammar_state_work(state);
+  }
+  free(bits);
+  return rc < 0 ? rc : 0;
+}
+
 /* A text that cannot even begin is known to be one now, and not when an answer fails. */
 static int try_beginning(struct lls_grammar *g, struct lls_error *err)
 {
   struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
   int rc = state != NULL ? try_some(g, state) : -ENOMEM;
+  if (rc == 0)
+    rc = try_mask(g, state);
   free(state);
   return rc == -E2BIG ? lls_fail(err, rc, "the grammar's beginning is too ambiguous")
          : rc < 0     ? lls_fail(err, rc, "no memory for the grammar")
@@ -93,6 +113,8 @@ static int prepare(struct lls_grammar *g, const struct lls_grammar_limits *limit
   int rc = lls_dfa_create(&g->dfa, &g->nfa, states_for(&g->nfa, limits));
   if (rc == 0)
     rc = lls_stacks_create(&g->stacks, &g->dfa);
+  if (rc == 0 && (g->walk = lls_walk_memory_create()) == NULL)
+    rc = -ENOMEM;
   if (rc == 0)
     rc = lls_fragments_create(&g->fragments, &g->dfa, g->vocabulary);
   return rc < 0 ? lls_fail(err, rc, "no memory for the grammar") : try_beginning(g, err);
@@ -107,6 +129,7 @@ int lls_grammar_compile(const struct lls_grammar_tree *tree,
   if (g == NULL)
     return lls_fail(err, -ENOMEM, "no memory for the grammar");
   atomic_init(&g->references, 1);
+  pthread_mutex_init(&g->turn, NULL);
   pthread_mutex_init(&g->lock, NULL);
   g->vocabulary = vocabulary;
   int rc = lls_nfa_build(tree, limits, &g->nfa, err);
@@ -130,6 +153,11 @@ void lls_grammar_unref(struct lls_grammar *g)
 {
   if (g != NULL && atomic_fetch_sub(&g->references, 1) == 1)
     destroy(g);
+}
+
+uint64_t lls_grammar_first_work(const struct lls_grammar *g)
+{
+  return g->first_work;
 }
 
 const char *lls_grammar_key(const struct lls_grammar *g, size_t *bytes)

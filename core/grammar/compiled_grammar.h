@@ -85,28 +85,42 @@ bool lls_grammar_complete(const struct lls_grammar_state *state);
  */
 int lls_grammar_fill_mask(struct lls_grammar_state *state, uint32_t *bits);
 
+#define LLS_GRAMMAR_THREADS 256 /* of a state */
+
 /* Where a mask that takes several calls goes on; zeroed: at its beginning. Valid as long
  * as the state stays where it is. */
 struct lls_mask_progress {
-  uint32_t thread; /* of the state's threads, the next */
-  uint32_t node;   /* of the vocabulary's trie, where that thread's walk goes on */
+  uint32_t thread;  /* of the state's threads, the next; beyond them: all that walk */
+  uint32_t node;    /* of the trie that is walked, the next; 0: at its beginning */
+  uint32_t cleared; /* so many times the grammar's fragments were lost until then */
+  uint32_t walks[LLS_GRAMMAR_THREADS / 32]; /* bits of the threads without a fragment */
+  uint64_t work;                            /* that was done for it */
 };
 
 /*
- * The same, but no further than *work allows: so many nodes of the vocabulary's trie may
- * be walked for what no mask needed before. What was walked is taken off; the last piece
- * may take more, by one fragment. -EAGAIN: the bits are not all there, and the next call
- * with them and the same progress goes on.
+ * The same, but no further than *work allows. A unit is what was looked at once: a thread
+ * that a byte leads to, an edge, a node of a trie, an entry of a set; some 5 to 20 ns.
+ * What was done is taken off; the last piece may take more, by what follows one node. At
+ * least one node is done. -EAGAIN: the bits are not all there, and the next call with
+ * them and the same progress goes on. A mask has LLS_MASK_MOST in all: -E2BIG.
  */
+#define LLS_MASK_MOST UINT64_C(30000000)
 int lls_grammar_fill_mask_some(struct lls_grammar_state *state, uint32_t *bits,
                                struct lls_mask_progress *progress, uint64_t *work);
+
+/* The same units, of all that was ever done for the state, by whatever is above and
+ * below. */
+uint64_t lls_grammar_state_work(const struct lls_grammar_state *state);
+
+/* The units that the mask at the beginning of a text takes: it was made once when the grammar was
+ * compiled. */
+uint64_t lls_grammar_first_work(const struct lls_grammar *grammar);
 
 /*
  * Writes the tokens that every text goes on with from here, at most `room`; how many. The
  * state stays where it is. Their bytes are what every text has; which tokens these are is
  * chosen here (forced.c).
  */
-int lls_grammar_forced(const struct lls_grammar_state *state, int32_t *tokens,
-                       uint32_t room);
+int lls_grammar_forced(struct lls_grammar_state *state, int32_t *tokens, uint32_t room);
 
 #endif

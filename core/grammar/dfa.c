@@ -88,7 +88,7 @@ static void add_closure(struct lls_dfa *dfa, uint32_t *n, uint32_t state)
     return;
   dfa->seen[state] = dfa->search;
   dfa->stack[depth++] = state;
-  while (depth > 0) {
+  for (; depth > 0; dfa->work++) {
     uint32_t at = dfa->stack[--depth];
     const struct lls_nfa_state *s = &dfa->nfa->states[at];
     if (s->kind != LLS_NFA_SPLIT) {
@@ -164,6 +164,20 @@ static bool accepts(const struct lls_dfa *dfa, const struct lls_dfa_state *s)
   return false;
 }
 
+static int16_t only_byte(const struct lls_dfa *dfa, const struct lls_dfa_state *s)
+{
+  int only = LLS_DFA_NO_BYTE;
+  for (uint32_t i = 0; i < s->n_set; i++) {
+    const struct lls_nfa_state *n = &dfa->nfa->states[dfa->sets[s->set + i]];
+    if (n->kind != LLS_NFA_RANGE)
+      continue;
+    if (n->lo != n->hi || (only >= 0 && only != n->lo))
+      return LLS_DFA_BYTES;
+    only = n->lo;
+  }
+  return (int16_t)only;
+}
+
 /* The state of the n that stand at the end of sets. */
 static uint32_t intern(struct lls_dfa *dfa, uint32_t n, uint32_t rule)
 {
@@ -182,6 +196,7 @@ static uint32_t intern(struct lls_dfa *dfa, uint32_t n, uint32_t rule)
   struct lls_dfa_state *s = &dfa->states[dfa->n_states];
   *s = (struct lls_dfa_state){.set = dfa->n_sets, .n_set = n, .rule = rule};
   s->accepts = accepts(dfa, s);
+  s->only = only_byte(dfa, s);
   s->closed = s->accepts && n == 1;
   dfa->n_sets += n;
   if (!add_calls(dfa, s))
@@ -211,6 +226,7 @@ uint32_t lls_dfa_build_next(struct lls_dfa *dfa, uint32_t state, uint8_t byte_cl
   uint8_t byte = dfa->nfa->representative[byte_class];
   uint32_t n = 0, rule = s->rule;
   begin(dfa);
+  dfa->work += s->n_set;
   for (uint32_t i = 0; i < s->n_set; i++) {
     const struct lls_nfa_state *from = &dfa->nfa->states[dfa->sets[s->set + i]];
     if (from->kind == LLS_NFA_RANGE && from->lo <= byte && byte <= from->hi)
@@ -230,6 +246,7 @@ uint32_t lls_dfa_after_call(struct lls_dfa *dfa, uint32_t state, uint32_t call)
   if (c->to != LLS_DFA_UNKNOWN)
     return c->to;
   begin(dfa);
+  dfa->work += s->n_set;
   for (uint32_t i = 0; i < s->n_set; i++) {
     const struct lls_nfa_state *from = &dfa->nfa->states[dfa->sets[s->set + i]];
     if (from->kind == LLS_NFA_CALL && from->other == c->rule)

@@ -14,6 +14,9 @@
 #define LLS_DFA_UNKNOWN 0 /* not built yet */
 #define LLS_DFA_DEAD    1
 
+#define LLS_DFA_NO_BYTE (-1)
+#define LLS_DFA_BYTES   (-2) /* several */
+
 struct lls_dfa_call {
   uint32_t rule;
   uint32_t to; /* the state after it, or LLS_DFA_UNKNOWN */
@@ -23,6 +26,7 @@ struct lls_dfa_state {
   uint32_t set, n_set;     /* in sets, ascending */
   uint32_t calls, n_calls; /* in calls */
   uint32_t rule;
+  int16_t only; /* the byte that alone goes on in the rule; or LLS_DFA_NO_BYTE, _BYTES */
   bool accepts; /* the rule may end here */
   bool closed;  /* ... and can do nothing else */
 };
@@ -41,6 +45,7 @@ struct lls_dfa {
   uint32_t *starts;       /* (rules) */
   uint32_t *seen, *stack; /* (nfa states) of the closure that is computed */
   uint32_t search;
+  uint64_t work; /* entries of sets that were looked at, since it was made */
   bool full;
 };
 

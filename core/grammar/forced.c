@@ -7,7 +7,8 @@
  */
 #include "core/grammar/grammar_internal.h"
 
-#define MOST_BYTES 512 /* looked at in one go */
+#define MOST_BYTES 512    /* looked at in one go */
+#define MOST_WORK  200000 /* a millisecond or two */
 
 struct forced {
   char bytes[MOST_BYTES]; /* (n) */
@@ -15,25 +16,29 @@ struct forced {
   bool whole; /* the text ends with them */
 };
 
-/* The one byte that the threads go on with, or -1. */
+/* The one byte that the threads go on with, or a negative number. */
 static int only_byte(const struct lls_stacks *s, const struct lls_configuration *c)
 {
-  int only = -1;
-  for (uint32_t i = c->first; i < c->first + c->n; i++) {
-    const struct lls_dfa_state *d = &s->dfa->states[s->threads[i].state];
-    for (uint32_t k = 0; k < d->n_set; k++) {
-      const struct lls_nfa_state *n = &s->dfa->nfa->states[s->dfa->sets[d->set + k]];
-      if (n->kind != LLS_NFA_RANGE)
-        continue;
-      if (n->lo != n->hi || (only >= 0 && only != n->lo))
-        return -1;
-      only = n->lo;
-    }
+  int only = LLS_DFA_NO_BYTE;
+  for (uint32_t i = c->first; i < c->first + c->n && only != LLS_DFA_BYTES; i++) {
+    int byte = s->dfa->states[s->threads[i].state].only;
+    if (byte != LLS_DFA_NO_BYTE)
+      only = only < 0 || only == byte ? byte : LLS_DFA_BYTES;
   }
   return only;
 }
 
-static int find_bytes(const struct lls_grammar_state *state, struct forced *f)
+/* The most that a byte may take to go on with, whether or not it was taken before: what
+ * is found does not depend on it. */
+static uint64_t size_of(const struct lls_stacks *s, const struct lls_configuration *c)
+{
+  uint64_t size = 0;
+  for (uint32_t i = c->first; i < c->first + c->n; i++)
+    size += s->dfa->states[s->threads[i].state].n_set;
+  return size;
+}
+
+static int find_bytes(struct lls_grammar_state *state, struct forced *f)
 {
   f->n = 0;
   f->whole = false;
@@ -41,8 +46,12 @@ static int find_bytes(const struct lls_grammar_state *state, struct forced *f)
     return 0;
   struct lls_configuration c = lls_state_open(state);
   struct lls_stacks *s = &state->grammar->stacks;
+  const uint64_t before = s->work;
+  uint64_t size = 0;
   int byte;
-  while (f->n < MOST_BYTES && !c.ended && !s->full && (byte = only_byte(s, &c)) >= 0) {
+  while (f->n < MOST_BYTES && !c.ended && !s->full &&
+         size + s->work - before < MOST_WORK && (byte = only_byte(s, &c)) >= 0) {
+    size += size_of(s, &c);
     c = lls_stacks_step(s, &c, (uint8_t)byte);
     if (c.n > 0 || c.ended)
       f->bytes[f->n++] = (char)byte;
@@ -81,8 +90,7 @@ static size_t longest_token(const struct lls_vocabulary *v, const struct forced 
   return open ? 0 : length;
 }
 
-int lls_grammar_forced(const struct lls_grammar_state *state, int32_t *tokens,
-                       uint32_t room)
+int lls_grammar_forced(struct lls_grammar_state *state, int32_t *tokens, uint32_t room)
 {
   struct forced f;
   int rc = find_bytes(state, &f);

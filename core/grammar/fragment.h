@@ -22,9 +22,11 @@
 #define LLS_FRAGMENT_CUTS                                                                \
   7 /* sets of tokens that need at most 1, 2, 4 ... times; and all */
 
+/* A node of the trie, in preorder as the vocabulary's. */
 struct lls_suffix {
-  uint32_t child, sibling; /* nodes of the trie; 0: none. The root is 0 */
-  uint32_t tokens;         /* the first of its tokens; 0: none */
+  uint32_t end;    /* the first node behind its subtree */
+  uint32_t tokens; /* the first of its tokens; 0: none */
+  uint16_t depth;
   uint8_t byte;
 };
 
@@ -62,9 +64,11 @@ struct lls_fragments {
   struct lls_fragment_memory memory;
   const struct lls_fragment **of_state; /* (dfa capacity) NULL: not built */
   struct lls_fragment_draft *draft;
-  uint64_t walked; /* nodes of the vocabulary's trie, for all that was built */
-  uint64_t *stays; /* (rules) known, and the kinds of bytes that a repetition
-                    * without end may go on with for ever */
+  struct lls_fragment_job *job; /* what is in the draft */
+  struct lls_walk_memory *walk;
+  uint32_t cleared; /* how many times the memory was */
+  uint64_t *stays;  /* (rules) known, and the kinds of bytes that a repetition
+                     * without end may go on with for ever */
 };
 
 int lls_fragments_create(struct lls_fragments *f, struct lls_dfa *dfa,
@@ -73,14 +77,21 @@ void lls_fragments_free(struct lls_fragments *f);
 /* In use. */
 size_t lls_fragments_bytes(const struct lls_fragments *f);
 
-/* It takes no walk to have the state's, or to know that there is none. */
+/* True if the state's fragment is known, or that there is none. */
 static inline bool lls_fragment_is_known(const struct lls_fragments *f, uint32_t state)
 {
   return f->of_state[state] != NULL;
 }
 
-/* The state's, built if need be. NULL: there is none, and the trie has to be walked:
- * too much can follow its rule. */
-const struct lls_fragment *lls_fragment_of(struct lls_fragments *f, uint32_t state);
+/* The fragment of a state of which it is known. NULL: there is none, and the trie has to
+ * be walked: too much can follow its rule. */
+const struct lls_fragment *lls_fragment_of(const struct lls_fragments *f, uint32_t state);
+
+/*
+ * Does something for the state's fragment, and goes on until it is known, or so much was
+ * done in all; what is left another call does. True if it is known. Of one grammar one is
+ * made after the other: who asks for a second one completes the first.
+ */
+bool lls_fragment_make(struct lls_fragments *f, uint32_t state, uint64_t until);
 
 #endif

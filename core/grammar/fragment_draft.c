@@ -59,7 +59,7 @@ void lls_draft_begin(struct lls_fragment_draft *d, bool counts)
   d->n_tokens = 0;
   d->n_suffixes = 1;
   d->n_endings = 1;
-  d->suffixes[0] = (struct lls_suffix){0};
+  d->suffixes[0] = (struct lls_draft_suffix){0};
   d->endings[0] = (struct lls_suffix_token){0};
   d->counts = counts;
   d->full = false;
@@ -74,12 +74,13 @@ void lls_draft_add(struct lls_fragment_draft *d, uint32_t first, uint32_t end,
     d->tokens[d->n_tokens].token = v->tokens[i];
     d->tokens[d->n_tokens++].times = times;
   }
+  d->work += (v->nodes[end].first_token - v->nodes[first].first_token) / 8;
 }
 
 static uint32_t child_of(struct lls_fragment_draft *d, uint32_t parent, uint8_t byte)
 {
   uint32_t child = d->suffixes[parent].child;
-  while (child != 0 && d->suffixes[child].byte != byte)
+  for (; child != 0 && d->suffixes[child].byte != byte; d->work++)
     child = d->suffixes[child].sibling;
   if (child != 0)
     return child;
@@ -88,7 +89,7 @@ static uint32_t child_of(struct lls_fragment_draft *d, uint32_t parent, uint8_t 
     return 0;
   }
   d->suffixes[d->n_suffixes] =
-      (struct lls_suffix){.sibling = d->suffixes[parent].child, .byte = byte};
+      (struct lls_draft_suffix){.sibling = d->suffixes[parent].child, .byte = byte};
   return d->suffixes[parent].child = d->n_suffixes++;
 }
 
@@ -120,7 +121,7 @@ void lls_draft_end(struct lls_fragment_draft *d, const uint8_t *bytes, uint32_t 
   d->path[0] = 0;
   for (uint32_t i = 0; i < n && !d->full; i++)
     d->path[0] = child_of(d, d->path[0], bytes[i]);
-  for (uint32_t i = node; i < nodes[node].end && !d->full; i++) {
+  for (uint32_t i = node; i < nodes[node].end && !d->full; i++, d->work++) {
     uint32_t depth = nodes[i].depth - above;
     d->path[depth] = child_of(d, d->path[depth - 1], nodes[i].byte);
     if (!d->full)
@@ -179,8 +180,8 @@ void lls_draft_end_lent(struct lls_fragment_draft *d, uint32_t suffix, uint32_t 
        t = lender->suffix_tokens[t].next)
     if (is_lent(d, lender->suffix_tokens[t].token))
       add_ending(d, lender->suffix_tokens[t].token, child, 0);
-  for (uint32_t i = lender->suffixes[suffix].child; i != 0 && !d->full;
-       i = lender->suffixes[i].sibling)
+  const struct lls_suffix *all = lender->suffixes;
+  for (uint32_t i = suffix + 1; i < all[suffix].end && !d->full; i = all[i].end)
     lls_draft_end_lent(d, i, child);
 }
 
@@ -226,20 +227,35 @@ static bool set_bits(const struct lls_fragment_draft *d, struct lls_fragment *f,
   return true;
 }
 
+/* Copies what is below the last node of the n, which is the draft's `suffix`. */
+static uint32_t copy_below(const struct lls_fragment_draft *d, uint32_t suffix,
+                           struct lls_suffix *to, uint32_t n)
+{
+  uint32_t above = n - 1;
+  for (uint32_t i = d->suffixes[suffix].child; i != 0; i = d->suffixes[i].sibling) {
+    to[n] = (struct lls_suffix){.tokens = d->suffixes[i].tokens,
+                                .depth = (uint16_t)(to[above].depth + 1),
+                                .byte = d->suffixes[i].byte};
+    n = copy_below(d, i, to, n + 1);
+  }
+  to[above].end = n;
+  return n;
+}
+
 static bool copy_suffixes(const struct lls_fragment_draft *d, struct lls_fragment *f,
                           struct lls_fragment_memory *memory)
 {
-  size_t suffix_bytes = d->n_suffixes * sizeof *d->suffixes;
-  size_t ending_bytes = d->n_endings * sizeof *d->endings;
   if (d->n_suffixes == 1)
     return true;
-  struct lls_suffix *suffixes = lls_fragment_memory_take(memory, suffix_bytes);
+  size_t ending_bytes = d->n_endings * sizeof *d->endings;
+  struct lls_suffix *suffixes =
+      lls_fragment_memory_take(memory, d->n_suffixes * sizeof *suffixes);
   struct lls_suffix_token *endings = lls_fragment_memory_take(memory, ending_bytes);
   if (suffixes == NULL || endings == NULL)
     return false;
-  memcpy(suffixes, d->suffixes, suffix_bytes);
+  suffixes[0] = (struct lls_suffix){0};
+  f->n_suffixes = copy_below(d, 0, suffixes, 1);
   memcpy(endings, d->endings, ending_bytes);
-  f->n_suffixes = d->n_suffixes;
   f->suffixes = suffixes;
   f->suffix_tokens = endings;
   return true;

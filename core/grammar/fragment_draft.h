@@ -9,13 +9,20 @@
 #define LLS_DRAFT_ENDINGS  (1u << 17)
 #define LLS_DRAFT_DEPTH    1025 /* of a vocabulary's trie, with the root */
 
+/* In the order in which they came: the copy is in preorder. */
+struct lls_draft_suffix {
+  uint32_t child, sibling; /* nodes of the trie; 0: none. The root is 0 */
+  uint32_t tokens;         /* the first of its tokens; 0: none */
+  uint8_t byte;
+};
+
 struct lls_fragment_draft {
   const struct lls_vocabulary *vocabulary;
   struct {
     uint32_t token, times;
   } * tokens; /* (n_tokens) */
   uint32_t n_tokens;
-  struct lls_suffix *suffixes; /* (n_suffixes) */
+  struct lls_draft_suffix *suffixes; /* (n_suffixes) */
   uint32_t n_suffixes;
   struct lls_suffix_token *endings; /* (n_endings) */
   uint32_t n_endings;
@@ -24,6 +31,7 @@ struct lls_fragment_draft {
   uint32_t *lent;                    /* (words) bits of the tokens of these subtrees */
   uint32_t lent_to;                  /* of the vocabulary's tokens: bits are right */
   uint32_t *bits;                    /* (words) tokens besides the list, with a lender */
+  uint64_t work; /* nodes and tokens that were come by, since it was made */
   bool counts;
   bool full; /* more can follow than there is room for */
 };

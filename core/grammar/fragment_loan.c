@@ -116,13 +116,13 @@ static void walk_lent(struct lls_fragments *f, uint32_t suffix,
   const struct lls_suffix *suffixes = f->draft->lender->suffixes;
   struct lls_stacks *s = &f->stacks;
   struct lls_stacks_mark mark = lls_stacks_mark(s);
-  for (uint32_t i = suffixes[suffix].child; i != 0 && !s->full && !f->draft->full;
-       i = suffixes[i].sibling) {
+  for (uint32_t i = suffix + 1; i < suffixes[suffix].end && !s->full && !f->draft->full;
+       i = suffixes[i].end) {
     struct lls_configuration to = lls_stacks_step(s, from, suffixes[i].byte);
     bool ended = s->root_reached;
     if (to.n > 0 || ended)
       lls_draft_add_lent(f->draft, i);
-    for (uint32_t k = ended ? suffixes[i].child : 0; k != 0; k = suffixes[k].sibling)
+    for (uint32_t k = i + 1; ended && k < suffixes[i].end; k = suffixes[k].end)
       if (lls_byte_set_has(after, suffixes[k].byte))
         lls_draft_end_lent(f->draft, k, 0);
     if (to.n > 0)

@@ -5,22 +5,31 @@
  * afterwards is packed again, so that it grows with the nesting of a text and not with
  * its length.
  */
+#include "core/grammar/fragment_walks.h"
 #include "core/grammar/grammar_internal.h"
 
 #include <errno.h>
 #include <string.h>
+
+uint64_t lls_grammar_work(const struct lls_grammar *g)
+{
+  return g->stacks.work + lls_fragments_work(&g->fragments);
+}
 
 size_t lls_grammar_state_bytes(void)
 {
   return sizeof(struct lls_grammar_state);
 }
 
-struct lls_configuration lls_state_open(const struct lls_grammar_state *state)
+struct lls_configuration lls_state_open(struct lls_grammar_state *state)
 {
   struct lls_stacks *s = &state->grammar->stacks;
+  pthread_mutex_lock(&state->grammar->turn);
   pthread_mutex_lock(&state->grammar->lock);
+  pthread_mutex_unlock(&state->grammar->turn);
+  state->work -= lls_grammar_work(state->grammar);
   state->grammar->dfa.full = s->full = false;
-  s->work = 0;
+  s->most = s->work + LLS_STATE_WORK;
   s->is_open = false;
   s->n_threads = state->n_threads;
   s->n_frames = state->n_frames;
@@ -31,9 +40,10 @@ struct lls_configuration lls_state_open(const struct lls_grammar_state *state)
   return (struct lls_configuration){.n = state->n_threads, .ended = state->may_end};
 }
 
-int lls_state_close(const struct lls_grammar_state *state)
+int lls_state_close(struct lls_grammar_state *state)
 {
   bool full = state->grammar->stacks.full;
+  state->work += lls_grammar_work(state->grammar);
   pthread_mutex_unlock(&state->grammar->lock);
   return full ? -E2BIG : 0;
 }
@@ -62,7 +72,7 @@ static uint32_t pack_frame(struct packer *p, uint32_t frame)
   }
   p->moved[to->n_frames] = frame;
   to->frames[to->n_frames] = p->from->frames[frame];
-  to->frames[to->n_frames].edges = 0;
+  to->frames[to->n_frames].edges = to->frames[to->n_frames].hash = 0;
   return to->n_frames++;
 }
 
@@ -111,6 +121,7 @@ int lls_grammar_state_init(struct lls_grammar_state *state, struct lls_grammar *
 {
   state->grammar = grammar;
   state->n_threads = state->n_frames = state->n_edges = 0;
+  state->work = 0;
   state->may_end = state->finished = false;
   lls_state_open(state);
   struct lls_configuration c = lls_stacks_begin(&grammar->stacks, 0);
@@ -152,6 +163,11 @@ int lls_grammar_accept_token(struct lls_grammar_state *state, int32_t token)
     return -EINVAL;
   uint32_t from = v->offsets[token], n = v->offsets[token + 1] - from;
   return n == 0 ? -EINVAL : lls_grammar_accept_bytes(state, v->text + from, n);
+}
+
+uint64_t lls_grammar_state_work(const struct lls_grammar_state *state)
+{
+  return state->work;
 }
 
 bool lls_grammar_may_end(const struct lls_grammar_state *state)

@@ -32,6 +32,7 @@ struct lls_frame {
   uint32_t rule;
   uint32_t done; /* times of a counted rule */
   uint32_t edges;
+  uint32_t hash; /* of all these, or 0: not computed yet */
 };
 
 struct lls_configuration {
@@ -43,6 +44,13 @@ struct lls_stacks_mark {
   uint32_t threads, frames, edges;
 };
 
+/* Entries since some time of the clock, found by their hash. */
+struct lls_stacks_slot {
+  uint64_t clock;
+  uint32_t index;
+  uint32_t owner; /* the frame of an edge */
+};
+
 struct lls_stacks {
   struct lls_dfa *dfa;
   struct lls_thread *threads; /* (thread_capacity) */
@@ -52,11 +60,16 @@ struct lls_stacks {
   uint32_t thread_capacity, frame_capacity, edge_capacity;
   uint32_t *frame_of_rule; /* (rules) that was called after the last byte ... */
   uint64_t *called_at;     /* (rules) ... if this is the clock's time */
-  uint64_t clock;          /* of bytes */
-  uint32_t old_frames;     /* those that were there before the last byte */
+  uint32_t *edges_of_rule; /* (rules) of that frame, how many */
+  uint64_t clock;          /* of bytes, and of what closes them */
+  struct lls_stacks_slot *thread_slots; /* of a configuration with many threads */
+  struct lls_stacks_slot *edge_slots;   /* of frames with many edges */
+  uint32_t old_frames;                  /* those that were there before the last byte */
+  uint32_t noted_edges;                 /* since then, in the slots */
   bool is_open;      /* nothing is known of the root frame: where its rule ends ... */
   bool root_reached; /* ... after the last byte, somebody else has to go on */
-  uint64_t work, most_work; /* threads that were added, and may be */
+  uint64_t work;     /* threads and edges that were come by, since it was made */
+  uint64_t most;     /* work beyond it: full */
   bool full;
 };
 
@@ -71,10 +84,22 @@ struct lls_configuration lls_stacks_begin_in(struct lls_stacks *stacks, uint32_t
 struct lls_configuration lls_stacks_step(struct lls_stacks *stacks,
                                          const struct lls_configuration *from,
                                          uint8_t byte);
-/* The configuration after a call was left; or after it has ended, once if it is counted:
- * then it may come again. */
-struct lls_configuration lls_stacks_leave(struct lls_stacks *stacks, uint32_t frame);
-struct lls_configuration lls_stacks_complete(struct lls_stacks *stacks, uint32_t frame);
+/* The configuration after some calls were left at once; or after they have ended, once if
+ * they are counted: then they may come again. Calls: the frames of the threads of `from`
+ * that are in the state, and of which so many times are done if done is not NULL. */
+struct lls_configuration lls_stacks_leave(struct lls_stacks *stacks,
+                                          const struct lls_configuration *from,
+                                          uint32_t state, const uint32_t *done);
+struct lls_configuration lls_stacks_complete(struct lls_stacks *stacks,
+                                             const struct lls_configuration *from,
+                                             uint32_t state);
+
+/* Two configurations that go on in the same way, and are seen to: their threads stand in
+ * the same order, and their frames return to the same ones. The hash of such is one. Both
+ * are complete. */
+uint32_t lls_stacks_hash(struct lls_stacks *stacks, const struct lls_configuration *c);
+bool lls_stacks_same(const struct lls_stacks *stacks, const struct lls_configuration *a,
+                     const struct lls_configuration *b);
 
 static inline struct lls_stacks_mark lls_stacks_mark(const struct lls_stacks *s)
 {

@@ -2,10 +2,12 @@
 /*
  * See text_search.h. Depth first through the tokens that both allow: a grammar with a
  * text shows one of them soon, and one without mostly ends after a few tokens. What is
- * deeper than DEPTH, or takes more than MASKS masks or WORK nodes of the vocabulary's
- * trie, is left to the step loop, which ends an answer where nothing can follow.
+ * deeper than DEPTH, or takes more than MASKS masks or WORK units of work, is left to the
+ * step loop, which ends an answer where nothing can follow.
  */
 #include "core/grammar/text_search.h"
+
+#include "core/base/least.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,6 +16,7 @@
 #define DEPTH 24
 #define MASKS 128
 #define WORK  (UINT64_C(1) << 22)
+#define PIECE UINT64_C(20000) /* the step thread may wait for the grammar meanwhile */
 
 enum found { NONE, TEXT, GIVEN_UP };
 
@@ -39,7 +42,13 @@ static enum found fill(struct search *s, uint32_t depth)
   if (depth == DEPTH || s->masks_left == 0)
     return GIVEN_UP;
   s->masks_left--;
-  if (lls_grammar_fill_mask_some(state_at(s, depth), mask, &progress, &s->work) < 0)
+  int rc = -EAGAIN;
+  while (rc == -EAGAIN && s->work > 0) {
+    uint64_t piece = PIECE;
+    rc = lls_grammar_fill_mask_some(state_at(s, depth), mask, &progress, &piece);
+    s->work -= lls_least_u64(s->work, PIECE - piece);
+  }
+  if (rc < 0)
     return GIVEN_UP;
   for (size_t i = 0; i < s->words; i++)
     mask[i] &= s->allowed[i];

@@ -2,20 +2,26 @@
 /*
  * Which tokens may follow: for each thread those that stay in its rule (a fragment), and
  * those that go on in what the rule returns to, found by walking the fragment's suffixes.
- * A thread whose state has no fragment walks the vocabulary. Walks are bounded in each
- * call, since the caller may be the step thread: who meets the bound goes on later.
+ * Threads whose states have no fragment walk the vocabulary, all together. The work of
+ * each call is bounded, since the caller may be the step thread: who meets the bound goes
+ * on later.
  */
 #include "core/base/least.h"
-#include "core/grammar/fragment_draft.h"
+#include "core/grammar/fragment_walks.h"
 #include "core/grammar/grammar_internal.h"
+#include "core/grammar/trie_walk.h"
 
 #include <errno.h>
 #include <string.h>
 
 struct mask {
+  struct lls_grammar *grammar;
   struct lls_stacks *stacks;
   const struct lls_vocabulary *vocabulary;
+  struct lls_mask_progress *progress;
   uint32_t *bits;
+  uint64_t until; /* of the grammar's work */
+  bool made;      /* the fragment of the last thread */
 };
 
 static void allow(const struct mask *m, uint32_t token)
@@ -70,91 +76,135 @@ static bool may_leave(const struct lls_fragment *f, const struct count *c, uint3
   return !f->counts || (done >= c->min && done <= c->max);
 }
 
-/* Below a node of the suffixes, from the configuration that its bytes led to. */
-static void add_suffixes(struct mask *m, const struct lls_fragment *f,
-                         const struct count *count, uint32_t suffix,
-                         const struct lls_configuration *from)
+/* ---- walks ------------------------------------------------------------------------- */
+
+static bool goes_on(const struct mask *m)
 {
-  struct lls_stacks_mark mark = lls_stacks_mark(m->stacks);
-  for (uint32_t i = f->suffixes[suffix].child; i != 0; i = f->suffixes[i].sibling) {
-    struct lls_configuration to = lls_stacks_step(m->stacks, from, f->suffixes[i].byte);
-    bool alive = to.n > 0 || to.ended;
-    for (uint32_t t = alive ? f->suffixes[i].tokens : 0; t != 0;
-         t = f->suffix_tokens[t].next)
-      if (may_leave(f, count, f->suffix_tokens[t].times))
-        allow(m, f->suffix_tokens[t].token);
-    if (to.n > 0 && !m->stacks->full)
-      add_suffixes(m, f, count, i, &to);
-    lls_stacks_back(m->stacks, mark);
+  return !m->stacks->full && lls_grammar_work(m->grammar) < m->until;
+}
+
+static void allow_suffix(const struct mask *m, const struct lls_fragment *f,
+                         const struct count *count, uint32_t suffix)
+{
+  for (uint32_t t = f->suffixes[suffix].tokens; t != 0; t = f->suffix_tokens[t].next)
+    if (may_leave(f, count, f->suffix_tokens[t].times))
+      allow(m, f->suffix_tokens[t].token);
+}
+
+/* Below the root of the suffixes, from the configuration that the rule returns to. */
+static void walk_suffixes(struct mask *m, const struct lls_fragment *f,
+                          const struct count *count, const struct lls_configuration *from)
+{
+  const struct lls_suffix *suffixes = f->suffixes;
+  struct lls_walk w;
+  uint32_t i = m->progress->node > 0 ? m->progress->node : 1;
+  lls_walk_begin(&w, m->grammar->walk, m->stacks, from, m->vocabulary->max_depth);
+  for (uint32_t k = 1; k < i && !m->stacks->full;) {
+    if (suffixes[k].end > i)
+      lls_walk_step(&w, suffixes[k].depth, suffixes[k].byte);
+    k = suffixes[k].end > i ? k + 1 : suffixes[k].end;
   }
+  do {
+    lls_walk_step(&w, suffixes[i].depth, suffixes[i].byte);
+    const struct lls_configuration *c = &w.at[suffixes[i].depth];
+    if (c->n > 0 || c->ended)
+      allow_suffix(m, f, count, i);
+    i = c->n > 0 ? i + 1 : suffixes[i].end;
+  } while (i < f->n_suffixes && goes_on(m));
+  lls_walk_end(&w);
+  m->progress->node = i < f->n_suffixes && !m->stacks->full ? i : 0;
 }
 
-static void add_fragment(struct mask *m, const struct lls_fragment *f,
-                         const struct lls_thread *thread)
-{
-  struct lls_stacks *s = m->stacks;
-  const struct lls_frame *frame = &s->frames[thread->frame];
-  const struct lls_nfa_rule *rule = &s->dfa->nfa->rules[frame->rule];
-  const struct count count = {frame->done, rule->min, rule->max};
-  add_tokens(m, f, rule->max - frame->done);
-  if (f->n_suffixes == 0)
-    return;
-  struct lls_stacks_mark mark = lls_stacks_mark(s);
-  struct lls_configuration after = f->counts ? lls_stacks_leave(s, thread->frame)
-                                             : lls_stacks_complete(s, thread->frame);
-  if (after.n > 0)
-    add_suffixes(m, f, &count, 0, &after);
-  lls_stacks_back(s, mark);
-}
-
-/* ---- the vocabulary --------------------------------------------------------------- */
-
-struct walk {
-  struct lls_configuration at[LLS_DRAFT_DEPTH];
-  struct lls_stacks_mark mark[LLS_DRAFT_DEPTH];
-};
-
-static void step(struct mask *m, struct walk *w, uint32_t node)
-{
-  const struct lls_trie_node *n = &m->vocabulary->nodes[node];
-  lls_stacks_back(m->stacks, w->mark[n->depth - 1]);
-  w->at[n->depth] = lls_stacks_step(m->stacks, &w->at[n->depth - 1], n->byte);
-  w->mark[n->depth] = lls_stacks_mark(m->stacks);
-}
-
-/* From the root to the node above this one. */
-static void descend(struct mask *m, struct walk *w, uint32_t node)
+static void walk_vocabulary(struct mask *m, const struct lls_configuration *from)
 {
   const struct lls_vocabulary *v = m->vocabulary;
-  for (uint32_t i = 1; i < node;) {
-    bool above = v->nodes[i].end > node;
-    if (above)
-      step(m, w, i);
-    i = above ? i + 1 : v->nodes[i].end;
+  struct lls_walk w;
+  uint32_t i = m->progress->node > 0 ? m->progress->node : 1;
+  lls_walk_begin(&w, m->grammar->walk, m->stacks, from, v->max_depth);
+  for (uint32_t k = 1; k < i && !m->stacks->full;) {
+    if (v->nodes[k].end > i)
+      lls_walk_step(&w, v->nodes[k].depth, v->nodes[k].byte);
+    k = v->nodes[k].end > i ? k + 1 : v->nodes[k].end;
   }
-}
-
-/* From a node on; the node where it had to stop, or 0 at the end. */
-static uint32_t walk_vocabulary(struct mask *m, const struct lls_configuration *from,
-                                uint32_t first, uint64_t *work)
-{
-  const struct lls_vocabulary *v = m->vocabulary;
-  struct lls_stacks *s = m->stacks;
-  struct walk w;
-  w.at[0] = *from;
-  w.mark[0] = lls_stacks_mark(s);
-  uint32_t i = first > 0 ? first : 1;
-  for (descend(m, &w, i); i<v->n_nodes && * work> 0 && !s->full; --*work) {
+  while (i < v->n_nodes) {
     const struct lls_trie_node *node = &v->nodes[i];
-    step(m, &w, i);
+    lls_walk_step(&w, node->depth, node->byte);
     const struct lls_configuration *c = &w.at[node->depth];
     if (c->n > 0 || c->ended)
       for (uint32_t t = node->first_token; t < v->nodes[i + 1].first_token; t++)
         allow(m, v->tokens[t]);
     i = c->n > 0 ? i + 1 : node->end;
+    if (!goes_on(m))
+      break;
   }
-  lls_stacks_back(s, w.mark[0]);
-  return i < v->n_nodes && !s->full ? i : 0;
+  lls_walk_end(&w);
+  m->progress->node = i < v->n_nodes && !m->stacks->full ? i : 0;
+}
+
+/* ---- a thread ---------------------------------------------------------------------- */
+
+/* A thread before it is in the same state, with as many times done if that matters: all
+ * of these are looked at with the first of them. */
+static bool has_come(const struct mask *m, bool counts, uint32_t index)
+{
+  const struct lls_stacks *s = m->stacks;
+  const struct lls_thread *t = &s->threads[index];
+  for (uint32_t i = 0; i < index; i++)
+    if (s->threads[i].state == t->state &&
+        (!counts || s->frames[s->threads[i].frame].done == s->frames[t->frame].done))
+      return true;
+  return false;
+}
+
+static void add_fragment(struct mask *m, const struct lls_fragment *f,
+                         const struct lls_configuration *from, uint32_t index)
+{
+  struct lls_stacks *s = m->stacks;
+  const struct lls_thread thread = s->threads[index];
+  const struct lls_frame *frame = &s->frames[thread.frame];
+  const struct lls_nfa_rule *rule = &s->dfa->nfa->rules[frame->rule];
+  const struct count count = {frame->done, rule->min, rule->max};
+  s->work++;
+  if (m->progress->node == 0)
+    add_tokens(m, f, rule->max - frame->done);
+  if (f->n_suffixes == 0)
+    return;
+  struct lls_stacks_mark mark = lls_stacks_mark(s);
+  struct lls_configuration after =
+      f->counts ? lls_stacks_leave(s, from, thread.state, &count.done)
+                : lls_stacks_complete(s, from, thread.state);
+  if (after.n > 0)
+    walk_suffixes(m, f, &count, &after);
+  lls_stacks_back(s, mark);
+}
+
+/* Adds what its fragment has, if there is one. */
+static void add_thread(struct mask *m, const struct lls_configuration *from,
+                       uint32_t index)
+{
+  struct lls_fragments *fragments = &m->grammar->fragments;
+  uint32_t state = m->stacks->threads[index].state;
+  uint64_t done = lls_grammar_work(m->grammar), made = lls_fragments_work(fragments);
+  uint64_t left = m->until > done ? m->until - done : 0;
+  m->made = lls_fragment_make(fragments, state, made + left);
+  const struct lls_fragment *f = m->made ? lls_fragment_of(fragments, state) : NULL;
+  if (f == NULL && m->made)
+    m->progress->walks[index / 32] |= 1u << (index % 32);
+  else if (f != NULL && !has_come(m, f->counts, index))
+    add_fragment(m, f, from, index);
+}
+
+/* All threads that have no fragment walk the vocabulary together. */
+static void walk_the_rest(struct mask *m, uint32_t n)
+{
+  struct lls_stacks *s = m->stacks;
+  struct lls_configuration c = {.first = s->n_threads};
+  for (uint32_t i = 0; i < n; i++)
+    if ((m->progress->walks[i / 32] >> (i % 32) & 1) != 0)
+      s->threads[s->n_threads++] = s->threads[i];
+  c.n = s->n_threads - c.first;
+  if (c.n > 0)
+    walk_vocabulary(m, &c);
 }
 
 /* ---- the mask --------------------------------------------------------------------- */
@@ -167,24 +217,6 @@ static void allow_ends(const struct mask *m)
       allow(m, (uint32_t)v->ends[i]);
 }
 
-/* False: what is left of the thread takes more than the work allows. */
-static bool add_thread(struct mask *m, struct lls_fragments *fragments,
-                       struct lls_mask_progress *progress, uint64_t *work)
-{
-  struct lls_thread thread = m->stacks->threads[progress->thread];
-  const struct lls_configuration alone = {.first = progress->thread, .n = 1};
-  if (*work == 0 && !lls_fragment_is_known(fragments, thread.state))
-    return false;
-  uint64_t before = fragments->walked;
-  const struct lls_fragment *f = lls_fragment_of(fragments, thread.state);
-  *work -= lls_least_u64(*work, fragments->walked - before);
-  if (f != NULL)
-    add_fragment(m, f, &thread);
-  else
-    progress->node = walk_vocabulary(m, &alone, progress->node, work);
-  return progress->node == 0;
-}
-
 static int any(const uint32_t *bits, size_t n)
 {
   for (size_t i = 0; i < n; i++)
@@ -193,34 +225,63 @@ static int any(const uint32_t *bits, size_t n)
   return 0;
 }
 
-static int add_threads(struct mask *m, struct lls_grammar_state *state,
-                       struct lls_mask_progress *progress, uint64_t *work)
+/* True if all is there. What was found by a fragment that is lost since is right; its
+ * suffixes may be others when it is made again. */
+static bool add_threads(struct mask *m, const struct lls_configuration *from)
+{
+  const uint32_t n = from->n, cleared = m->grammar->fragments.cleared;
+  struct lls_mask_progress *p = m->progress;
+  bool done = true;
+  if (p->thread < n && p->cleared != cleared)
+    p->node = 0;
+  while (done && p->thread <= n) {
+    m->made = true;
+    if (p->thread < n)
+      add_thread(m, from, p->thread);
+    else
+      walk_the_rest(m, n);
+    done = m->made && p->node == 0;
+    p->thread += done;
+    done &= goes_on(m) || p->thread > n;
+  }
+  p->cleared = m->grammar->fragments.cleared;
+  return done;
+}
+
+static int fill(struct mask *m, struct lls_grammar_state *state, uint64_t *work)
 {
   struct lls_grammar *g = state->grammar;
   struct lls_configuration c = lls_state_open(state);
-  bool done = true;
-  while (done && progress->thread < c.n && !g->stacks.full) {
-    done = add_thread(m, &g->fragments, progress, work);
-    progress->thread += done;
-  }
-  g->stacks.full |= g->dfa.full;
+  uint64_t before = lls_grammar_work(g);
+  uint64_t left = LLS_MASK_MOST - lls_least_u64(LLS_MASK_MOST, m->progress->work);
+  m->until = before + lls_least_u64(*work, left);
+  g->stacks.most = g->stacks.work + left;
+  bool whole = add_threads(m, &c);
+  uint64_t done = lls_grammar_work(g) - before;
+  m->progress->work += done;
+  *work -= lls_least_u64(*work, done);
+  g->stacks.full |= g->dfa.full || (!whole && m->progress->work >= LLS_MASK_MOST);
   int rc = lls_state_close(state);
-  return rc < 0 || done ? rc : -EAGAIN;
+  return rc < 0 || whole ? rc : -EAGAIN;
 }
 
 int lls_grammar_fill_mask_some(struct lls_grammar_state *state, uint32_t *bits,
                                struct lls_mask_progress *progress, uint64_t *work)
 {
   struct lls_grammar *g = state->grammar;
-  struct mask m = {.stacks = &g->stacks, .vocabulary = g->vocabulary, .bits = bits};
+  struct mask m = {.grammar = g,
+                   .stacks = &g->stacks,
+                   .vocabulary = g->vocabulary,
+                   .progress = progress,
+                   .bits = bits};
   size_t words = lls_vocabulary_words(g->vocabulary);
-  if (progress->thread == 0 && progress->node == 0)
+  if (progress->work == 0)
     memset(bits, 0, words * sizeof *bits);
   if (state->finished)
     return 0;
   if (state->may_end)
     allow_ends(&m);
-  int rc = add_threads(&m, state, progress, work);
+  int rc = fill(&m, state, work);
   if (rc == -EAGAIN)
     return rc;
   *progress = (struct lls_mask_progress){0};

@@ -183,4 +183,5 @@ void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result
   }
   in->status.step_ns_sum += lls_instance_now(in) - started_ns;
   in->status.device_ns_sum += result->duration_ns;
+  in->device_ns = result->duration_ns;
 }

@@ -12,6 +12,7 @@ struct numbers {
   bool hidden_token, lost;
   uint32_t n_generated; /* with this event */
   uint32_t shared_tokens, prompt_tokens, generated_tokens, preemptions;
+  int32_t grammar_error;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, last_token_ns, finished_ns;
   struct lls_prediction prediction;
   uint32_t n_forced, n_scores, n_top;
@@ -40,6 +41,7 @@ static void fill_finished(struct numbers *n, const struct lls_event *e)
 {
   n->prompt_tokens = e->prompt_tokens;
   n->generated_tokens = e->generated_tokens;
+  n->grammar_error = e->grammar_error;
   n->preemptions = e->preemptions;
   n->arrival_ns = e->arrival_ns;
   n->first_scheduled_ns = e->first_scheduled_ns;
@@ -154,6 +156,7 @@ static void take_end(struct lls_unpack *u, const struct lls_wire *w,
 {
   out->prompt_tokens = n->prompt_tokens;
   out->generated_tokens = n->generated_tokens;
+  out->grammar_error = n->grammar_error;
   out->preemptions = n->preemptions;
   out->arrival_ns = n->arrival_ns;
   out->first_scheduled_ns = n->first_scheduled_ns;

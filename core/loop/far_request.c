@@ -153,6 +153,7 @@ static void set_grammar_state(struct lls_live *live)
     return;
   lls_grammar_state_init(c->state, c->grammar);
   c->progress = (struct lls_mask_progress){0};
+  c->spent = c->cost = 0;
   c->postponed = false;
   c->failed = 0;
   for (uint32_t i = 0; i < v->generated_tokens; i++)

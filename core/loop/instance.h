@@ -169,6 +169,8 @@ struct lls_instance {
   uint32_t n_eos_tokens;
   uint32_t strikes; /* so far; limits.strikes are too many */
   struct lls_loop_limits limits;
+  int64_t device_ns;  /* that the last step with tokens took */
+  uint64_t mask_debt; /* constraint.c: units of work that steps did beyond their limit */
   struct lls_inbox_content content; /* scratch of drain */
 
   struct lls_inbox *inbox;
@@ -379,9 +381,10 @@ bool lls_lists_cut(const struct lls_instance *, const struct lls_live *, uint32_
 uint32_t lls_lists_end(const struct lls_instance *, const struct lls_live *);
 
 /* ---- constraint.c: answers that keep to a grammar */
-/* -EINVAL where a grammar, if there is one, is for another vocabulary. */
+/* -EINVAL where a grammar, if there is one, is for another vocabulary; or cannot wait for
+ * its first mask, which takes long. */
 int lls_constraint_check(const struct lls_grammar *, uint32_t vocabulary,
-                         struct lls_error *err);
+                         uint32_t prompt_tokens, struct lls_error *err);
 /* Before tokens are drawn: the masks of the batch's sequences; context: the instance. */
 void lls_constraint_fill_masks(void *context);
 /* A drawn token: 0; or -errno where the answer cannot go on, which is logged and ends the

@@ -282,6 +282,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
       .prediction = v->prediction,
       .lost = in->failed && in->info.index > 0, /* process 0 may have it go on */
       .no_number = live->no_number,
+      .grammar_error = live->constraint.failed,
       .pooled = reason == LLS_FINISH_LENGTH ? live->pooled : NULL,
       .life = &live->life,
       .live = live, /* goes back to main, which made it */

@@ -317,7 +317,7 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
     return lls_fail(err, -E2BIG, "the prompt has %u tokens and the context holds %u%s",
                     s->n_tokens, l->max_context,
                     pooled ? "" : ": nothing is left for an answer");
-  return lls_constraint_check(s->grammar, l->vocabulary, err);
+  return lls_constraint_check(s->grammar, l->vocabulary, s->n_tokens, err);
 }
 
 static bool takes_arrivals(const struct lls_step_thread *r)

@@ -94,8 +94,9 @@ struct lls_event {
   /* of the prompt, found in the cache when the request first ran: not computed */
   uint32_t shared_tokens;
   /* FINISHED */
-  bool lost;      /* with ERROR: the process that had it is gone (lls_loop_lost) */
-  bool no_number; /* with ERROR: the model's logits were not numbers */
+  bool lost;             /* with ERROR: the process that had it is gone (lls_loop_lost) */
+  bool no_number;        /* with ERROR: the model's logits were not numbers */
+  int32_t grammar_error; /* with ERROR: -errno of the answer's grammar, or 0 */
   uint32_t prompt_tokens, generated_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;
@@ -123,6 +124,8 @@ struct lls_loop_status {
   uint32_t device_units_total, device_units_free, host_units_total, host_units_free;
   uint64_t prompt_tokens, generated_tokens, shared_tokens; /* counters */
   uint64_t forced_tokens; /* of the generated ones, those that were not drawn */
+  uint64_t grammar_work;  /* units of it (compiled_grammar.h), for answers' next tokens */
+  uint64_t postponed_draws; /* steps in which a request drew nothing for its sake */
   uint64_t preempted_recompute, preempted_swap;
   uint64_t displaced; /* requests that lost slots to others, and with them their place */
   /* of requests that ended by themselves, with a prediction: how many, and by how many

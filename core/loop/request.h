@@ -62,8 +62,12 @@ struct lls_constraint {
    * tokens */
   uint32_t *mask;
   struct lls_mask_progress progress;
+  uint64_t spent; /* units of work, for the next token so far */
+  uint64_t cost;  /* ... and for the one before it */
+  bool waits;     /* in this step: for those that have less to do */
   bool postponed; /* the mask was not whole in this step: nothing was drawn */
-  int failed;     /* -errno: no mask could be made for the next token */
+  int failed;     /* -errno: no mask could be made for the next token, or it was not
+                   * taken */
 };
 
 struct lls_live {

@@ -104,7 +104,7 @@ static int open_machine(struct machine *m, const char *scheduler, const char *ca
       .host_units = below(m, 2) * 64,
       .window = window,
       .int8 = below(m, 3),
-      .mask_work = below(m, 2),
+      .mask_work = 500 * below(m, 2),
       .scheduler = {scheduler, NULL},
       .cache = {cache, NULL},
       .predictor = {"fixed", NULL},

@@ -134,6 +134,26 @@ static void check_forced(struct oracle *o, const struct lls_grammar_tree *tree,
     }
 }
 
+/* In pieces, with other work of the grammar in between, the mask is the same; each piece
+ * does some, and hardly more than it may. */
+static void check_pieces(struct lls_grammar_state *state, const uint32_t *bits, int rc)
+{
+  enum { PIECE = 40, MOST = 50000 }; /* of a way from the root, in the worst of them */
+  struct lls_mask_progress progress = {0};
+  uint32_t others[TOKENS / 32];
+  int again;
+  do {
+    uint64_t before = lls_grammar_state_work(state), work = PIECE;
+    again = lls_grammar_fill_mask_some(state, others, &progress, &work);
+    uint64_t took = lls_grammar_state_work(state) - before;
+    assert_true(again != -EAGAIN || (took > 0 && work == 0));
+    assert_true(took < PIECE + MOST);
+    lls_grammar_forced(state, &(int32_t){0}, 1);
+  } while (again == -EAGAIN);
+  assert_int_equal(again, rc);
+  assert_memory_equal(others, bits, sizeof others);
+}
+
 /* Draws tokens by the masks as far as the oracle's texts go. False where a bound was met:
  * of random grammars some few are that ambiguous. */
 static bool follow_one(struct lls_grammar *grammar, const struct lls_grammar_tree *tree,
@@ -151,6 +171,7 @@ static bool follow_one(struct lls_grammar *grammar, const struct lls_grammar_tre
     rc = lls_grammar_fill_mask(state, bits);
     if (rc < 0)
       break;
+    check_pieces(state, bits, rc);
     assert_int_equal(allowed(bits, 0), lls_grammar_may_end(state));
     check_mask(&oracle, tree, text, n, bits);
     check_forced(&oracle, tree, text, n, state);

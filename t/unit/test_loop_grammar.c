@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/grammar/compiled_grammar.h"
+#include "core/grammar/gbnf.h"
 #include "t/clients.h"
 
 static const struct lls_grammar_bounds bounds = {.nodes = 100, .bytes = 4096, .rules = 9};
@@ -103,12 +104,12 @@ static const struct setting {
     {.scheduler = "fcfs", .parameters = swap, .device_units = 64, .host_units = 256},
     {.scheduler = "sarathi", .parameters = chunks, .device_units = 64},
     {.scheduler = "fcfs", .device_units = 512, .asynchronous = true},
-    {.scheduler = "sarathi", .parameters = chunks, .device_units = 512, .mask_work = 1},
+    {.scheduler = "sarathi", .parameters = chunks, .device_units = 512, .mask_work = 200},
     {.scheduler = "fcfs",
      .parameters = swap,
      .device_units = 64,
      .host_units = 256,
-     .mask_work = 3},
+     .mask_work = 60},
     {.scheduler = "aligned", .device_units = 64, .host_units = 256},
     {.scheduler = "bros", .device_units = 64, .host_units = 256},
 };
@@ -337,6 +338,115 @@ static void test_a_dead_end_cuts_the_answer(void **state)
   reference_free(ref);
 }
 
+/* ---- grammars that cost much ------------------------------------------------------- */
+
+/* All words of up to three letters of 'a' to 'h', and no end. */
+static struct lls_vocabulary *words(uint32_t size)
+{
+  struct lls_token_bytes *tokens = calloc(size, sizeof *tokens);
+  char(*text)[3] = calloc(size, sizeof *text);
+  struct lls_vocabulary *v = NULL;
+  const int32_t end = 5;
+  for (uint32_t i = 0; i < size; i++) {
+    tokens[i].bytes = text[i];
+    for (uint32_t rest = i; tokens[i].n == 0 || rest > 0; rest /= 8)
+      text[i][tokens[i].n++] = (char)('a' + rest % 8);
+    if (tokens[i].n > 3 || i == 5)
+      tokens[i].n = 0;
+  }
+  assert_int_equal(lls_vocabulary_of(tokens, size, &end, 1, &v, NULL), 0);
+  free(tokens);
+  free(text);
+  return v;
+}
+
+/* After n letters there are some n places, for each of the ways to read them. */
+static struct lls_grammar *ambiguous(const struct lls_vocabulary *v)
+{
+  static const char text[] =
+      "root ::= s \"z\"\ns ::= x s x? | x s? | x\n"
+      "x ::= \"a\" | \"b\" | \"c\" | \"d\" | \"e\" | \"f\" | \"g\" | \"h\"";
+  const struct lls_grammar_limits limits = LLS_GRAMMAR_LIMITS;
+  struct lls_grammar_tree *tree = lls_grammar_tree_create(&bounds);
+  struct lls_grammar *g = NULL;
+  lls_grammar_set_root(tree, lls_grammar_gbnf(tree, text, strlen(text)));
+  assert_int_equal(lls_grammar_compile(tree, v, &limits, &g, NULL), 0);
+  lls_grammar_tree_destroy(tree);
+  return g;
+}
+
+enum { WORK = 3000, FREE = 4000, PIECE = 20000 };
+
+/* The largest of a step, and how many steps there were until the first client's end. */
+struct run {
+  uint64_t largest, all;
+  uint32_t steps;
+};
+
+static struct run run_beside(uint32_t n_hard, bool has_grammar, uint32_t mask_work,
+                             const struct reference *ref)
+{
+  struct harness h;
+  struct harness_options o = client_options("sarathi");
+  struct client ordinary, hard[6];
+  struct lls_loop_status status = {0};
+  struct run run = {0};
+  o.scheduler.parameters = chunks;
+  o.mask_work = mask_work;
+  open_or_fail(&h, &o);
+  struct lls_vocabulary *v = words(h.config.vocab);
+  struct lls_grammar *easy = grammar_of(v, 10, 12, "g"), *g = ambiguous(v);
+  submit_with(&h, &ordinary, &ref->prompts[0], has_grammar ? easy : NULL, 1);
+  while (ordinary.n_tokens == 0) {
+    assert_true(lls_loop_step(h.loop) >= 0);
+    lls_loop_events(h.loop, on_event, NULL);
+  }
+  for (uint32_t i = 0; i < n_hard; i++)
+    submit_with(&h, &hard[i], &ref->prompts[i % 3], g, i);
+  while (ordinary.finished == 0) {
+    uint64_t before = status.grammar_work;
+    assert_true(lls_loop_step(h.loop) >= 0);
+    lls_loop_events(h.loop, on_event, NULL);
+    lls_loop_status(h.loop, &status);
+    if (status.grammar_work - before > run.largest)
+      run.largest = status.grammar_work - before;
+    run.steps++;
+  }
+  run.all = status.grammar_work;
+  for (uint32_t i = 0; i < n_hard; i++)
+    lls_loop_cancel(h.loop, hard[i].id);
+  run_to_end(&h);
+  lls_loop_status(h.loop, &status);
+  assert_int_equal(status.grammar_work, run.all); /* who is gone costs nothing */
+  assert_memory_is_back(&h);
+  harness_close(&h);
+  lls_grammar_unref(easy);
+  lls_grammar_unref(g);
+  lls_vocabulary_destroy(v);
+  return run;
+}
+
+/* Counted, not timed. An ordinary client has a token of each step, with a grammar or
+ * without, and a step does no more for all the others than its limit, and a piece. */
+static void test_hard_grammars_cost_their_own_requests(void **state)
+{
+  (void)state;
+  struct reference *ref = reference_read(MODEL);
+  for (int has_grammar = 0; has_grammar < 2; has_grammar++) {
+    struct run alone = run_beside(0, has_grammar, WORK, ref);
+    struct run beside = run_beside(6, has_grammar, WORK, ref);
+    struct run unlimited = run_beside(6, has_grammar, 0, ref);
+    print_message("%u %lu %lu / %u %lu %lu / %lu %lu\n", alone.steps, alone.largest,
+                  alone.all, beside.steps, beside.largest, beside.all, unlimited.largest,
+                  unlimited.all);
+    assert_true(has_grammar || unlimited.largest > 2 * (7 * FREE + WORK + PIECE));
+    assert_int_equal(beside.steps, alone.steps);
+    assert_true(beside.largest <= 7 * FREE + WORK + PIECE);
+    assert_true(beside.all <= (uint64_t)beside.steps * (7 * FREE + WORK) + PIECE);
+  }
+  reference_free(ref);
+}
+
 static void test_another_vocabulary_is_refused(void **state)
 {
   (void)state;
@@ -367,6 +477,7 @@ int main(void)
       cmocka_unit_test(test_what_is_forced_takes_no_steps),
       cmocka_unit_test(test_a_jump_stays_within_the_request),
       cmocka_unit_test(test_a_dead_end_cuts_the_answer),
+      cmocka_unit_test(test_hard_grammars_cost_their_own_requests),
       cmocka_unit_test(test_another_vocabulary_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
