@@ -2,6 +2,8 @@
 /* See work.h. All of this runs on [main] but for on_thread. */
 #include "core/api/work.h"
 
+#include "core/api/access.h"
+
 #include <malloc.h>
 #include <utlist.h>
 
@@ -67,23 +69,75 @@ static void on_run(uv_work_t *job, int status)
   struct lls_api *api = work->api;
   LLS_API_ON_MAIN(api);
   LLS_CHECK(work->running && api->n_working > 0);
+  DL_DELETE(api->works, work);
   end(work);
   api->n_working--;
   start_waiting(api);
   lls_api_check_idle(api);
 }
 
+/* ---- whose turn it is -------------------------------------------------------------- */
+
+static bool is_heavy(const struct lls_work *work)
+{
+  return work->bytes >= LLS_WORK_HEAVY;
+}
+
+/* The first that waits; of large bodies only if a place is left for small ones. */
+static struct lls_work *next_of(const struct lls_api *api)
+{
+  struct lls_work *work;
+  unsigned n_heavy = 0;
+  DL_FOREACH (api->works, work) {
+    n_heavy += work->running && is_heavy(work);
+  }
+  DL_FOREACH (api->works, work) {
+    if (!work->running && (!is_heavy(work) || n_heavy < LLS_WORK_AT_ONCE - 1))
+      return work;
+  }
+  return NULL;
+}
+
+/* Puts what the client waits for, too, behind that of all others, in its order. */
+static void send_back(struct lls_api *api, uint32_t client)
+{
+  struct lls_work *work, *next, *back = NULL;
+  DL_FOREACH_SAFE (api->works, work, next) {
+    if (work->running || work->client != client)
+      continue;
+    DL_DELETE(api->works, work);
+    DL_APPEND(back, work);
+  }
+  DL_CONCAT(api->works, back);
+}
+
 static void start_waiting(struct lls_api *api)
 {
-  while (api->works != NULL && api->n_working < LLS_WORK_AT_ONCE) {
-    struct lls_work *work = api->works;
-    LLS_CHECK(!work->running && (work->exchange != NULL || work->offline));
-    DL_DELETE(api->works, work);
+  while (api->n_working < LLS_WORK_AT_ONCE) {
+    struct lls_work *work = next_of(api);
+    if (work == NULL)
+      return;
+    LLS_CHECK(work->exchange != NULL || work->offline);
     api->n_working++;
     work->running = true;
     work->job.data = work;
+    send_back(api, work->client);
     uv_queue_work(api->config.uv, &work->job, on_thread, on_run);
   }
+}
+
+/* By tenant; where there is none, by address. What nobody waits for is one more. */
+static uint32_t client_of(const struct lls_api *api, struct lls_http_exchange *exchange)
+{
+  if (exchange == NULL)
+    return 0;
+  const char *name = lls_access_account(api, exchange);
+  if (name[0] == '\0')
+    name = lls_http_peer(exchange);
+  uint32_t hash = 2166136261u; /* FNV-1a: two of one hash share their turns */
+  for (; *name != '\0'; name++)
+    hash = (hash ^ (uint8_t)*name) * 16777619u;
+  return hash;
 }
 
 static void on_gone(void *owner)
@@ -108,8 +162,11 @@ void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
   work->exchange = exchange;
   work->config = api->config;
   work->offline = exchange == NULL;
+  work->client = large ? client_of(api, exchange) : 0;
   if (exchange != NULL)
     work->held = lls_http_take_body(exchange, &work->body);
+  if (work->body.length > work->bytes) /* one that begins again has read it */
+    work->bytes = work->body.length;
   if (!large) {
     run(work);
     end(work);

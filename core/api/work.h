@@ -7,9 +7,12 @@
  *   begin --little--> run, answer, destroy                         all on [main]
  *     +-----much----> WAITING --> run, on a thread --> answer, destroy   on [main]
  *
- * At most LLS_WORK_AT_ONCE are run at a time, in the order in which they came: that
- * bounds what they take of processors and memory. A client that goes away while its work
- * waits takes it along; while it runs, run goes on to its end and answer is left out.
+ * At most LLS_WORK_AT_ONCE are run at a time: that bounds what they take of processors
+ * and memory. Clients take turns, each with its oldest, a client being a tenant or,
+ * without one, an address. One place is for small bodies alone, so that a large schema,
+ * which may take seconds to compile, holds up no small one of anybody's. A client that
+ * goes away while its work waits takes it along; while it runs, run goes on to its end
+ * and answer is left out.
  *
  * Ownership: run touches the work itself, which is its alone while it runs, and what
  * config points to and no one changes (tokenizer, template, names). api and exchange
@@ -23,6 +26,8 @@
 #define LLS_WORK_AT_ONCE 2
 /* Bytes of a body that are worth a thread: the worst take some 4 ms of a core. */
 #define LLS_WORK_LARGE 16384
+/* Bytes from which on it may be seconds: all places but one are for these. */
+#define LLS_WORK_HEAVY 65536
 /* Bytes of a body whose memory is given back to the system at once: a trim takes some
  * 0.1 ms for a heap of 10 MiB, reading such a body several. */
 #define LLS_WORK_TRIM (256 << 10)
@@ -41,7 +46,9 @@ struct lls_work {
 
   struct lls_api *api;                /* [main] */
   struct lls_http_exchange *exchange; /* [main] NULL: the client is gone */
-  struct lls_work *prev, *next;       /* [main] in api->works, while it waits */
+  struct lls_work *prev, *next;       /* [main] in api->works, until it has run */
+  uint32_t client;                    /* [main] by whom turns are taken */
+  size_t bytes;                       /* [main] of its body */
   bool running;                       /* [main] */
   bool offline;                       /* [main] there never was an exchange */
   uv_work_t job;

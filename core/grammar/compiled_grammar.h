@@ -112,8 +112,8 @@ int lls_grammar_fill_mask_some(struct lls_grammar_state *state, uint32_t *bits,
  * below. */
 uint64_t lls_grammar_state_work(const struct lls_grammar_state *state);
 
-/* The units that the mask at the beginning of a text takes: it was made once when the grammar was
- * compiled. */
+/* The units that the mask at the beginning of a text takes: it was made once when the
+ * grammar was compiled. */
 uint64_t lls_grammar_first_work(const struct lls_grammar *grammar);
 
 /*

@@ -23,7 +23,7 @@ struct lls_grammar {
   pthread_mutex_t turn; /* to wait for the lock: who gave it back comes behind others */
   pthread_mutex_t lock; /* for all below */
   struct lls_dfa dfa;   /* grows */
-  struct lls_stacks stacks; /* of who has the lock; empty between two calls */
+  struct lls_stacks stacks;     /* of who has the lock; empty between two calls */
   struct lls_walk_memory *walk; /* of masks */
   struct lls_fragments fragments;
 };
