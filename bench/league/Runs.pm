@@ -76,7 +76,7 @@ sub command {
     '--ranks', $w->{ranks} // 1, write_rows("$folder/$$.trace", $w, @$rows),
     settings('engine.max_sequences=256', "engine.max_context=$positions", 'engine.max_step_tokens=' . ($w->{step} // 8192),
       ($split ? 'engine.roles=prefill,decode' : $w->{split} ? ('engine.instances=2', 'engine.roles=') : 'engine.roles=')),
-    ($p->{host} ? settings('cache.host_memory=64GiB') : ()),
+    ($p->{host} ? settings('cache.host_memory=8GiB') : ()),
     (!defined $p->{predicted} ? () : $rows->[0]{hashes} ? unpredicted($p) : predictions("$folder/$$.lengths", $p->{predicted}, @$rows)),
     (map { s/POSITIONS/$positions/r } @{$p->{more} // []}),
     (grep { $_->{hashes} || $_->{prefix} } @$rows) ? @{$p->{alike} // []} : ());

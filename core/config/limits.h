@@ -108,7 +108,7 @@ struct lls_pool_limits { /* of [cache] */
    * all its memory is the engine's, weights included, and the pool gets what is left of
    * it (core/engine/memory_profile.c); 0 = as said there. */
   double gpu_memory_utilization;
-  int64_t host_memory; /* bytes of the host tier, 0 = none */
+  int64_t host_memory; /* bytes of the host tier, 0 = none, LLS_NEVER = what fits */
   int64_t int8;        /* enum lls_int8: where blocks may be of int8 numbers */
 };
 

@@ -307,7 +307,10 @@ static const struct lls_param cache_params[] = {
                     "device_memory is auto"),
     LLS_PARAM_BYTES(
         pool, host_memory, "0", 0, 1125899906842624,
-        "memory for sequences swapped out, of each rank and instance; 0 is none"),
+        "memory for sequences swapped out, of each rank and instance; auto is a quarter "
+        "of what the machine (or its control group) has left beside the weights and the "
+        "caches in it, at most as much as device_memory; 0 is none",
+        .flags = LLS_PARAM_AUTO),
     LLS_PARAM_CHOICE(cache, element, "auto", "auto|f32|bf16",
                      "numbers the cache is kept in; auto is the device's choice"),
     LLS_PARAM_CHOICE(pool, int8, "off", "off|swapped|all",

@@ -332,6 +332,8 @@ struct lls_device_ops {
   /* The same without what changes from start to start: what decides its speed. */
   void (*identify)(struct lls_device *, char *text, size_t size);
   int (*memory)(struct lls_device *, size_t *total, size_t *available); /* bytes */
+  /* The same of the host; optional, NULL: the host is this machine. */
+  int (*host_memory)(struct lls_device *, size_t *total, size_t *available);
 
   int (*alloc)(struct lls_device *, enum lls_memory, size_t bytes, void **out);
   void (*release)(struct lls_device *, enum lls_memory, void *);
@@ -566,6 +568,10 @@ struct lls_device_options {
 /* [main] The CPU device: always there. 0 or -errno (unknown isa: -EINVAL). */
 int lls_cpu_device_create(const struct lls_device_options *, struct lls_device **out,
                           struct lls_error *err);
+
+/* Bytes of this machine's memory, or of the control group's where that has less: all, and
+ * those available. -ENOTSUP. */
+int lls_host_memory_size(size_t *total, size_t *available);
 
 /* The simulated one, with more memory than any model wants: it takes shapes and sizes and
  * reads no number, which shows what can be put together. */

@@ -102,7 +102,8 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
   size_t cache = o->cache_bytes;
   if (cache == 0)
     cache = lls_engine_units_for(e, o->max_tokens) * lls_unit_room(&e->pool_shape, false);
-  cache += e->device->is_host ? (size_t)o->pool.host_memory : 0;
+  if (e->device->is_host && o->pool.host_memory != LLS_NEVER)
+    cache += (size_t)o->pool.host_memory;
   struct lls_weights_source source = {
       .folder = o->model_path,
       .dummy = o->dummy,
@@ -303,7 +304,7 @@ static void describe_model(struct lls_engine *e)
       .hidden_ratio = (double)c->hidden / (2.0 * e->model.kv_heads * c->head_dim),
       .window_tokens = lls_widest_window(c),
   };
-  if (o->pool.host_memory > 0)
+  if (o->pool.host_memory != 0)
     e->caps.preempt_modes |= 1u << LLS_PREEMPT_SWAP;
 }
 

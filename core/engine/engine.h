@@ -44,9 +44,10 @@ struct lls_engine_options {
   bool gives_back;    /* so does the cache manager: caps' window is all that they hold */
   double cache_share; /* with cache_bytes 0: that share of it instead, 0 = as said */
   struct lls_pool_limits pool;
-  bool no_hidden; /* no policy will use the hidden form: no memory for its scratch */
-  bool kv_only;   /* the cache manager has no use for it: the same where that takes memory
-                     before it is used, as on a GPU */
+  uint32_t instances; /* that share the host's memory with it, itself too; 0 = it alone */
+  bool no_hidden;     /* no policy will use the hidden form: no memory for its scratch */
+  bool kv_only; /* the cache manager has no use for it: the same where that takes memory
+                   before it is used, as on a GPU */
 
   /* Its weights are used where they lie in the same memory (lls_device.is_host): it is of
    * the same model and options, and outlives this one; NULL = they are loaded. */
@@ -83,6 +84,8 @@ const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
 const char *lls_engine_device_name(const struct lls_engine *); /* "cpu", "cuda", "sim" */
 /* Why the pool is as large as it is. */
 const char *lls_engine_pool_reason(const struct lls_engine *);
+/* Why its host tier is. */
+const char *lls_engine_host_reason(const struct lls_engine *);
 const struct lls_model_config *lls_engine_config(const struct lls_engine *);
 /* From submit to wait the device computes beside the caller. */
 bool lls_engine_is_asynchronous(const struct lls_engine *);

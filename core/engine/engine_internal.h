@@ -53,6 +53,7 @@ struct lls_engine {
   struct lls_pool *pool;
   struct lls_pool_shape pool_shape;
   char pool_reason[224];                /* why it is as large as it is */
+  char host_reason[128];                /* and why the host tier is */
   struct lls_attention_shape attention; /* of every layer, but for its window */
   struct lls_rope_shape ropes[3];       /* by enum lls_layer_rope */
   float *inverse_frequency;             /* (2, rope.dims / 2) what ropes[] point to */
@@ -150,6 +151,8 @@ int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
 
 /* pool_size.c */
 /* Ranks that take of the same memory. */
+/* Bytes of the host tier beside a device pool of so many; host_reason says why. */
+size_t lls_engine_host_bytes(struct lls_engine *, size_t device_bytes);
 uint32_t lls_engine_sharers(const struct lls_engine *);
 /* K and V units for one sequence of that many tokens. */
 size_t lls_engine_units_for(const struct lls_engine *, size_t tokens);

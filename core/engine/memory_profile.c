@@ -40,7 +40,7 @@ int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_er
     return lls_fail(err, rc, "the device does not tell its free memory");
   uint32_t units = lls_engine_trial_units(e);
   e->pool_shape.device_units = units;
-  e->pool_shape.host_units = o->pool.host_memory > 0; /* it may take room here too */
+  e->pool_shape.host_units = o->pool.host_memory != 0; /* it may take room here too */
   e->pool_shape.scratch_units = (e->caps.forms & LLS_BIT_HIDDEN) ? 2 : 0;
   rc = use_memory(e, &available, err);
   if (rc < 0)

@@ -16,12 +16,6 @@
 
 #define MIB(bytes) ((size_t)(bytes) >> 20)
 
-uint32_t lls_engine_sharers(const struct lls_engine *e)
-{
-  const struct lls_ranks *ranks = e->options.ranks;
-  return ranks != NULL && e->device->is_host ? ranks->local_size : 1;
-}
-
 size_t lls_engine_units_for(const struct lls_engine *e, size_t tokens)
 {
   return 2 * ((tokens + e->options.block_tokens - 1) / e->options.block_tokens);
@@ -125,7 +119,7 @@ int lls_engine_make_pool(struct lls_engine *e, struct lls_error *err)
   if (rc < 0)
     return rc;
   e->pool_shape.device_units = units_in(e, bytes, false);
-  e->pool_shape.host_units = units_in(e, (size_t)e->options.pool.host_memory, true);
+  e->pool_shape.host_units = units_in(e, lls_engine_host_bytes(e, bytes), true);
   rc = agree_on_units(e, err);
   if (rc < 0)
     return rc;

@@ -92,6 +92,7 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
   options.weights_of = i > 0 ? s->engines[0] : NULL;
   options.progress = server_follows(s) ? NULL : server_load_progress;
   options.progress_context = s;
+  options.instances = s->instances.n;
   int rc = lls_engine_create(&options, &s->model, s->devices[i], &s->engines[i], err);
   if (rc < 0)
     return rc;
@@ -106,6 +107,12 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
           (pool->device_units * lls_unit_room(pool, false)) >> 20, pool->device_units,
           pool->block_tokens, lls_engine_caps(s->engines[i])->max_context,
           lls_engine_pool_reason(s->engines[i]));
+  if (pool->host_units > 0)
+    lls_log(&s->log, LLS_LOG_INFO, "engine",
+            "%shost memory for %zu tokens in %zu MiB: %s", prefix(s, i, before),
+            (size_t)pool->host_units / 2 * pool->block_tokens,
+            (pool->host_units * lls_unit_room(pool, true)) >> 20,
+            lls_engine_host_reason(s->engines[i]));
   char line[256];
   const struct lls_device_ops *ops = s->devices[i]->ops;
   for (uint32_t k = 0;

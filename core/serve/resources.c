@@ -90,16 +90,42 @@ static uint64_t caches_on(const struct server *s, const struct lls_config *c,
   return s->instances.n > ranks ? s->instances.n : ranks;
 }
 
+/* The host's memory, as the device sees it. */
+static int host_memory(struct lls_device *d, size_t *total)
+{
+  size_t available;
+  return d->ops->host_memory != NULL ? d->ops->host_memory(d, total, &available)
+                                     : lls_host_memory_size(total, &available);
+}
+
+/* Host tiers beside a device that has memory of its own, or a cache that is `auto`. */
+static int check_host_memory(const struct lls_config *c, uint64_t n,
+                             struct lls_device *device, struct lls_error *err)
+{
+  size_t total;
+  int64_t each = c->cache.pool.host_memory;
+  if (each == LLS_NEVER || host_memory(device, &total) < 0 || (uint64_t)each <= total / n)
+    return 0;
+  return lls_config_fail(
+      c, err, -ENOMEM, "cache", "host_memory",
+      "%llu host tier%s of %llu MiB %s more than the %zu MiB of memory that there are%s: "
+      "set less, or auto, which is what fits",
+      (unsigned long long)n, n > 1 ? "s" : "", (unsigned long long)each >> 20,
+      n > 1 ? "are" : "is", total >> 20,
+      device->is_host ? ", which the weights and caches share" : "");
+}
+
 int server_check_memory(const struct server *s, const struct lls_config *c,
                         struct lls_device *device, struct lls_error *err)
 {
   size_t total, available;
   uint64_t n = caches_on(s, c, device);
-  int64_t each = c->cache.device_memory;
-  if (each == LLS_NEVER || device->ops->memory(device, &total, &available) < 0)
-    return 0;
-  if (device->is_host)
-    each += c->cache.pool.host_memory;
+  int64_t each = c->cache.device_memory, host = c->cache.pool.host_memory;
+  int rc = check_host_memory(c, n, device, err);
+  if (rc < 0 || each == LLS_NEVER || device->ops->memory(device, &total, &available) < 0)
+    return rc;
+  bool shared = device->is_host && host > 0;
+  each += shared ? host : 0;
   if ((uint64_t)each <= total / n)
     return 0;
   return lls_config_fail(
@@ -107,6 +133,5 @@ int server_check_memory(const struct server *s, const struct lls_config *c,
       "%llu cache%s of %llu MiB%s %s more than the %zu MiB of memory that there are, "
       "which the weights share: set less, or omit the key (auto is what fits)",
       (unsigned long long)n, n > 1 ? "s" : "", (unsigned long long)each >> 20,
-      device->is_host && c->cache.pool.host_memory > 0 ? ", with host_memory," : "",
-      n > 1 ? "are" : "is", total >> 20);
+      shared ? ", with host_memory," : "", n > 1 ? "are" : "is", total >> 20);
 }

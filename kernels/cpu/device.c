@@ -29,6 +29,11 @@ static void destroy(struct lls_device *device)
   free(d);
 }
 
+int lls_host_memory_size(size_t *total, size_t *available)
+{
+  return lls_cpu_memory_size(total, available);
+}
+
 static int memory(struct lls_device *device, size_t *total, size_t *available)
 {
   (void)device;

@@ -338,6 +338,7 @@ static const struct lls_device_ops ops = {
     .describe = describe,
     .identify = identify,
     .memory = lls_sim_memory,
+    .host_memory = lls_sim_host_memory,
     .alloc = lls_sim_alloc,
     .release = lls_sim_release,
     .weight_create = lls_sim_weight_create,

@@ -31,6 +31,7 @@ static inline struct lls_sim_device *lls_sim(struct lls_device *device)
 
 /* struct lls_device_ops, see there. */
 int lls_sim_memory(struct lls_device *, size_t *total, size_t *available);
+int lls_sim_host_memory(struct lls_device *, size_t *total, size_t *available);
 int lls_sim_alloc(struct lls_device *, enum lls_memory, size_t bytes, void **out);
 void lls_sim_release(struct lls_device *, enum lls_memory, void *);
 int lls_sim_weight_create(struct lls_device *, const struct lls_tensor_view *parts,

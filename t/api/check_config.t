@@ -66,7 +66,9 @@ my @cannot_start = (
     ['roles that are not used', "[model]\npath = $whole\n[engine]\nroles = prefill, decode\n[plugins]\nscheduler = fcfs", qr/scheduler fcfs hands no request over/],
     ['a missing key file',      "api_keys = $folder/none\n[model]\npath = $whole", qr/:3: \[server\] api_keys: .*none/],
     ['more memory than there is', "[model]\npath = $whole\n[cache]\ndevice_memory = 100TiB", qr/test\.ini:6: \[cache\] device_memory: 1 cache of \d+ MiB is more than the \d+ MiB of memory that there are.*set less/],
-    ['host memory that there is not', "[model]\npath = $whole\n[cache]\nhost_memory = 100TiB\ndevice_memory = 1MiB", qr/test\.ini:7: \[cache\] device_memory: 1 cache of \d+ MiB, with host_memory, is more/],
+    ['host memory that there is not', "[model]\npath = $whole\n[cache]\nhost_memory = 100TiB\ndevice_memory = 1MiB", qr/test\.ini:6: \[cache\] host_memory: 1 host tier of \d+ MiB is more than the \d+ MiB of memory that there are, which the weights and caches share: set less, or auto/],
+    ['the same beside a cache of what fits', "[model]\npath = $whole\n[cache]\nhost_memory = 100TiB", qr/test\.ini:6: \[cache\] host_memory: 1 host tier of \d+ MiB is more/],
+    ['host memory of instances', "[model]\npath = $whole\n[engine]\ninstances = 64\n[cache]\nhost_memory = 4TiB", qr/\[cache\] host_memory: 64 host tiers of \d+ MiB are more/],
     ['a state folder in none', "state = $folder/none/state\n[model]\npath = $whole", qr/test\.ini:3: \[server\] state: '\S+' cannot be made, for there is no folder '$folder\/none': make that one first/],
     ['decisions in no folder', "decisions = $folder/none/decisions\n[model]\npath = $whole", qr/test\.ini:3: \[server\] decisions: '\S+' cannot be made, for there is no folder '$folder\/none'/],
     ['a profile that there is not', "[model]\npath = $whole\n[engine]\nprofile = a100-9g", qr/test\.ini:6: \[engine\] profile: no profile 'a100-9g': neither a path nor a name in/],
@@ -120,8 +122,10 @@ like $err, qr/:6: \[engine\] max_context: 100000 is more than the \d+ positions 
 like $err, qr/:9: \[cache\] device_memory: the cache holds \d+ tokens, less than the context of \d+/, '  and on a small cache';
 my ($tokens) = $err =~ /the cache holds (\d+) tokens/;
 
-my $server = LlmServer->serve($small);
+my $server = LlmServer->serve($small . "host_memory = auto\n");
 like $server->log, qr/warning .*\[engine\] max_context: 100000 is more than/, 'the start says so too';
+like $server->log, qr/host memory for \d+ tokens in 0 MiB: as much as on the device; 25 % of the \d+ MiB of memory that are left would be more/,
+  'host_memory = auto: the log says how much and why';
 like $server->log, qr/warning .*\[cache\] device_memory: the cache holds $tokens tokens/, '  both';
 my $path = '/v1/completions';
 is decode_json($server->get('/v1/models')->{content})->{data}[0]{max_model_len}, $tokens, '/v1/models tells how much fits';

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How large the host tier is: as the configuration says, or a quarter of the memory that
+ * the machine (its control group, where that has less) has left beside the weights and
+ * the caches that share it, and no more than the device's cache: what streams were
+ * swapped out of it waits there, and the system, the page cache and the server's own
+ * memory have the other three quarters.
+ */
+#include <stdio.h>
+
+#include "core/engine/engine_internal.h"
+
+#define MIB(bytes) ((size_t)(bytes) >> 20)
+
+static const double share = 0.25;
+
+uint32_t lls_engine_sharers(const struct lls_engine *e)
+{
+  const struct lls_ranks *ranks = e->options.ranks;
+  return ranks != NULL && e->device->is_host ? ranks->local_size : 1;
+}
+
+static int machine(struct lls_engine *e, size_t *available)
+{
+  size_t total;
+  struct lls_device *d = e->device;
+  return d->ops->host_memory != NULL ? d->ops->host_memory(d, &total, available)
+                                     : lls_host_memory_size(&total, available);
+}
+
+/* Weights of a file that is mapped count as available, and will be read in every step. */
+static size_t left_of(const struct lls_engine *e, size_t available, size_t device_bytes)
+{
+  size_t others =
+      lls_engine_sharers(e) * (e->options.instances > 1 ? e->options.instances : 1);
+  size_t taken = e->device->is_host ? e->weights.bytes + others * device_bytes : 0;
+  return available > taken ? (available - taken) / others : 0;
+}
+
+size_t lls_engine_host_bytes(struct lls_engine *e, size_t device_bytes)
+{
+  size_t available;
+  if (e->options.pool.host_memory != LLS_NEVER) {
+    snprintf(e->host_reason, sizeof e->host_reason, "[cache] host_memory says so");
+    return (size_t)e->options.pool.host_memory;
+  }
+  if (machine(e, &available) < 0) {
+    snprintf(e->host_reason, sizeof e->host_reason,
+             "as much as on the device, since the machine does not tell its memory");
+    return device_bytes;
+  }
+  size_t left = left_of(e, available, device_bytes);
+  size_t part = (size_t)(share * (double)left);
+  snprintf(e->host_reason, sizeof e->host_reason,
+           part < device_bytes ? "%g %% of the %zu MiB of memory that are left"
+                               : "as much as on the device; %g %% of the %zu MiB of "
+                                 "memory that are left would be more",
+           100 * share, MIB(left));
+  return part < device_bytes ? part : device_bytes;
+}
+
+const char *lls_engine_host_reason(const struct lls_engine *e)
+{
+  return e->host_reason;
+}
