@@ -68,6 +68,7 @@ struct lls_api_config {
   uint32_t vector_columns;           /* numbers of a vector */
   struct lls_api_encoder encoder;
   struct lls_api_limits limits;
+  int64_t isolate; /* enum lls_isolate */
   struct lls_admin admin;
   struct lls_api_keyring keys; /* who may ask; taken over by create */
   const char *state;           /* folder of files and batches; NULL or "": none */

@@ -104,6 +104,7 @@ static const struct lls_row rows[] = {
     ODD("service_tier", SERVED, lls_param_tier),
     ODD("class", SERVED, lls_param_class), /* after the tier, for it says more */
     ODD("user", SERVED, lls_param_user),
+    ODD("cache_salt", SERVED, lls_param_cache_salt),
     WHOLE("priority", SERVED, priority, INT32_MIN, INT32_MAX),
     ROW("slo", SERVED, LLS_ROW_OBJECT, .members = slo, .ours = true),
     ODD("encoding_format", LLS_EMBEDDINGS, lls_param_encoding_format),
@@ -124,7 +125,6 @@ static const struct lls_row rows[] = {
     ODD("tools", MESSAGES, lls_param_tools),
     ODD("tool_choice", LLS_CHAT, lls_param_tool_choice),
     FLAG("parallel_tool_calls", LLS_CHAT, tools.parallel),
-    ODD("cache_salt", BOTH, lls_param_unsupported),
     END,
 };
 

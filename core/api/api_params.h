@@ -105,6 +105,8 @@ struct lls_api_params {
   int64_t priority;       /* lower first */
   struct lls_slo slo;
   char tenant[LLS_TENANT_BYTES]; /* whom fairness counts it for, or "" */
+  char cache_salt[257]; /* (cache_salt_bytes) vLLM's: prefixes are found by it alone */
+  size_t cache_salt_bytes;
   struct lls_api_tools tools;
   bool all_content; /* the answer keeps to a grammar without reasoning and calls */
 };

@@ -242,6 +242,22 @@ int lls_param_user(const json_t *value, const char *name,
   return 0;
 }
 
+int lls_param_cache_salt(const json_t *value, const char *name,
+                         const struct lls_params_context *context,
+                         struct lls_api_params *out, struct lls_api_error *error)
+{
+  (void)context;
+  size_t length = json_string_length(value);
+  if (!json_is_string(value) || length == 0 || length >= sizeof out->cache_salt)
+    return lls_api_fail(error, 400, NULL, name,
+                        "'cache_salt' must be a string of 1 to %zu bytes: requests share "
+                        "prefixes with those of the same salt",
+                        sizeof out->cache_salt - 1);
+  memcpy(out->cache_salt, json_string_value(value), length + 1);
+  out->cache_salt_bytes = length;
+  return 0;
+}
+
 int lls_param_encoding_format(const json_t *value, const char *name,
                               const struct lls_params_context *context,
                               struct lls_api_params *out, struct lls_api_error *error)

@@ -54,11 +54,36 @@ static int refusal(struct lls_api *api, int status, const struct lls_error *why,
   }
 }
 
+/* Requests with equal salts find each other's prefixes. A tenant's are found by nobody
+ * else where [cache] isolate says so; a prompt could be guessed by asking how much of it
+ * is cached. */
+struct salt {
+  size_t bytes;
+  char text[LLS_TENANT_BYTES + sizeof((struct lls_api_params *)NULL)->cache_salt];
+};
+
+static struct salt salt_of(const struct lls_generation *generation)
+{
+  const struct lls_api *api = generation->api;
+  const struct lls_api_params *params = &generation->params;
+  int64_t isolate = api->config.isolate;
+  bool by_tenant = isolate == LLS_ISOLATE_TENANT ||
+                   (isolate == LLS_ISOLATE_AUTO && api->keys.users != NULL);
+  size_t tenant = by_tenant ? strlen(params->tenant) : 0;
+  struct salt salt = {.bytes = tenant + 1 + params->cache_salt_bytes};
+  memcpy(salt.text, params->tenant, tenant); /* then its end, 0, which no name has */
+  memcpy(salt.text + tenant + 1, params->cache_salt, params->cache_salt_bytes);
+  if (salt.bytes == 1)
+    salt.bytes = 0;
+  return salt;
+}
+
 static int submit(struct lls_choice *choice, struct lls_api_error *error)
 {
   struct lls_generation *generation = choice->generation;
   const struct lls_api_params *params = &generation->params;
   const struct lls_api_prompt *prompt = choice->prompt;
+  const struct salt salt = salt_of(generation);
   struct lls_error why = {0};
   struct lls_submission submission = {
       .tokens = prompt->tokens,
@@ -81,6 +106,8 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .priority = (int32_t)params->priority,
       .tenant = generation->tenant,
       .tenant_name = params->tenant,
+      .salt = salt.text,
+      .salt_bytes = salt.bytes,
       .slo = params->slo,
       .owner = choice,
   };

@@ -96,6 +96,10 @@ struct lls_api_limits { /* of [server]: the front end's */
                            .max_upload = 512 << 20,                                      \
                            .batch_requests = 32})
 
+/* [cache] isolate: between whom prefixes are not shared. AUTO: TENANT where there are
+ * keys. */
+enum lls_isolate { LLS_ISOLATE_AUTO, LLS_ISOLATE_TENANT, LLS_ISOLATE_NONE };
+
 struct lls_loop_limits { /* of [plugins] */
   int64_t plan_budget;   /* CPU time of one plan call, 0 = no limit */
   int64_t strikes;       /* bad or late plans before the built-in order takes over */

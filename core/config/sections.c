@@ -330,6 +330,13 @@ static const struct lls_param cache_params[] = {
         "cache when the server ends, so that the next one of the same model "
         "and settings need not compute them; of each instance; 0: nothing is "
         "kept"),
+    LLS_PARAM_CHOICE(
+        cache, isolate, "auto", "auto|tenant|none",
+        "between whom prefixes are never shared: tenant: a prompt is found in the cache "
+        "by "
+        "its own tenant alone, so that nobody can guess another's prompts by what is "
+        "cached; none: by all; auto: tenant where there are api_keys. A request's "
+        "cache_salt divides further"),
 };
 
 typedef struct lls_plugins_config plugins;

@@ -77,6 +77,7 @@ static uint32_t append(struct lls_instance *in, struct lls_live *live,
     append_forced(in, live, event);
     v->finish_reason = end_of(in, live, false);
   }
+  lls_live_name_blocks(live);
   return 1 + event->n_forced;
 }
 

@@ -148,6 +148,7 @@ static void take_token(struct lls_unpack *u, const struct numbers *n,
   lls_unpack_take(u, home->tokens + at + 1, n->n_forced * sizeof *home->tokens);
   home->view.generated_tokens += n->n_generated;
   home->n_scored = home->view.prompt_tokens; /* they come with the first token */
+  lls_live_name_blocks(home);
 }
 
 static void take_end(struct lls_unpack *u, const struct lls_wire *w,

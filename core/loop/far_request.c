@@ -11,6 +11,7 @@ struct numbers {
   struct lls_sampling sampling;
   struct lls_life life;
   struct lls_move move;
+  struct lls_key salted;
   int64_t first_token_ns;
   uint64_t text_bytes, label_bytes, tenant_bytes, key_bytes;
   uint32_t max_length, min_new_tokens, n_stop_tokens, n_bad_words, n_scored,
@@ -39,6 +40,7 @@ static void fill(struct numbers *n, const struct lls_live *live)
   n->sampling = live->sampling;
   n->life = live->life;
   n->move = live->move;
+  n->salted = live->keys.root;
   n->first_token_ns = live->first_token_ns;
   n->has_text = live->text != NULL;
   n->text_bytes = live->text_bytes;
@@ -173,6 +175,7 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   live->view.tokens = live->tokens;
   live->view.label = live->label;
   live->view.tenant_name = tenant_name;
+  live->view.keys = live->keys.all;
   live->view.user = live->user;
   live->life = n->life;
   live->first_token_ns = n->first_token_ns;
@@ -215,6 +218,7 @@ static bool set(const struct lls_wire *w, struct lls_live *live, struct numbers 
   move_times(n, -w->ahead_ns);
   set_tokens(live, n, a);
   set_numbers(live, n);
+  lls_live_name_blocks(live);
   if (n->scores && n->n_scored > 0 && !shown)
     memcpy(live->scores, a->scores, n->n_scored * sizeof *live->scores);
   if (n->pooled)
@@ -235,6 +239,7 @@ static struct lls_live *create(const struct lls_wire *w, const struct numbers *n
       .text_bytes = n->text_bytes,
       .label = a->label,
       .tenant_name = a->tenant,
+      .salted = n->salted,
       .sampling = {.bias = a->bias,
                    .n_bias = n->sampling.n_bias,
                    .allowed = n->allowed ? a->allowed : NULL},

@@ -19,21 +19,16 @@ struct head {
   uint32_t n, unused;
 };
 
-static const char magic[24] = "llmserve kept prompts 1";
+static const char magic[24] = "llmserve kept prompts 2";
 
-/* Before its tokens. */
 struct link {
   uint32_t parent, unused;
+  struct lls_key key;
 };
-
-static size_t entry_bytes(const struct lls_kept_shape *s)
-{
-  return sizeof(struct link) + ((size_t)s->block_tokens + 1) / 2 * 8;
-}
 
 uint64_t lls_kept_block_bytes(const struct lls_kept_shape *s)
 {
-  return entry_bytes(s) + 2 * s->unit_bytes;
+  return sizeof(struct link) + 2 * s->unit_bytes;
 }
 
 /* Tells a broken file from a whole one, not a forged one: whoever can write the state
@@ -63,8 +58,8 @@ static uint64_t sum_of(const struct lls_kept_file *f, const struct lls_kept_shap
 {
   const unsigned char *at = f->map + sizeof(struct head);
   uint64_t sum = add_to_sum(0, f->map, sizeof(struct head));
-  for (uint32_t i = 0; i < f->n; i++, at += entry_bytes(s))
-    sum = add_to_sum(sum, at, entry_bytes(s));
+  for (uint32_t i = 0; i < f->n; i++, at += sizeof(struct link))
+    sum = add_to_sum(sum, at, sizeof(struct link));
   for (uint64_t i = 0; i < 2 * (uint64_t)f->n; i++, at += s->unit_bytes)
     sum = add_to_sum(sum, at, s->unit_bytes);
   return sum;
@@ -92,16 +87,15 @@ static int check(const char *path, struct lls_kept_file *f,
   return sum == sum_of(f, s) ? 0 : broken(path, "damaged: its sum is another", err);
 }
 
-static int list_blocks(struct lls_kept_file *f, const struct lls_kept_shape *s,
-                       struct lls_error *err)
+static int list_blocks(struct lls_kept_file *f, struct lls_error *err)
 {
   const unsigned char *at = f->map + sizeof(struct head);
   f->blocks = calloc((size_t)f->n + 1, sizeof *f->blocks);
   if (f->blocks == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  for (uint32_t i = 0; i < f->n; i++, at += entry_bytes(s)) {
-    f->blocks[i].parent = ((const struct link *)at)->parent;
-    f->blocks[i].tokens = (const int32_t *)(at + sizeof(struct link));
+  for (uint32_t i = 0; i < f->n; i++, at += sizeof(struct link)) {
+    const struct link *link = (const struct link *)at;
+    f->blocks[i] = (struct lls_kept_block){.parent = link->parent, .key = link->key};
   }
   f->units = at;
   return 0;
@@ -115,7 +109,7 @@ int lls_kept_file_open(const char *path, const struct lls_kept_shape *shape,
   if (rc == 0)
     rc = check(path, out, shape, err);
   if (rc == 0)
-    rc = list_blocks(out, shape, err);
+    rc = list_blocks(out, err);
   if (rc < 0)
     lls_kept_file_close(out);
   return rc;
@@ -142,16 +136,6 @@ static void put(struct writer *w, const void *data, size_t bytes)
   fwrite(data, 1, bytes, w->file);
 }
 
-static void put_entry(struct writer *w, const struct lls_kept_shape *s,
-                      const struct lls_kept_block *block, unsigned char *room)
-{
-  struct link link = {.parent = block->parent};
-  memset(room, 0, entry_bytes(s));
-  memcpy(room, &link, sizeof link);
-  memcpy(room + sizeof link, block->tokens, s->block_tokens * sizeof *block->tokens);
-  put(w, room, entry_bytes(s));
-}
-
 static int put_all(struct writer *w, const struct lls_kept_shape *s,
                    const struct lls_kept_block *blocks, uint32_t n,
                    int (*read)(void *, uint32_t, void *), void *context,
@@ -161,8 +145,10 @@ static int put_all(struct writer *w, const struct lls_kept_shape *s,
   int rc = 0;
   memcpy(head.magic, magic, sizeof magic);
   put(w, &head, sizeof head);
-  for (uint32_t i = 0; i < n; i++)
-    put_entry(w, s, &blocks[i], room);
+  for (uint32_t i = 0; i < n; i++) {
+    struct link link = {.parent = blocks[i].parent, .key = blocks[i].key};
+    put(w, &link, sizeof link);
+  }
   for (uint32_t i = 0; i < 2 * n && rc == 0; i++) {
     rc = read(context, i % 2 == 0 ? blocks[i / 2].k_unit : blocks[i / 2].v_unit, room);
     put(w, room, s->unit_bytes);
@@ -189,8 +175,7 @@ int lls_kept_file_write(const char *path, const struct lls_kept_shape *shape,
   struct writer w = {.file = create(new)};
   if (w.file == NULL)
     return lls_fail(err, -errno, "%s: cannot write: %s", new, strerror(errno));
-  size_t room_bytes = entry_bytes(shape) + (size_t)shape->unit_bytes;
-  unsigned char *room = malloc(room_bytes);
+  unsigned char *room = malloc((size_t)shape->unit_bytes);
   int rc = room != NULL ? put_all(&w, shape, blocks, n, read, context, room) : -ENOMEM;
   free(room);
   if (fclose(w.file) != 0 && rc == 0)

@@ -3,7 +3,7 @@
  * The file of kept prompts: blocks of tokens with their K and V, as they lay in the pool.
  *
  *   head     what it is of: identity, sizes
- *   n times  the block before it, its tokens
+ *   n times  the block before it, its key
  *   n times  K, V
  *   sum      of all that
  *
@@ -33,7 +33,7 @@ struct lls_kept_file {
   unsigned char *map;
   size_t bytes;
   uint32_t n;
-  struct lls_kept_block *blocks; /* (n) units unset; their tokens are in the map */
+  struct lls_kept_block *blocks; /* (n) units unset */
   const unsigned char *units;    /* (n, 2, unit_bytes) */
 };
 

@@ -173,14 +173,13 @@ static void write_blocks(struct lls_instance *in, const char *path,
             n * shape->block_tokens, path);
 }
 
-/* Each block follows its parent, has tokens, and lies in the pool. */
+/* Each block follows its parent and lies in the pool. */
 static bool are_kept(struct lls_instance *in, const struct lls_kept_block *blocks,
                      size_t n, size_t max)
 {
   uint32_t units = lls_engine_pool_shape(in->engine)->device_units;
   size_t i = 0;
-  while (i < n && n <= max && blocks[i].tokens != NULL && blocks[i].k_unit < units &&
-         blocks[i].v_unit < units &&
+  while (i < n && n <= max && blocks[i].k_unit < units && blocks[i].v_unit < units &&
          (blocks[i].parent == LLS_NO_BLOCK || blocks[i].parent < i))
     i++;
   if (i < n)

@@ -58,9 +58,7 @@ static int create_far(struct lls_loop *l, const struct lls_step_thread_shared *s
                                     .slots = &l->slots,
                                     .delivery = &l->delivery,
                                     .cancelled = l->cancelled,
-                                    .live = {.block_tokens = l->block_tokens,
-                                             .vector_columns = l->vector_columns,
-                                             .vocabulary = l->vocabulary},
+                                    .live = l->live,
                                     .events_per_step = shared->events_per_step,
                                     .place = place_again,
                                     .take_phase = lls_loop_take_phase,
@@ -115,9 +113,13 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   l->max_requests = o->max_requests;
   l->max_context = caps->max_context;
   l->vocabulary = lls_engine_config(list[mine].engine)->vocab;
-  l->vector_columns = lls_engine_vector_columns(list[mine].engine);
-  if (l->n > 1)
-    l->block_tokens = lls_engine_pool_shape(list[mine].engine)->block_tokens;
+  uint32_t block_tokens = lls_engine_pool_shape(list[mine].engine)->block_tokens;
+  l->live = (struct lls_live_context){.block_tokens = l->n > 1 ? block_tokens : 0,
+                                      .vector_columns =
+                                          lls_engine_vector_columns(list[mine].engine),
+                                      .vocabulary = l->vocabulary,
+                                      .key_tokens = block_tokens,
+                                      .secret = o->key_secret};
   /* a step can send a token per sequence and end every live request */
   size_t events_per_step = caps->max_sequences + (size_t)o->max_requests;
   int rc = allocate(l, o, events_per_step);
@@ -383,11 +385,9 @@ int lls_loop_submit(struct lls_loop *l, const struct lls_submission *s, uint64_t
   struct lls_step_thread *r = choose(l);
   const struct lls_instance *in = &l->threads[l->mine].instance;
   int64_t arrival_ns = s->arrival_ns > 0 ? s->arrival_ns : lls_instance_now(in);
-  const struct lls_live_context context = {.eos_tokens = in->eos_tokens,
-                                           .n_eos_tokens = in->n_eos_tokens,
-                                           .block_tokens = l->block_tokens,
-                                           .vector_columns = l->vector_columns,
-                                           .vocabulary = l->vocabulary};
+  struct lls_live_context context = l->live;
+  context.eos_tokens = in->eos_tokens;
+  context.n_eos_tokens = in->n_eos_tokens;
   struct lls_live *live =
       lls_live_create(s, &context, *id, slot, max_new_tokens, arrival_ns);
   if (live == NULL) {

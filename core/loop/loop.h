@@ -23,6 +23,7 @@
 #include "core/config/limits.h"
 #include "core/cost/cost.h"
 #include "core/device/sampling.h"
+#include "core/loop/block_keys.h"
 #include "core/model/pooling.h"
 #include "core/obs/metrics.h"
 #include "core/plugin/kinds.h"
@@ -69,9 +70,14 @@ struct lls_submission {
   int32_t priority;
   uint32_t tenant;
   const char *tenant_name; /* NULL: none; copied */
-  struct lls_slo slo;      /* LLS_NEVER where unset */
-  void *owner;             /* comes back in every event */
-  int64_t arrival_ns;      /* when it came, for a load that knows better; 0 = now */
+  /* (salt_bytes) requests find each other's prefixes where this is equal; or, without
+   * any, what it has become in another process (block_keys.h, the root) */
+  const void *salt;
+  size_t salt_bytes;
+  struct lls_key salted;
+  struct lls_slo slo; /* LLS_NEVER where unset */
+  void *owner;        /* comes back in every event */
+  int64_t arrival_ns; /* when it came, for a load that knows better; 0 = now */
 };
 
 enum lls_event_kind { LLS_EVENT_TOKEN, LLS_EVENT_FINISHED };
@@ -241,7 +247,10 @@ struct lls_loop_options {
   struct lls_loop_policies policies;
   uint32_t max_requests; /* alive at once */
   struct lls_loop_limits limits;
-  uint64_t seed;          /* of the policies' random streams */
+  uint64_t seed; /* of the policies' random streams */
+  /* The cache's keys are made with it (block_keys.h); zeroed where nobody guesses, so
+   * that a simulation repeats. */
+  struct lls_key_secret key_secret;
   const char *model_name; /* as clients know it, and its folder, or NULL; copied */
   const char *model_folder;
   const int32_t *eos_tokens; /* (n_eos_tokens); copied */

@@ -26,8 +26,9 @@ struct lls_loop {
   bool manual;                 /* no threads: lls_loop_step is called instead */
   struct lls_loop_observer front;
 
-  uint32_t max_requests, max_context, vocabulary, block_tokens, vector_columns;
-  uint32_t alive; /* submitted and not yet handed out as finished */
+  uint32_t max_requests, max_context, vocabulary;
+  struct lls_live_context live; /* of every request */
+  uint32_t alive;               /* submitted and not yet handed out as finished */
   bool draining;
   bool asked;                        /* for the queues, and not all have answered */
   struct lls_loop_prepared *change;  /* waits for a step boundary; NULL: none */

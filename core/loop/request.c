@@ -29,6 +29,7 @@ struct pieces {
   float *pooled;
   struct lls_logit_bias *bias;
   struct lls_block_entry *entries;
+  struct lls_key *keys;
   struct lls_grammar_state *grammar_state;
   uint32_t *mask, *allowed;
   char *label, *tenant_name, *text;
@@ -47,6 +48,7 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   size_t n_mask = lls_lists_have_mask(s, n_stop_tokens, context->vocabulary) ? words : 0;
   size_t n_scores = s->score_prompt ? s->n_tokens : 0;
   size_t n_pooled = s->pooling != LLS_POOLING_NONE ? context->vector_columns : 0;
+  size_t n_keys = context->key_tokens > 0 ? max_length / context->key_tokens : 0;
   struct pieces p = {0};
   p.live = carve(c, sizeof *p.live);
   p.tokens = carve(c, max_length * sizeof *p.tokens);
@@ -58,6 +60,7 @@ static struct pieces carve_all(struct carver *c, const struct lls_submission *s,
   p.pooled = carve(c, n_pooled * sizeof *p.pooled);
   p.bias = carve(c, s->sampling.n_bias * sizeof *p.bias);
   p.entries = carve(c, n_entries * sizeof *p.entries);
+  p.keys = carve(c, n_keys * sizeof *p.keys);
   p.grammar_state = carve(c, s->grammar != NULL ? lls_grammar_state_bytes() : 0);
   p.mask = carve(c, n_mask * sizeof *p.mask);
   p.label = carve(c, s->label != NULL ? strlen(s->label) + 1 : 1);
@@ -86,9 +89,21 @@ static void fill_view(struct lls_live *live, const struct lls_submission *s,
   v->slo = s->slo;
   v->prediction.made_ns = LLS_NEVER;
   v->tokens = live->tokens;
+  v->keys = live->keys.all;
   v->label = live->label;
   v->tenant_name = tenant_name;
   v->user = live->user;
+}
+
+static void begin_keys(struct lls_live *live, const struct lls_submission *s,
+                       const struct lls_live_context *context, const struct pieces *p)
+{
+  live->keys = (struct lls_keys){
+      .secret = context->secret,
+      .root = s->salt_bytes > 0 ? lls_siphash(&context->secret, s->salt, s->salt_bytes)
+                                : s->salted,
+      .all = context->key_tokens > 0 ? p->keys : NULL,
+      .block_tokens = context->key_tokens};
 }
 
 static void begin_grammar(struct lls_live *live, struct lls_grammar *grammar,
@@ -173,12 +188,14 @@ struct lls_live *lls_live_create(const struct lls_submission *s,
   live->sampling.n_prompt = s->n_tokens;
   live->move = (struct lls_move){
       .mailed_ns = LLS_NEVER, .entries = p.entries, .max_entries = n_entries};
+  begin_keys(live, s, context, &p);
   set_lists(live, s, context, &p);
   begin_grammar(live, s->grammar, &p);
   fill_view(live, s, p.tenant_name, now_ns);
   live->view.id = id;
   live->view.slot = slot;
   live->view.max_new_tokens = max_new_tokens;
+  lls_live_name_blocks(live);
   return live;
 }
 

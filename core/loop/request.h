@@ -14,6 +14,7 @@
 #define LLS_LOOP_REQUEST_H
 
 #include "core/grammar/compiled_grammar.h"
+#include "core/loop/block_keys.h"
 #include "core/loop/life.h"
 #include "core/loop/loop.h"
 
@@ -75,6 +76,7 @@ struct lls_live {
   struct lls_live *next;   /* link in the inbox */
   void *owner;             /* main's; back in every event */
   int32_t *tokens;         /* (max_length) prompt then output; in this allocation */
+  struct lls_keys keys;    /* of its full blocks; in this allocation */
   uint32_t max_length;
   struct lls_sampling sampling;
   struct lls_constraint constraint;
@@ -125,6 +127,13 @@ static inline struct lls_live *lls_live_of(const struct lls_request *view)
   return (struct lls_live *)(uintptr_t)view;
 }
 
+/* After tokens were appended: names the blocks that they have filled. */
+static inline void lls_live_name_blocks(struct lls_live *live)
+{
+  lls_keys_extend(&live->keys, live->tokens, lls_request_length(&live->view));
+  live->view.n_keys = live->keys.n;
+}
+
 /* Prompt tokens still to be scored. */
 static inline uint32_t lls_live_unscored(const struct lls_live *live)
 {
@@ -155,6 +164,8 @@ struct lls_live_context {
   uint32_t block_tokens;   /* of the cache, if requests may migrate, else 0 */
   uint32_t vector_columns; /* of the engine */
   uint32_t vocabulary;
+  uint32_t key_tokens; /* of the cache's blocks, which keys name; 0: there is no cache */
+  struct lls_key_secret secret;
 };
 
 /* [main] */

@@ -162,7 +162,10 @@ int server_create_loop(struct server *s, struct lls_error *err)
   options.far = server_far_options(s);
   options.wake = server_follows(s) ? wake_nobody : wake_main;
   options.wake_context = s;
-  int rc = open_decisions(s, &options, err);
+  bool keeps = c->cache.kept_prompts > 0;
+  int rc = lls_key_secret_find(keeps ? c->server.state : NULL, &options.key_secret, err);
+  if (rc == 0)
+    rc = open_decisions(s, &options, err);
   if (rc == 0)
     rc = open_history(s, &options, err);
   if (rc == 0)
@@ -249,6 +252,7 @@ int server_create_api(struct server *s, struct lls_error *err)
                   .plain_score = s->model.plain_score,
                   .tells_texts = s->model.token_types > 1},
       .limits = c->server.api,
+      .isolate = c->cache.isolate,
       .keys = s->wanted_keys,
       .admin = {.state = &s->admin,
                 .history = s->history,

@@ -205,7 +205,7 @@ struct lls_kept_block { /* in arrays: it never grows */
                            it is the first of a prompt */
   uint32_t k_unit, v_unit;
   uint32_t reserved;
-  const int32_t *tokens; /* (block_tokens) */
+  struct lls_key key;
 };
 
 #define LLS_NO_BLOCK UINT32_MAX

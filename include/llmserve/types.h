@@ -125,6 +125,18 @@ struct lls_prediction {
 
 #define LLS_USER_WORDS 4
 
+/* Names a full block by all that its contents depend on: its tokens, the tokens before
+ * it, and who may share it. Equal keys, equal contents. Made by the core; a key means
+ * nothing outside of a server. */
+struct lls_key { /* in arrays: it never grows */
+  uint64_t word[2];
+};
+
+static inline bool lls_key_equal(const struct lls_key *a, const struct lls_key *b)
+{
+  return a->word[0] == b->word[0] && a->word[1] == b->word[1];
+}
+
 /*
  * One request as policies see it. Papers count waiting from different moments: since the
  * last token (Apt-Serve, BROS) or since the queue was entered (AccelGen).
@@ -170,6 +182,11 @@ struct lls_request {
    * than there are numbers share one. In the simulator "tenant-7", as llmserve-bench
    * sends 7. */
   const char *tenant_name;
+  /* (n_keys) the keys of its full blocks, first first: of the geometry's block_tokens
+   * tokens each, so n_keys = length / block_tokens. By them, and not by token ids, a
+   * cache manager finds what it has. */
+  const struct lls_key *keys;
+  uint32_t n_keys;
   /* version 1 ends here */
 };
 

@@ -21,17 +21,16 @@ int lls_pol_prefixes_init(struct lls_pol_prefixes *p)
   while (p->bucket_mask < 2 * (uint64_t)p->n_blocks)
     p->bucket_mask = 2 * p->bucket_mask + 1;
   p->blocks = (struct lls_pol_block *)calloc(p->n_blocks, sizeof *p->blocks);
-  p->contents =
-      (int32_t *)calloc((size_t)p->n_blocks * p->block_tokens, sizeof *p->contents);
+  p->keys = (struct lls_key *)calloc(p->n_blocks, sizeof *p->keys);
   p->buckets = (uint32_t *)calloc((size_t)p->bucket_mask + 1, sizeof *p->buckets);
   p->marks = (uint32_t *)calloc(p->n_blocks, sizeof *p->marks);
-  return p->blocks && p->contents && p->buckets && p->marks ? 0 : -ENOMEM;
+  return p->blocks && p->keys && p->buckets && p->marks ? 0 : -ENOMEM;
 }
 
 void lls_pol_prefixes_free(struct lls_pol_prefixes *p)
 {
   free(p->blocks);
-  free(p->contents);
+  free(p->keys);
   free(p->buckets);
   free(p->marks);
 }
@@ -49,18 +48,10 @@ void lls_pol_prefixes_make_empty(struct lls_pol_prefixes *p)
 
 /* ---- the index -------------------------------------------------------------------- */
 
-static uint32_t *bucket_of(const struct lls_pol_prefixes *p, uint32_t parent,
-                           const int32_t *tokens)
+/* A key is as good as random: it needs no hash. */
+static uint32_t *bucket_of(const struct lls_pol_prefixes *p, const struct lls_key *key)
 {
-  uint64_t h = parent + UINT64_C(0x9e3779b97f4a7c15);
-  for (uint32_t i = 0; i < p->block_tokens; i++)
-    h = (h ^ (uint32_t)tokens[i]) * UINT64_C(0xff51afd7ed558ccd), h ^= h >> 32;
-  return &p->buckets[(uint32_t)h & p->bucket_mask];
-}
-
-const int32_t *lls_pol_prefixes_contents(const struct lls_pol_prefixes *p, uint32_t b)
-{
-  return p->contents + (size_t)b * p->block_tokens;
+  return &p->buckets[(uint32_t)key->word[0] & p->bucket_mask];
 }
 
 /* 0 of the root, which never leaves. */
@@ -70,14 +61,13 @@ static uint32_t generation_of(const struct lls_pol_prefixes *p, uint32_t block)
 }
 
 uint32_t lls_pol_prefixes_find(const struct lls_pol_prefixes *p, uint32_t parent,
-                               const int32_t *tokens)
+                               const struct lls_key *key)
 {
-  uint32_t b = *bucket_of(p, parent, tokens);
+  uint32_t b = *bucket_of(p, key);
   uint32_t generation = generation_of(p, parent);
-  while (
-      b != LLS_POL_NIL &&
-      (p->blocks[b].parent != parent || p->blocks[b].parent_generation != generation ||
-       memcmp(lls_pol_prefixes_contents(p, b), tokens, p->block_tokens * sizeof *tokens)))
+  while (b != LLS_POL_NIL &&
+         (p->blocks[b].parent != parent || p->blocks[b].parent_generation != generation ||
+          !lls_key_equal(&p->keys[b], key)))
     b = p->blocks[b].bucket_next;
   return b;
 }
@@ -85,14 +75,14 @@ uint32_t lls_pol_prefixes_find(const struct lls_pol_prefixes *p, uint32_t parent
 uint32_t lls_pol_prefixes_next(const struct lls_pol_prefixes *p,
                                const struct lls_request *r, uint32_t i, uint32_t parent)
 {
-  return lls_pol_prefixes_find(p, parent, r->tokens + (size_t)i * p->block_tokens);
+  return lls_pol_prefixes_find(p, parent, &r->keys[i]);
 }
 
 uint32_t lls_pol_prefixes_match(const struct lls_pol_prefixes *p,
                                 const struct lls_request *r, uint32_t most)
 {
   uint32_t n = 0;
-  most = lls_pol_min(most, lls_request_length(r) / p->block_tokens);
+  most = lls_pol_min(most, r->n_keys);
   for (uint32_t parent = LLS_POL_ROOT; n < most; n++) {
     parent = lls_pol_prefixes_next(p, r, n, parent);
     if (parent == LLS_POL_NIL)
@@ -102,11 +92,10 @@ uint32_t lls_pol_prefixes_match(const struct lls_pol_prefixes *p,
 }
 
 void lls_pol_prefixes_insert(struct lls_pol_prefixes *p, uint32_t b, uint32_t parent,
-                             const int32_t *tokens)
+                             const struct lls_key *key)
 {
-  uint32_t *bucket = bucket_of(p, parent, tokens);
-  memcpy(p->contents + (size_t)b * p->block_tokens, tokens,
-         p->block_tokens * sizeof *tokens);
+  uint32_t *bucket = bucket_of(p, key);
+  p->keys[b] = *key;
   set(p, &p->blocks[b].parent, parent);
   set(p, &p->blocks[b].parent_generation, generation_of(p, parent));
   set(p, &p->blocks[b].bucket_next, *bucket);
@@ -122,12 +111,12 @@ bool lls_pol_prefixes_is_parent(const struct lls_pol_prefixes *p, uint32_t block
          p->blocks[next].parent_generation == p->blocks[block].generation;
 }
 
-/* contents stay as they are: if this is rolled back they are needed again, and none
- * overwrites them before insert, after the commit. */
+/* The key stays as it is: if this is rolled back they is needed again, and none
+ * overwrites it before insert, after the commit. */
 static void leave_index(struct lls_pol_prefixes *p, uint32_t b)
 {
   struct lls_pol_block *block = &p->blocks[b];
-  uint32_t *link = bucket_of(p, block->parent, lls_pol_prefixes_contents(p, b));
+  uint32_t *link = bucket_of(p, &p->keys[b]);
   while (*link != b)
     link = &p->blocks[*link].bucket_next;
   set(p, link, block->bucket_next);
@@ -242,7 +231,6 @@ void lls_pol_prefixes_pass(struct lls_pol_prefixes *p, struct lls_pol_state_walk
   lls_pol_state_pass(w, &p->reusable_last, sizeof p->reusable_last);
   lls_pol_state_pass(w, &p->n_reusable, sizeof p->n_reusable);
   lls_pol_state_pass(w, p->blocks, p->n_blocks * sizeof *p->blocks);
-  lls_pol_state_pass(w, p->contents,
-                     (size_t)p->n_blocks * p->block_tokens * sizeof *p->contents);
+  lls_pol_state_pass(w, p->keys, p->n_blocks * sizeof *p->keys);
   lls_pol_state_pass(w, p->buckets, ((size_t)p->bucket_mask + 1) * sizeof *p->buckets);
 }

@@ -4,14 +4,6 @@
 
 #include <string.h>
 
-static uint64_t digest(const int32_t *tokens, uint32_t n)
-{
-  uint64_t h = UINT64_C(0xcbf29ce484222325);
-  for (uint32_t i = 0; i < n; i++)
-    h = (h ^ (uint32_t)tokens[i]) * UINT64_C(0x100000001b3);
-  return h;
-}
-
 static void clear_marks(struct lls_pol_prefixes *p)
 {
   memset(p->marks, 0, p->n_blocks * sizeof *p->marks);
@@ -62,9 +54,7 @@ static void check_family(struct lls_pol_prefixes *p, struct lls_pol_report *a, u
   lls_pol_report_say(a, "%s", found ? "" : ", which has gone");
   lls_pol_report_check(a, found || p->orphans, "in the index without its parent", b);
   lls_pol_report_check(
-      a,
-      !found ||
-          lls_pol_prefixes_find(p, block->parent, lls_pol_prefixes_contents(p, b)) == b,
+      a, !found || lls_pol_prefixes_find(p, block->parent, &p->keys[b]) == b,
       "not found in the index", b);
   if (first || !found)
     return;
@@ -82,9 +72,9 @@ static void audit_block(struct lls_pol_prefixes *p, struct lls_pol_report *a, ui
     return;
   lls_pol_report_say(a, "block %" PRIu32 ": held by %" PRIu32, b, block->references);
   if (block->parent != LLS_POL_NIL) {
-    lls_pol_report_say(a, ", after %" PRId32 ", tokens %016" PRIx64,
+    lls_pol_report_say(a, ", after %" PRId32 ", key %016" PRIx64,
                        block->parent == LLS_POL_ROOT ? -1 : (int32_t)block->parent,
-                       digest(lls_pol_prefixes_contents(p, b), p->block_tokens));
+                       p->keys[b].word[0]);
     check_family(p, a, b);
   }
   lls_pol_report_end_line(a);

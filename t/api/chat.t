@@ -131,7 +131,7 @@ for my $case (@refused) {
 }
 like echo([$user], chat_template_kwargs => { note => 'be brief' }), qr/be brief\nuser: hi\n\z/, 'chat_template_kwargs are variables of the template';
 is chat(messages => $hello, chat_template_kwargs => [])->{json}{error}{param}, 'chat_template_kwargs', '  if they have names';
-for my $case ([guided_choice => ['a', 'b']], [structured_outputs => { json => {} }], [cache_salt => 'x'], [chat_template => 'x'],
+for my $case ([guided_choice => ['a', 'b']], [structured_outputs => { json => {} }], [chat_template => 'x'],
     [logits_processors => ['x']], [modalities => ['text', 'audio']]) {
     is chat(messages => $hello, @$case)->{json}{error}{code}, 'unsupported_parameter', "$case->[0] is refused";
 }

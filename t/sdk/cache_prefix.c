@@ -4,7 +4,7 @@
  * another's prompt. Correct where `mutant` is none.
  *
  * Block b is units 2b (K) and 2b + 1 (V). A full block whose tokens have been computed is
- * in the index: it can be found by its parent, the block before it, and its tokens.
+ * in the index: it can be found by its parent, the block before it, and its key.
  * Blocks that nobody holds stay there until their memory is needed; children go before
  * parents. All that a transaction changes is words, through a journal.
  */
@@ -20,13 +20,11 @@
 
 enum mutant {
   NONE,
-  PARENTS_FIRST, /* what has most children goes, they stay in the index */
-  NEWEST_FIRST,  /* what was used last goes, likewise */
-  ORPHANS,       /* a request that ends takes its first block out, not what follows it */
-  PARTIAL,       /* blocks are in the index before they are full */
-  WHOLE,         /* all of a prompt is shared, its last token too */
-  ANY_PARENT,    /* the same tokens are the same block, whatever was before */
-  NOT_HELD,      /* who takes a prefix does not hold it */
+  PARTIAL,    /* blocks are in the index before they are full */
+  WHOLE,      /* all of a prompt is shared, its last token too */
+  ANY_PARENT, /* the same tokens are the same block, whatever was before */
+  BY_TOKENS, /* equal tokens are found whatever their keys are: another tenant's prompt */
+  NOT_HELD,  /* who takes a prefix does not hold it */
 };
 
 struct params {
@@ -45,7 +43,8 @@ struct state {
   enum mutant mutant;
   uint32_t block_tokens, n_blocks, per_list, n_slots, clock;
   struct block *blocks;          /* (n_blocks) */
-  int32_t *tokens;               /* (n_blocks, block_tokens) of those in the index */
+  struct lls_key *keys;          /* (n_blocks) of those in the index */
+  int32_t *tokens;               /* (n_blocks, block_tokens) likewise, for mutants */
   struct sequence *sequences;    /* (n_slots) */
   uint32_t *lists;               /* (n_slots, per_list) */
   struct lls_block_entry *table; /* (n_slots, 2, per_list) */
@@ -88,31 +87,36 @@ static void join_index(struct state *s, uint32_t b, uint32_t parent)
     set(s, &s->blocks[parent].children, s->blocks[parent].children + 1);
 }
 
-static uint32_t find(const struct state *s, uint32_t parent, const int32_t *tokens)
+static bool names(const struct state *s, uint32_t b, const struct lls_request *r,
+                  uint32_t i)
+{
+  size_t bt = s->block_tokens;
+  if (s->mutant != ANY_PARENT && s->mutant != BY_TOKENS)
+    return lls_key_equal(&s->keys[b], &r->keys[i]);
+  return memcmp(s->tokens + b * bt, r->tokens + i * bt, bt * sizeof *r->tokens) == 0;
+}
+
+/* The request's i-th block, which comes after `parent`. */
+static uint32_t find(const struct state *s, uint32_t parent, const struct lls_request *r,
+                     uint32_t i)
 {
   for (uint32_t b = 0; b < s->n_blocks; b++)
     if (s->blocks[b].indexed &&
-        (s->blocks[b].parent == parent || s->mutant == ANY_PARENT) &&
-        memcmp(s->tokens + (size_t)b * s->block_tokens, tokens,
-               s->block_tokens * sizeof *tokens) == 0)
+        (s->blocks[b].parent == parent || s->mutant == ANY_PARENT) && names(s, b, r, i))
       return b;
   return LLS_POL_NIL;
 }
 
-static bool can_go(const struct state *s, const struct block *b)
+static bool can_go(const struct block *b)
 {
-  bool careless = s->mutant == PARENTS_FIRST || s->mutant == NEWEST_FIRST;
-  return b->holders == 0 && (b->indexed == 0 || b->children == 0 || careless);
+  return b->holders == 0 && (b->indexed == 0 || b->children == 0);
 }
 
-static bool goes_before(const struct state *s, const struct block *a,
-                        const struct block *b)
+static bool goes_before(const struct block *a, const struct block *b)
 {
   if (a->indexed != b->indexed)
     return a->indexed < b->indexed;
-  if (s->mutant == PARENTS_FIRST && a->children != b->children)
-    return a->children > b->children;
-  return s->mutant == NEWEST_FIRST ? a->used > b->used : a->used < b->used;
+  return a->used < b->used;
 }
 
 /* One for new contents; NIL: all are held. */
@@ -120,8 +124,8 @@ static uint32_t take(struct state *s)
 {
   uint32_t best = LLS_POL_NIL;
   for (uint32_t b = 0; b < s->n_blocks; b++)
-    if (can_go(s, &s->blocks[b]) &&
-        (best == LLS_POL_NIL || goes_before(s, &s->blocks[b], &s->blocks[best])))
+    if (can_go(&s->blocks[b]) &&
+        (best == LLS_POL_NIL || goes_before(&s->blocks[b], &s->blocks[best])))
       best = b;
   if (best != LLS_POL_NIL)
     leave_index(s, best);
@@ -182,7 +186,7 @@ static uint32_t prefix(void *self, const struct lls_request *r, bool taken)
   if (!lls_pol_journal_has_room(&s->journal, 8 * (uint64_t)blocks_for(s, length)))
     return 0;
   for (; (n + 1) * bt < length + (s->mutant == WHOLE); n++) {
-    uint32_t b = find(s, parent, r->tokens + (size_t)n * bt);
+    uint32_t b = find(s, parent, r, n);
     if (b == LLS_POL_NIL)
       break;
     parent = b;
@@ -259,9 +263,7 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
   let_go(s, r->slot);
   if (first == LLS_POL_NIL || s->blocks[first].holders > 0)
     return;
-  if (s->mutant == ORPHANS && r->id % 2 == 0)
-    leave_index(s, first);
-  else if (!(flags & LLS_KEEP_PREFIX))
+  if (!(flags & LLS_KEEP_PREFIX))
     forget(s, first);
 }
 
@@ -273,11 +275,12 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached)
   uint32_t known = s->mutant == PARTIAL ? lls_request_length(r) : cached;
   s->sequences[r->slot].cached = cached;
   for (uint32_t i = 0; (i + 1) * bt <= known && i < s->sequences[r->slot].n; i++) {
-    uint32_t there = find(s, parent, r->tokens + (size_t)i * bt);
+    uint32_t there = find(s, parent, r, i);
     if (there == LLS_POL_NIL && s->blocks[list[i]].indexed == 0) {
       there = list[i];
       memcpy(s->tokens + (size_t)there * bt, r->tokens + (size_t)i * bt,
              bt * sizeof *r->tokens);
+      s->keys[there] = r->keys[i];
       join_index(s, there, parent);
     }
     if (there != list[i])
@@ -375,6 +378,7 @@ static void destroy(void *self)
 {
   struct state *s = self;
   free(s->blocks);
+  free(s->keys);
   free(s->tokens);
   free(s->sequences);
   free(s->lists);
@@ -396,12 +400,13 @@ static int create(const struct lls_host *host, const void *params,
   s->n_slots = host->engine->max_requests;
   s->journal.max = 64 * s->n_slots * (s->per_list + 1);
   s->blocks = calloc(s->n_blocks + 1, sizeof *s->blocks);
+  s->keys = calloc((size_t)s->n_blocks + 1, sizeof *s->keys);
   s->tokens = calloc((size_t)(s->n_blocks + 1) * s->block_tokens, sizeof *s->tokens);
   s->sequences = calloc(s->n_slots, sizeof *s->sequences);
   s->lists = calloc((size_t)s->n_slots * s->per_list, sizeof *s->lists);
   s->table = calloc((size_t)2 * s->n_slots * s->per_list, sizeof *s->table);
   s->journal.changes = calloc(s->journal.max, sizeof *s->journal.changes);
-  if (!s->blocks || !s->tokens || !s->sequences || !s->lists || !s->table ||
+  if (!s->blocks || !s->keys || !s->tokens || !s->sequences || !s->lists || !s->table ||
       !s->journal.changes) {
     destroy(s);
     return -ENOMEM;
@@ -412,8 +417,7 @@ static int create(const struct lls_host *host, const void *params,
 
 static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(struct params, mutant, "none",
-                     "none|parents_first|newest_first|orphans|partial|whole|any_parent|"
-                     "not_held",
+                     "none|partial|whole|any_parent|by_tokens|not_held",
                      "what it does wrong"),
 };
 

@@ -161,12 +161,10 @@ unfit("$sdk/cache_broken.so", $cache_ways{$_}, "--set=mode=$_") for sort keys %c
 # ---- prefix caches that give a request what was computed behind another's prompt
 my $wrong = qr/is not where its . list says/;
 my %mutants = (
-  parents_first => $wrong,
-  newest_first  => $wrong,
-  orphans       => $wrong,
   partial       => $wrong,
   whole         => qr/prefix: (\d+) tokens of request \d+, which has \1: the last one must be left/,
   any_parent    => $wrong,
+  by_tokens     => $wrong,
   not_held      => $wrong,
 );
 fit("$sdk/cache_prefix.so");

@@ -25,13 +25,13 @@ one_sided('from the cache manager to the scheduler, through the core',
     qw(lls_capacity.reserved_units lls_need.new_units lls_need.restore_units));
 one_sided('from one cache manager to another, through the core', 'lls_holding.kv_count');
 one_sided('from the predictor to the scheduler, through the core',
-    qw(lls_prediction.confidence lls_prediction_source.LLS_PREDICTED_MODEL
-       lls_prediction_source.LLS_PREDICTED_HISTORY lls_prediction_source.LLS_PREDICTED_ORACLE));
+    qw(lls_prediction_source.LLS_PREDICTED_MODEL
+       lls_prediction_source.LLS_PREDICTED_HISTORY));
 one_sided('values that the core gives or takes; a policy treats them like the others',
     qw(lls_class.LLS_CLASS_NONE lls_class.LLS_CLASS_REALTIME lls_request_state.LLS_FINISHED
        lls_refusal.LLS_REFUSED_NO_MEMORY lls_refusal.LLS_REFUSED_BAD_ITEM
        lls_finish_reason.LLS_FINISH_REJECTED lls_finish_reason.LLS_FINISH_ERROR
-       lls_preempt_mode.LLS_PREEMPT_NONE lls_role.LLS_ROLE_MIXED lls_link.LLS_LINK_PEER));
+       lls_preempt_mode.LLS_PREEMPT_NONE lls_link.LLS_LINK_PEER));
 one_sided('one scale of levels; the core writes these',
     qw(lls_log_level.LLS_LOG_ERROR lls_log_level.LLS_LOG_DEBUG
        lls_log_level.LLS_LOG_PLUGIN_MISBEHAVING));

@@ -3,14 +3,14 @@
 #include "tools/plugin-check/load.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/loop/snapshot.h"
+#include "tools/plugin-check/shadow.h"
 
 #define VOCABULARY 1000
 #define MAX_PROMPT 1024
-
-#define FAR_TENANT (UINT32_C(1) << 30)
 
 #define LETTERS 3 /* kinds of blocks */
 
@@ -104,6 +104,8 @@ static void submit(struct load *l, uint32_t i)
   s.request_class = i % 3;
   s.priority = (int32_t)(i % 5) - 2;
   s.tenant = tenant_of(i);
+  s.salt = "tenant";
+  s.salt_bytes = s.tenant == FAR_TENANT ? strlen(s.salt) : 0;
   if (i % 4 == 0)
     s.slo = (struct lls_slo){LLS_NS_PER_S, LLS_NS_PER_S / 20, LLS_NS_PER_S / 20,
                              10 * LLS_NS_PER_S};
@@ -225,8 +227,13 @@ static void judge_client(struct load *l, const struct client *c)
   case LLS_FINISH_REJECTED:
     l->rejected++;
     break;
-  default:
-    found(f, "request %" PRIu64 " ended for reason %u", c->id, c->reason);
+  default: {
+    char *why =
+        scene_log_line(l->scene, "(breach "); /* of the contract, as the core saw it */
+    found(f, "request %" PRIu64 " ended for reason %u%s%s", c->id, c->reason,
+          why != NULL ? ": " : "", why != NULL ? why : "");
+    free(why);
+  }
   }
 }
 

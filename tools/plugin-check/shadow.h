@@ -24,6 +24,10 @@ struct shadow {
   bool has_async; /* this step has such copies */
 };
 
+/* A tenant beyond every table that has a place for each number. Its requests have a salt,
+ * so that they share blocks with nobody else. */
+#define FAR_TENANT (UINT32_C(1) << 30)
+
 /* Sets these sizes; the contents stay if they are the same. */
 void shadow_resize(struct shadow *, const struct lls_cache_geometry *);
 void shadow_free(struct shadow *);

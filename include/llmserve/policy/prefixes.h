@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Automatic prefix sharing for a cache manager: an index of full blocks by (parent block,
- * token ids), who holds them, and those that nobody does.
+ * key), who holds them, and those that nobody does.
  *
- * The index is a tree of token blocks laid out in a hash table. Two blocks are the same
- * if their parents are the same block and their tokens are equal; the hash chooses a
- * bucket and decides nothing, so no collision can hand one client another's text. With a
- * window, or where blocks are let go first one first, a block may leave the index before
- * those that come after it, which then are not found any more, and go when their turn
- * comes.
+ * The index is a tree of blocks laid out in a hash table. Two blocks are the same if
+ * their parents are the same block and their keys are equal: the core makes keys (struct
+ * lls_key) of all that the contents depend on and of who may share them. With a window,
+ * or where blocks are let go first one first, a block may leave the index before those
+ * that come after it, which then are not found any more, and go when their turn comes.
  *
  * A block is a number below n_blocks; what memory that is, and which blocks are free, is
  * the manager's. Invariants:
@@ -50,7 +49,7 @@ struct lls_pol_prefixes {
   uint32_t block_tokens, n_blocks;
   bool orphans;                 /* children may outlive their parent: with a window */
   struct lls_pol_block *blocks; /* (n_blocks) */
-  int32_t *contents;            /* (n_blocks, block_tokens) ids of what is in the index */
+  struct lls_key *keys;         /* (n_blocks) of what is in the index */
   uint32_t *buckets;            /* (bucket_mask + 1) of the index */
   uint32_t *marks;              /* (n_blocks) for audits and lists */
   uint32_t bucket_mask;
@@ -63,20 +62,19 @@ int lls_pol_prefixes_init(struct lls_pol_prefixes *);
 void lls_pol_prefixes_free(struct lls_pol_prefixes *);
 void lls_pol_prefixes_make_empty(struct lls_pol_prefixes *);
 
-/* The block that comes after `parent` with these tokens, or LLS_POL_NIL. */
+/* The block that comes after `parent` with this key, or LLS_POL_NIL. */
 uint32_t lls_pol_prefixes_find(const struct lls_pol_prefixes *, uint32_t parent,
-                               const int32_t *tokens);
+                               const struct lls_key *);
 /* That of a request's i-th block. */
 uint32_t lls_pol_prefixes_next(const struct lls_pol_prefixes *,
                                const struct lls_request *, uint32_t i, uint32_t parent);
 /* How many leading blocks of the request the index has, at most `most`. */
 uint32_t lls_pol_prefixes_match(const struct lls_pol_prefixes *,
                                 const struct lls_request *, uint32_t most);
-const int32_t *lls_pol_prefixes_contents(const struct lls_pol_prefixes *, uint32_t block);
 
 /* A full block that is held, and not known yet, becomes known. Not in a transaction. */
 void lls_pol_prefixes_insert(struct lls_pol_prefixes *, uint32_t block, uint32_t parent,
-                             const int32_t *tokens);
+                             const struct lls_key *);
 /* A block that was free is held by one. */
 void lls_pol_prefixes_own(struct lls_pol_prefixes *, uint32_t block);
 /* One more holds a block of the index. */
@@ -102,7 +100,7 @@ uint32_t lls_pol_prefixes_shared(const struct lls_pol_prefixes *,
  * numbers lead elsewhere. */
 void lls_pol_prefixes_pass(struct lls_pol_prefixes *, struct lls_pol_state_walk *);
 bool lls_pol_prefixes_audit_index(struct lls_pol_prefixes *, struct lls_pol_report *);
-/* Lists, children and contents; leaves in marks which blocks are reusable. */
+/* Lists, children and keys; leaves in marks which blocks are reusable. */
 void lls_pol_prefixes_audit(struct lls_pol_prefixes *, struct lls_pol_report *);
 
 #ifdef __cplusplus

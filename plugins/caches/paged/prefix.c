@@ -83,10 +83,9 @@ void paged_index(struct paged *m, struct sequence *s, const struct lls_request *
   for (; s->indexed < s->cached / m->block_tokens; s->indexed++) {
     uint32_t i = s->indexed, own = block_at(m, s, i);
     uint32_t parent = i == 0 ? LLS_POL_ROOT : block_at(m, s, i - 1);
-    const int32_t *tokens = r->tokens + (size_t)i * m->block_tokens;
-    uint32_t known = lls_pol_prefixes_find(&m->index, parent, tokens);
+    uint32_t known = lls_pol_prefixes_next(&m->index, r, i, parent);
     if (known == LLS_POL_NIL) {
-      lls_pol_prefixes_insert(&m->index, own, parent, tokens);
+      lls_pol_prefixes_insert(&m->index, own, parent, &r->keys[i]);
     } else {
       lls_pol_prefixes_hold(&m->index, known);
       paged_put(m, s, i, known);
@@ -118,7 +117,7 @@ size_t paged_kept(struct paged *m, struct lls_kept_block *out, size_t max)
         (struct lls_kept_block){.parent = first ? LLS_NO_BLOCK : place[block->parent],
                                 .k_unit = 2 * b,
                                 .v_unit = 2 * b + 1,
-                                .tokens = lls_pol_prefixes_contents(&m->index, b)};
+                                .key = m->index.keys[b]};
   }
   return n;
 }
@@ -132,10 +131,10 @@ static bool adopt_block(struct paged *m, struct lls_kept_block *blocks, size_t i
     return false;
   if (kept->parent != LLS_NO_BLOCK)
     parent = blocks[kept->parent].k_unit / 2;
-  if (lls_pol_prefixes_find(&m->index, parent, kept->tokens) != LLS_POL_NIL)
+  if (lls_pol_prefixes_find(&m->index, parent, &kept->key) != LLS_POL_NIL)
     return false;
   uint32_t b = paged_take(m);
-  lls_pol_prefixes_insert(&m->index, b, parent, kept->tokens);
+  lls_pol_prefixes_insert(&m->index, b, parent, &kept->key);
   kept->k_unit = 2 * b;
   kept->v_unit = 2 * b + 1;
   return true;

@@ -78,11 +78,11 @@ static void make_int8(struct tiered *m, const struct sequence *s, uint32_t i)
 
 /* The i-th block, which comes after known ones: that of the index in its place, if it
  * knows the same; its own is in its own numbers yet, or int8 already. */
-static bool go_over(struct tiered *m, const struct sequence *s, const int32_t *tokens,
+static bool go_over(struct tiered *m, const struct sequence *s, const struct lls_key *key,
                     uint32_t parent, uint32_t i, bool is_int8)
 {
   struct lls_block_entry *k = k_list(m, s->row) + i, *v = k + m->row_blocks;
-  uint32_t known = lls_pol_prefixes_find(&m->index, parent, tokens);
+  uint32_t known = lls_pol_prefixes_find(&m->index, parent, key);
   if (known == LLS_POL_NIL)
     return false;
   lls_pol_prefixes_hold(&m->index, known);
@@ -94,13 +94,13 @@ static bool go_over(struct tiered *m, const struct sequence *s, const int32_t *t
   return true;
 }
 
-static void make_known(struct tiered *m, const struct sequence *s, const int32_t *tokens,
-                       uint32_t parent, uint32_t i)
+static void make_known(struct tiered *m, const struct sequence *s,
+                       const struct lls_key *key, uint32_t parent, uint32_t i)
 {
   uint32_t b = known_block(m, s->row, i);
   m->v_units[b] = k_list(m, s->row)[m->row_blocks + i].block;
   lls_pol_prefixes_own(&m->index, b);
-  lls_pol_prefixes_insert(&m->index, b, parent, tokens);
+  lls_pol_prefixes_insert(&m->index, b, parent, key);
 }
 
 /* Nothing can come after a block that was given back before it was known (a sequence that
@@ -129,15 +129,15 @@ void tiered_computed(struct tiered *m, struct sequence *s, const struct lls_requ
   uint32_t first = shared ? s->indexed : before, full = cached / m->block_tokens;
   s->cached = cached;
   for (uint32_t i = first; i < full && (shared || int8); i++) {
-    const int32_t *tokens = r->tokens + (size_t)i * m->block_tokens;
+    const struct lls_key *key = &r->keys[i];
     uint32_t parent = LLS_POL_ROOT;
     if (shared && i > 0)
       parent = known_block(m, s->row, i - 1);
-    bool known = shared && go_over(m, s, tokens, parent, i, int8 && i < before);
+    bool known = shared && go_over(m, s, key, parent, i, int8 && i < before);
     if (!known && int8 && i >= before)
       make_int8(m, s, i);
     if (!known && shared)
-      make_known(m, s, tokens, parent, i);
+      make_known(m, s, key, parent, i);
     s->indexed += shared;
   }
   trim(m, s);
