@@ -42,7 +42,7 @@ struct lls_keys {
   uint32_t block_tokens, n; /* n: of its full blocks, the first */
 };
 
-/* Names the blocks that `length` tokens fill. [main] before it is submitted, then [step]
+/* Names the blocks that `length` tokens fill; called by the thread that has the request.
  */
 void lls_keys_extend(struct lls_keys *, const int32_t *tokens, uint32_t length);
 
