@@ -38,6 +38,7 @@ our %system = (
   fcfs => ['fcfs'], rr => ['rr'], bros => [@bros],
   'no replace' => [@bros, set('scheduler.bros.replace=off')],
   'on paged' => ['bros', set(qw(plugins.cache=paged scheduler.bros.preempt=recompute))],
+  preset => ['paper-bros', set('cache.host_memory=512GiB')], # as the paper has it
 );
 
 # run: {system, model, data, rate, batch, seed, more, plans}; the report's text.

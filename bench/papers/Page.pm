@@ -51,15 +51,17 @@ sub counts {
 # ---- why ------------------------------------------------------------------------------------
 # reasons(folder): of each system its newest page, NAME-DATE.md, and the claims that it shows the why of: the first cells of
 # those rows of its tables that have a command in backticks, `NAME build PART`. Such a cell is what a claim begins with, or
-# several with a semicolon between them.
+# several with a semicolon between them. And what has changed since: its paragraph that begins with **Since.
 sub reasons {
   my ($folder) = @_;
   my %reasons;
   for my $system (@systems) {
     my ($newest) = reverse sort grep { m{/\Q$pages{$system}\E-\d{4}-\d\d-\d\d\.md\z} } glob "$folder/$pages{$system}-*.md";
     open my $page, '<', $newest // next or die "$newest: $!\n";
-    my @cells = map { /^\| (\S.*?) \|.*`[^`]* build\b[^`]*`/ ? $1 : () } <$page>;
-    $reasons{$system} = {page => $newest =~ s{.*/}{}r, claims => [map { split /(?:\.\.\.)?(?:; |\z)/ } @cells]};
+    my $text = do { local $/; <$page> };
+    my @cells = map { /^\| (\S.*?) \|.*`[^`]* build\b[^`]*`/ ? $1 : () } split /^/, $text;
+    my ($since) = $text =~ /^(\*\*Since .*?\n)\n/ms;
+    $reasons{$system} = {page => $newest =~ s{.*/}{}r, claims => [map { split /(?:\.\.\.)?(?:; |\z)/ } @cells], since => $since};
   }
   return \%reasons;
 }
@@ -161,7 +163,8 @@ sub page {
     . "**Not met:** see the lines. Of $proved the system's page has an experiment that shows why.\n\n$rule\n" . table_of_counts($reasons, @$lines);
   for my $system (@systems) {
     my $why = $reasons->{$system};
-    $text .= "\n## $system\n\n" . ($why ? "Why, and how it was run: [$why->{page}]($why->{page})\n\n" : '') . join('', map { "![$_]($_)\n\n" } @{$figures->{$system} // []})
+    $text .= "\n## $system\n\n" . ($why ? "Why, and how it was run: [$why->{page}]($why->{page})\n\n" : '')
+      . (defined $why->{since} ? "$why->{since}\n" : '') . join('', map { "![$_]($_)\n\n" } @{$figures->{$system} // []})
       . "| headline | where | paper | ours | 95 % | |\n|" . ' --- |' x 6 . "\n";
     $text .= row($_, \@marks, $reasons) for grep { $_->{system} eq $system } @$lines;
   }

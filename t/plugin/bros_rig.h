@@ -12,7 +12,8 @@
 
 #include <math.h>
 
-enum { MOST = 24, NOW_S = 100 };
+/* Blocks are of 16 tokens and two units. */
+enum { MOST = 24, NOW_S = 100, UNIT_TOKENS = 8 };
 
 struct taken { /* what the transaction has done, in order */
   uint32_t request, tokens;
@@ -93,8 +94,8 @@ static inline int capacity(void *context, uint32_t tier, struct lls_capacity *ou
 {
   const struct rig *g = context;
   bool on_host = tier == LLS_TIER_HOST;
-  out->total_units = on_host ? g->host_units : g->capacity;
-  out->free_units = on_host ? g->host_free : g->capacity - g->used;
+  out->total_units = on_host ? g->host_units : g->capacity / UNIT_TOKENS;
+  out->free_units = on_host ? g->host_free : (g->capacity - g->used) / UNIT_TOKENS;
   return 0;
 }
 

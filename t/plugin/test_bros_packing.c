@@ -327,6 +327,42 @@ static void test_waits_for_host(void **state)
   rig_free(&g);
 }
 
+/* A best-effort prompt leaves the memory free that displaced requests need to come back,
+ * whether or not anybody else runs; where it waits they are looked at all the same. */
+static void test_prompts_wait_for_displaced(void **state)
+{
+  (void)state;
+  struct rig g;
+  rig_init(&g);
+  decode(&g, RT, .1, 100);
+  put(&g, BE, 0, 700, 40, 1); /* three blocks */
+  prompt(&g, BE, 0, 80);
+  prompt(&g, BE, 0, 60);
+  uint32_t held = g.used;
+  g.capacity = held + 1 + 80 + 47;
+  pack(&g, 8);
+  expect_items(&g, "0 1");
+  g.capacity++;
+  pack(&g, 8);
+  expect_items(&g, "2 0 1");
+  g.capacity = held + 1 + 41; /* no memory for a prompt in any case */
+  pack(&g, 8);
+  expect_items(&g, "0 1");
+  g.capacity = 1000000;
+  g.host_units = 200; /* likewise */
+  pack(&g, 8);
+  expect_items(&g, "0 1");
+  g.host_units = 0;
+  g.r[0].request_class = BE;
+  g.r[0].state = LLS_PREEMPTED; /* of 100 tokens one block is missing */
+  g.r[0].missing_tokens = 16;
+  g.used = held - 16;
+  g.capacity = g.used + 17 + 41 + 5;
+  pack(&g, 8);
+  expect_items(&g, "0 1");
+  rig_free(&g);
+}
+
 /* A best-effort request gets its missing slots beside the step, if T_res leaves the link
  * the time; one that was displaced by this very plan waits. */
 static void test_arriving(void **state)
@@ -501,6 +537,7 @@ int main(void)
       cmocka_unit_test(test_no_drop_for_nothing),
       cmocka_unit_test(test_arriving),
       cmocka_unit_test(test_waits_for_host),
+      cmocka_unit_test(test_prompts_wait_for_displaced),
       cmocka_unit_test(test_overload),
       cmocka_unit_test(test_no_drop_for_the_late),
       cmocka_unit_test(test_replacing_and_memory),

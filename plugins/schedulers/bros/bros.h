@@ -101,6 +101,7 @@ struct bros {
   struct bros_list dropped;
   uint32_t n_realtime, n_attainable, n_left_out, seats;
   uint64_t be_tokens;  /* of best-effort requests, on the device */
+  uint64_t be_missing; /* blocks that best-effort requests need to come back */
   uint32_t oldest;     /* entry of the one that has missed and not run for longest;
                           UINT32_MAX: none */
   uint32_t n_deferred; /* behind rt_ready.n: replaced, but still reserved */

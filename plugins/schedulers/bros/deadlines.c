@@ -116,6 +116,7 @@ static void look_at_realtime(struct bros *b, struct bros_candidate *c)
 static void look_at(struct bros *b, const struct lls_request *const *list, uint32_t n,
                     struct bros_candidate **at)
 {
+  uint32_t block = b->view->cache->block_tokens;
   for (uint32_t i = 0; i < n; i++) {
     struct bros_candidate *c = (*at)++;
     if (i + 4 < n) {
@@ -127,6 +128,7 @@ static void look_at(struct bros *b, const struct lls_request *const *list, uint3
       look_at_realtime(b, c);
     else {
       b->be_tokens += c->context - c->missing;
+      b->be_missing += (c->missing + block - 1) / block;
       b->best_effort.entries[b->best_effort.n++] =
           (struct lls_pol_heap_entry){c->missing, list[i]->id, c, NULL};
     }
@@ -175,7 +177,7 @@ void bros_look(struct bros *b, const struct lls_step_view *v)
   struct bros_candidate *at = b->candidates;
   b->view = v;
   b->n_realtime = b->n_attainable = 0;
-  b->be_tokens = 0;
+  b->be_tokens = b->be_missing = 0;
   b->oldest = UINT32_MAX;
   b->t_res = INFINITY;
   b->realtime.n = b->best_effort.n = 0;

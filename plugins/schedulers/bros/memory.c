@@ -16,6 +16,8 @@
 
 #include <llmserve/policy/check.h>
 
+enum { BLOCK_UNITS = 2 }; /* of a block: one for K, one for V */
+
 static bool has_memory(const struct bros_candidate *c)
 {
   return !c->gone && bros_is_there(c);
@@ -97,11 +99,22 @@ static void undo(struct bros *b, struct lls_pol_step *s, const struct bros_candi
   b->be_preempted = b->view->n_preempted;
 }
 
+/* By Mcpu, prompts come before requests that were displaced. If a prompt took the memory
+ * that those need, they would hold the rest of theirs, and none would end. */
+static bool leaves_room_for_displaced(const struct bros *b, const struct lls_pol_step *s,
+                                      const struct bros_candidate *c)
+{
+  return bros_is_realtime(c->request) || bros_is_there(c) || c->missing > 0 ||
+         lls_pol_step_free_units(s) / BLOCK_UNITS >= b->be_missing;
+}
+
 /* A new request leaves the watermark free, for the others to grow into, unless there
  * are best-effort requests that would leave for a real-time one. */
 static bool leaves_room(struct bros *b, const struct lls_pol_step *s,
                         const struct bros_candidate *c)
 {
+  if (!leaves_room_for_displaced(b, s, c))
+    return false;
   if (bros_is_there(c) || b->rt_ready.n + b->be_ready.n == 0 || s->watermark_units == 0)
     return true;
   return lls_pol_step_free_units(s) >= s->watermark_units ||
@@ -117,7 +130,7 @@ bool bros_host_has_room(const struct bros *b, const struct lls_pol_step *s,
       s->cache->capacity(s->cache->context, LLS_TIER_HOST, &host) < 0 ||
       host.total_units == 0 || host.free_units == host.total_units)
     return true;
-  return (uint64_t)host.free_units / 2 * s->cache->block_tokens >=
+  return (uint64_t)host.free_units / BLOCK_UNITS * s->cache->block_tokens >=
          b->be_tokens + c->tokens;
 }
 

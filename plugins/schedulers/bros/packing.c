@@ -56,11 +56,10 @@ static void reject(struct lls_pol_step *s, struct bros_candidate *c)
 
 /* Popping a thousand that can't run takes longer than the rest of the plan: `out` says
  * which isn't looked at any more. */
-static void leave_out(struct bros *b, const struct bros_candidate *like,
+static void leave_out(struct lls_pol_heap *h, const struct bros_candidate *like,
                       bool (*out)(const struct bros_candidate *like,
                                   const struct bros_candidate *))
 {
-  struct lls_pol_heap *h = &b->realtime;
   uint32_t n = 0;
   for (uint32_t i = 0; i < h->n; i++)
     if (!out(like, h->entries[i].item))
@@ -86,7 +85,7 @@ static void skip_missed(struct bros *b, const struct bros_candidate *c)
 {
   const struct bros_candidate least = {.tokens = 1, .prompt = c->prompt};
   if (++b->misfits[c->prompt] >= MISFITS || time_with(b, &least, NULL) > b->t_res)
-    leave_out(b, c, has_missed);
+    leave_out(&b->realtime, c, has_missed);
 }
 
 /* The head runs whatever it takes if none is attainable, or if it starves. */
@@ -102,7 +101,7 @@ static bool refused(struct bros *b, struct lls_pol_step *s, struct bros_candidat
   if (rc == LLS_RESERVE_NEVER)
     reject(s, c);
   else if (!bros_is_there(c))
-    leave_out(b, c, would_come);
+    leave_out(&b->realtime, c, would_come);
   return rc == LLS_RESERVE_NEVER || !bros_is_there(c);
 }
 
@@ -206,6 +205,23 @@ static bool waits_for_host(const struct bros *b, const struct lls_pol_step *s,
          !bros_host_has_room(b, s, c);
 }
 
+static bool is_prompt(const struct bros_candidate *like, const struct bros_candidate *c)
+{
+  (void)like;
+  return c->context == 0;
+}
+
+/* A prompt that has to wait keeps other prompts out, but not those that were displaced:
+ * they come later in the order, and no memory becomes free before they end. True if
+ * there are such. */
+static bool wait_for_displaced(struct bros *b, const struct bros_candidate *c)
+{
+  if (c->context > 0 || b->be_missing == 0)
+    return false;
+  leave_out(&b->best_effort, c, is_prompt);
+  return true;
+}
+
 static bool try_best_effort(struct bros *b, struct lls_pol_step *s,
                             struct bros_candidate *c)
 {
@@ -214,7 +230,7 @@ static bool try_best_effort(struct bros *b, struct lls_pol_step *s,
     return true;
   c->tokens = tokens;
   if (waits_for_host(b, s, c))
-    return false;
+    return wait_for_displaced(b, c);
   if (should_arrive(b, c))
     return try_arriving(b, s, c);
   bool beside = fits(b, c);
@@ -224,7 +240,7 @@ static bool try_best_effort(struct bros *b, struct lls_pol_step *s,
   if (rc == LLS_RESERVE_NEVER)
     reject(s, c);
   if (rc != LLS_RESERVE_OK)
-    return rc == LLS_RESERVE_NEVER;
+    return rc == LLS_RESERVE_NEVER || wait_for_displaced(b, c);
   if (!beside)
     defer_last(b);
   bros_accept(b, &b->be_ready, c);
