@@ -372,8 +372,8 @@ static const struct lls_param plugins_params[] = {
     LLS_PARAM_INT(
         loop, mask_work, "30000", 0, 1000000000, "units",
         "most work that a step does for answers that keep to grammars, all together, a "
-        "unit being some 10 ns, and no more than half a step's time; who needs more "
-        "draws in a later step; 0 is no limit",
+        "unit being some 10 ns, and beside others no more than a fourth of a step's "
+        "time; who needs more draws in a later step; 0 is no limit",
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(loop, jump_ahead, "true",
                    "tokens that alone can follow in an answer's grammar are computed as "

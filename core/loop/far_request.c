@@ -156,7 +156,7 @@ static void set_grammar_state(struct lls_live *live)
   lls_grammar_state_init(c->state, c->grammar);
   c->progress = (struct lls_mask_progress){0};
   c->spent = c->cost = 0;
-  c->postponed = false;
+  c->whole = c->postponed = false;
   c->failed = 0;
   for (uint32_t i = 0; i < v->generated_tokens; i++)
     lls_grammar_accept_token(c->state, live->tokens[v->prompt_tokens + i]);

@@ -30,6 +30,7 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   t->capacity = max_requests;
   t->done = calloc(max_requests, sizeof *t->done);
   b->live = calloc(n, sizeof(struct lls_live *));
+  b->held = calloc(n, sizeof(struct lls_live *));
   b->sequences = calloc(n, sizeof *b->sequences);
   b->tables = calloc(n, sizeof *b->tables);
   b->results = calloc(n, sizeof *b->results);
@@ -40,8 +41,9 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
                              in->topology.n_instances, n);
   rc |= lls_inbox_content_init(&in->content, max_requests);
   bool all = in->plan.items != NULL && in->alive != NULL && t->done != NULL &&
-             b->live != NULL && b->sequences != NULL && b->tables != NULL &&
-             b->results != NULL && b->chunks != NULL && b->decode_context != NULL;
+             b->live != NULL && b->held != NULL && b->sequences != NULL &&
+             b->tables != NULL && b->results != NULL && b->chunks != NULL &&
+             b->decode_context != NULL;
   return rc == 0 && all ? 0 : -ENOMEM;
 }
 
@@ -137,6 +139,7 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->alive);
   free(in->transaction.done);
   free(in->batch.live);
+  free(in->batch.held);
   free(in->batch.sequences);
   free(in->batch.tables);
   free(in->batch.results);

@@ -17,6 +17,7 @@
  *   migrate.c        requests between instances
  *   left.c           and their blocks between the tiers, where they were
  *   peer_load.c      what instances tell each other of their load
+ *   mask_turns.c     masks of grammars: whose are made, and who waits for it
  *   commit.c         tokens come back: append, stop, finish, tell policies and main
  *   cache_service.c  what of the transaction a scheduler may do itself, inside plan
  *   transaction.c    the verbs of the cache transaction
@@ -75,6 +76,9 @@ struct lls_step_batch {
   struct lls_chunk_shape *chunks;        /* (max_sequences) scratch for the cost model */
   uint32_t *decode_context;              /* (max_sequences) likewise */
   uint32_t n;
+  /* (max_sequences) whose last row waits for its mask: mask_turns.c */
+  struct lls_live **held;
+  uint32_t n_held;
   bool swaps; /* something is copied from or to the host */
 };
 
@@ -170,7 +174,8 @@ struct lls_instance {
   uint32_t strikes; /* so far; limits.strikes are too many */
   struct lls_loop_limits limits;
   int64_t device_ns;  /* that the last step with tokens took */
-  uint64_t mask_debt; /* constraint.c: units of work that steps did beyond their limit */
+  int64_t mask_ns;    /* and for masks of grammars the last one that made any */
+  uint64_t mask_debt; /* mask_budget.c: units of work that steps did beyond their limit */
   struct lls_inbox_content content; /* scratch of drain */
 
   struct lls_inbox *inbox;
@@ -385,8 +390,11 @@ uint32_t lls_lists_end(const struct lls_instance *, const struct lls_live *);
  * its first mask, which takes long. */
 int lls_constraint_check(const struct lls_grammar *, uint32_t vocabulary,
                          uint32_t prompt_tokens, struct lls_error *err);
-/* Before tokens are drawn: the masks of the batch's sequences; context: the instance. */
-void lls_constraint_fill_masks(void *context);
+/* Goes on with its mask, within so many units; how many it took. It is `whole`, or goes
+ * on later. */
+uint64_t lls_constraint_fill(struct lls_instance *, struct lls_live *, uint64_t work);
+/* Leaves of the whole mask what the lists allow, once, before the token is drawn. */
+void lls_constraint_cut(struct lls_instance *, struct lls_live *);
 /* A drawn token: 0; or -errno where the answer cannot go on, which is logged and ends the
  * request. */
 int lls_constraint_take(struct lls_instance *, struct lls_live *, int32_t token);
@@ -398,6 +406,28 @@ uint32_t lls_constraint_jump(struct lls_instance *, struct lls_live *);
 /* True for a token that ends an answer and is none of its text. */
 bool lls_constraint_hides(const struct lls_instance *, const struct lls_live *,
                           int32_t token);
+
+/* ---- mask_budget.c: how much work for masks */
+#define LLS_MASK_FREE 4000 /* units: some 40 us; 9 in 10 masks of schemas take 10 us */
+/* Its last mask took few units, and so has this one. */
+bool lls_masks_are_light(const struct lls_instance *, const struct lls_live *);
+/* Takes off what was done for a request, and what no step has as yet from steps to come.
+ */
+void lls_masks_charge(struct lls_instance *, uint64_t *left, uint64_t took);
+void lls_masks_owe(struct lls_instance *, uint64_t took); /* work that cannot wait */
+/* The units of this step: no limit, or the limit less some of the debt. */
+uint64_t lls_masks_begin(struct lls_instance *, bool beside_others);
+
+/* ---- mask_turns.c: whose mask is made when */
+/* A run that is placed waits for its mask, which is made in this step or later ones; true
+ * if there is nothing of it to compute in this step. */
+bool lls_masks_hold(struct lls_instance *, struct lls_live *);
+void lls_masks_forget(struct lls_instance *, const struct lls_live *); /* it ends */
+/* After the step: those that had no row stay as they were. */
+void lls_masks_release(struct lls_instance *);
+/* Before tokens are drawn, or without a step if all that could run is held; context: the
+ * instance. */
+void lls_masks_fill(void *context);
 
 /* ---- commit.c */
 void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,

@@ -171,7 +171,8 @@ static void build_batch(struct lls_instance *in)
         live->placed != LLS_PLACED_RESERVED)
       continue;
     account_run(in, live, now_ns);
-    add_sequence(in, live);
+    if (!lls_masks_hold(in, live))
+      add_sequence(in, live);
   }
 }
 
@@ -194,7 +195,7 @@ void lls_instance_place(struct lls_instance *in)
   struct lls_policies *p = &in->policies;
   LLS_ON_STEP(in);
   LLS_CHECK(in->transaction.open);
-  in->batch.n = 0;
+  in->batch.n = in->batch.n_held = 0;
   place_preempts(in);
   place_runs(in);
   lls_transfer_place(in);

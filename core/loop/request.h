@@ -65,7 +65,7 @@ struct lls_constraint {
   struct lls_mask_progress progress;
   uint64_t spent; /* units of work, for the next token so far */
   uint64_t cost;  /* ... and for the one before it */
-  bool waits;     /* in this step: for those that have less to do */
+  bool whole;     /* the mask is, of the next token */
   bool postponed; /* the mask was not whole in this step: nothing was drawn */
   int failed;     /* -errno: no mask could be made for the next token, or it was not
                    * taken */

@@ -185,6 +185,7 @@ static void drop_row(struct lls_instance *in, uint32_t row, const struct lls_err
   struct lls_live *live = b->live[row];
   lls_cache_breach(in, "request %llu ends: %s", (unsigned long long)live->view.id,
                    why->text);
+  lls_masks_forget(in, live);
   b->n--;
   for (uint32_t i = row; i < b->n; i++) { /* a row's table stays where it is */
     b->live[i] = b->live[i + 1];
@@ -197,6 +198,7 @@ static void drop_row(struct lls_instance *in, uint32_t row, const struct lls_err
 static void drop_all(struct lls_instance *in, const struct lls_error *why)
 {
   lls_cache_breach(in, "all requests of this instance end: %s", why->text);
+  in->batch.n_held = 0;
   in->batch.n = in->migration.n_taken = in->migration.n_pulls = 0;
   lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
 }
@@ -230,7 +232,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
                                    .sequences = in->batch.sequences,
                                    .n_pulls = in->migration.n_pulls,
                                    .pulls = in->migration.pulls,
-                                   .before_draws = lls_constraint_fill_masks,
+                                   .before_draws = lls_masks_fill,
                                    .before_draws_context = in};
   lls_cache_copies(in, &batch.copies, &batch.n_copies);
   in->batch.swaps = any_swaps(batch.copies, batch.n_copies);
@@ -301,6 +303,22 @@ static void observe(const struct lls_instance *in, int64_t started_ns,
   in->observer.on_step(in->observer.context, &report, &census);
 }
 
+/* Books the rows that ran; if all that could run are held, their masks are made. False:
+ * there was nothing to do. */
+static bool finish(struct lls_instance *in, const struct lls_engine_result *result,
+                   int64_t started_ns)
+{
+  bool any = in->batch.n > 0 || in->batch.n_held > 0;
+  if (in->batch.n > 0) {
+    lls_histogram_observe(&in->status.step_tokens, result->n_rows);
+    lls_instance_commit(in, result, started_ns);
+  } else if (any) {
+    lls_masks_fill(in);
+  }
+  lls_masks_release(in);
+  return any;
+}
+
 /* A scheduler that plans nothing, or what can't be placed, is asked again in 1 ms: at a
  * time of its own, so that of two simulated instances that wait neither is always first.
  */
@@ -322,11 +340,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     go_on = run(in, &result, busy) && go_on;
     lls_migrate_offer_late(in);
     if (go_on || !in->failed)
-      if (in->batch.n > 0) {
-        lls_histogram_observe(&in->status.step_tokens, result.n_rows);
-        lls_instance_commit(in, &result, started_ns);
-        *busy = true;
-      }
+      *busy |= finish(in, &result, started_ns);
     in->step++;
     in->status.steps++;
   }

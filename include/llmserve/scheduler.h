@@ -20,8 +20,9 @@
  * on_arrival, on_prediction, on_step, on_finish or on_refused. If none of them was
  * called since the last plan, time alone has passed.
  *
- * A good item may still not be placed: a RUN whose memory is not there is dropped from
- * the step and reported through on_refused; the others run.
+ * A good item may still not be placed: a RUN whose memory is not there, or whose answer
+ * keeps to a grammar that takes long to say what may follow, is dropped from the step and
+ * reported through on_refused; the others run.
  *
  * Order and determinism: ties by (arrival_ns, id). Time is view->now_ns, randomness
  * host->random; nothing else.
@@ -130,6 +131,8 @@ enum lls_refusal {
   LLS_REFUSED_NEVER_FITS,    /* reserve said NEVER: the request ends with CAPACITY */
   LLS_REFUSED_BAD_ITEM,      /* this item made the plan bad */
   LLS_REFUSED_UNSUPPORTED,   /* by this engine or cache */
+  LLS_REFUSED_POSTPONED, /* its next token waits for its grammar's mask; it keeps what it
+                            has of the cache, and goes on in a later step */
 };
 
 /* Required unless marked optional. */

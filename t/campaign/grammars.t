@@ -20,6 +20,7 @@ my $end    = Campaign::begin;
 my $server = LlmServer->serve("any_model = true\n[model]\npath = " . Campaign::model() . "\n[engine]\nthreads = 1\npin = false\n[cache]\ndevice_memory = 64MiB\n[plugins]\nscheduler = sarathi\n");
 
 my %attack = (
+    'none: as many others' => {},
     'an ambiguous grammar' => { guided_grammar => qq(root ::= s "q"\ns ::= [a-z ] s [a-z ]? | [a-z ] s? | [a-z ]) },
     'letter by letter'     => { guided_grammar => qq(root ::= s "q"\ns ::= x s x? | x s? | x\nx ::= ) . join ' | ', map { qq("$_") } 'a' .. 'p', ' ' },
     'three times itself'   => { guided_grammar => qq(root ::= s "q"\ns ::= s s s | s s | [a-z ]) },

@@ -87,7 +87,7 @@ void watch_refused(struct watch *w, const struct lls_request *r, uint32_t refusa
 {
   known(w, r, "on_refused");
   CONTRACT(&w->contract,
-           refusal >= LLS_REFUSED_NO_MEMORY && refusal <= LLS_REFUSED_UNSUPPORTED,
+           refusal >= LLS_REFUSED_NO_MEMORY && refusal <= LLS_REFUSED_POSTPONED,
            "on_refused: refusal %u", refusal);
 }
 

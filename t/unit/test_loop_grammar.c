@@ -381,6 +381,8 @@ enum { WORK = 3000, FREE = 4000, PIECE = 20000 };
 struct run {
   uint64_t largest, all;
   uint32_t steps;
+  uint64_t rows;  /* that the device computed until then */
+  uint32_t drawn; /* tokens of the others */
 };
 
 static struct run run_beside(uint32_t n_hard, bool has_grammar, uint32_t mask_work,
@@ -413,6 +415,9 @@ static struct run run_beside(uint32_t n_hard, bool has_grammar, uint32_t mask_wo
     run.steps++;
   }
   run.all = status.grammar_work;
+  run.rows = status.batch_sequences_sum;
+  for (uint32_t i = 0; i < n_hard; i++)
+    run.drawn += hard[i].n_tokens;
   for (uint32_t i = 0; i < n_hard; i++)
     lls_loop_cancel(h.loop, hard[i].id);
   run_to_end(&h);
@@ -436,6 +441,7 @@ static void test_hard_grammars_cost_their_own_requests(void **state)
     struct run alone = run_beside(0, has_grammar, WORK, ref);
     struct run beside = run_beside(6, has_grammar, WORK, ref);
     struct run unlimited = run_beside(6, has_grammar, 0, ref);
+    print_message("rows %lu %lu drawn %u\n", alone.rows, beside.rows, beside.drawn);
     print_message("%u %lu %lu / %u %lu %lu / %lu %lu\n", alone.steps, alone.largest,
                   alone.all, beside.steps, beside.largest, beside.all, unlimited.largest,
                   unlimited.all);
@@ -443,6 +449,9 @@ static void test_hard_grammars_cost_their_own_requests(void **state)
     assert_int_equal(beside.steps, alone.steps);
     assert_true(beside.largest <= 7 * FREE + WORK + PIECE);
     assert_true(beside.all <= (uint64_t)beside.steps * (7 * FREE + WORK) + PIECE);
+    /* a row is computed for each token, one in vain where a mask takes more than the one
+     * before it, and two pieces of a prompt */
+    assert_true(beside.rows <= alone.rows + 2 * beside.drawn + 6 * 4);
   }
   reference_free(ref);
 }
