@@ -19,6 +19,7 @@ static void run(struct lls_work *work)
 {
   struct telling *telling = (struct telling *)work;
   lls_history_write(work->config.admin.history, &telling->text);
+  lls_loop_write_steps(work->config.loop, &telling->text);
 }
 
 static void answer(struct lls_work *work, struct lls_http_exchange *exchange)

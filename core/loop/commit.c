@@ -121,6 +121,27 @@ static void book(struct lls_instance *in, uint32_t i,
 }
 
 /* The shape of the step for the cost model, in the batch's own arrays. */
+/* A step as a profile of the device may be held against; of hidden form profiles that are
+ * measured say nothing. */
+static void keep_sample(struct lls_instance *in, const struct lls_iteration_shape *shape,
+                        int64_t duration_ns)
+{
+  struct lls_step_sample sample = {
+      .ns = duration_ns, .chunks = shape->n_chunks, .decodes = shape->n_decodes};
+  if (shape->hidden_tokens > 0 || in->batch.n == 0)
+    return;
+  for (uint32_t i = 0; i < in->batch.n; i++)
+    sample.drawn += in->batch.sequences[i].sampling != NULL;
+  for (uint32_t i = 0; i < shape->n_chunks; i++) {
+    uint64_t tokens = shape->chunks[i].tokens;
+    sample.chunk_tokens += tokens;
+    sample.pairs += tokens * shape->chunks[i].context + tokens * (tokens + 1) / 2;
+  }
+  for (uint32_t i = 0; i < shape->n_decodes; i++)
+    sample.cached += shape->decode_context[i];
+  lls_step_samples_add(in->samples, &sample);
+}
+
 static void observe_cost(struct lls_instance *in, int64_t duration_ns)
 {
   struct lls_step_batch *b = &in->batch;
@@ -144,8 +165,10 @@ static void observe_cost(struct lls_instance *in, int64_t duration_ns)
       .decode_context = b->decode_context,
       .hidden_tokens = hidden_tokens,
   };
-  if (!b->swaps) /* a step that waits for the host would blur the fit */
+  if (!b->swaps) { /* a step that waits for the host would blur the fit */
     lls_cost_model_observe(in->cost, &shape, duration_ns);
+    keep_sample(in, &shape, duration_ns);
+  }
   in->status.estimates = lls_cost_model_accuracy(in->cost);
 }
 

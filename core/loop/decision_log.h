@@ -18,6 +18,9 @@
  *   E number generated reason [first last]
  *       it ended, enum lls_finish_reason; when its first and last token were computed,
  *       where no plans tell (history.h)
+ *   T duration drawn chunks tokens pairs decodes cached
+ *       in a history: a step that was run (core/cost/samples.h); tokens of its chunks,
+ *       pairs of them and tokens that they see, tokens that its decodes read
  *
  * Plans that do nothing are left out. A change of policies while the daemon runs is not
  * in the log: from there on plans are another scheduler's.

@@ -94,6 +94,8 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   in->n_eos_tokens = o->n_eos_tokens;
   int rc = lls_cost_model_create(o->cost, &in->cost);
   if (rc == 0)
+    rc = lls_step_samples_create(&in->samples);
+  if (rc == 0)
     rc = allocate(in, o->max_requests);
   if (rc == 0)
     rc = lls_migrate_init(in, o->max_requests);
@@ -153,4 +155,5 @@ void lls_instance_fini(struct lls_instance *in)
   free(in->model_folder);
   free(in->prompts_folder);
   lls_cost_model_destroy(in->cost);
+  lls_step_samples_destroy(in->samples);
 }

@@ -38,6 +38,7 @@
 #include "core/base/check.h"
 #include "core/base/pack.h"
 #include "core/cost/cost.h"
+#include "core/cost/samples.h"
 #include "core/engine/engine.h"
 #include "core/loop/fetch.h"
 #include "core/loop/request_list.h"
@@ -138,6 +139,7 @@ struct lls_instance {
   struct lls_topology topology;
   struct lls_instance_info info;
   struct lls_cost_model *cost;
+  struct lls_step_samples *samples; /* of its steps; NULL: it is far */
   const struct lls_log *log;
   struct lls_loop_observer observer;
   struct lls_policies policies;

@@ -450,6 +450,13 @@ void lls_loop_status(struct lls_loop *l, struct lls_loop_status *out)
   out->draining = l->draining;
 }
 
+void lls_loop_write_steps(struct lls_loop *l, struct lls_text *out)
+{
+  for (uint32_t i = 0; i < l->n; i++)
+    if (l->threads[i].instance.samples != NULL)
+      lls_step_samples_write(l->threads[i].instance.samples, out);
+}
+
 uint32_t lls_loop_n_instances(const struct lls_loop *l)
 {
   return l->n;

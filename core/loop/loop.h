@@ -379,6 +379,9 @@ void lls_loop_events(struct lls_loop *,
 
 /* [any] All instances together; names and what cannot be summed are of the first. */
 void lls_loop_status(struct lls_loop *, struct lls_loop_status *out);
+/* [any] Appends steps that the instances of this process have run, as T lines of a
+ * decision log. */
+void lls_loop_write_steps(struct lls_loop *, struct lls_text *out);
 /* [any] */
 uint32_t lls_loop_n_instances(const struct lls_loop *);
 void lls_loop_instance_status(struct lls_loop *, uint32_t instance, uint32_t *role,

@@ -256,6 +256,7 @@ static void on_write(uv_work_t *work)
   struct server *s = work->data;
   struct lls_text text = {0};
   lls_history_write(s->history, &text);
+  lls_loop_write_steps(s->loop, &text);
   s->whatif.written = text.failed
                           ? -ENOMEM
                           : put(s->whatif.files[WHATIF_HISTORY], text.data, text.length);

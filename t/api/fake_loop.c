@@ -294,6 +294,11 @@ void lls_loop_status(struct lls_loop *loop, struct lls_loop_status *out)
   out->device_units_free = out->running < 100 ? 100 - out->running : 0;
 }
 
+void lls_loop_write_steps(struct lls_loop *l, struct lls_text *out)
+{
+  (void)l, (void)out; /* it runs none */
+}
+
 uint32_t lls_loop_n_instances(const struct lls_loop *loop)
 {
   (void)loop;

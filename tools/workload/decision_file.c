@@ -39,6 +39,7 @@ static bool read_header(const char *text, struct lls_decision_line *out)
 
 #define TIME_MOST   (INT64_C(1) << 60) /* ns, 36 years: sums of a few are no overflow */
 #define MOST_TOKENS (INT64_C(1) << 24)
+#define MOST_PARTS  (INT64_C(1) << 16)
 
 struct number {
   const char *name;
@@ -177,6 +178,29 @@ static int read_end(const struct lls_decision_file *f, struct lls_decision_line 
   return rc < 0 ? rc : read_number(f, &at, &last_token, &out->last_token_ns, err);
 }
 
+static int read_step(const struct lls_decision_file *f, struct lls_decision_line *out,
+                     struct lls_error *err)
+{
+  static const struct number step[] = {
+      {"duration", 1, TIME_MOST},          {"tokens drawn", 0, MOST_TOKENS},
+      {"chunks", 0, MOST_PARTS},           {"tokens of chunks", 0, MOST_TOKENS},
+      {"pairs", 0, INT64_C(1) << 50},      {"decodes", 0, MOST_PARTS},
+      {"tokens read", 0, INT64_C(1) << 40}};
+  int64_t v[sizeof step / sizeof *step];
+  const char *at = f->text + 1;
+  int rc = read_numbers(f, &at, step, sizeof step / sizeof *step, v, err);
+  if (rc < 0)
+    return rc;
+  out->step = (struct lls_step_sample){.ns = v[0],
+                                       .drawn = (uint32_t)v[1],
+                                       .chunks = (uint32_t)v[2],
+                                       .chunk_tokens = (uint64_t)v[3],
+                                       .pairs = (uint64_t)v[4],
+                                       .decodes = (uint32_t)v[5],
+                                       .cached = (uint64_t)v[6]};
+  return 0;
+}
+
 /* -ENODATA: it is no line of a log; another error has said what is wrong with it. */
 static int read_line(struct lls_decision_file *f, struct lls_decision_line *out,
                      struct lls_error *err)
@@ -193,6 +217,8 @@ static int read_line(struct lls_decision_file *f, struct lls_decision_line *out,
     return read_repeat(f, out, err);
   case 'E':
     return read_end(f, out, err);
+  case 'T':
+    return read_step(f, out, err);
   default:
     return -ENODATA;
   }

@@ -9,6 +9,7 @@
 
 #include "core/base/error.h"
 #include "core/base/text.h"
+#include "core/cost/samples.h"
 
 struct lls_decision_file {
   FILE *file;
@@ -20,7 +21,7 @@ struct lls_decision_file {
 };
 
 struct lls_decision_line {
-  char kind;             /* 'H', 'A', 'P' (repeats too) or 'E' */
+  char kind;             /* 'H', 'A', 'P' (repeats too), 'E' or 'T' */
   uint64_t number;       /* A, E: of the request */
   int64_t time_ns;       /* A, P */
   int64_t duration_ns;   /* P */
@@ -29,6 +30,7 @@ struct lls_decision_line {
   struct lls_request asked;   /* A: prompt_tokens, max_new_tokens, class, ..., slo */
   uint32_t generated, reason; /* E */
   int64_t first_token_ns, last_token_ns; /* E: LLS_NEVER where the log has none */
+  struct lls_step_sample step;           /* T */
 };
 
 int lls_decision_file_open(struct lls_decision_file *, const char *path,
