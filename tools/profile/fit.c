@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/cost/fit.h"
@@ -187,4 +188,11 @@ double lls_shape_ns(const struct lls_cost_rates *rates, const struct lls_shape *
     load.drawn += shape->parts[i].drawn;
   }
   return lls_cost_step_ns(rates, &load);
+}
+
+void lls_profile_steps_free(struct lls_profile_steps *steps)
+{
+  for (size_t i = 0; i < steps->n; i++)
+    free(steps->points[i].shape.parts);
+  free(steps->points);
 }

@@ -22,6 +22,14 @@ struct lls_profile_point {
   double ns;
 };
 
+struct lls_profile_steps {
+  struct lls_profile_point *points; /* (n) */
+  size_t n;
+  double noise; /* medians of a step's times over their least */
+  double lost;  /* part of the time that others had the cores, see cores.h */
+};
+void lls_profile_steps_free(struct lls_profile_steps *);
+
 /* Fills efficiency, overhead, projection, bandwidth and matrix of the profile: the last
  * two with the best rates seen, or those of `like` where none was better. max_rows: of a
  * step. like: NULL = nothing is known of the device. */

@@ -18,16 +18,16 @@
 #include "core/device/quantised.h"
 #include "core/assembly/options.h"
 #include "tools/cli/cli.h"
-#include "tools/profile/fit.h"
+#include "tools/profile/cores.h"
+#include "tools/profile/learn.h"
 #include "tools/profile/report.h"
 #include "core/cost/find.h"
 #include "core/plugin/crash.h"
 
 #define EXIT_USAGE 2
-#define HELD_OUT   4 /* every fourth step is kept from the fit */
 
 struct options {
-  const char *config, *set, *output, *steps, *like;
+  const char *config, *set, *output, *steps, *like, *served;
   int64_t time, seed;
   bool cpu_time;
   bool help, version;
@@ -49,6 +49,10 @@ static const struct lls_param params[] = {
     LLS_PARAM_STRING(struct options, like, "",
                      "a profile of this kind of device, as llmserve-sim's --profile: "
                      "what steps leave open keeps its values"),
+    LLS_PARAM_STRING(struct options, served, "",
+                     "measure nothing, but learn the profile from the steps that a busy "
+                     "server tells of: what GET /admin/history answered",
+                     .flags = LLS_OPTION_FILE),
     LLS_PARAM_DURATION(struct options, time, "1min", 1e9, 86400e9, "how long to measure"),
     LLS_PARAM_BOOL(struct options, cpu_time, "false",
                    "measure processor time: for an engine of one thread, on a machine "
@@ -127,40 +131,55 @@ static int read_like(struct tool *t, struct lls_error *err)
   return rc;
 }
 
-static int open_engine(struct tool *t, struct lls_error *err)
+/* The model's shape, and the device without an engine on it. */
+static int open_device(struct tool *t, struct lls_engine_options *engine,
+                       struct lls_error *err)
 {
-  const size_t host_bytes = 64u << 20; /* for copies, if none are configured */
   int rc = lls_generator_config_read(t->config.model.path, &t->model, err);
   if (rc < 0)
     return rc;
   struct lls_device_options device = lls_device_options_of(&t->config, &t->model);
-  struct lls_engine_options engine = lls_engine_options_of(&t->config, &t->model);
-  if (t->options.cpu_time && t->config.engine.threads != 1)
+  *engine = lls_engine_options_of(&t->config, &t->model);
+  lls_cost_shape_init(&t->shape, &t->model,
+                      lls_weight_number_bytes(engine->weights, t->model.dtype),
+                      (double)lls_dtype_bytes(engine->cache_element), 1);
+  struct lls_error why_not; /* why auto is no GPU: the profile has the device's name */
+  return lls_device_create(lls_device_choice_of(&t->config, &t->model), &device,
+                           &t->device, &why_not, err);
+}
+
+static int use_cpu_time(struct tool *t, struct lls_engine_options *engine,
+                        struct lls_error *err)
+{
+  engine->clock = cpu_ns;
+  if (t->config.engine.threads != 1)
     return lls_fail(err, -EINVAL,
                     "--cpu-time: expected an engine of one thread (engine.threads=1)");
-  if (t->options.cpu_time)
-    engine.clock = cpu_ns;
+  return t->device->is_host ? 0
+                            : lls_fail(err, -EINVAL,
+                                       "--cpu-time: expected an engine on the CPU "
+                                       "(engine.device=cpu)");
+}
+
+static int open_engine(struct tool *t, struct lls_error *err)
+{
+  const size_t host_bytes = 64u << 20; /* for copies, if none are configured */
+  struct lls_engine_options engine;
+  struct lls_progress loading;
+  int rc = open_device(t, &engine, err);
+  if (rc == 0 && t->options.cpu_time)
+    rc = use_cpu_time(t, &engine, err);
+  if (rc < 0)
+    return rc;
   if (engine.pool.host_memory == 0)
     engine.pool.host_memory = host_bytes;
-  struct lls_progress loading;
   lls_progress_begin(&loading, true, "llmserve-profile");
   engine.progress = lls_progress_weights;
   engine.progress_context = &loading;
-  struct lls_error why_not; /* why auto is no GPU: the profile has the device's name */
-  rc = lls_device_create(lls_device_choice_of(&t->config, &t->model), &device, &t->device,
-                         &why_not, err);
-  if (rc == 0 && t->options.cpu_time && !t->device->is_host)
-    rc = lls_fail(err, -EINVAL,
-                  "--cpu-time: expected an engine on the CPU "
-                  "(engine.device=cpu)");
-  if (rc == 0)
-    rc = lls_engine_create(&engine, &t->model, t->device, &t->engine, err);
+  rc = lls_engine_create(&engine, &t->model, t->device, &t->engine, err);
   lls_progress_end(&loading);
   if (rc < 0)
     return rc;
-  lls_cost_shape_init(&t->shape, &t->model,
-                      lls_weight_number_bytes(engine.weights, t->model.dtype),
-                      (double)lls_dtype_bytes(engine.cache_element), 1);
   const struct lls_engine_caps *caps = lls_engine_caps(t->engine);
   const struct lls_pool_shape *pool = lls_engine_pool_shape(t->engine);
   t->limits = (struct lls_shape_limits){
@@ -220,20 +239,41 @@ static int measure_copies(struct tool *t, struct lls_profile_link *out,
   return 0;
 }
 
-/* ---- fitting ----------------------------------------------------------------------- */
+/* ---- steps ------------------------------------------------------------------------- */
 
-/* Every HELD_OUT-th step at the end, the others before it in their order. */
-static size_t set_aside(struct lls_profile_steps *s)
+static int run_rounds(struct tool *t, struct lls_profile_steps *out,
+                      struct lls_error *err)
 {
-  size_t used = 0;
-  for (size_t i = 0; i < s->n; i++)
-    if (i % HELD_OUT != HELD_OUT - 1) {
-      struct lls_profile_point m = s->points[i];
-      s->points[i] = s->points[used];
-      s->points[used++] = m;
-    }
-  return used;
+  return lls_profile_rounds(&t->bench, &t->limits, t->options.time,
+                            (uint64_t)t->options.seed, out, err);
 }
+
+/* Processor time is the same whoever has the cores. */
+static bool disturbed(const struct tool *t)
+{
+  return !t->options.cpu_time && lls_cores_disturbed(t->steps.lost, t->steps.noise);
+}
+
+/* Once more, and the less disturbed of both is taken. */
+static int run_again(struct tool *t, struct lls_error *err)
+{
+  struct lls_profile_steps again = {0};
+  fprintf(stderr,
+          "llmserve-profile: other processes had the cores for %.0f %% of the time in "
+          "which this one was to run (noise: %.0f %%): measuring once more\n",
+          100 * t->steps.lost, 100 * (t->steps.noise - 1));
+  int rc = run_rounds(t, &again, err);
+  bool better = rc == 0 && again.lost + again.noise < t->steps.lost + t->steps.noise;
+  if (better) {
+    struct lls_profile_steps first = t->steps;
+    t->steps = again;
+    again = first;
+  }
+  lls_profile_steps_free(&again);
+  return rc;
+}
+
+/* ---- fitting ----------------------------------------------------------------------- */
 
 /* The part of the device's memory that weights, buffers and cache may have, no less than
  * a profile may say: on a GPU they have taken it. */
@@ -247,30 +287,22 @@ static double memory_share(const struct tool *t, size_t total, size_t available)
   return fmax(fmin(ceil(share * digits) / digits, 1), LLS_PROFILE_LEAST_MEMORY);
 }
 
-static int fit(struct tool *t, struct lls_error *err)
+/* used: steps that it was fitted to. */
+static int write_profile(struct tool *t, size_t used, const char *comment,
+                         struct lls_error *err)
 {
-  size_t used = set_aside(&t->steps), total, available;
+  size_t total, available;
   char name[256];
-  const struct lls_profile *like = t->options.like[0] != '\0' ? &t->like : NULL;
-  int rc = lls_profile_fit(t->steps.points, used, &t->shape, t->limits.max_rows, like,
-                           &t->profile, err);
-  if (rc == 0)
-    rc = measure_copies(t, &t->profile.host_link, err);
-  if (rc == 0)
-    rc = t->device->ops->memory(t->device, &total, &available);
+  int rc = t->device->ops->memory(t->device, &total, &available);
   if (rc < 0)
     return rc;
   t->device->ops->identify(t->device, name, sizeof name);
   t->profile.device.name = name;
   t->profile.device.memory = (int64_t)total;
-  t->profile.efficiency.memory = memory_share(t, total, available);
-  rc = lls_profile_write(t->options.output, &t->profile,
-                         like != NULL
-                             ? "Measured by llmserve-profile, beside a profile of "
-                               "this kind of device."
-                             : "Measured by llmserve-profile; bandwidth and "
-                               "matrix are the best rates seen.",
-                         err);
+  /* without an engine: what the server has fits */
+  t->profile.efficiency.memory =
+      t->engine != NULL ? memory_share(t, total, available) : 1;
+  rc = lls_profile_write(t->options.output, &t->profile, comment, err);
   struct lls_cost_rates rates;
   lls_cost_rates_init(&rates, &t->profile, &t->shape);
   if (rc == 0)
@@ -279,6 +311,58 @@ static int fit(struct tool *t, struct lls_error *err)
     rc = lls_profile_write_steps(t->options.steps, &t->steps, used, &rates, err);
   t->profile.device.name = NULL;
   return rc;
+}
+
+static int fit(struct tool *t, struct lls_error *err)
+{
+  size_t used = lls_profile_set_aside(&t->steps);
+  char comment[256];
+  const struct lls_profile *like = t->options.like[0] != '\0' ? &t->like : NULL;
+  int rc = lls_profile_fit(t->steps.points, used, &t->shape, t->limits.max_rows, like,
+                           &t->profile, err);
+  if (rc == 0)
+    rc = measure_copies(t, &t->profile.host_link, err);
+  snprintf(comment, sizeof comment, "Measured by llmserve-profile%s%s",
+           like != NULL ? ", beside a profile of this kind of device."
+                        : "; bandwidth and matrix are the best rates seen.",
+           disturbed(t) ? " Disturbed: other processes had the cores." : "");
+  return rc == 0 ? write_profile(t, used, comment, err) : rc;
+}
+
+/* ---- learning ---------------------------------------------------------------------- */
+
+static int learn(struct tool *t, struct lls_error *err)
+{
+  struct lls_engine_options engine;
+  size_t used = 0;
+  const struct lls_profile *like = t->options.like[0] != '\0' ? &t->like : NULL;
+  int rc = t->config.engine.tensor_parallel_size > 1
+               ? lls_fail(err, -ENOTSUP,
+                          "--served: steps of several ranks ([engine] "
+                          "tensor_parallel_size) do not tell what one of them can do")
+               : open_device(t, &engine, err);
+  if (rc == 0)
+    rc = lls_profile_learn(t->options.served, &t->shape, like, &t->steps, &used,
+                           &t->profile, err);
+  return rc == 0 ? write_profile(t, used,
+                                 "Learnt by llmserve-profile from the steps of a server; "
+                                 "of batches that it has not run it knows nothing.",
+                                 err)
+                 : rc;
+}
+
+static int measure(struct tool *t, struct lls_error *err)
+{
+  int rc = open_engine(t, err);
+  if (rc == 0)
+    rc = run_rounds(t, &t->steps, err);
+  if (rc == 0 && disturbed(t))
+    rc = run_again(t, err);
+  if (rc == 0 && disturbed(t))
+    fprintf(stderr,
+            "llmserve-profile: still disturbed: steps are taken to be longer than they "
+            "are; measure again when the machine does nothing else\n");
+  return rc == 0 ? fit(t, err) : rc;
 }
 
 static int profile(struct tool *t, struct lls_error *err)
@@ -299,11 +383,8 @@ static int profile(struct tool *t, struct lls_error *err)
   if (rc == 0)
     rc = read_like(t, err);
   if (rc == 0)
-    rc = open_engine(t, err);
-  if (rc == 0)
-    rc = lls_profile_rounds(&t->bench, &t->limits, t->options.time,
-                            (uint64_t)t->options.seed, &t->steps, err);
-  return rc == 0 ? fit(t, err) : rc;
+    rc = t->options.served[0] != '\0' ? learn(t, err) : measure(t, err);
+  return rc;
 }
 
 int main(int argc, char **argv)

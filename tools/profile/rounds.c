@@ -9,6 +9,7 @@
 
 #include "core/base/progress_bar.h"
 #include "core/device/sampling.h"
+#include "tools/profile/cores.h"
 
 #define MOST_STEPS LLS_MOST_PROFILE_STEPS
 #define ROUNDS     16 /* at least: the shapes are as many as leave time for them, */
@@ -164,9 +165,11 @@ int lls_profile_rounds(struct lls_bench_engine *bench,
 {
   struct rounds r = {
       .bench = bench, .limits = limits, .steps = out, .seed = seed, .time_ns = time_ns};
+  struct lls_core_time from, to;
   uint32_t rounds;
   int rc;
   r.began_ns = now_ns();
+  lls_core_time_read(&from);
   out->points = calloc(MOST_STEPS, sizeof *out->points);
   r.times = calloc(MOST_STEPS, sizeof *r.times);
   r.order = calloc(MOST_STEPS, sizeof *r.order);
@@ -175,6 +178,8 @@ int lls_profile_rounds(struct lls_bench_engine *bench,
   } else {
     lls_progress_begin(&r.shown, true, "llmserve-profile");
     rc = all_rounds(&r, &rounds, err);
+    lls_core_time_read(&to);
+    out->lost = lls_core_time_lost(&from, &to);
     if (rc == 0)
       rc = choose_times(&r, rounds, err);
     lls_progress_end(&r.shown);
@@ -182,11 +187,4 @@ int lls_profile_rounds(struct lls_bench_engine *bench,
   free(r.times);
   free(r.order);
   return rc;
-}
-
-void lls_profile_steps_free(struct lls_profile_steps *steps)
-{
-  for (size_t i = 0; i < steps->n; i++)
-    free(steps->points[i].shape.parts);
-  free(steps->points);
 }

@@ -15,17 +15,10 @@
 
 #define LLS_MOST_PROFILE_STEPS 480
 
-struct lls_profile_steps {
-  struct lls_profile_point *points; /* (n) */
-  size_t n;
-  double noise; /* medians of a step's times over their least */
-};
-
 /* Takes time_ns, and shows how far it is; the seed is of the shapes and their order. What
  * is in `out` is to be freed in any case. */
 int lls_profile_rounds(struct lls_bench_engine *, const struct lls_shape_limits *,
                        int64_t time_ns, uint64_t seed, struct lls_profile_steps *out,
                        struct lls_error *err);
-void lls_profile_steps_free(struct lls_profile_steps *);
 
 #endif

@@ -121,6 +121,8 @@ static int simulate(void *context, const char *path, json_t *made, struct lls_er
   struct lls_workload w;
   struct lls_sim_result result;
   options.one_of_many = lls_sweep_wanted(&t->sweep);
+  if (strcmp(t->workload.dataset_name, "decisions") == 0)
+    options.history = t->workload.trace;
   int rc = lls_workload_build(&t->workload, &w, err);
   if (rc < 0)
     return rc;

@@ -37,7 +37,8 @@ struct lls_sim_tool_options {
   const char *label;
   int64_t warm_up;
   bool help, version;
-  bool one_of_many; /* no option: another process shows how far all of them are */
+  const char *history; /* no option: a trace that may tell of steps; NULL: none */
+  bool one_of_many;    /* no option: another process shows how far all of them are */
 };
 
 extern const struct lls_option_group lls_sim_option_group;

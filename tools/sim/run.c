@@ -10,6 +10,7 @@
 #include "core/loop/policy_stats_json.h"
 #include "kernels/sim/sim.h"
 #include "tools/sim/machine.h"
+#include "tools/profile/served.h"
 #include "tools/sim/watch.h"
 #include "tools/workload/issue.h"
 
@@ -402,6 +403,22 @@ static json_t *describe_policies(const struct lls_machine *m)
   return list;
 }
 
+/* The profile beside the steps that a server has run: how many times as long as they
+ * took the median one is simulated, and how far it is off. NULL: the trace tells of none.
+ */
+static json_t *describe_served(const struct lls_machine *m, const char *path)
+{
+  struct lls_profile_steps steps;
+  struct lls_served_fit fit;
+  json_t *out = NULL;
+  if (lls_served_steps_read(path, &steps, NULL) == 0 && steps.n > 0 &&
+      lls_served_steps_fit(steps.points, steps.n, &m->rates, &fit) == 0)
+    out = json_pack("{s:I, s:f, s:f}", "steps", (json_int_t)steps.n, "times", fit.times,
+                    "error", fit.error);
+  lls_profile_steps_free(&steps);
+  return out;
+}
+
 /* Names, not paths: the same run elsewhere gives the same bytes. */
 static json_t *describe(struct run *r)
 {
@@ -429,6 +446,11 @@ static json_t *describe(struct run *r)
     json_object_set_new(all, "policies", describe_policies(m));
   if (m->instances.n > 1 && all != NULL)
     json_object_set_new(all, "instances", describe_instances(m));
+  json_t *served = all != NULL && !m->real && r->options->history != NULL
+                       ? describe_served(m, r->options->history)
+                       : NULL;
+  if (served != NULL)
+    json_object_set_new(all, "served_steps", served);
   return all;
 }
 
