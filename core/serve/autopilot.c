@@ -113,6 +113,15 @@ static void warn_of_failed(struct server *s, const json_t *results)
   }
 }
 
+/* It did not fit the steps that were run, or was learnt from them. */
+static void warn_of_profile(struct server *s, const json_t *answer)
+{
+  const json_t *profile = json_object_get(answer, "profile");
+  const char *said = json_string_value(json_object_get(profile, "said"));
+  if (said != NULL && said[0] != '\0')
+    lls_log(&s->log, LLS_LOG_WARNING, "autopilot", "%s", said);
+}
+
 static void on_answer(struct server *s)
 {
   struct autopilot *a = &s->autopilot;
@@ -134,6 +143,7 @@ static void on_answer(struct server *s)
       .before = objective_of(answer, json_object_get(before, "report")),
   };
   warn_of_failed(s, results);
+  warn_of_profile(s, answer);
   lls_log(&s->log, LLS_LOG_INFO, "autopilot", "best: %s",
           round.best != NULL ? round.best : "no difference that can be told");
   switch (lls_autopilot_tell(&a->rule, &round)) {

@@ -78,7 +78,7 @@ static void list_arguments(const struct simulation *s, const char *report,
   add_option(a, "--config", s->running->config);
   add_option(a, "--trace", s->running->history);
   add_option(a, "--dataset-name", "decisions");
-  add_option(a, "--profile", s->profile);
+  add_option(a, "--profile", s->profile->path);
   add_option(a, "--profile-error", slower);
   add_option(a, "--plan-time", beside);
   add_option(a, "--json", report);

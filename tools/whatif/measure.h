@@ -7,6 +7,7 @@
 
 #include "core/config/objective.h"
 #include "tools/whatif/child.h"
+#include "tools/whatif/profile.h"
 #include "tools/whatif/running.h"
 
 /* Its value in a report; NaN where there is none. */
@@ -17,20 +18,15 @@ double metric_apart(double x, double base);
 struct simulation {
   const struct whatif_options *options;
   const struct running *running;
-  const char *profile; /* path or name */
-  int64_t beside_ns;   /* what each step takes beside the device, see calibrate.h */
-  double fitted;       /* the part of a token's time that this is */
-  double slower;       /* a part by which steps take longer than the profile says */
+  struct profile *profile;
+  int64_t beside_ns; /* what each step takes beside the device, see calibrate.h */
+  double fitted;     /* the part of a token's time that this is */
+  double slower;     /* a part by which steps take longer than the profile says */
 };
 
 /* The report of the traffic with these settings beside what runs; -ECHILD with
  * llmserve-sim's sentence where they are refused. */
 int simulate(const struct simulation *, const char *settings, json_t **report,
              struct lls_error *err);
-
-/* --profile auto: the path of a profile of the configuration's device, measured now if
- * there is none of an earlier time; malloc'ed. */
-int profile_find(const struct whatif_options *, const struct running *, char **path,
-                 struct lls_error *err);
 
 #endif

@@ -34,7 +34,10 @@ static const struct lls_param params[] = {
     TEXT(
         profile, "auto",
         "what the server's device can do: a file of llmserve-profile, or one that ships; "
-        "auto: measured here while the server is idle, and kept for the next time"),
+        ""
+        "auto: measured here while the server is idle, and kept for as long as the steps "
+        "that it runs take the time that the profile says; learnt from these steps where "
+        "the server is never idle"),
     TEXT(model, "", "the model's folder, where the configuration names none that is here",
          FOLDER_OPTION),
     LLS_PARAM_DURATION(OPTIONS, most_time, "1min", 1e9, 86400e9,

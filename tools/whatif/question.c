@@ -3,6 +3,7 @@
 #include "tools/whatif/question.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,23 +34,48 @@ static void leave_out_switched_off(struct result *r)
       "its scheduler was switched off for its plans; llmserve-sim has them in its log");
 }
 
+static double token_apart(const json_t *report, const struct traffic *t)
+{
+  const struct lls_objective *tpot = lls_objective_find("tpot");
+  return t->metrics != NULL
+             ? metric_apart(metric_of(report, tpot), metric_of(t->metrics, tpot))
+             : NAN;
+}
+
+/* Simulates what runs, once more for each profile that turns out not to be of this
+ * device. */
+static int simulate_running(struct simulation *s, const struct traffic *t,
+                            struct result *r, struct lls_error *err)
+{
+  for (;;) {
+    s->beside_ns = 0;
+    int rc = simulate(s, r->settings, &r->report, &r->why);
+    if (rc < 0)
+      return lls_fail(err, rc, "what runs cannot be simulated: %s", r->why.text);
+    calibrate(s, t, &r->report);
+    profile_judge(s->profile, r->report, token_apart(r->report, t));
+    rc = s->profile->fits ? 0 : profile_replace(s->running, s->profile, err);
+    if (rc <= 0)
+      return rc;
+    json_decref(r->report);
+    r->report = NULL;
+  }
+}
+
 /* Simulates all, what runs first. That must work; a candidate that does not is left out,
  * with its reason. */
 static int simulate_all(struct simulation *s, const struct traffic *t,
                         struct result *results, size_t n, struct lls_error *err)
 {
-  for (size_t i = 0; i < n; i++) {
+  tell_progress(s->options, results[0].name, 0, n);
+  int rc = simulate_running(s, t, &results[0], err);
+  for (size_t i = 1; rc == 0 && i < n; i++) {
     struct result *r = &results[i];
     tell_progress(s->options, r->name, i, n);
-    int rc = simulate(s, r->settings, &r->report, &r->why);
-    if (rc == 0 && i > 0)
+    if (simulate(s, r->settings, &r->report, &r->why) == 0)
       leave_out_switched_off(r);
-    if (rc < 0 && i == 0)
-      return lls_fail(err, rc, "what runs cannot be simulated: %s", r->why.text);
-    if (i == 0)
-      calibrate(s, t, &r->report);
   }
-  return 0;
+  return rc;
 }
 
 static int keep(const struct verdict *v, const struct result *runs, struct answered *out,
@@ -72,15 +98,19 @@ static int keep(const struct verdict *v, const struct result *runs, struct answe
   return lls_fail(err, -ENOMEM, "no memory for the answer");
 }
 
-static int tell(const struct whatif_options *o, const struct verdict *v,
+static int tell(const struct simulation *s, const struct verdict *v,
                 const struct result *results, size_t n, const struct traffic *t,
                 struct lls_error *err)
 {
-  if (!o->notify)
+  const struct whatif_options *o = s->options;
+  if (!o->notify) {
     verdict_print(v, results, n, t);
+    profile_print(s->profile);
+  }
   if (o->json[0] == '\0')
     return 0;
   json_t *json = verdict_json(v, results, n, t);
+  json_object_set_new(json, "profile", profile_json(s->profile));
   int rc = json == NULL ? lls_fail(err, -ENOMEM, "no memory for the answer")
            : json_dump_file(json, o->json, JSON_INDENT(1)) < 0
                ? lls_fail(err, -EIO, "%s: cannot be written", o->json)
@@ -106,7 +136,7 @@ static int compare(struct simulation *s, const struct lls_candidates *all,
     struct verdict v = judge(results, n, s, t, objective);
     steady(s, &v, results, n);
     choose(&v, results, n);
-    rc = tell(s->options, &v, results, n, t, err);
+    rc = tell(s, &v, results, n, t, err);
     if (rc == 0)
       rc = keep(&v, &results[0], out, err);
   }
@@ -128,27 +158,25 @@ static int with_profile(const struct simulation *s, const struct lls_candidates 
                                                          : "latency";
   const struct lls_objective *objective = lls_objective_find(wanted);
   struct simulation with = *s;
-  char *profile;
+  struct profile profile;
   int rc = lls_objective_check(wanted, err);
   if (rc < 0)
     return lls_fail_at(err, rc, "--objective");
+  with.profile = &profile;
   rc = profile_find(o, s->running, &profile, err);
-  if (rc < 0)
-    return rc;
-  with.profile = profile;
-  rc = compare(&with, all, t, objective, out, err);
-  free(profile);
+  if (rc == 0)
+    rc = compare(&with, all, t, objective, out, err);
+  profile_free(&profile);
   return rc;
 }
 
 static int measured(const struct simulation *s, struct lls_error *err)
 {
-  char *profile;
+  struct profile profile;
   int rc = profile_find(s->options, s->running, &profile, err);
-  if (rc == 0) {
-    puts(profile);
-    free(profile);
-  }
+  if (rc == 0)
+    puts(profile.path);
+  profile_free(&profile);
   return rc;
 }
 

@@ -117,6 +117,7 @@ static int ask_server(const struct whom *w, struct running *out, struct lls_erro
 {
   json_t *answer = NULL;
   int rc = ask_history(w, out, err);
+  out->here = true;
   if (rc < 0)
     return rc;
   rc = whom_ask(w, "GET", "/admin/config", NULL, &answer, err);
@@ -247,6 +248,7 @@ static int read_files(const struct whatif_options *o, struct running *out,
 {
   out->history = strdup(o->history);
   out->idle = true;
+  out->here = o->running[0] != '\0';
   return o->running[0] != '\0' ? read_config(o->running, out, err) : 0;
 }
 

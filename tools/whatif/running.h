@@ -16,6 +16,7 @@ struct running {
   char *profile;        /* [engine] profile; NULL or "": none is given */
   struct nameless told; /* what it answered */
   bool idle;            /* it had nothing to do when it was asked */
+  bool here;            /* the traffic is this server's, not of a file from anywhere */
 };
 
 /* The server that is asked, and with which key. */

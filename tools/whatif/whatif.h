@@ -7,6 +7,7 @@
  *   running     what the server runs: GET /admin/config       running.h
  *   candidates  policies and grids of their parameters        core/config/candidates.h
  *   each is run by llmserve-sim, a process at idle priority   child.h  measure.h
+ *   profile     what the device can do: named, measured, or learnt  profile.h
  *   calibrate   what a step takes beside the device, by what was served    calibrate.h
  *   verdict     the best, if it is farther ahead than the simulation is off   verdict.h
  *   steady      and stays so on a machine a little faster or slower       steady.h
