@@ -96,7 +96,7 @@ sub for_host {
     is $server->post('/completions', $body)->{json}{object}, 'text_completion', '/completions';
     is $server->post('/chat/completions', { messages => [] })->{status}, 400, '/chat/completions';
     is $server->get($_)->{status}, 200, $_ for '/models', '/v1/models/', '/models/', '/models/stories260K', '/v1/health';
-    isnt $server->post($_, { query => 'Once', documents => ['Once'] })->{status}, 404, $_ for '/reranking', '/v1/reranking';
+    is_deeply code($server->post($_, { query => 'Once', documents => ['Once'] })), [400, 'unsupported_model'], "$_, of a model that makes text" for '/reranking', '/v1/reranking';
     is $server->stop, 0, 'the server ends well';
 }
 
