@@ -285,7 +285,8 @@ static const struct lls_param engine_params[] = {
     LLS_PARAM_STRING(engine, profile, "",
                      "for llmserve-whatif: what the device can do, as a file of "
                      "llmserve-profile or the name of one that ships; empty: measured "
-                     "for 20 seconds when somebody asks and the server is idle, and kept",
+                     "for 20 seconds when somebody asks and the server is idle, and kept "
+                     "while the steps that it runs are like it; else learnt from these",
                      .flags = LLS_PARAM_RELOADABLE),
 };
 

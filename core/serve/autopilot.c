@@ -113,12 +113,18 @@ static void warn_of_failed(struct server *s, const json_t *results)
   }
 }
 
-/* It did not fit the steps that were run, or was learnt from them. */
+/* It did not fit the steps that were run, or was learnt from them; not said again round
+ * after round. */
 static void warn_of_profile(struct server *s, const json_t *answer)
 {
   const json_t *profile = json_object_get(answer, "profile");
   const char *said = json_string_value(json_object_get(profile, "said"));
-  if (said != NULL && said[0] != '\0')
+  char *last = s->autopilot.said;
+  size_t most = sizeof s->autopilot.said - 1;
+  if (said == NULL || strncmp(said, last, most) == 0)
+    return;
+  snprintf(last, most + 1, "%s", said);
+  if (said[0] != '\0')
     lls_log(&s->log, LLS_LOG_WARNING, "autopilot", "%s", said);
 }
 

@@ -114,6 +114,7 @@ struct autopilot {
   uv_timer_t timer;
   struct lls_autopilot rule;
   bool measured;             /* the device is known */
+  char said[256];            /* of its profile, as it was logged last */
   struct lls_changes before; /* what requests had set when the last change was made */
   char runs[LLS_AUTOPILOT_NAME], ran_before[LLS_AUTOPILOT_NAME]; /* "": the file's */
 };
