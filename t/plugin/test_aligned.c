@@ -314,6 +314,51 @@ static void test_a_full_batch_is_not_joined(void **state)
   bed_close(&bed);
 }
 
+/* Batches in order of arrival: others join in that order too, whatever their lengths, and
+ * the first that there is no room for keeps those out that came later. */
+static void test_order_of_arrival(void **state)
+{
+  (void)state;
+  struct bed bed;
+  for (int full = 0; full < 2; full++) {
+    open_with(&bed,
+              POLICY_PARAMETERS("rmin", "3", "switch_below", "1", "max_wait", "0",
+                                "prefill_share", "1", "slack", "0", "switch_frac", "0",
+                                "batching", "fcfs", "fill_frac", full ? "0.05" : "1"));
+    submit(&bed, 30, 30);
+    submit(&bed, 60, 30);
+    expect_plan(&bed, "0:30 1:60");
+    expect_plan(&bed, "0:1 1:1"); /* of which the second is nearer to the median */
+    submit(&bed, 200, 10);
+    submit(&bed, 50, 10); /* between the two */
+    expect_plan(&bed, "2:200 3:50");
+    bed_step(&bed); /* they are found ... */
+    for (int i = 0; i < 5; i++)
+      expect_plan(&bed, full ? "0:1 1:1" : "0:1 1:1 2:1 3:1");
+    bed_finish(&bed, 200);
+    bed_close(&bed);
+  }
+}
+
+/* A request of 300 tokens goes on beside the next batch, of 20 tokens: it came first. */
+static void test_order_of_arrival_is_kept_at_a_switch(void **state)
+{
+  (void)state;
+  struct bed bed;
+  open_with(&bed, POLICY_PARAMETERS("rmin", "1", "switch_below", "2", "bmax_frac", "0.1",
+                                    "switch_frac", "0", "rest", "evict", "slack", "0",
+                                    "batching", "fcfs"));
+  submit(&bed, 300, 20);
+  submit(&bed, 20, 5);
+  submit(&bed, 21, 5);
+  expect_plan(&bed, "0:300 1:20 2:21");
+  bed_step(&bed);
+  for (int i = 0; i < 3; i++)
+    expect_plan(&bed, "0:1 1:1 2:1");
+  bed_finish(&bed, 100);
+  bed_close(&bed);
+}
+
 /* Prompts have half of the time: the one of 20 tokens takes 2 ms and those of 100 take
  * 10, a decode takes 0.1. */
 static void test_prompts_and_decodes_take_turns(void **state)
@@ -384,6 +429,8 @@ int main(void)
       cmocka_unit_test(test_who_fits_by_chance_joins),
       cmocka_unit_test(test_who_starves_keeps_only_others_out),
       cmocka_unit_test(test_a_full_batch_is_not_joined),
+      cmocka_unit_test(test_order_of_arrival),
+      cmocka_unit_test(test_order_of_arrival_is_kept_at_a_switch),
       cmocka_unit_test(test_prompts_and_decodes_take_turns),
       cmocka_unit_test(test_outgrown_region_is_taken_from_others),
       cmocka_unit_test(test_refused_parameters),

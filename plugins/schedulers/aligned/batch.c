@@ -225,10 +225,12 @@ bool batch_is_due(const struct aligned *a, const struct lls_pol_step *s)
 
 /* Section 3.3: the next batch replaces what is left of the one before, which waits in the
  * pool, where it is, for others as long. Not if the next one is all that waits: there
- * is nothing to choose from, and what is left would only be later. */
+ * is nothing to choose from, and what is left would only be later. Nor where batches are
+ * in order of arrival: what is left came first. */
 static bool replaces(const struct aligned *a)
 {
-  return a->params.rest == REST_EVICT && a->next_found != SEARCH_SMALL;
+  return a->params.rest == REST_EVICT && a->params.batching != BATCHING_FCFS &&
+         a->next_found != SEARCH_SMALL;
 }
 
 static void send_away(struct aligned *a, struct tree_range r, int64_t now_ns)
@@ -284,23 +286,36 @@ static struct tree_range with_slack(const struct aligned *a, struct tree_range r
                              last < a->tree.len_max ? (uint32_t)last : a->tree.len_max};
 }
 
-void batch_candidates(const struct aligned *a, uint64_t blocks, struct search_batch *b)
+/* Finds requests of the pool in the order in which they would join: by length from the
+ * shortest of the batch's own lengths to the longest, then the nearest to these; with
+ * batching = fcfs by arrival. */
+static void find_joining(const struct aligned *a, uint64_t blocks, uint32_t requests,
+                         struct search_batch *b)
 {
   struct tree_range r = batch_range(a);
+  if (a->params.batching == BATCHING_FCFS)
+    search_oldest(&a->tree, blocks, requests, b);
+  else
+    search_near(&a->tree, r, with_slack(a, r), blocks, requests, b);
+}
+
+void batch_candidates(const struct aligned *a, uint64_t blocks, struct search_batch *b)
+{
+  bool joins = !a->joined || a->params.batching == BATCHING_FCFS;
   b->slots = a->found;
   b->n = 0;
-  if (a->tag > 0 && !a->joined && a->tree.nodes[0].requests > 0)
-    search_near(&a->tree, r, with_slack(a, r), blocks, UINT32_MAX, b);
+  if (a->tag > 0 && joins && a->tree.nodes[0].requests > 0)
+    find_joining(a, blocks, UINT32_MAX, b);
 }
 
 /* A batch of all there was has no lengths of its own: it is filled as long as there is
  * room for all. Once others starve only those of the batch's own lengths join: they were
  * chosen with it, and without them it would run half empty, the pool would take longer to
- * serve, and more would starve. */
+ * serve, and more would starve. In order of arrival none of this is of use. */
 static bool may_fill(struct aligned *a, int64_t room, int64_t now_ns)
 {
-  if (a->tag == 0)
-    return false;
+  if (a->tag == 0 || a->params.batching == BATCHING_FCFS)
+    return a->tag > 0;
   a->closed =
       a->closed || search_starves(&a->tree, starving_after(a, a->class_blocks), now_ns);
   return !a->joined || BLOCK_UNITS * (int64_t)a->tree.nodes[0].blocks <= room;
@@ -311,7 +326,9 @@ static int64_t join_units(const struct aligned *a, uint32_t slot)
   return BLOCK_UNITS * (int64_t)blocks_of(a, length_of(a, slot) + 1);
 }
 
-/* Section 3.5, dynamic scheduling: as many as there are seats and memory for. */
+/* Section 3.5, dynamic scheduling: as many as there are seats and memory for. One that
+ * there is no room for is passed by others, but not where the order is that of arrival:
+ * who passes is shorter. */
 void batch_fill(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
 {
   uint32_t coming = a->n_running + a->spare.n;
@@ -321,8 +338,7 @@ void batch_fill(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
     return;
   if (!may_fill(a, room, s->view->now_ns))
     return;
-  struct tree_range r = batch_range(a);
-  search_near(&a->tree, r, with_slack(a, r), UINT64_MAX, seats - coming, &b);
+  find_joining(a, UINT64_MAX, seats - coming, &b);
   int64_t batch = batch_room(a, s); /* which those join that are here already, too */
   for (uint32_t i = 0; i < a->spare.n; i++) {
     int64_t units = join_units(a, a->spare.slots[i]);
@@ -332,9 +348,13 @@ void batch_fill(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
   for (uint32_t i = 0; i < b.n; i++) {
     bool here = is_resident(a, b.slots[i]);
     int64_t units = join_units(a, b.slots[i]), lacking = here ? 0 : units;
-    if ((!here && !a->ahead && !a->members[b.slots[i]].offered) || lacking > room ||
-        units > batch)
+    if (!here && !a->ahead && !a->members[b.slots[i]].offered)
       continue;
+    if (lacking > room || units > batch) {
+      if (a->params.batching == BATCHING_FCFS)
+        return;
+      continue;
+    }
     room -= lacking;
     batch -= units;
     lls_pol_scheduler_count(&a->base, "filled", 1);

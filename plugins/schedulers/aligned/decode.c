@@ -3,7 +3,7 @@
  * The running batch (the paper's Algorithm 2): room for its next tokens,
  * at the cost of those that don't run and then of its longest, or of what is left of the
  * batch before; then, if none of it had to leave, others are let in, the nearest to its
- * median first.
+ * median first (batching = fcfs: the oldest).
  */
 #include "aligned.h"
 
@@ -276,8 +276,33 @@ static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
   return true;
 }
 
+/* The spare one that came next after request `id`; TREE_NIL: none did. */
+static uint32_t spare_after(const struct aligned *a, uint64_t id)
+{
+  uint32_t best = TREE_NIL;
+  for (uint32_t i = 0; i < a->spare.n; i++) {
+    const struct member *m = &a->members[a->spare.slots[i]];
+    if (m->id > id && (best == TREE_NIL || m->id < a->members[best].id))
+      best = a->spare.slots[i];
+  }
+  return best;
+}
+
+/* batching = fcfs: who waits for a copy keeps nobody out, who waits for room does. */
+static void let_in_by_arrival(struct aligned *a, struct lls_pol_step *s, struct door *d)
+{
+  uint32_t slot = spare_after(a, 0);
+  while (slot != TREE_NIL && a->n_running < d->seats && s->sequences > 0 &&
+         s->tokens > 0) {
+    uint64_t id = a->members[slot].id;
+    if (!let_in(a, s, d, slot) && !needs_a_copy(a, slot))
+      return;
+    slot = spare_after(a, id);
+  }
+}
+
 /* Steps 5 and 6: the nearest to the median first, ties to the shorter. */
-static void let_in_spare(struct aligned *a, struct lls_pol_step *s, struct door *d)
+static void let_in_nearest(struct aligned *a, struct lls_pol_step *s, struct door *d)
 {
   struct buffer *b = &a->spare;
   if (b->n == 0)
@@ -296,6 +321,14 @@ static void let_in_spare(struct aligned *a, struct lls_pol_step *s, struct door 
     left -= to_left;
     right += to_left ? -(uint32_t)gone : !gone;
   }
+}
+
+static void let_in_spare(struct aligned *a, struct lls_pol_step *s, struct door *d)
+{
+  if (a->params.batching == BATCHING_FCFS)
+    let_in_by_arrival(a, s, d);
+  else
+    let_in_nearest(a, s, d);
 }
 
 static void let_others_in(struct aligned *a, struct lls_pol_step *s, uint32_t seats)

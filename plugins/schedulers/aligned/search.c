@@ -236,6 +236,16 @@ void search_fifo(const struct tree *t, const struct search_limits *l,
   take_oversize(t, b);
 }
 
+void search_oldest(const struct tree *t, uint64_t blocks, uint32_t requests,
+                   struct search_batch *b)
+{
+  begin(b, SEARCH_NONE, 0);
+  for (uint32_t at = t->oldest; at != TREE_NIL && b->n < requests;
+       at = t->entries[at].newer)
+    if (!add(t, b, at, blocks))
+      return;
+}
+
 void search_near(const struct tree *t, struct tree_range inner, struct tree_range around,
                  uint64_t blocks, uint32_t requests, struct search_batch *b)
 {

@@ -43,6 +43,10 @@ void search_dense(struct tree *, const struct search_limits *, int64_t now_ns,
 /* In the order of arrival up to bmax, whatever their lengths: the ablation. */
 void search_fifo(const struct tree *, const struct search_limits *,
                  struct search_batch *);
+/* In the order of arrival, as long as they have no more than `blocks` and are no more
+ * than `requests`. */
+void search_oldest(const struct tree *, uint64_t blocks, uint32_t requests,
+                   struct search_batch *);
 /* All in a range of lengths, then the nearest to it in `around`, as long as they have
  * no more than `blocks` and are no more than `requests`. */
 void search_near(const struct tree *, struct tree_range, struct tree_range around,
