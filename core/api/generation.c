@@ -7,6 +7,7 @@
 #include "core/api/stops.h"
 #include "core/api/work.h"
 #include "core/grammar/compiled_grammar.h"
+#include "core/http/sse.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -184,6 +185,15 @@ static void on_gone(void *owner)
   lls_generation_cancel(generation);
 }
 
+/* A comment asks whether the client still reads its stream. */
+static void on_ended(void *owner)
+{
+  struct lls_generation *generation = owner;
+  const struct lls_api_limits *limits = &generation->api->config.limits;
+  if (generation->streaming && limits->keep_alive > 0)
+    lls_sse_comment(generation->exchange);
+}
+
 void lls_generation_attach(struct lls_generation *generation,
                            struct lls_http_exchange *exchange)
 {
@@ -191,4 +201,5 @@ void lls_generation_attach(struct lls_generation *generation,
   generation->exchange = exchange;
   exchange->owner = generation;
   exchange->on_gone = on_gone;
+  exchange->on_ended = on_ended;
 }

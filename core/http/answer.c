@@ -130,6 +130,7 @@ void lls_http_reply(struct lls_http_exchange *exchange, unsigned status, const c
   char framing[64];
   LLS_HTTP_ON_MAIN(connection->server);
   exchange->on_gone = NULL;
+  exchange->on_ended = NULL;
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;
   snprintf(framing, sizeof framing, "content-length: %zu\r\n", length);
@@ -201,6 +202,7 @@ void lls_http_stream_abort(struct lls_http_exchange *exchange)
   struct lls_http_connection *connection = lls_http_connection_of(exchange);
   LLS_HTTP_ON_MAIN(connection->server);
   exchange->on_gone = NULL;
+  exchange->on_ended = NULL;
   lls_http_connection_close(connection);
 }
 
@@ -211,6 +213,7 @@ void lls_http_stream_end(struct lls_http_exchange *exchange)
   uv_buf_t piece = uv_buf_init(last, sizeof last - 1);
   LLS_HTTP_ON_MAIN(connection->server);
   exchange->on_gone = NULL;
+  exchange->on_ended = NULL;
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;
   if (exchange->request.http10 || send_pieces(connection, &piece, 1, SIZE_MAX))

@@ -258,6 +258,16 @@ static bool may_still_read(struct lls_http_connection *connection)
   return exchange->status != 0 || send_continue(connection) == 0;
 }
 
+/* Before an answer the interim response has asked; what came of it the sweep sees. */
+static void ask_whether_it_reads(struct lls_http_connection *connection)
+{
+  struct lls_http_exchange *exchange = &connection->exchange;
+  if (connection->phase == LLS_HTTP_ANSWERING && exchange->status != 0 &&
+      exchange->on_ended != NULL)
+    exchange->on_ended(exchange->owner);
+  lls_http_server_sweep_soon(connection->server);
+}
+
 static void on_end(struct lls_http_connection *connection, ssize_t why)
 {
   LLS_CHECK(!connection->ended);
@@ -267,6 +277,8 @@ static void on_end(struct lls_http_connection *connection, ssize_t why)
     lls_http_connection_close(connection);
   else if (is_done(connection))
     lls_http_connection_linger(connection);
+  else
+    ask_whether_it_reads(connection);
 }
 
 /* A client that still sends the body of a refused request reads the answer after it. */
@@ -428,18 +440,6 @@ void lls_http_connection_close(struct lls_http_connection *connection)
   uv_close((uv_handle_t *)&connection->tcp, on_closed);
 }
 
-/* True if a client that sends nothing more does not read either: libuv does not watch a
- * socket that has ended. */
-static bool has_left(const struct lls_http_connection *connection)
-{
-  uv_os_fd_t fd;
-  int error = 0;
-  socklen_t size = sizeof error;
-  return connection->ended && connection->phase == LLS_HTTP_ANSWERING &&
-         uv_fileno((const uv_handle_t *)&connection->tcp, &fd) == 0 &&
-         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0;
-}
-
 static bool is_over(uint64_t age_ms, int64_t timeout_ns)
 {
   return age_ms >= (uint64_t)(timeout_ns / LLS_NS_PER_MS);
@@ -476,8 +476,6 @@ static bool overdue(struct lls_http_connection *connection, uint64_t now_ms)
 void lls_http_connection_check(struct lls_http_connection *connection, uint64_t now_ms)
 {
   LLS_HTTP_ON_MAIN(connection->server);
-  if (has_left(connection))
-    lls_http_connection_close(connection);
   if (connection->phase == LLS_HTTP_CLOSED || !overdue(connection, now_ms))
     return;
   if (connection->phase != LLS_HTTP_LINGERING)

@@ -111,6 +111,8 @@ void lls_http_connection_answered(struct lls_http_connection *connection);
 void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned status,
                                 const char *reason);
 
+/* The next sweep comes as soon as any may. */
+void lls_http_server_sweep_soon(struct lls_http_server *server);
 /* One of the server's handles has been closed. */
 void lls_http_server_handle_closed(struct lls_http_server *server);
 

@@ -30,6 +30,10 @@ struct lls_http_exchange {
   /* All that was written to a stream has been taken; for one that goes at its reader's
    * pace. May be NULL. */
   void (*on_drained)(void *owner);
+  /* The client sends nothing more while an answer that has begun goes on. Whether it has
+   * left shows when something is written to it: a handler whose next piece may take long
+   * writes one that means nothing. May be NULL. */
+  void (*on_ended)(void *owner);
   struct lls_text headers; /* added to the answer's own */
   const void *route;       /* set by on_request, for on_answered */
   void *account;           /* likewise, for on_over */

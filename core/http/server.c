@@ -85,13 +85,29 @@ static void remember_address(struct lls_http_server *server, const uv_tcp_t *lis
   snprintf(server->address, sizeof server->address, v6 ? "[%s]:%u" : "%s:%u", host, port);
 }
 
+/* True if a client that sends nothing more does not read either: libuv does not watch a
+ * socket that has ended. */
+static bool has_left(const struct lls_http_connection *connection)
+{
+  uv_os_fd_t fd;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return connection->ended && connection->phase == LLS_HTTP_ANSWERING &&
+         uv_fileno((const uv_handle_t *)&connection->tcp, &fd) == 0 &&
+         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error != 0;
+}
+
 static void on_sweep(uv_timer_t *timer)
 {
   struct lls_http_server *server = timer->data;
   struct lls_http_connection *connection, *next;
   uint64_t now = uv_now(server->uv);
-  DL_FOREACH_SAFE (server->connections, connection, next)
-    lls_http_connection_check(connection, now);
+  DL_FOREACH_SAFE (server->connections, connection, next) {
+    if (has_left(connection))
+      lls_http_connection_close(connection);
+    else
+      lls_http_connection_check(connection, now);
+  }
 }
 
 /* Often enough that a timeout is at most a quarter too late. */
@@ -118,6 +134,14 @@ static int start_sweep(struct lls_http_server *server)
   server->sweep.data = server;
   uv_timer_init(server->uv, &server->sweep);
   return uv_timer_start(&server->sweep, on_sweep, every, every);
+}
+
+void lls_http_server_sweep_soon(struct lls_http_server *server)
+{
+  LLS_HTTP_ON_MAIN(server);
+  if (server->sweeping && !server->closing &&
+      uv_timer_get_due_in(&server->sweep) > SWEEP_MIN_MS)
+    uv_timer_start(&server->sweep, on_sweep, SWEEP_MIN_MS, sweep_every(server));
 }
 
 static void on_connection(uv_stream_t *listener, int status)

@@ -92,6 +92,18 @@ for my $stream ('true', 'false') {
 }
 ok $server->metric_becomes('llmserve_http_connections', 1), 'all these are closed';
 
+# A stream that has begun, in which nothing comes for an hour: a comment asks whether who has closed reads.
+{
+    my $still  = LlmServer->fake(silence => 3600 * 1000);
+    my $socket = $still->connect;
+    syswrite $socket, LlmServer::raw_post('/v1/completions', "{$endless,\"stream\":true}", $pause);
+    LlmServer::read_until($socket, qr/data: /);
+    close $socket;
+    ok $still->metric_becomes('llmserve_generations_live', 0), 'who leaves a stream that is still is found out';
+    is $still->metric('llmserve_http_clients_gone_total'), 1, '  and counted';
+    is $still->stop, 0, '  and nothing is left';
+}
+
 # Half a request, then nothing.
 for my $part ("GET", "GET / HTTP/1.1\r\nHo", "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{") {
     my $socket = $server->connect;
