@@ -34,7 +34,7 @@ sub lines { my ($server) = @_; return grep { $_->{where} eq 'http' } map { decod
     $server->post($path, 'x', { 'x-request-id' => 'r-415', 'content-type' => 'text/plain', %key });
     $server->post($path, '{}', { 'x-request-id' => 'r-403', origin => 'http://evil.example', %key });
     $server->get("/a%0Ainfo%1B[2J%FF", { 'x-request-id' => 'r-odd', %key });
-    $server->exchange("POST $path HTTP/1.1\r\nHost: x\r\nContent-Length: 2001\r\n\r\n");
+    $server->exchange("POST $path HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-secret\r\nContent-Type: application/json\r\nContent-Length: 2001\r\n\r\n");
     $server->exchange("GET /" . 'x' x 3000 . " HTTP/1.1\r\nHost: x\r\n\r\n");
     $server->exchange("NONSENSE\r\n\r\n");
     LlmServer::read_all($slow);

@@ -29,7 +29,7 @@ SKIP: {
     is $demo->stop, 0, 'the server ends well';
 }
 SKIP: {
-    skip 'curl is not installed', 5 if system('command -v curl >/dev/null 2>&1') != 0;
+    skip 'curl is not installed', 6 if system('command -v curl >/dev/null 2>&1') != 0;
     my $url  = "http://$server->{address}/v1/completions";
     my $text = `curl -sN $url -H 'content-type: application/json' -d '{"prompt": "Once upon a time", "max_tokens": 4, "stream": true}'`;
     my @data = $text =~ /^data: (.*)$/mg;
@@ -37,7 +37,10 @@ SKIP: {
     is $data[-1], '[DONE]', '  with its end';
     is `curl -s -o /dev/null -w '%{http_code}' $url -H 'content-type: application/json' -d '{'`, 400, 'curl: an error';
     like `curl -s $url -d '{"prompt": "Once"}'`, qr/send the header 'content-type: application\/json', not 'application\/x-www-form-urlencoded'/, 'curl: a body that it says is a form';
-    is `curl -s -o /dev/null -w '%{http_code}' --data-binary \@- -H 'transfer-encoding: chunked' $url < /dev/null`, 400, 'curl: an empty body in chunks';
+    for my $case (['application/json', 400], ['application/x-www-form-urlencoded', 415]) {
+        my ($type, $status) = @$case;
+        is `curl -s -o /dev/null -w '%{http_code}' --data-binary \@- -H 'transfer-encoding: chunked' -H 'content-type: $type' $url < /dev/null`, $status, "curl: an empty body in chunks, as $type";
+    }
 }
 ok $server->metric_becomes('llmserve_generations_live', 0), 'nothing is left';
 is $server->stop, 0, 'the server ends well';

@@ -216,7 +216,7 @@ static void stats(void *self, const struct lls_sink *sink)
   sink->number(sink->context, "\xff\x01", INFINITY);
   sink->text(sink->context, NULL);
   for (int i = 0; i < 100; i++) {
-    char name[16];
+    char name[24];
     snprintf(name, sizeof name, "figure_%d", i);
     sink->number(sink->context, name, i % 2 ? NAN : -INFINITY);
   }
