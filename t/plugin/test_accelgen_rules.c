@@ -30,6 +30,7 @@ static const struct accelgen_params as_in_the_paper = {
     .long_tokens = 4096,
     .kvc_headroom = 1,
     .extend = true,
+    .one_step = true,
     .t_max_window = 100,
     .p_preempt = 0.01,
     .p_max = 2000 * MS,
@@ -266,6 +267,24 @@ static void test_one_chunk_is_what_a_step_holds(void **state)
   scene_free(&s);
 }
 
+/* The paper's N_ck, whatever the last step had room for. */
+static void test_chunks_of_the_paper(void **state)
+{
+  (void)state;
+  struct scene s;
+  scene_init(&s);
+  s.a.params.one_step = false;
+  accelgen_pace_chunk(&s.a.pace, 1, 20);
+  decode(&s, 50);
+  enter(&s, 100, 200)->slo.ttft_ns = 900 * MS; /* N_ck 5, T_max 150 ms */
+  look(&s);
+  expect_near((double)looked_at(&s, 1)->slack, -50e6, 0);
+  assert_true(accelgen_step_budget(&s.a, &s.view) > 101);
+  look(&s);
+  expect_near((double)looked_at(&s, 1)->slack, -50e6, 0);
+  scene_free(&s);
+}
+
 /* A long queue: its first half of `look` and its last are candidates, and one between
  * them as long as it may be in time. */
 static void test_a_long_queue(void **state)
@@ -427,6 +446,7 @@ int main(void)
       cmocka_unit_test(test_pivot),
       cmocka_unit_test(test_slack),
       cmocka_unit_test(test_one_chunk_is_what_a_step_holds),
+      cmocka_unit_test(test_chunks_of_the_paper),
       cmocka_unit_test(test_a_long_queue),
       cmocka_unit_test(test_budget_of_the_head),
       cmocka_unit_test(test_deadlines_of_the_section),

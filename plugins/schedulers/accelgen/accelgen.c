@@ -215,6 +215,10 @@ static const struct lls_param parameters[] = {
                    RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(struct accelgen_params, chunk_short, "true",
                    "short prompts are cut too", RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_BOOL(struct accelgen_params, one_step, "true",
+                   "a prompt that the last step had room for counts as one chunk; off: "
+                   "as many as the mean of chunks makes of it, as in the paper",
+                   RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(struct accelgen_params, fence, "true",
                    "a deadline that the device could not keep for the request alone does "
                    "not bind the steps of the others",

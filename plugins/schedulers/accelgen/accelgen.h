@@ -32,7 +32,7 @@ struct accelgen_params {
   int64_t gamma;
   double urgent_eps, late_reserve;
   int64_t long_tokens, era, late, victims, kvc_headroom;
-  bool norm, extend, chunk_short, fence;
+  bool norm, extend, chunk_short, fence, one_step;
   int64_t t_max_window;
   double p_preempt;                   /* NaN: as observed */
   int64_t p_max;                      /* LLS_NEVER: as observed */
@@ -70,7 +70,7 @@ void accelgen_pace_chunk(struct accelgen_pace *, double weight, uint32_t tokens)
 int64_t accelgen_longest_step(const struct accelgen_pace *);
 /* N_ck: steps that so many tokens will take. One that holds all of them does not cut
  * them: where prompts are short, L_c is the mean of whole ones, and says nothing of
- * chunks. */
+ * chunks. With one_step = false the room is 0, and N_ck the paper's. */
 static inline uint32_t accelgen_n_chunks(const struct accelgen_pace *p, uint32_t tokens)
 {
   if (tokens <= p->room || tokens <= p->whole_chunk)

@@ -106,7 +106,7 @@ uint32_t accelgen_step_budget(struct accelgen *a, const struct lls_step_view *vi
     tokens = within(a, tokens, slo);
   }
   tokens = lls_pol_min(tokens, view->max_tokens);
-  a->pace.room = tokens > a->n_decodes ? tokens - a->n_decodes : 0;
+  a->pace.room = a->params.one_step && tokens > a->n_decodes ? tokens - a->n_decodes : 0;
   return tokens;
 }
 
