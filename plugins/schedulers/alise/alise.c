@@ -354,7 +354,7 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_FLOAT(struct params, ratio, "2", 1.1, 16, "",
                     "longest time of a level over that of the level before",
                     .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_DURATION(struct params, age, "10s", 0, 3600e9,
+    LLS_PARAM_DURATION(struct params, age, "120s", 0, 3600e9,
                        "K: a request that has not run for so long goes first; 0 is never",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(struct params, boost, "500ms", 0, 60e9,
