@@ -147,6 +147,9 @@ void lls_hub_route(struct lls_far *far, struct lls_far_head *head, char *data,
   struct lls_live *home = a->home;
   if (lls_wire_update_request(&far->wire, &u, home)) {
     forget(a);
+    /* Its tokens first: our own instance may end it at once, and so before this round's
+     * end. */
+    lls_hub_publish(far);
     lls_far_deliver(far, head, home);
   } else {
     end(far, a);
