@@ -33,6 +33,7 @@ for my $case (
     [404, qr/$none 'resp_none'/, DELETE => '/v1/responses/resp_none'],
     [404, qr/$none/,             GET    => "/v1/responses/$first->{id}/else"],
     [404, qr/$none/,             GET    => '/v1/responses/' . 'x' x 500],
+    [400, qr/'stream' is not supported here/, GET => "/v1/responses/$first->{id}?stream=true"],
     [400, qr/'limit' must be 1 to 100/, GET => "/v1/responses/$first->{id}/input_items?limit=101"],
   ) {
     my ($status, $message, $method, $path) = @$case;
@@ -44,6 +45,7 @@ for my $case ([400, 5], [404, 'resp_none'], [404, 'x' x 500]) {
     my $answer = ask('a', previous_response_id => $case->[1]);
     is_deeply [$answer->{status}, $answer->{json}{error}{param}], [$case->[0], 'previous_response_id'], "previous_response_id: " . substr $case->[1], 0, 20;
 }
+is $server->get("/v1/responses/$first->{id}?stream=false")->{status}, 200, 'stream=false asks for nothing';
 is ask('a', previous_response_id => undef)->{json}{previous_response_id}, undef, '  null is none';
 is ask([{ role => 'user', content => 'x' x 100, type => 'message' }], store => $false)->{json}{store}, $false, 'store: false';
 my $long = ask('long ' x 400, previous_response_id => $first->{id});
