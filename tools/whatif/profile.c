@@ -23,8 +23,9 @@
 #define FNV_BEGIN     UINT64_C(14695981039346656037)
 #define FNV_PRIME     UINT64_C(1099511628211)
 
-/* Steps are this many times as long as served, or as short, before that is the profile's
- * fault: a server's steps are up to a third longer than steps that are measured alone. */
+/* Simulated steps may be this many times as long as those served, or as short, before the
+ * profile is to blame. A guess: far above the noise of a measurement, far below the
+ * errors that were seen (3 to 800 times). */
 #define UNLIKE       1.5
 #define FEWEST_STEPS 16
 /* Tokens that calibrate.h has not brought nearer than this differ by more than the time
