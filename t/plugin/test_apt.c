@@ -463,6 +463,31 @@ static void test_chunked_lets_hidden_form_in(void **state)
   bed_close(&bed);
 }
 
+/* The decode that decides anew is planned between the choice of prompts and their
+ * beginning: the choice is still that of prompts then. */
+static void test_chunked_beside_literal_decodes(void **state)
+{
+  (void)state;
+  struct bed bed;
+  struct bed_options o = defaults;
+  o.scheduler.parameters =
+      POLICY_PARAMETERS("watermark", "0", "rho", "0.001", "mode", "chunked",
+                        "decode_mode", "literal", "upgrade", "never");
+  assert_int_equal(bed_open(&bed, &o), 0);
+  submit(&bed, 96, 5);
+  bed.now_ns += LLS_NS_PER_S / 10;
+  expect_plan(&bed, "0:96");
+  submit(&bed, 16, 5); /* the denser of both */
+  bed.now_ns += LLS_NS_PER_S / 10;
+  expect_plan(&bed, "0:1 1:16");
+  submit(&bed, 32, 5);
+  bed.now_ns += LLS_NS_PER_S / 10;
+  expect_plan(&bed, "0:1 1:1 2:32");
+  bed_finish(&bed, 50);
+  assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 3);
+  bed_close(&bed);
+}
+
 /* Under demotion a request can wait for ever; with decay its value grows without bound,
  * so it is served in bounded time: here one that was late from the start, against a
  * stream of fresh ones that fills the memory. */
@@ -517,6 +542,7 @@ int main(void)
       cmocka_unit_test(test_decodes_between_pieces),
       cmocka_unit_test(test_chunked),
       cmocka_unit_test(test_chunked_lets_hidden_form_in),
+      cmocka_unit_test(test_chunked_beside_literal_decodes),
       cmocka_unit_test(test_no_starvation_under_decay),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

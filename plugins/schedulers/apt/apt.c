@@ -184,6 +184,7 @@ static void destroy(void *self)
   lls_pol_urgent_free(&a->urgent);
   free(a->candidates);
   free(a->taken);
+  free(a->stays);
   free(a->order);
   free(a);
 }
@@ -197,13 +198,15 @@ static int create(const struct lls_host *host, const void *params, void **self)
   a->restore_ns = -1;
   a->candidates = calloc(n, sizeof *a->candidates);
   a->taken = calloc(n, sizeof *a->taken);
+  a->stays = calloc(n, sizeof *a->stays);
   a->order = calloc(n, sizeof *a->order);
   int rc = lls_pol_heap_init(&a->heap, (uint32_t)n);
   if (rc == 0)
     rc = lls_pol_dropped_init(&a->dropped, host);
   if (rc == 0)
     rc = lls_pol_urgent_init(&a->urgent, host->engine->max_requests);
-  if (rc < 0 || a->candidates == NULL || a->taken == NULL || a->order == NULL) {
+  if (rc < 0 || a->candidates == NULL || a->taken == NULL || a->stays == NULL ||
+      a->order == NULL) {
     destroy(a);
     return -ENOMEM;
   }

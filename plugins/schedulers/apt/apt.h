@@ -95,6 +95,7 @@ struct apt {
   struct lls_pol_heap heap;         /* of increments, or of running requests */
   struct candidate *candidates;     /* (max_requests) running first, then waiting */
   uint32_t *taken;                  /* (max_requests) indices of a solution */
+  uint32_t *stays;                  /* likewise, of the literal decode's, within a plan */
   const struct lls_request **order; /* (max_requests) running, the dearest first */
 
   /* of the plan in the making */

@@ -175,7 +175,8 @@ static bool upgrade(struct apt *a, struct lls_pol_step *s, const struct lls_requ
 }
 
 /* Greedy over all that run; another form than the one it has is a new start, but for KV
- * in the place of hidden form, which the cache can do in this step. */
+ * in the place of hidden form, which the cache can do in this step. In chunked mode
+ * `taken` holds those that wait and begin after the decodes: it stays as it is. */
 static void literal(struct apt *a, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < a->n_running; i++)
@@ -191,7 +192,7 @@ static void literal(struct apt *a, struct lls_pol_step *s)
                                          .tokens = UINT32_MAX,
                                          .sequences = UINT32_MAX};
   lls_pol_scheduler_count(&a->base, "single_won",
-                          apt_greedy(&problem, &a->heap, a->taken).single_won);
+                          apt_greedy(&problem, &a->heap, a->stays).single_won);
   s->order = a->order;
   s->tail = 0;
   for (uint32_t i = 0; i < a->n_running; i++) {
