@@ -73,7 +73,7 @@ static void append_connection(struct lls_text *head,
                               const struct lls_http_connection *connection)
 {
   const struct lls_http_request *request = &connection->exchange.request;
-  if (!request->keep_alive || connection->server->closing)
+  if (!request->keep_alive || lls_http_server_ends(connection->server))
     lls_text_puts(head, "connection: close\r\n");
   else if (request->http10)
     lls_text_puts(head, "connection: keep-alive\r\n");

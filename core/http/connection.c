@@ -332,7 +332,7 @@ void lls_http_connection_answered(struct lls_http_connection *connection)
   LLS_CHECK(connection->phase == LLS_HTTP_ANSWERING);
   LLS_CHECK(connection->exchange.status != 0);
   end_exchange(connection);
-  if (!keep_alive || connection->server->closing) {
+  if (!keep_alive || lls_http_server_ends(connection->server)) {
     lls_http_connection_linger(connection);
     return;
   }

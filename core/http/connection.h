@@ -82,6 +82,7 @@ struct lls_http_server {
   bool exposed; /* listens on more than loopback */
   uv_timer_t sweep;
   bool sweeping;
+  bool last_call; /* new connections are refused, and each answer ends its connection */
   bool closing;
   unsigned handles; /* listeners, sweep and connections not yet closed */
   void (*closed)(void *context);
@@ -115,6 +116,11 @@ void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned
 void lls_http_server_sweep_soon(struct lls_http_server *server);
 /* One of the server's handles has been closed. */
 void lls_http_server_handle_closed(struct lls_http_server *server);
+
+static inline bool lls_http_server_ends(const struct lls_http_server *server)
+{
+  return server->last_call || server->closing;
+}
 
 static inline struct lls_http_connection *
 lls_http_connection_of(struct lls_http_exchange *exchange)

@@ -77,6 +77,14 @@ void lls_http_release(struct lls_http_server *server, size_t held);
 const struct lls_http_counters *
 lls_http_server_counters(const struct lls_http_server *server);
 
+/* Before close: from now on new connections are refused. Those that the kernel has taken
+ * are accepted and answered as before, and end with their answer. */
+void lls_http_server_last_call(struct lls_http_server *server);
+
+/* True if a request is in hand, has come in part, or may be on its way: its connection
+ * was accepted, or had an answer, a moment ago. */
+bool lls_http_server_expects(const struct lls_http_server *server);
+
 /*
  * Closes listeners and connections (answers in hand are cut off, complete ones are given
  * a moment to be read), then calls back, once; at once if there is nothing to close.

@@ -159,6 +159,7 @@ struct server {
   struct whatif whatif;
   struct autopilot autopilot;
   uint64_t steps_seen[LLS_MAX_INSTANCES]; /* of the watchdog */
+  uint64_t last_call_until_ms; /* uv_now; 0: requests may still come (stop.c) */
   bool stopping;
   bool closing;
   int status; /* the exit status */

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way down: drain, then close what libuv has open; see daemon.h. */
+/* The way down: drain, refuse new connections, then close what libuv has open; see
+ * daemon.h. */
 #include <stdlib.h>
 
 #include "core/serve/daemon.h"
+
+/* A connection that the kernel is making now is there after one round trip. */
+#define LAST_CALL_LEAST_MS 50
+#define LAST_CALL_EVERY_MS 10
+#define LAST_CALL_MOST_MS  1000
 
 void server_close_handles(struct server *s)
 {
@@ -45,10 +51,27 @@ void server_fail(struct server *s, const struct lls_error *err, int rc)
   server_close(s);
 }
 
+static bool is_done(const struct server *s)
+{
+  return s->stopping && lls_api_idle(s->api) && lls_loop_idle(s->loop);
+}
+
+/* Requests that came last are answered first (503, for the server drains). */
+static void on_last_call(uv_timer_t *timer)
+{
+  struct server *s = timer->data;
+  bool waits = !is_done(s) || lls_http_server_expects(s->http);
+  if (!waits || uv_now(&s->uv) >= s->last_call_until_ms)
+    server_close(s);
+}
+
 void server_close_if_done(struct server *s)
 {
-  if (s->stopping && lls_api_idle(s->api) && lls_loop_idle(s->loop))
-    server_close(s);
+  if (!is_done(s) || s->closing || s->last_call_until_ms != 0)
+    return;
+  s->last_call_until_ms = uv_now(&s->uv) + LAST_CALL_MOST_MS;
+  lls_http_server_last_call(s->http);
+  uv_timer_start(&s->deadline, on_last_call, LAST_CALL_LEAST_MS, LAST_CALL_EVERY_MS);
 }
 
 static void on_deadline(uv_timer_t *timer)
