@@ -21,7 +21,7 @@
 #include "bench/bench.h"
 #include "core/base/json_parse.h"
 #include "core/encoder/encoder.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define RUNS 51
 

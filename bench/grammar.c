@@ -20,9 +20,9 @@
 
 #include "bench/bench.h"
 #include "core/base/json_parse.h"
-#include "core/grammar/compiled_grammar.h"
-#include "core/grammar/json_schema.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/grammar/compiled_grammar.h"
+#include "text/grammar/json_schema.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define MOST_SAMPLES (1u << 22)
 #define MASK_WORK    30000 /* a step's, [plugins] mask_work */

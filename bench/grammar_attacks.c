@@ -18,11 +18,11 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "core/grammar/gbnf.h"
-#include "core/grammar/compiled_grammar.h"
-#include "core/grammar/json_schema.h"
-#include "core/grammar/regex.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/grammar/gbnf.h"
+#include "text/grammar/compiled_grammar.h"
+#include "text/grammar/json_schema.h"
+#include "text/grammar/regex.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define TOKENS    60
 #define MASK_WORK 30000 /* a step's, [plugins] mask_work */

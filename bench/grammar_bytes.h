@@ -4,7 +4,7 @@
 #ifndef BENCH_GRAMMAR_BYTES_H
 #define BENCH_GRAMMAR_BYTES_H
 
-#include "core/grammar/vocabulary.h"
+#include "text/grammar/vocabulary.h"
 
 #define GRAMMAR_BYTES_END 256 /* the token that ends a text */
 

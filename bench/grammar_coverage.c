@@ -22,8 +22,8 @@
 
 #include "bench/grammar_bytes.h"
 
-#include "core/grammar/compiled_grammar.h"
-#include "core/grammar/json_schema.h"
+#include "text/grammar/compiled_grammar.h"
+#include "text/grammar/json_schema.h"
 
 #include <dirent.h>
 #include <jansson.h>

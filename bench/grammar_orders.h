@@ -3,7 +3,7 @@
 #ifndef BENCH_GRAMMAR_ORDERS_H
 #define BENCH_GRAMMAR_ORDERS_H
 
-#include "core/grammar/compiled_grammar.h"
+#include "text/grammar/compiled_grammar.h"
 
 #include <jansson.h>
 

@@ -14,8 +14,8 @@
 #include "bench/grammar_bytes.h"
 
 #include "core/base/json_parse.h"
-#include "core/grammar/compiled_grammar.h"
-#include "core/grammar/json_schema.h"
+#include "text/grammar/compiled_grammar.h"
+#include "text/grammar/json_schema.h"
 
 #include <jansson.h>
 #include <stdio.h>

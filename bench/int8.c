@@ -17,7 +17,7 @@
 
 #include "bench/bench.h"
 #include "core/engine/engine.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define ANSWER     192 /* tokens */
 #define MAX_PROMPT 256

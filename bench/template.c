@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "core/template/template.h"
+#include "text/template/template.h"
 
 #define MOST (1u << 20)
 #define RUNS 101

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define MOST (1u << 20)
 #define RUNS 5

@@ -7,7 +7,7 @@
 #ifndef LLS_T_GRAMMAR_H
 #define LLS_T_GRAMMAR_H
 
-#include "core/grammar/grammar_tree.h"
+#include "text/grammar/grammar_tree.h"
 #include "t/dice.h"
 
 #include <stdbool.h>

@@ -6,7 +6,7 @@
 #ifndef LLS_T_JUMPS_H
 #define LLS_T_JUMPS_H
 
-#include "core/grammar/compiled_grammar.h"
+#include "text/grammar/compiled_grammar.h"
 #include "t/tap.h"
 
 #include <string.h>

@@ -8,8 +8,8 @@
 #ifndef LLS_T_RECOGNISER_H
 #define LLS_T_RECOGNISER_H
 
-#include "core/grammar/grammar_tree.h"
-#include "core/tokenizer/utf8.h"
+#include "text/grammar/grammar_tree.h"
+#include "text/tokenizer/utf8.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Which characters Hugging Face's BERT sees otherwise than today's Unicode: writes
-core/tokenizer/unicode8.h.
+text/tokenizer/unicode8.h.
 
     pip install tokenizers unicodedata2
     tools/unicode8.py [FILE]
@@ -83,7 +83,7 @@ def write(out, name, what, codepoints):
 
 
 def main():
-    path = sys.argv[1] if len(sys.argv) > 1 else "core/tokenizer/unicode8.h"
+    path = sys.argv[1] if len(sys.argv) > 1 else "text/tokenizer/unicode8.h"
     with open(path, "w") as out:
         out.write(HEAD % (unicode.unidata_version, tokenizers.__version__))
         for name, what, has, categories in CLASSES:

@@ -31,7 +31,7 @@
 #include "bench/bench.h"
 #include "core/base/json_parse.h"
 #include "core/encoder/encoder.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "plugins/predictors/retrieval/estimate.h"
 #include "plugins/predictors/retrieval/history.h"
 #include "plugins/predictors/retrieval/regressor.h"

@@ -33,7 +33,7 @@
 #include "core/http/server.h"
 #include "core/model/pooling.h"
 #include "core/obs/log.h"
-#include "core/tools/tool_dialect.h"
+#include "text/tools/tool_dialect.h"
 
 struct lls_api;
 struct lls_chat_template;

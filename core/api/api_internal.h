@@ -17,7 +17,7 @@
 #include "core/api/tenants.h"
 #include "core/api/viewers.h"
 #include "core/loop/loop.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 struct lls_generation;
 struct lls_choice;

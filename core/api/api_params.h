@@ -15,7 +15,7 @@
 
 #include "core/api/api_error.h"
 #include "core/base/stop_strings.h"
-#include "core/grammar/regex_scan.h"
+#include "text/grammar/regex_scan.h"
 #include "core/api/structured.h"
 #include "core/config/limits.h"
 #include "core/device/sampling.h"

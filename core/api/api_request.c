@@ -10,7 +10,7 @@
 
 #include "core/base/json_memory.h"
 #include "core/base/json_cost.h"
-#include "core/template/template.h"
+#include "text/template/template.h"
 
 /* ---- unknown names ---------------------------------------------------------------- */
 

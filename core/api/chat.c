@@ -13,9 +13,9 @@
 #include "core/api/generation.h"
 #include "core/api/plain_text.h"
 #include "core/base/json_cost.h"
-#include "core/template/template.h"
-#include "core/tools/tool_parser.h"
-#include "core/tools/tool_prompt.h"
+#include "text/template/template.h"
+#include "text/tools/tool_parser.h"
+#include "text/tools/tool_prompt.h"
 
 #define MAX_MESSAGES 4096
 #define MAX_ROLE     64 /* bytes */

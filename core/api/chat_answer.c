@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/json_memory.h"
-#include "core/tools/tool_grammar.h"
+#include "text/tools/tool_grammar.h"
 
 #define SHORT_ID 9 /* letters and digits, as Mistral's templates insist on */
 

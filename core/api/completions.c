@@ -14,7 +14,7 @@
 #include "core/api/responses.h"
 #include "core/api/work.h"
 #include "core/base/json_memory.h"
-#include "core/grammar/compiled_grammar.h"
+#include "text/grammar/compiled_grammar.h"
 
 #define MAX_ECHO_SCORES 20000 /* in a chunk: 0.5 MB, and 10 ms of main */
 

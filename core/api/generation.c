@@ -6,7 +6,7 @@
 #include "core/api/responses.h"
 #include "core/api/stops.h"
 #include "core/api/work.h"
-#include "core/grammar/compiled_grammar.h"
+#include "text/grammar/compiled_grammar.h"
 #include "core/http/sse.h"
 
 #include <errno.h>

@@ -18,7 +18,7 @@
 #include "core/api/api_params.h"
 #include "core/api/offline.h"
 #include "core/api/prompt.h"
-#include "core/tools/tool_parser.h"
+#include "text/tools/tool_parser.h"
 
 enum lls_choice_state { LLS_CHOICE_LIVE, LLS_CHOICE_STOPPED, LLS_CHOICE_FINISHED };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/api/wire.h"
-#include "core/tokenizer/utf8.h"
+#include "text/tokenizer/utf8.h"
 
 #define LOWEST (-9999.0) /* JSON has no infinity */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/api/params_internal.h"
-#include "core/grammar/text_search.h"
+#include "text/grammar/text_search.h"
 #include "core/loop/lists.h"
 
 #define MAX_BAD_WORDS  256 /* each is compared with the answer's end before each draw */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/api/params_internal.h"
-#include "core/tools/tool_parser.h"
+#include "text/tools/tool_parser.h"
 
 #define MAX_TOOLS 1024
 #define MAX_NAME  256 /* bytes */

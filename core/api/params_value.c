@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/api/params_internal.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 const char *lls_json_excerpt(const json_t *value, char *out, size_t size)
 {

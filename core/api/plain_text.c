@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/template/template.h"
-#include "core/tokenizer/tokenizer.h"
-#include "core/tokenizer/utf8.h"
+#include "text/template/template.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/utf8.h"
 
 static const char barrier[] = "\xef\xb7\x90";
 #define BARRIER_BYTES (sizeof barrier - 1)

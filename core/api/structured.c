@@ -4,12 +4,12 @@
 
 #include "core/api/api.h"
 #include "core/base/json_parse.h"
-#include "core/grammar/grammar_cache.h"
-#include "core/grammar/json_schema.h"
-#include "core/grammar/lark.h"
-#include "core/grammar/regex.h"
-#include "core/grammar/structural_tag.h"
-#include "core/tools/tool_grammar.h"
+#include "text/grammar/grammar_cache.h"
+#include "text/grammar/json_schema.h"
+#include "text/grammar/lark.h"
+#include "text/grammar/regex.h"
+#include "text/grammar/structural_tag.h"
+#include "text/tools/tool_grammar.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 
 #include "core/encoder/folder.h"
 #include "core/engine/engine.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define DEFAULT_ROWS 512
 

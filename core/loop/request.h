@@ -13,7 +13,7 @@
 #ifndef LLS_LOOP_REQUEST_H
 #define LLS_LOOP_REQUEST_H
 
-#include "core/grammar/compiled_grammar.h"
+#include "text/grammar/compiled_grammar.h"
 #include "core/loop/block_keys.h"
 #include "core/loop/life.h"
 #include "core/loop/loop.h"

@@ -2,7 +2,7 @@
 /*
  * A model in a GGUF file, or in a split set of them. The file stands for a model folder:
  * its metadata is translated into config.json (gguf_config.c), tokenizer.json and
- * tokenizer_config.json (core/tokenizer/gguf_tokenizer.c), its tensors go by the names
+ * tokenizer_config.json (text/tokenizer/gguf_tokenizer.c), its tensors go by the names
  * that such a folder has (gguf_names.c). So what reads folders reads GGUF files too, and
  * an architecture is described in one place.
  *

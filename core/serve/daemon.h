@@ -43,9 +43,9 @@
 #include "core/obs/log.h"
 #include "core/obs/notify.h"
 #include "core/ranks/ranks.h"
-#include "core/template/template.h"
-#include "core/grammar/grammar_cache.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/template/template.h"
+#include "text/grammar/grammar_cache.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* The model on its way in. */
 struct load {

@@ -6,7 +6,7 @@
 #include "core/base/file.h"
 #include "core/loop/history.h"
 #include "core/model/gguf.h"
-#include "core/tokenizer/gguf_tokenizer.h"
+#include "text/tokenizer/gguf_tokenizer.h"
 
 #include <limits.h>
 #include <stdio.h>

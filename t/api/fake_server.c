@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "core/api/api.h"
-#include "core/template/template.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/template/template.h"
+#include "text/tokenizer/tokenizer.h"
 #include "t/api/fake_loop.h"
 
 struct server {

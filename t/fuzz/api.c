@@ -17,7 +17,7 @@
 
 #include "core/api/api_internal.h"
 #include "core/http/connection.h"
-#include "core/template/template.h"
+#include "text/template/template.h"
 #include "t/api/fake_loop.h"
 #include "t/fuzz/fuzz.h"
 

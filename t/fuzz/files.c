@@ -10,7 +10,7 @@
 #include "core/cost/profile.h"
 #include "core/encoder/folder.h"
 #include "core/model/model_config.h"
-#include "core/template/template.h"
+#include "text/template/template.h"
 #include "t/fuzz/fuzz.h"
 #include "tools/workload/decision_file.h"
 #include "tools/workload/reader.h"

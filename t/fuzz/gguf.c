@@ -6,8 +6,8 @@
 #include "core/device/quantised.h"
 #include "core/model/gguf.h"
 #include "core/model/model_config.h"
-#include "core/template/template.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/template/template.h"
+#include "text/tokenizer/tokenizer.h"
 #include "t/fuzz/fuzz.h"
 
 static void touch(const unsigned char *bytes, size_t n)

@@ -5,12 +5,12 @@
  * a grammar of Lark's after 'L', a structural tag after 't'. Whatever compiles is walked
  * through by its masks: a token that a mask has is taken.
  */
-#include "core/grammar/compiled_grammar.h"
-#include "core/grammar/gbnf.h"
-#include "core/grammar/json_schema.h"
-#include "core/grammar/lark.h"
-#include "core/grammar/regex.h"
-#include "core/grammar/structural_tag.h"
+#include "text/grammar/compiled_grammar.h"
+#include "text/grammar/gbnf.h"
+#include "text/grammar/json_schema.h"
+#include "text/grammar/lark.h"
+#include "text/grammar/regex.h"
+#include "text/grammar/structural_tag.h"
 #include "t/fuzz/fuzz.h"
 
 #include <errno.h>

@@ -7,7 +7,7 @@
 #include "core/api/api_params.h"
 #include "core/api/prompt.h"
 #include "core/http/parser.h"
-#include "core/template/template.h"
+#include "text/template/template.h"
 #include "t/fuzz/fuzz.h"
 
 static struct lls_api api;

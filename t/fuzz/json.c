@@ -6,8 +6,8 @@
  * does.
  */
 #include "core/base/json_memory.h"
-#include "core/template/template.h"
-#include "core/tools/json_scan.h"
+#include "text/template/template.h"
+#include "text/tools/json_scan.h"
 #include "t/fuzz/fuzz.h"
 
 /* of what templates are asked for; they have a bound of their own */

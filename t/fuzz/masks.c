@@ -3,7 +3,7 @@
  * Any grammar: the input is read as nodes to make of nodes before, then as tokens to go
  * on with. A mask allows exactly the tokens that are taken, within the bounds.
  */
-#include "core/grammar/compiled_grammar.h"
+#include "text/grammar/compiled_grammar.h"
 #include "t/fuzz/fuzz.h"
 
 #include <errno.h>

@@ -8,8 +8,8 @@
 #include <jansson.h>
 
 #include "core/base/stop_strings.h"
-#include "core/tokenizer/tokenizer.h"
-#include "core/tokenizer/utf8.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/utf8.h"
 #include "t/fuzz/fuzz.h"
 
 #define MAX_STOPS 3

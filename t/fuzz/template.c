@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Chat templates: whatever compiles must render or reject messages, and come to an end.
  */
-#include "core/template/template.h"
-#include "core/tokenizer/utf8.h"
+#include "text/template/template.h"
+#include "text/tokenizer/utf8.h"
 #include "t/fuzz/fuzz.h"
 
 static const char conversation[] =

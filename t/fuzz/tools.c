@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of tools: in which pieces an answer comes does not matter, and one without calls
  * is content as it is. The first byte names the format, the second what is asked for. */
-#include "core/tools/tool_parser.h"
+#include "text/tools/tool_parser.h"
 #include "t/fuzz/fuzz.h"
 
 static const char tools_text[] =

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Which files call each other in a circle. A circle of files can only be read as a whole, so
 # that each has to be listed here, file by file, with the reason for it. Names mean something
-# within a room: core is one, each plugin, tool and kind of device another.
+# within a room: core is one, text is one, each plugin, tool and kind of device another.
 use strict;
 use warnings;
 use File::Find;
@@ -12,9 +12,9 @@ my $top = $ENV{LLS_SRCDIR} // '.';
 
 # The circles there may be.
 my %known = (
-    'core/grammar: json_schema schema_array schema_names schema_object' =>
+    'text/grammar: json_schema schema_array schema_names schema_object' =>
       "the items and properties of a schema's values have schemas",
-    'core/template: evaluate execute for_loop macro' =>
+    'text/template: evaluate execute for_loop macro' =>
       'an expression may call a macro, which has statements, which have expressions',
     'core/http: answer connection server' =>
       'a connection that closes makes room for one that the server then accepts',
@@ -86,7 +86,7 @@ sub circles_of {
     return @circles;
 }
 
-my @rooms = ("$top/core", "$top/sdk/policy", "$top/bench", grep { -d }
+my @rooms = ("$top/core", "$top/text", "$top/sdk/policy", "$top/bench", grep { -d }
              map { glob "$top/$_" } qw(plugins/*/* tools/* kernels/*));
 my (%found, $functions);
 for my $room (@rooms) {

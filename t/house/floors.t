@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The floors of the house: core/Makefile.inc lists the folders of core from the ground up, and
-# no file includes a header of a folder that stands higher, or of a device's kernels. So there
-# is no circle between folders, and whoever changes one knows what can't depend on it.
+# The floors of the house: core/Makefile.inc and text/Makefile.inc list their folders from the ground
+# up, and no file includes a header of a folder that stands higher, or of a device's kernels. So there
+# is no circle between folders, and whoever changes one knows what can't depend on it. text stands
+# between core/cost and core/encoder.
 use strict;
 use warnings;
 use File::Find;
@@ -10,31 +11,40 @@ use Test::More;
 
 my $top = $ENV{LLS_SRCDIR} // '.';
 
-open my $list, '<', "$top/core/Makefile.inc" or die "core/Makefile.inc: $!";
-my @floors = map { m{^include %D%/(\w+)/} ? $1 : () } <$list>;
-push @floors, 'serve', ''; # the daemon, and main.c above it
+# The folders that a Makefile.inc includes, in its order.
+sub folders_of {
+    my ($dir) = @_;
+    open my $list, '<', "$top/$dir/Makefile.inc" or die "$dir/Makefile.inc: $!";
+    return map { m{^include %D%/(\w+)/} ? "$dir/$1" : () } <$list>;
+}
+my ($base, @core) = folders_of('core');
+is($base, 'core/base', 'core/base is the ground floor');
+my @text = folders_of('text');
+my @floors = map { $_ eq 'core/cost' ? ($_, @text) : $_ } $base, @core;
+push @floors, 'core/serve', 'core'; # the daemon, and main.c above it
 my %height = map { $floors[$_] => $_ } 0 .. $#floors;
 
-# The core's folder of a path below the top; '' of main.c.
 sub folder_of {
     my ($path) = @_;
-    return $path =~ m{^core/(\w+)/} ? $1 : '';
+    return $path =~ s{/[^/]*\z}{}r;
 }
 
 my (@files, @upwards);
-find({ no_chdir => 1, wanted => sub { push @files, $_ if /\.(c|h|cc)\z/ } }, "$top/core");
+find({ no_chdir => 1, wanted => sub { push @files, $_ if /\.(c|h|cc)\z/ } }, "$top/core", "$top/text");
 for my $file (sort @files) {
     my $path = substr $file, length "$top/";
     my $own = folder_of($path);
     open my $source, '<', $file or die "$file: $!";
     while (my $line = <$source>) {
         my ($header) = $line =~ m{^\s*#\s*include\s+"([^"]+)"} or next;
+        my $folder = folder_of($header);
         push @upwards, "$path:$. includes $header"
             if $header =~ m{^kernels/|^tools/|^plugins/|^t/}
-            || ($header =~ m{^core/} && $height{ folder_of($header) } > $height{$own});
+            || ($header =~ m{^(?:core|text)/} && ($height{$folder} // @floors) > ($height{$own} // 0));
     }
 }
 cmp_ok(scalar @files, '>', 100, 'the sources are there');
+cmp_ok(scalar @text, '>', 3, 'text has its folders');
 ok(exists $height{ folder_of(substr $_, length "$top/") }, "a floor for $_")
     for grep { !exists $height{ folder_of(substr $_, length "$top/") } } @files;
 is_deeply(\@upwards, [], 'nothing includes a header of a higher floor');

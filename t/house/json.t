@@ -17,7 +17,7 @@ sub look {
         push @own, substr($_, length "$top/") . ":$." if $line =~ /\bjson_load(?:s|b|f|_file|_callback)\s*\(/;
     }
 }
-find({ no_chdir => 1, wanted => \&look }, map { "$top/$_" } qw(core include kernels plugins sdk tools));
+find({ no_chdir => 1, wanted => \&look }, map { "$top/$_" } qw(core text include kernels plugins sdk tools));
 cmp_ok $files, '>', 300, 'the sources are there';
 is "@own", '', 'JSON is read by lls_json_parse() and its like';
 done_testing;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A name means one thing. A basename is that of one file in core, so that "see reload.h" and a
-# line of a debugger need no folder; and a tag with the prefix lls_ is one struct, union or
+# A name means one thing. A basename is that of one file in core and text, so that "see reload.h"
+# and a line of a debugger need no folder; and a tag with the prefix lls_ is one struct, union or
 # enum, so that any two headers can be included together. A tag without the prefix belongs to
 # the file, program or plugin that defines it.
 use strict;
@@ -19,21 +19,21 @@ my (%files, %homes);
 sub look {
     return if !/\.(c|h|cc|cu|cuh)\z/ || m{/tests/};
     my $path = substr $_, length "$top/";
-    push @{ $files{ basename $_ } }, $path if $path =~ m{^core/};
+    push @{ $files{ basename $_ } }, $path if $path =~ m{^(?:core|text)/};
     open my $source, '<', $_ or die "$_: $!";
     while (my $line = <$source>) {
         my ($tag) = $line =~ /^\s*(?:typedef\s+|static\s+|const\s+)*(?:struct|union|enum)\s+(\w+)\s*\{/
             or next;
         $homes{$tag}{$path} = 1
-            if $tag =~ /^lls_/ || $path =~ m{^core/.*\.h\z};
+            if $tag =~ /^lls_/ || $path =~ m{^(?:core|text)/.*\.h\z};
     }
 }
 find({ no_chdir => 1, wanted => \&look },
-     map { "$top/$_" } qw(core include kernels plugins sdk tools));
+     map { "$top/$_" } qw(core text include kernels plugins sdk tools));
 
 cmp_ok(scalar keys %files, '>', 300, 'the sources are there');
 cmp_ok(scalar keys %homes, '>', 200, 'and what they define');
-is(join(' ', sort @{ $files{$_} }), $files{$_}[0], "one $_ in core")
+is(join(' ', sort @{ $files{$_} }), $files{$_}[0], "one $_ in core and text")
     for grep { @{ $files{$_} } > 1 } sort keys %files;
 for my $tag (sort grep { keys %{ $homes{$_} } > 1 } keys %homes) {
     my @where = sort keys %{ $homes{$tag} };

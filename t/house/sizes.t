@@ -23,11 +23,11 @@ my @small = (
     [ qr{^core/base/thread\.c}                     => 'the join that POSIX threads lack' ],
     [ qr{^core/base/check\.c}                      => 'what LLS_CHECK calls where there are checks' ],
     [ qr{^core/serve/descriptors\.c}               => 'one limit of the process' ],
-    [ qr{^core/grammar/grammar_marks\.c}          => 'above both trees and vocabularies' ],
+    [ qr{^text/grammar/grammar_marks\.c}          => 'above both trees and vocabularies' ],
     [ qr{^core/loop/hang\.c}                       => 'a watch that both threads touch, and no more' ],
     [ qr{^core/loop/policy_stats_json\.c}          => 'above the loop, which has the stats' ],
-    [ qr{^core/template/scope\.c}                  => 'below the four files that recurse' ],
-    [ qr{^core/tokenizer/stage\.c}                 => 'below all stages' ],
+    [ qr{^text/template/scope\.c}                  => 'below the four files that recurse' ],
+    [ qr{^text/tokenizer/stage\.c}                 => 'below all stages' ],
     [ qr{^sdk/policy/\w+\.c}                       => 'a header of libllmserve-policy each' ],
     [ qr{^plugins/}                                => 'a formula or an ablation of a paper' ],
 );
@@ -39,7 +39,7 @@ sub measure {
     my $count = () = <$source>;
     $lines{ substr $_, length "$top/" } = $count;
 }
-find({ no_chdir => 1, wanted => \&measure }, map { "$top/$_" } qw(core include kernels plugins sdk tools));
+find({ no_chdir => 1, wanted => \&measure }, map { "$top/$_" } qw(core text include kernels plugins sdk tools));
 
 cmp_ok(scalar keys %lines, '>', 500, 'the sources are there');
 is_deeply([ map { "$_: $lines{$_}" } grep { $lines{$_} > 600 } sort keys %lines ], [], 'none is over 600 lines');

@@ -61,7 +61,7 @@ find({ no_chdir => 1,
            push @headers, $_ if /\.h\z/;
            read_source($_) if /\.c\z/;
        } },
-     "$top/core");
+     "$top/core", "$top/text");
 
 my $tag = qr/\[(main|step)\]/;
 

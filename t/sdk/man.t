@@ -71,9 +71,9 @@ subtest 'pages of plugins' => sub {
     my ($kind, $name) = $path =~ m{llmserve-([a-z]+)_(\w+)\.7$};
     my $page = page($path);
     # what a page refers to is installed, or said to be elsewhere
-    my $elsewhere = $page =~ m{\b(?:t|bench|core|plugins|sdk|tools)/\w+};
+    my $elsewhere = $page =~ m{\b(?:t|bench|core|text|plugins|sdk|tools)/\w+};
     ok(!$elsewhere || $page =~ /^\.SH NOTES\nFiles such as .* are in llmserve's source/m, "$kind $name: whose files it names")
-      or diag $page =~ m{(.*\b(?:t|bench|core|plugins|sdk|tools)/\w+.*)};
+      or diag $page =~ m{(.*\b(?:t|bench|core|text|plugins|sdk|tools)/\w+.*)};
     my ($see) = $page =~ /^\.SH SEE ALSO\n(.*)/ms;
     my %with = map { /^(scheduler|cache|predictor) = (\w+)/ ? ($1 => $2) : () } split /\n/, preset($name);
     delete @with{$kind, grep { $with{$_} eq 'none' } keys %with};

@@ -107,7 +107,7 @@ sub words_of {
 }
 
 my @headers = sort glob "$top/include/llmserve/*.h";
-my $core    = words_of('core', 'kernels');
+my $core    = words_of('core', 'text', 'kernels');
 my $policy  = words_of('plugins', 'share/sdk', 'sdk', 'include/llmserve/policy');
 words_in($policy, $_, code_of(text_of($_))) for @headers;
 my %of_kind = map { $_ => words_of("plugins/${_}s", "share/sdk/$_.c") }

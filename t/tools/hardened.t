@@ -46,7 +46,7 @@ if ($flags =~ /_FORTIFY_SOURCE=/) {
 SKIP: {
     skip 'this compiler has no CET', 1 unless has('-fcf-protection=full');
     my ($since, @objects) = -M "$build/config.status";
-    find({ no_chdir => 1, wanted => sub { push @objects, $_ if -M $_ < $since && m{/(?:core|plugins|tools|kernels/(?:cpu|sim))/.*\.o\z} } }, $build);
+    find({ no_chdir => 1, wanted => sub { push @objects, $_ if -M $_ < $since && m{/(?:core|text|plugins|tools|kernels/(?:cpu|sim))/.*\.o\z} } }, $build);
     skip 'no object is newer than the last configure', 1 unless @objects;
     my ($file, %tracked) = ('');
     for (split /\n/, readelf('-n', @objects)) {

@@ -5,7 +5,7 @@
 
 #include "core/encoder/encoder.h"
 #include "core/model/pooling.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 static const struct lls_encoder_text texts[] = {
     {"The quick brown fox", 19},

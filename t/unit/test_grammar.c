@@ -2,9 +2,9 @@
 /* Compiled grammars against a recogniser that tries everything (t/grammar.h). */
 #include "t/tap.h"
 
-#include "core/grammar/compiled_grammar.h"
-#include "core/grammar/gbnf.h"
-#include "core/grammar/json_schema.h"
+#include "text/grammar/compiled_grammar.h"
+#include "text/grammar/gbnf.h"
+#include "text/grammar/json_schema.h"
 #include "t/grammar.h"
 
 #include <errno.h>

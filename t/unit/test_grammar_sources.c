@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Regular expressions and GBNF as grammars, by the naive recogniser; and hostile sources
  * of both and of JSON Schema, which have to be refused, or bounded. */
-#include "core/grammar/gbnf.h"
-#include "core/grammar/json_schema.h"
-#include "core/grammar/regex.h"
-#include "core/grammar/regex_product.h"
-#include "core/grammar/regex_scan.h"
-#include "core/grammar/schema_compile.h"
+#include "text/grammar/gbnf.h"
+#include "text/grammar/json_schema.h"
+#include "text/grammar/regex.h"
+#include "text/grammar/regex_product.h"
+#include "text/grammar/regex_scan.h"
+#include "text/grammar/schema_compile.h"
 
 #include "t/dice.h"
 #include "t/grammar_texts.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* JSON Schema as a grammar: which texts each schema has, by the naive recogniser. */
 #include "core/base/json_parse.h"
-#include "core/grammar/json_schema.h"
+#include "text/grammar/json_schema.h"
 
 #include "t/recogniser.h"
 #include "t/tap.h"

@@ -2,8 +2,8 @@
 /* Lark's grammars and structural tags as grammars, by the naive recogniser; what is not
  * supported, and mistakes, say so. t/api/structured.t asks llguidance and Lark about
  * sampled texts. */
-#include "core/grammar/lark.h"
-#include "core/grammar/structural_tag.h"
+#include "text/grammar/lark.h"
+#include "text/grammar/structural_tag.h"
 
 #include "t/grammar_texts.h"
 

@@ -9,8 +9,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/grammar/compiled_grammar.h"
-#include "core/grammar/gbnf.h"
+#include "text/grammar/compiled_grammar.h"
+#include "text/grammar/gbnf.h"
 #include "t/clients.h"
 
 static const struct lls_grammar_bounds bounds = {.nodes = 100, .bytes = 4096, .rules = 9};

@@ -3,7 +3,7 @@
 #include "t/folder.h"
 #include "t/tap.h"
 
-#include "core/template/template.h"
+#include "text/template/template.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,9 +2,9 @@
 /* The tokenisers in GGUF files: ids are llama.cpp's (tools/gguf_vectors.py). */
 #include "t/gguf.h"
 
-#include "core/template/template.h"
-#include "core/tokenizer/gguf_tokenizer.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/template/template.h"
+#include "text/tokenizer/gguf_tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #include <errno.h>
 #include <jansson.h>

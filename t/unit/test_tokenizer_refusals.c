@@ -4,7 +4,7 @@
 #include "t/folder.h"
 #include "t/tap.h"
 
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #include <errno.h>
 

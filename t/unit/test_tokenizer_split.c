@@ -2,7 +2,7 @@
 /* Splitting: the behaviours, and expressions that PCRE2 alone would read differently. */
 #include "t/tap.h"
 
-#include "core/tokenizer/pretokenizer.h"
+#include "text/tokenizer/pretokenizer.h"
 
 #include <string.h>
 

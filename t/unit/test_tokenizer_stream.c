@@ -3,7 +3,7 @@
 #include "t/folder.h"
 #include "t/tap.h"
 
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 /* Ids of the tokeniser below. */
 enum { BOS, HI, YOU, E2, X82, XAC, XFF, SPACE, EURO };

@@ -10,7 +10,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 #include <errno.h>
 #include <glob.h>

@@ -4,12 +4,12 @@
 #include "t/recogniser.h"
 #include "t/tap.h"
 
-#include "core/grammar/compiled_grammar.h"
-#include "core/grammar/grammar_marks.h"
-#include "core/tokenizer/tokenizer.h"
-#include "core/tools/tool_dialect.h"
-#include "core/tools/tool_grammar.h"
-#include "core/tools/tool_parser.h"
+#include "text/grammar/compiled_grammar.h"
+#include "text/grammar/grammar_marks.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tools/tool_dialect.h"
+#include "text/tools/tool_grammar.h"
+#include "text/tools/tool_parser.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
  * and in pieces, with the same outcome; and what is no call stays text. */
 #include "t/tap.h"
 
-#include "core/template/template.h"
-#include "core/tools/tool_dialect.h"
-#include "core/tools/tool_parser.h"
+#include "text/template/template.h"
+#include "text/tools/tool_dialect.h"
+#include "text/tools/tool_parser.h"
 
 #include <errno.h>
 #include <string.h>

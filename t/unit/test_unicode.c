@@ -4,8 +4,8 @@
  * forms, as its reference has them. */
 #include "t/tap.h"
 
-#include "core/tokenizer/tokenizer.h"
-#include "core/tokenizer/unicode.h"
+#include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/unicode.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 
 #include "core/base/address.h"
 #include "core/base/json_parse.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "tools/bench/bench.h"
 
 #define RETRY_MS        200

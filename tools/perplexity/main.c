@@ -20,7 +20,7 @@
 #include "core/base/file.h"
 #include "core/base/progress_bar.h"
 #include "core/plugin/crash.h"
-#include "core/tokenizer/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 #include "tools/cli/cli.h"
 #include "tools/perplexity/score.h"
 #include "tools/perplexity/scorer.h"

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * States are found from the first on, one for all digits that lead to the same, and each
+ * that can come to an end becomes a rule. With a multiple of unit / 10^places a text of
+ * j digits behind the point, which without the point is r, is one where
+ * r * 10^(places - j) is 0 modulo unit.
+ */
+#include "text/grammar/decimal_multiple.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_PLACES 9
+#define SLOTS       8192 /* of the table, a power of 2 above LLS_DECIMAL_STATES */
+#define POINT       10   /* what may follow: ten digits and this */
+#define WAYS        11
+#define DEAD        UINT16_MAX
+
+enum phase { BEGIN, ZERO, WHOLE, FRACTION };
+
+struct state {
+  uint16_t remainder, at; /* digits so far of this phase; more than all bounds': as one */
+  uint8_t phase;
+  int8_t low, high; /* < 0: so far the text is less than the bound */
+  bool wanted, live;
+  uint16_t to[WAYS];
+  uint32_t rule;
+};
+
+struct automaton {
+  const struct lls_decimal_multiples *m;
+  uint32_t unit, places;
+  uint16_t most_at;
+  struct state *states; /* (n) */
+  uint32_t n;
+  uint16_t *slots; /* (SLOTS) numbers of states, or DEAD */
+};
+
+/* ---- the number that they are multiples of ---- */
+
+static uint32_t common_divisor(uint32_t a, uint32_t b)
+{
+  while (b != 0) {
+    uint32_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  return a;
+}
+
+/* False: it has too many digits. Numbers that may have a point may have it with a 0. */
+static bool read_unit(struct automaton *a)
+{
+  const struct lls_decimal *of = &a->m->of;
+  uint32_t power = 1;
+  a->places = (uint32_t)strlen(of->fraction);
+  if (strlen(of->whole) > 8 || a->places > MOST_PLACES)
+    return false;
+  uint64_t unit = strtoul(of->whole, NULL, 10);
+  for (uint32_t i = 0; i < a->places; i++) {
+    unit = 10 * unit + (uint64_t)(of->fraction[i] - '0');
+    power *= 10;
+  }
+  if (!a->m->integers && a->places == 0) {
+    a->places = 1;
+    unit *= 10;
+  }
+  if (unit > UINT32_MAX)
+    return false;
+  a->unit = (uint32_t)unit;
+  if (a->m->integers) {
+    a->unit /= common_divisor(a->unit, power);
+    a->places = 0;
+  }
+  return a->unit > 0 && a->unit <= LLS_DECIMAL_STATES;
+}
+
+/* ---- comparing ---- */
+
+static int8_t sign(int difference)
+{
+  return (int8_t)(difference < 0 ? -1 : difference > 0);
+}
+
+/* After one more digit before the point; `other`: what it is where there is no bound. */
+static int8_t compare_whole(const struct lls_decimal *bound, int8_t so_far, uint16_t at,
+                            int digit, int8_t other)
+{
+  if (!bound->set)
+    return other;
+  if (at >= strlen(bound->whole))
+    return 1;
+  return so_far != 0 ? so_far : sign('0' + digit - bound->whole[at]);
+}
+
+static int8_t compare_fraction(const struct lls_decimal *bound, int8_t so_far,
+                               uint16_t at, int digit)
+{
+  char other = bound->set && at < strlen(bound->fraction) ? bound->fraction[at] : '0';
+  return so_far != 0 ? so_far : sign('0' + digit - other);
+}
+
+/* After the last digit before the point. */
+static int8_t close_whole(const struct lls_decimal *bound, const struct state *s,
+                          int8_t so_far)
+{
+  return bound->set && s->at < strlen(bound->whole) ? -1 : so_far;
+}
+
+/* After the last digit. */
+static int8_t close_all(const struct lls_decimal *bound, const struct state *s,
+                        int8_t so_far)
+{
+  size_t written = s->phase == FRACTION ? s->at : 0;
+  if (s->phase != FRACTION)
+    so_far = close_whole(bound, s, so_far);
+  return bound->set && so_far == 0 && written < strlen(bound->fraction) ? -1 : so_far;
+}
+
+/* ---- states ---- */
+
+static bool is_wanted(const struct automaton *a, const struct state *s)
+{
+  const struct lls_decimal *low = &a->m->low, *high = &a->m->high;
+  if (s->phase == BEGIN || (s->phase == FRACTION && s->at == 0))
+    return false;
+  int8_t above = close_all(low, s, s->low), below = close_all(high, s, s->high);
+  uint64_t rest = s->remainder;
+  for (uint32_t j = s->phase == FRACTION ? s->at : 0; j < a->places; j++)
+    rest = rest * 10 % a->unit;
+  return rest == 0 && (above > 0 || (above == 0 && !low->exclusive)) &&
+         (below < 0 || (below == 0 && !high->exclusive));
+}
+
+static bool is_same(const struct state *a, const struct state *b)
+{
+  return a->remainder == b->remainder && a->at == b->at && a->phase == b->phase &&
+         a->low == b->low && a->high == b->high;
+}
+
+/* The number of a state, which may be new; DEAD: there are too many. */
+static uint16_t number_of(struct automaton *a, struct state s)
+{
+  uint32_t slot = (s.remainder * 31u + s.at * 4099u + s.phase * 1543u +
+                   (uint32_t)(s.low + 1) * 389u + (uint32_t)(s.high + 1) * 97u) %
+                  SLOTS;
+  for (; a->slots[slot] != DEAD; slot = (slot + 1) % SLOTS)
+    if (is_same(&a->states[a->slots[slot]], &s))
+      return a->slots[slot];
+  if (a->n == LLS_DECIMAL_STATES)
+    return DEAD;
+  s.wanted = s.live = is_wanted(a, &s);
+  a->states[a->n] = s;
+  return a->slots[slot] = (uint16_t)a->n++;
+}
+
+/* The state behind a digit or the point; false: nothing valid begins so. */
+static bool step(const struct automaton *a, const struct state *s, int way,
+                 struct state *to)
+{
+  const struct lls_decimal *low = &a->m->low, *high = &a->m->high;
+  *to = (struct state){.remainder = s->remainder, .phase = FRACTION};
+  if (way == POINT) {
+    to->low = close_whole(low, s, s->low);
+    to->high = close_whole(high, s, s->high);
+    return a->places > 0 && (s->phase == ZERO || s->phase == WHOLE);
+  }
+  to->remainder = (uint16_t)((s->remainder * 10u + (uint32_t)way) % a->unit);
+  to->at = (uint16_t)(s->at + 1);
+  if (s->phase == FRACTION) {
+    to->low = compare_fraction(low, s->low, s->at, way);
+    to->high = compare_fraction(high, s->high, s->at, way);
+    return s->at < a->places;
+  }
+  to->phase = s->phase == BEGIN && way == 0 ? ZERO : WHOLE;
+  to->low = compare_whole(low, s->low, s->at, way, 1);
+  to->high = compare_whole(high, s->high, s->at, way, -1);
+  if (to->at > a->most_at)
+    to->at = a->most_at;
+  return s->phase != ZERO && !(high->set && s->at >= strlen(high->whole));
+}
+
+static bool explore(struct automaton *a)
+{
+  number_of(a, (struct state){.phase = BEGIN});
+  for (uint32_t i = 0; i < a->n; i++)
+    for (int way = 0; way < WAYS; way++) {
+      struct state to;
+      bool any = step(a, &a->states[i], way, &to);
+      uint16_t number = any ? number_of(a, to) : DEAD;
+      if (any && number == DEAD)
+        return false;
+      a->states[i].to[way] = number;
+    }
+  return true;
+}
+
+/* ---- rules ---- */
+
+static void find_live(struct automaton *a)
+{
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (uint32_t i = a->n; i-- > 0;)
+      for (int way = 0; way < WAYS && !a->states[i].live; way++) {
+        uint16_t to = a->states[i].to[way];
+        changed |= a->states[i].live = to != DEAD && a->states[to].live;
+      }
+  }
+}
+
+/* The digits that lead where `way` does, or none: a digit before it does. */
+static uint32_t digits_like(const struct state *s, int way,
+                            struct lls_grammar_range *ranges)
+{
+  uint32_t n = 0;
+  for (int digit = 0; digit < POINT; digit++) {
+    if (s->to[digit] != s->to[way])
+      continue;
+    if (digit < way)
+      return 0;
+    uint32_t point = '0' + (uint32_t)digit;
+    if (n > 0 && ranges[n - 1].last + 1 == point)
+      ranges[n - 1].last = point;
+    else
+      ranges[n++] = (struct lls_grammar_range){point, point};
+  }
+  return n;
+}
+
+static void define(struct automaton *a, struct lls_json_syntax *json,
+                   const struct state *s)
+{
+  struct lls_grammar_range ranges[POINT];
+  uint32_t parts[WAYS + 1], n = 0;
+  if (s->wanted)
+    parts[n++] = json->empty;
+  for (int way = 0; way < WAYS; way++) {
+    uint16_t to = s->to[way];
+    uint32_t n_ranges = to == DEAD || way == POINT ? 0 : digits_like(s, way, ranges);
+    if (to == DEAD || !a->states[to].live || (way < POINT && n_ranges == 0))
+      continue;
+    uint32_t first = way == POINT ? lls_json_bytes(json, ".")
+                                  : lls_grammar_class(json->tree, ranges, n_ranges);
+    parts[n++] = LLS_JSON_ROW(json, first, a->states[to].rule);
+  }
+  lls_grammar_define(json->tree, s->rule, lls_grammar_choice(json->tree, parts, n));
+}
+
+static uint32_t make_rules(struct automaton *a, struct lls_json_syntax *json)
+{
+  find_live(a);
+  if (!a->states[0].live)
+    return json->nothing;
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->states[i].live)
+      a->states[i].rule = lls_grammar_rule(json->tree, "multiple");
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->states[i].live)
+      define(a, json, &a->states[i]);
+  return a->states[0].rule;
+}
+
+bool lls_decimal_multiples(struct lls_json_syntax *json,
+                           const struct lls_decimal_multiples *m, unsigned *work,
+                           uint32_t *node)
+{
+  size_t low = m->low.set ? strlen(m->low.whole) : 0;
+  size_t high = m->high.set ? strlen(m->high.whole) : 0;
+  struct automaton a = {.m = m, .most_at = (uint16_t)((low > high ? low : high) + 1)};
+  bool made = false;
+  if (!read_unit(&a))
+    return false;
+  a.states = malloc(LLS_DECIMAL_STATES * sizeof *a.states);
+  a.slots = malloc(SLOTS * sizeof *a.slots);
+  if (a.states != NULL && a.slots != NULL) {
+    memset(a.slots, 0xff, SLOTS * sizeof *a.slots);
+    made = explore(&a);
+  }
+  *work += a.n;
+  if (made)
+    *node = make_rules(&a, json);
+  free(a.states);
+  free(a.slots);
+  return made;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The order of properties where several schemas speak of one object: as somebody reads
+ * the schema who follows $ref, allOf and the branch that was chosen at the place where
+ * they stand. So a base type's properties come before those that are added behind its
+ * $ref. JSON objects keep the order of their keys from the request to here.
+ */
+#include "text/grammar/schema_compile.h"
+
+#include <string.h>
+
+struct walk {
+  const struct lls_schema_set *set;
+  uint32_t *order, n;
+  bool visited[LLS_SCHEMA_TOGETHER];
+};
+
+static bool is_among(const json_t *schemas, const json_t *schema)
+{
+  size_t index;
+  const json_t *one;
+  json_array_foreach((json_t *)schemas, index, one)
+  {
+    if (one == schema)
+      return true;
+  }
+  return false;
+}
+
+static bool is_list(const char *keyword)
+{
+  return strcmp(keyword, "allOf") == 0 || strcmp(keyword, "anyOf") == 0 ||
+         strcmp(keyword, "oneOf") == 0;
+}
+
+/* Says whether this keyword of member i is what brought member k. */
+static bool brought(const struct lls_schema_set *set, uint32_t i, const char *keyword,
+                    const json_t *value, uint32_t k)
+{
+  const json_t *schema = set->members[k].schema;
+  if (k == i || set->members[k].from != i)
+    return false;
+  if (is_list(keyword))
+    return is_among(value, schema);
+  return strcmp(keyword, "$ref") == 0 &&
+         !is_among(lls_schema_get(set, i, "allOf"), schema) &&
+         !is_among(lls_schema_get(set, i, "anyOf"), schema) &&
+         !is_among(lls_schema_get(set, i, "oneOf"), schema);
+}
+
+/* True for keywords by which a schema speaks of properties of its own: the first of them
+ * is their place. */
+static bool is_own(const char *keyword)
+{
+  return strcmp(keyword, "properties") == 0 ||
+         strcmp(keyword, "patternProperties") == 0 ||
+         strcmp(keyword, "additionalProperties") == 0;
+}
+
+/* Recurses at most as deep as the set has members. */
+static void visit(struct walk *walk, uint32_t i)
+{
+  const char *keyword;
+  json_t *value;
+  bool placed = false;
+  if (walk->visited[i])
+    return;
+  walk->visited[i] = true;
+  json_object_foreach((json_t *)walk->set->members[i].schema, keyword, value)
+  {
+    if (!placed && is_own(keyword)) {
+      walk->order[walk->n++] = i;
+      placed = true;
+    }
+    for (uint32_t k = 0; k < walk->set->n; k++)
+      if (brought(walk->set, i, keyword, value, k))
+        visit(walk, k);
+  }
+  if (!placed)
+    walk->order[walk->n++] = i;
+}
+
+void lls_schema_order(const struct lls_schema_set *set, uint32_t *order)
+{
+  struct walk walk = {.set = set, .order = order};
+  for (uint32_t i = 0; i < set->n; i++)
+    if (set->members[i].from == i)
+      visit(&walk, i);
+  for (uint32_t i = 0; i < set->n; i++)
+    visit(&walk, i);
+}

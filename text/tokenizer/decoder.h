@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Decoders: from a token's string to the bytes it stands for.
+ *
+ * tokenizer.json describes decoding as operations on the list of all tokens. A server
+ * sends text token by token, so the description is compiled into what is equivalent: a
+ * function of one token (and whether it is the first), computed for every id at load, and
+ * a number of characters to drop at the beginning of the text. A decoder that cannot be
+ * put this way is refused.
+ */
+#ifndef LLS_TOKENIZER_DECODER_H
+#define LLS_TOKENIZER_DECODER_H
+
+#include "core/base/error.h"
+#include "text/tokenizer/buffer.h"
+#include "text/tokenizer/pattern.h"
+
+#include <jansson.h>
+
+struct lls_decoder {
+  struct decode_step *steps; /* (count) */
+  size_t count;
+  size_t capacity;
+  bool fused;           /* while loading: tokens have been joined */
+  int32_t strip;        /* this character at the beginning of the text is dropped, */
+  unsigned strip_count; /* up to this often */
+};
+
+/* node is the member "decoder" of tokenizer.json. */
+int lls_decoder_load(struct lls_decoder *decoder, const json_t *node,
+                     struct lls_error *err);
+void lls_decoder_free(struct lls_decoder *decoder);
+
+/* Appends to out the bytes of one token; first: it is the first of the text. -EFBIG where
+ * the steps make too much of it. */
+int lls_decode_token(const struct lls_decoder *decoder, struct lls_matcher *matcher,
+                     const char *token, size_t length, bool first, struct lls_bytes *out);
+
+#endif
