@@ -10,7 +10,7 @@ use FindBin;
 use JSON::PP;
 use File::Temp qw(tempdir);
 use Seeds qw(mean plus_minus ratios lists_side_by_side first_seeds);
-our @EXPORT = qw(%heads %lengths %systems setup seeds with split_of write_rows simulate figures capacity overload table judge);
+our @EXPORT = qw(%heads %lengths %systems setup seeds with split_of on write_rows simulate figures capacity overload table judge);
 
 my $root = "$FindBin::Bin/../..";
 my $folder = tempdir(CLEANUP => 1);
@@ -41,10 +41,11 @@ sub split_of {
 }
 my @split = split_of(1, 1);
 sub with { return map { ('--set', "scheduler.aligned.$_") } @_ }
+my @vllm = ('sarathi', qw(--set engine.instances=2 --set scheduler.sarathi.max_seqs=256)); # vLLM's default
 our %systems = (
-  vllm => ['sarathi', qw(--set engine.instances=2)],
-  'vllm, 8192' => ['sarathi', qw(--set engine.instances=2 --set scheduler.sarathi.chunk=8192 --set engine.max_step_tokens=8192)],
-  fastgen => ['fastgen', qw(--set engine.instances=2)],
+  vllm => \@vllm,
+  'vllm, 8192' => [@vllm, qw(--set scheduler.sarathi.chunk=8192 --set engine.max_step_tokens=8192)],
+  fastgen => ['fastgen', qw(--set engine.instances=2)], # with DeepSpeed's steps of 768, blocks of 128, 512 sequences
   distserve => ['distserve', @split],
   aligned => ['aligned', @split],
   'blocking' => ['distserve', @split, qw(--set scheduler.distserve.migration=blocking)],
@@ -54,7 +55,8 @@ our %systems = (
   'w/o prefetch' => ['aligned', @split, with('pool=decode', 'prefetch=off')], # over the decode instance's own PCIe
   'w/o batching' => ['aligned', @split, with('batching=fcfs')],
   'w/o both' => ['aligned', @split, with('pool=decode', 'prefetch=off', 'batching=fcfs')],
-  'paper-aligned.ini' => ['paper-aligned', @split],
+  paper => ['paper-aligned', @split],
+  'paper + 1 ms' => ['paper-aligned', @split, qw(--plan-time 1ms)],
   'rest stays' => ['aligned', @split, with('rest=stay')],
   'no slack' => ['aligned', @split, with('slack=0')],
   'class of Bmax' => ['aligned', @split, with('class_frac=0')],
@@ -64,6 +66,20 @@ our %systems = (
   'at most Bmax' => ['aligned', @split, with('fill_frac=0.4')],
   'in order, at most Bmax' => ['aligned', @split, with('fill_frac=0.4', 'batching=fcfs')],
 );
+for ('w/o prefetch', 'w/o batching', 'w/o both', 'at most Bmax') {
+  my (undef, @settings) = @{$systems{$_}};
+  $systems{"paper, $_"} = ['paper-aligned', @settings];
+}
+
+# A system on so many GPUs, of which so many prefill if it has instances that do: its name there.
+sub on {
+  my ($system, $gpus, $prefill) = @_;
+  my ($policy) = @{$systems{$system}};
+  my @where = $policy =~ /^(sarathi|fastgen|fcfs)$/ ? ($gpus) : ($prefill, $gpus - $prefill);
+  my $name = "$system, " . join '+', @where;
+  $systems{$name} //= [@{$systems{$system}}, @where == 1 ? ('--set', "engine.instances=$gpus") : split_of(@where)];
+  return $name;
+}
 
 # ---- models, devices, loads ---------------------------------------------------------------------
 sub copy_of { # a file of the tree with some of its lines changed
@@ -151,7 +167,7 @@ sub simulate {
   system("$build/llmserve-sim", '--quiet', '--json', $path, '-c', "$root/etc/$policy.ini", @settings,
     '--model', model($of{model}), '--profile', device($of{model}, $of{strength} // 1, $of{memory}),
     load($of{load}), '--num-prompts', $of{requests} // $requests * ($of{model} eq 'opt-2.7b' ? 2 : 1), '--request-rate', $of{rate}, '--seed',
-    $of{seed} // 1, qw(--max-total-len 16384 --set engine.max_context=16384 --set engine.max_sequences=256),
+    $of{seed} // 1, qw(--max-total-len 16384 --set engine.max_context=16384), '--set', 'engine.max_sequences=' . ($policy eq 'fastgen' ? 512 : 256),
     $of{model} eq 'opt-30b' ? qw(--ranks 2) : (), @{$of{more} // []}) == 0
     or die "$of{system}: llmserve-sim failed\n";
   open my $file, '<', $path or die "$path: $!\n";
@@ -159,9 +175,25 @@ sub simulate {
   return <$file>;
 }
 
-# tokens/s, P99 of gaps, P99 and median of TPOT in ms, mean and longest TTFT in s, mixed iterations in %
+# P99 in ms of a request's mean gap without its first one, which has the wait of a pool or of a hand-over. Takes the
+# gaps out of a report with details.
+sub settled {
+  $_[0] =~ s/"itls":\s*\[(.*?\])\s*\]/"itls": []/s or return;
+  my @means;
+  for ($1 =~ /\[([^\]]*)/g) {
+    my (undef, @gaps) = split /,\s*/;
+    push @means, 1000 * mean(@gaps) if @gaps;
+  }
+  @means = sort { $a <=> $b } @means;
+  return $means[0.99 * @means];
+}
+
+# tokens/s, P99 of gaps, P99 and median of TPOT in ms, mean and longest TTFT in s, mixed iterations in %, and of a
+# report with details what `settled` finds
 sub figures {
-  my $r = decode_json($_[0]);
+  my ($text) = @_;
+  my @settled = settled($text);
+  my $r = decode_json($text);
   my ($mixed, $steps) = (0, 0);
   for my $instance (@{$r->{machine}{policies}}) {
     my $events = $instance->{scheduler}{events};
@@ -169,7 +201,7 @@ sub figures {
     $steps += $events->{steps} // 0;
   }
   return (@{$r}{qw(output_throughput p99_itl_ms p99_tpot_ms median_tpot_ms)}, $r->{mean_ttft_ms} / 1000,
-    $r->{max_ttft_ms} / 1000, $steps > 0 ? 100 * $mixed / $steps : 0);
+    $r->{max_ttft_ms} / 1000, $steps > 0 ? 100 * $mixed / $steps : 0, @settled);
 }
 
 # Requests a second when all of them come at once.
@@ -183,7 +215,7 @@ sub overload { sprintf '%.3g', 1.2 * capacity('vllm', @_) }
 
 # All systems over one load; the first one is compared with the others, seed by seed. What it finds, by system and
 # figure, is a value for each seed.
-my @columns = qw(tokens gap tpot median ttft longest mixed);
+my @columns = qw(tokens gap tpot median ttft longest mixed settled);
 sub table {
   my ($model, $load, $rate, $names, %more) = @_;
   my @tasks = map { my $s = $_; map { [$s, $_] } @seeds } @$names;
@@ -204,6 +236,7 @@ sub table {
     printf "    %-18s %-14s %-14s %-8.0f %8.0f  %-7s (%4.0f)  %-12s  %s\n", $names->[$k], plus_minus(0, @{$x->{tokens}}),
       plus_minus(1, @{$x->{gap}}), mean(@{$x->{tpot}}), mean(@{$x->{median}}), plus_minus(1, @{$x->{ttft}}), mean(@{$x->{longest}}),
       plus_minus(1, @{$x->{mixed}}), $beside;
+    printf "%56s %8.0f  after the first gap\n", '', mean(@{$x->{settled}}) if defined $x->{settled}[0];
   }
   return \%of;
 }
