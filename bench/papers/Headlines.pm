@@ -2,7 +2,8 @@
 # The papers' headline numbers: what a script says of one, the rule that judges it, and the page of all.
 #
 # headline() appends a line of JSON to the file named by HEADLINES in the environment, and does nothing without
-# it. verdict() alone decides between met, in kind and not met; no script does.
+# it. verdict() alone judges a number; no script does. verdict_before() is the rule of before 2026-11-29, kept so that
+# both counts come from the same numbers.
 package Headlines;
 use strict;
 use warnings;
@@ -10,11 +11,12 @@ use Exporter 'import';
 use Fcntl qw(:flock);
 use JSON::PP;
 use Seeds qw(mean interval);
-our @EXPORT_OK = qw(headline headline_of verdict);
+our @EXPORT_OK = qw(headline headline_of verdict verdict_before);
 
 my @keys = qw(system claim where paper ours half unit);
 
-# headline(system, claim, where in the paper, the paper's number, ours, half of its 95 % interval, unit, more).
+# headline(system, claim, where in the paper, the paper's number, ours, half of its 95 % interval, unit, more). ours is
+# at the paper's preset, etc/paper-NAME.ini.
 # paper undef: it says that there is an effect and not how large, `sign` which way. ours undef: not run. half
 # undef: one run, or none that repeats. unit: 'x' is a ratio, whose no effect is 1; of anything else it is 0. more:
 #
@@ -24,6 +26,11 @@ my @keys = qw(system claim where paper ours half unit);
 #   bound   'most' or 'least': the paper's number is a limit that ours keeps, not an effect that it has
 #   near    the paper's number is a value to come to, within so large a part of it
 #   note    what a reader has to know of ours
+#   shipped, shipped_half  ours with etc/NAME.ini, and half its interval
+#   base        our baseline's value, with its name and unit; paper_base: the paper's value of the same one
+#   helped      what this engine gives to ours alone, or takes from the others
+#   beyond      why the effect is more than twice the paper's
+#   device      a sentence with a date: the experiment that shows the number to be the simulated device's
 sub headline {
   my %line;
   @line{@keys} = splice @_, 0, scalar @keys;
@@ -59,21 +66,38 @@ sub verdict_of_limit {
   return $sign * ($none - $ours) > $half ? 'in kind' : 'not met';
 }
 
-# met: as far from no effect as the paper, or farther. in kind: there is an effect of the paper's sign, and it is
-# smaller, but no less than a tenth. An effect is there when the interval does not reach no effect. open: not run.
-sub verdict {
+# The effect as a part of the paper's, or of 1 where the paper has no number: 0 where there is none, which is so when
+# the interval reaches no effect.
+sub part_of_effect {
   my ($line) = @_;
-  my $ours = $line->{ours} // return 'open';
-  my $half = $line->{half} // 0;
-  return abs($ours - $line->{paper}) <= $line->{near} * abs $line->{paper} ? 'met' : 'not met' if defined $line->{near};
-  return verdict_of_limit($line, $ours, $half) if defined $line->{bound};
   my $none = none_of($line) // 0;
   my $sign = $line->{sign} // ($line->{paper} < $none ? -1 : 1);
-  my $effect = $sign * ($ours - $none);
-  my $least = defined $line->{low} ? $sign * ($line->{$sign > 0 ? 'low' : 'high'} - $none) : $effect - $half;
-  return 'not met' if $least <= 0 || $effect <= 0;
-  my $part = defined $line->{paper} ? $effect / abs($line->{paper} - $none) : 1;
+  my $effect = $sign * ($line->{ours} - $none);
+  my $least = defined $line->{low} ? $sign * ($line->{$sign > 0 ? 'low' : 'high'} - $none) : $effect - ($line->{half} // 0);
+  return 0 if $least <= 0 || $effect <= 0;
+  return defined $line->{paper} ? $effect / abs($line->{paper} - $none) : 1;
+}
+
+# met: as far from no effect as the paper, or farther. in kind: there is an effect of the paper's sign, and it is
+# smaller, but no less than a tenth. open: not run.
+sub verdict_before {
+  my ($line) = @_;
+  my $ours = $line->{ours} // return 'open';
+  return abs($ours - $line->{paper}) <= $line->{near} * abs $line->{paper} ? 'met' : 'not met' if defined $line->{near};
+  return verdict_of_limit($line, $ours, $line->{half} // 0) if defined $line->{bound};
+  my $part = part_of_effect($line);
   return $part >= 1 ? 'met' : $part >= 0.1 ? 'in kind' : 'not met';
+}
+
+# The same, but an effect of more than twice the paper's is beyond it: mostly the baseline has collapsed, and not ours
+# become better. A limit and a value to come to have no beyond. other device: an experiment, which has a date, shows that
+# what is missing is the device's.
+sub verdict {
+  my ($line) = @_;
+  my $verdict = verdict_before($line);
+  return 'other device' if $verdict =~ /\A(?:in kind|not met)\z/ && ($line->{device} // '') =~ /\b\d{4}-\d\d-\d\d\b/;
+  return $verdict if $verdict ne 'met' || defined $line->{near} || defined $line->{bound};
+  return part_of_effect($line) > 2 ? 'beyond' : 'met';
 }
 
 1;
