@@ -180,16 +180,18 @@ sub simulate {
   return <$file>;
 }
 
-# Means over the seeds: percent within both SLOs, and other numbers of the report by their keys.
+# Means over the seeds, or over run's own (`seeds`): percent within both SLOs, and other numbers of the report by
+# their keys.
 sub attainment {
   my ($run, @keys) = @_;
   my @sum = (0) x (1 + @keys);
-  for my $seed (@seeds) {
+  my @of = @{$run->{seeds} // \@seeds};
+  for my $seed (@of) {
     my $text = simulate(%$run, seed => $seed);
     my $k = 0;
     for my $key ('all', @keys) {
       my ($value) = $text =~ /"$key": ([-+.\de]+)/ or die "no $key in a report\n";
-      $sum[$k++] += $value / @seeds;
+      $sum[$k++] += $value / @of;
     }
   }
   $sum[0] *= 100;
@@ -240,10 +242,15 @@ my $grid_steps = 160;
 sub grid_rate { return 0.1 * 1.04**$_[0] }
 sub highest_rate { return grid_rate($grid_steps - 1) }
 
-# The highest rate with at least that attainment; what was looked at is kept in %$seen, by rate.
+# The highest rate with at least that attainment; what was looked at is kept in %$seen, by rate, and bounds the next
+# search.
 sub rate_at {
   my ($run, $percent, $seen) = @_;
   my ($low, $high) = (0, $grid_steps);
+  for my $step (grep { defined $seen->{grid_rate($_)} } 0 .. $grid_steps - 1) {
+    if ($seen->{grid_rate($step)} >= $percent) { $low = $step }
+    else { $high = $step; last }
+  }
   while ($high - $low > 1) {
     my $middle = int(($low + $high) / 2);
     my $rate = grid_rate($middle);
