@@ -10,7 +10,7 @@ use FindBin;
 use JSON::PP;
 use File::Temp qw(tempdir);
 use Seeds qw(mean side_by_side first_seeds);
-our @EXPORT = qw(%model %lengths %system setup seeds set report simulate capacity cases_of figures line head seeded fast_device);
+our @EXPORT = qw(%model %lengths %system setup seeds set report simulate capacity cases_of figures rate_at line head seeded fast_device);
 
 my $root = "$FindBin::Bin/../..";
 my $folder = tempdir(CLEANUP => 1);
@@ -39,6 +39,7 @@ our %system = (
   'no replace' => [@bros, set('scheduler.bros.replace=off')],
   'on paged' => ['bros', set(qw(plugins.cache=paged scheduler.bros.preempt=recompute))],
   preset => ['paper-bros', set('cache.host_memory=512GiB')], # as the paper has it
+  'preset on paged' => ['paper-bros', set(qw(plugins.cache=paged scheduler.bros.preempt=recompute))],
 );
 
 # run: {system, model, data, rate, batch, seed, more, plans}; the report's text.
@@ -87,6 +88,16 @@ sub figures {
     dropped => $j->{engine}{preemptions_recompute} + $j->{engine}{preemptions_swap});
   $f{$_} = $j->{engine}{$_} // 0 for qw(mean_plan_us p99_plan_us plan_share);
   return \%f;
+}
+
+# The rate of [rate, latency] points, latency rising, at which a latency is reached; undef: outside.
+sub rate_at {
+  my ($latency, @points) = @_;
+  for my $i (1 .. $#points) {
+    my ($a, $b) = @points[$i - 1, $i];
+    return $a->[0] + ($latency - $a->[1]) / ($b->[1] - $a->[1]) * ($b->[0] - $a->[0]) if $a->[1] <= $latency && $latency < $b->[1];
+  }
+  return undef;
 }
 
 sub line {
