@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # prove's formatter, which says before prove's own summary what somebody needs who sees only the
-# end of the output: what was skipped and why, and of each test file that failed the failing tests
-# with what they printed, and the command that repeats them.
+# end of the output: which files computed longest, what was skipped and why, and of each test file that failed
+# the failing tests with what they printed, and the command that repeats them. LLS_SECONDS names a file that gets
+# each test's seconds of processor time, for t/budget.
 package Summary;
 
 use strict;
@@ -11,6 +12,7 @@ use base -t STDOUT ? 'TAP::Formatter::Console' : 'TAP::Formatter::File';
 
 use constant {
     MOST_LINES => 120,    # of one failing file
+    LONGEST    => 15,     # files in the table of seconds, where there are more
     LAST_LINES => 20,     # of one that failed, but not in a test: it crashed, or its plan is wrong
 };
 
@@ -26,6 +28,10 @@ sub open_test {
 sub notice {
     my ($seen, $line) = @_;
     return if $line->is_plan;
+    if ($line->raw =~ /\A# processor: ([\d.]+) s\z/) {
+        $seen->{seconds} = $1;
+        return;
+    }
     if (!$line->is_test) {
         push @{ $seen->{between} }, $line->raw if $line->raw =~ /\S/ && $line->raw !~ /\A\s+ok /;
         return;
@@ -40,9 +46,27 @@ sub notice {
 
 sub summary {
     my ($self, @arguments) = @_;
+    $self->list_seconds;
     $self->list_skipped;
     $self->show_failure($_) for grep { $_->{parser}->has_problems } @{ $self->{lls_files} };
     return $self->SUPER::summary(@arguments);
+}
+
+# The files that computed longest, and all of them to LLS_SECONDS: a name and its seconds a line.
+sub list_seconds {
+    my ($self) = @_;
+    my @files = sort { $b->{seconds} <=> $a->{seconds} || $a->{name} cmp $b->{name} } grep { defined $_->{seconds} } @{ $self->{lls_files} };
+    my $sum = 0;
+    $sum += $_->{seconds} for @files;
+    if (@files > LONGEST) {
+        $self->_output(sprintf "\nSeconds of processor time, %.0f in all:\n", $sum);
+        $self->_output(sprintf "  %8.2f  %s\n", @$_{qw(seconds name)}) for @files[0 .. LONGEST - 1];
+    }
+    return if ($ENV{LLS_SECONDS} // '') eq '';
+    open my $out, '>', $ENV{LLS_SECONDS} or die "$ENV{LLS_SECONDS}: $!\n";
+    print $out map { "$_->{name} $_->{seconds}\n" } @files;
+    close $out or die "$ENV{LLS_SECONDS}: $!\n";
+    return;
 }
 
 sub list_skipped {

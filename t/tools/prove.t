@@ -25,7 +25,7 @@ sub script {
 # The output of t/prove for these tests, and its exit status.
 sub prove {
     my ($timeout, @tests) = @_;
-    delete local @ENV{qw(LLS_LIMIT LLS_PROVE_FLAGS LLS_UNDER HARNESS_OPTIONS)};
+    delete local @ENV{qw(LLS_SECONDS LLS_LIMIT LLS_PROVE_FLAGS LLS_UNDER HARNESS_OPTIONS)};
     local $ENV{LLS_TIMEOUT}  = $timeout;
     local $ENV{LLS_LEFT_OUT} = ' t/plugin/test_retrieval*: SQLite is missing; ';
     my $out = qx('$source/t/prove' '$source' '$folder' @tests 2>&1);
