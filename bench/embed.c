@@ -21,7 +21,7 @@
 #include "bench/bench.h"
 #include "core/base/json_parse.h"
 #include "core/encoder/encoder.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 
 #define RUNS 51
 
@@ -138,7 +138,7 @@ static size_t read_prompts(const char *path, const char *folder, struct prompt *
   json_t *row, *root = lls_json_parse_file(path, 0, NULL);
   if (!json_is_array(root))
     die("the corpus is no JSON list");
-  if (lls_tokenizer_load(folder, &t, &err) < 0)
+  if (lls_model_tokenizer(folder, &t, &err) < 0)
     die(err.text);
   json_array_foreach(root, index, row)
   {

@@ -22,7 +22,7 @@
 #include "core/base/json_parse.h"
 #include "text/grammar/compiled_grammar.h"
 #include "text/grammar/json_schema.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 
 #define MOST_SAMPLES (1u << 22)
 #define MASK_WORK    30000 /* a step's, [plugins] mask_work */
@@ -197,7 +197,7 @@ int main(int argc, char **argv)
   int first = argc > 2 && strcmp(argv[2], "--ids") == 0 ? 3 : 2;
   if (argc <= first)
     die("usage: bench/grammar MODEL [--ids] FILE...");
-  if (lls_tokenizer_load(argv[1], &b.tokenizer, &err) < 0)
+  if (lls_model_tokenizer(argv[1], &b.tokenizer, &err) < 0)
     die(err.text);
   int32_t end = lls_tokenizer_eos(b.tokenizer);
   double began = bench_cpu_seconds();

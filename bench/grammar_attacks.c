@@ -22,7 +22,7 @@
 #include "text/grammar/compiled_grammar.h"
 #include "text/grammar/json_schema.h"
 #include "text/grammar/regex.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 
 #define TOKENS    60
 #define MASK_WORK 30000 /* a step's, [plugins] mask_work */
@@ -236,7 +236,7 @@ int main(int argc, char **argv)
   if (argc < 2)
     die("usage: bench/grammar_attacks MODEL [NAME [WORK]]");
   b.work = argc > 3 ? strtoull(argv[3], NULL, 10) : MASK_WORK;
-  if (lls_tokenizer_load(argv[1], &b.tokenizer, &err) < 0)
+  if (lls_model_tokenizer(argv[1], &b.tokenizer, &err) < 0)
     die(err.text);
   int32_t end = lls_tokenizer_eos(b.tokenizer);
   if (lls_vocabulary_create(b.tokenizer, (uint32_t)lls_tokenizer_size(b.tokenizer), &end,

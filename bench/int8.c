@@ -17,7 +17,7 @@
 
 #include "bench/bench.h"
 #include "core/engine/engine.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 
 #define ANSWER     192 /* tokens */
 #define MAX_PROMPT 256
@@ -233,7 +233,7 @@ static void read_prompts(struct bench *b)
 {
   struct lls_tokenizer *tokenizer;
   struct lls_error err = {0};
-  check(lls_tokenizer_load(b->folder, &tokenizer, &err), b->folder, &err);
+  check(lls_model_tokenizer(b->folder, &tokenizer, &err), b->folder, &err);
   for (size_t i = 0; i < N_PROMPTS; i++) {
     struct answer *a = &b->answers[i];
     int32_t *ids;

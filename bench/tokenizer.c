@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 
 #define MOST (1u << 20)
 #define RUNS 5
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
   struct lls_error err = {0};
   if (argc != 3)
     die("usage: bench/tokenizer FOLDER FILE|--ids");
-  if (lls_tokenizer_load(argv[1], &tokenizer, &err) != 0)
+  if (lls_model_tokenizer(argv[1], &tokenizer, &err) != 0)
     die(err.text);
   if (strcmp(argv[2], "--ids") == 0)
     print_ids(tokenizer);

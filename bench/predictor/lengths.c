@@ -31,7 +31,7 @@
 #include "bench/bench.h"
 #include "core/base/json_parse.h"
 #include "core/encoder/encoder.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 #include "plugins/predictors/retrieval/estimate.h"
 #include "plugins/predictors/retrieval/history.h"
 #include "plugins/predictors/retrieval/regressor.h"
@@ -135,7 +135,7 @@ static void read_corpus(struct corpus *c, const char *path, const char *tokenize
   struct lls_tokenizer *t;
   size_t index;
   json_t *row, *root = lls_json_parse_file(path, 0, NULL);
-  if (lls_tokenizer_load(tokenizer, &t, &err) < 0)
+  if (lls_model_tokenizer(tokenizer, &t, &err) < 0)
     die(err.text);
   json_array_foreach(root, index, row) add_example(c, t, row);
   FILE *file = json_is_array(root) ? NULL : fopen(path, "r");

@@ -10,7 +10,7 @@
 
 #include "core/encoder/folder.h"
 #include "core/engine/engine.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 
 #define DEFAULT_ROWS 512
 
@@ -74,7 +74,7 @@ static int open_folder(struct lls_encoder *e, const struct lls_encoder_options *
   if (rc == 0)
     rc = lls_encoder_folder_read(o->folder, &e->folder, err);
   if (rc == 0)
-    rc = lls_tokenizer_load(o->folder, &e->tokenizer, err);
+    rc = lls_model_tokenizer(o->folder, &e->tokenizer, err);
   if (rc == 0 && lls_tokenizer_size(e->tokenizer) > e->config.vocab)
     rc = lls_fail(err, -EINVAL, "%s: the tokeniser has %zu tokens, the model %u",
                   o->folder, lls_tokenizer_size(e->tokenizer), e->config.vocab);

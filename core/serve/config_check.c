@@ -20,7 +20,7 @@ static int check_model(struct server *s, struct lls_error *err)
   const char *path = s->config->model.path;
   int rc = lls_model_config_read(path, &s->model, err);
   if (rc == 0)
-    rc = lls_tokenizer_load(path, &s->tokenizer, err);
+    rc = lls_model_tokenizer(path, &s->tokenizer, err);
   return rc < 0 ? lls_config_fail(s->config, err, rc, "model", "path", "%s",
                                   lls_error_text(err, rc))
                 : server_read_pooling(s->config, &s->model, &s->pooling, err);

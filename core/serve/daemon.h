@@ -43,9 +43,8 @@
 #include "core/obs/log.h"
 #include "core/obs/notify.h"
 #include "core/ranks/ranks.h"
-#include "text/template/template.h"
+#include "core/model/model_text.h"
 #include "text/grammar/grammar_cache.h"
-#include "text/tokenizer/tokenizer.h"
 
 /* The model on its way in. */
 struct load {

@@ -33,7 +33,7 @@ int server_load_template(struct server *s, struct lls_error *err)
   const struct lls_model_section *model = &s->config->model;
   const char *key = model->chat_template[0] != '\0' ? "chat_template" : "path";
   int rc =
-      lls_chat_template_load(model->path, model->chat_template, &s->chat_template, err);
+      lls_model_chat_template(model->path, model->chat_template, &s->chat_template, err);
   if (rc == 0)
     rc = lls_tool_dialect_read(model->tool_format, model->reasoning_format, &s->dialect,
                                &key, err);

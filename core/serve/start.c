@@ -5,8 +5,6 @@
 #include "core/assembly/options.h"
 #include "core/base/file.h"
 #include "core/loop/history.h"
-#include "core/model/gguf.h"
-#include "text/tokenizer/gguf_tokenizer.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -32,8 +30,7 @@ static void warn_of_model(struct server *s)
 {
   struct lls_error sentence;
   const struct lls_rope_config *rope = &s->model.rope;
-  if (lls_is_gguf(s->config->model.path) &&
-      lls_gguf_tokenizer_lacks(s->config->model.path, &sentence))
+  if (lls_model_tokenizer_lacks(s->config->model.path, &sentence))
     lls_log(&s->log, LLS_LOG_WARNING, "model", "%s", sentence.text);
   const struct lls_engine *mine = s->engines[s->channel != NULL ? s->channel->self : 0];
   uint32_t context = server_max_context(s->config, mine);
@@ -55,7 +52,7 @@ int server_load_model(struct server *s, struct lls_error *err)
   if (rc == 0)
     rc = lls_model_config_read(path, &s->model, err);
   if (rc == 0)
-    rc = lls_tokenizer_load(path, &s->tokenizer, err);
+    rc = lls_model_tokenizer(path, &s->tokenizer, err);
   if (rc < 0)
     return lls_config_fail(s->config, err, rc, "model", "path", "%s",
                            lls_error_text(err, rc));

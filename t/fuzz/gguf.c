@@ -6,8 +6,7 @@
 #include "core/device/quantised.h"
 #include "core/model/gguf.h"
 #include "core/model/model_config.h"
-#include "text/template/template.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 #include "t/fuzz/fuzz.h"
 
 static void touch(const unsigned char *bytes, size_t n)
@@ -57,9 +56,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   }
   if (lls_model_config_read(path, &config, &why) < 0)
     assert(why.text[0] != '\0');
-  if (lls_tokenizer_load(path, &tokenizer, &why) == 0)
+  if (lls_model_tokenizer(path, &tokenizer, &why) == 0)
     lls_tokenizer_free(tokenizer);
-  if (lls_chat_template_load(path, NULL, &chat_template, &why) == 0)
+  if (lls_model_chat_template(path, NULL, &chat_template, &why) == 0)
     lls_chat_template_free(chat_template);
   fuzz_forget("x.gguf");
   return 0;

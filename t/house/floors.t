@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The floors of the house: core/Makefile.inc and text/Makefile.inc list their folders from the ground
 # up, and no file includes a header of a folder that stands higher, or of a device's kernels. So there
-# is no circle between folders, and whoever changes one knows what can't depend on it. text stands
-# between core/cost and core/encoder.
+# is no circle between folders, and whoever changes one knows what can't depend on it. text is a library
+# of its own: it includes nothing of the core but core/base, which in turn includes nothing of text.
 use strict;
 use warnings;
 use File::Find;
@@ -20,16 +20,16 @@ sub folders_of {
 my ($base, @core) = folders_of('core');
 is($base, 'core/base', 'core/base is the ground floor');
 my @text = folders_of('text');
-my @floors = map { $_ eq 'core/cost' ? ($_, @text) : $_ } $base, @core;
-push @floors, 'core/serve', 'core'; # the daemon, and main.c above it
+my @floors = ($base, @text, @core, 'core/serve', 'core'); # the daemon, and main.c above it
 my %height = map { $floors[$_] => $_ } 0 .. $#floors;
+my %below_text = map { $_ => 1 } $base, @text;
 
 sub folder_of {
     my ($path) = @_;
     return $path =~ s{/[^/]*\z}{}r;
 }
 
-my (@files, @upwards);
+my (@files, @upwards, @of_core);
 find({ no_chdir => 1, wanted => sub { push @files, $_ if /\.(c|h|cc)\z/ } }, "$top/core", "$top/text");
 for my $file (sort @files) {
     my $path = substr $file, length "$top/";
@@ -38,6 +38,7 @@ for my $file (sort @files) {
     while (my $line = <$source>) {
         my ($header) = $line =~ m{^\s*#\s*include\s+"([^"]+)"} or next;
         my $folder = folder_of($header);
+        push @of_core, "$path:$. includes $header" if $own =~ m{^text/} && !$below_text{$folder};
         push @upwards, "$path:$. includes $header"
             if $header =~ m{^kernels/|^tools/|^plugins/|^t/}
             || ($header =~ m{^(?:core|text)/} && ($height{$folder} // @floors) > ($height{$own} // 0));
@@ -47,5 +48,6 @@ cmp_ok(scalar @files, '>', 100, 'the sources are there');
 cmp_ok(scalar @text, '>', 3, 'text has its folders');
 ok(exists $height{ folder_of(substr $_, length "$top/") }, "a floor for $_")
     for grep { !exists $height{ folder_of(substr $_, length "$top/") } } @files;
+is_deeply(\@of_core, [], 'text includes nothing but text and core/base');
 is_deeply(\@upwards, [], 'nothing includes a header of a higher floor');
 done_testing;

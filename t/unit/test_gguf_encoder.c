@@ -5,7 +5,7 @@
 
 #include "core/encoder/encoder.h"
 #include "core/model/pooling.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 
 static const struct lls_encoder_text texts[] = {
     {"The quick brown fox", 19},
@@ -152,7 +152,7 @@ static void check_ids(const char *path, const char *text, const int32_t *wanted,
   struct lls_tokenizer *t;
   int32_t *ids;
   size_t count;
-  if (lls_tokenizer_load(path, &t, &err) != 0)
+  if (lls_model_tokenizer(path, &t, &err) != 0)
     fail_msg("%s", err.text);
   assert_int_equal(lls_tokenizer_encode(t, text, strlen(text), true, &ids, &count, &err),
                    0);
@@ -169,7 +169,7 @@ static void test_words_are_cut_into_pieces(void **state)
   struct lls_tokenizer *t;
   check_ids(write_tokenizer(*state, 6, false), "ABB B", lower, 6);
   check_ids(write_tokenizer(*state, 6, true), "ABB B", as_is, 4);
-  assert_int_equal(lls_tokenizer_load(write_tokenizer(*state, 2, false), &t, &err),
+  assert_int_equal(lls_model_tokenizer(write_tokenizer(*state, 2, false), &t, &err),
                    -EINVAL);
   assert_non_null(strstr(err.text, "[CLS] and [SEP] should be in the vocabulary"));
 }

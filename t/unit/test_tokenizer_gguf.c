@@ -2,9 +2,7 @@
 /* The tokenisers in GGUF files: ids are llama.cpp's (tools/gguf_vectors.py). */
 #include "t/gguf.h"
 
-#include "text/template/template.h"
-#include "text/tokenizer/gguf_tokenizer.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -13,7 +11,7 @@ static struct lls_tokenizer *load(const char *path)
 {
   struct lls_error err = {0};
   struct lls_tokenizer *tokenizer = NULL;
-  if (lls_tokenizer_load(path, &tokenizer, &err) < 0)
+  if (lls_model_tokenizer(path, &tokenizer, &err) < 0)
     fail_msg("%s", err.text);
   return tokenizer;
 }
@@ -91,7 +89,7 @@ static void test_what_a_file_leaves_out_is_told(void **state)
     if (cases[i].types)
       gguf_append(gguf_list(&b, "tokenizer.ggml.token_type", LLS_GGUF_I32, 1), &normal,
                   sizeof normal);
-    bool lacks = lls_gguf_tokenizer_lacks(write_file(&b, *state), &sentence);
+    bool lacks = lls_model_tokenizer_lacks(write_file(&b, *state), &sentence);
     assert_int_equal(lacks, cases[i].sentence != NULL);
     if (lacks && strstr(sentence.text, cases[i].sentence) == NULL)
       fail_msg("\"%s\" should contain \"%s\"", sentence.text, cases[i].sentence);
@@ -183,7 +181,7 @@ static void test_the_chat_template(void **state)
   gguf_number(&b, "tokenizer.ggml.eos_token_id", 3);
   gguf_text(&b, "tokenizer.chat_template", "{{ messages[0].content }}{{ eos_token }}");
   assert_int_equal(
-      lls_chat_template_load(write_file(&b, *state), NULL, &chat_template, NULL), 0);
+      lls_model_chat_template(write_file(&b, *state), NULL, &chat_template, NULL), 0);
   json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "Hello");
   assert_int_equal(lls_chat_template_render(chat_template, messages, NULL, true, 0, &text,
                                             &length, NULL),
@@ -199,7 +197,7 @@ static void expect_refusal(struct gguf_builder *b, const struct folder *folder, 
 {
   struct lls_error err = {0};
   struct lls_tokenizer *tokenizer = NULL;
-  assert_int_equal(lls_tokenizer_load(write_file(b, folder), &tokenizer, &err), code);
+  assert_int_equal(lls_model_tokenizer(write_file(b, folder), &tokenizer, &err), code);
   if (strstr(err.text, sentence) == NULL || strstr(err.text, "x.gguf") == NULL)
     fail_msg("\"%s\" should contain \"%s\" and name the file", err.text, sentence);
 }

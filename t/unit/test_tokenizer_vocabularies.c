@@ -10,7 +10,7 @@
 
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -75,7 +75,7 @@ static bool is_right(const char *path)
   struct lls_tokenizer *tokenizer;
   struct lls_error err = {0};
   int n = 0, wrong = 0;
-  int rc = lls_tokenizer_load(path, &tokenizer, &err);
+  int rc = lls_model_tokenizer(path, &tokenizer, &err);
   if (rc < 0) {
     print_message("%s: %s\n", path, err.text);
     return rc == -ENOTSUP;

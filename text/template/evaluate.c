@@ -90,7 +90,8 @@ static struct lls_value evaluate_compare(struct lls_render *render,
   struct lls_value left = lls_evaluate(render, node->left);
   for (const struct lls_node *term = node->body; term != NULL; term = term->next) {
     struct lls_value right = lls_evaluate(render, term->left);
-    if (render->code < 0 || !lls_compare(render, term, term->operation, left, right))
+    if (render->code < 0 ||
+        !lls_compare_values(render, term, term->operation, left, right))
       return lls_boolean(false);
     left = right;
   }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the chat template of a model folder; see template.h for where it is looked for.
- */
+/* Finding the chat template of a model; see template.h for where it is looked for. */
 #include "core/base/file.h"
 #include "text/template/compiled.h"
+#include "text/tokenizer/gguf_tokenizer.h"
 #include "text/tokenizer/source.h"
 
 #include <errno.h>
@@ -53,7 +53,7 @@ static int compile_file(const char *folder, const char *name, struct lls_compile
     return lls_fail(err, -ENAMETOOLONG, "%s: the path is too long", folder);
   int code = read_file(path, &text, err);
   if ((code == -ENOENT || code == -ENOTDIR) && *folder != '\0')
-    return 0; /* or the folder is a GGUF file, which has no others inside */
+    return 0;
   snprintf(where, sizeof where, "%s: ", path);
   if (code == 0)
     code = lls_compile(text, where, out, err);
@@ -131,6 +131,17 @@ static int compile_folder(const char *folder, const json_t *config,
   return code;
 }
 
+/* The template that a GGUF file brings, or the default. */
+static int compile_config(const char *path, const json_t *config,
+                          struct lls_chat_template *out, struct lls_error *err)
+{
+  bool there = false;
+  int code = compile_member(path, "tokenizer_config.json", config, out, &there, err);
+  if (code == 0 && !there)
+    code = lls_compile(default_template, "", &out->main, err);
+  return code;
+}
+
 /* The special tokens that a template may name. */
 static json_t *special_tokens(const json_t *config)
 {
@@ -145,6 +156,28 @@ static json_t *special_tokens(const json_t *config)
   return tokens;
 }
 
+/* A template without sources; NULL: no memory. */
+static struct lls_chat_template *create(const json_t *config, struct lls_error *err)
+{
+  struct lls_chat_template *made = calloc(1, sizeof *made);
+  if (made == NULL)
+    lls_fail(err, -ENOMEM, "no memory for the chat template");
+  else
+    made->constants = special_tokens(config);
+  return made;
+}
+
+/* Gives *made away, or frees it where it failed. */
+static int finish(int code, struct lls_chat_template *made,
+                  struct lls_chat_template **out)
+{
+  if (code < 0)
+    lls_chat_template_free(made);
+  else
+    *out = made;
+  return code;
+}
+
 int lls_chat_template_load(const char *model_folder, const char *file,
                            struct lls_chat_template **out, struct lls_error *err)
 {
@@ -153,21 +186,33 @@ int lls_chat_template_load(const char *model_folder, const char *file,
   int code = lls_folder_json(model_folder, "tokenizer_config.json", &config, err);
   if (code < 0 && code != -ENOENT)
     return code;
-  struct lls_chat_template *made = calloc(1, sizeof *made);
-  if (made == NULL) {
-    json_decref(config);
-    return lls_fail(err, -ENOMEM, "no memory for the chat template");
-  }
-  made->constants = special_tokens(config);
-  if (file != NULL && *file != '\0')
+  struct lls_chat_template *made = create(config, err);
+  if (made == NULL)
+    code = -ENOMEM;
+  else if (file != NULL && *file != '\0')
     code = compile_file("", file, &made->main, &there, err);
   else
     code = compile_folder(model_folder, config, made, err);
   json_decref(config);
-  if (code < 0) {
-    lls_chat_template_free(made);
+  return finish(code, made, out);
+}
+
+int lls_chat_template_load_gguf(const struct lls_gguf_metadata *metadata,
+                                const char *file, struct lls_chat_template **out,
+                                struct lls_error *err)
+{
+  json_t *config = NULL;
+  bool there = false;
+  int code = lls_gguf_tokenizer_config(metadata, &config, err);
+  if (code < 0)
     return code;
-  }
-  *out = made;
-  return 0;
+  struct lls_chat_template *made = create(config, err);
+  if (made == NULL)
+    code = -ENOMEM;
+  else if (file != NULL && *file != '\0')
+    code = compile_file("", file, &made->main, &there, err);
+  else
+    code = compile_config(metadata->path, config, made, err);
+  json_decref(config);
+  return finish(code, made, out);
 }

@@ -195,9 +195,9 @@ struct lls_value lls_binary(struct lls_render *render, const struct lls_node *no
   return refuse(render, node, operation, left, right);
 }
 
-bool lls_compare(struct lls_render *render, const struct lls_node *node,
-                 enum lls_operation operation, struct lls_value left,
-                 struct lls_value right)
+bool lls_compare_values(struct lls_render *render, const struct lls_node *node,
+                        enum lls_operation operation, struct lls_value left,
+                        struct lls_value right)
 {
   switch (operation) {
   case LLS_OP_EQUAL:

@@ -114,9 +114,9 @@ struct lls_value lls_evaluate_filters(struct lls_render *render,
 
 struct lls_value lls_binary(struct lls_render *render, const struct lls_node *node,
                             struct lls_value left, struct lls_value right);
-bool lls_compare(struct lls_render *render, const struct lls_node *node,
-                 enum lls_operation operation, struct lls_value left,
-                 struct lls_value right);
+bool lls_compare_values(struct lls_render *render, const struct lls_node *node,
+                        enum lls_operation operation, struct lls_value left,
+                        struct lls_value right);
 
 /* ---- member.c ---------------------------------------------------------------------- */
 

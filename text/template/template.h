@@ -33,6 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lls_gguf_metadata; /* text/tokenizer/gguf_metadata.h */
 struct lls_chat_template;
 
 /*
@@ -47,6 +48,9 @@ struct lls_chat_template;
  */
 int lls_chat_template_load(const char *model_folder, const char *file,
                            struct lls_chat_template **out, struct lls_error *err);
+/* As that, of a model in a GGUF file: its metadata stands for tokenizer_config.json. */
+int lls_chat_template_load_gguf(const struct lls_gguf_metadata *, const char *file,
+                                struct lls_chat_template **out, struct lls_error *err);
 
 /* Compiles a source; bos and eos are what bos_token and eos_token stand for, or NULL. */
 int lls_chat_template_compile(const char *source, const char *bos, const char *eos,

@@ -15,8 +15,8 @@
   static struct lls_value is_##name(struct lls_render *render,                           \
                                     const struct lls_call *call)                         \
   {                                                                                      \
-    return lls_boolean(                                                                  \
-        lls_compare(render, call->node, operation, call->subject, call->arguments[0]));  \
+    return lls_boolean(lls_compare_values(render, call->node, operation, call->subject,  \
+                                          call->arguments[0]));                          \
   }
 
 TEST(defined, value.kind != LLS_UNDEFINED)

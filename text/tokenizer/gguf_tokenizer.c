@@ -7,7 +7,6 @@
  */
 #include "text/tokenizer/gguf_tokenizer.h"
 
-#include "core/model/gguf_file.h"
 #include "text/tokenizer/bert_tokenizer.h"
 #include "text/tokenizer/gguf_patterns.h"
 #include "text/tokenizer/vocab.h"
@@ -23,9 +22,9 @@
 /* Values of tokenizer.ggml.token_type. */
 enum token_type { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, BYTE = 6 };
 
-/* The lists of a file; NULL: it has no such. */
+/* A file, and its lists; NULL: it has no such list. */
 struct lists {
-  const struct lls_gguf_file *file;
+  const struct lls_gguf_metadata *file;
   json_t *tokens, *types, *scores, *merges;
 };
 
@@ -56,21 +55,21 @@ static int check_lists(const struct lists *l, struct lls_error *err)
 
 static int read_lists(struct lists *l, struct lls_error *err)
 {
-  int rc = lls_gguf_value(l->file, KEY("tokens"), &l->tokens, err);
+  int rc = l->file->value(l->file->file, KEY("tokens"), &l->tokens, err);
   if (rc == 0)
-    rc = lls_gguf_value(l->file, KEY("token_type"), &l->types, err);
+    rc = l->file->value(l->file->file, KEY("token_type"), &l->types, err);
   if (rc == 0)
-    rc = lls_gguf_value(l->file, KEY("scores"), &l->scores, err);
+    rc = l->file->value(l->file->file, KEY("scores"), &l->scores, err);
   if (rc == 0)
-    rc = lls_gguf_value(l->file, KEY("merges"), &l->merges, err);
+    rc = l->file->value(l->file->file, KEY("merges"), &l->merges, err);
   return rc;
 }
 
-static bool flag(const struct lls_gguf_file *file, const char *key, bool fallback)
+static bool flag(const struct lls_gguf_metadata *file, const char *key, bool fallback)
 {
   json_t *value = NULL;
   struct lls_error ignored;
-  lls_gguf_value(file, key, &value, &ignored);
+  file->value(file->file, key, &value, &ignored);
   bool on = json_is_boolean(value) ? json_is_true(value) : fallback;
   json_decref(value);
   return on;
@@ -109,10 +108,10 @@ static json_t *added_tokens(const struct lists *l, bool users)
 
 /* ---- gpt2 ----------------------------------------------------------------------- */
 
-static const struct lls_gguf_pre *pre_of(const struct lls_gguf_file *file, char *name,
+static const struct lls_gguf_pre *pre_of(const struct lls_gguf_metadata *file, char *name,
                                          size_t size)
 {
-  if (lls_gguf_text(file, KEY("pre"), name, size) == NULL)
+  if (file->text(file->file, KEY("pre"), name, size) == NULL)
     strcpy(name, "default");
   return lls_gguf_pre_named(name);
 }
@@ -131,7 +130,7 @@ static json_t *word_splits(const struct lls_gguf_pre *pre)
 
 static const char *token_of(const struct lists *l, const char *key)
 {
-  int64_t id = lls_gguf_integer(l->file, key, -1);
+  int64_t id = l->file->integer(l->file->file, key, -1);
   return id < 0 ? NULL : json_string_value(json_array_get(l->tokens, (size_t)id));
 }
 
@@ -145,8 +144,8 @@ static json_t *frame(const struct lists *l)
   if (cls == NULL || sep == NULL)
     return NULL;
   return json_pack("{s:s, s:[s, i], s:[s, i]}", "type", "RobertaProcessing", "cls", cls,
-                   (int)lls_gguf_integer(l->file, KEY("bos_token_id"), 0), "sep", sep,
-                   (int)lls_gguf_integer(l->file, key, 0));
+                   (int)l->file->integer(l->file->file, KEY("bos_token_id"), 0), "sep",
+                   sep, (int)l->file->integer(l->file->file, key, 0));
 }
 
 static int describe_gpt2(const struct lists *l, json_t **out, struct lls_error *err)
@@ -272,7 +271,7 @@ static json_t *scored(const struct lists *l)
 static int normalizers(const struct lists *l, json_t **out, struct lls_error *err)
 {
   json_t *table = NULL, *steps = json_array();
-  int rc = lls_gguf_value(l->file, KEY("precompiled_charsmap"), &table, err);
+  int rc = l->file->value(l->file->file, KEY("precompiled_charsmap"), &table, err);
   if (rc == 0 && json_array_size(table) > 0)
     json_array_append_new(steps, json_pack("{s:s, s:O}", "type", "Precompiled",
                                            "precompiled_charsmap", table));
@@ -306,7 +305,7 @@ static int describe_t5(const struct lists *l, json_t **out, struct lls_error *er
     json_decref(normalizer);
     return rc;
   }
-  json_int_t unknown = lls_gguf_integer(l->file, KEY("unknown_token_id"), 2);
+  json_int_t unknown = l->file->integer(l->file->file, KEY("unknown_token_id"), 2);
   *out =
       json_pack("{s:{s:s, s:o, s:I, s:b}, s:o, s:o, s:o, s:{s:s, s:s}, s:o*}", "model",
                 "type", "Unigram", "vocab", scored(l), "unk_id", unknown, "byte_fallback",
@@ -320,30 +319,26 @@ static int describe_t5(const struct lists *l, json_t **out, struct lls_error *er
 
 typedef int (*describe)(const struct lists *l, json_t **out, struct lls_error *err);
 
-static int with_lists(const char *path, describe how, json_t **out, struct lls_error *err)
+static int with_lists(const struct lls_gguf_metadata *file, describe how, json_t **out,
+                      struct lls_error *err)
 {
-  struct lls_gguf_file *file;
-  int rc = lls_gguf_file_open(path, &file, err);
-  if (rc < 0)
-    return rc;
   struct lists l = {.file = file};
-  rc = read_lists(&l, err);
+  int rc = read_lists(&l, err);
   if (rc == 0) {
     rc = check_lists(&l, err);
     if (rc == 0)
       rc = how(&l, out, err);
     if (rc < 0)
-      lls_fail_at(err, rc, "%s", path);
+      lls_fail_at(err, rc, "%s", file->path);
   }
   release(&l);
-  lls_gguf_file_close(file);
   return rc;
 }
 
 static int describe_model(const struct lists *l, json_t **out, struct lls_error *err)
 {
   char kind[64] = "";
-  lls_gguf_text(l->file, KEY("model"), kind, sizeof kind);
+  l->file->text(l->file->file, KEY("model"), kind, sizeof kind);
   if (strcmp(kind, "gpt2") == 0)
     return describe_gpt2(l, out, err);
   if (strcmp(kind, "llama") == 0)
@@ -358,16 +353,17 @@ static int describe_model(const struct lists *l, json_t **out, struct lls_error 
                   kind);
 }
 
-int lls_gguf_tokenizer(const char *path, json_t **out, struct lls_error *err)
+int lls_gguf_tokenizer(const struct lls_gguf_metadata *file, json_t **out,
+                       struct lls_error *err)
 {
-  return with_lists(path, describe_model, out, err);
+  return with_lists(file, describe_model, out, err);
 }
 
 /* True if a text begins with bos where the file does not say. */
-static bool adds_bos(const struct lls_gguf_file *file)
+static bool adds_bos(const struct lls_gguf_metadata *file)
 {
   char kind[64] = "", name[64];
-  lls_gguf_text(file, KEY("model"), kind, sizeof kind);
+  file->text(file->file, KEY("model"), kind, sizeof kind);
   if (strcmp(kind, "gpt2") != 0)
     return true;
   const struct lls_gguf_pre *pre = pre_of(file, name, sizeof name);
@@ -375,10 +371,10 @@ static bool adds_bos(const struct lls_gguf_file *file)
 }
 
 /* True if the tokeniser itself puts a text between two tokens. */
-static bool is_framed(const struct lls_gguf_file *file)
+static bool is_framed(const struct lls_gguf_metadata *file)
 {
   char kind[64] = "", name[64];
-  lls_gguf_text(file, KEY("model"), kind, sizeof kind);
+  file->text(file->file, KEY("model"), kind, sizeof kind);
   const struct lls_gguf_pre *pre = pre_of(file, name, sizeof name);
   return strcmp(kind, "bert") == 0 || strcmp(kind, "t5") == 0 ||
          (strcmp(kind, "gpt2") == 0 && pre != NULL && pre->add_sep);
@@ -405,7 +401,7 @@ static int describe_config(const struct lists *l, json_t **out, struct lls_error
     json_object_set_new(config, "add_bos_token", json_boolean(bos && has_bos));
     json_object_set_new(config, "add_eos_token", json_boolean(eos));
   }
-  int rc = lls_gguf_value(l->file, "tokenizer.chat_template", &chat_template, err);
+  int rc = l->file->value(l->file->file, "tokenizer.chat_template", &chat_template, err);
   if (rc == 0 && chat_template != NULL)
     json_object_set_new(config, "chat_template", chat_template);
   if (rc < 0)
@@ -415,30 +411,27 @@ static int describe_config(const struct lists *l, json_t **out, struct lls_error
   return rc;
 }
 
-int lls_gguf_tokenizer_config(const char *path, json_t **out, struct lls_error *err)
+int lls_gguf_tokenizer_config(const struct lls_gguf_metadata *file, json_t **out,
+                              struct lls_error *err)
 {
-  return with_lists(path, describe_config, out, err);
+  return with_lists(file, describe_config, out, err);
 }
 
 /* ---- what is left out ----------------------------------------------------------- */
 
-bool lls_gguf_tokenizer_lacks(const char *path, struct lls_error *sentence)
+bool lls_gguf_tokenizer_lacks(const struct lls_gguf_metadata *file,
+                              struct lls_error *sentence)
 {
-  struct lls_gguf_file *file;
-  struct lls_error ignored;
   char kind[64] = "", pre[64] = "default";
-  if (lls_gguf_file_open(path, &file, &ignored) < 0)
-    return false;
-  lls_gguf_text(file, KEY("model"), kind, sizeof kind);
-  lls_gguf_text(file, KEY("pre"), pre, sizeof pre);
+  file->text(file->file, KEY("model"), kind, sizeof kind);
+  file->text(file->file, KEY("pre"), pre, sizeof pre);
   bool no_words = strcmp(kind, "gpt2") == 0 && strcmp(pre, "default") == 0;
-  bool no_types = lls_gguf_integer(file, KEY("token_type"), -1) < 0;
-  lls_gguf_file_close(file);
-  lls_fail(sentence, 0,
-           "%s%s%s: answers may be worse, a newer conversion of the model says it", path,
-           no_words ? ": " KEY("pre") " does not name how text is split into words" : "",
-           no_types
-               ? ": " KEY("token_type") " is missing, so that control tokens are text"
+  bool no_types = file->integer(file->file, KEY("token_type"), -1) < 0;
+  lls_fail(
+      sentence, 0,
+      "%s%s%s: answers may be worse, a newer conversion of the model says it", file->path,
+      no_words ? ": " KEY("pre") " does not name how text is split into words" : "",
+      no_types ? ": " KEY("token_type") " is missing, so that control tokens are text"
                : "");
   return no_words || no_types;
 }

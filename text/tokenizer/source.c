@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading tokenizer.json, or the older pair vocab.json and merges.txt, or vocab.txt.
+ * Reading tokenizer.json, or the older pair vocab.json and merges.txt, or vocab.txt, or
+ * the metadata of a GGUF file.
  *
  * The pair is byte-level BPE as GPT-2 has it (OPT is published so), vocab.txt WordPiece
  * as BERT has it. Both are brought into the form of tokenizer.json, so that everything
@@ -10,7 +11,6 @@
 
 #include "core/base/file.h"
 #include "core/base/json_parse.h"
-#include "core/model/gguf.h"
 #include "text/tokenizer/bert_tokenizer.h"
 #include "text/tokenizer/gguf_tokenizer.h"
 
@@ -27,25 +27,12 @@ static int open_if_there(const char *path, FILE **out, struct lls_error *err)
   return code == 0 || code == -ENOENT ? code : lls_fail(err, code, "%s", why.text);
 }
 
-/* A GGUF file stands for a folder which has these two. */
-static int read_gguf(const char *path, const char *name, json_t **out,
-                     struct lls_error *err)
-{
-  if (strcmp(name, "tokenizer.json") == 0)
-    return lls_gguf_tokenizer(path, out, err);
-  if (strcmp(name, "tokenizer_config.json") == 0)
-    return lls_gguf_tokenizer_config(path, out, err);
-  return -ENOENT;
-}
-
 int lls_folder_json(const char *folder, const char *name, json_t **out,
                     struct lls_error *err)
 {
   char path[4096];
   if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path)
     return lls_fail(err, -ENAMETOOLONG, "%s/%s: the path is too long", folder, name);
-  if (lls_is_gguf(folder))
-    return read_gguf(folder, name, out, err);
   FILE *file;
   int code = open_if_there(path, &file, err);
   if (code < 0)
@@ -184,11 +171,23 @@ int lls_tokenizer_source_read(const char *model_folder,
   if (code < 0)
     return code;
   code = lls_folder_json(model_folder, "tokenizer.json", &source->root, err);
-  source->file = lls_is_gguf(model_folder) ? NULL : "tokenizer.json";
+  source->file = "tokenizer.json";
   if (code == -ENOENT)
     code = read_vocab_txt(model_folder, source, err);
   if (code == -ENOENT)
     code = read_pair(model_folder, source, err);
+  if (code < 0)
+    lls_tokenizer_source_free(source);
+  return code;
+}
+
+int lls_tokenizer_source_read_gguf(const struct lls_gguf_metadata *metadata,
+                                   struct lls_tokenizer_source *source,
+                                   struct lls_error *err)
+{
+  int code = lls_gguf_tokenizer_config(metadata, &source->config, err);
+  if (code == 0)
+    code = lls_gguf_tokenizer(metadata, &source->root, err);
   if (code < 0)
     lls_tokenizer_source_free(source);
   return code;

@@ -132,31 +132,45 @@ static int load_config(struct lls_tokenizer *tokenizer, const json_t *config,
   return code < 0 ? lls_fail(err, code, "no memory for the tokenizer") : 0;
 }
 
-int lls_tokenizer_load(const char *model_folder, struct lls_tokenizer **out,
-                       struct lls_error *err)
+/* Makes the tokeniser of *source, which it frees; `path` is the model, for messages. */
+static int load_source(const char *path, struct lls_tokenizer_source *source,
+                       struct lls_tokenizer **out, struct lls_error *err)
 {
-  struct lls_tokenizer_source source = {0};
-  int code = lls_tokenizer_source_read(model_folder, &source, err);
-  if (code < 0)
-    return code;
+  int code;
   struct lls_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
   if (tokenizer == NULL) {
     code = lls_fail(err, -ENOMEM, "no memory for the tokenizer");
     goto done;
   }
-  code = load_stages(tokenizer, source.root, err);
+  code = load_stages(tokenizer, source->root, err);
   if (code < 0)
-    lls_fail_at(err, code, "%s%s%s", model_folder, source.file != NULL ? "/" : "",
-                source.file != NULL ? source.file : "");
-  else if ((code = load_config(tokenizer, source.config, err)) < 0)
-    lls_fail_at(err, code, "%s", model_folder);
+    lls_fail_at(err, code, "%s%s%s", path, source->file != NULL ? "/" : "",
+                source->file != NULL ? source->file : "");
+  else if ((code = load_config(tokenizer, source->config, err)) < 0)
+    lls_fail_at(err, code, "%s", path);
   if (code < 0)
     lls_tokenizer_free(tokenizer);
   else
     *out = tokenizer;
 done:
-  lls_tokenizer_source_free(&source);
+  lls_tokenizer_source_free(source);
   return code;
+}
+
+int lls_tokenizer_load(const char *model_folder, struct lls_tokenizer **out,
+                       struct lls_error *err)
+{
+  struct lls_tokenizer_source source = {0};
+  int code = lls_tokenizer_source_read(model_folder, &source, err);
+  return code < 0 ? code : load_source(model_folder, &source, out, err);
+}
+
+int lls_tokenizer_load_gguf(const struct lls_gguf_metadata *metadata,
+                            struct lls_tokenizer **out, struct lls_error *err)
+{
+  struct lls_tokenizer_source source = {0};
+  int code = lls_tokenizer_source_read_gguf(metadata, &source, err);
+  return code < 0 ? code : load_source(metadata->path, &source, out, err);
 }
 
 void lls_tokenizer_free(struct lls_tokenizer *tokenizer)

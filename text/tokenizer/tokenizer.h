@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct lls_gguf_metadata; /* gguf_metadata.h */
 struct lls_tokenizer;
 
 /*
@@ -32,6 +33,9 @@ struct lls_tokenizer;
  */
 int lls_tokenizer_load(const char *model_folder, struct lls_tokenizer **out,
                        struct lls_error *err);
+/* From the metadata of a GGUF file, as core/model/model_text.c gives it. */
+int lls_tokenizer_load_gguf(const struct lls_gguf_metadata *, struct lls_tokenizer **out,
+                            struct lls_error *err);
 void lls_tokenizer_free(struct lls_tokenizer *tokenizer);
 
 /*

@@ -8,7 +8,7 @@
 
 #include "core/base/address.h"
 #include "core/base/json_parse.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 #include "tools/bench/bench.h"
 
 #define RETRY_MS        200
@@ -172,7 +172,7 @@ static int set_vocabulary(struct lls_bench *b, struct lls_error *err)
   if (b->options->vocab_size != LLS_NEVER) {
     b->id_high = (int32_t)b->options->vocab_size;
   } else if (folder[0] != '\0') {
-    int rc = lls_tokenizer_load(folder, &tokenizer, err);
+    int rc = lls_model_tokenizer(folder, &tokenizer, err);
     if (rc < 0)
       return rc;
     b->id_high = (int32_t)lls_tokenizer_size(tokenizer);

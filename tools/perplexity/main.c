@@ -20,7 +20,7 @@
 #include "core/base/file.h"
 #include "core/base/progress_bar.h"
 #include "core/plugin/crash.h"
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 #include "tools/cli/cli.h"
 #include "tools/perplexity/score.h"
 #include "tools/perplexity/scorer.h"
@@ -111,7 +111,7 @@ static int encode(struct tool *t, const struct lls_tokenizer *tokenizer,
 static int read_text(struct tool *t, struct lls_error *err)
 {
   struct lls_tokenizer *tokenizer;
-  int rc = lls_tokenizer_load(t->options.model, &tokenizer, err);
+  int rc = lls_model_tokenizer(t->options.model, &tokenizer, err);
   if (rc < 0)
     return rc;
   rc = encode(t, tokenizer, err);

@@ -10,7 +10,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "text/tokenizer/tokenizer.h"
+#include "core/model/model_text.h"
 #include "tools/workload/arena.h"
 #include "tools/workload/workload.h"
 

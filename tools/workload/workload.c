@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/model/model_text.h"
 #include "tools/workload/build.h"
 #include "tools/workload/lengths.h"
 
@@ -300,7 +301,7 @@ int lls_workload_build(const struct lls_workload_options *o, struct lls_workload
   const char *source = path_of(o)[0] != '\0' ? path_of(o) : o->dataset_name;
   int rc = rows.arena == NULL ? no_memory(err) : 0;
   if (rc == 0 && o->tokenizer[0] != '\0')
-    rc = lls_tokenizer_load(o->tokenizer, &tokenizer, err);
+    rc = lls_model_tokenizer(o->tokenizer, &tokenizer, err);
   rows.tokenizer = tokenizer;
   if (rc == 0)
     rc = build_rows(o, &rows, err);
