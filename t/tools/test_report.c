@@ -357,6 +357,40 @@ static void test_engine_numbers_are_by_time(void **state)
   end_run(&run);
 }
 
+/* Three iterations, at 10, 110 and 260 ms. The first two have 100 ms to
+ * their first token; the gap of 150 ms is late for the second, which has 100 ms, and not
+ * for the first. The third has no deadlines. */
+static void test_a_late_token_makes_its_iteration_late(void **state)
+{
+  const struct folder *f = *state;
+  struct lls_error err = {0};
+  struct run run;
+  char line[256];
+  folder_write_text(f, "deadlines.csv",
+                    "arrival_s,prompt_tokens,output_tokens,ttft_ms,tbt_ms\n"
+                    "0,8,3,100,200\n0,8,3,100,100\n0,8,3,100,100\n0,8,3,,\n");
+  snprintf(line, sizeof line, "--trace %s/deadlines.csv", f->path);
+  run.workload = built(line);
+  assert_int_equal(lls_report_create(&run.workload, &(struct lls_report_options){0},
+                                     &run.report, &err),
+                   0);
+  struct lls_track tracks[4];
+  for (int i = 0; i < 4; i++)
+    lls_report_begin(run.report, &tracks[i], &run.workload.items[i], 0);
+  for (const int64_t *ms = (const int64_t[]){10, 110, 260, -1}; *ms >= 0; ms++)
+    for (int i = 0; i < 4; i++)
+      assert_int_equal(lls_report_tokens(run.report, &tracks[i], *ms * MS, 1), 0);
+  for (int i = 0; i < 4; i++)
+    lls_report_end(run.report, &tracks[i], LLS_OUTCOME_COMPLETED, 260 * MS);
+  lls_report_step(run.report, &(struct lls_report_step){.duration_ns = 10 * MS});
+  json_t *json =
+      lls_report_json(run.report, &(struct lls_report_header){.tool = "t"}, false);
+  json_t *engine = json_object_get(json, "engine");
+  assert_close(json_real_value(json_object_get(engine, "iterations_in_time")), 2. / 3);
+  json_decref(json);
+  end_run(&run);
+}
+
 /* The bins of a timeline's list are these. */
 static void expect_bins(json_t *timeline, const char *name, size_t n,
                         const double *wanted)
@@ -537,6 +571,7 @@ int main(void)
       IN_FOLDER(test_warm_up_is_left_out),
       cmocka_unit_test(test_bad_limits_are_refused),
       IN_FOLDER(test_engine_numbers_are_by_time),
+      IN_FOLDER(test_a_late_token_makes_its_iteration_late),
       IN_FOLDER(test_a_long_step_is_in_all_its_bins),
       IN_FOLDER(test_the_json_has_vllms_keys),
       IN_FOLDER(test_the_table_is_printed),

@@ -41,6 +41,14 @@ struct lls_goodput {
   int64_t ttft_ns, tpot_ns, e2el_ns, itl_p99_ns, itl_max_ns;
 };
 
+/* Iterations that put out tokens with deadlines; tokens of one time are of one iteration.
+ */
+struct lls_iterations {
+  int64_t at_ns; /* of the last one */
+  bool late;     /* a token of it was */
+  uint64_t n, in_time;
+};
+
 #define LLS_REPORT_LIVES 120
 
 enum lls_shown {
@@ -70,6 +78,7 @@ struct lls_report {
   size_t n_seconds;
   double *service; /* (n_tenants + 1) weighted tokens while requests arrived */
   struct lls_engine_totals engine;
+  struct lls_iterations iterations;
   struct lls_timeline timeline;
   uint64_t looks;                          /* in the timeline */
   struct lls_life lives[LLS_REPORT_LIVES]; /* of the load's middle; n 0: not told of */

@@ -229,6 +229,8 @@ static json_t *engine_json(const struct lls_report *report)
   put(object, "memory_units", units > 0 ? units : NAN);
   put(object, "occupancy", units > 0 ? e->units_ns / ns / units : NAN);
   put(object, "max_occupancy", units > 0 ? (double)e->max_units / units : NAN);
+  const struct lls_iterations *i = &report->iterations;
+  put(object, "iterations_in_time", i->n > 0 ? (double)i->in_time / (double)i->n : NAN);
   put(object, "fragmentation", e->units_ns > 0 ? 1 - e->filled_ns / e->units_ns : NAN);
   if (e->plan.n == 0)
     return object;

@@ -268,12 +268,28 @@ static void serve_tenant(struct lls_report *report, const struct lls_report_outc
   report->service[o->item->tenant] += service;
 }
 
-static void check_deadline(struct lls_report_outcome *o, int64_t slo_ns, int64_t took_ns)
+/* One late token makes its iteration late: the tightest deadline in it counts. */
+static void count_iteration(struct lls_iterations *i, int64_t now_ns, bool in_time)
+{
+  if (i->n == 0 || i->at_ns != now_ns) {
+    *i = (struct lls_iterations){
+        .at_ns = now_ns, .n = i->n + 1, .in_time = i->in_time + 1};
+  }
+  if (!in_time && !i->late) {
+    i->late = true;
+    i->in_time--;
+  }
+}
+
+static void check_deadline(struct lls_report *report, struct lls_report_outcome *o,
+                           int64_t slo_ns, int64_t began_ns, int64_t now_ns)
 {
   if (slo_ns == LLS_NEVER)
     return;
+  bool in_time = now_ns - began_ns <= slo_ns;
   o->deadlines++;
-  o->deadlines_met += took_ns <= slo_ns;
+  o->deadlines_met += in_time;
+  count_iteration(&report->iterations, now_ns, in_time);
 }
 
 int lls_report_tokens(struct lls_report *report, struct lls_track *track, int64_t now_ns,
@@ -286,11 +302,11 @@ int lls_report_tokens(struct lls_report *report, struct lls_track *track, int64_
   lls_timeline_at(&report->timeline, now_ns)->tokens += count;
   if (o->first_token_ns == LLS_NEVER) {
     o->first_token_ns = now_ns;
-    check_deadline(o, o->item->slo.ttft_ns, now_ns - o->started_ns);
+    check_deadline(report, o, o->item->slo.ttft_ns, o->started_ns, now_ns);
   } else {
     rc = add_gap(report, track, now_ns - o->last_token_ns);
     add_per_token(report, track, now_ns - o->last_token_ns, count);
-    check_deadline(o, o->item->slo.tbt_ns, now_ns - o->last_token_ns);
+    check_deadline(report, o, o->item->slo.tbt_ns, o->last_token_ns, now_ns);
   }
   o->last_token_ns = now_ns;
   o->tokens += count;
