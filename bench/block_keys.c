@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of cached blocks (core/loop/block_keys.h): ns for a block of 16 tokens, and what a
- * step of 256 decodes spends on them at most, beside how long the same bytes take to
- * copy.
+ * Keys of cached blocks (core/instance/block_keys.h): ns for a block of 16 tokens, and
+ * what a step of 256 decodes spends on them at most, beside how long the same bytes take
+ * to copy.
  *
  *   make bench/block_keys && bench/block_keys
  */
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
-#include "core/loop/block_keys.h"
+#include "core/instance/block_keys.h"
 
 #define BLOCK  16
 #define BLOCKS 8192

@@ -10,7 +10,7 @@
 #include "core/api/api_internal.h"
 #include "core/config/instance_list.h"
 #include "core/loop/policy_stats_json.h"
-#include "core/loop/snapshot.h"
+#include "core/record/snapshot.h"
 
 #define MOST_ROWS        60 /* of a state */
 #define MOST_LINES       60 /* that a scheduler says */

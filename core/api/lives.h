@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "core/api/tenants.h"
-#include "core/loop/life.h"
+#include "core/instance/life.h"
 
 #define LLS_LIVES_KEPT      512
 #define LLS_LIFE_LABEL_MAX  40

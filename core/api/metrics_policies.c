@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "core/api/prometheus.h"
-#include "core/loop/policy_stats.h"
+#include "core/instance/policy_figures.h"
 
 static void refusals(struct lls_page *page, const struct lls_loop_status *status)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* vLLM's allowed_token_ids and bad_words: the tokens that an answer may be made of, and
- * the words that it never has; core/loop/lists.c keeps to them. */
+ * the words that it never has; core/instance/lists.c keeps to them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/api/params_internal.h"
 #include "text/grammar/text_search.h"
-#include "core/loop/lists.h"
+#include "core/instance/lists.h"
 
 #define MAX_BAD_WORDS  256 /* each is compared with the answer's end before each draw */
 #define MAX_WORD_BYTES 256

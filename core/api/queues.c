@@ -9,7 +9,7 @@
 #include "core/api/api_internal.h"
 #include "core/api/waits.h"
 #include "core/config/instance_list.h"
-#include "core/loop/snapshot.h"
+#include "core/record/snapshot.h"
 
 static json_t *request_json(const struct lls_snapshot_request *r)
 {

@@ -4,7 +4,7 @@
  * llmserve-whatif and `llmserve-sim --dataset-name decisions` read. Written on a thread
  * of the pool: a full history is 10 MB.
  */
-#include "core/loop/history.h"
+#include "core/record/history.h"
 
 #include <stdlib.h>
 

@@ -13,7 +13,7 @@
  * messages that has to decide.
  *
  * MPI implements it (core/ranks/mpi_channel.c, in a module of its own, so that nothing
- * else needs MPI). All is called by one thread at a time, the one of core/loop/far.c.
+ * else needs MPI). All is called by one thread at a time, the one of core/cluster/far.c.
  */
 #ifndef LLS_CHANNEL_CHANNEL_H
 #define LLS_CHANNEL_CHANNEL_H

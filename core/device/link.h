@@ -4,7 +4,7 @@
  * neither host's memory in between; NCCL from GPU to GPU (kernels/cuda/link.c). One end
  * sends and the other receives, all pieces in order; whoever wants the other direction
  * too opens another link. That both ends are opened and that each piece is asked for at
- * both is for the caller to see to, who has messages for it (core/loop/links.h).
+ * both is for the caller to see to, who has messages for it (core/cluster/links.h).
  *
  * Nothing here waits for the other end, nor for a step. [any one thread], but for
  * prepare.

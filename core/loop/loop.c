@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The loop as main sees it: all instances as one. Everything here runs on [main]; what a
- * step thread does is in step_thread.c and below, and a change of policies in
+ * step thread does is in step_run.c and below, and a change of policies in
  * loop_reload.c.
  */
-#include "core/loop/loop_internal.h"
+#include "core/loop/loop.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/channel/channel.h"
-#include "core/loop/instance.h"
-#include "core/loop/lists.h"
-#include "core/loop/snapshot.h"
+#include "core/instance/instance.h"
+#include "core/instance/lifecycle.h"
+#include "core/instance/lists.h"
+#include "core/loop/hang.h"
+#include "core/loop/instance_life.h"
+#include "core/loop/loop_internal.h"
+#include "core/loop/step_run.h"
+#include "core/record/snapshot.h"
+#include "core/step/adoption.h"
+#include "core/step/constraint.h"
+#include "core/step/step.h"
 
 /* ---- life ------------------------------------------------------------------------- */
 

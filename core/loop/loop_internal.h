@@ -6,9 +6,10 @@
 #ifndef LLS_LOOP_LOOP_INTERNAL_H
 #define LLS_LOOP_LOOP_INTERNAL_H
 
-#include "core/loop/far.h"
+#include "core/cluster/far.h"
+#include "core/loop/loop.h"
 #include "core/loop/reload.h"
-#include "core/loop/step_thread.h"
+#include "core/instance/step_thread.h"
 
 struct lls_loop {
   const void *main; /* trail of the first thread that called as main; checks only */

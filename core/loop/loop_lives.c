@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which instances of a loop are there, and whether somebody can answer now, for those who
  * ask how the service is: /health, /ready, the status, the metrics. */
-#include <time.h>
-
 #include "core/loop/loop_internal.h"
 
+#include <time.h>
+
+#include "core/config/instance_list.h"
 #include "core/engine/engine.h"
 #include "core/ranks/ranks.h"
 

@@ -15,10 +15,10 @@
  * send: an offer that was posted before HOLD was answered is there before SETTLE comes,
  * and what is returned then is back before APPROVE.
  */
+#include "core/loop/loop_internal.h"
+
 #include <errno.h>
 #include <time.h>
-
-#include "core/loop/loop_internal.h"
 
 /* Nothing should be on its way by now; where something is, all stays as it was. */
 static int check_settled(const struct lls_loop *l, struct lls_error *err)

@@ -5,11 +5,16 @@
  * may be on any thread and reads nothing that a later change writes, so that who waits
  * for it may go on without it.
  */
+#include "core/loop/loop_internal.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/loop/loop_internal.h"
+#include "core/cluster/migrate.h"
+#include "core/loop/hang.h"
 #include "core/loop/reload.h"
+#include "core/step/adoption.h"
+#include "core/step/step.h"
 
 /* Instance i is one of this process. */
 static bool is_here(const struct lls_loop *l, uint32_t i)

@@ -2,7 +2,7 @@
 /* See policy_stats_json.h. JSON has no NaN nor infinity: such figures are left out. */
 #include "core/loop/policy_stats_json.h"
 
-#include "core/loop/policy_stats.h"
+#include "core/policy/policy_stats.h"
 
 static json_t *list_json(const struct lls_policy_stat *list, uint32_t n)
 {

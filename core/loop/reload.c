@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/loop/instance.h"
-#include "core/loop/compat.h"
+#include "core/instance/instance.h"
+#include "core/policy/compat.h"
+#include "core/policy/policy_stats.h"
 
 /* ---- prepare ---------------------------------------------------------------------- */
 
@@ -191,7 +192,7 @@ void lls_reload_install(struct lls_instance *in, struct lls_reload *r)
   in->adoption = adopt;
   lls_policy_stats_forget(in, &adopt);
   in->preempt_mode = r->preempt_mode;
-  in->caps.async_transfers = lls_transfer_supported(in, &next.cache.module->cache);
+  in->caps.async_transfers = lls_compat_has_transfers(in, &next.cache.module->cache);
   next.scheduler.host->caps.async_transfers = in->caps.async_transfers;
   next.predictor.host->caps.async_transfers = in->caps.async_transfers;
   in->limits = r->change->limits;

@@ -14,7 +14,8 @@
 #ifndef LLS_LOOP_RELOAD_H
 #define LLS_LOOP_RELOAD_H
 
-#include "core/loop/policies.h"
+#include "core/loop/loop.h"
+#include "core/policy/policies.h"
 
 struct lls_reload {
   const struct lls_loop_change *change;

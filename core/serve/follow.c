@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/loop/far.h"
+#include "core/cluster/far.h"
 #include "core/serve/daemon.h"
 
 /* A signal that ends the server ends them through process 0. */

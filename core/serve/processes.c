@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "core/api/structured.h"
-#include "core/loop/far.h"
-#include "core/loop/fetch.h"
+#include "core/cluster/far.h"
+#include "core/cluster/fetch.h"
 #include "core/ranks/ranks.h"
 #include "core/serve/daemon.h"
 

@@ -4,7 +4,7 @@
 
 #include "core/assembly/options.h"
 #include "core/base/file.h"
-#include "core/loop/history.h"
+#include "core/record/history.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
-#include "core/loop/history.h"
+#include "core/record/history.h"
 #include "core/serve/daemon.h"
 
 #define PROGRAM   "llmserve-whatif"

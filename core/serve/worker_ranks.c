@@ -11,8 +11,8 @@
 
 #include "core/assembly/options.h"
 #include "core/engine/shard.h"
-#include "core/loop/far_rank.h"
-#include "core/loop/fetch.h"
+#include "core/cluster/far_rank.h"
+#include "core/cluster/fetch.h"
 #include "core/serve/daemon.h"
 
 static bool as_processes(const struct lls_engine_config *e)

@@ -21,8 +21,9 @@
 
 #include <uv.h>
 
-#include "core/loop/policy_stats.h"
-#include "core/loop/snapshot.h"
+#include "core/instance/policy_figures.h"
+#include "core/loop/loop.h"
+#include "core/record/snapshot.h"
 
 #define FAKE_COLUMNS 4 /* of a vector */
 

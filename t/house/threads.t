@@ -13,27 +13,26 @@ my $top = $ENV{LLS_SRCDIR} // '.';
 
 # Where there is nothing to compare the thread with, by function, or by header.
 my %without = (
-    'core/loop/mailbox.h' =>
+    'core/instance/mailbox.h' =>
       'a mailbox does not know whose it is: lls_loop_* and lls_instance_*, which use it, assert',
-    'core/loop/step_thread.h' =>
+    'core/loop/step_run.h' =>
       'main is known to the loop alone: lls_loop_*, which calls these, asserts',
-    'core/loop/decision_log.h' =>
+    'core/instance/step_thread.h' => 'likewise',
+    'core/record/decision_log.h' =>
       'an observer does not know its instance; the lifecycle, which calls it, asserts',
-    'core/loop/policies.h' => 'it sees no thread: the tag is that of the macro LLS_CALL',
-    'core/loop/far.h' => 'main is known to the loop alone: lls_loop_*, which calls these, asserts',
-    'core/loop/fetch.h' => 'it does not know its instance: lls_migrate_*, which calls these, asserts',
-    'core/loop/bulk.h' => 'likewise: it is part of fetch.h; whichever thread loads the model opens it',
-    'core/loop/links.h' => 'likewise: it is part of bulk.h',
+    'core/instance/running_policy.h' => 'it sees no thread: the tag is that of the macro LLS_CALL',
+    'core/cluster/far.h' => 'main is known to the loop alone: lls_loop_*, which calls these, asserts',
+    'core/cluster/fetch.h' => 'it does not know its instance: lls_migrate_*, which calls these, asserts',
+    'core/cluster/bulk.h' => 'likewise: it is part of fetch.h; whichever thread loads the model opens it',
+    'core/cluster/links.h' => 'likewise: it is part of bulk.h',
     lls_policy_host_is_owned => 'is the question itself',
     lls_live_create          => 'is made for lls_loop_submit, which asserts',
     lls_live_free            => 'likewise, lls_loop_events',
-    lls_transfer_supported   => 'reads what never changes; a reload asks it on main',
     lls_device_create        => 'is called by whichever thread loads the model',
     lls_loop_create          => 'likewise; main is the thread which calls first after it',
     lls_constraint_check     => 'reads what never changes',
     lls_api_create           => 'makes its caller main',
     lls_api_address          => 'reads what never changes',
-    lls_loop_status_bind     => 'works on what the caller has',
     lls_api_new_id           => 'has no state',
     lls_runner_of            => 'likewise: a row of a table',
 );

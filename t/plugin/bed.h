@@ -15,7 +15,9 @@
 #ifndef LLS_T_BED_H
 #define LLS_T_BED_H
 
-#include "core/loop/instance.h"
+#include "core/instance/instance.h"
+#include "core/loop/loop.h"
+#include "core/step/step.h"
 #include "t/dice.h"
 #include "t/harness.h"
 #include "tools/plugin-check/watch.h"

@@ -6,6 +6,7 @@
  */
 #include "t/tap.h"
 
+#include "core/instance/transaction.h"
 #include "t/plugin/workload.h"
 
 #include <string.h>

@@ -2,6 +2,8 @@
 /* The paged cache: sharing, copy-on-write, the host tier, exact rollback. */
 #include "t/plugin/transactions.h"
 
+#include "core/instance/lifecycle.h"
+
 static const struct bed_options defaults = {
     .scheduler = {"fcfs", (const char *const[]){"watermark", "0", NULL}},
     .cache = {"paged", NULL},

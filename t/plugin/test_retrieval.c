@@ -4,7 +4,7 @@
  * that a prediction may come later than its request is scheduled, and what a
  * reload and a restart leave of what it knew.
  */
-#include "core/loop/policy_stats.h"
+#include "core/instance/policy_figures.h"
 #include "t/folder.h"
 #include "t/harness.h"
 

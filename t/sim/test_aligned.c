@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "core/loop/policy_stats.h"
+#include "core/instance/policy_figures.h"
 #include "t/sim/crowd.h"
 
 #define MODEL     "t/data/models/llama"

@@ -4,7 +4,7 @@
  * hexkey:000102030405060708090a0b0c0d0e0f -macopt size:16 -in FILE SIPHASH`, whose first
  * three outputs are those that SipHash's authors publish.
  */
-#include "core/loop/block_keys.h"
+#include "core/instance/block_keys.h"
 #include "t/folder.h"
 
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/loop/hang.h"
-#include "core/loop/policy_host.h"
+#include "core/instance/running_policy.h"
 
 #define LIMIT 100
 

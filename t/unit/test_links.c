@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * core/loop/links.c between two processes that are played, by a link that is played too:
- * pieces come in order whatever order their words come in; no more are under way than a
- * window; a link that is refused, breaks, or stands still is given up by both, each of
- * what was under way is lost, and none is waited for; memory goes back.
+ * core/cluster/links.c between two processes that are played, by a link that is played
+ * too: pieces come in order whatever order their words come in; no more are under way
+ * than a window; a link that is refused, breaks, or stands still is given up by both,
+ * each of what was under way is lost, and none is waited for; memory goes back.
  */
 #include "t/tap.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "core/device/device.h"
-#include "core/loop/links.h"
+#include "core/cluster/links.h"
 
 enum { N = 64, BYTES = 32 };
 

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "core/loop/snapshot.h"
+#include "core/record/snapshot.h"
 #include "t/harness.h"
 #include "t/reference.h"
 

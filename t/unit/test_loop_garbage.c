@@ -7,8 +7,8 @@
  */
 #include "t/clients.h"
 #include "t/dice.h"
-#include "core/loop/policy_stats.h"
-#include "core/loop/snapshot.h"
+#include "core/instance/policy_figures.h"
+#include "core/record/snapshot.h"
 
 #include <errno.h>
 #include <math.h>

@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <math.h>
 
-#include "core/loop/measured.h"
+#include "core/record/measured.h"
 #include "t/fixtures.h"
 #include "t/folder.h"
 #include "t/harness.h"

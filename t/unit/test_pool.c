@@ -8,7 +8,7 @@
  */
 #include "t/tap.h"
 
-#include "core/loop/policy_stats.h"
+#include "core/instance/policy_figures.h"
 #include "t/clients.h"
 
 #define ALL (3 * COPIES)

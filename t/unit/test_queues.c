@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/loop/snapshot.h"
+#include "core/record/snapshot.h"
 #include "t/harness.h"
 
 #define MODEL    "share/demo-model"

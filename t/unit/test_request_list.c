@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "core/loop/request_list.h"
+#include "core/instance/request_list.h"
 
 #define CAPACITY 37
 #define CHANGES  20000

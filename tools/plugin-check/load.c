@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/loop/snapshot.h"
+#include "core/record/snapshot.h"
 #include "tools/plugin-check/shadow.h"
 
 #define VOCABULARY 1000

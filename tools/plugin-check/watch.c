@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "core/loop/policy_stats.h"
+#include "core/policy/policy_stats.h"
 #include "core/plugin/kinds.h"
 
 int64_t watch_cpu_ns(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that a server has run, from a history (core/loop/decision_log.h, T lines). */
+/* Steps that a server has run, from a history (core/record/decision_log.h, T lines). */
 #ifndef LLS_PROFILE_TOOL_SERVED_H
 #define LLS_PROFILE_TOOL_SERVED_H
 

@@ -31,7 +31,7 @@
 #include <stdio.h>
 
 #include "core/base/error.h"
-#include "core/loop/life.h"
+#include "core/instance/life.h"
 #include "tools/workload/workload.h"
 
 enum lls_outcome_status {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A run's plans beside those of a decision log (core/loop/decision_log.h), one by one.
+ * A run's plans beside those of a decision log (core/record/decision_log.h), one by one.
  * Where the first one differs the two schedulers part: from there on their requests are
  * not in the same state and nothing is compared any more. Times count too where both were
  * simulated (--against), since a scheduler that plans alike lets the same time pass; a
@@ -14,7 +14,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "core/loop/decision_log.h"
+#include "core/record/decision_log.h"
 #include "tools/workload/decision_file.h"
 
 struct lls_decisions {

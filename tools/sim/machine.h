@@ -12,7 +12,8 @@
 #include "core/config/instance_list.h"
 #include "core/cost/model.h"
 #include "core/engine/engine.h"
-#include "core/loop/decision_log.h"
+#include "core/loop/loop.h"
+#include "core/record/decision_log.h"
 #include "core/obs/log.h"
 #include "tools/sim/options.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/loop/life.h"
+#include "core/instance/life.h"
 
 #define BARS 50 /* of a run's arrivals; more are no picture */
 

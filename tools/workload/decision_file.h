@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a decision log (core/loop/decision_log.h has the format), line by line. */
+/* Reading a decision log (core/record/decision_log.h has the format), line by line. */
 #ifndef LLS_WORKLOAD_DECISION_FILE_H
 #define LLS_WORKLOAD_DECISION_FILE_H
 

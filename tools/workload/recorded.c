@@ -8,7 +8,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "core/loop/decision_log.h"
+#include "core/record/decision_log.h"
 #include "tools/workload/decision_file.h"
 #include "tools/workload/reader.h"
 

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Process 0: where every request is that lives in another process, from the messages
+ * about it, all of which come by here; and what becomes of it when that process is gone.
+ */
+#include "core/cluster/far_internal.h"
+
+/* ---- events ------------------------------------------------------------------------ */
+
+void lls_hub_publish(struct lls_far *far)
+{
+  if (far->outbox.filling.n == 0)
+    return;
+  while (lls_outbox_publish(&far->outbox) < 0) /* main is far behind, and memory is out */
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  far->wake(far->wake_context);
+}
+
+static struct lls_event *add_event(struct lls_far *far)
+{
+  if (far->outbox.filling.n >= far->events_per_step)
+    lls_hub_publish(far);
+  return lls_outbox_add(&far->outbox);
+}
+
+static void forget(struct lls_away *a)
+{
+  free(a->offer);
+  *a = (struct lls_away){
+      .source = LLS_NOBODY, .again = a->again, .again_tokens = a->again_tokens};
+}
+
+/* When it was, for where it may have to go on. */
+static void note_times(struct lls_far *far, struct lls_live *home)
+{
+  struct lls_request *v = &home->view;
+  v->last_token_ns = lls_far_now(far);
+  if (home->first_token_ns == LLS_NEVER)
+    home->first_token_ns = v->last_token_ns;
+  if (v->first_scheduled_ns == LLS_NEVER)
+    v->first_scheduled_ns = v->last_token_ns;
+}
+
+/* One that its process could not go on with, which says that it has failed next, is left
+ * as it is: it goes on elsewhere then. */
+void lls_hub_receive_events(struct lls_far *far, uint32_t from, struct lls_unpack *u)
+{
+  uint64_t id = 0;
+  bool lost = false;
+  while (lls_wire_next_event(u, &id, &lost)) {
+    struct lls_away *a = &far->away[id & (far->n_slots - 1)];
+    if (a->home == NULL || a->home->view.id != id || a->at != from || lost) {
+      lls_wire_skip_event(u);
+      continue;
+    }
+    struct lls_event *event = add_event(far);
+    lls_wire_unpack_event(&far->wire, u, a->home, event);
+    if (event->kind == LLS_EVENT_FINISHED)
+      forget(a);
+    else
+      note_times(far, a->home);
+  }
+}
+
+/* Nobody needs its blocks any more. */
+static void settle(struct lls_far *far, const struct lls_away *a)
+{
+  if (a->source == 0) {
+    lls_inbox_settle(&far->mine->inbox, a->home->view.slot, LLS_NEVER);
+  } else if (a->source != LLS_NOBODY) {
+    struct lls_pack p = lls_far_message(far, LLS_FAR_SETTLED, a->source);
+    ((struct lls_far_head *)(void *)p.data)->slot = a->home->view.slot;
+    lls_far_send(far, &p);
+  }
+}
+
+/* With an error, since no instance is there to end it. */
+static void end(struct lls_far *far, struct lls_away *a)
+{
+  struct lls_live *home = a->home;
+  struct lls_request *v = &home->view;
+  settle(far, a);
+  v->finish_reason = LLS_FINISH_ERROR;
+  struct lls_event *event = add_event(far);
+  *event = (struct lls_event){.kind = LLS_EVENT_FINISHED,
+                              .reason = LLS_FINISH_ERROR,
+                              .request = v->id,
+                              .owner = home->owner,
+                              .lost = true,
+                              .prompt_tokens = v->prompt_tokens,
+                              .generated_tokens = v->generated_tokens,
+                              .shared_tokens = home->prefix_tokens,
+                              .preemptions = v->preemptions,
+                              .arrival_ns = v->arrival_ns,
+                              .first_scheduled_ns = v->first_scheduled_ns,
+                              .first_token_ns = home->first_token_ns,
+                              .finished_ns = lls_far_now(far),
+                              .prediction = v->prediction,
+                              .life = &home->life,
+                              .live = home};
+  forget(a);
+}
+
+/* ---- requests on their way --------------------------------------------------------- */
+
+/* Back to where its blocks are, if they are; else it is prefilled again, where there is
+ * an instance for that. */
+static void turn(struct lls_far *far, struct lls_far_head *head)
+{
+  bool offered = head->mail == LLS_MAIL_OFFER;
+  head->mail = offered ? LLS_MAIL_RETURN : LLS_MAIL_AGAIN;
+  head->target = offered ? head->source : far->place(far->context);
+}
+
+void lls_hub_route(struct lls_far *far, struct lls_far_head *head, char *data,
+                   size_t bytes)
+{
+  struct lls_away *a = &far->away[head->slot];
+  bool turned = false;
+  while (head->target != LLS_NOBODY && lls_far_is_out(far, head->target)) {
+    turn(far, head);
+    turned = true;
+  }
+  if (far->failed || head->target == LLS_NOBODY) {
+    end(far, a);
+    free(data);
+    return;
+  }
+  memcpy(data, head, sizeof *head);
+  if (turned)
+    lls_wire_set_mail(data + sizeof *head, head->mail);
+  free(a->offer);
+  a->offer = NULL;
+  a->at = head->target;
+  a->source = head->mail == LLS_MAIL_OFFER ? head->source : LLS_NOBODY;
+  if (head->mail == LLS_MAIL_OFFER) {
+    a->offer = malloc(bytes);
+    a->offer_bytes = bytes;
+    if (a->offer != NULL) /* else its end would be the target's */
+      memcpy(a->offer, data, bytes);
+  }
+  if (head->target != 0) {
+    far->channel->ops->send(far->channel, head->target, data, bytes);
+    return;
+  }
+  struct lls_unpack u = {.data = data, .n = bytes, .at = sizeof *head};
+  struct lls_live *home = a->home;
+  if (lls_wire_update_request(&far->wire, &u, home)) {
+    forget(a);
+    /* Its tokens first: our own instance may end it at once, and so before this round's
+     * end. */
+    lls_hub_publish(far);
+    lls_far_deliver(far, head, home);
+  } else {
+    end(far, a);
+  }
+  free(data);
+}
+
+void lls_hub_send_request(struct lls_far *far, struct lls_far_head *head,
+                          struct lls_live *live)
+{
+  struct lls_away *a = &far->away[head->slot];
+  struct lls_pack p = {0};
+  forget(a);
+  a->home = live;
+  LLS_PACK(&p, *head);
+  lls_wire_pack_request(&far->wire, live, &p);
+  if (!p.failed) {
+    lls_hub_route(far, head, p.data, p.n);
+    return;
+  }
+  free(p.data);
+  a->source = head->mail == LLS_MAIL_OFFER ? head->source : LLS_NOBODY;
+  end(far, a);
+}
+
+void lls_hub_settled(struct lls_far *far, uint32_t slot, uint32_t source)
+{
+  struct lls_away *a = &far->away[slot];
+  if (a->home == NULL || a->source != source)
+    return;
+  a->source = LLS_NOBODY;
+  free(a->offer);
+  a->offer = NULL;
+}
+
+/* ---- losses ------------------------------------------------------------------------ */
+
+/* It goes on elsewhere, from what main made and the tokens that have come since: all of
+ * them are prefilled, and what depends on them (penalties, grammar, banned words, the
+ * random numbers) follows from them. Without a token more it does so once: it may be what
+ * its process has died of. */
+static bool go_on(struct lls_far *far, struct lls_away *a)
+{
+  struct lls_live *home = a->home;
+  struct lls_request *v = &home->view;
+  struct lls_far_head head = lls_far_head(far, LLS_FAR_REQUEST, LLS_NOBODY, v->slot);
+  bool again = a->again == v->id && a->again_tokens == v->generated_tokens;
+  if (again || (v->generated_tokens > 0 && v->generated_tokens >= v->max_new_tokens))
+    return false;
+  head.target = far->place(far->context);
+  if (head.target == LLS_NOBODY)
+    return false;
+  a->again = head.request = v->id;
+  a->again_tokens = v->generated_tokens;
+  head.mail = home->move.mail = LLS_MAIL_AGAIN;
+  home->move.refusal = 0;
+  lls_hub_send_request(far, &head, home);
+  return true;
+}
+
+void lls_hub_move_requests(struct lls_far *far, uint32_t index)
+{
+  for (uint32_t slot = 0; slot < far->n_slots; slot++) {
+    struct lls_away *a = &far->away[slot];
+    struct lls_far_head head;
+    if (a->home == NULL || a->at != index)
+      continue;
+    if (a->offer == NULL || lls_far_is_out(far, a->source)) {
+      settle(far, a);
+      a->source = LLS_NOBODY;
+      if (!go_on(far, a))
+        end(far, a);
+      continue;
+    }
+    char *offer = a->offer;
+    a->offer = NULL;
+    memcpy(&head, offer, sizeof head);
+    lls_hub_route(far, &head, offer,
+                  a->offer_bytes); /* to the dead, from where it turns */
+  }
+}
+
+void lls_hub_end_requests(struct lls_far *far)
+{
+  for (uint32_t slot = 0; slot < far->n_slots; slot++)
+    if (far->away[slot].home != NULL)
+      end(far, &far->away[slot]);
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A request as bytes: its numbers, then its arrays one behind the other; see far_wire.h.
+ */
+#include "core/cluster/far_wire.h"
+
+#include <errno.h>
+
+/* All that is not an array. Pointers in it mean nothing. */
+struct numbers {
+  struct lls_request view;
+  struct lls_sampling sampling;
+  struct lls_life life;
+  struct lls_move move;
+  struct lls_key salted;
+  int64_t first_token_ns;
+  uint64_t text_bytes, label_bytes, tenant_bytes, key_bytes;
+  uint32_t max_length, min_new_tokens, n_stop_tokens, n_bad_words, n_scored,
+      score_logprobs;
+  uint32_t pooling, second_text, n_pooled, prefix_tokens;
+  bool scores, pooled, has_text, allowed;
+};
+
+static void move_times(struct numbers *n, int64_t ahead_ns)
+{
+  int64_t *const times[] = {&n->view.arrival_ns,         &n->view.queue_enter_ns,
+                            &n->view.first_scheduled_ns, &n->view.last_token_ns,
+                            &n->view.prediction.made_ns, &n->first_token_ns};
+  for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+    *times[i] = lls_wire_time(*times[i], ahead_ns);
+  for (uint32_t i = 0; i < n->life.n; i++)
+    n->life.changes[i].at_ns = lls_wire_time(n->life.changes[i].at_ns, ahead_ns);
+}
+
+/* ---- out -------------------------------------------------------------------------- */
+
+static void fill(struct numbers *n, const struct lls_live *live)
+{
+  memset(n, 0, sizeof *n); /* its holes too, which are sent */
+  n->view = live->view;
+  n->sampling = live->sampling;
+  n->life = live->life;
+  n->move = live->move;
+  n->salted = live->keys.root;
+  n->first_token_ns = live->first_token_ns;
+  n->has_text = live->text != NULL;
+  n->text_bytes = live->text_bytes;
+  n->label_bytes = strlen(live->label);
+  n->tenant_bytes = strlen(live->view.tenant_name);
+  if (live->constraint.grammar != NULL) {
+    size_t bytes = 0;
+    lls_grammar_key(live->constraint.grammar, &bytes);
+    n->key_bytes = bytes;
+  }
+  n->max_length = live->max_length;
+  n->min_new_tokens = live->min_new_tokens;
+  n->n_stop_tokens = live->n_stop_tokens;
+  n->n_bad_words = live->n_bad_words;
+  n->allowed = live->allowed != NULL;
+  n->n_scored = live->n_scored;
+  n->score_logprobs = live->score_logprobs;
+  n->pooling = live->pooling;
+  n->second_text = live->second_text;
+  n->n_pooled = live->n_pooled;
+  n->prefix_tokens = live->prefix_tokens;
+  n->scores = live->scores != NULL;
+  n->pooled = live->pooled != NULL;
+}
+
+static void pack_entries(const struct lls_block_table *t, struct lls_pack *p)
+{
+  lls_pack_put(p, t->k, t->k_count * sizeof *t->k);
+  lls_pack_put(p, t->v, t->v_count * sizeof *t->v);
+  lls_pack_put(p, t->x, t->x_count * sizeof *t->x);
+}
+
+void lls_wire_pack_request(const struct lls_wire *w, const struct lls_live *live,
+                           struct lls_pack *p)
+{
+  struct numbers n;
+  size_t key_bytes = 0;
+  fill(&n, live);
+  move_times(&n, w->ahead_ns);
+  bool offered = n.move.mail == LLS_MAIL_OFFER;
+  if (!offered)
+    n.move.blocks = (struct lls_block_table){0};
+  LLS_PACK(p, n);
+  lls_pack_put(p, live->tokens, lls_request_length(&live->view) * sizeof *live->tokens);
+  lls_pack_put(p, live->stop_tokens, n.n_stop_tokens * sizeof *live->stop_tokens);
+  lls_pack_put(p, live->sampling.bias, n.sampling.n_bias * sizeof *live->sampling.bias);
+  lls_pack_put(p, live->bad_words, n.n_bad_words * sizeof *live->bad_words);
+  if (n.allowed)
+    lls_pack_put(p, live->allowed,
+                 lls_mask_words(w->live.vocabulary) * sizeof *live->allowed);
+  if (n.scores)
+    lls_pack_put(p, live->scores, n.n_scored * sizeof *live->scores);
+  if (n.pooled)
+    lls_pack_put(p, live->pooled, w->live.vector_columns * sizeof *live->pooled);
+  lls_pack_put(p, live->label, n.label_bytes + 1);
+  lls_pack_put(p, live->view.tenant_name, n.tenant_bytes + 1);
+  if (n.has_text)
+    lls_pack_put(p, live->text, n.text_bytes);
+  if (n.key_bytes > 0)
+    lls_pack_put(p, lls_grammar_key(live->constraint.grammar, &key_bytes), n.key_bytes);
+  pack_entries(&n.move.blocks, p);
+}
+
+/* ---- in --------------------------------------------------------------------------- */
+
+/* Where the arrays are in the message, aligned or not. */
+struct arrays {
+  const void *tokens, *stop_tokens, *bias, *bad_words, *allowed, *scores, *pooled;
+  const void *label, *tenant, *text, *key, *entries;
+};
+
+static bool take(const struct lls_wire *w, struct lls_unpack *u, struct numbers *n,
+                 struct arrays *a)
+{
+  LLS_UNPACK(u, *n);
+  if (u->failed)
+    return false;
+  const struct lls_block_table *t = &n->move.blocks;
+  size_t n_entries = (size_t)t->k_count + t->v_count + t->x_count;
+  a->tokens = lls_unpack_bytes(u, lls_request_length(&n->view) * sizeof(int32_t));
+  a->stop_tokens = lls_unpack_bytes(u, n->n_stop_tokens * sizeof(int32_t));
+  a->bias = lls_unpack_bytes(u, n->sampling.n_bias * sizeof(struct lls_logit_bias));
+  a->bad_words = lls_unpack_bytes(u, n->n_bad_words * sizeof(int32_t));
+  size_t words = n->allowed ? lls_mask_words(w->live.vocabulary) : 0;
+  a->allowed = lls_unpack_bytes(u, words * sizeof(uint32_t));
+  a->scores =
+      lls_unpack_bytes(u, n->scores ? n->n_scored * sizeof(struct lls_sampled) : 0);
+  a->pooled = lls_unpack_bytes(u, n->pooled ? w->live.vector_columns * sizeof(float) : 0);
+  a->label = lls_unpack_bytes(u, n->label_bytes + 1);
+  a->tenant = lls_unpack_bytes(u, n->tenant_bytes + 1);
+  a->text = lls_unpack_bytes(u, n->has_text ? n->text_bytes : 0);
+  a->key = lls_unpack_bytes(u, n->key_bytes);
+  a->entries = lls_unpack_bytes(u, n_entries * sizeof(struct lls_block_entry));
+  return !u->failed && n->max_length >= lls_request_length(&n->view);
+}
+
+/* Tokens that it has already stay as they are: others may be reading them. */
+static void set_tokens(struct lls_live *live, const struct numbers *n,
+                       const struct arrays *a)
+{
+  uint32_t known = lls_request_length(&live->view), all = lls_request_length(&n->view);
+  if (all > known)
+    memcpy(live->tokens + known, (const int32_t *)a->tokens + known,
+           (all - known) * sizeof *live->tokens);
+}
+
+static void set_grammar_state(struct lls_live *live)
+{
+  struct lls_constraint *c = &live->constraint;
+  const struct lls_request *v = &live->view;
+  if (c->grammar == NULL)
+    return;
+  lls_grammar_state_init(c->state, c->grammar);
+  c->progress = (struct lls_mask_progress){0};
+  c->spent = c->cost = 0;
+  c->whole = c->postponed = false;
+  c->failed = 0;
+  for (uint32_t i = 0; i < v->generated_tokens; i++)
+    lls_grammar_accept_token(c->state, live->tokens[v->prompt_tokens + i]);
+}
+
+static void set_numbers(struct lls_live *live, const struct numbers *n)
+{
+  struct lls_sampling sampling = n->sampling;
+  sampling.bias = live->sampling.bias;
+  sampling.history = live->sampling.history;
+  sampling.banned = NULL;
+  sampling.allowed = NULL;
+  live->sampling = sampling;
+  const char *tenant_name = live->view.tenant_name;
+  live->view = n->view;
+  live->view.tokens = live->tokens;
+  live->view.label = live->label;
+  live->view.tenant_name = tenant_name;
+  live->view.keys = live->keys.all;
+  live->view.user = live->user;
+  live->life = n->life;
+  live->first_token_ns = n->first_token_ns;
+  live->n_scored = n->n_scored;
+  live->n_pooled = n->n_pooled;
+  live->prefix_tokens = n->prefix_tokens;
+  memset(live->user, 0, sizeof live->user);
+  live->announced = live->doomed = false;
+  live->named_in_step = 0;
+}
+
+/* The lists that came with it, where it has room for lists. */
+static bool set_move(struct lls_live *live, const struct numbers *n,
+                     const struct arrays *a)
+{
+  struct lls_move *m = &live->move;
+  struct lls_block_entry *entries = m->entries;
+  uint32_t max_entries = m->max_entries;
+  *m = n->move;
+  m->entries = entries;
+  m->max_entries = max_entries;
+  m->mailed_ns = LLS_NEVER;
+  m->offered = false;
+  struct lls_block_table *t = &m->blocks;
+  uint64_t used = (uint64_t)t->k_count + t->v_count + t->x_count;
+  if (used > max_entries)
+    return false;
+  if (used > 0)
+    memcpy(entries, a->entries, used * sizeof *entries);
+  t->k = entries;
+  t->v = entries + t->k_count;
+  t->x = entries + t->k_count + t->v_count;
+  return true;
+}
+
+static bool set(const struct lls_wire *w, struct lls_live *live, struct numbers *n,
+                const struct arrays *a)
+{
+  bool shown = live->view.generated_tokens > 0; /* its scores too */
+  move_times(n, -w->ahead_ns);
+  set_tokens(live, n, a);
+  set_numbers(live, n);
+  lls_live_name_blocks(live);
+  if (n->scores && n->n_scored > 0 && !shown)
+    memcpy(live->scores, a->scores, n->n_scored * sizeof *live->scores);
+  if (n->pooled)
+    memcpy(live->pooled, a->pooled, w->live.vector_columns * sizeof *live->pooled);
+  set_grammar_state(live);
+  return set_move(live, n, a);
+}
+
+/* Its submission; the arrays are aligned as the message is, which is enough of
+ * malloc's for all but the text: each is a multiple of 4 bytes. */
+static struct lls_live *create(const struct lls_wire *w, const struct numbers *n,
+                               const struct arrays *a, struct lls_grammar *grammar)
+{
+  const struct lls_submission s = {
+      .tokens = a->tokens,
+      .n_tokens = n->view.prompt_tokens,
+      .text = n->has_text ? a->text : NULL,
+      .text_bytes = n->text_bytes,
+      .label = a->label,
+      .tenant_name = a->tenant,
+      .salted = n->salted,
+      .sampling = {.bias = a->bias,
+                   .n_bias = n->sampling.n_bias,
+                   .allowed = n->allowed ? a->allowed : NULL},
+      .grammar = grammar,
+      .min_new_tokens = n->min_new_tokens,
+      .stop_tokens = a->stop_tokens,
+      .n_stop_tokens = n->n_stop_tokens,
+      .bad_words = a->bad_words,
+      .n_bad_words = n->n_bad_words,
+      .ignore_eos = true, /* they are among the others */
+      .score_prompt = n->scores,
+      .score_logprobs = n->score_logprobs,
+      .pooling = n->pooling,
+      .second_text = n->second_text,
+  };
+  return lls_live_create(&s, &w->live, n->view.id, n->view.slot,
+                         n->max_length - n->view.prompt_tokens, 0);
+}
+
+struct lls_live *lls_wire_new_request(const struct lls_wire *w, struct lls_unpack *u,
+                                      struct lls_error *err)
+{
+  struct numbers n;
+  struct arrays a;
+  struct lls_grammar *grammar = NULL;
+  if (!take(w, u, &n, &a)) {
+    lls_fail(err, -EPROTO, "a request came in pieces");
+    return NULL;
+  }
+  if (n.key_bytes > 0 &&
+      (w->grammar == NULL ||
+       w->grammar(w->grammar_context, a.key, n.key_bytes, &grammar, err) < 0))
+    return NULL;
+  struct lls_live *live = create(w, &n, &a, grammar);
+  lls_grammar_unref(grammar);
+  if (live == NULL) {
+    lls_fail(err, -ENOMEM, "out of memory for a request of %u tokens", n.max_length);
+    return NULL;
+  }
+  if (!set(w, live, &n, &a)) {
+    lls_live_free(live);
+    lls_fail(err, -EPROTO, "a request came with more blocks than it can have");
+    return NULL;
+  }
+  return live;
+}
+
+bool lls_wire_update_request(const struct lls_wire *w, struct lls_unpack *u,
+                             struct lls_live *live)
+{
+  struct numbers n;
+  struct arrays a;
+  if (!take(w, u, &n, &a) || n.view.id != live->view.id ||
+      n.max_length != live->max_length)
+    return false;
+  return set(w, live, &n, &a);
+}
+
+void lls_wire_set_mail(char *packed, uint32_t mail)
+{
+  struct numbers n;
+  memcpy(&n, packed, sizeof n);
+  n.move.mail = mail;
+  n.move.refusal = 0; /* nobody refused it who could say so */
+  memcpy(packed, &n, sizeof n);
+}

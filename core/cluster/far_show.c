@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Instances in other processes show what others have to see: their load to every
+ * scheduler, their status and figures to process 0, and their queues when main asks for
+ * them.
+ */
+#include "core/cluster/far_internal.h"
+
+#define LOAD_NS   1000000   /* at least between two loads of an instance, */
+#define LOADS_NS  2000000   /* of those of all to each, */
+#define STATUS_NS 50000000  /* of its status, but for an end */
+#define STATS_NS  500000000 /* of what its policies say */
+
+static bool is_due(int64_t now_ns, int64_t *last_ns, int64_t every_ns)
+{
+  if (now_ns - *last_ns < every_ns)
+    return false;
+  *last_ns = now_ns;
+  return true;
+}
+
+/* ---- load -------------------------------------------------------------------------- */
+
+static struct lls_load_entry board_of(struct lls_far *far, uint32_t i)
+{
+  struct lls_peer_loads *p = lls_far_instance(far, i)->loads;
+  pthread_mutex_lock(&p->lock);
+  struct lls_load_entry entry = p->entry[1];
+  pthread_mutex_unlock(&p->lock);
+  return entry;
+}
+
+static void write_board(struct lls_far *far, uint32_t i,
+                        const struct lls_load_entry *entry)
+{
+  struct lls_peer_loads *p = lls_far_instance(far, i)->loads;
+  pthread_mutex_lock(&p->lock);
+  p->entry[0] = p->entry[1];
+  p->entry[1] = *entry;
+  p->entry[1].at_ns = lls_far_now(far);
+  pthread_mutex_unlock(&p->lock);
+}
+
+void lls_far_show_load(struct lls_far *far)
+{
+  const struct lls_load_entry entry = board_of(far, far->self);
+  struct lls_pack p = lls_far_message(far, LLS_FAR_LOAD, 0);
+  LLS_PACK(&p, entry.load);
+  lls_pack_put(&p, entry.received, far->n * sizeof *entry.received);
+  far->load = entry;
+  lls_far_send(far, &p);
+}
+
+static void see_load(struct lls_far *far, uint32_t from, struct lls_unpack *u)
+{
+  struct lls_load_entry entry = {0};
+  LLS_UNPACK(u, entry.load);
+  lls_unpack_take(u, entry.received, far->n * sizeof *entry.received);
+  if (!u->failed)
+    write_board(far, from, &entry);
+}
+
+/* The loads of the others, and what they have received of it. */
+void lls_far_show_loads(struct lls_far *far, uint32_t to)
+{
+  struct lls_pack p = lls_far_message(far, LLS_FAR_LOADS, to);
+  for (uint32_t i = 0; i < far->n; i++) {
+    const struct lls_load_entry entry = board_of(far, i);
+    LLS_PACK(&p, entry.load);
+    LLS_PACK(&p, entry.received[to]);
+  }
+  far->loads_changed[to] = false;
+  lls_far_send(far, &p);
+}
+
+/* To those that have taken what they were shown last; to the others when they have. */
+static void show_all_loads(struct lls_far *far)
+{
+  for (uint32_t to = 1; to < far->n; to++)
+    if (far->loads_changed[to] && lls_far_may_send(far, to, LLS_FAR_LATEST_LOAD))
+      lls_far_show_loads(far, to);
+}
+
+static void note_change(struct lls_far *far)
+{
+  for (uint32_t to = 1; to < far->n; to++)
+    far->loads_changed[to] = true;
+}
+
+static void see_loads(struct lls_far *far, struct lls_unpack *u)
+{
+  for (uint32_t i = 0; i < far->n; i++) {
+    struct lls_load_entry entry = {0};
+    LLS_UNPACK(u, entry.load);
+    LLS_UNPACK(u, entry.received[far->self]);
+    if (i != far->self && !u->failed)
+      write_board(far, i, &entry);
+  }
+}
+
+static bool has_changed(struct lls_far *far)
+{
+  const struct lls_load_entry now = board_of(far, far->self);
+  return memcmp(&now.load, &far->load.load, sizeof now.load) != 0 ||
+         memcmp(now.received, far->load.received, sizeof now.received) != 0;
+}
+
+/* ---- status ------------------------------------------------------------------------ */
+
+void lls_far_show_status(struct lls_far *far)
+{
+  struct lls_loop_status status;
+  lls_step_thread_status(far->mine, &status);
+  struct lls_pack p = lls_far_message(far, LLS_FAR_STATUS, 0);
+  LLS_PACK(&p, status);
+  lls_far_send(far, &p);
+}
+
+static void see_status(struct lls_step_thread *r, struct lls_unpack *u)
+{
+  struct lls_loop_status status;
+  LLS_UNPACK(u, status);
+  if (u->failed)
+    return;
+  lls_loop_status_bind(&status);
+  pthread_mutex_lock(&r->status_lock);
+  r->status = status;
+  pthread_mutex_unlock(&r->status_lock);
+}
+
+static void show_stats(struct lls_far *far)
+{
+  struct lls_loop_policy_stats stats;
+  lls_step_thread_policy_stats(far->mine, &stats);
+  struct lls_pack p = lls_far_message(far, LLS_FAR_STATS, 0);
+  LLS_PACK(&p, stats);
+  lls_far_send(far, &p);
+}
+
+static void see_stats(struct lls_step_thread *r, struct lls_unpack *u)
+{
+  struct lls_loop_policy_stats stats;
+  LLS_UNPACK(u, stats);
+  if (u->failed)
+    return;
+  pthread_mutex_lock(&r->status_lock);
+  r->policy_stats = stats;
+  pthread_mutex_unlock(&r->status_lock);
+}
+
+/* ---- queues ------------------------------------------------------------------------ */
+
+static const char *const states[] = {"running", "moving", "preempted", "waiting",
+                                     "offered"};
+#define N_STATES (sizeof states / sizeof *states)
+
+/* A snapshot's texts are constants of each process: their numbers are sent. */
+static const char *number_of(const char *state)
+{
+  uintptr_t i = 0;
+  while (i < N_STATES - 1 && strcmp(states[i], state) != 0)
+    i++;
+  return (const char *)i;
+}
+
+static const char *state_of(const char *number)
+{
+  uintptr_t i = (uintptr_t)number;
+  return states[i < N_STATES ? i : 0];
+}
+
+static void show_snapshot(struct lls_far *far)
+{
+  struct lls_snapshot *q = far->snapshot;
+  for (uint32_t i = 0; i < q->n; i++)
+    q->requests[i].state = number_of(q->requests[i].state);
+  for (uint32_t i = 0; i < q->n_counts; i++)
+    q->counts[i].state = number_of(q->counts[i].state);
+  struct lls_pack p = lls_far_message(far, LLS_FAR_SNAPSHOT, 0);
+  atomic_store(&q->ready, false); /* there not before it is there */
+  lls_pack_put(&p, q, sizeof *q);
+  lls_far_send(far, &p);
+  far->snapshot_asked = false;
+}
+
+static void see_snapshot(struct lls_far *far, uint32_t from, struct lls_unpack *u)
+{
+  struct lls_snapshot *q = far->others[from].asked;
+  if (q == NULL)
+    return;
+  far->others[from].asked = NULL;
+  lls_unpack_take(u, q, sizeof *q);
+  for (uint32_t i = 0; i < q->n; i++)
+    q->requests[i].state = state_of(q->requests[i].state);
+  for (uint32_t i = 0; i < q->n_counts; i++)
+    q->counts[i].state = state_of(q->counts[i].state);
+  atomic_store(&q->ready, true);
+  far->wake(far->wake_context);
+}
+
+/* ---- all of it --------------------------------------------------------------------- */
+
+static void show_mine(struct lls_far *far, int64_t now_ns)
+{
+  if (is_due(now_ns, &far->shown_ns, LOAD_NS) && has_changed(far) &&
+      lls_far_may_send(far, 0, LLS_FAR_LATEST_LOAD))
+    lls_far_show_load(far);
+  if (is_due(now_ns, &far->status_ns, STATUS_NS) &&
+      lls_far_may_send(far, 0, LLS_FAR_LATEST_STATUS))
+    lls_far_show_status(far);
+  if (is_due(now_ns, &far->stats_ns, STATS_NS) &&
+      lls_far_may_send(far, 0, LLS_FAR_LATEST_STATS))
+    show_stats(far);
+  if (far->snapshot_asked && atomic_load(&far->snapshot->ready))
+    show_snapshot(far);
+}
+
+void lls_far_show(struct lls_far *far)
+{
+  int64_t now_ns = lls_far_now(far);
+  if (!lls_far_is_hub(far)) {
+    show_mine(far, now_ns);
+    return;
+  }
+  if (!is_due(now_ns, &far->loads_ns, LOADS_NS))
+    return;
+  if (has_changed(far)) {
+    far->load = board_of(far, 0);
+    note_change(far);
+  }
+  show_all_loads(far);
+}
+
+void lls_far_see(struct lls_far *far, const struct lls_far_head *head,
+                 struct lls_unpack *u)
+{
+  switch (head->kind) {
+  case LLS_FAR_LOAD:
+    note_change(far);
+    see_load(far, head->from, u);
+    return;
+  case LLS_FAR_LOADS:
+    see_loads(far, u);
+    return;
+  case LLS_FAR_STATUS:
+    see_status(&far->threads[head->from], u);
+    return;
+  case LLS_FAR_STATS:
+    see_stats(&far->threads[head->from], u);
+    return;
+  case LLS_FAR_SNAPSHOT:
+    see_snapshot(far, head->from, u);
+    return;
+  default:
+    return;
+  }
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See pulls.h. */
+#include "core/cluster/pulls.h"
+
+#include "core/base/least.h"
+#include "core/engine/engine.h"
+
+/* Where a token is in an entry's block. */
+static uint32_t slot_in(const struct lls_block_entry *e, uint32_t token,
+                        uint32_t block_tokens)
+{
+  uint32_t index = token - e->first_token;
+  return e->direction == LLS_LEFT_TO_RIGHT ? index : block_tokens - 1 - index;
+}
+
+/* How the next tokens go from entry a to b: a whole block where both begin and fill it
+ * alike, whatever of it is filled; else run by run, or token by token where one is filled
+ * from the left and the other from the right. How many tokens. */
+static uint32_t pull_of(const struct lls_block_entry *a, const struct lls_block_entry *b,
+                        uint32_t token, uint32_t end, uint32_t block_tokens,
+                        struct lls_pull *out)
+{
+  uint32_t n =
+      lls_least_u32(a->first_token + a->count, b->first_token + b->count) - token;
+  bool alike = a->direction == b->direction;
+  n = alike ? lls_least_u32(n, end - token) : 1;
+  uint32_t from = slot_in(a, token, block_tokens), to = slot_in(b, token, block_tokens);
+  *out = (struct lls_pull){
+      .source = a->block, .target = b->block, .source_element = a->element};
+  if (alike && a->direction == LLS_RIGHT_TO_LEFT)
+    from -= n - 1, to -= n - 1;
+  bool whole = alike && a->first_token == b->first_token && token == a->first_token &&
+               a->count == block_tokens && b->count == block_tokens;
+  out->source_slot = (uint16_t)(whole ? 0 : from);
+  out->target_slot = (uint16_t)(whole ? 0 : to);
+  out->n_slots = (uint16_t)(whole ? block_tokens : n);
+  return n;
+}
+
+/* The copies of tokens [oldest, end) from list a to list b, and of those before that both
+ * have. */
+static bool append_list(struct lls_pulls *p, const struct lls_block_entry *a,
+                        uint32_t n_a, const struct lls_block_entry *b, uint32_t n_b,
+                        uint32_t oldest, uint32_t end, uint32_t block_tokens)
+{
+  uint32_t both = lls_most_u32(lls_list_begin(a, n_a), lls_list_begin(b, n_b));
+  uint32_t begin = n_a > 0 && n_b > 0 ? both : oldest;
+  for (uint32_t token = begin, i = 0, j = 0; token < end;) {
+    while (i < n_a && a[i].first_token + a[i].count <= token)
+      i++;
+    while (j < n_b && b[j].first_token + b[j].count <= token)
+      j++;
+    if (i == n_a || j == n_b || b[j].element != LLS_ELEMENT_MODEL || p->n == p->max)
+      return false;
+    token += pull_of(&a[i], &b[j], token, end, block_tokens, &p->list[p->n++]);
+  }
+  return true;
+}
+
+bool lls_pulls_append(struct lls_pulls *p, const struct lls_block_table *from,
+                      const struct lls_block_table *to, uint32_t tokens,
+                      uint32_t window_tokens, uint32_t block_tokens)
+{
+  const uint32_t before = p->n;
+  bool hidden = from->form == LLS_FORM_HIDDEN, good = from->form == to->form;
+  uint32_t oldest = hidden ? 0 : lls_window_begin(tokens, window_tokens);
+  if (good && hidden)
+    good = append_list(p, from->x, from->x_count, to->x, to->x_count, oldest, tokens,
+                       block_tokens);
+  else if (good)
+    good = append_list(p, from->k, from->k_count, to->k, to->k_count, oldest, tokens,
+                       block_tokens) &&
+           append_list(p, from->v, from->v_count, to->v, to->v_count, oldest, tokens,
+                       block_tokens);
+  if (!good)
+    p->n = before;
+  return good;
+}

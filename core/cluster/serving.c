@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See serving.h. */
+#include "core/cluster/serving.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct lls_serving {
+  struct lls_serving *next;
+  uint32_t from, n, n_sent;
+  uint64_t ticket;
+  struct lls_pull list[]; /* (n) the sources */
+};
+
+bool lls_serving_add(struct lls_serving **all, uint32_t from, uint64_t ticket,
+                     struct lls_unpack *u)
+{
+  uint32_t n = 0;
+  LLS_UNPACK(u, n);
+  const void *list = lls_unpack_bytes(u, (size_t)n * sizeof(struct lls_pull));
+  struct lls_serving *s = list != NULL ? malloc(sizeof *s + n * sizeof *s->list) : NULL;
+  struct lls_serving **last = all;
+  if (s == NULL)
+    return false;
+  *s = (struct lls_serving){.from = from, .n = n, .ticket = ticket};
+  memcpy(s->list, list, n * sizeof *s->list);
+  while (*last != NULL)
+    last = &(*last)->next;
+  *last = s;
+  return true;
+}
+
+static void end(struct lls_serving **at)
+{
+  struct lls_serving *s = *at;
+  *at = s->next;
+  free(s);
+}
+
+void lls_serving_end(struct lls_serving **all, uint32_t from, uint64_t ticket)
+{
+  for (struct lls_serving **at = all; *at != NULL; at = &(*at)->next)
+    if ((*at)->from == from && (*at)->ticket == ticket) {
+      end(at);
+      return;
+    }
+}
+
+void lls_serving_lose(struct lls_serving **all, uint32_t from)
+{
+  for (struct lls_serving **at = all; *at != NULL;)
+    if ((*at)->from == from)
+      end(at);
+    else
+      at = &(*at)->next;
+}
+
+/* As many of its next pulls as a piece has room for. */
+static bool send_piece(struct lls_bulk *b, struct lls_serving *s)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(b->engine);
+  struct lls_piece piece = {.ticket = s->ticket, .first = s->n_sent};
+  size_t bytes = 0;
+  while (piece.first + piece.n < s->n) {
+    size_t more = lls_pulled_bytes(pool, &s->list[piece.first + piece.n]);
+    if (bytes + more > b->bytes)
+      break;
+    bytes += more;
+    piece.n++;
+  }
+  if (!lls_bulk_send(b, s->from, &piece, s->list + piece.first))
+    return false;
+  s->n_sent += piece.n;
+  return true;
+}
+
+/* To each instance first what it has asked for first: what is whole sooner goes on. */
+bool lls_serving_go_on(struct lls_serving **all, struct lls_bulk *b)
+{
+  bool any = false;
+  for (struct lls_serving **at = all; *at != NULL;) {
+    struct lls_serving *s = *at;
+    while (s->n_sent < s->n && send_piece(b, s))
+      any = true;
+    if (s->n_sent == s->n)
+      end(at);
+    else
+      at = &s->next;
+  }
+  return any;
+}
+
+void lls_serving_free(struct lls_serving **all)
+{
+  while (*all != NULL)
+    end(all);
+}

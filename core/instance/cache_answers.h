@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The answers of the cache manager are checked here; see cache_answers.c. Everything here
+ * is [step].
+ */
+#ifndef LLS_INSTANCE_CACHE_ANSWERS_H
+#define LLS_INSTANCE_CACHE_ANSWERS_H
+
+#include "core/instance/instance.h"
+
+/* Counts and logs an answer that the contract excludes; returns -EPROTO. */
+int lls_cache_breach(struct lls_instance *, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Each fills *out, with zeros on failure, and returns 0 or a negative errno. */
+int lls_cache_capacity(struct lls_instance *, uint32_t tier, struct lls_capacity *out);
+int lls_cache_info(struct lls_instance *, const struct lls_request *,
+                   struct lls_cache_info *out);
+int lls_cache_table(struct lls_instance *, const struct lls_request *,
+                    struct lls_block_table *out);
+int lls_cache_copies(struct lls_instance *, const struct lls_copy **list, uint32_t *n);
+
+#endif

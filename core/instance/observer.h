@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An observer watches the decisions of an instance and takes no part in them. */
+#ifndef LLS_INSTANCE_OBSERVER_H
+#define LLS_INSTANCE_OBSERVER_H
+
+#include <llmserve/types.h>
+
+struct lls_step_report;
+struct lls_step_view;
+
+/* Counts at the end of a step, for an observer. */
+struct lls_loop_census {
+  uint32_t waiting, running, preempted; /* requests; preempted: moving ones too */
+  uint32_t offered;                     /* by other instances, and not taken yet */
+  uint64_t cached_tokens;               /* of running ones, on the device */
+  uint32_t device_units_total, device_units_free;
+  int64_t plan_ns; /* of the plan call, by the plan clock */
+};
+
+/*
+ * An observer of decisions that takes no part: the simulator's report, the
+ * decision log. Called on the step thread; must not call the loop. NULL = not interested.
+ */
+struct lls_loop_observer {
+  void *context;
+  void (*on_arrival)(void *context, const struct lls_request *); /* prediction set */
+  /* The plan that is carried out; `own`: the scheduler's, not the built-in order's. */
+  void (*on_plan)(void *context, const struct lls_step_view *, const struct lls_plan *,
+                  bool own);
+  void (*on_step)(void *context, const struct lls_step_report *,
+                  const struct lls_loop_census *);
+  void (*on_finish)(void *context, const struct lls_request *); /* finish_reason is set */
+};
+
+#endif

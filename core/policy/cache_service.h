@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache as a scheduler sees it inside plan; see cache_service.c. Everything here is
+ * [step].
+ */
+#ifndef LLS_POLICY_CACHE_SERVICE_H
+#define LLS_POLICY_CACHE_SERVICE_H
+
+#include "core/instance/instance.h"
+
+void lls_cache_service_init(struct lls_instance *);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The order that always works; see fallback.c. Everything here is [step]. */
+#ifndef LLS_POLICY_FALLBACK_H
+#define LLS_POLICY_FALLBACK_H
+
+#include "core/instance/instance.h"
+
+void lls_fallback_plan(struct lls_instance *, const struct lls_step_view *,
+                       struct lls_plan *);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The struct lls_host that one plugin instance sees, with what stands behind it: its name
+ * in the log, its sentence for failures, its random streams and timers.
+ */
+#ifndef LLS_POLICY_POLICY_HOST_H
+#define LLS_POLICY_POLICY_HOST_H
+
+#include "core/instance/running_policy.h"
+
+struct lls_instance;
+
+void lls_policy_host_init(struct lls_policy_host *, struct lls_instance *,
+                          const char *kind, const char *id, uint64_t seed);
+
+#endif

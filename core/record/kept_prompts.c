@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See kept_prompts.h. */
+#include "config.h"
+
+#include "core/record/kept_prompts.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "core/engine/fingerprint.h"
+#include "core/instance/cache_answers.h"
+#include "core/record/kept_file.h"
+
+/* ---- identity ---------------------------------------------------------------------- */
+
+static uint64_t hash(uint64_t h, const void *data, size_t bytes)
+{
+  const unsigned char *at = data;
+  for (size_t i = 0; i < bytes; i++)
+    h = (h ^ at[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
+  return h;
+}
+
+/* Other contents have another size or time; a change of the inode's is one that mtime may
+ * hide. */
+static uint64_t file_number(int folder, const char *name)
+{
+  struct stat st;
+  if (fstatat(folder, name, &st, 0) < 0 || !S_ISREG(st.st_mode))
+    return 0;
+  const int64_t facts[] = {st.st_size, st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
+                           st.st_ctim.tv_sec, st.st_ctim.tv_nsec};
+  uint64_t h = hash(UINT64_C(0xcbf29ce484222325), name, strlen(name));
+  return hash(h, facts, sizeof facts);
+}
+
+/* All files of a model's folder count, or a GGUF file and those it is split into. */
+static uint64_t weights_number(const char *model)
+{
+  char folder[PATH_MAX];
+  struct stat st;
+  struct dirent *entry;
+  uint64_t sum = 0;
+  snprintf(folder, sizeof folder, "%s", model);
+  const char *name = "", *slash = strrchr(model, '/');
+  if (stat(model, &st) == 0 && !S_ISDIR(st.st_mode)) {
+    name = slash != NULL ? slash + 1 : model;
+    snprintf(folder, sizeof folder, "%.*s", slash != NULL ? (int)(slash - model) : 1,
+             slash != NULL ? model : ".");
+  }
+  const char *number = strstr(name, "-00001-of-");
+  size_t same = number != NULL ? (size_t)(number - name) : strlen(name);
+  DIR *all = opendir(folder);
+  while (all != NULL && (entry = readdir(all)) != NULL)
+    if (strncmp(entry->d_name, name, same) == 0)
+      sum += file_number(dirfd(all), entry->d_name);
+  if (all != NULL)
+    closedir(all);
+  return sum;
+}
+
+static struct lls_kept_shape shape_of(const struct lls_instance *in)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  struct lls_kept_shape s;
+  struct lls_engine_fingerprint id;
+  memset(&s, 0, sizeof s); /* it is compared as bytes */
+  s.block_tokens = pool->block_tokens;
+  s.unit_bytes = lls_unit_bytes(pool);
+  lls_engine_take_fingerprint(in->engine, &id);
+  snprintf(s.identity, sizeof s.identity, "%s; %s; %s; %s; %016" PRIx64, PACKAGE_VERSION,
+           id.device, id.model, id.engine, weights_number(in->model_folder));
+  return s;
+}
+
+/* ---- whether, and where ------------------------------------------------------------ */
+
+/* Why there are none, though they are asked for; NULL: there are. */
+static const char *why_none(const struct lls_instance *in)
+{
+  const struct lls_cache_vtable *cache = &in->policies.cache.module->cache;
+  if (cache->kept == NULL)
+    return "this cache manager keeps none (paged does)";
+  if (!lls_engine_reads_units(in->engine))
+    return "they cannot be read from this device, or are divided among ranks";
+  return in->model_folder == NULL ? "the model has no folder" : NULL;
+}
+
+static bool path_of(const struct lls_instance *in, char path[PATH_MAX])
+{
+  int n = in->prompts_folder != NULL ? snprintf(path, PATH_MAX, "%s/prompts-%u",
+                                                in->prompts_folder, in->info.index)
+                                     : 0;
+  return n > 0 && n < PATH_MAX;
+}
+
+/* ---- reading ----------------------------------------------------------------------- */
+
+static int fill(struct lls_instance *in, const struct lls_kept_file *f, size_t n,
+                uint64_t unit_bytes, struct lls_error *err)
+{
+  const unsigned char *at = f->units;
+  int rc = 0;
+  for (size_t i = 0; i < n && rc == 0; i++, at += 2 * unit_bytes) {
+    rc = lls_engine_write_unit(in->engine, f->blocks[i].k_unit, at);
+    if (rc == 0)
+      rc = lls_engine_write_unit(in->engine, f->blocks[i].v_unit, at + unit_bytes);
+  }
+  return rc == 0 ? 0
+                 : lls_fail(err, rc, "%s: adopt names a unit that the pool has not",
+                            in->policies.cache.host->name);
+}
+
+static int take(struct lls_instance *in, const char *path, struct lls_kept_file *f,
+                const struct lls_kept_shape *s, struct lls_error *err)
+{
+  size_t n = LLS_CALL(&in->policies, cache, adopt, f->blocks, f->n);
+  if (n > f->n)
+    return lls_fail(err, -EPROTO, "%s: adopt took more blocks than there are",
+                    in->policies.cache.host->name);
+  lls_log(in->log, LLS_LOG_INFO, "cache", "%zu tokens of kept prompts are taken from %s",
+          n * s->block_tokens, path);
+  return fill(in, f, n, s->unit_bytes, err);
+}
+
+int lls_kept_prompts_read(struct lls_instance *in, struct lls_error *err)
+{
+  char path[PATH_MAX];
+  struct lls_error why = {0};
+  struct lls_kept_file file;
+  if (in->prompts_bytes == 0 || !path_of(in, path))
+    return 0;
+  if (why_none(in) != NULL) {
+    lls_log(in->log, LLS_LOG_WARNING, "cache", "[cache] kept_prompts: none are kept: %s",
+            why_none(in));
+    return 0;
+  }
+  const struct lls_kept_shape shape = shape_of(in);
+  int rc = lls_kept_file_open(path, &shape, &file, &why);
+  if (rc < 0 && rc != -ENOENT)
+    lls_log(in->log, LLS_LOG_WARNING, "cache", "%s; the cache begins empty",
+            lls_error_text(&why, rc));
+  if (rc < 0)
+    return 0;
+  rc = take(in, path, &file, &shape, err);
+  lls_kept_file_close(&file);
+  return rc;
+}
+
+/* ---- writing ----------------------------------------------------------------------- */
+
+static int read_unit(void *context, uint32_t unit, void *to)
+{
+  return lls_engine_read_unit(((struct lls_instance *)context)->engine, unit, to);
+}
+
+static void write_blocks(struct lls_instance *in, const char *path,
+                         const struct lls_kept_shape *shape,
+                         const struct lls_kept_block *blocks, size_t n)
+{
+  struct lls_error why = {0};
+  int rc = lls_kept_file_write(path, shape, blocks, (uint32_t)n, read_unit, in, &why);
+  if (rc < 0)
+    lls_log(in->log, LLS_LOG_WARNING, "cache", "%s; prompts are not kept",
+            lls_error_text(&why, rc));
+  else
+    lls_log(in->log, LLS_LOG_INFO, "cache", "%zu tokens of prompts are kept in %s",
+            n * shape->block_tokens, path);
+}
+
+/* Each block follows its parent and lies in the pool. */
+static bool are_kept(struct lls_instance *in, const struct lls_kept_block *blocks,
+                     size_t n, size_t max)
+{
+  uint32_t units = lls_engine_pool_shape(in->engine)->device_units;
+  size_t i = 0;
+  while (i < n && n <= max && blocks[i].k_unit < units && blocks[i].v_unit < units &&
+         (blocks[i].parent == LLS_NO_BLOCK || blocks[i].parent < i))
+    i++;
+  if (i < n)
+    lls_cache_breach(in, "kept: block %zu of %zu (%zu at most) is none of the pool's", i,
+                     n, max);
+  return i == n;
+}
+
+/* The file of before stays where there is nothing to write. */
+void lls_kept_prompts_write(struct lls_instance *in)
+{
+  char path[PATH_MAX];
+  if (in->prompts_bytes == 0 || in->failed || in->policies.cache.module == NULL ||
+      why_none(in) != NULL || !path_of(in, path))
+    return;
+  const struct lls_kept_shape shape = shape_of(in);
+  uint64_t most = in->prompts_bytes / lls_kept_block_bytes(&shape);
+  uint32_t units = lls_engine_pool_shape(in->engine)->device_units;
+  size_t max = most < units / 2 ? (size_t)most : units / 2;
+  struct lls_kept_block *blocks = calloc(max + 1, sizeof *blocks);
+  size_t n = blocks != NULL ? LLS_CALL(&in->policies, cache, kept, blocks, max) : 0;
+  if (n > 0 && are_kept(in, blocks, n, max))
+    write_blocks(in, path, &shape, blocks, n);
+  free(blocks);
+}

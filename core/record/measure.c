@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cost of hidden form on this device, measured before serving (Apt-Serve,
+ * section 4.2: "a marginal preprocessing cost of approximately 30 seconds"): single
+ * decodes after contexts of ten lengths, each in KV form and restored from hidden form,
+ * given to the cost model as if they had been served. No request owns the part of the
+ * pool that they use yet. With a profile nothing is measured: that model knows; and what
+ * was measured at an earlier start is given to it again (measured.h).
+ */
+#include "core/record/measure.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#include "core/engine/engine.h"
+#include "core/record/measured.h"
+
+static const int64_t most_ns = 30 * LLS_NS_PER_S;
+enum { LENGTHS = 10 };
+
+struct probe {
+  struct lls_instance *in;
+  struct lls_block_entry *k, *v;
+  uint32_t block_tokens;
+  int64_t spent_ns;
+  struct lls_measured measured;
+};
+
+static void lay(const struct probe *p, struct lls_block_entry *list, uint32_t blocks,
+                uint32_t first_unit, uint32_t step)
+{
+  for (uint32_t i = 0; i < blocks; i++)
+    list[i] = (struct lls_block_entry){.block = first_unit + step * i,
+                                       .first_token = i * p->block_tokens,
+                                       .count = (uint16_t)p->block_tokens};
+}
+
+static void tell(struct lls_instance *in, const struct lls_measured_step *m)
+{
+  const struct lls_iteration_shape shape = {.size = sizeof shape,
+                                            .n_decodes = 1,
+                                            .decode_context = &m->context,
+                                            .hidden_tokens = m->hidden ? m->context : 0};
+  lls_cost_model_observe(in->cost, &shape, m->ns);
+}
+
+/* A decode after `context` tokens in that form. */
+static int step(struct probe *p, uint32_t context, uint32_t form, struct lls_error *err)
+{
+  static const int32_t token = 0;
+  uint32_t blocks = context / p->block_tokens + 1;
+  bool hidden = form == LLS_FORM_HIDDEN;
+  lay(p, p->k, blocks, 0, hidden ? 1 : 2);
+  lay(p, p->v, blocks, 1, 2);
+  struct lls_block_table table = {.form = form};
+  if (hidden) {
+    table.x_count = blocks;
+    table.x = p->k;
+  } else {
+    table.k_count = table.v_count = blocks;
+    table.k = p->k;
+    table.v = p->v;
+  }
+  struct lls_engine_sequence sequence = {
+      .tokens = &token, .n_tokens = 1, .context = context, .table = &table};
+  const struct lls_engine_batch batch = {.n_sequences = 1, .sequences = &sequence};
+  struct lls_engine_result result;
+  int rc = lls_engine_submit(p->in->engine, &batch, err);
+  if (rc == 0)
+    rc = lls_engine_wait(p->in->engine, &result, err);
+  if (rc < 0)
+    return rc;
+  p->spent_ns += result.duration_ns;
+  struct lls_measured_step *m = &p->measured.steps[p->measured.n++];
+  *m = (struct lls_measured_step){context, hidden, result.duration_ns};
+  tell(p->in, m);
+  return 0;
+}
+
+static int steps(struct probe *p, uint32_t longest, struct lls_error *err)
+{
+  int rc = step(p, 1, LLS_FORM_KV, err); /* memory is met for the first time */
+  for (uint32_t k = 1; rc == 0 && k <= LENGTHS && p->spent_ns < most_ns; k++) {
+    uint32_t context = (uint32_t)((uint64_t)longest * k / LENGTHS);
+    rc = step(p, context > 0 ? context : 1, LLS_FORM_KV, err);
+    if (rc == 0)
+      rc = step(p, context > 0 ? context : 1, LLS_FORM_HIDDEN, err);
+  }
+  return rc;
+}
+
+static int measure(struct probe *p, struct lls_error *err)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(p->in->engine);
+  uint32_t room = pool->device_units / 2 * pool->block_tokens;
+  uint32_t longest = p->in->caps.max_context < room ? p->in->caps.max_context : room;
+  uint32_t blocks = longest / p->block_tokens + 1;
+  if (longest < 2)
+    return 0;
+  p->k = calloc(blocks, sizeof *p->k);
+  p->v = calloc(blocks, sizeof *p->v);
+  int rc = p->k != NULL && p->v != NULL ? steps(p, longest - 1, err) : -ENOMEM;
+  free(p->k);
+  free(p->v);
+  return rc < 0 ? lls_fail_at(err, rc, "measuring hidden form") : 0;
+}
+
+/* ---- kept from start to start ------------------------------------------------------ */
+
+static bool recall(struct lls_instance *in, const char *path,
+                   const struct lls_engine_fingerprint *id)
+{
+  struct lls_measured m;
+  struct lls_error why = {0};
+  int rc = lls_measured_read(path, id, &m, &why);
+  if (rc < 0 && rc != -ENOENT)
+    lls_log(in->log, LLS_LOG_WARNING, "measure", "%s; measuring again",
+            lls_error_text(&why, rc));
+  for (uint32_t i = 0; rc == 0 && i < m.n; i++)
+    tell(in, &m.steps[i]);
+  if (rc == 0)
+    lls_log(in->log, LLS_LOG_INFO, "measure", "what hidden form costs is known from %s",
+            path);
+  return rc == 0;
+}
+
+static void keep(struct lls_instance *in, const char *path,
+                 const struct lls_engine_fingerprint *id, const struct lls_measured *m)
+{
+  struct lls_error why = {0};
+  int rc = lls_measured_write(path, id, m, &why);
+  if (rc < 0)
+    lls_log(in->log, LLS_LOG_WARNING, "measure",
+            "%s; what hidden form costs is measured again at the next start",
+            lls_error_text(&why, rc));
+}
+
+int lls_measure_hidden(struct lls_instance *in, const char *folder, bool always,
+                       struct lls_error *err)
+{
+  struct probe p = {.in = in,
+                    .block_tokens = lls_engine_pool_shape(in->engine)->block_tokens};
+  struct lls_engine_fingerprint id;
+  char path[PATH_MAX];
+  lls_engine_take_fingerprint(in->engine, &id);
+  bool kept = folder != NULL && folder[0] != '\0' &&
+              lls_measured_path(folder, &id, path, sizeof path) == 0;
+  if (kept && !always && recall(in, path, &id))
+    return 0;
+  int rc = measure(&p, err);
+  if (rc == 0)
+    lls_log(in->log, LLS_LOG_INFO, "measure", "what hidden form costs took %.1f s",
+            (double)p.spent_ns * 1e-9);
+  if (rc == 0 && kept && p.measured.n > 0)
+    keep(in, path, &id, &p.measured);
+  return rc;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Policies that took over hear of the live requests; see adoption.c. Everything here is
+ * [step].
+ */
+#ifndef LLS_STEP_ADOPTION_H
+#define LLS_STEP_ADOPTION_H
+
+#include "core/instance/instance.h"
+
+void lls_adoption_run(struct lls_instance *);
+
+#endif

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * After the forward pass: computed tokens are marked cached, drawn tokens are appended
+ * and sent, requests that are done leave, and all policies hear how long it took.
+ */
+#include "core/step/phases.h"
+
+#include "core/instance/instance.h"
+#include "core/instance/lifecycle.h"
+#include "core/instance/lists.h"
+#include "core/step/constraint.h"
+#include "core/step/plan_memory.h"
+
+static bool stops(const struct lls_live *live, int32_t token)
+{
+  return live->view.generated_tokens > live->min_new_tokens &&
+         lls_live_stops_at(live, token);
+}
+
+/* Behind a token come those that alone can follow it, if there are any. They are pending
+ * from now on, as if they had been drawn. */
+static void append_forced(struct lls_instance *in, struct lls_live *live,
+                          struct lls_event *event)
+{
+  struct lls_request *v = &live->view;
+  event->forced = live->tokens + lls_request_length(v);
+  event->n_forced = lls_constraint_jump(in, live);
+  v->forced_tokens = event->n_forced;
+  v->generated_tokens += event->n_forced;
+  in->status.generated_tokens += event->n_forced;
+  in->status.forced_tokens += event->n_forced;
+}
+
+static uint32_t end_of(const struct lls_instance *in, const struct lls_live *live,
+                       bool stopped)
+{
+  const struct lls_request *v = &live->view;
+  if (stopped || lls_constraint_complete(in, live))
+    return LLS_FINISH_STOP;
+  return v->generated_tokens >= v->max_new_tokens ? LLS_FINISH_LENGTH : LLS_FINISH_NONE;
+}
+
+/* How many tokens came out. None, where no token may be drawn, or the answer cannot go on
+ * with this one: the request ends. */
+static uint32_t append(struct lls_instance *in, struct lls_live *live,
+                       const struct lls_sampled *token, int64_t now_ns)
+{
+  struct lls_request *v = &live->view;
+  if (live->exhausted) {
+    v->finish_reason = lls_lists_end(in, live);
+    return 0;
+  }
+  if (token->token == LLS_NO_NUMBER) {
+    live->no_number = true;
+    v->finish_reason = LLS_FINISH_ERROR;
+    return 0;
+  }
+  if (lls_constraint_take(in, live, token->token) < 0) {
+    v->finish_reason = LLS_FINISH_ERROR;
+    return 0;
+  }
+  live->tokens[lls_request_length(v)] = token->token;
+  v->generated_tokens++;
+  v->last_token_ns = now_ns;
+  if (live->first_token_ns == LLS_NEVER)
+    live->first_token_ns = now_ns;
+  in->status.generated_tokens++;
+
+  bool stopped = stops(live, token->token);
+  struct lls_event *event = lls_outbox_add(in->outbox);
+  event->kind = LLS_EVENT_TOKEN;
+  event->request = v->id;
+  event->owner = live->owner;
+  event->hidden_token = stopped || lls_constraint_hides(in, live, token->token);
+  event->shared_tokens = live->prefix_tokens;
+  event->prompt_scores = live->scores;
+  event->n_prompt_scores =
+      live->scores != NULL && v->generated_tokens == 1 ? v->prompt_tokens : 0;
+  lls_sampled_copy(&event->token, token);
+  event->n_forced = v->forced_tokens = 0;
+  v->finish_reason = end_of(in, live, stopped);
+  if (v->finish_reason == LLS_FINISH_NONE) {
+    append_forced(in, live, event);
+    v->finish_reason = end_of(in, live, false);
+  }
+  lls_live_name_blocks(live);
+  return 1 + event->n_forced;
+}
+
+/* No token comes of it: it is done with its prompt. */
+static void note_pooled(struct lls_live *live)
+{
+  struct lls_request *v = &live->view;
+  if (v->cached_tokens > live->n_pooled)
+    live->n_pooled = v->cached_tokens;
+  if (v->cached_tokens == v->prompt_tokens)
+    v->finish_reason = LLS_FINISH_LENGTH;
+}
+
+/* Books one sequence of the batch; its end, if it is done, comes after the report. */
+static void book(struct lls_instance *in, uint32_t i,
+                 const struct lls_engine_result *result, int64_t now_ns)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_live *live = in->batch.live[i];
+  struct lls_request *v = &live->view;
+  const struct lls_sampled *token = result->sampled[i];
+  if (token != NULL && live->constraint.postponed)
+    token = NULL;
+  v->cached_tokens = live->context + live->run_tokens;
+  /* the row that the token is drawn from is computed again */
+  v->cached_tokens -= token == NULL && result->sampled[i] != NULL;
+  live->n_scored += in->batch.sequences[i].n_scores;
+  if (live->pooling != LLS_POOLING_NONE)
+    note_pooled(live);
+  LLS_CALL(p, cache, computed, v, v->cached_tokens);
+  uint32_t emitted = token != NULL ? append(in, live, token, now_ns) : 0;
+  if (emitted > 0)
+    lls_lifecycle_set_state(in, live, LLS_DECODING);
+  /* a decode changes nothing but lengths, unless it went from hidden to KV form */
+  if (!live->was_decoding || in->batch.sequences[i].table->x_count > 0)
+    lls_lifecycle_refresh(in, live);
+  in->batch.results[i] = (struct lls_step_result){
+      .request = v, .tokens = live->run_tokens, .emitted = emitted};
+  in->status.batch_tokens_sum += live->run_tokens;
+  in->status.batch_sequences_sum++;
+}
+
+/* The shape of the step for the cost model, in the batch's own arrays. */
+/* A step as a profile of the device may be held against; of hidden form profiles that are
+ * measured say nothing. */
+static void keep_sample(struct lls_instance *in, const struct lls_iteration_shape *shape,
+                        int64_t duration_ns)
+{
+  struct lls_step_sample sample = {
+      .ns = duration_ns, .chunks = shape->n_chunks, .decodes = shape->n_decodes};
+  if (shape->hidden_tokens > 0 || in->batch.n == 0)
+    return;
+  for (uint32_t i = 0; i < in->batch.n; i++)
+    sample.drawn += in->batch.sequences[i].sampling != NULL;
+  for (uint32_t i = 0; i < shape->n_chunks; i++) {
+    uint64_t tokens = shape->chunks[i].tokens;
+    sample.chunk_tokens += tokens;
+    sample.pairs += tokens * shape->chunks[i].context + tokens * (tokens + 1) / 2;
+  }
+  for (uint32_t i = 0; i < shape->n_decodes; i++)
+    sample.cached += shape->decode_context[i];
+  lls_step_samples_add(in->samples, &sample);
+}
+
+static void observe_cost(struct lls_instance *in, int64_t duration_ns)
+{
+  struct lls_step_batch *b = &in->batch;
+  uint32_t n_chunks = 0, n_decodes = 0;
+  uint64_t hidden_tokens = 0;
+  for (uint32_t i = 0; i < b->n; i++) {
+    const struct lls_engine_sequence *s = &b->sequences[i];
+    if (s->table->x_count > 0)
+      hidden_tokens += s->context;
+    if (s->n_tokens == 1 && s->context > 0)
+      b->decode_context[n_decodes++] = s->context;
+    else
+      b->chunks[n_chunks++] =
+          (struct lls_chunk_shape){.tokens = s->n_tokens, .context = s->context};
+  }
+  struct lls_iteration_shape shape = {
+      .size = sizeof shape,
+      .n_chunks = n_chunks,
+      .n_decodes = n_decodes,
+      .chunks = b->chunks,
+      .decode_context = b->decode_context,
+      .hidden_tokens = hidden_tokens,
+  };
+  if (!b->swaps) { /* a step that waits for the host would blur the fit */
+    lls_cost_model_observe(in->cost, &shape, duration_ns);
+    keep_sample(in, &shape, duration_ns);
+  }
+  in->status.estimates = lls_cost_model_accuracy(in->cost);
+}
+
+static void report(struct lls_instance *in, int64_t started_ns, int64_t ended_ns)
+{
+  struct lls_policies *p = &in->policies;
+  if (p->scheduler_off || !LLS_HAS(p, scheduler, on_step))
+    return;
+  struct lls_step_report r = {
+      .size = sizeof r,
+      .instance = in->info.index,
+      .step = in->step,
+      .started_ns = started_ns,
+      .ended_ns = ended_ns,
+      .n_results = in->batch.n,
+      .results =
+          lls_plan_memory_results(&in->plan_memory, in->batch.results, in->batch.n),
+  };
+  LLS_CALL(p, scheduler, on_step, &r);
+}
+
+void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result *result,
+                         int64_t started_ns)
+{
+  int64_t now_ns = lls_instance_now(in);
+  LLS_ON_STEP(in);
+  LLS_CHECK(!in->transaction.open && in->batch.n <= in->caps.max_sequences);
+  for (uint32_t i = 0; i < in->batch.n; i++)
+    book(in, i, result, now_ns);
+  observe_cost(in, result->duration_ns);
+  report(in, started_ns, now_ns);
+  for (uint32_t i = 0; i < in->batch.n; i++) {
+    struct lls_live *live = in->batch.live[i];
+    if (live->view.finish_reason != LLS_FINISH_NONE)
+      lls_lifecycle_finish(in, live, live->view.finish_reason);
+  }
+  in->status.step_ns_sum += lls_instance_now(in) - started_ns;
+  in->status.device_ns_sum += result->duration_ns;
+  in->device_ns = result->duration_ns;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How much work a step does for masks of grammars, in the units of
+ * lls_grammar_fill_mask_some: limits.mask_work for all requests together; beside requests
+ * that have little work of this kind, no more than a fourth of the time that the device
+ * takes for a step, so that these hardly notice. What a piece took beyond the limit,
+ * later steps have less.
+ */
+#include "core/step/constraint.h"
+
+#include "core/base/least.h"
+#include "core/instance/instance.h"
+
+#define LLS_UNIT_NS 10
+#define SHARE       4   /* of a step's time: one in so many */
+#define LEAST       500 /* units, of a share: below, there is little but beginning */
+#define MOST_DEBT   32  /* steps' limits: a piece that takes longer is forgiven in part */
+
+bool lls_masks_are_light(const struct lls_instance *in, const struct lls_live *live)
+{
+  const struct lls_constraint *c = &live->constraint;
+  uint64_t free_units = lls_least_u64(LLS_MASK_FREE, (uint64_t)in->limits.mask_work);
+  LLS_ON_STEP(in);
+  return in->limits.mask_work == 0 || lls_most_u64(c->cost, c->spent) < free_units;
+}
+
+void lls_masks_charge(struct lls_instance *in, uint64_t *left, uint64_t took)
+{
+  uint64_t limit = (uint64_t)in->limits.mask_work;
+  uint64_t most = MOST_DEBT * limit, beyond = took - lls_least_u64(took, *left);
+  LLS_ON_STEP(in);
+  *left -= lls_least_u64(*left, took);
+  if (limit > 0)
+    in->mask_debt = lls_least_u64(in->mask_debt + beyond, most);
+}
+
+void lls_masks_owe(struct lls_instance *in, uint64_t took)
+{
+  uint64_t nothing = 0;
+  LLS_ON_STEP(in);
+  lls_masks_charge(in, &nothing, took - lls_least_u64(took, LLS_MASK_FREE));
+}
+
+uint64_t lls_masks_begin(struct lls_instance *in, bool beside_others)
+{
+  uint64_t limit = (uint64_t)in->limits.mask_work;
+  LLS_ON_STEP(in);
+  if (limit == 0)
+    return UINT64_MAX;
+  int64_t device_ns = in->device_ns > in->mask_ns ? in->device_ns - in->mask_ns : 0;
+  uint64_t share = (uint64_t)device_ns / (SHARE * LLS_UNIT_NS);
+  if (beside_others)
+    limit = lls_least_u64(limit, lls_most_u64(share, LEAST));
+  uint64_t paid = lls_least_u64(in->mask_debt, limit);
+  in->mask_debt -= paid;
+  return limit - paid;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The cache transaction of a step. The scheduler may have reserved and preempted in it
+ * already (cache_service.c); here the core does the rest of what the plan names, commits,
+ * and turns the result into the engine's batch.
+ *
+ * A RUN that cannot be placed is dropped whole and reported (on_refused); one that could
+ * never be placed ends with CAPACITY, so that nothing is left hanging.
+ */
+#include "core/step/phases.h"
+
+#include <errno.h>
+
+#include "core/cluster/left.h"
+#include "core/cluster/migrate.h"
+#include "core/instance/cache_answers.h"
+#include "core/instance/instance.h"
+#include "core/instance/lifecycle.h"
+#include "core/instance/lists.h"
+#include "core/instance/transaction.h"
+#include "core/step/constraint.h"
+
+/* Preemptions first: they make the room that runs need. */
+static void place_preempts(struct lls_instance *in)
+{
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    const struct lls_plan_item *item = &in->plan.items[i];
+    struct lls_live *live = lls_request_table_find(in->table, item->request);
+    if (item->kind != LLS_PLAN_PREEMPT || live == NULL || live->placed != LLS_PLACED_NOT)
+      continue;
+    int rc = lls_transaction_preempt(in, live, item->mode);
+    if (rc < 0)
+      lls_lifecycle_refuse(
+          in, live, rc == -ENOTSUP ? LLS_REFUSED_UNSUPPORTED : LLS_REFUSED_NO_MEMORY);
+  }
+}
+
+/* Room for a run; what the scheduler has reserved itself is there already. */
+static void place_run(struct lls_instance *in, const struct lls_plan_item *item,
+                      struct lls_live *live)
+{
+  int rc = LLS_RESERVE_OK;
+  if (live->placed == LLS_PLACED_NOT)
+    rc = lls_transaction_reserve(in, live, item->tokens, item->form, 0);
+  live->doomed = rc == LLS_RESERVE_NEVER;
+  if (rc == LLS_RESERVE_OK && item->tokens < live->run_tokens)
+    live->run_tokens = item->tokens;
+  else if (rc == LLS_RESERVE_LATER)
+    lls_lifecycle_refuse(in, live, LLS_REFUSED_NO_MEMORY);
+  else if (rc == LLS_RESERVE_NEVER)
+    lls_lifecycle_refuse(in, live, LLS_REFUSED_NEVER_FITS);
+  else if (rc < 0)
+    lls_lifecycle_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
+}
+
+static void place_runs(struct lls_instance *in)
+{
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    const struct lls_plan_item *item = &in->plan.items[i];
+    struct lls_live *live = lls_request_table_find(in->table, item->request);
+    if (item->kind == LLS_PLAN_RUN && live != NULL)
+      place_run(in, item, live);
+  }
+}
+
+static void account_preempt(struct lls_instance *in, struct lls_live *live)
+{
+  if (live->preempt_mode == LLS_PREEMPT_DEFER)
+    return;
+  struct lls_request *v = &live->view;
+  v->preemptions++;
+  v->queue_enter_ns = lls_instance_now(in);
+  if (live->preempt_mode == LLS_PREEMPT_RECOMPUTE) {
+    in->status.preempted_recompute++;
+    v->cached_tokens = 0;
+    lls_lifecycle_set_state(in, live, LLS_WAITING);
+  } else {
+    in->status.preempted_swap++;
+    lls_lifecycle_set_state(in, live, LLS_PREEMPTED);
+  }
+  lls_lifecycle_refresh(in, live);
+}
+
+/* Slots of others may have gone: a request that has lost any must get them back before it
+ * runs. */
+static void account_displaced(struct lls_instance *in)
+{
+  struct lls_request_list *lists[] = {&in->preempted, &in->running};
+  for (uint32_t k = 0; in->transaction.displaced && k < 2; k++)
+    for (uint32_t i = lists[k]->n; i-- > 0;) {
+      struct lls_live *live = lls_live_of(lists[k]->items[i]);
+      if (live->placed == LLS_PLACED_RESERVED)
+        continue;
+      lls_lifecycle_refresh(in, live);
+      if (live->view.missing_tokens == 0 || live->view.state == LLS_PREEMPTED)
+        continue;
+      in->status.displaced++;
+      live->view.queue_enter_ns = lls_instance_now(in);
+      lls_lifecycle_set_state(in, live, LLS_PREEMPTED);
+    }
+  in->transaction.displaced = false;
+}
+
+static void account_run(struct lls_instance *in, struct lls_live *live, int64_t now_ns)
+{
+  struct lls_request *v = &live->view;
+  if (v->first_scheduled_ns == LLS_NEVER) {
+    v->first_scheduled_ns = now_ns;
+    live->prefix_tokens = live->context - v->cached_tokens;
+    in->status.shared_tokens += live->prefix_tokens;
+  }
+  v->cached_tokens = live->context;
+  live->was_decoding = v->state == LLS_DECODING;
+  lls_lifecycle_set_state(in, live,
+                          lls_request_decodes(v) ? LLS_DECODING : LLS_PREFILLING);
+}
+
+/* Scores the chunk: from the first token without a score to the prompt's end. */
+static void add_scores(struct lls_live *live, struct lls_engine_sequence *s)
+{
+  uint32_t end = live->context + live->run_tokens + 1, first = live->n_scored;
+  if (end > live->view.prompt_tokens)
+    end = live->view.prompt_tokens;
+  if (lls_live_unscored(live) == 0 || end <= first)
+    return;
+  s->first_score = first - 1 - live->context;
+  s->n_scores = end - first;
+  s->score_logprobs = live->score_logprobs;
+  s->scores = live->scores + first;
+}
+
+/* The vectors of the chunk that are not there yet: of a request that was preempted some
+ * may be. */
+static void add_pooled(struct lls_live *live, struct lls_engine_sequence *s)
+{
+  uint32_t end = live->context + live->run_tokens;
+  uint32_t first = live->n_pooled > live->context ? live->n_pooled : live->context;
+  if (live->pooling == LLS_POOLING_LAST)
+    first = live->view.prompt_tokens - 1;
+  if (live->pooling == LLS_POOLING_CLS)
+    end = 1;
+  if (live->pooling == LLS_POOLING_NONE || first >= end)
+    return;
+  s->first_pooled = first - live->context;
+  s->n_pooled = end - first;
+  s->pooled = live->pooled;
+}
+
+static void add_sequence(struct lls_instance *in, struct lls_live *live)
+{
+  struct lls_step_batch *b = &in->batch;
+  struct lls_block_table *table = &b->tables[b->n];
+  lls_cache_table(in, &live->view, table); /* the engine refuses an empty one */
+  bool emits = live->pooling == LLS_POOLING_NONE &&
+               live->context + live->run_tokens == lls_request_length(&live->view);
+  struct lls_sampling *s = &live->sampling;
+  s->index = live->view.generated_tokens;
+  s->n_history = lls_request_length(&live->view);
+  lls_lists_set(in, live);
+  b->sequences[b->n] = (struct lls_engine_sequence){
+      .tokens = live->tokens + live->context,
+      .n_tokens = live->run_tokens,
+      .context = live->context,
+      .second_text = live->second_text,
+      .table = table,
+      .sampling = emits ? s : NULL,
+  };
+  add_scores(live, &b->sequences[b->n]);
+  add_pooled(live, &b->sequences[b->n]);
+  b->live[b->n++] = live;
+}
+
+/* Plan order, so that the batch is the scheduler's. */
+static void build_batch(struct lls_instance *in)
+{
+  int64_t now_ns = lls_instance_now(in);
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    struct lls_live *live = lls_request_table_find(in->table, in->plan.items[i].request);
+    if (in->plan.items[i].kind != LLS_PLAN_RUN || live == NULL ||
+        live->placed != LLS_PLACED_RESERVED)
+      continue;
+    account_run(in, live, now_ns);
+    if (!lls_masks_hold(in, live))
+      add_sequence(in, live);
+  }
+}
+
+static void finish_rejected(struct lls_instance *in)
+{
+  for (uint32_t i = 0; i < in->plan.n_items; i++) {
+    const struct lls_plan_item *item = &in->plan.items[i];
+    struct lls_live *live = lls_request_table_find(in->table, item->request);
+    if (live == NULL)
+      continue;
+    if (item->kind == LLS_PLAN_REJECT)
+      lls_lifecycle_finish(in, live, item->reason);
+    else if (live->doomed)
+      lls_lifecycle_finish(in, live, LLS_FINISH_CAPACITY);
+  }
+}
+
+void lls_instance_place(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  LLS_ON_STEP(in);
+  LLS_CHECK(in->transaction.open);
+  in->batch.n = in->batch.n_held = 0;
+  place_preempts(in);
+  place_runs(in);
+  lls_transfer_place(in);
+  lls_left_place(in);
+  lls_migrate_take(in);
+  LLS_CALL(p, cache, commit);
+  for (uint32_t i = 0; i < in->transaction.n_done; i++) {
+    struct lls_live *live = in->transaction.done[i].live;
+    if (live->placed == LLS_PLACED_PREEMPTED)
+      account_preempt(in, live);
+    else if (live->placed == LLS_PLACED_MOVING)
+      lls_transfer_start(in, live);
+  }
+  account_displaced(in);
+  build_batch(in);
+  lls_transaction_close(in);
+  lls_migrate_pull(in);
+  lls_migrate_leave(in);
+  lls_left_ask(in);
+  finish_rejected(in);
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The step: everything the daemon does per iteration, on the instance's own thread.
+ *
+ * Nothing here allocates, takes a contended lock, reads a file or logs above debug,
+ * unless a plugin misbehaves or the engine fails.
+ *
+ * Work that need not be done before the next step (counting, sending tokens) is put off
+ * until the device has that step, where the device computes beside this thread:
+ * in->overlap.
+ */
+#include "core/step/step.h"
+
+#include <string.h>
+
+#include "core/base/least.h"
+#include "core/cluster/left.h"
+#include "core/cluster/migrate.h"
+#include "core/cluster/peer_load.h"
+#include "core/instance/cache_answers.h"
+#include "core/instance/instance.h"
+#include "core/instance/lifecycle.h"
+#include "core/instance/transaction.h"
+#include "core/policy/policy_stats.h"
+#include "core/record/snapshot.h"
+#include "core/step/adoption.h"
+#include "core/step/constraint.h"
+#include "core/step/phases.h"
+
+/* More were cancelled than the inbox could name. */
+static void drain_all_cancels(struct lls_instance *in)
+{
+  for (uint32_t slot = 0; slot < in->table->slots; slot++) {
+    struct lls_live *live = in->table->by_slot[slot];
+    if (live != NULL && atomic_load(&in->cancelled[slot]) == live->view.id)
+      lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
+  }
+}
+
+static void drain_cancels(struct lls_instance *in)
+{
+  if (in->content.cancels_lost)
+    drain_all_cancels(in);
+  for (uint32_t i = 0; i < in->content.n_cancels; i++) {
+    struct lls_live *live = lls_request_table_find(in->table, in->content.cancels[i]);
+    if (live != NULL)
+      lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
+  }
+}
+
+static void drain_predictions(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  for (uint32_t i = 0; i < in->content.n_predictions; i++) {
+    const struct lls_late_prediction *late = &in->content.predictions[i];
+    struct lls_live *live = lls_request_table_find(in->table, late->request);
+    if (live == NULL)
+      continue;
+    if (lls_lifecycle_take_prediction(in, live, &late->prediction) < 0)
+      continue;
+    if (LLS_SCHEDULER_HAS(p, on_prediction))
+      LLS_CALL(p, scheduler, on_prediction, &live->view);
+  }
+}
+
+/* Arrivals before cancels: a request may be cancelled before it was ever seen here. */
+void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
+{
+  LLS_ON_STEP(in);
+  lls_inbox_take(in->inbox, now_ns, &in->content);
+  lls_migrate_settle(in);
+  lls_migrate_fetched(in);
+  for (struct lls_live *live = in->content.arrivals, *next; live != NULL; live = next) {
+    next = live->next;
+    if (live->move.mail == LLS_MAIL_ARRIVAL)
+      lls_lifecycle_arrive(in, live);
+    else if (live->move.mail == LLS_MAIL_AGAIN)
+      lls_lifecycle_arrive_again(in, live);
+    else
+      lls_migrate_receive(in, live);
+  }
+  lls_left_receive(in);
+  lls_migrate_drop_broken(in);
+  drain_cancels(in);
+  drain_predictions(in);
+  if (in->content.end_all)
+    lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
+  if (in->content.clear != 0) {
+    lls_migrate_forget_all(in);
+    in->clear = in->content.clear;
+  }
+  if (in->content.asked != NULL)
+    lls_snapshot_take(in, in->content.asked);
+}
+
+static bool drain(struct lls_instance *in)
+{
+  lls_instance_receive(in, lls_instance_now(in));
+  return !in->content.stop;
+}
+
+static void plan_and_place(struct lls_instance *in)
+{
+  lls_transaction_open(in);
+  lls_instance_plan(in);
+  lls_instance_place(in);
+}
+
+static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *copies,
+                         uint32_t n)
+{
+  const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < n; i++)
+    bytes += lls_copied_bytes(pool, &copies[i]);
+  return bytes;
+}
+
+/* Copies on the device itself belong to a step: full blocks become int8 behind every
+ * prompt. */
+static bool any_swaps(const struct lls_copy *copies, uint32_t n)
+{
+  for (uint32_t i = 0; i < n; i++)
+    if (copies[i].kind != LLS_COPY_DEVICE_TO_DEVICE)
+      return true;
+  return false;
+}
+
+/* Tokens that the view counts as cached and the manager has given back. */
+static uint32_t given_back(const struct lls_instance *in, const struct lls_request *v)
+{
+  bool gives_back = in->policies.cache.module->cache.gives_back;
+  return gives_back ? lls_window_begin(v->cached_tokens, in->caps.window_tokens) : 0;
+}
+
+/* A walk over the requests that hold cache: some hundred, against a step of milliseconds.
+ */
+static void count_cached(const struct lls_instance *in,
+                         const struct lls_request_list *list, struct lls_loop_status *s)
+{
+  for (uint32_t i = 0; i < list->n; i++) {
+    const struct lls_request *v = list->items[i];
+    uint32_t form = v->form <= LLS_FORM_HIDDEN ? v->form : LLS_FORM_NONE;
+    uint32_t gone = given_back(in, v), missing = v->missing_tokens;
+    uint32_t on_host = missing > gone ? missing - gone : 0;
+    s->cached_on_device[form] += v->cached_tokens - gone - on_host;
+    s->cached_on_host[form] += on_host;
+  }
+}
+
+static void count_refusals(const struct lls_policy_host *host,
+                           struct lls_policy_status *s)
+{
+  memcpy(s->name, host->name_text, sizeof s->name);
+  s->refusals = host->refusals;
+  s->breaches = host->breaches;
+}
+
+static void count_memory(struct lls_instance *in)
+{
+  struct lls_policies *p = &in->policies;
+  struct lls_loop_status *s = &in->status;
+  struct lls_capacity device, host;
+  lls_cache_capacity(in, LLS_TIER_DEVICE, &device);
+  lls_cache_capacity(in, LLS_TIER_HOST, &host);
+  s->device_units_total = device.total_units;
+  s->device_units_free = device.free_units;
+  s->host_units_total = host.total_units;
+  s->host_units_free = host.free_units;
+  memset(s->cached_on_device, 0, sizeof s->cached_on_device);
+  memset(s->cached_on_host, 0, sizeof s->cached_on_host);
+  for (uint32_t i = 0; i < LLS_KINDS; i++)
+    count_refusals(p->by_kind[i].host, &s->policies.by_kind[i]);
+  count_cached(in, &in->running, s);
+  count_cached(in, &in->preempted, s);
+  count_cached(in, &in->moving, s);
+  s->waiting = in->waiting.n;
+  s->running = in->running.n;
+  s->preempted = in->preempted.n + in->moving.n;
+  s->offered = in->migration.offered.n;
+}
+
+void lls_instance_count(struct lls_instance *in)
+{
+  LLS_ON_STEP(in);
+  count_memory(in);
+  lls_policy_stats_take(in);
+  lls_peer_loads_show(in);
+  in->deferred = false;
+}
+
+/* The engine refuses the row: its request ends, the rest of the step is to be run. */
+static void drop_row(struct lls_instance *in, uint32_t row, const struct lls_error *why)
+{
+  struct lls_step_batch *b = &in->batch;
+  struct lls_live *live = b->live[row];
+  lls_cache_breach(in, "request %llu ends: %s", (unsigned long long)live->view.id,
+                   why->text);
+  lls_masks_forget(in, live);
+  b->n--;
+  for (uint32_t i = row; i < b->n; i++) { /* a row's table stays where it is */
+    b->live[i] = b->live[i + 1];
+    b->sequences[i] = b->sequences[i + 1];
+  }
+  lls_lifecycle_finish(in, live, LLS_FINISH_ERROR);
+}
+
+/* Blocks are not where the cache manager says: no request's cache can be relied on. */
+static void drop_all(struct lls_instance *in, const struct lls_error *why)
+{
+  lls_cache_breach(in, "all requests of this instance end: %s", why->text);
+  in->batch.n_held = 0;
+  in->batch.n = in->migration.n_taken = in->migration.n_pulls = 0;
+  lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
+}
+
+/* Submits the step without what the engine refuses of it: a cache manager's mistake costs
+ * requests, not the engine. */
+static int submit(struct lls_instance *in, struct lls_engine_batch *batch)
+{
+  uint32_t culprit;
+  batch->culprit = &culprit;
+  for (;;) {
+    struct lls_error why = {0};
+    int rc = lls_engine_submit(in->engine, batch, &why);
+    if (rc < 0 && culprit == LLS_BATCH_SOUND)
+      in->failure = why;
+    if (rc == 0 || culprit == LLS_BATCH_SOUND)
+      return rc;
+    if (culprit == LLS_BATCH_COPIES) {
+      drop_all(in, &why);
+      batch->n_copies = batch->n_pulls = 0;
+    } else {
+      drop_row(in, culprit, &why);
+    }
+    batch->n_sequences = in->batch.n;
+  }
+}
+
+static bool run(struct lls_instance *in, struct lls_engine_result *result, bool *copied)
+{
+  struct lls_engine_batch batch = {.n_sequences = in->batch.n,
+                                   .sequences = in->batch.sequences,
+                                   .n_pulls = in->migration.n_pulls,
+                                   .pulls = in->migration.pulls,
+                                   .before_draws = lls_masks_fill,
+                                   .before_draws_context = in};
+  lls_cache_copies(in, &batch.copies, &batch.n_copies);
+  in->batch.swaps = any_swaps(batch.copies, batch.n_copies);
+  in->status.copied_bytes += bytes_of(in, batch.copies, batch.n_copies);
+  in->status.handed_bytes += lls_migrate_bytes(in);
+  if (batch.n_sequences == 0 && batch.n_copies == 0 && batch.n_pulls == 0) {
+    *copied = in->moving.n > 0 || lls_left_moves(in);
+    lls_transfer_ended(in); /* of what had copies already */
+    lls_left_ended(in);
+    lls_migrate_arrived(in);
+    lls_instance_catch_up(in); /* there is nothing to do it beside */
+    return true;
+  }
+  int rc = submit(in, &batch);
+  if (rc == 0)
+    lls_instance_catch_up(in);
+  if (rc == 0)
+    rc = lls_engine_wait(in->engine, result, &in->failure);
+  if (rc == 0) {
+    lls_transfer_ended(in);
+    lls_left_ended(in);
+    lls_migrate_arrived(in);
+    *copied = batch.n_copies > 0 || batch.n_pulls > 0;
+    return true;
+  }
+  in->failed = true;
+  atomic_store(&in->broken, true);
+  lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
+          (unsigned long long)in->step, lls_error_text(&in->failure, rc));
+  lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
+  return false;
+}
+
+/* In whatever form. */
+static uint64_t cached_on_device(const struct lls_instance *in)
+{
+  uint64_t tokens = 0;
+  for (uint32_t i = 0; i < in->running.n; i++) {
+    const struct lls_request *v = in->running.items[i];
+    tokens += v->cached_tokens - lls_most_u32(v->missing_tokens, given_back(in, v));
+  }
+  return tokens;
+}
+
+/* After count_memory; plan_ns_before: status.plan_ns_sum before this step. */
+static void observe(const struct lls_instance *in, int64_t started_ns,
+                    int64_t plan_ns_before)
+{
+  const struct lls_step_report report = {
+      .size = sizeof report,
+      .instance = in->info.index,
+      .step = in->step - 1,
+      .started_ns = started_ns,
+      .ended_ns = lls_instance_now(in),
+      .n_results = in->batch.n,
+      .results = in->batch.results,
+  };
+  const struct lls_loop_census census = {
+      .waiting = in->status.waiting,
+      .running = in->status.running,
+      .preempted = in->status.preempted,
+      .offered = in->status.offered,
+      .cached_tokens = cached_on_device(in),
+      .device_units_total = in->status.device_units_total,
+      .device_units_free = in->status.device_units_free,
+      .plan_ns = in->status.plan_ns_sum - plan_ns_before,
+  };
+  in->observer.on_step(in->observer.context, &report, &census);
+}
+
+/* Books the rows that ran; if all that could run are held, their masks are made. False:
+ * there was nothing to do. */
+static bool finish(struct lls_instance *in, const struct lls_engine_result *result,
+                   int64_t started_ns)
+{
+  bool any = in->batch.n > 0 || in->batch.n_held > 0;
+  if (in->batch.n > 0) {
+    lls_histogram_observe(&in->status.step_tokens, result->n_rows);
+    lls_instance_commit(in, result, started_ns);
+  } else if (any) {
+    lls_masks_fill(in);
+  }
+  lls_masks_release(in);
+  return any;
+}
+
+/* A scheduler that plans nothing, or what can't be placed, is asked again in 1 ms: at a
+ * time of its own, so that of two simulated instances that wait neither is always first.
+ */
+static const int64_t poll_ns = 1000000;
+
+bool lls_instance_step(struct lls_instance *in, bool *busy)
+{
+  LLS_ON_STEP(in);
+  int64_t started_ns = lls_instance_now(in), plan_ns = in->status.plan_ns_sum;
+  struct lls_engine_result result = {0};
+  lls_instance_check(in);
+  if (in->adoption.any)
+    lls_adoption_run(in);
+  bool go_on = drain(in);
+  *busy = false;
+  in->idle_until_ns = LLS_NEVER;
+  if (lls_instance_has_work(in)) {
+    plan_and_place(in);
+    go_on = run(in, &result, busy) && go_on;
+    lls_migrate_offer_late(in);
+    if (go_on || !in->failed)
+      *busy |= finish(in, &result, started_ns);
+    in->step++;
+    in->status.steps++;
+  }
+  int64_t now_ns = lls_instance_now(in);
+  if (in->idle_until_ns <= 0 && lls_instance_has_work(in))
+    in->idle_until_ns = now_ns < INT64_MAX - poll_ns ? now_ns + poll_ns : INT64_MAX;
+  in->deferred = in->overlap != NULL && in->observer.on_step == NULL && go_on && *busy &&
+                 lls_instance_has_work(in);
+  if (!in->deferred)
+    lls_instance_count(in);
+  if (*busy && in->batch.n > 0 && in->observer.on_step != NULL)
+    observe(in, started_ns, plan_ns);
+  lls_instance_check(in);
+  return go_on;
+}
+
+int64_t lls_instance_idle_ns(const struct lls_instance *in)
+{
+  LLS_ON_STEP(in);
+  if (in->idle_until_ns <= 0)
+    return lls_instance_has_work(in) ? poll_ns : LLS_NEVER;
+  int64_t left = in->idle_until_ns - lls_instance_now(in);
+  return left > 0 ? left : 0;
+}
