@@ -9,7 +9,7 @@
 #define LLS_T_RECOGNISER_H
 
 #include "text/grammar/grammar_tree.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

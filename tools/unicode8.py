@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Which characters Hugging Face's BERT sees otherwise than today's Unicode: writes
-text/tokenizer/unicode8.h.
+text/base/unicode8.h.
 
     pip install tokenizers unicodedata2
     tools/unicode8.py [FILE]
@@ -25,8 +25,8 @@ HEAD = '''/* SPDX-License-Identifier: Apache-2.0 */
  *
  * Made by tools/unicode8.py (tokenizers %s), which asks it about every character.
  */
-#ifndef LLS_TOKENIZER_UNICODE8_H
-#define LLS_TOKENIZER_UNICODE8_H
+#ifndef LLS_TEXT_UNICODE8_H
+#define LLS_TEXT_UNICODE8_H
 
 /* clang-format off */
 /* Each is a list of range(first, last), hexadecimal without 0x. */
@@ -83,7 +83,7 @@ def write(out, name, what, codepoints):
 
 
 def main():
-    path = sys.argv[1] if len(sys.argv) > 1 else "text/tokenizer/unicode8.h"
+    path = sys.argv[1] if len(sys.argv) > 1 else "text/base/unicode8.h"
     with open(path, "w") as out:
         out.write(HEAD % (unicode.unidata_version, tokenizers.__version__))
         for name, what, has, categories in CLASSES:

@@ -6,7 +6,7 @@
 
 #include "core/api/api.h"
 #include "core/api/routes.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #define MAX_FIELDS 8
 #define CROWD_S    60

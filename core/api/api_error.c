@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/json_memory.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 int lls_api_fail(struct lls_api_error *error, unsigned status, const char *code,
                  const char *param, const char *format, ...)

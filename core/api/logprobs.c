@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/api/wire.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #define LOWEST (-9999.0) /* JSON has no infinity */
 

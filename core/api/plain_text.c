@@ -9,7 +9,7 @@
 
 #include "text/template/template.h"
 #include "text/tokenizer/tokenizer.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 static const char barrier[] = "\xef\xb7\x90";
 #define BARRIER_BYTES (sizeof barrier - 1)

@@ -21,7 +21,7 @@
 #include "core/api/store_front.h"
 #include "core/batch/file_table.h"
 #include "core/http/multipart.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #define HIGH (1 << 20)
 #define LOW  (HIGH / 4)

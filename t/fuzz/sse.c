@@ -9,7 +9,7 @@
 
 #include "core/base/stop_strings.h"
 #include "text/tokenizer/tokenizer.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 #include "t/fuzz/fuzz.h"
 
 #define MAX_STOPS 3

@@ -2,7 +2,7 @@
 /* Chat templates: whatever compiles must render or reject messages, and come to an end.
  */
 #include "text/template/template.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 #include "t/fuzz/fuzz.h"
 
 static const char conversation[] =

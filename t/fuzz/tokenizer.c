@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer.json: whatever loads must encode and decode any text. */
 #include "text/tokenizer/tokenizer.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 #include "t/fuzz/fuzz.h"
 
 static void use(const struct lls_tokenizer *tokenizer, const char *text, size_t length)

@@ -5,7 +5,7 @@
 #include "t/tap.h"
 
 #include "text/tokenizer/tokenizer.h"
-#include "text/tokenizer/unicode.h"
+#include "text/base/unicode.h"
 
 #include <string.h>
 

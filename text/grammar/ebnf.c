@@ -2,7 +2,7 @@
 /* Words, characters and counts of grammars' texts; see ebnf.h. */
 #include "text/grammar/ebnf.h"
 
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

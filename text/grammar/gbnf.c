@@ -7,7 +7,7 @@
 #include "text/grammar/gbnf.h"
 
 #include "text/grammar/ebnf.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

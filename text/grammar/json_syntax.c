@@ -4,7 +4,7 @@
 
 #include "core/base/json_parse.h"
 #include "text/grammar/json_escape.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <math.h>
 #include <stdbool.h>

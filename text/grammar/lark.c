@@ -13,7 +13,7 @@
 #include "text/grammar/lark_common.h"
 #include "text/grammar/regex.h"
 #include "text/grammar/vocabulary.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Sets of code points in a regular expression: escapes, and what stands in brackets. */
 #include "text/grammar/regex_tree.h"
 
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <string.h>
 #include <utf8proc.h>

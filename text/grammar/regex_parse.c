@@ -3,7 +3,7 @@
 #include "text/grammar/regex_tree.h"
 
 #include "text/grammar/regex.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  */
 #include "text/grammar/regex_states.h"
 
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 /* Nodes and ranges of a regular expression, in arrays that grow; see regex_tree.h. */
 #include "text/grammar/regex_tree.h"
 
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Judges constants: a validator for the keywords that grammars keep. */
 #include "text/grammar/schema_compile.h"
 
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>

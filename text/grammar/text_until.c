@@ -4,7 +4,7 @@
 
 #include "text/grammar/grammar_marks.h"
 #include "text/grammar/vocabulary.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists and mappings in the arena of a rendering; see value.h. */
 #include "text/template/state.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <math.h>
 #include <string.h>

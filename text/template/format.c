@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Python's two ways to format: "%5.2f" % x, and "{:5.2f}".format(x). */
 #include "text/template/state.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* From JSON to values, and back as Python's json.dumps writes it. */
 #include "core/base/json_cost.h"
 #include "text/template/state.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* One pass over the source, a tag or the text up to it at a time; see lexer.h. */
 #include "text/template/lexer.h"
 
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* Escapes to UTF-8, digits to numbers; see literal.h. */
 #include "text/template/literal.h"
 
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #define LLS_TEMPLATE_LITERAL_H
 
 #include "text/template/value.h"
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 /* Appends what a quoted literal says; false if an escape is not valid. */
 bool lls_literal_string(const char *quoted, size_t length, struct lls_bytes *out);

@@ -2,7 +2,7 @@
 /* Members, items and slices of values. */
 #include "text/template/function.h"
 #include "text/template/state.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 /* An item that is not there, named for messages. */
 static struct lls_value missing(struct lls_value name)

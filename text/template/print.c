@@ -2,7 +2,7 @@
 /* Values as Python prints them: str() and repr(). */
 #include "text/template/function.h"
 #include "text/template/state.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <math.h>
 #include <stdio.h>

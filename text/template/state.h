@@ -12,7 +12,7 @@
 #include "core/base/error.h"
 #include "text/template/budget.h"
 #include "text/template/tree.h"
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 #define LLS_WORK_OF_LOOP 16 /* one turn of a for, which has variables of its own */
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Methods of strings, as Python has them. */
 #include "text/template/function.h"
-#include "text/tokenizer/unicode.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/unicode.h"
+#include "text/base/utf8.h"
 
 #include <string.h>
 #include <utf8proc.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operations on strings that filters and methods share; see state.h. */
 #include "text/template/state.h"
-#include "text/tokenizer/unicode.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/unicode.h"
+#include "text/base/utf8.h"
 
 #include <string.h>
 

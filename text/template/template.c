@@ -5,7 +5,7 @@
 #include "text/template/compiled.h"
 #include "text/template/grammar.h"
 #include "text/template/state.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

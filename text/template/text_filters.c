@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Filters of text. They take any value that can be printed. */
 #include "text/template/function.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include "text/tokenizer/added.h"
 
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

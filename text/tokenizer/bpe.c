@@ -11,7 +11,7 @@
 #include "text/tokenizer/bpe.h"
 
 #include "text/tokenizer/merges.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * compares. */
 #include "text/tokenizer/bytelevel.h"
 
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 /* Bytes that stand for themselves: '!'..'~', 0xa1..0xac, 0xae..0xff. */
 static bool is_itself(int32_t byte)

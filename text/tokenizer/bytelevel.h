@@ -7,7 +7,7 @@
 #ifndef LLS_TOKENIZER_BYTELEVEL_H
 #define LLS_TOKENIZER_BYTELEVEL_H
 
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 /* Appends the characters that stand for the bytes of text. */
 void lls_bytelevel_encode(const char *text, size_t length, struct lls_bytes *out);

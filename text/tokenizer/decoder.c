@@ -8,7 +8,7 @@
 
 #include "text/tokenizer/bytelevel.h"
 #include "text/tokenizer/stage.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

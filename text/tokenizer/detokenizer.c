@@ -8,7 +8,7 @@
  * sent the valid characters before it can know, so here they stay.
  */
 #include "text/tokenizer/tokenizer_internal.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <string.h>
 

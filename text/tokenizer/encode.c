@@ -4,7 +4,7 @@
  * at its end; encoding is not on the step path.
  */
 #include "text/tokenizer/tokenizer_internal.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Merges from a vocabulary with scores. Two halves determine what they make, so that the
  * table has each pair once. */
 #include "text/tokenizer/merges.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include "text/tokenizer/bytelevel.h"
 #include "text/tokenizer/charsmap.h"
 #include "text/tokenizer/stage.h"
-#include "text/tokenizer/unicode.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/unicode.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

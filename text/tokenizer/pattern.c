@@ -8,7 +8,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/tokenizer/pattern.h"
 
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <pcre2.h>

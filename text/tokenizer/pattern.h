@@ -12,7 +12,7 @@
 #define LLS_TOKENIZER_PATTERN_H
 
 #include "core/base/error.h"
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #include "text/tokenizer/bytelevel.h"
 #include "text/tokenizer/split.h"
 #include "text/tokenizer/stage.h"
-#include "text/tokenizer/unicode8.h"
+#include "text/base/unicode8.h"
 
 #include <errno.h>
 #include <stdlib.h>

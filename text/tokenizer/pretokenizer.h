@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 #include "text/tokenizer/pattern.h"
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 #include <jansson.h>
 

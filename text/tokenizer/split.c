@@ -5,7 +5,7 @@
  */
 #include "text/tokenizer/split.h"
 
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "core/base/error.h"
 #include "text/tokenizer/pattern.h"
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 /* Treatment of the matches, for the text "a-b--c" and the pattern "-". */
 enum lls_behavior {

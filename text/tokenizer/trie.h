@@ -7,7 +7,7 @@
 #ifndef LLS_TOKENIZER_TRIE_H
 #define LLS_TOKENIZER_TRIE_H
 
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 #define LLS_TRIE_NONE (-1)
 

@@ -4,7 +4,7 @@
 #include "text/tokenizer/unigram.h"
 
 #include "text/tokenizer/trie.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <math.h>

@@ -9,7 +9,7 @@
 #define LLS_TOKENIZER_UNIGRAM_H
 
 #include "core/base/error.h"
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 #include "text/tokenizer/vocab.h"
 
 #include <jansson.h>

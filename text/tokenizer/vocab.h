@@ -10,7 +10,7 @@
 #define LLS_TOKENIZER_VOCAB_H
 
 #include "core/base/error.h"
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 #include <jansson.h>
 

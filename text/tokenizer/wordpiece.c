@@ -3,7 +3,7 @@
  * characters has a bound, and so has the work on a text of any length. */
 #include "text/tokenizer/wordpiece.h"
 
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Growable arrays; see buffer.h. Capacity doubles, so appending is amortised constant. */
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,10 +7,10 @@
  * 3.7 s. So its per-character tables and its composition are used, and the ordering is
  * done here by a counting sort, linear in the run.
  */
-#include "text/tokenizer/unicode.h"
+#include "text/base/unicode.h"
 
-#include "text/tokenizer/unicode8.h"
-#include "text/tokenizer/utf8.h"
+#include "text/base/unicode8.h"
+#include "text/base/utf8.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  *
  * Made by tools/unicode8.py (tokenizers 0.23.3), which asks it about every character.
  */
-#ifndef LLS_TOKENIZER_UNICODE8_H
-#define LLS_TOKENIZER_UNICODE8_H
+#ifndef LLS_TEXT_UNICODE8_H
+#define LLS_TEXT_UNICODE8_H
 
 /* clang-format off */
 /* Each is a list of range(first, last), hexadecimal without 0x. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* UTF-8 validation after the table of well-formed sequences (Unicode, table 3-7). */
-#include "text/tokenizer/utf8.h"
+#include "text/base/utf8.h"
 
 #include <utf8proc.h>
 

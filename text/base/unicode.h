@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unicode normalisation forms and case, over utf8proc's tables. */
-#ifndef LLS_TOKENIZER_UNICODE_H
-#define LLS_TOKENIZER_UNICODE_H
+#ifndef LLS_TEXT_UNICODE_H
+#define LLS_TEXT_UNICODE_H
 
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 enum lls_unicode_form {
   LLS_NFC,

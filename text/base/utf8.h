@@ -3,10 +3,10 @@
  * UTF-8 at the edges: repairing text that comes in, and cutting bytes that go out.
  * Between the edges all text is valid UTF-8, which pattern.c relies on.
  */
-#ifndef LLS_TOKENIZER_UTF8_H
-#define LLS_TOKENIZER_UTF8_H
+#ifndef LLS_TEXT_UTF8_H
+#define LLS_TEXT_UTF8_H
 
-#include "text/tokenizer/buffer.h"
+#include "text/base/buffer.h"
 
 #define LLS_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growable arrays of the tokenizer: bytes and token ids.
+ * Growable arrays: bytes and token ids.
  *
  * An append that runs out of memory sets `failed` and drops what it was given, so that a
  * caller appends freely and asks once, at the end. Bytes do the same past `most`. A
  * zeroed struct is an empty array.
  */
-#ifndef LLS_TOKENIZER_BUFFER_H
-#define LLS_TOKENIZER_BUFFER_H
+#ifndef LLS_TEXT_BUFFER_H
+#define LLS_TEXT_BUFFER_H
 
 #include <stdbool.h>
 #include <stddef.h>
