@@ -13,7 +13,8 @@
  * messages that has to decide.
  *
  * MPI implements it (core/ranks/mpi_channel.c, in a module of its own, so that nothing
- * else needs MPI). All is called by one thread at a time, the one of core/cluster/far.c.
+ * else needs MPI). All is called by one thread at a time, the one of
+ * core/cluster/remote.c.
  */
 #ifndef LLS_CHANNEL_CHANNEL_H
 #define LLS_CHANNEL_CHANNEL_H
@@ -84,7 +85,7 @@ struct lls_channel {
   bool gpu_aware;               /* memory for bulk may be a GPU's */
   bool survives;                /* the launcher leaves the others alone when one ends */
   int64_t clock_ahead_ns;       /* process 0's clock before this one's */
-  bool orderly;                 /* all others end when this one does; far.c */
+  bool orderly;                 /* all others end when this one does; remote.c */
 };
 
 #endif

@@ -45,8 +45,8 @@ int lls_left_init(struct lls_instance *in, uint32_t max_requests)
   return all ? 0 : -ENOMEM;
 }
 
-int lls_left_init_far(struct lls_instance *in, const struct lls_instance *like,
-                      uint32_t slots)
+int lls_left_init_remote(struct lls_instance *in, const struct lls_instance *like,
+                         uint32_t slots)
 {
   struct lls_migration *h = &in->migration;
   LLS_ON_STEP(in);

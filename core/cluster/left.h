@@ -11,8 +11,8 @@
 
 int lls_left_init(struct lls_instance *, uint32_t max_requests);
 /* The same of one that is far, and like one that is here. */
-int lls_left_init_far(struct lls_instance *, const struct lls_instance *like,
-                      uint32_t slots);
+int lls_left_init_remote(struct lls_instance *, const struct lls_instance *like,
+                         uint32_t slots);
 void lls_left_fini(struct lls_instance *);
 /* [any] From the process of `in`: where those of the request are now. */
 void lls_left_receive_place(struct lls_instance *in, struct lls_unpack *, uint32_t slot);

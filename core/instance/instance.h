@@ -46,7 +46,7 @@ struct lls_fetches;
 struct lls_peer_loads;
 
 struct lls_instance {
-  /* It is in another process, and this is what is known of it here (far.h): no thread
+  /* It is in another process, and this is what is known of it here (remote.h): no thread
    * steps it, its mail is sent there, and of the rest there is what peers may touch. */
   bool far;
   struct lls_fetches *fetches; /* blocks from other processes; NULL: there are none */

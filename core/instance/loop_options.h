@@ -64,8 +64,8 @@ struct lls_loop_change_ops {
   void (*over)(void *context, bool runs);
 };
 
-/* Instances of the list in other processes: those that have no engine here (far.h). */
-struct lls_loop_far {
+/* Instances of the list in other processes: those that have no engine here (remote.h). */
+struct lls_loop_remote {
   struct lls_channel *channel; /* NULL: all are here. Outlives the loop */
   struct lls_channel *within;  /* likewise, to the engine's other ranks; NULL: none */
   bool gpu_aware;              /* the channel takes what is in a GPU's memory */
@@ -80,7 +80,7 @@ struct lls_loop_options {
   struct lls_engine *engine; /* of the only instance, mixed, where there is no list */
   const struct lls_loop_instance *instances; /* (n_instances); of engines alike */
   uint32_t n_instances;
-  struct lls_loop_far far; /* zeroed: all are here */
+  struct lls_loop_remote far; /* zeroed: all are here */
   struct lls_loop_policies policies;
   uint32_t max_requests; /* alive at once */
   struct lls_loop_limits limits;

@@ -87,7 +87,7 @@ void lls_inbox_post(struct lls_inbox *, struct lls_live *);
 /* [step] of another instance */
 void lls_inbox_settle(struct lls_inbox *, uint32_t slot, int64_t now_ns);
 void lls_inbox_shift(struct lls_inbox *, const struct lls_shift *);
-/* [any] the thread of a channel: core/cluster/far.c */
+/* [any] the thread of a channel: core/cluster/remote.c */
 void lls_inbox_fetched(struct lls_inbox *, const struct lls_fetched *);
 void lls_inbox_end_all(struct lls_inbox *);
 /* number, not 0: shown in lls_instance.cleared when it is done. */

@@ -40,7 +40,7 @@ static int allocate(struct lls_loop *l, const struct lls_loop_options *o,
   return l->cancelled != NULL ? 0 : -ENOMEM;
 }
 
-/* Blocks can be copied between any two; of other processes' they say so (far.c). */
+/* Blocks can be copied between any two; of other processes' they say so (remote.c). */
 static int check_alike(const struct lls_loop_instance *list, uint32_t n,
                        struct lls_error *err)
 {
@@ -60,18 +60,18 @@ static uint32_t place_again(void *loop);
 static int create_far(struct lls_loop *l, const struct lls_step_thread_shared *shared,
                       struct lls_error *err)
 {
-  const struct lls_far_options o = {.channel = shared->options->far.channel,
-                                    .options = shared->options,
-                                    .threads = l->threads,
-                                    .slots = &l->slots,
-                                    .delivery = &l->delivery,
-                                    .cancelled = l->cancelled,
-                                    .live = l->live,
-                                    .events_per_step = shared->events_per_step,
-                                    .place = place_again,
-                                    .take_phase = lls_loop_take_phase,
-                                    .context = l};
-  return lls_far_create(&o, &l->far, err);
+  const struct lls_remote_options o = {.channel = shared->options->far.channel,
+                                       .options = shared->options,
+                                       .threads = l->threads,
+                                       .slots = &l->slots,
+                                       .delivery = &l->delivery,
+                                       .cancelled = l->cancelled,
+                                       .live = l->live,
+                                       .events_per_step = shared->events_per_step,
+                                       .place = place_again,
+                                       .take_phase = lls_loop_take_phase,
+                                       .context = l};
+  return lls_remote_create(&o, &l->far, err);
 }
 
 static int create_threads(struct lls_loop *l, const struct lls_step_thread_shared *shared,
@@ -92,14 +92,14 @@ static int create_threads(struct lls_loop *l, const struct lls_step_thread_share
       rc = lls_step_thread_init(&l->threads[i], shared, &list[i], err);
   for (uint32_t i = 0; i < l->n && rc == 0; i++)
     if (list[i].engine == NULL)
-      rc = lls_step_thread_init_far(&l->threads[i], shared, &l->threads[l->mine], i,
-                                    list[i].role, err);
+      rc = lls_step_thread_init_remote(&l->threads[i], shared, &l->threads[l->mine], i,
+                                       list[i].role, err);
   if (rc == 0 && shared->options->far.channel != NULL)
     rc = create_far(l, shared, err);
   for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
     rc = l->threads[i].instance.far ? 0 : lls_step_thread_start(&l->threads[i], err);
   if (rc == 0 && l->far != NULL && l->mine == 0)
-    rc = lls_far_start(l->far, err);
+    rc = lls_remote_start(l->far, err);
   return rc;
 }
 
@@ -180,12 +180,12 @@ void lls_loop_destroy(struct lls_loop *l)
   LLS_ON_MAIN(l);
   if (l->threads != NULL) {
     if (l->far != NULL)
-      lls_far_stop(l->far);
+      lls_remote_stop(l->far);
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_stop(&l->threads[i], LLS_NEVER);
     drop_alive(l);
     lls_loop_prepared_free(l->change);
-    lls_far_destroy(l->far);
+    lls_remote_destroy(l->far);
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_end_policies(&l->threads[i]);
     for (uint32_t i = 0; i < l->n; i++)
@@ -545,17 +545,17 @@ bool lls_loop_failed(struct lls_loop *l, struct lls_error *err)
 int lls_loop_await(struct lls_loop *l, const _Atomic(bool) *give_up,
                    struct lls_error *err)
 {
-  return l->far != NULL ? lls_far_await(l->far, give_up, err) : 0;
+  return l->far != NULL ? lls_remote_await(l->far, give_up, err) : 0;
 }
 
 int lls_loop_follow(struct lls_loop *l, struct lls_error *err)
 {
   LLS_ON_MAIN(l);
-  return lls_far_follow(l->far, err);
+  return lls_remote_follow(l->far, err);
 }
 
 bool lls_loop_lost(struct lls_loop *l, struct lls_error *why)
 {
   LLS_ON_MAIN(l);
-  return l->far != NULL && lls_far_lost(l->far, why);
+  return l->far != NULL && lls_remote_lost(l->far, why);
 }

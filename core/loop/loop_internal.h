@@ -6,7 +6,7 @@
 #ifndef LLS_LOOP_LOOP_INTERNAL_H
 #define LLS_LOOP_LOOP_INTERNAL_H
 
-#include "core/cluster/far.h"
+#include "core/cluster/remote.h"
 #include "core/loop/loop.h"
 #include "core/loop/reload.h"
 #include "core/instance/step_thread.h"
@@ -18,8 +18,8 @@ struct lls_loop {
   struct lls_instance_info *infos; /* (n) theirs */
   struct lls_topology topology;
   uint32_t n;
-  uint32_t mine;       /* the first that is here */
-  struct lls_far *far; /* NULL: all are */
+  uint32_t mine;          /* the first that is here */
+  struct lls_remote *far; /* NULL: all are */
   struct lls_delivery delivery;
   struct lls_slots slots;
   _Atomic uint64_t *cancelled; /* (slots) id last cancelled there: a request is cancelled
@@ -76,7 +76,7 @@ static inline bool lls_loop_has_failed(struct lls_loop *l, struct lls_error *err
   for (uint32_t i = 0; i < l->n; i++)
     if (lls_step_thread_failed(&l->threads[i], err))
       return true;
-  return l->far != NULL && lls_far_failed(l->far, err);
+  return l->far != NULL && lls_remote_failed(l->far, err);
 }
 
 #define LLS_ON_MAIN(LOOP) LLS_CHECK(lls_loop_is_on_main(LOOP))

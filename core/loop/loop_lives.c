@@ -9,7 +9,7 @@
 #include "core/engine/engine.h"
 #include "core/ranks/ranks.h"
 
-#define SILENT_NS (2 * LLS_NS_PER_S) /* as of a process in far_lives.c */
+#define SILENT_NS (2 * LLS_NS_PER_S) /* as of a process in remote_lives.c */
 
 static int64_t monotonic_ns(void)
 {
@@ -38,7 +38,7 @@ void lls_loop_instance_life(struct lls_loop *l, uint32_t instance,
   LLS_ON_MAIN(l);
   *out = (struct lls_instance_life){.state = LLS_INSTANCE_UP};
   if (in->far)
-    lls_far_life(l->far, instance, out);
+    lls_remote_life(l->far, instance, out);
   else
     look_at_ranks(in, out);
 }

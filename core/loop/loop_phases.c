@@ -2,7 +2,7 @@
 /*
  * A change of policies in instances of several processes: each of them changes, or none
  * does. Process 0 leads them from phase to phase, and each is over when all have answered
- * (far_change.c):
+ * (remote_change.c):
  *
  *   PREPARE   each reads what process 0 has read, and creates its policies, beside steps
  *   HOLD      each parks its step thread, and returns what was offered to it
@@ -49,8 +49,8 @@ int lls_loop_prepared_share(struct lls_loop_prepared *p, const void *data, size_
   if (l->far == NULL)
     return 0;
   p->shared = true;
-  lls_far_ask_change(l->far, LLS_PHASE_PREPARE, data, n, timeout_ns);
-  while (!lls_far_change_answered(l->far, &rc, err))
+  lls_remote_ask_change(l->far, LLS_PHASE_PREPARE, data, n, timeout_ns);
+  while (!lls_remote_change_answered(l->far, &rc, err))
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   return rc;
 }
@@ -69,7 +69,7 @@ static bool change_far(struct lls_loop *l, int *rc, struct lls_error *err)
 {
   struct lls_loop_prepared *p = l->change;
   *rc = 0;
-  if (!lls_loop_all_parked(l) || !lls_far_change_answered(l->far, rc, err))
+  if (!lls_loop_all_parked(l) || !lls_remote_change_answered(l->far, rc, err))
     return false;
   if (p->phase == LLS_PHASE_INSTALL) { /* which nobody can refuse any more */
     *rc = 0;
@@ -84,7 +84,7 @@ static bool change_far(struct lls_loop *l, int *rc, struct lls_error *err)
   }
   if (p->phase == LLS_PHASE_APPROVE)
     lls_loop_install_all(l);
-  lls_far_ask_change(l->far, ++p->phase, NULL, 0, LLS_NEVER);
+  lls_remote_ask_change(l->far, ++p->phase, NULL, 0, LLS_NEVER);
   return false;
 }
 

@@ -71,7 +71,7 @@ void lls_loop_prepared_free(struct lls_loop_prepared *p)
     return;
   LLS_ON_MAIN(p->loop);
   if (p->shared && p->phase != LLS_PHASE_INSTALL)
-    lls_far_ask_change(p->loop->far, LLS_PHASE_CANCEL, NULL, 0, LLS_NEVER);
+    lls_remote_ask_change(p->loop->far, LLS_PHASE_CANCEL, NULL, 0, LLS_NEVER);
   for (uint32_t i = 0; i < p->loop->n; i++)
     lls_reload_abandon(&p->reloads[i]);
   free(p);
@@ -91,7 +91,7 @@ int lls_loop_reload(struct lls_loop *l, struct lls_loop_prepared *p,
   l->change = p;
   lls_loop_hold_all(l);
   if (p->shared)
-    lls_far_ask_change(l->far, p->phase = LLS_PHASE_HOLD, NULL, 0, LLS_NEVER);
+    lls_remote_ask_change(l->far, p->phase = LLS_PHASE_HOLD, NULL, 0, LLS_NEVER);
   return 0;
 }
 

@@ -153,10 +153,10 @@ int lls_step_thread_init(struct lls_step_thread *r,
   return rc;
 }
 
-int lls_step_thread_init_far(struct lls_step_thread *r,
-                             const struct lls_step_thread_shared *shared,
-                             const struct lls_step_thread *here, uint32_t index,
-                             uint32_t role, struct lls_error *err)
+int lls_step_thread_init_remote(struct lls_step_thread *r,
+                                const struct lls_step_thread_shared *shared,
+                                const struct lls_step_thread *here, uint32_t index,
+                                uint32_t role, struct lls_error *err)
 {
   uint32_t max_requests = shared->options->max_requests;
   struct lls_instance *in = &r->instance;
@@ -173,7 +173,7 @@ int lls_step_thread_init_far(struct lls_step_thread *r,
   if (rc == 0)
     rc = lls_peer_loads_init(in);
   if (rc == 0)
-    rc = lls_left_init_far(in, &here->instance, shared->slots->n);
+    rc = lls_left_init_remote(in, &here->instance, shared->slots->n);
   return rc < 0 ? lls_fail(err, rc, "out of memory for %u requests", max_requests) : 0;
 }
 

@@ -20,10 +20,10 @@ struct lls_step_thread_shared {
 int lls_step_thread_init(struct lls_step_thread *, const struct lls_step_thread_shared *,
                          const struct lls_loop_instance *, struct lls_error *err);
 /* [main] Of an instance in another process, once one that is here is made. */
-int lls_step_thread_init_far(struct lls_step_thread *,
-                             const struct lls_step_thread_shared *,
-                             const struct lls_step_thread *here, uint32_t index,
-                             uint32_t role, struct lls_error *err);
+int lls_step_thread_init_remote(struct lls_step_thread *,
+                                const struct lls_step_thread_shared *,
+                                const struct lls_step_thread *here, uint32_t index,
+                                uint32_t role, struct lls_error *err);
 int lls_step_thread_start(struct lls_step_thread *,
                           struct lls_error *err); /* its thread */
 /* likewise; false: it has not ended within timeout_ns, LLS_NEVER = wait for it */

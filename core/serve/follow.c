@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/cluster/far.h"
+#include "core/cluster/remote.h"
 #include "core/serve/daemon.h"
 
 /* A signal that ends the server ends them through process 0. */
@@ -35,7 +35,7 @@ int server_follow_instance(struct server *s, int rc, struct lls_error *err)
   if (rc == 0)
     rc = server_create_loop(s, err);
   if (rc < 0)
-    lls_far_give_up(s->channel, lls_error_text(err, rc)); /* process 0 says it */
+    lls_remote_give_up(s->channel, lls_error_text(err, rc)); /* process 0 says it */
   else if ((rc = lls_loop_follow(s->loop, err)) < 0)
     lls_log(&s->log, LLS_LOG_ERROR, "instances", "instance %u ends: %s", s->channel->self,
             lls_error_text(err, rc));

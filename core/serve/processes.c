@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/api/structured.h"
-#include "core/cluster/far.h"
+#include "core/cluster/remote.h"
 #include "core/cluster/fetch.h"
 #include "core/ranks/ranks.h"
 #include "core/serve/daemon.h"
@@ -96,16 +96,16 @@ int server_links(const struct server *s)
                                         : LLS_LINKS_NONE;
 }
 
-struct lls_loop_far server_far_options(struct server *s)
+struct lls_loop_remote server_far_options(struct server *s)
 {
-  return (struct lls_loop_far){.channel = s->channel,
-                               .within = s->within,
-                               .gpu_aware = server_is_gpu_aware(s),
-                               .links = server_links(s),
-                               .timeout_ns = s->config->engine.rank_timeout,
-                               .grammar = compile_grammar,
-                               .grammar_context = s,
-                               .change = server_change_ops(s)};
+  return (struct lls_loop_remote){.channel = s->channel,
+                                  .within = s->within,
+                                  .gpu_aware = server_is_gpu_aware(s),
+                                  .links = server_links(s),
+                                  .timeout_ns = s->config->engine.rank_timeout,
+                                  .grammar = compile_grammar,
+                                  .grammar_context = s,
+                                  .change = server_change_ops(s)};
 }
 
 void server_leave_channel(struct server *s)
@@ -116,7 +116,7 @@ void server_leave_channel(struct server *s)
   if (s->channel == NULL)
     return;
   if (s->loop == NULL && !server_follows(s) && !server_is_other_rank(s))
-    lls_far_give_up(s->channel, "it did not start");
+    lls_remote_give_up(s->channel, "it did not start");
   s->channel->ops->destroy(s->channel, s->channel->orderly);
   s->channel = NULL;
 }

@@ -11,7 +11,7 @@
 
 #include "core/assembly/options.h"
 #include "core/engine/shard.h"
-#include "core/cluster/far_rank.h"
+#include "core/cluster/remote_rank.h"
 #include "core/cluster/fetch.h"
 #include "core/serve/daemon.h"
 
@@ -124,7 +124,7 @@ static void leave_signals_to_rank_0(void)
 
 struct side {
   const struct server *server;
-  struct lls_far_rank *rank;
+  struct lls_remote_rank *rank;
 };
 
 static int begin_side(void *context, struct lls_engine *engine, struct lls_error *err)
@@ -136,19 +136,19 @@ static int begin_side(void *context, struct lls_engine *engine, struct lls_error
                                               .links = server_links(s),
                                               .gpu_aware = server_is_gpu_aware(s),
                                               .timeout_ns = s->ranks->timeout_ns};
-  return lls_far_rank_create(&fetches, s->within, &side->rank, err);
+  return lls_remote_rank_create(&fetches, s->within, &side->rank, err);
 }
 
 static int heed(void *context, const struct lls_engine_note *note, struct lls_error *err)
 {
   const struct side *side = context;
-  return lls_far_rank_heed(side->rank, note->data, note->bytes, err);
+  return lls_remote_rank_heed(side->rank, note->data, note->bytes, err);
 }
 
 static void end_side(void *context)
 {
   const struct side *side = context;
-  lls_far_rank_destroy(side->rank);
+  lls_remote_rank_destroy(side->rank);
 }
 
 static int compute(const struct server *s, struct lls_error *err)

@@ -21,7 +21,7 @@ my %without = (
     'core/record/decision_log.h' =>
       'an observer does not know its instance; the lifecycle, which calls it, asserts',
     'core/instance/running_policy.h' => 'it sees no thread: the tag is that of the macro LLS_CALL',
-    'core/cluster/far.h' => 'main is known to the loop alone: lls_loop_*, which calls these, asserts',
+    'core/cluster/remote.h' => 'main is known to the loop alone: lls_loop_*, which calls these, asserts',
     'core/cluster/fetch.h' => 'it does not know its instance: lls_migrate_*, which calls these, asserts',
     'core/cluster/bulk.h' => 'likewise: it is part of fetch.h; whichever thread loads the model opens it',
     'core/cluster/links.h' => 'likewise: it is part of bulk.h',

@@ -3,11 +3,11 @@
  * Process 0: where every request is that lives in another process, from the messages
  * about it, all of which come by here; and what becomes of it when that process is gone.
  */
-#include "core/cluster/far_internal.h"
+#include "core/cluster/remote_internal.h"
 
 /* ---- events ------------------------------------------------------------------------ */
 
-void lls_hub_publish(struct lls_far *far)
+void lls_hub_publish(struct lls_remote *far)
 {
   if (far->outbox.filling.n == 0)
     return;
@@ -16,7 +16,7 @@ void lls_hub_publish(struct lls_far *far)
   far->wake(far->wake_context);
 }
 
-static struct lls_event *add_event(struct lls_far *far)
+static struct lls_event *add_event(struct lls_remote *far)
 {
   if (far->outbox.filling.n >= far->events_per_step)
     lls_hub_publish(far);
@@ -31,10 +31,10 @@ static void forget(struct lls_away *a)
 }
 
 /* When it was, for where it may have to go on. */
-static void note_times(struct lls_far *far, struct lls_live *home)
+static void note_times(struct lls_remote *far, struct lls_live *home)
 {
   struct lls_request *v = &home->view;
-  v->last_token_ns = lls_far_now(far);
+  v->last_token_ns = lls_remote_now(far);
   if (home->first_token_ns == LLS_NEVER)
     home->first_token_ns = v->last_token_ns;
   if (v->first_scheduled_ns == LLS_NEVER)
@@ -43,7 +43,7 @@ static void note_times(struct lls_far *far, struct lls_live *home)
 
 /* One that its process could not go on with, which says that it has failed next, is left
  * as it is: it goes on elsewhere then. */
-void lls_hub_receive_events(struct lls_far *far, uint32_t from, struct lls_unpack *u)
+void lls_hub_receive_events(struct lls_remote *far, uint32_t from, struct lls_unpack *u)
 {
   uint64_t id = 0;
   bool lost = false;
@@ -63,19 +63,19 @@ void lls_hub_receive_events(struct lls_far *far, uint32_t from, struct lls_unpac
 }
 
 /* Nobody needs its blocks any more. */
-static void settle(struct lls_far *far, const struct lls_away *a)
+static void settle(struct lls_remote *far, const struct lls_away *a)
 {
   if (a->source == 0) {
     lls_inbox_settle(&far->mine->inbox, a->home->view.slot, LLS_NEVER);
   } else if (a->source != LLS_NOBODY) {
-    struct lls_pack p = lls_far_message(far, LLS_FAR_SETTLED, a->source);
-    ((struct lls_far_head *)(void *)p.data)->slot = a->home->view.slot;
-    lls_far_send(far, &p);
+    struct lls_pack p = lls_remote_message(far, LLS_REMOTE_SETTLED, a->source);
+    ((struct lls_remote_head *)(void *)p.data)->slot = a->home->view.slot;
+    lls_remote_send(far, &p);
   }
 }
 
 /* With an error, since no instance is there to end it. */
-static void end(struct lls_far *far, struct lls_away *a)
+static void end(struct lls_remote *far, struct lls_away *a)
 {
   struct lls_live *home = a->home;
   struct lls_request *v = &home->view;
@@ -94,7 +94,7 @@ static void end(struct lls_far *far, struct lls_away *a)
                               .arrival_ns = v->arrival_ns,
                               .first_scheduled_ns = v->first_scheduled_ns,
                               .first_token_ns = home->first_token_ns,
-                              .finished_ns = lls_far_now(far),
+                              .finished_ns = lls_remote_now(far),
                               .prediction = v->prediction,
                               .life = &home->life,
                               .live = home};
@@ -105,19 +105,19 @@ static void end(struct lls_far *far, struct lls_away *a)
 
 /* Back to where its blocks are, if they are; else it is prefilled again, where there is
  * an instance for that. */
-static void turn(struct lls_far *far, struct lls_far_head *head)
+static void turn(struct lls_remote *far, struct lls_remote_head *head)
 {
   bool offered = head->mail == LLS_MAIL_OFFER;
   head->mail = offered ? LLS_MAIL_RETURN : LLS_MAIL_AGAIN;
   head->target = offered ? head->source : far->place(far->context);
 }
 
-void lls_hub_route(struct lls_far *far, struct lls_far_head *head, char *data,
+void lls_hub_route(struct lls_remote *far, struct lls_remote_head *head, char *data,
                    size_t bytes)
 {
   struct lls_away *a = &far->away[head->slot];
   bool turned = false;
-  while (head->target != LLS_NOBODY && lls_far_is_out(far, head->target)) {
+  while (head->target != LLS_NOBODY && lls_remote_is_out(far, head->target)) {
     turn(far, head);
     turned = true;
   }
@@ -150,14 +150,14 @@ void lls_hub_route(struct lls_far *far, struct lls_far_head *head, char *data,
     /* Its tokens first: our own instance may end it at once, and so before this round's
      * end. */
     lls_hub_publish(far);
-    lls_far_deliver(far, head, home);
+    lls_remote_deliver(far, head, home);
   } else {
     end(far, a);
   }
   free(data);
 }
 
-void lls_hub_send_request(struct lls_far *far, struct lls_far_head *head,
+void lls_hub_send_request(struct lls_remote *far, struct lls_remote_head *head,
                           struct lls_live *live)
 {
   struct lls_away *a = &far->away[head->slot];
@@ -175,7 +175,7 @@ void lls_hub_send_request(struct lls_far *far, struct lls_far_head *head,
   end(far, a);
 }
 
-void lls_hub_settled(struct lls_far *far, uint32_t slot, uint32_t source)
+void lls_hub_settled(struct lls_remote *far, uint32_t slot, uint32_t source)
 {
   struct lls_away *a = &far->away[slot];
   if (a->home == NULL || a->source != source)
@@ -191,11 +191,12 @@ void lls_hub_settled(struct lls_far *far, uint32_t slot, uint32_t source)
  * them are prefilled, and what depends on them (penalties, grammar, banned words, the
  * random numbers) follows from them. Without a token more it does so once: it may be what
  * its process has died of. */
-static bool go_on(struct lls_far *far, struct lls_away *a)
+static bool go_on(struct lls_remote *far, struct lls_away *a)
 {
   struct lls_live *home = a->home;
   struct lls_request *v = &home->view;
-  struct lls_far_head head = lls_far_head(far, LLS_FAR_REQUEST, LLS_NOBODY, v->slot);
+  struct lls_remote_head head =
+      lls_remote_head(far, LLS_REMOTE_REQUEST, LLS_NOBODY, v->slot);
   bool again = a->again == v->id && a->again_tokens == v->generated_tokens;
   if (again || (v->generated_tokens > 0 && v->generated_tokens >= v->max_new_tokens))
     return false;
@@ -210,14 +211,14 @@ static bool go_on(struct lls_far *far, struct lls_away *a)
   return true;
 }
 
-void lls_hub_move_requests(struct lls_far *far, uint32_t index)
+void lls_hub_move_requests(struct lls_remote *far, uint32_t index)
 {
   for (uint32_t slot = 0; slot < far->n_slots; slot++) {
     struct lls_away *a = &far->away[slot];
-    struct lls_far_head head;
+    struct lls_remote_head head;
     if (a->home == NULL || a->at != index)
       continue;
-    if (a->offer == NULL || lls_far_is_out(far, a->source)) {
+    if (a->offer == NULL || lls_remote_is_out(far, a->source)) {
       settle(far, a);
       a->source = LLS_NOBODY;
       if (!go_on(far, a))
@@ -232,7 +233,7 @@ void lls_hub_move_requests(struct lls_far *far, uint32_t index)
   }
 }
 
-void lls_hub_end_requests(struct lls_far *far)
+void lls_hub_end_requests(struct lls_remote *far)
 {
   for (uint32_t slot = 0; slot < far->n_slots; slot++)
     if (far->away[slot].home != NULL)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request as bytes: its numbers, then its arrays one behind the other; see far_wire.h.
+/* A request as bytes: its numbers, then its arrays one behind the other; see
+ * remote_wire.h.
  */
-#include "core/cluster/far_wire.h"
+#include "core/cluster/remote_wire.h"
 
 #include <errno.h>
 

@@ -22,7 +22,7 @@
  * with an error: it may be what they die of.
  *
  * A process that lives is heard each half second. One that is not for two seconds is
- * given up (far_lives.c): it is as good as gone, but that it may come back. Then it
+ * given up (remote_lives.c): it is as good as gone, but that it may come back. Then it
  * clears away all that it has, of which others have answered for meanwhile, and begins
  * empty.
  *
@@ -32,16 +32,16 @@
  * then the events, then the requests of the first time; those of the second wait for the
  * next round.
  */
-#ifndef LLS_CLUSTER_FAR_H
-#define LLS_CLUSTER_FAR_H
+#ifndef LLS_CLUSTER_REMOTE_H
+#define LLS_CLUSTER_REMOTE_H
 
-#include "core/cluster/far_wire.h"
+#include "core/cluster/remote_wire.h"
 
-struct lls_far;
+struct lls_remote;
 struct lls_channel;
 struct lls_step_thread;
 
-struct lls_far_options {
+struct lls_remote_options {
   struct lls_channel *channel;
   const struct lls_loop_options *options;
   struct lls_step_thread *threads; /* (channel->n) */
@@ -59,7 +59,7 @@ struct lls_far_options {
 };
 
 /* A change of policies in all processes, from one to the next; loop_phases.c. */
-enum lls_far_phase {
+enum lls_remote_phase {
   LLS_PHASE_NONE,
   LLS_PHASE_PREPARE,
   LLS_PHASE_HOLD,
@@ -70,41 +70,42 @@ enum lls_far_phase {
 };
 
 /* [main] Once all stand-ins and the instance of this process are made. */
-int lls_far_create(const struct lls_far_options *, struct lls_far **out,
-                   struct lls_error *err);
+int lls_remote_create(const struct lls_remote_options *, struct lls_remote **out,
+                      struct lls_error *err);
 /* [main] Process 0: its thread. */
-int lls_far_start(struct lls_far *, struct lls_error *err);
+int lls_remote_start(struct lls_remote *, struct lls_error *err);
 /* [any one] Process 0: until all others are ready; a failure of one is its sentence.
  * give_up: read now and then, NULL = never. */
-int lls_far_await(struct lls_far *, const _Atomic(bool) *give_up, struct lls_error *err);
+int lls_remote_await(struct lls_remote *, const _Atomic(bool) *give_up,
+                     struct lls_error *err);
 /* [main] Process 0: the others end, and its thread. */
-void lls_far_stop(struct lls_far *);
+void lls_remote_stop(struct lls_remote *);
 /* [main] The other processes: all that there is to do, until process 0 says stop (0) or
  * is gone, or the instance fails (negative, with the sentence). */
-int lls_far_follow(struct lls_far *, struct lls_error *err);
+int lls_remote_follow(struct lls_remote *, struct lls_error *err);
 /* [main] After the step threads have ended. */
-void lls_far_destroy(struct lls_far *);
+void lls_remote_destroy(struct lls_remote *);
 
 struct lls_instance_life;
 
 /* [any] Process 0: what it knows of an instance. */
-void lls_far_life(struct lls_far *, uint32_t index, struct lls_instance_life *out);
+void lls_remote_life(struct lls_remote *, uint32_t index, struct lls_instance_life *out);
 
 /* [any] Process 0: the last instance that was lost; false: none was. */
-bool lls_far_lost(struct lls_far *, struct lls_error *why);
+bool lls_remote_lost(struct lls_remote *, struct lls_error *why);
 /* [any] Process 0: with what is left there is no service. */
-bool lls_far_failed(struct lls_far *, struct lls_error *why);
+bool lls_remote_failed(struct lls_remote *, struct lls_error *why);
 
 /* [any] Process 0: the others begin a phase, once what was posted to them before is sent;
  * data: (n) for them, copied. One that does not answer within timeout_ns refuses;
  * LLS_NEVER: while it lives. */
-void lls_far_ask_change(struct lls_far *, uint32_t phase, const void *data, size_t n,
-                        int64_t timeout_ns);
+void lls_remote_ask_change(struct lls_remote *, uint32_t phase, const void *data,
+                           size_t n, int64_t timeout_ns);
 /* [any] True: all have answered, 0 or why one refuses, which is woken for. */
-bool lls_far_change_answered(struct lls_far *, int *rc, struct lls_error *why);
+bool lls_remote_change_answered(struct lls_remote *, int *rc, struct lls_error *why);
 
 /* [main] Instead of all that, in a process that did not get so far: the others are told
  * why, and end. */
-void lls_far_give_up(struct lls_channel *, const char *why);
+void lls_remote_give_up(struct lls_channel *, const char *why);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event as bytes; see far_wire.h. What it points to is of its request, and comes
+/* An event as bytes; see remote_wire.h. What it points to is of its request, and comes
  * along. */
-#include "core/cluster/far_wire.h"
+#include "core/cluster/remote_wire.h"
 
 #include "core/instance/life.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Process 0: each message of the others goes by here, to whom it concerns. */
-#include "core/cluster/far_internal.h"
+#include "core/cluster/remote_internal.h"
 
 #include "core/config/instance_list.h"
 
 #define FAILED_TRIES 100 /* a millisecond each, for an answer to get out */
 
-static const char *why_unlike(const struct lls_far_shape *a,
-                              const struct lls_far_shape *b)
+static const char *why_unlike(const struct lls_remote_shape *a,
+                              const struct lls_remote_shape *b)
 {
   if (strcmp(a->version, b->version) != 0)
     return "it is another version of llmserve";
@@ -22,9 +22,9 @@ static const char *why_unlike(const struct lls_far_shape *a,
   return lls_pools_match(&a->pool, &b->pool) ? NULL : "its blocks are not alike";
 }
 
-static void receive_ready(struct lls_far *far, uint32_t from, struct lls_unpack *u)
+static void receive_ready(struct lls_remote *far, uint32_t from, struct lls_unpack *u)
 {
-  struct lls_far_shape shape;
+  struct lls_remote_shape shape;
   memset(&shape, 0, sizeof shape);
   LLS_UNPACK(u, shape);
   const char *why = why_unlike(&far->shape, &shape);
@@ -36,26 +36,26 @@ static void receive_ready(struct lls_far *far, uint32_t from, struct lls_unpack 
     return;
   far->others[from].ready = true;
   for (uint32_t to = 1; to < far->n; to++)
-    lls_far_show_loads(far, to);
+    lls_remote_show_loads(far, to);
   pthread_mutex_lock(&far->lock);
   far->n_ready++;
   pthread_mutex_unlock(&far->lock);
 }
 
 /* It waits to be told that this is known. */
-static void receive_failed(struct lls_far *far, uint32_t from, struct lls_unpack *u)
+static void receive_failed(struct lls_remote *far, uint32_t from, struct lls_unpack *u)
 {
   struct lls_error why = {0};
-  struct lls_pack p = lls_far_message(far, LLS_FAR_END, from);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_END, from);
   size_t n = u->n - u->at;
   lls_unpack_take(u, why.text, n < sizeof why.text ? n : sizeof why.text - 1);
-  lls_far_send(far, &p);
+  lls_remote_send(far, &p);
   for (int i = 0; i < FAILED_TRIES && !far->channel->ops->is_flushed(far->channel); i++)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   lls_hub_lose(far, from, why.text);
 }
 
-static void receive_request(struct lls_far *far, struct lls_far_head *head,
+static void receive_request(struct lls_remote *far, struct lls_remote_head *head,
                             struct lls_channel_message *m)
 {
   const struct lls_away *a = &far->away[head->slot];
@@ -66,53 +66,53 @@ static void receive_request(struct lls_far *far, struct lls_far_head *head,
   lls_hub_route(far, head, m->data, m->bytes);
 }
 
-static void pass_on(struct lls_far *far, const struct lls_far_head *head,
+static void pass_on(struct lls_remote *far, const struct lls_remote_head *head,
                     struct lls_channel_message *m)
 {
   struct lls_unpack u = {.data = m->data, .n = m->bytes, .at = sizeof *head};
-  if (head->kind == LLS_FAR_SETTLED)
+  if (head->kind == LLS_REMOTE_SETTLED)
     lls_hub_settled(far, head->slot, head->target);
   if (head->target == 0) {
-    lls_far_receive(far, head, &u);
+    lls_remote_receive(far, head, &u);
     free(m->data);
-  } else if (lls_far_is_out(far, head->target)) {
+  } else if (lls_remote_is_out(far, head->target)) {
     free(m->data);
   } else {
     far->channel->ops->send(far->channel, head->target, m->data, m->bytes);
   }
 }
 
-void lls_hub_receive(struct lls_far *far, uint32_t from, struct lls_channel_message *m)
+void lls_hub_receive(struct lls_remote *far, uint32_t from, struct lls_channel_message *m)
 {
   struct lls_unpack u = {.data = m->data, .n = m->bytes};
-  struct lls_far_head head;
+  struct lls_remote_head head;
   memset(&head, 0, sizeof head);
   LLS_UNPACK(&u, head);
   bool valid = !u.failed && head.target < far->n && head.slot < far->n_slots &&
-               (head.source < far->n || head.kind != LLS_FAR_REQUEST) &&
+               (head.source < far->n || head.kind != LLS_REMOTE_REQUEST) &&
                head.from == from && !far->others[from].gone;
   valid = valid && lls_hub_hear(far, from, head.kind);
-  if (valid && head.kind == LLS_FAR_REQUEST) {
+  if (valid && head.kind == LLS_REMOTE_REQUEST) {
     receive_request(far, &head, m);
     return;
   }
-  if (valid && head.kind <= LLS_FAR_NO) {
+  if (valid && head.kind <= LLS_REMOTE_NO) {
     pass_on(far, &head, m);
     return;
   }
-  if (valid && head.kind == LLS_FAR_EVENTS)
+  if (valid && head.kind == LLS_REMOTE_EVENTS)
     lls_hub_receive_events(far, from, &u);
-  else if (valid && head.kind == LLS_FAR_READY)
+  else if (valid && head.kind == LLS_REMOTE_READY)
     receive_ready(far, from, &u);
-  else if (valid && head.kind == LLS_FAR_FAILED)
+  else if (valid && head.kind == LLS_REMOTE_FAILED)
     receive_failed(far, from, &u);
-  else if (valid && head.kind == LLS_FAR_CHANGED)
+  else if (valid && head.kind == LLS_REMOTE_CHANGED)
     lls_hub_changed(far, from, &head, &u);
-  else if (valid && head.kind == LLS_FAR_CLEARED)
+  else if (valid && head.kind == LLS_REMOTE_CLEARED)
     lls_hub_cleared(far, from, &head, &u);
-  else if (valid && head.kind == LLS_FAR_BYE)
+  else if (valid && head.kind == LLS_REMOTE_BYE)
     far->others[from].bye = true;
   else if (valid)
-    lls_far_see(far, &head, &u);
+    lls_remote_see(far, &head, &u);
   free(m->data);
 }

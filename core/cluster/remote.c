@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rounds of the channel's thread, and its life; see far.h. */
+/* The rounds of the channel's thread, and its life; see remote.h. */
 #include "config.h"
 
-#include "core/cluster/far.h"
+#include "core/cluster/remote.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "core/cluster/far_internal.h"
+#include "core/cluster/remote_internal.h"
 #include "core/cluster/fetch.h"
 #include "core/engine/engine.h"
 
@@ -27,7 +27,7 @@ static void nap(int64_t ns)
 
 /* ---- rounds ------------------------------------------------------------------------ */
 
-static void take_snapshot(struct lls_far *far)
+static void take_snapshot(struct lls_remote *far)
 {
   if (far->snapshot == NULL)
     far->snapshot = calloc(1, sizeof *far->snapshot);
@@ -39,53 +39,53 @@ static void take_snapshot(struct lls_far *far)
 }
 
 /* In another process: a message of process 0. */
-static void receive(struct lls_far *far, const struct lls_channel_message *m)
+static void receive(struct lls_remote *far, const struct lls_channel_message *m)
 {
   struct lls_unpack u = {.data = m->data, .n = m->bytes};
-  struct lls_far_head head;
+  struct lls_remote_head head;
   memset(&head, 0, sizeof head);
   LLS_UNPACK(&u, head);
   if (u.failed)
     return;
-  far->others[0].heard_ns = lls_far_now(far);
+  far->others[0].heard_ns = lls_remote_now(far);
   switch (head.kind) {
-  case LLS_FAR_ASK:
+  case LLS_REMOTE_ASK:
     take_snapshot(far);
     return;
-  case LLS_FAR_GONE:
-    lls_far_see_gone(far, head.source, head.mail == 0);
+  case LLS_REMOTE_GONE:
+    lls_remote_see_gone(far, head.source, head.mail == 0);
     return;
-  case LLS_FAR_BACK:
-    lls_far_see_back(far, head.source);
+  case LLS_REMOTE_BACK:
+    lls_remote_see_back(far, head.source);
     return;
-  case LLS_FAR_CLEAR:
-    lls_far_clear(far, &head);
+  case LLS_REMOTE_CLEAR:
+    lls_remote_clear(far, &head);
     return;
-  case LLS_FAR_STOP:
+  case LLS_REMOTE_STOP:
     far->stopped = true;
     return;
-  case LLS_FAR_END:
+  case LLS_REMOTE_END:
     far->stopped = far->ended = true;
     far->channel->orderly = head.mail == 1;
-    lls_far_tell_ranks(far, LLS_FAR_END, 0, head.mail);
+    lls_remote_tell_ranks(far, LLS_REMOTE_END, 0, head.mail);
     return;
-  case LLS_FAR_LOADS:
-    lls_far_see(far, &head, &u);
+  case LLS_REMOTE_LOADS:
+    lls_remote_see(far, &head, &u);
     return;
-  case LLS_FAR_CHANGE:
-    lls_far_begin_phase(far, &head, &u);
+  case LLS_REMOTE_CHANGE:
+    lls_remote_begin_phase(far, &head, &u);
     return;
   default:
-    lls_far_receive(far, &head, &u);
+    lls_remote_receive(far, &head, &u);
   }
 }
 
-static bool receive_all(struct lls_far *far)
+static bool receive_all(struct lls_remote *far)
 {
   struct lls_channel_message m;
   int n = 0;
   for (; n < MESSAGES && far->channel->ops->receive(far->channel, &m); n++) {
-    if (lls_far_is_hub(far)) {
+    if (lls_remote_is_hub(far)) {
       lls_hub_receive(far, m.from, &m);
       continue;
     }
@@ -95,7 +95,7 @@ static bool receive_all(struct lls_far *far)
   return n > 0;
 }
 
-static bool move_blocks(struct lls_far *far)
+static bool move_blocks(struct lls_remote *far)
 {
   struct lls_fetched fetched;
   struct lls_error news;
@@ -112,68 +112,68 @@ static bool move_blocks(struct lls_far *far)
 }
 
 /* A word about a change comes after what was posted before it. */
-static bool exchange(struct lls_far *far)
+static bool exchange(struct lls_remote *far)
 {
   bool any = receive_all(far);
-  any |= lls_far_hear_ranks(far);
-  bool begins = lls_far_is_hub(far) && lls_hub_has_change(far);
-  lls_far_go_on(far);
-  any |= lls_far_drain(far);
+  any |= lls_remote_hear_ranks(far);
+  bool begins = lls_remote_is_hub(far) && lls_hub_has_change(far);
+  lls_remote_go_on(far);
+  any |= lls_remote_drain(far);
   if (begins)
     lls_hub_send_change(far);
-  lls_far_send_changed(far);
-  lls_far_go_on_clearing(far);
+  lls_remote_send_changed(far);
+  lls_remote_go_on_clearing(far);
   return any || begins;
 }
 
-static void make_round(struct lls_far *far)
+static void make_round(struct lls_remote *far)
 {
   bool any = exchange(far);
   any |= move_blocks(far);
-  lls_far_show(far);
-  if (lls_far_is_hub(far))
+  lls_remote_show(far);
+  if (lls_remote_is_hub(far))
     lls_hub_publish(far);
-  int64_t now_ns = lls_far_now(far);
-  lls_far_beat(far, now_ns);
+  int64_t now_ns = lls_remote_now(far);
+  lls_remote_beat(far, now_ns);
   if (any)
     far->active_ns = now_ns;
   else
     nap(now_ns - far->active_ns < AWAKE_NS ? NAP_NS : LONG_NS);
 }
 
-static bool is_time_to_look(struct lls_far *far)
+static bool is_time_to_look(struct lls_remote *far)
 {
-  int64_t now_ns = lls_far_now(far);
+  int64_t now_ns = lls_remote_now(far);
   if (now_ns - far->look_ns < LOOK_NS)
     return false;
   if (far->look_ns > 0)
-    lls_far_forgive(far, now_ns, now_ns - far->look_ns);
+    lls_remote_forgive(far, now_ns, now_ns - far->look_ns);
   far->look_ns = now_ns;
   return true;
 }
 
-static bool is_flushed(struct lls_far *far)
+static bool is_flushed(struct lls_remote *far)
 {
-  bool within = far->within == NULL || lls_far_check_ranks(far, NULL) < 0 ||
+  bool within = far->within == NULL || lls_remote_check_ranks(far, NULL) < 0 ||
                 far->within->ops->is_flushed(far->within);
   return far->channel->ops->is_flushed(far->channel) && within;
 }
 
 /* Until all messages are out, or it takes too long. */
-static void flush(struct lls_far *far)
+static void flush(struct lls_remote *far)
 {
-  int64_t until_ns = lls_far_now(far) + FLUSH_NS;
-  while (!is_flushed(far) && lls_far_now(far) < until_ns)
+  int64_t until_ns = lls_remote_now(far) + FLUSH_NS;
+  while (!is_flushed(far) && lls_remote_now(far) < until_ns)
     nap(NAP_NS);
 }
 
 /* ---- process 0 --------------------------------------------------------------------- */
 
 /* silent: those of which nothing is heard are not waited for. */
-static bool all_have_ended(const struct lls_far *far, bool silent)
+static bool all_have_ended(const struct lls_remote *far, bool silent)
 {
   for (uint32_t i = 1; i < far->n; i++) {
-    const struct lls_far_other *other = &far->others[i];
+    const struct lls_remote_other *other = &far->others[i];
     if (!other->gone && !other->bye && !(silent && other->silent))
       return false;
   }
@@ -181,55 +181,55 @@ static bool all_have_ended(const struct lls_far *far, bool silent)
 }
 
 /* They were told, and had time: the launcher waits for all that it has started. */
-static void end_hung(struct lls_far *far)
+static void end_hung(struct lls_remote *far)
 {
   for (uint32_t i = 1; i < far->n; i++) {
-    const struct lls_far_other *other = &far->others[i];
+    const struct lls_remote_other *other = &far->others[i];
     if (other->hung || (!other->gone && !other->bye))
       far->channel->ops->end_hung(far->channel, i);
   }
 }
 
-static void send_all(struct lls_far *far, uint32_t kind, uint32_t mail)
+static void send_all(struct lls_remote *far, uint32_t kind, uint32_t mail)
 {
   for (uint32_t i = 1; i < far->n; i++) {
-    struct lls_pack p = lls_far_message(far, kind, i);
-    ((struct lls_far_head *)(void *)p.data)->mail = mail;
-    lls_far_send(far, &p);
+    struct lls_pack p = lls_remote_message(far, kind, i);
+    ((struct lls_remote_head *)(void *)p.data)->mail = mail;
+    lls_remote_send(far, &p);
   }
 }
 
-static void send_stop(struct lls_far *far)
+static void send_stop(struct lls_remote *far)
 {
-  send_all(far, LLS_FAR_STOP, 0);
+  send_all(far, LLS_REMOTE_STOP, 0);
   far->stop_sent = true;
 }
 
 /* Others wait for this word, so that who is gone has died, be it a rank of this one's
  * instance. MPI can't be ended in order then: it would wait for the dead. */
-static void send_end(struct lls_far *far)
+static void send_end(struct lls_remote *far)
 {
-  lls_far_look_at_others(far, lls_far_now(far));
+  lls_remote_look_at_others(far, lls_remote_now(far));
   far->channel->orderly = far->n_gone == 0 && all_have_ended(far, false) &&
-                          lls_far_check_ranks(far, NULL) == 0;
-  send_all(far, LLS_FAR_END, far->channel->orderly);
-  lls_far_tell_ranks(far, LLS_FAR_END, 0, far->channel->orderly);
+                          lls_remote_check_ranks(far, NULL) == 0;
+  send_all(far, LLS_REMOTE_END, far->channel->orderly);
+  lls_remote_tell_ranks(far, LLS_REMOTE_END, 0, far->channel->orderly);
 }
 
 static void *hub_main(void *argument)
 {
-  struct lls_far *far = argument;
+  struct lls_remote *far = argument;
   int64_t until_ns = INT64_MAX;
   lls_fetches_begin_thread(far->fetches);
   while (!all_have_ended(far, true) || !atomic_load(&far->stopping)) {
     make_round(far);
     if (is_time_to_look(far))
-      lls_far_look_at_others(far, lls_far_now(far));
+      lls_remote_look_at_others(far, lls_remote_now(far));
     if (atomic_load(&far->stopping) && !far->stop_sent) {
       send_stop(far);
-      until_ns = lls_far_now(far) + STOP_NS;
+      until_ns = lls_remote_now(far) + STOP_NS;
     }
-    if (lls_far_now(far) > until_ns)
+    if (lls_remote_now(far) > until_ns)
       break;
   }
   if (!far->stop_sent)
@@ -240,7 +240,7 @@ static void *hub_main(void *argument)
   return NULL;
 }
 
-int lls_far_start(struct lls_far *far, struct lls_error *err)
+int lls_remote_start(struct lls_remote *far, struct lls_error *err)
 {
   int rc = -pthread_create(&far->thread, NULL, hub_main, far);
   if (rc < 0)
@@ -250,8 +250,8 @@ int lls_far_start(struct lls_far *far, struct lls_error *err)
   return 0;
 }
 
-int lls_far_await(struct lls_far *far, const _Atomic(bool) *give_up,
-                  struct lls_error *err)
+int lls_remote_await(struct lls_remote *far, const _Atomic(bool) *give_up,
+                     struct lls_error *err)
 {
   for (;;) {
     pthread_mutex_lock(&far->lock);
@@ -269,7 +269,7 @@ int lls_far_await(struct lls_far *far, const _Atomic(bool) *give_up,
   }
 }
 
-void lls_far_stop(struct lls_far *far)
+void lls_remote_stop(struct lls_remote *far)
 {
   if (!far->running)
     return;
@@ -280,63 +280,64 @@ void lls_far_stop(struct lls_far *far)
 
 /* ---- the other processes ---------------------------------------------------------- */
 
-static void send_text(struct lls_far *far, uint32_t kind, const char *text)
+static void send_text(struct lls_remote *far, uint32_t kind, const char *text)
 {
-  struct lls_pack p = lls_far_message(far, kind, 0);
+  struct lls_pack p = lls_remote_message(far, kind, 0);
   lls_pack_put(&p, text, strlen(text) + 1);
-  lls_far_send(far, &p);
+  lls_remote_send(far, &p);
 }
 
 /* Its requests have ended with errors; they are told before. */
-static int fail(struct lls_far *far, struct lls_error *err)
+static int fail(struct lls_remote *far, struct lls_error *err)
 {
   for (int i = 0; i < 3; i++)
     make_round(far);
-  send_text(far, LLS_FAR_FAILED, err->text);
+  send_text(far, LLS_REMOTE_FAILED, err->text);
   flush(far);
   return -EIO;
 }
 
 /* Process 0 itself waits for all to say BYE. */
-static void await_end(struct lls_far *far)
+static void await_end(struct lls_remote *far)
 {
-  int64_t until_ns = lls_far_now(far) + 2 * STOP_NS;
-  while (!far->ended && lls_far_now(far) < until_ns &&
-         lls_far_look_at_hub(far, lls_far_now(far), NULL) == 0)
+  int64_t until_ns = lls_remote_now(far) + 2 * STOP_NS;
+  while (!far->ended && lls_remote_now(far) < until_ns &&
+         lls_remote_look_at_hub(far, lls_remote_now(far), NULL) == 0)
     make_round(far);
   flush(far);
 }
 
-int lls_far_follow(struct lls_far *far, struct lls_error *err)
+int lls_remote_follow(struct lls_remote *far, struct lls_error *err)
 {
-  struct lls_pack p = lls_far_message(far, LLS_FAR_READY, 0);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_READY, 0);
   lls_fetches_begin_thread(far->fetches);
   LLS_PACK(&p, far->shape);
-  lls_far_show_load(far);
-  lls_far_show_status(far);
-  lls_far_send(far, &p);
+  lls_remote_show_load(far);
+  lls_remote_show_status(far);
+  lls_remote_send(far, &p);
   while (!far->stopped) {
     make_round(far);
-    if (lls_step_thread_failed(far->mine, err) || lls_far_check_ranks(far, err) < 0)
+    if (lls_step_thread_failed(far->mine, err) || lls_remote_check_ranks(far, err) < 0)
       return fail(far, err);
-    if (is_time_to_look(far) && lls_far_look_at_hub(far, lls_far_now(far), err) < 0) {
+    if (is_time_to_look(far) &&
+        lls_remote_look_at_hub(far, lls_remote_now(far), err) < 0) {
       far->channel->orderly = false;
       far->channel->ops->end_hung(far->channel, 0); /* else the launcher waits for it */
       return -ECONNABORTED;
     }
   }
-  send_text(far, LLS_FAR_BYE, "");
+  send_text(far, LLS_REMOTE_BYE, "");
   await_end(far);
   return 0;
 }
 
-void lls_far_give_up(struct lls_channel *channel, const char *why)
+void lls_remote_give_up(struct lls_channel *channel, const char *why)
 {
   for (uint32_t i = 0; i < (channel->self == 0 ? channel->n : 1); i++) {
-    struct lls_far_head head;
+    struct lls_remote_head head;
     struct lls_pack p = {0};
     memset(&head, 0, sizeof head);
-    head.kind = channel->self == 0 ? LLS_FAR_END : LLS_FAR_FAILED;
+    head.kind = channel->self == 0 ? LLS_REMOTE_END : LLS_REMOTE_FAILED;
     head.target = i;
     head.from = channel->self;
     LLS_PACK(&p, head);
@@ -353,8 +354,9 @@ void lls_far_give_up(struct lls_channel *channel, const char *why)
     nap(LLS_NS_PER_S / 1000);
     while (
         channel->ops->receive(channel, &m)) { /* process 0's END, or what came before */
-      stopped |= m.bytes >= sizeof(struct lls_far_head) &&
-                 ((const struct lls_far_head *)(const void *)m.data)->kind == LLS_FAR_END;
+      stopped |=
+          m.bytes >= sizeof(struct lls_remote_head) &&
+          ((const struct lls_remote_head *)(const void *)m.data)->kind == LLS_REMOTE_END;
       free(m.data);
     }
     uint32_t index = channel->ops->gone(channel, &gone);
@@ -366,10 +368,10 @@ void lls_far_give_up(struct lls_channel *channel, const char *why)
 
 /* ---- life -------------------------------------------------------------------------- */
 
-static struct lls_far_shape shape_of(struct lls_far *far,
-                                     const struct lls_loop_options *o)
+static struct lls_remote_shape shape_of(struct lls_remote *far,
+                                        const struct lls_loop_options *o)
 {
-  struct lls_far_shape s;
+  struct lls_remote_shape s;
   const struct lls_engine *engine = far->mine->instance.engine;
   memset(&s, 0, sizeof s); /* its holes too, which are sent */
   snprintf(s.version, sizeof s.version, "%s", PACKAGE_VERSION);
@@ -383,7 +385,7 @@ static struct lls_far_shape shape_of(struct lls_far *far,
   return s;
 }
 
-static int allocate(struct lls_far *far, const struct lls_far_options *o,
+static int allocate(struct lls_remote *far, const struct lls_remote_options *o,
                     struct lls_error *err)
 {
   uint32_t max_requests = o->options->max_requests;
@@ -410,7 +412,7 @@ static int allocate(struct lls_far *far, const struct lls_far_options *o,
 }
 
 /* Where there are two ways; and why there is no third one, of which a CPU has none. */
-static void log_way(const struct lls_far *far)
+static void log_way(const struct lls_remote *far)
 {
   bool gpu = lls_engine_has_pieces(far->mine->instance.engine);
   enum lls_log_level level = gpu && far->self == 0 ? LLS_LOG_INFO : LLS_LOG_DEBUG;
@@ -427,11 +429,11 @@ static void log_way(const struct lls_far *far)
                 "blocks_by)");
 }
 
-int lls_far_create(const struct lls_far_options *o, struct lls_far **out,
-                   struct lls_error *err)
+int lls_remote_create(const struct lls_remote_options *o, struct lls_remote **out,
+                      struct lls_error *err)
 {
-  const struct lls_loop_far *with = &o->options->far;
-  struct lls_far *far = calloc(1, sizeof *far);
+  const struct lls_loop_remote *with = &o->options->far;
+  struct lls_remote *far = calloc(1, sizeof *far);
   if (far == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
   pthread_mutex_init(&far->lock, NULL);
@@ -459,7 +461,7 @@ int lls_far_create(const struct lls_far_options *o, struct lls_far **out,
   far->shape = shape_of(far, o->options);
   int rc = allocate(far, o, err);
   if (rc < 0) {
-    lls_far_destroy(far);
+    lls_remote_destroy(far);
     return rc;
   }
   far->mine->instance.fetches = far->fetches;
@@ -469,7 +471,7 @@ int lls_far_create(const struct lls_far_options *o, struct lls_far **out,
   return 0;
 }
 
-void lls_far_destroy(struct lls_far *far)
+void lls_remote_destroy(struct lls_remote *far)
 {
   struct lls_live *next;
   if (far == NULL)
@@ -495,7 +497,7 @@ void lls_far_destroy(struct lls_far *far)
   free(far);
 }
 
-bool lls_far_lost(struct lls_far *far, struct lls_error *why)
+bool lls_remote_lost(struct lls_remote *far, struct lls_error *why)
 {
   pthread_mutex_lock(&far->lock);
   bool lost = far->lost;
@@ -505,7 +507,7 @@ bool lls_far_lost(struct lls_far *far, struct lls_error *why)
   return lost;
 }
 
-bool lls_far_failed(struct lls_far *far, struct lls_error *why)
+bool lls_remote_failed(struct lls_remote *far, struct lls_error *why)
 {
   pthread_mutex_lock(&far->lock);
   bool failed = far->failed;

@@ -4,8 +4,8 @@
  * and the other makes the same of it. Times go by the clock of process 0, whatever the
  * clocks of the others say (struct lls_wire.ahead_ns).
  */
-#ifndef LLS_CLUSTER_FAR_WIRE_H
-#define LLS_CLUSTER_FAR_WIRE_H
+#ifndef LLS_CLUSTER_REMOTE_WIRE_H
+#define LLS_CLUSTER_REMOTE_WIRE_H
 
 #include "core/base/pack.h"
 #include "core/instance/loop_options.h"
@@ -23,7 +23,7 @@ static inline int64_t lls_wire_time(int64_t at_ns, int64_t ahead_ns)
   return at_ns == LLS_NEVER ? LLS_NEVER : at_ns + ahead_ns;
 }
 
-/* ---- far_request.c */
+/* ---- remote_request.c */
 void lls_wire_pack_request(const struct lls_wire *, const struct lls_live *,
                            struct lls_pack *);
 /* A new one, without an owner; NULL with why. */
@@ -36,7 +36,7 @@ bool lls_wire_update_request(const struct lls_wire *, struct lls_unpack *,
 /* Into a packed one: what it comes as. */
 void lls_wire_set_mail(char *packed, uint32_t mail);
 
-/* ---- far_event.c */
+/* ---- remote_event.c */
 void lls_wire_pack_event(const struct lls_wire *, const struct lls_event *,
                          struct lls_pack *);
 /* The request that the next one is of, and whether it is the end of one that the process

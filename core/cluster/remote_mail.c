@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mail to other processes: the inboxes of stand-ins, and the delivery; the order is
- * that of far.h. */
-#include "core/cluster/far_internal.h"
+ * that of remote.h. */
+#include "core/cluster/remote_internal.h"
 
 #include "core/cluster/fetch.h"
 
 /* ---- what stand-ins got ------------------------------------------------------------ */
 
-static void send_orders(struct lls_far *far)
+static void send_orders(struct lls_remote *far)
 {
   struct lls_fetch_order order;
   while (lls_fetches_next_order(far->fetches, &order)) {
     bool fetch = order.pack.n > 0;
-    struct lls_far_head head =
-        lls_far_head(far, fetch ? LLS_FAR_FETCH : LLS_FAR_DROP, order.source, 0);
+    struct lls_remote_head head =
+        lls_remote_head(far, fetch ? LLS_REMOTE_FETCH : LLS_REMOTE_DROP, order.source, 0);
     head.request = order.ticket;
-    lls_far_send_head(far, &head, order.pack.data, order.pack.n);
+    lls_remote_send_head(far, &head, order.pack.data, order.pack.n);
     free(order.pack.data);
   }
 }
 
-static void send_settled(struct lls_far *far, uint32_t to, uint32_t slot)
+static void send_settled(struct lls_remote *far, uint32_t to, uint32_t slot)
 {
-  const struct lls_far_head head = lls_far_head(far, LLS_FAR_SETTLED, to, slot);
-  if (lls_far_is_hub(far))
+  const struct lls_remote_head head = lls_remote_head(far, LLS_REMOTE_SETTLED, to, slot);
+  if (lls_remote_is_hub(far))
     lls_hub_settled(far, slot, to);
-  lls_far_send_head(far, &head, NULL, 0);
+  lls_remote_send_head(far, &head, NULL, 0);
 }
 
-static void send_cancels(struct lls_far *far, uint32_t to)
+static void send_cancels(struct lls_remote *far, uint32_t to)
 {
   const struct lls_inbox_content *c = &far->content;
-  struct lls_pack p = lls_far_message(far, LLS_FAR_CANCEL, to);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_CANCEL, to);
   if (!c->cancels_lost)
     lls_pack_put(&p, c->cancels, c->n_cancels * sizeof *c->cancels);
   for (uint32_t slot = 0; slot < far->n_slots && c->cancels_lost; slot++) {
@@ -39,14 +39,14 @@ static void send_cancels(struct lls_far *far, uint32_t to)
     if (id != 0)
       LLS_PACK(&p, id);
   }
-  lls_far_send(far, &p);
+  lls_remote_send(far, &p);
 }
 
 /* An instance that is gone shows nothing, nor does one that does not answer. */
-static void ask(struct lls_far *far, uint32_t to, struct lls_snapshot *snapshot)
+static void ask(struct lls_remote *far, uint32_t to, struct lls_snapshot *snapshot)
 {
-  struct lls_far_other *other = &far->others[to];
-  if (lls_far_is_out(far, to) || other->silent) {
+  struct lls_remote_other *other = &far->others[to];
+  if (lls_remote_is_out(far, to) || other->silent) {
     snapshot->n = snapshot->n_left_out = snapshot->n_counts = 0;
     snapshot->lines_left_out = 0;
     snapshot->length = 0;
@@ -54,12 +54,12 @@ static void ask(struct lls_far *far, uint32_t to, struct lls_snapshot *snapshot)
     far->wake(far->wake_context);
     return;
   }
-  struct lls_pack p = lls_far_message(far, LLS_FAR_ASK, to);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_ASK, to);
   other->asked = snapshot;
-  lls_far_send(far, &p);
+  lls_remote_send(far, &p);
 }
 
-static void hold(struct lls_far *far, uint32_t to, int turn)
+static void hold(struct lls_remote *far, uint32_t to, int turn)
 {
   for (struct lls_live *live = far->content.arrivals; live != NULL; live = live->next) {
     live->move.to = to;
@@ -68,19 +68,20 @@ static void hold(struct lls_far *far, uint32_t to, int turn)
   }
 }
 
-static void send_rest(struct lls_far *far, uint32_t to)
+static void send_rest(struct lls_remote *far, uint32_t to)
 {
   const struct lls_inbox_content *c = &far->content;
   for (uint32_t i = 0; i < c->n_shifts; i++) {
     struct lls_shift shift = c->shifts[i];
-    const struct lls_far_head head = lls_far_head(far, LLS_FAR_SHIFT, to, shift.slot);
+    const struct lls_remote_head head =
+        lls_remote_head(far, LLS_REMOTE_SHIFT, to, shift.slot);
     shift.mailed_ns = LLS_NEVER;
-    lls_far_send_head(far, &head, &shift, sizeof shift);
+    lls_remote_send_head(far, &head, &shift, sizeof shift);
   }
   for (uint32_t i = 0; i < c->n_placed; i++) {
-    const struct lls_far_head head =
-        lls_far_head(far, LLS_FAR_PLACED, to, c->placed[i].slot);
-    lls_far_send_head(far, &head, c->placed[i].data, c->placed[i].bytes);
+    const struct lls_remote_head head =
+        lls_remote_head(far, LLS_REMOTE_PLACED, to, c->placed[i].slot);
+    lls_remote_send_head(far, &head, c->placed[i].data, c->placed[i].bytes);
     free(c->placed[i].data);
   }
   if (c->n_cancels > 0 || c->cancels_lost)
@@ -89,7 +90,7 @@ static void send_rest(struct lls_far *far, uint32_t to)
     ask(far, to, c->asked);
 }
 
-static bool drain_inbox(struct lls_far *far, uint32_t i, int turn)
+static bool drain_inbox(struct lls_remote *far, uint32_t i, int turn)
 {
   struct lls_inbox_content *c = &far->content;
   lls_inbox_take(&far->threads[i].inbox, INT64_MAX, c);
@@ -102,7 +103,7 @@ static bool drain_inbox(struct lls_far *far, uint32_t i, int turn)
          c->arrivals != NULL;
 }
 
-static bool drain_inboxes(struct lls_far *far, int turn)
+static bool drain_inboxes(struct lls_remote *far, int turn)
 {
   bool any = false;
   for (uint32_t i = 0; i < far->n; i++)
@@ -113,32 +114,32 @@ static bool drain_inboxes(struct lls_far *far, int turn)
 
 /* ---- requests and events ----------------------------------------------------------- */
 
-static struct lls_far_head head_of_request(const struct lls_far *far,
-                                           const struct lls_live *live)
+static struct lls_remote_head head_of_request(const struct lls_remote *far,
+                                              const struct lls_live *live)
 {
-  struct lls_far_head head =
-      lls_far_head(far, LLS_FAR_REQUEST, live->move.to, live->view.slot);
+  struct lls_remote_head head =
+      lls_remote_head(far, LLS_REMOTE_REQUEST, live->move.to, live->view.slot);
   head.mail = live->move.mail;
   head.source = live->move.source;
   head.request = live->view.id;
   return head;
 }
 
-static void send_request(struct lls_far *far, struct lls_live *live)
+static void send_request(struct lls_remote *far, struct lls_live *live)
 {
-  struct lls_far_head head = head_of_request(far, live);
+  struct lls_remote_head head = head_of_request(far, live);
   struct lls_pack p = {0};
-  if (lls_far_is_hub(far)) {
+  if (lls_remote_is_hub(far)) {
     lls_hub_send_request(far, &head, live);
     return;
   }
   LLS_PACK(&p, head);
   lls_wire_pack_request(&far->wire, live, &p);
-  lls_far_send(far, &p);
+  lls_remote_send(far, &p);
   lls_live_free(live);
 }
 
-static void send_held(struct lls_far *far)
+static void send_held(struct lls_remote *far)
 {
   struct lls_live *next;
   for (struct lls_live *live = far->held[0]; live != NULL; live = next) {
@@ -152,18 +153,18 @@ static void send_held(struct lls_far *far)
 }
 
 /* The status before an end, so that who sees the end finds it counted. */
-static bool send_events(struct lls_far *far, const struct lls_event_buffer *events)
+static bool send_events(struct lls_remote *far, const struct lls_event_buffer *events)
 {
-  struct lls_pack p = lls_far_message(far, LLS_FAR_EVENTS, 0);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_EVENTS, 0);
   bool ends = false;
   for (size_t i = 0; i < events->n; i++)
     ends |= events->events[i].kind == LLS_EVENT_FINISHED;
   if (ends)
-    lls_far_show_status(far);
+    lls_remote_show_status(far);
   for (size_t i = 0; i < events->n; i++)
     lls_wire_pack_event(&far->wire, &events->events[i], &p);
   if (events->n > 0)
-    lls_far_send(far, &p);
+    lls_remote_send(far, &p);
   for (size_t i = 0; i < events->n; i++)
     if (events->events[i].kind == LLS_EVENT_FINISHED)
       lls_live_free(events->events[i].live);
@@ -171,11 +172,11 @@ static bool send_events(struct lls_far *far, const struct lls_event_buffer *even
   return events->n > 0;
 }
 
-bool lls_far_drain(struct lls_far *far)
+bool lls_remote_drain(struct lls_remote *far)
 {
   const struct lls_event_buffer *events = NULL;
   bool any = drain_inboxes(far, 0);
-  if (!lls_far_is_hub(far)) {
+  if (!lls_remote_is_hub(far)) {
     events = lls_delivery_take(far->delivery);
     any |= drain_inboxes(far, 1);
     any |= send_events(far, events);

@@ -18,27 +18,27 @@
 
 #include <errno.h>
 
-#include "core/cluster/far_internal.h"
+#include "core/cluster/remote_internal.h"
 
 #define BEAT_NS   (LLS_NS_PER_S / 2)
 #define SILENT_NS (2 * LLS_NS_PER_S)
 
 /* ---- beats ------------------------------------------------------------------------- */
 
-void lls_far_beat(struct lls_far *far, int64_t now_ns)
+void lls_remote_beat(struct lls_remote *far, int64_t now_ns)
 {
   if (now_ns - far->beat_ns < BEAT_NS)
     return;
   far->beat_ns = now_ns;
-  for (uint32_t i = 0; i < (lls_far_is_hub(far) ? far->n : 1); i++)
-    if (i != far->self && lls_far_may_send(far, i, LLS_FAR_LATEST_BEAT)) {
-      struct lls_pack p = lls_far_message(far, LLS_FAR_BEAT, i);
-      lls_far_send(far, &p);
+  for (uint32_t i = 0; i < (lls_remote_is_hub(far) ? far->n : 1); i++)
+    if (i != far->self && lls_remote_may_send(far, i, LLS_REMOTE_LATEST_BEAT)) {
+      struct lls_pack p = lls_remote_message(far, LLS_REMOTE_BEAT, i);
+      lls_remote_send(far, &p);
     }
-  lls_far_tell_ranks(far, LLS_FAR_BEAT, 0, 0);
+  lls_remote_tell_ranks(far, LLS_REMOTE_BEAT, 0, 0);
 }
 
-void lls_far_forgive(struct lls_far *far, int64_t now_ns, int64_t gap_ns)
+void lls_remote_forgive(struct lls_remote *far, int64_t now_ns, int64_t gap_ns)
 {
   for (uint32_t i = 0; gap_ns > BEAT_NS && i < far->n; i++) {
     int64_t *heard_ns = &far->others[i].heard_ns;
@@ -47,14 +47,14 @@ void lls_far_forgive(struct lls_far *far, int64_t now_ns, int64_t gap_ns)
   }
 }
 
-static int64_t silence_of(const struct lls_far *far, uint32_t i, int64_t now_ns)
+static int64_t silence_of(const struct lls_remote *far, uint32_t i, int64_t now_ns)
 {
-  const struct lls_far_other *other = &far->others[i];
+  const struct lls_remote_other *other = &far->others[i];
   return other->gone || other->heard_ns == LLS_NEVER ? 0 : now_ns - other->heard_ns;
 }
 
 /* -ECONNABORTED: nothing was heard of it for too long. */
-static int check_silence(const struct lls_far *far, uint32_t i, int64_t now_ns,
+static int check_silence(const struct lls_remote *far, uint32_t i, int64_t now_ns,
                          struct lls_error *why)
 {
   return silence_of(far, i, now_ns) <= far->timeout_ns
@@ -64,7 +64,7 @@ static int check_silence(const struct lls_far *far, uint32_t i, int64_t now_ns,
                         (long long)(far->timeout_ns / 1000000));
 }
 
-int lls_far_look_at_hub(struct lls_far *far, int64_t now_ns, struct lls_error *err)
+int lls_remote_look_at_hub(struct lls_remote *far, int64_t now_ns, struct lls_error *err)
 {
   uint32_t index;
   while ((index = far->channel->ops->gone(far->channel, err)) != LLS_NOBODY) {
@@ -79,20 +79,21 @@ int lls_far_look_at_hub(struct lls_far *far, int64_t now_ns, struct lls_error *e
 
 /* ---- process 0: what others are told ----------------------------------------------- */
 
-static void tell_others(struct lls_far *far, uint32_t kind, uint32_t index, uint32_t mail)
+static void tell_others(struct lls_remote *far, uint32_t kind, uint32_t index,
+                        uint32_t mail)
 {
   for (uint32_t i = 1; i < far->n; i++) {
-    struct lls_far_head head = lls_far_head(far, kind, i, 0);
+    struct lls_remote_head head = lls_remote_head(far, kind, i, 0);
     head.source = index;
     head.mail = mail;
-    if (i != index || kind == LLS_FAR_BACK)
-      lls_far_send_head(far, &head, NULL, 0);
+    if (i != index || kind == LLS_REMOTE_BACK)
+      lls_remote_send_head(far, &head, NULL, 0);
   }
-  lls_far_tell_ranks(far, kind, index, mail);
+  lls_remote_tell_ranks(far, kind, index, mail);
 }
 
 /* why NULL: all is well. */
-static void show_life(struct lls_far *far, uint32_t index, uint32_t state,
+static void show_life(struct lls_remote *far, uint32_t index, uint32_t state,
                       const char *why)
 {
   struct lls_instance_life *life = &far->lives[index];
@@ -109,7 +110,8 @@ static void show_life(struct lls_far *far, uint32_t index, uint32_t state,
   pthread_mutex_unlock(&far->lock);
 }
 
-void lls_far_life(struct lls_far *far, uint32_t index, struct lls_instance_life *out)
+void lls_remote_life(struct lls_remote *far, uint32_t index,
+                     struct lls_instance_life *out)
 {
   pthread_mutex_lock(&far->lock);
   *out = far->lives[index];
@@ -131,9 +133,9 @@ static void clear_status(struct lls_step_thread *r)
 }
 
 /* Questions to it are answered by what there was, if anything. */
-static void leave_out(struct lls_far *far, uint32_t index)
+static void leave_out(struct lls_remote *far, uint32_t index)
 {
-  struct lls_far_other *other = &far->others[index];
+  struct lls_remote_other *other = &far->others[index];
   clear_status(&far->threads[index]);
   if (other->asked != NULL)
     atomic_store(&other->asked->ready, true);
@@ -144,7 +146,7 @@ static void leave_out(struct lls_far *far, uint32_t index)
 
 /* ---- process 0: who is lost -------------------------------------------------------- */
 
-static bool any_left(const struct lls_far *far, uint32_t without_role)
+static bool any_left(const struct lls_remote *far, uint32_t without_role)
 {
   for (uint32_t i = 0; i < far->n; i++)
     if (!far->others[i].gone && far->threads[i].instance.info.role != without_role)
@@ -153,7 +155,7 @@ static bool any_left(const struct lls_far *far, uint32_t without_role)
 }
 
 /* There is nobody to prefill, or to decode: it cannot go on. */
-static void check_service(struct lls_far *far)
+static void check_service(struct lls_remote *far)
 {
   bool prefills = any_left(far, LLS_ROLE_DECODE),
        decodes = any_left(far, LLS_ROLE_PREFILL);
@@ -168,19 +170,19 @@ static void check_service(struct lls_far *far)
   lls_inbox_end_all(&far->mine->inbox);
 }
 
-void lls_hub_lose(struct lls_far *far, uint32_t index, const char *why)
+void lls_hub_lose(struct lls_remote *far, uint32_t index, const char *why)
 {
-  struct lls_far_other *other = &far->others[index];
+  struct lls_remote_other *other = &far->others[index];
   if (other->gone)
     return;
   other->gone = true;
   far->n_gone++;
-  atomic_store(&lls_far_instance(far, index)->broken, true);
+  atomic_store(&lls_remote_instance(far, index)->broken, true);
   far->channel->ops->forget(far->channel, index);
   show_life(far, index, LLS_INSTANCE_LOST, why);
   if (!atomic_load(&far->stopping))
     lls_log(far->log, LLS_LOG_ERROR, "instances", "%s", far->why_lost.text);
-  tell_others(far, LLS_FAR_GONE, index, 0);
+  tell_others(far, LLS_REMOTE_GONE, index, 0);
   lls_fetches_lose(far->fetches, index);
   lls_hub_move_requests(far, index);
   check_service(far);
@@ -195,12 +197,12 @@ static bool does(uint32_t role, uint32_t part)
 }
 
 /* Others can do what it does. */
-static bool can_do_without(const struct lls_far *far, uint32_t index)
+static bool can_do_without(const struct lls_remote *far, uint32_t index)
 {
   bool prefills = false, decodes = false;
   for (uint32_t i = 0; i < far->n; i++) {
     uint32_t role = far->threads[i].instance.info.role;
-    if (i == index || lls_far_is_out(far, i) || far->others[i].silent)
+    if (i == index || lls_remote_is_out(far, i) || far->others[i].silent)
       continue;
     prefills |= does(role, LLS_ROLE_PREFILL);
     decodes |= does(role, LLS_ROLE_DECODE);
@@ -208,20 +210,20 @@ static bool can_do_without(const struct lls_far *far, uint32_t index)
   return prefills && decodes;
 }
 
-static void give_up(struct lls_far *far, uint32_t index)
+static void give_up(struct lls_remote *far, uint32_t index)
 {
   far->others[index].given_up = true;
   far->others[index].clearing = 0;
-  atomic_store(&lls_far_instance(far, index)->broken, true);
-  tell_others(far, LLS_FAR_GONE, index, 1);
+  atomic_store(&lls_remote_instance(far, index)->broken, true);
+  tell_others(far, LLS_REMOTE_GONE, index, 1);
   lls_fetches_lose(far->fetches, index);
   lls_hub_move_requests(far, index);
   leave_out(far, index);
 }
 
-static void look_at_silence(struct lls_far *far, uint32_t i, int64_t now_ns)
+static void look_at_silence(struct lls_remote *far, uint32_t i, int64_t now_ns)
 {
-  struct lls_far_other *other = &far->others[i];
+  struct lls_remote_other *other = &far->others[i];
   if (silence_of(far, i, now_ns) <= SILENT_NS || atomic_load(&far->stopping))
     return;
   other->clearing = 0; /* once it is heard again it is asked anew */
@@ -236,7 +238,7 @@ static void look_at_silence(struct lls_far *far, uint32_t i, int64_t now_ns)
     give_up(far, i);
 }
 
-void lls_far_look_at_others(struct lls_far *far, int64_t now_ns)
+void lls_remote_look_at_others(struct lls_remote *far, int64_t now_ns)
 {
   struct lls_error why = {0};
   uint32_t index;
@@ -254,9 +256,9 @@ void lls_far_look_at_others(struct lls_far *far, int64_t now_ns)
   lls_hub_look_at_change(far, now_ns);
 }
 
-static void come_back(struct lls_far *far, uint32_t index)
+static void come_back(struct lls_remote *far, uint32_t index)
 {
-  struct lls_far_other *other = &far->others[index];
+  struct lls_remote_other *other = &far->others[index];
   other->silent = false;
   show_life(far, index, LLS_INSTANCE_UP, NULL);
   lls_log(far->log, LLS_LOG_WARNING, "instances", "instance %u (%s): it is heard again",
@@ -264,30 +266,31 @@ static void come_back(struct lls_far *far, uint32_t index)
   far->wake(far->wake_context);
 }
 
-bool lls_hub_hear(struct lls_far *far, uint32_t from, uint32_t kind)
+bool lls_hub_hear(struct lls_remote *far, uint32_t from, uint32_t kind)
 {
-  struct lls_far_other *other = &far->others[from];
-  other->heard_ns = lls_far_now(far);
+  struct lls_remote_other *other = &far->others[from];
+  other->heard_ns = lls_remote_now(far);
   if (!other->given_up) {
     if (other->silent)
       come_back(far, from);
     return true;
   }
   if (other->clearing == 0) {
-    struct lls_far_head head = lls_far_head(far, LLS_FAR_CLEAR, from, 0);
+    struct lls_remote_head head = lls_remote_head(far, LLS_REMOTE_CLEAR, from, 0);
     head.request = other->clearing = ++other->n_clears;
-    lls_far_send_head(far, &head, NULL, 0);
+    lls_remote_send_head(far, &head, NULL, 0);
   }
-  return kind == LLS_FAR_CLEARED || kind == LLS_FAR_LOAD || kind == LLS_FAR_FAILED ||
-         kind == LLS_FAR_BYE || kind == LLS_FAR_CHANGED;
+  return kind == LLS_REMOTE_CLEARED || kind == LLS_REMOTE_LOAD ||
+         kind == LLS_REMOTE_FAILED || kind == LLS_REMOTE_BYE ||
+         kind == LLS_REMOTE_CHANGED;
 }
 
 /* Its load has come before, so that others find it empty. */
-void lls_hub_cleared(struct lls_far *far, uint32_t from, const struct lls_far_head *head,
-                     struct lls_unpack *u)
+void lls_hub_cleared(struct lls_remote *far, uint32_t from,
+                     const struct lls_remote_head *head, struct lls_unpack *u)
 {
-  struct lls_far_other *other = &far->others[from];
-  struct lls_instance *in = lls_far_instance(far, from);
+  struct lls_remote_other *other = &far->others[from];
+  struct lls_instance *in = lls_remote_instance(far, from);
   uint64_t arrived = 0;
   LLS_UNPACK(u, arrived);
   if (!other->given_up || head->request != other->clearing || u->failed)
@@ -297,8 +300,8 @@ void lls_hub_cleared(struct lls_far *far, uint32_t from, const struct lls_far_he
   atomic_store(&far->threads[from].posted, arrived);
   lls_fetches_find(far->fetches, from);
   for (uint32_t i = 1; i < far->n; i++)
-    lls_far_show_loads(far, i);
-  tell_others(far, LLS_FAR_BACK, from, 0);
+    lls_remote_show_loads(far, i);
+  tell_others(far, LLS_REMOTE_BACK, from, 0);
   atomic_fetch_add(&in->returns, 1);
   atomic_store(&in->broken, false);
   come_back(far, from);
@@ -306,27 +309,27 @@ void lls_hub_cleared(struct lls_far *far, uint32_t from, const struct lls_far_he
 
 /* ---- the others -------------------------------------------------------------------- */
 
-void lls_far_see_gone(struct lls_far *far, uint32_t index, bool for_good)
+void lls_remote_see_gone(struct lls_remote *far, uint32_t index, bool for_good)
 {
   if (index >= far->n || index == far->self || far->others[index].gone)
     return;
   far->others[index].gone = for_good;
-  atomic_store(&lls_far_instance(far, index)->broken, true);
+  atomic_store(&lls_remote_instance(far, index)->broken, true);
   if (for_good)
     far->channel->ops->forget(far->channel, index);
   lls_fetches_lose(far->fetches, index);
-  lls_far_tell_ranks(far, LLS_FAR_GONE, index, !for_good);
+  lls_remote_tell_ranks(far, LLS_REMOTE_GONE, index, !for_good);
 }
 
 /* Nothing that this one has sent while it was given up has reached anybody. */
-static void count_anew(struct lls_far *far)
+static void count_anew(struct lls_remote *far)
 {
   for (uint32_t i = 0; i < far->n; i++)
     if (i != far->self)
-      atomic_fetch_add(&lls_far_instance(far, i)->returns, 1);
+      atomic_fetch_add(&lls_remote_instance(far, i)->returns, 1);
 }
 
-void lls_far_see_back(struct lls_far *far, uint32_t index)
+void lls_remote_see_back(struct lls_remote *far, uint32_t index)
 {
   if (index >= far->n || far->others[index].gone)
     return;
@@ -335,12 +338,12 @@ void lls_far_see_back(struct lls_far *far, uint32_t index)
     return;
   }
   lls_fetches_find(far->fetches, index);
-  atomic_fetch_add(&lls_far_instance(far, index)->returns, 1);
-  atomic_store(&lls_far_instance(far, index)->broken, false);
-  lls_far_tell_ranks(far, LLS_FAR_BACK, index, 0);
+  atomic_fetch_add(&lls_remote_instance(far, index)->returns, 1);
+  atomic_store(&lls_remote_instance(far, index)->broken, false);
+  lls_remote_tell_ranks(far, LLS_REMOTE_BACK, index, 0);
 }
 
-void lls_far_clear(struct lls_far *far, const struct lls_far_head *head)
+void lls_remote_clear(struct lls_remote *far, const struct lls_remote_head *head)
 {
   far->clearing = head->request;
   far->cleared_in = 0;
@@ -348,19 +351,19 @@ void lls_far_clear(struct lls_far *far, const struct lls_far_head *head)
 }
 
 /* Once the step thread has done it, what it has published and posted is sent: that takes
- * two rounds (far_mail.c). */
-void lls_far_go_on_clearing(struct lls_far *far)
+ * two rounds (remote_mail.c). */
+void lls_remote_go_on_clearing(struct lls_remote *far)
 {
   struct lls_loop_status status;
   if (far->clearing == 0 || atomic_load(&far->mine->instance.cleared) != far->clearing ||
       far->cleared_in++ < 3)
     return;
-  struct lls_pack p = lls_far_message(far, LLS_FAR_CLEARED, 0);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_CLEARED, 0);
   lls_step_thread_status(far->mine, &status);
-  ((struct lls_far_head *)(void *)p.data)->request = far->clearing;
+  ((struct lls_remote_head *)(void *)p.data)->request = far->clearing;
   LLS_PACK(&p, status.arrived);
-  lls_far_show_load(far);
-  lls_far_send(far, &p);
-  lls_far_show_status(far);
+  lls_remote_show_load(far);
+  lls_remote_send(far, &p);
+  lls_remote_show_status(far);
   far->clearing = 0;
 }

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See far_rank.h. */
-#include "core/cluster/far_rank.h"
+/* See remote_rank.h. */
+#include "core/cluster/remote_rank.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
 
 #include "core/base/check.h"
-#include "core/cluster/far_internal.h"
+#include "core/cluster/remote_internal.h"
 #include "core/cluster/fetch.h"
 #include "core/engine/engine.h"
 #include "core/ranks/ranks.h"
 
 #define AWAKE_NS (LLS_NS_PER_S / 20)    /* after the last thing; then it naps longer */
-#define NAP_NS   (LLS_NS_PER_S / 20000) /* as far.c */
+#define NAP_NS   (LLS_NS_PER_S / 20000) /* as remote.c */
 #define LONG_NS  (LLS_NS_PER_S / 1000)
 #define LOOK_NS  (LLS_NS_PER_S / 100)
 #define STOP_NS  (2 * LLS_NS_PER_S) /* for rank 0's last word, which is on its way */
 
-struct lls_far_rank {
+struct lls_remote_rank {
   struct lls_ranks *ranks;
   struct lls_channel *across, *within;
   struct lls_fetches *fetches;
@@ -42,8 +42,8 @@ static void nap(int64_t ns)
 
 /* ---- what is sent ------------------------------------------------------------------ */
 
-static void send_to(struct lls_far_rank *r, struct lls_channel *channel, uint32_t to,
-                    const struct lls_far_head *head, const void *more, size_t bytes)
+static void send_to(struct lls_remote_rank *r, struct lls_channel *channel, uint32_t to,
+                    const struct lls_remote_head *head, const void *more, size_t bytes)
 {
   struct lls_pack p = {0};
   LLS_PACK(&p, *head);
@@ -56,26 +56,27 @@ static void send_to(struct lls_far_rank *r, struct lls_channel *channel, uint32_
     free(p.data);
 }
 
-static void send_orders(struct lls_far_rank *r)
+static void send_orders(struct lls_remote_rank *r)
 {
   struct lls_fetch_order order;
   while (lls_fetches_next_order(r->fetches, &order)) {
-    const struct lls_far_head head = {.kind =
-                                          order.pack.n > 0 ? LLS_FAR_FETCH : LLS_FAR_DROP,
-                                      .target = order.source,
-                                      .from = r->across->self,
-                                      .request = order.ticket};
+    const struct lls_remote_head head = {.kind = order.pack.n > 0 ? LLS_REMOTE_FETCH
+                                                                  : LLS_REMOTE_DROP,
+                                         .target = order.source,
+                                         .from = r->across->self,
+                                         .request = order.ticket};
     send_to(r, r->across, order.source, &head, order.pack.data, order.pack.n);
     free(order.pack.data);
   }
 }
 
-static bool send_parts(struct lls_far_rank *r)
+static bool send_parts(struct lls_remote_rank *r)
 {
   struct lls_fetched fetched;
   bool any = false;
   while (lls_fetches_next_done(r->fetches, &fetched)) {
-    const struct lls_far_head head = {.kind = LLS_FAR_PART, .request = fetched.ticket};
+    const struct lls_remote_head head = {.kind = LLS_REMOTE_PART,
+                                         .request = fetched.ticket};
     send_to(r, r->within, 0, &head, &fetched.bytes,
             fetched.good ? sizeof fetched.bytes : 0);
     any = true;
@@ -85,7 +86,7 @@ static bool send_parts(struct lls_far_rank *r)
 
 /* ---- what comes -------------------------------------------------------------------- */
 
-static void lose(struct lls_far_rank *r, uint32_t index, bool for_good)
+static void lose(struct lls_remote_rank *r, uint32_t index, bool for_good)
 {
   if (index >= r->across->n || index == r->across->self)
     return;
@@ -95,43 +96,43 @@ static void lose(struct lls_far_rank *r, uint32_t index, bool for_good)
 }
 
 /* Messages of the same rank of another instance. */
-static void receive_across(struct lls_far_rank *r, const struct lls_far_head *head,
+static void receive_across(struct lls_remote_rank *r, const struct lls_remote_head *head,
                            uint32_t from, struct lls_unpack *u)
 {
-  struct lls_far_head no = {.kind = LLS_FAR_NO,
-                            .target = from,
-                            .from = r->across->self,
-                            .request = head->request};
-  if (head->kind == LLS_FAR_DROP)
+  struct lls_remote_head no = {.kind = LLS_REMOTE_NO,
+                               .target = from,
+                               .from = r->across->self,
+                               .request = head->request};
+  if (head->kind == LLS_REMOTE_DROP)
     lls_fetches_unserve(r->fetches, from, head->request);
-  else if (head->kind == LLS_FAR_NO)
+  else if (head->kind == LLS_REMOTE_NO)
     lls_fetches_fail(r->fetches, head->request);
-  else if (head->kind == LLS_FAR_FETCH &&
+  else if (head->kind == LLS_REMOTE_FETCH &&
            !lls_fetches_serve(r->fetches, from, head->request, u))
     send_to(r, r->across, from, &no, NULL, 0);
 }
 
 /* Messages of rank 0. */
-static void receive_within(struct lls_far_rank *r, const struct lls_far_head *head)
+static void receive_within(struct lls_remote_rank *r, const struct lls_remote_head *head)
 {
   r->heard_ns = now_ns();
-  if (head->kind == LLS_FAR_GONE)
+  if (head->kind == LLS_REMOTE_GONE)
     lose(r, head->source, head->mail == 0);
-  if (head->kind == LLS_FAR_BACK && head->source < r->across->n)
+  if (head->kind == LLS_REMOTE_BACK && head->source < r->across->n)
     lls_fetches_find(r->fetches, head->source);
-  if (head->kind != LLS_FAR_END)
+  if (head->kind != LLS_REMOTE_END)
     return;
   r->orderly = head->mail == 1;
   atomic_store(&r->stopped, true);
 }
 
-static bool receive(struct lls_far_rank *r, struct lls_channel *channel)
+static bool receive(struct lls_remote_rank *r, struct lls_channel *channel)
 {
   struct lls_channel_message m;
   bool any = false;
   while (channel->ops->receive(channel, &m)) {
     struct lls_unpack u = {.data = m.data, .n = m.bytes};
-    struct lls_far_head head;
+    struct lls_remote_head head;
     memset(&head, 0, sizeof head);
     LLS_UNPACK(&u, head);
     if (!u.failed && channel == r->across)
@@ -148,7 +149,7 @@ static bool receive(struct lls_far_rank *r, struct lls_channel *channel)
 
 /* The end of others is seen where they are on this machine, else heard of rank 0; that of
  * rank 0 the group's watch sees here, and its silence tells elsewhere. */
-static void look(struct lls_far_rank *r, int64_t at_ns)
+static void look(struct lls_remote_rank *r, int64_t at_ns)
 {
   struct lls_error why = {0};
   uint32_t index;
@@ -168,7 +169,7 @@ static void look(struct lls_far_rank *r, int64_t at_ns)
 
 static void *thread_main(void *argument)
 {
-  struct lls_far_rank *r = argument;
+  struct lls_remote_rank *r = argument;
   lls_fetches_begin_thread(r->fetches);
   while (!atomic_load(&r->stopping)) {
     bool any = receive(r, r->across);
@@ -188,11 +189,11 @@ static void *thread_main(void *argument)
 
 /* ---- life -------------------------------------------------------------------------- */
 
-int lls_far_rank_create(const struct lls_fetches_options *fetches,
-                        struct lls_channel *within, struct lls_far_rank **out,
-                        struct lls_error *err)
+int lls_remote_rank_create(const struct lls_fetches_options *fetches,
+                           struct lls_channel *within, struct lls_remote_rank **out,
+                           struct lls_error *err)
 {
-  struct lls_far_rank *r = calloc(1, sizeof *r);
+  struct lls_remote_rank *r = calloc(1, sizeof *r);
   LLS_ON_MAIN_THREAD();
   if (r == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
@@ -216,13 +217,13 @@ int lls_far_rank_create(const struct lls_fetches_options *fetches,
   return 0;
 }
 
-int lls_far_rank_heed(struct lls_far_rank *r, const void *note, size_t bytes,
-                      struct lls_error *err)
+int lls_remote_rank_heed(struct lls_remote_rank *r, const void *note, size_t bytes,
+                         struct lls_error *err)
 {
   return lls_fetches_heed(r->fetches, note, bytes, err);
 }
 
-void lls_far_rank_destroy(struct lls_far_rank *r)
+void lls_remote_rank_destroy(struct lls_remote_rank *r)
 {
   int64_t until_ns = now_ns() + STOP_NS;
   while (!atomic_load(&r->stopped) && lls_ranks_failed(r->ranks, NULL) == 0 &&

@@ -4,7 +4,7 @@
  * scheduler, their status and figures to process 0, and their queues when main asks for
  * them.
  */
-#include "core/cluster/far_internal.h"
+#include "core/cluster/remote_internal.h"
 
 #define LOAD_NS   1000000   /* at least between two loads of an instance, */
 #define LOADS_NS  2000000   /* of those of all to each, */
@@ -21,37 +21,37 @@ static bool is_due(int64_t now_ns, int64_t *last_ns, int64_t every_ns)
 
 /* ---- load -------------------------------------------------------------------------- */
 
-static struct lls_load_entry board_of(struct lls_far *far, uint32_t i)
+static struct lls_load_entry board_of(struct lls_remote *far, uint32_t i)
 {
-  struct lls_peer_loads *p = lls_far_instance(far, i)->loads;
+  struct lls_peer_loads *p = lls_remote_instance(far, i)->loads;
   pthread_mutex_lock(&p->lock);
   struct lls_load_entry entry = p->entry[1];
   pthread_mutex_unlock(&p->lock);
   return entry;
 }
 
-static void write_board(struct lls_far *far, uint32_t i,
+static void write_board(struct lls_remote *far, uint32_t i,
                         const struct lls_load_entry *entry)
 {
-  struct lls_peer_loads *p = lls_far_instance(far, i)->loads;
+  struct lls_peer_loads *p = lls_remote_instance(far, i)->loads;
   pthread_mutex_lock(&p->lock);
   p->entry[0] = p->entry[1];
   p->entry[1] = *entry;
-  p->entry[1].at_ns = lls_far_now(far);
+  p->entry[1].at_ns = lls_remote_now(far);
   pthread_mutex_unlock(&p->lock);
 }
 
-void lls_far_show_load(struct lls_far *far)
+void lls_remote_show_load(struct lls_remote *far)
 {
   const struct lls_load_entry entry = board_of(far, far->self);
-  struct lls_pack p = lls_far_message(far, LLS_FAR_LOAD, 0);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_LOAD, 0);
   LLS_PACK(&p, entry.load);
   lls_pack_put(&p, entry.received, far->n * sizeof *entry.received);
   far->load = entry;
-  lls_far_send(far, &p);
+  lls_remote_send(far, &p);
 }
 
-static void see_load(struct lls_far *far, uint32_t from, struct lls_unpack *u)
+static void see_load(struct lls_remote *far, uint32_t from, struct lls_unpack *u)
 {
   struct lls_load_entry entry = {0};
   LLS_UNPACK(u, entry.load);
@@ -61,33 +61,33 @@ static void see_load(struct lls_far *far, uint32_t from, struct lls_unpack *u)
 }
 
 /* The loads of the others, and what they have received of it. */
-void lls_far_show_loads(struct lls_far *far, uint32_t to)
+void lls_remote_show_loads(struct lls_remote *far, uint32_t to)
 {
-  struct lls_pack p = lls_far_message(far, LLS_FAR_LOADS, to);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_LOADS, to);
   for (uint32_t i = 0; i < far->n; i++) {
     const struct lls_load_entry entry = board_of(far, i);
     LLS_PACK(&p, entry.load);
     LLS_PACK(&p, entry.received[to]);
   }
   far->loads_changed[to] = false;
-  lls_far_send(far, &p);
+  lls_remote_send(far, &p);
 }
 
 /* To those that have taken what they were shown last; to the others when they have. */
-static void show_all_loads(struct lls_far *far)
+static void show_all_loads(struct lls_remote *far)
 {
   for (uint32_t to = 1; to < far->n; to++)
-    if (far->loads_changed[to] && lls_far_may_send(far, to, LLS_FAR_LATEST_LOAD))
-      lls_far_show_loads(far, to);
+    if (far->loads_changed[to] && lls_remote_may_send(far, to, LLS_REMOTE_LATEST_LOAD))
+      lls_remote_show_loads(far, to);
 }
 
-static void note_change(struct lls_far *far)
+static void note_change(struct lls_remote *far)
 {
   for (uint32_t to = 1; to < far->n; to++)
     far->loads_changed[to] = true;
 }
 
-static void see_loads(struct lls_far *far, struct lls_unpack *u)
+static void see_loads(struct lls_remote *far, struct lls_unpack *u)
 {
   for (uint32_t i = 0; i < far->n; i++) {
     struct lls_load_entry entry = {0};
@@ -98,7 +98,7 @@ static void see_loads(struct lls_far *far, struct lls_unpack *u)
   }
 }
 
-static bool has_changed(struct lls_far *far)
+static bool has_changed(struct lls_remote *far)
 {
   const struct lls_load_entry now = board_of(far, far->self);
   return memcmp(&now.load, &far->load.load, sizeof now.load) != 0 ||
@@ -107,13 +107,13 @@ static bool has_changed(struct lls_far *far)
 
 /* ---- status ------------------------------------------------------------------------ */
 
-void lls_far_show_status(struct lls_far *far)
+void lls_remote_show_status(struct lls_remote *far)
 {
   struct lls_loop_status status;
   lls_step_thread_status(far->mine, &status);
-  struct lls_pack p = lls_far_message(far, LLS_FAR_STATUS, 0);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_STATUS, 0);
   LLS_PACK(&p, status);
-  lls_far_send(far, &p);
+  lls_remote_send(far, &p);
 }
 
 static void see_status(struct lls_step_thread *r, struct lls_unpack *u)
@@ -128,13 +128,13 @@ static void see_status(struct lls_step_thread *r, struct lls_unpack *u)
   pthread_mutex_unlock(&r->status_lock);
 }
 
-static void show_stats(struct lls_far *far)
+static void show_stats(struct lls_remote *far)
 {
   struct lls_loop_policy_stats stats;
   lls_step_thread_policy_stats(far->mine, &stats);
-  struct lls_pack p = lls_far_message(far, LLS_FAR_STATS, 0);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_STATS, 0);
   LLS_PACK(&p, stats);
-  lls_far_send(far, &p);
+  lls_remote_send(far, &p);
 }
 
 static void see_stats(struct lls_step_thread *r, struct lls_unpack *u)
@@ -169,21 +169,21 @@ static const char *state_of(const char *number)
   return states[i < N_STATES ? i : 0];
 }
 
-static void show_snapshot(struct lls_far *far)
+static void show_snapshot(struct lls_remote *far)
 {
   struct lls_snapshot *q = far->snapshot;
   for (uint32_t i = 0; i < q->n; i++)
     q->requests[i].state = number_of(q->requests[i].state);
   for (uint32_t i = 0; i < q->n_counts; i++)
     q->counts[i].state = number_of(q->counts[i].state);
-  struct lls_pack p = lls_far_message(far, LLS_FAR_SNAPSHOT, 0);
+  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_SNAPSHOT, 0);
   atomic_store(&q->ready, false); /* there not before it is there */
   lls_pack_put(&p, q, sizeof *q);
-  lls_far_send(far, &p);
+  lls_remote_send(far, &p);
   far->snapshot_asked = false;
 }
 
-static void see_snapshot(struct lls_far *far, uint32_t from, struct lls_unpack *u)
+static void see_snapshot(struct lls_remote *far, uint32_t from, struct lls_unpack *u)
 {
   struct lls_snapshot *q = far->others[from].asked;
   if (q == NULL)
@@ -200,25 +200,25 @@ static void see_snapshot(struct lls_far *far, uint32_t from, struct lls_unpack *
 
 /* ---- all of it --------------------------------------------------------------------- */
 
-static void show_mine(struct lls_far *far, int64_t now_ns)
+static void show_mine(struct lls_remote *far, int64_t now_ns)
 {
   if (is_due(now_ns, &far->shown_ns, LOAD_NS) && has_changed(far) &&
-      lls_far_may_send(far, 0, LLS_FAR_LATEST_LOAD))
-    lls_far_show_load(far);
+      lls_remote_may_send(far, 0, LLS_REMOTE_LATEST_LOAD))
+    lls_remote_show_load(far);
   if (is_due(now_ns, &far->status_ns, STATUS_NS) &&
-      lls_far_may_send(far, 0, LLS_FAR_LATEST_STATUS))
-    lls_far_show_status(far);
+      lls_remote_may_send(far, 0, LLS_REMOTE_LATEST_STATUS))
+    lls_remote_show_status(far);
   if (is_due(now_ns, &far->stats_ns, STATS_NS) &&
-      lls_far_may_send(far, 0, LLS_FAR_LATEST_STATS))
+      lls_remote_may_send(far, 0, LLS_REMOTE_LATEST_STATS))
     show_stats(far);
   if (far->snapshot_asked && atomic_load(&far->snapshot->ready))
     show_snapshot(far);
 }
 
-void lls_far_show(struct lls_far *far)
+void lls_remote_show(struct lls_remote *far)
 {
-  int64_t now_ns = lls_far_now(far);
-  if (!lls_far_is_hub(far)) {
+  int64_t now_ns = lls_remote_now(far);
+  if (!lls_remote_is_hub(far)) {
     show_mine(far, now_ns);
     return;
   }
@@ -231,24 +231,24 @@ void lls_far_show(struct lls_far *far)
   show_all_loads(far);
 }
 
-void lls_far_see(struct lls_far *far, const struct lls_far_head *head,
-                 struct lls_unpack *u)
+void lls_remote_see(struct lls_remote *far, const struct lls_remote_head *head,
+                    struct lls_unpack *u)
 {
   switch (head->kind) {
-  case LLS_FAR_LOAD:
+  case LLS_REMOTE_LOAD:
     note_change(far);
     see_load(far, head->from, u);
     return;
-  case LLS_FAR_LOADS:
+  case LLS_REMOTE_LOADS:
     see_loads(far, u);
     return;
-  case LLS_FAR_STATUS:
+  case LLS_REMOTE_STATUS:
     see_status(&far->threads[head->from], u);
     return;
-  case LLS_FAR_STATS:
+  case LLS_REMOTE_STATS:
     see_stats(&far->threads[head->from], u);
     return;
-  case LLS_FAR_SNAPSHOT:
+  case LLS_REMOTE_SNAPSHOT:
     see_snapshot(far, head->from, u);
     return;
   default:
