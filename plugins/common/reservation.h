@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much a request is given at once when it starts, in the three variants of Orca that
- * "PagedAttention" (Kwon et al., SOSP 2023, 6.1) compares with. Used by the scheduler
- * orca, which counts them, and by the cache contiguous, which allocates them.
+ * Tokens for which a request gets memory when it starts, in the three variants of Orca
+ * that "PagedAttention" (Kwon et al., SOSP 2023, 6.1) compares with. Used by the
+ * scheduler orca, which counts these tokens, and by the cache contiguous, which allocates
+ * them.
  */
 #ifndef RESERVATION_H
 #define RESERVATION_H
@@ -20,8 +21,8 @@ enum reservation { RESERVE_MAX, RESERVE_POW2, RESERVE_ORACLE };
           "longest sequence, for reserve = max; a request that may get longer "          \
           "has its own longest reserved")
 
-/* Tokens of prompt and answer: as predicted, or as the request's max_new_tokens allow if
- * there is no prediction or it was too short. */
+/* Tokens of prompt and answer: the predicted number, or prompt and max_new_tokens if
+ * there is no prediction or the request has outgrown it. */
 static inline uint32_t reservation_length(const struct lls_request *r)
 {
   uint32_t most = r->prompt_tokens + r->max_new_tokens;
@@ -31,8 +32,8 @@ static inline uint32_t reservation_length(const struct lls_request *r)
   return usable ? predicted : most;
 }
 
-/* Tokens to reserve for the whole of r: max | pow2 | oracle, at most `limit` (all there
- * is) if the request alone needs no more than that. */
+/* Tokens to reserve for the whole of r by rule `how`: at most `limit`, the size of the
+ * cache, unless the request itself is longer. */
 static inline uint32_t reservation_of(const struct lls_request *r, int64_t how,
                                       uint32_t max_len, uint32_t limit)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placement of requests on the device (ALISE, section 3.3, algorithm 2): the first in
- * order whose needs fit. Those among them on the host are uploaded, others on the device
- * are offloaded, both while others compute; so memory is moved before the job's turn
- * comes and no step waits for it.
+ * Placement of requests on the device (ALISE, section 3.3, algorithm 2): the first
+ * requests in order that fit together should be resident. Chosen requests on the host are
+ * uploaded, resident requests that were not chosen are offloaded, both while the step
+ * computes. So a request's memory is moved before its turn and no step waits for it.
  *
- * The order is the queues', and inside a queue by estimated waiting time, which is 0 for
- * who ran in the last step: in a queue of long jobs whose next turn is their promotion,
- * those on the host would else come before those on the device until they have come, and
- * all of them change places for ever. Of the jobs off the device only the first
- * LLS_POL_HEAP_LOOKED_AT are looked at: more cannot get in in the next steps. An upload
- * takes free memory alone, so it evicts none; an offloaded request comes behind all that
- * are uploaded.
+ * Order: level, then estimated waiting time. The latter is 0 for a request that ran in
+ * the last step. Otherwise, in a level of long jobs that wait for promotion, a request on
+ * the host would rank before the resident ones until its upload completes, and the two
+ * groups would swap for ever. Of the requests off the device only the first
+ * LLS_POL_HEAP_LOOKED_AT are considered: more could not be admitted in the next steps. An
+ * upload uses free memory only, so it evicts no request; offloaded requests rank after
+ * all uploaded ones.
  */
 #include <llmserve/policy/ahead.h>
 
@@ -70,7 +70,7 @@ static int compare_numbers(int64_t a, int64_t b)
   return (a > b) - (a < b);
 }
 
-/* Level, EWT, key, arrival. */
+/* Orders candidates by level, estimated waiting time, key and arrival. */
 static int in_order(const void *left, const void *right)
 {
   const struct lls_pol_ahead_candidate *a = left, *b = right;
@@ -84,10 +84,11 @@ static int in_order(const void *left, const void *right)
 }
 
 /*
- * A request that comes leaves `margin` units free, for those on the device to grow into;
- * these may use them up to a quarter, or the newcomer would be the next to leave. One
- * that is not there and does not fit stays where it is, and so do all behind it;
- * those on the device behind it need not leave for what could not come.
+ * A request is uploaded only if `margin` units stay free, for resident requests to grow
+ * into. A resident request stays if a quarter of the margin is left; with the full margin
+ * asked of it, each upload would be offloaded again soon. The first request off the
+ * device that does not fit blocks all uploads after it. A blocked request takes no room,
+ * so no resident request after it is offloaded for its sake.
  */
 void lls_pol_ahead_decide(struct lls_pol_ahead *a, uint32_t seats, uint32_t margin)
 {
@@ -96,12 +97,12 @@ void lls_pol_ahead_decide(struct lls_pol_ahead *a, uint32_t seats, uint32_t marg
   qsort(a->jobs, a->n, sizeof *a->jobs, in_order);
   for (uint32_t i = 0; i < a->n; i++) {
     struct lls_pol_ahead_candidate *j = &a->jobs[i];
-    int64_t units = j->units, spare = i == 0 ? 0 : margin; /* the first may have all */
+    int64_t units = j->units, spare = i == 0 ? 0 : margin; /* the first needs no margin */
     if (j->on_device) {
       bool stays = units + spare / 4 <= left && i < seats;
       left -= stays ? units : 0;
       j->decision = stays ? LLS_POL_AHEAD_STAYS : LLS_POL_AHEAD_LEAVES;
-      blocked |= !stays; /* none comes in its place */
+      blocked |= !stays; /* no upload takes its place */
       continue;
     }
     blocked |= units + spare > left || i >= seats;
@@ -110,7 +111,7 @@ void lls_pol_ahead_decide(struct lls_pol_ahead *a, uint32_t seats, uint32_t marg
     if (units + spare <= now && j->request->state == LLS_PREEMPTED)
       j->decision = LLS_POL_AHEAD_COMES;
     left -= units;
-    now -= units; /* kept for it, whether it comes now or later */
+    now -= units; /* reserved for it, uploaded now or later */
   }
 }
 
@@ -122,8 +123,8 @@ bool lls_pol_ahead_is_possible(const struct lls_host *host,
   return view->preempt_mode == LLS_PREEMPT_SWAP && host->engine->async_transfers;
 }
 
-/* Units that a margin of the cache is, and those that the running ones grow by before the
- * next look: one of a step's sequences in block_tokens needs two of them. */
+/* Units to keep free: the watermark, and one unit for each running request, which may
+ * grow into a new block before the next decision. */
 static uint32_t margin_of(const struct lls_pol_ahead *a,
                           const struct lls_pol_priority_params *params)
 {
@@ -160,7 +161,8 @@ bool lls_pol_ahead_leaves(const struct lls_pol_ahead *a, const struct lls_reques
   return a->leaves[r->slot] == a->view->step + 1;
 }
 
-/* The host is full: the last in order loses what it has. */
+/* Offloads a request. If the host is full, which only the last requests in order meet,
+ * drops its cache instead. */
 static void send_away(const struct lls_pol_ahead *a, struct lls_pol_backlog *backlog,
                       const struct lls_pol_ahead_candidate *j, uint32_t *host_units,
                       struct lls_plan *out)

@@ -141,7 +141,7 @@ void lls_pol_backlog_on_finish(void *self, const struct lls_request *r, uint32_t
   lls_pol_backlog_remove(backlog_of(self), r);
 }
 
-/* A request that has come to the host waits there among the others. */
+/* An offload has ended: the request waits on the host, as a member of the backlog. */
 void lls_pol_backlog_on_transfer(void *self, uint64_t transfer,
                                  const struct lls_request *r)
 {

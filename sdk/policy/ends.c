@@ -48,8 +48,9 @@ static void go_round(struct lls_pol_dropped *d, const struct lls_request *const 
   }
 }
 
-/* The next of them that wait between two others, to found + at; how many. Who runs again,
- * lies on the host or has ended is forgotten. */
+/* Writes the next noted requests that wait and have ids between `after` and `before` to
+ * found + at; returns how many. Visits up to ROUND notes, from d->turn on. Notes of
+ * requests that run again, lie on the host or have ended are deleted. */
 static uint32_t find(struct lls_pol_dropped *d, uint64_t after, uint64_t before,
                      uint32_t at)
 {
@@ -70,7 +71,7 @@ static uint32_t find(struct lls_pol_dropped *d, uint64_t after, uint64_t before,
   return n;
 }
 
-/* Sets the ends: so many together, of more that wait. */
+/* Splits `most` requests between the two ends of the waiting list, which is longer. */
 static void set_ends(struct lls_pol_ends *e, const struct lls_step_view *v, int64_t most)
 {
   e->n_first = (uint32_t)(most - most / 2);
@@ -78,8 +79,9 @@ static void set_ends(struct lls_pol_ends *e, const struct lls_step_view *v, int6
   e->last = v->waiting + (v->n_waiting - e->n_last);
 }
 
-/* The urgent between the ends of a quarter of `most`; what that leaves is the ends',
- * whose requests are not found a second time. */
+/* Finds urgent requests between two ends of a quarter of `most` together, then lengthens
+ * the ends by the rest of `most`. Urgent requests inside the longer ends are left out of
+ * d->found. */
 static void find_urgent(struct lls_pol_dropped *d, struct lls_pol_urgent *u,
                         const struct lls_step_view *v, int64_t most,
                         struct lls_pol_ends *e)

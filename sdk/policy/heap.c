@@ -47,7 +47,7 @@ static void sift_down(struct lls_pol_heap *h, uint32_t i, struct lls_pol_heap_en
 
 void lls_pol_heap_push(struct lls_pol_heap *h, struct lls_pol_heap_entry e)
 {
-  LLS_POL_CHECK(h->n <= h->capacity); /* there is one entry more */
+  LLS_POL_CHECK(h->n <= h->capacity); /* `entries` has capacity + 1 places */
   sift_up(h, h->n++, e);
 }
 
@@ -72,7 +72,8 @@ struct lls_pol_heap_entry lls_pol_heap_pop(struct lls_pol_heap *h)
   return lls_pol_heap_remove(h, 0);
 }
 
-/* The next is a child of one that has come. */
+/* The next entry in order is always a child of an entry already returned: `open` holds
+ * these children. */
 uint32_t lls_pol_heap_first(const struct lls_pol_heap *h, uint32_t max,
                             void *out[LLS_POL_HEAP_LOOKED_AT])
 {

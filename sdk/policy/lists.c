@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Doubly linked through arrays by slot; see lists.h. */
+/* Lists doubly linked through an array indexed by slot; see lists.h. */
 #include <llmserve/policy/check.h>
 #include <llmserve/policy/lists.h>
 
@@ -27,9 +27,9 @@ static bool before(const struct lls_pol_lists *l, const struct lls_request *a,
   return a->id < b->id;
 }
 
-/* The place after which r belongs, NIL if it is the first. Arrivals go to the end at
- * once; a preempted request is older than nearly all, so the other walk starts at the
- * head. */
+/* The slot of the request after which r belongs, NIL if r becomes the first. An arrival
+ * belongs at the end, which is checked first. A preempted request is older than nearly
+ * all others, so the search for its place starts at the head. */
 static uint32_t place_of(const struct lls_pol_lists *l, const struct lls_pol_lists_end *e,
                          const struct lls_request *r)
 {

@@ -5,14 +5,15 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* The part by which the ratio moves after a step: an estimate 5 % too low is made up for
- * in six steps. */
+/* The fraction by which the ratio moves after a step: six steps make up for an estimate
+ * that is 5 % too low. */
 static const double move = 0.01;
-static const double first = 1.05;           /* before any was filled */
-static const double least = 0.25, most = 4; /* beyond, it is not the estimate's fault */
-static const double healthy = 1.2;          /* times the worst of late */
-enum { WORST_OF = 64 };                     /* steps */
-static const double filled = 0.5; /* part of the deadline, from which on one is */
+static const double first = 1.05;           /* the ratio at the start */
+static const double least = 0.25, most = 4; /* range of the ratio */
+static const double healthy = 1.2;          /* most ratio / worst measured */
+enum { WORST_OF = 64 };                     /* steps in a window of `worst` */
+static const double filled =
+    0.5; /* least estimate * ratio / deadline of a step that counts */
 
 int lls_pol_margin_init(struct lls_pol_margin *m, uint32_t max_sequences)
 {
@@ -84,7 +85,7 @@ static double within_range(double ratio)
   return ratio < least ? least : ratio > most ? most : ratio;
 }
 
-/* Takes back the part of an inflated margin that the last steps do not account for. */
+/* Lowers a ratio far above the worst one measured in the last two windows to that one. */
 static void heal(struct lls_pol_margin *m, double ratio)
 {
   m->worst = ratio > m->worst ? ratio : m->worst;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See prefill_first.h; the numbers of steps are those of vLLM's loop in the README of
- * fcfs. */
+/* See prefill_first.h. Step numbers refer to vLLM's loop in the README of fcfs. */
 #include <llmserve/policy/prefill_first.h>
 
 struct pass { /* one plan in the making */
   const struct lls_engine_caps *engine;
   struct lls_pol_step *step;
-  uint32_t budget; /* tokens of prompts */
+  uint32_t budget; /* prompt tokens in the step */
   uint32_t seats;
 };
 
-/* A prompt longer than the token budget was begun: it goes on before anything else. */
+/* Runs the next chunk of a prompt longer than the token budget, before anything else. */
 static void continue_prefills(const struct pass *p)
 {
   struct lls_pol_step *s = p->step;
@@ -26,7 +25,7 @@ static void continue_prefills(const struct pass *p)
   }
 }
 
-/* True: the next one may be tried. */
+/* Returns true if the next request in the queue may be tried as well. */
 static bool admit(const struct pass *p, const struct lls_pol_admission *a,
                   const struct lls_request *r)
 {
@@ -60,7 +59,7 @@ static void admit_waiting(const struct pass *p, const struct lls_pol_admission *
       return;
 }
 
-/* Step 5: what was swapped out comes back in order of arrival. */
+/* Step 5: preempted requests return to the device in order of arrival. */
 static void bring_back(const struct pass *p)
 {
   struct lls_pol_step *s = p->step;
@@ -80,7 +79,7 @@ static void bring_back(const struct pass *p)
   }
 }
 
-/* Step 3. */
+/* Step 3: decodes run if no prompt does. */
 static void decode(const struct pass *p)
 {
   struct lls_pol_step *s = p->step;

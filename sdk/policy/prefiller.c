@@ -4,8 +4,9 @@
 
 #include <llmserve/policy/prompts.h>
 
-/* It was prefilled and has a token: away with it. What no decode instance can ever hold
- * ends; what cannot be copied, or finds nobody, is decoded here, beside the prompts. */
+/* Offers a prefilled request to a decode instance. Ends it if no decode instance can ever
+ * hold it. Decodes it here, in the same steps as prompts, if its cache cannot be copied
+ * or no decode instance is found. */
 static void offer(struct lls_pol_prefiller *p, const struct lls_host *host,
                   struct lls_pol_step *s, const struct lls_request *r)
 {
@@ -22,8 +23,8 @@ static void offer(struct lls_pol_prefiller *p, const struct lls_host *host,
     lls_pol_step_run(s, r, lls_pol_step_decode_tokens(s, r));
 }
 
-/* Nothing was done for so many plans, while what is offered in both directions fills the
- * memory at both ends. */
+/* Empty plans in a row after which the offers in both directions are taken to be
+ * deadlocked: they fill the memory of both instances. */
 #define PATIENCE 8
 
 static bool is_stuck(const struct lls_pol_prefiller *p, const struct lls_host *host,
@@ -39,9 +40,10 @@ static uint32_t units_here(const struct lls_pol_step *s, const struct lls_reques
   return need.new_units;
 }
 
-/* Victims of a decode instance that lie on its device; what room they leave. One that
- * could never be held is asked for, to be told. One that has no room goes to the host
- * there if all are stuck. */
+/* Takes over a decode instance's victims from its device; returns the units still free.
+ * A request larger than the whole cache is taken over as well, so that the core refuses
+ * it with LLS_REFUSED_NEVER_FITS. In a deadlock, a request that does not fit is offloaded
+ * to the decode instance's host memory. */
 static int64_t take_over(const struct lls_pol_prefiller *p, const struct lls_host *host,
                          struct lls_pol_step *s)
 {
@@ -63,8 +65,9 @@ static int64_t take_over(const struct lls_pol_prefiller *p, const struct lls_hos
   return free_units;
 }
 
-/* Those that lie on the host there, for the room that is left: what is on its way may
- * wait for what the others have on the device there, and they for the room here. */
+/* Uploads victims from the decode instance's host memory to its device, as many as the
+ * free units here can then take over. Units for uploads under way are deducted first:
+ * such an upload may wait for memory of other victims there, and these for room here. */
 static void call_back(struct lls_pol_step *s, int64_t free_units)
 {
   const struct lls_step_view *view = s->view;
@@ -85,7 +88,8 @@ static void call_back(struct lls_pol_step *s, int64_t free_units)
   }
 }
 
-/* An offer that came back may lie on the host. */
+/* Continues a preempted request, such as a returned offer that lies on the host; ends it
+ * if no decode instance can ever hold it. */
 static void bring_back(const struct lls_pol_prompts *prompts, struct lls_pol_step *s,
                        const struct lls_request *r)
 {
@@ -95,7 +99,8 @@ static void bring_back(const struct lls_pol_prompts *prompts, struct lls_pol_ste
     lls_pol_prompts_go_on(prompts, s, r);
 }
 
-/* The first is let in whatever is kept free: nobody else is there to come free. */
+/* True if admitting r leaves limits->keep_free of the cache free. A request alone is
+ * always admitted: no other request could free memory for it. */
 static bool leaves_room(const struct lls_pol_prefiller_limits *limits,
                         struct lls_pol_step *s, const struct lls_request *r)
 {

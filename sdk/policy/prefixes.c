@@ -54,7 +54,7 @@ static uint32_t *bucket_of(const struct lls_pol_prefixes *p, const struct lls_ke
   return &p->buckets[(uint32_t)key->word[0] & p->bucket_mask];
 }
 
-/* 0 of the root, which never leaves. */
+/* The generation of a block; 0 for the root, which is never evicted. */
 static uint32_t generation_of(const struct lls_pol_prefixes *p, uint32_t block)
 {
   return block == LLS_POL_ROOT ? 0 : p->blocks[block].generation;
@@ -111,8 +111,8 @@ bool lls_pol_prefixes_is_parent(const struct lls_pol_prefixes *p, uint32_t block
          p->blocks[next].parent_generation == p->blocks[block].generation;
 }
 
-/* The key stays as it is: if this is rolled back they is needed again, and none
- * overwrites it before insert, after the commit. */
+/* Takes block b out of the index. Its key stays: a rollback needs it again, and only an
+ * insert overwrites it, which comes after the commit. */
 static void leave_index(struct lls_pol_prefixes *p, uint32_t b)
 {
   struct lls_pol_block *block = &p->blocks[b];
@@ -203,9 +203,10 @@ bool lls_pol_prefixes_forget(struct lls_pol_prefixes *p, uint32_t b)
   return true;
 }
 
-/* Without a window a sequence that holds a block holds the blocks before it too, so the
- * shared ones come first and bisection finds where they end: the core asks for every
- * request, every step. With one they may be anywhere in it. */
+/* Counts the blocks in k[begin, end) that several sequences hold. Without a window a
+ * sequence that holds a block holds the blocks before it too, so shared blocks come first
+ * and bisection finds where they end: the core calls this for every request in every
+ * step. With a window they may be anywhere in the range, so all blocks are visited. */
 uint32_t lls_pol_prefixes_shared(const struct lls_pol_prefixes *p,
                                  const struct lls_block_entry *k, uint32_t shift,
                                  uint32_t begin, uint32_t end)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The invariants of prefixes.h, and the index as text: equal for equal states. */
+/* Checks the invariants of prefixes.h and writes the index as text, which is equal for
+ * equal states. */
 #include <llmserve/policy/prefixes.h>
 
 #include <string.h>
@@ -9,7 +10,7 @@ static void clear_marks(struct lls_pol_prefixes *p)
   memset(p->marks, 0, p->n_blocks * sizeof *p->marks);
 }
 
-/* Each block of the index in one chain, and no number that leads elsewhere. */
+/* Checks that each indexed block is in exactly one chain and each number in range. */
 bool lls_pol_prefixes_audit_index(struct lls_pol_prefixes *p, struct lls_pol_report *a)
 {
   clear_marks(p);
@@ -29,7 +30,8 @@ bool lls_pol_prefixes_audit_index(struct lls_pol_prefixes *p, struct lls_pol_rep
   return a->result == 0;
 }
 
-/* Is what it came after still in the index? It always is without a window. */
+/* True if the parent of block b is a block still in the index. Without a window a parent
+ * is never evicted before its children. */
 static bool has_parent(const struct lls_pol_prefixes *p, uint32_t b)
 {
   uint32_t parent = p->blocks[b].parent;

@@ -23,15 +23,15 @@ void lls_pol_priority_free(struct lls_pol_priority *p)
   free(p->deferred);
 }
 
-struct pass { /* over the candidates, in order */
+struct pass { /* one walk over the candidates, in order */
   struct lls_pol_priority *priority;
   const struct lls_pol_priority_rules *rules;
   const struct lls_engine_caps *engine;
   struct lls_pol_step *step;
   bool prompts_only, decodes_only;
-  bool full;       /* no other gets on the device in this step */
-  uint32_t budget; /* tokens of prompts */
-  uint32_t seats;  /* left in the batch */
+  bool full;       /* no further request is admitted in this step */
+  uint32_t budget; /* prompt tokens in the step */
+  uint32_t seats;  /* sequences that may still be added */
 };
 
 static bool off_device(const struct lls_request *r)
@@ -57,7 +57,7 @@ static void add_candidates(struct lls_pol_priority *p,
 
 /* ---- room ----------------------------------------------------------------------- */
 
-/* The last in order that has not been looked at, if it comes after e. */
+/* Finds the last running candidate in order not yet considered, if it comes after e. */
 static bool find_victim(const struct lls_pol_heap *running,
                         const struct lls_pol_heap_entry *e, uint32_t *at)
 {
@@ -82,7 +82,7 @@ static bool evict(struct pass *p, const struct lls_pol_heap_entry *e)
   return true;
 }
 
-/* Room for a running request, at the cost of those after it. */
+/* Reserves memory for a running request, if need be by evicting requests after it. */
 static bool grow(struct pass *p, const struct lls_pol_heap_entry *e, uint32_t tokens)
 {
   int rc;
@@ -100,8 +100,8 @@ static const struct lls_request *find(const struct pass *p, uint64_t id)
   return host->find(host->context, id);
 }
 
-/* Room above the watermark; if that takes evictions and they are not enough, they have
- * not happened. */
+/* Admits e, keeping the watermark free; evicts later requests if the rules allow it.
+ * Evictions that do not free enough are rolled back. */
 static enum lls_pol_step_answer
 make_room(struct pass *p, const struct lls_pol_heap_entry *e, uint32_t pending)
 {
@@ -159,7 +159,8 @@ static void begin_one(struct pass *p, const struct lls_pol_heap_entry *e)
   p->seats--;
 }
 
-/* The first of both heaps, taken out; false if there is none. */
+/* The first candidate of both heaps; one that runs is taken out of its heap. Returns
+ * false if none is left. */
 static bool next(struct pass *p, struct lls_pol_heap_entry *out)
 {
   struct lls_pol_heap *running = &p->priority->running;
@@ -170,7 +171,7 @@ static bool next(struct pass *p, struct lls_pol_heap_entry *out)
     *out = waiting->heap.entries[0];
     if (p->rules->uploaded &&
         ((const struct lls_request *)out->item)->state == LLS_PREEMPTED) {
-      p->full = true; /* free memory is kept for it */
+      p->full = true; /* free memory is kept for its upload */
       break;
     }
     if (lls_pol_backlog_take(&waiting->backlog, out->item))
@@ -206,7 +207,7 @@ static void walk(struct pass *p)
     consider(p, &e);
 }
 
-/* The decodes that were chosen but had to wait for the prompts, and all after them. */
+/* No prompt could run: considers the decodes deferred for prompts and all after them. */
 static void walk_decodes(struct pass *p, uint32_t seats)
 {
   struct lls_pol_priority *q = p->priority;
@@ -220,7 +221,7 @@ static void walk_decodes(struct pass *p, uint32_t seats)
 
 /* ---- memory ahead of need -------------------------------------------------------- */
 
-/* To the host, if it has room. */
+/* Offloads r if the host has room for it and the *leaving units offloaded so far. */
 static bool leave(struct pass *p, const struct lls_request *r, uint32_t *leaving)
 {
   const struct lls_cache_service *cache = p->step->cache;
@@ -235,8 +236,8 @@ static bool leave(struct pass *p, const struct lls_request *r, uint32_t *leaving
   return true;
 }
 
-/* Requests that are not chosen leave, the last first, until so many units are free. False
- * if none had to. */
+/* Offloads requests that were not chosen, the last in order first, until rules->reserve
+ * units are free. Returns true if any was offloaded. */
 static bool keep_free(struct pass *p)
 {
   static const struct lls_pol_heap_entry before_all = {.key = INT64_MIN};
@@ -276,8 +277,8 @@ static void bring_in(struct pass *p)
   }
 }
 
-/* FastServe, section 4.2: room before it is asked for; if there is enough, those that run
- * soon. */
+/* FastServe, section 4.2: frees memory before it is needed; if enough is free, uploads
+ * the requests that run soon. */
 static void look_ahead(struct pass *p)
 {
   if (!keep_free(p) && !p->full && p->step->preempted == 0)

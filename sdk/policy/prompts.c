@@ -2,7 +2,8 @@
 /* See prompts.h. */
 #include <llmserve/policy/prompts.h>
 
-/* A prompt longer than the budget: its memory was reserved when it began. */
+/* Runs the next chunk of a prompt longer than the budget. Memory for the whole prompt was
+ * reserved with its first chunk, so this reservation succeeds. */
 void lls_pol_prompts_go_on(const struct lls_pol_prompts *p, struct lls_pol_step *s,
                            const struct lls_request *r)
 {

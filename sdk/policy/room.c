@@ -3,7 +3,9 @@
 #include <llmserve/policy/check.h>
 #include <llmserve/policy/room.h>
 
-enum { ASKED = 32 }; /* tokens that tell whether there is a model */
+enum {
+  ASKED = 32
+}; /* tokens of the prefill that is estimated to see if there is a model */
 
 void lls_pol_room_begin(struct lls_pol_room *r, const struct lls_cost *cost,
                         const uint32_t *decodes, uint32_t n_decodes)
@@ -31,8 +33,9 @@ int64_t lls_pol_room_ns(struct lls_pol_room *r, uint32_t context, uint32_t token
   return r->cost->iteration_ns(r->cost->context, &shape);
 }
 
-/* Steps are nearly linear in their tokens: interpolation asks the model six times at
- * most, where halving asked it thirteen times, most of the time of a plan. */
+/* The most tokens between low and high whose step fits into within_ns. The time of a step
+ * is nearly linear in its tokens, so interpolation evaluates the model six times at most;
+ * bisection took thirteen evaluations, most of the time of a plan. */
 static uint32_t interpolate(struct lls_pol_room *r, uint32_t context, uint32_t low,
                             uint32_t high, int64_t high_ns)
 {
@@ -59,8 +62,8 @@ uint32_t lls_pol_room_tokens(struct lls_pol_room *r, uint32_t context, uint32_t 
   return ns <= r->within_ns ? most : interpolate(r, context, low, most, ns);
 }
 
-/* Two chunks as one of as many tokens that attends to as many pairs, which are
- * tokens (context + tokens / 2). */
+/* Replaces two chunks by one with the same number of tokens and of attention pairs, which
+ * is tokens (context + tokens / 2). */
 static struct lls_chunk_shape merged(const struct lls_chunk_shape *a,
                                      const struct lls_chunk_shape *b)
 {

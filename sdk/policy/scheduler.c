@@ -74,7 +74,7 @@ static void write_choice(const char *choices, int64_t index, char *out, size_t s
   snprintf(out, size, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
-/* As llmserve.ini has it; false: it is a number. */
+/* Writes the value as llmserve.ini has it; returns false if it is a number. */
 static bool write_word(const struct lls_param *p, const void *at, char *out, size_t size)
 {
   switch (p->type) {

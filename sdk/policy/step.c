@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps 1 and 3 to 5 of vLLM's scheduling, of which Sarathi-Serve's are a part; see
+/* Steps 1 and 3 to 5 of vLLM's scheduling, a subset of which Sarathi-Serve uses; see
  * step.h. */
 #include <llmserve/policy/check.h>
 #include <llmserve/policy/step.h>
 
-/* Until then a cache that said "not now" to everything has changed its mind. */
+/* Time to the next plan if the cache answered every reservation with "later". */
 static const int64_t retry_ns = LLS_NS_PER_S / 1000;
 
 uint32_t lls_pol_step_free_units(const struct lls_pol_step *s)
@@ -90,8 +90,8 @@ static uint32_t block_units(const struct lls_pol_step *s, const struct lls_reque
 }
 
 /* True if a whole block is free. vLLM asks for that before it lets any sequence grow,
- * even if its last block has room. As long as there are more blocks than growths, one
- * look serves them all: this is the loop over all decodes. */
+ * even if its last block has room. s->sure counts the blocks known to be free, so that
+ * one call of capacity() serves many decodes: this runs for each decode of a step. */
 static bool block_is_free(struct lls_pol_step *s, const struct lls_request *r,
                           uint32_t tokens)
 {
@@ -138,7 +138,7 @@ bool lls_pol_step_grow(struct lls_pol_step *s, uint32_t i, uint32_t tokens)
       rc = lls_pol_step_reserve(s, r, tokens);
     if (rc == LLS_RESERVE_OK)
       return true;
-    if (rc != LLS_RESERVE_LATER) { /* alone in memory it could not grow either */
+    if (rc != LLS_RESERVE_LATER) { /* it could not grow even if alone in memory */
       lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
       return false;
     }
@@ -161,7 +161,7 @@ uint32_t lls_pol_step_decode(struct lls_pol_step *s, uint32_t i)
 }
 
 /* Never-fits rule: the prompt must leave the watermark free in an empty cache. A request
- * that was let in once may use all of it. */
+ * which already has generated tokens may use the whole cache. */
 bool lls_pol_step_never_fits(struct lls_pol_step *s, const struct lls_request *r)
 {
   struct lls_need need = {.size = sizeof need};
@@ -174,8 +174,8 @@ bool lls_pol_step_never_fits(struct lls_pol_step *s, const struct lls_request *r
   return true;
 }
 
-/* Reserves, and gives it back if fewer than `spare` units are left free, unless nothing
- * else runs or is about to. */
+/* Reserves memory for r. Rolls this back if fewer than `spare` units stay free, unless no
+ * other request runs or was planned. */
 static enum lls_pol_step_answer try_reserve(struct lls_pol_step *s,
                                             const struct lls_request *r, uint32_t pending,
                                             uint32_t spare)

@@ -38,7 +38,7 @@ static bool is_before(int64_t key, uint64_t id, const struct lls_pol_urgent_entr
   return key < e->key || (key == e->key && id < e->request->id);
 }
 
-/* The place among the near ones of an entry (key, id): of itself, if it is there. */
+/* The index in `near` of the entry (key, id), or where it would be inserted. */
 static uint32_t place_of(const struct lls_pol_urgent_list *l, int64_t key, uint64_t id)
 {
   uint32_t low = 0, high = l->n_near;
@@ -62,8 +62,8 @@ static void put_far(struct lls_pol_urgent_list *l, const struct lls_pol_urgent_e
                                                          .place = &l->places[r->slot]});
 }
 
-/* The heap gives up its first ones as places become free, a few at a time: a thousand
- * deadlines that pass at once would cost one plan 100 us. */
+/* Moves the first entries of the heap to free places in `near`, at most REFILL in a call:
+ * a thousand deadlines that pass at once would cost one plan 100 us. */
 static void refill(struct lls_pol_urgent_list *l)
 {
   for (uint32_t i = 0; i < REFILL && l->far.n > 0 && l->n_near < NEAR; i++) {
@@ -128,7 +128,7 @@ void lls_pol_urgent_finished(struct lls_pol_urgent *u, const struct lls_request 
   list_remove(&u->level, r);
 }
 
-/* One that comes back from another instance is known already. */
+/* A request that returns from another instance is still listed: it is removed first. */
 void lls_pol_urgent_arrived(struct lls_pol_urgent *u, const struct lls_request *r,
                             int64_t due_ns, int32_t level)
 {
@@ -144,9 +144,10 @@ void lls_pol_urgent_arrived(struct lls_pol_urgent *u, const struct lls_request *
 /* ---- a look ------------------------------------------------------------------------ */
 
 struct look {
-  int64_t due_ns; /* entries due before it leave; INT64_MIN: none */
+  int64_t due_ns; /* entries due before it are dropped; INT64_MIN: none */
   uint64_t after, before;
-  const struct lls_pol_urgent_list *other; /* its near ones are found already */
+  const struct lls_pol_urgent_list
+      *other; /* entries near in it were found already; or NULL */
 };
 
 static bool is_near(const struct lls_pol_urgent_list *l, const struct lls_request *r)
@@ -154,7 +155,9 @@ static bool is_near(const struct lls_pol_urgent_list *l, const struct lls_reques
   return l != NULL && l->ids[r->slot] == r->id + 1 && l->places[r->slot] == 0;
 }
 
-/* Keeps the order of those that stay. */
+/* Writes the waiting requests in l->near with ids between look->after and look->before to
+ * `found`; returns how many. Drops entries that are overdue or have generated tokens; the
+ * rest keep their order. */
 static uint32_t find(struct lls_pol_urgent_list *l, const struct look *look,
                      const struct lls_request **found)
 {

@@ -14,7 +14,7 @@
 struct weight {
   const char *name, *number;
   size_t length; /* bytes of the name */
-  double value;  /* 0: the text says none */
+  double value;  /* 0: the text has no number */
 };
 
 static const char *after_blanks(const char *at)
@@ -22,7 +22,8 @@ static const char *after_blanks(const char *at)
   return at + strspn(at, " \t");
 }
 
-/* The weight that the text begins with, which is not empty; what follows its comma. */
+/* Parses the first weight of the text, which is not empty. Returns the text after its
+ * comma, or the end. */
 static const char *next(const char *text, struct weight *out)
 {
   const char *end = text + strcspn(text, ","), *colon = end;
