@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writing answers: head, fixed or chunked body, and the end. */
+/* Writes answers: the head, a fixed or chunked body, and the end. */
 #include "core/http/connection.h"
 
 #include <stdio.h>
@@ -79,8 +79,9 @@ static void append_connection(struct lls_text *head,
     lls_text_puts(head, "connection: keep-alive\r\n");
 }
 
-/* Status line and headers, `framing` among them, to the empty line. False without memory:
- * a head that lacks a line may say what is not so, and the client is given up. */
+/* Builds the status line and the headers (`framing` is one of them) up to the empty line.
+ * Returns false without memory, after closing the connection: a head that lacks a line
+ * could be misread. */
 static bool make_head(struct lls_http_connection *connection, unsigned status,
                       const char *type, const char *framing, struct lls_text *head)
 {
@@ -108,7 +109,7 @@ bool lls_http_is_head(const struct lls_http_exchange *exchange)
   return method != NULL && strcmp(method, "HEAD") == 0;
 }
 
-/* Sends, or gives the client up; false when it was. */
+/* Sends the pieces. Returns false if sending failed; the connection is closed then. */
 static bool send_pieces(struct lls_http_connection *connection, const uv_buf_t *pieces,
                         unsigned count, size_t limit)
 {

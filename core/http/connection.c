@@ -10,7 +10,8 @@
 
 #include "core/base/address.h"
 
-/* Bytes that the kernel may hold unsent; beyond it the output buffers fill, and count. */
+/* Unsent bytes that the kernel may hold. Bytes beyond these stay in the output buffers,
+ * which count against the limits. */
 #define KERNEL_UNSENT_BYTES 131072
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer);
@@ -34,8 +35,7 @@ static void set_reading(struct lls_http_connection *connection, bool wanted)
     uv_read_stop((uv_stream_t *)&connection->tcp);
 }
 
-/* The picture in connection.h; a connection that is refused over the limit, or with what
- * it sent, is answered too. */
+/* True for the transitions drawn in connection.h. */
 static bool may_enter(enum lls_http_phase from, enum lls_http_phase to)
 {
   switch (to) {
@@ -50,7 +50,8 @@ static bool may_enter(enum lls_http_phase from, enum lls_http_phase to)
   }
 }
 
-/* An exchange is there from the end of a request to the end of its answer. */
+/* True outside of an exchange, which lasts from the end of a request to the end of its
+ * answer. */
 static bool has_no_exchange(const struct lls_http_connection *connection)
 {
   const struct lls_http_exchange *exchange = &connection->exchange;
@@ -93,7 +94,8 @@ static void count_held(struct lls_http_connection *connection)
   connection->held = held;
 }
 
-/* Small requests have a fifth more, so that large ones do not keep them out. */
+/* Small requests may use a fifth more than the limit, so that large requests do not keep
+ * them out. */
 static bool may_hold(void *owner, size_t more, uint64_t body)
 {
   struct lls_http_connection *connection = owner;
@@ -165,21 +167,22 @@ static int send_continue(struct lls_http_connection *connection)
   return lls_http_output_send(&connection->output, &piece, 1, room);
 }
 
-/* Nothing more will come, and what came is answered. */
+/* True if the client has sent its last byte and every request from it is answered. */
 static bool is_done(const struct lls_http_connection *connection)
 {
   return connection->ended && connection->phase == LLS_HTTP_RECEIVING &&
          connection->ahead.length == 0;
 }
 
-/* A request waits until the answer before it has been taken. */
+/* The next request is read only after the client has taken the whole previous answer. */
 static bool may_receive(const struct lls_http_connection *connection)
 {
   return connection->phase == LLS_HTTP_RECEIVING &&
          lls_http_output_unsent(&connection->output) == 0;
 }
 
-/* Takes requests from data, as many as are answered at once; returns the bytes used. */
+/* Parses requests from data until one has to wait for its answer. Returns the bytes
+ * used. */
 static size_t receive(struct lls_http_connection *connection, const char *data,
                       size_t length)
 {
@@ -189,7 +192,8 @@ static size_t receive(struct lls_http_connection *connection, const char *data,
   connection->feeding = true;
   while (used < length && may_receive(connection)) {
     size_t taken;
-    /* a body that is taken piece by piece may be large: its pieces are timed */
+    /* a body that goes to a sink may be large, so each of its pieces restarts the
+     * timeout */
     if (!parser->started || connection->exchange.request.sink.write != NULL)
       connection->since_ms = uv_now(connection->server->uv);
     int state = lls_http_parser_feed(parser, data + used, length - used, &taken);
@@ -207,7 +211,7 @@ static size_t receive(struct lls_http_connection *connection, const char *data,
   return used;
 }
 
-/* Goes on with what was sent ahead, now that the answer before it is complete. */
+/* Parses the bytes that the client sent ahead, after the previous answer is complete. */
 static void receive_ahead(struct lls_http_connection *connection)
 {
   struct lls_text *ahead = &connection->ahead;
@@ -225,8 +229,9 @@ static void receive_ahead(struct lls_http_connection *connection)
 }
 
 /*
- * Keeps what can't be parsed yet. Beyond the bound reading stops: such a client is
- * noticed to be gone only when it is answered.
+ * Keeps bytes that can't be parsed before the current answer is complete. At
+ * LLS_HTTP_MAX_PIPELINED the socket is no longer read: if such a client leaves, the
+ * server notices only when it sends the answer.
  */
 static void keep_ahead(struct lls_http_connection *connection, const char *data,
                        size_t length)
@@ -243,10 +248,11 @@ static void keep_ahead(struct lls_http_connection *connection, const char *data,
 }
 
 /*
- * The client sends nothing more. It may have closed, or only said so and still read
- * (shutdown(2), as nc -N does): which of the two, only a byte to it can tell, that a
- * closed socket refuses. Before the answer begins that is an interim response, which
- * HTTP/1.0 doesn't know: there it counts as closed. An answer that has begun goes on.
+ * Returns false if a client that ended its sending side no longer reads. It may have
+ * closed its socket, or only called shutdown(2), as nc -N does. Only a byte sent to it
+ * can tell: a closed socket refuses it. Before the answer begins an interim response is
+ * sent as a probe. HTTP/1.0 has no interim responses, so an HTTP/1.0 client counts as
+ * closed. An answer that has begun continues.
  */
 static bool may_still_read(struct lls_http_connection *connection)
 {
@@ -258,7 +264,8 @@ static bool may_still_read(struct lls_http_connection *connection)
   return exchange->status != 0 || send_continue(connection) == 0;
 }
 
-/* Before an answer the interim response has asked; what came of it the sweep sees. */
+/* Before the answer the interim response is the probe, and the sweep sees its result.
+ * During an answer the handler may write something (on_ended). */
 static void ask_whether_it_reads(struct lls_http_connection *connection)
 {
   struct lls_http_exchange *exchange = &connection->exchange;
@@ -281,7 +288,8 @@ static void on_end(struct lls_http_connection *connection, ssize_t why)
     ask_whether_it_reads(connection);
 }
 
-/* A client that still sends the body of a refused request reads the answer after it. */
+/* A client that still sends the body of a refused request reads the answer only
+ * afterwards, so each piece extends the linger time, up to read_timeout in all. */
 static void keep_lingering(struct lls_http_connection *connection)
 {
   uint64_t now_ms = uv_now(connection->server->uv);
@@ -310,7 +318,8 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 
 /* ---- answering ------------------------------------------------------------------ */
 
-/* Tells of an answer that has begun, and makes room for the next exchange. */
+/* Reports the answer, if it has begun, with on_answered, then on_over, and resets the
+ * exchange for the next request. */
 static void end_exchange(struct lls_http_connection *connection)
 {
   const struct lls_http_config *config = &connection->server->config;
@@ -370,7 +379,7 @@ static void on_shutdown(uv_shutdown_t *shutdown, int status)
     lls_http_connection_close(connection);
 }
 
-/* To be called when the last byte has been taken. */
+/* Ends the sending side. Called when the client has taken the last byte. */
 static void shut_down(struct lls_http_connection *connection)
 {
   int error =
@@ -445,7 +454,7 @@ static bool is_over(uint64_t age_ms, int64_t timeout_ns)
   return age_ms >= (uint64_t)(timeout_ns / LLS_NS_PER_MS);
 }
 
-/* True if the client has taken nothing of what is there for it, for too long. */
+/* True if output is waiting and the client has taken no byte of it for write_timeout. */
 static bool write_stalled(struct lls_http_connection *connection, uint64_t now_ms)
 {
   size_t unsent = lls_http_output_unsent(&connection->output);
@@ -488,7 +497,8 @@ void lls_http_connection_check(struct lls_http_connection *connection, uint64_t 
 
 /* ---- beginning ------------------------------------------------------------------ */
 
-/* Tokens must not wait for each other, nor pile up in the kernel of a slow reader. */
+/* Disables Nagle's algorithm, so that tokens are sent at once, and limits the unsent
+ * bytes that the kernel keeps for a slow reader. */
 static void set_options(struct lls_http_connection *connection)
 {
   uv_os_fd_t fd;
@@ -523,8 +533,8 @@ static void init_connection(struct lls_http_connection *connection,
   server->counters.open++;
 }
 
-/* An address of this machine as sender is no one else's: no handshake would come about.
- */
+/* Stores the peer's address. A sender address of this machine can be trusted: with a
+ * forged one the TCP handshake would not complete. */
 static void note_peer(struct lls_http_connection *connection)
 {
   struct sockaddr_storage peer = {0}, own = {0};
@@ -553,8 +563,8 @@ bool lls_http_peer_is_local(struct lls_http_exchange *exchange)
   return lls_http_connection_of(exchange)->local;
 }
 
-/* A client that is not accepted keeps libuv from looking for others, for ever: where
- * there is no memory the spare one takes it, and closes. */
+/* If libuv can't accept a waiting client, it stops accepting for good. Without memory the
+ * spare connection therefore accepts the client, and closes at once. */
 static struct lls_http_connection *make_connection(struct lls_http_server *server,
                                                    bool *refused)
 {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The server's own view of itself and its connections; for core/http only.
+ * The structs of the server and its connections; for core/http only.
  *
  *   RECEIVING --request complete--> ANSWERING --answer complete--> RECEIVING
  *       |                               |                             or
  *       +--refused--> LINGERING <-------+--no keep-alive----------> LINGERING
  *
- * and from every phase to CLOSED. While ANSWERING the socket is still read, for that is
- * how a client that goes away is noticed; what it sends ahead is kept, up to a bound. One
- * that has only ended its own side is answered, and what it sent ahead too.
- * LINGERING has sent its last byte and discards what comes until the client closes too:
- * closing at once would make the kernel reset the connection and destroy the answer.
+ * Every phase may change to CLOSED. While ANSWERING the socket is still read, because
+ * this shows when a client leaves; bytes that the client sends ahead are kept, up to a
+ * bound. A client that has ended only its sending side gets its answer, and answers to
+ * the requests that it sent ahead. A LINGERING connection has sent its last byte and
+ * discards input until the client closes too: closing at once would make the kernel reset
+ * the connection and destroy the answer.
  *
- * Who may ask is decided when a head is complete. A request that is refused then is
- * answered without its body, which LINGERING discards.
+ * A client's right to send a request is checked when the head is complete. A request that
+ * is refused then is answered without its body, which LINGERING discards.
  */
 #ifndef LLS_HTTP_CONNECTION_H
 #define LLS_HTTP_CONNECTION_H
@@ -41,42 +42,41 @@ enum lls_http_phase {
 struct lls_http_connection {
   union {
     uv_tcp_t tcp;
-    uv_pipe_t pipe; /* of the admin's socket */
+    uv_pipe_t pipe; /* of the administrator's Unix socket */
   };
   uv_shutdown_t shutdown;
   struct lls_http_server *server;
   struct lls_http_connection *prev, *next;
   enum lls_http_phase phase;
-  bool
-      feeding; /* inside the parser's loop: an answer given now must not start it again */
+  bool feeding; /* inside receive(): an answer given now must not start a second loop */
   bool reading, ended; /* ended: the client will send nothing more */
-  bool on_hold;        /* whoever takes the body has no room for more of it now */
+  bool on_hold;        /* the owner of request.sink has paused reading (lls_http_hold) */
   struct lls_http_parser parser;
   struct lls_http_exchange exchange;
   struct lls_http_output output;
-  struct lls_text ahead; /* sent before the answer to the request in hand */
-  size_t held;           /* its bytes in server->held: head, body and ahead */
+  struct lls_text ahead; /* bytes that the client sent before it had the current answer */
+  size_t held;           /* bytes counted in server->held: head, body and ahead */
   char peer[INET6_ADDRSTRLEN];
-  bool admin;         /* it came through the admin's socket */
+  bool admin;         /* the client came through the administrator's Unix socket */
   bool local;         /* the peer is on this machine */
-  uint64_t since_ms;  /* the phase, or the request, began */
-  uint64_t linger_ms; /* LINGERING began */
-  uint64_t taken_ms;  /* the client took a byte of output, or there was none */
-  uint64_t taken;     /* bytes it has taken by then */
+  uint64_t since_ms;  /* when the phase or the request began */
+  uint64_t linger_ms; /* when LINGERING began */
+  uint64_t taken_ms;  /* when the client last took a byte, or no output was waiting */
+  uint64_t taken;     /* bytes that the client had taken then */
 };
 
 struct lls_http_server {
   uv_loop_t *uv;
-  const void *thread; /* which runs it: [main] */
+  const void *thread; /* the thread that runs the loop: [main] */
   struct lls_http_config config;
   struct lls_http_counters counters;
-  size_t held;   /* bytes of requests: connections', and bodies that were taken */
+  size_t held;   /* bytes of requests: in connections, and in bodies taken by handlers */
   size_t unread; /* bytes of answers that clients have not taken */
   struct lls_http_connection *connections; /* utlist */
-  struct lls_http_connection *spare;       /* for a client without memory; may be out */
+  struct lls_http_connection *spare; /* for a client without memory; NULL while in use */
   uv_tcp_t listeners[LLS_HTTP_MAX_LISTENERS];
   unsigned n_listeners;
-  uv_pipe_t socket; /* the admin's, if has_socket */
+  uv_pipe_t socket; /* the administrator's Unix socket, if has_socket */
   bool has_socket;
   char address[80];
   bool exposed; /* listens on more than loopback */
@@ -87,32 +87,33 @@ struct lls_http_server {
   unsigned handles; /* listeners, sweep and connections not yet closed */
   void (*closed)(void *context);
   void *closed_context;
-  char read_buffer[LLS_HTTP_READ_BYTES]; /* one for all: parsed before the next read */
+  char read_buffer[LLS_HTTP_READ_BYTES]; /* shared: parsed before the next read */
 };
 
 /* Everything here is [main]. */
 #define LLS_HTTP_ON_MAIN(SERVER) LLS_ON((SERVER)->thread)
 
-/* A new connection of this listener; refused over the limit. */
+/* Accepts a new connection of this listener; closes it if there are max_connections
+ * already. */
 void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *listener);
 
-/* Closes it for one of the timeouts if its time has come. */
+/* Closes the connection if one of its timeouts has passed. */
 void lls_http_connection_check(struct lls_http_connection *connection, uint64_t now_ms);
 
-/* Closes it now; on_gone is called later if an answer was due. */
+/* Closes the connection now. on_gone is called later if an answer was due. */
 void lls_http_connection_close(struct lls_http_connection *connection);
 
-/* Closes it, after what was answered has been read. */
+/* Closes the connection after the client has read the answers sent so far. */
 void lls_http_connection_linger(struct lls_http_connection *connection);
 
-/* The answer is complete: on to the next request, or to the end. */
+/* Called when the answer is complete: begins the next request, or ends the connection. */
 void lls_http_connection_answered(struct lls_http_connection *connection);
 
-/* Refuses what came with an error and ends the connection. */
+/* Answers the input of the client with an error and ends the connection. */
 void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned status,
                                 const char *reason);
 
-/* The next sweep comes as soon as any may. */
+/* Runs the next sweep after the shortest allowed interval. */
 void lls_http_server_sweep_soon(struct lls_http_server *server);
 /* One of the server's handles has been closed. */
 void lls_http_server_handle_closed(struct lls_http_server *server);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking into a request, and decoding its target. */
+/* Finds headers in a request, and splits and decodes its target. */
 #include "core/http/http_request.h"
 
 #include <string.h>
@@ -29,9 +29,10 @@ static bool is_unreserved(int c)
 }
 
 /*
- * Decodes in place; the text only gets shorter. NULL, or why it can't be decoded.
- * Escapes that say nothing are refused: a proxy that compares paths as they are sent
- * would take "/%61dmin" for something else than we do.
+ * Decodes percent escapes in place; the text only gets shorter. Returns NULL, or a
+ * sentence about what can't be decoded. Escapes of letters and other plain characters are
+ * refused: a proxy that compares undecoded paths would not see that "/%61dmin" is
+ * "/admin".
  */
 static const char *percent_decode(char *text)
 {
@@ -54,9 +55,9 @@ static const char *percent_decode(char *text)
   return NULL;
 }
 
-/* "http://host/path", the form for proxies, is "/path" to us, for the host that it names:
- * RFC 9112, section 3.2.2. The path, or NULL where the form is not this one; the name
- * gets its NUL by moving a byte to the left. */
+/* Splits "http://host/path", the form for proxies, into the host and "/path" (RFC 9112,
+ * section 3.2.2). Returns the path, or NULL if the target has another form. The host is
+ * moved one byte to the left to gain space for its NUL. */
 static char *take_authority(struct lls_http_request *request, char *target)
 {
   static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of listening. A connection that the kernel has taken, and a request that is on
- * its way, are answered; all later ones are refused. Closing a listener at once resets
- * the connections in its queue instead: their clients have sent a request and hear
- * nothing of it. A proxy may ask another replica after a refusal; after a reset it may
- * not, where the request stores something (t/api/stop_connections.t counts the requests
- * that are lost).
+ * Stops accepting new connections without losing requests. Connections that the kernel
+ * has accepted, and requests already under way, are answered; later connections are
+ * refused. Closing a listener at once would instead reset the connections in its queue:
+ * their clients have sent a request and get no answer. A proxy may send a refused request
+ * to another replica. After a reset it may not, if the request stores something
+ * (t/api/stop_connections.t counts the lost requests).
  */
 #include <linux/filter.h>
 #include <sys/socket.h>
@@ -13,16 +13,16 @@
 
 #include "core/http/connection.h"
 
-/* Since when a connection has nothing in hand and may still be about to send a request.
- */
+/* Milliseconds after accept or an answer during which a client may be about to send a
+ * request. */
 #define EXPECT_MS 100
 
 #define TCP_FLAGS_AT 13 /* bytes from the header's beginning, RFC 9293 section 3.1 */
 #define TCP_SYN      2
 
-/* The kernel drops the first segment of a connection and takes all others. The client
- * sends it again after a second at most, and is refused, for the listener is closed by
- * then. */
+/* Makes the kernel drop the first segment (SYN) of each new connection. The client
+ * repeats it within a second; the listener is closed then, so that the client is
+ * refused. */
 static void drop_new_connections(const uv_tcp_t *listener)
 {
   struct sock_filter drop_syn[] = {
@@ -33,7 +33,7 @@ static void drop_new_connections(const uv_tcp_t *listener)
   };
   const struct sock_fprog program = {sizeof drop_syn / sizeof drop_syn[0], drop_syn};
   uv_os_fd_t fd;
-  /* without it a connection may come in the moment of closing, as in any other server */
+  /* without the filter a connection that arrives while the listener closes is reset */
   if (uv_fileno((const uv_handle_t *)listener, &fd) == 0)
     (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * llhttp's functions around its state machine; a file of their own because the two
- * declare each other's functions with different types.
+ * Compiles llhttp's functions around its state machine. They have a file of their own
+ * because llhttp's two source files declare each other's functions with different types.
  */
 #define LLHTTP_STRICT_MODE 1
 #include <http.c>

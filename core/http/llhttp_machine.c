@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * llhttp's state machine, where llhttp comes as sources (Debian 12's node-llhttp) instead
- * of as a library; in its strict mode, which refuses what request smuggling is made of.
+ * Compiles llhttp's state machine where llhttp is installed as sources (Debian 12's
+ * node-llhttp) instead of as a library. Strict mode refuses input that request smuggling
+ * uses.
  */
 #define LLHTTP_STRICT_MODE 1
 #include <llhttp.c>

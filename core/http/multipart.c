@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A state for each thing that may come next; see multipart.h. */
+/* A state machine with one state for each part of the syntax; see multipart.h. */
 #include "core/http/multipart.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 /* ---- headers ---------------------------------------------------------------------- */
 
-/* The next semicolon that is not within quotes, or NULL. */
+/* Returns the next semicolon outside of quotes, or NULL. */
 static const char *next_parameter(const char *at, const char *end)
 {
   for (bool quoted = false; at < end; at++)
@@ -25,8 +25,8 @@ static const char *next_parameter(const char *at, const char *end)
   return NULL;
 }
 
-/* The value of a parameter of a header, as in `; name="a \"b\""`; false if there is none
- * or it is too long. */
+/* Copies the value of a header's parameter, as in `; name="a \"b\""`, to out. Returns
+ * false if the parameter is missing or too long. */
 static bool parameter(const char *header, size_t length, const char *name, char *out,
                       size_t size)
 {
@@ -62,7 +62,7 @@ static int broken(struct lls_multipart *form, const char *why)
   return -EINVAL;
 }
 
-/* The part that these header lines begin. */
+/* Begins the part that these header lines describe. */
 static int begin_part(struct lls_multipart *form, const char *headers, size_t length)
 {
   static const char disposition[] = "content-disposition:";
@@ -112,7 +112,8 @@ static size_t after_delimiter(struct lls_multipart *form)
     form->state = LLS_MULTIPART_HEADERS;
   else
     broken(form, "a delimiter is not followed by a line end");
-  /* headers begin after a line end, which stays: none at all are an empty line, too */
+  /* leave the line end in `kept`: a part without headers then ends like any other, at an
+   * empty line */
   return form->state == LLS_MULTIPART_HEADERS ? blank : blank + 2;
 }
 
@@ -158,7 +159,7 @@ static size_t advance(struct lls_multipart *form)
   case LLS_MULTIPART_DATA:
     return read_data(form);
   default:
-    return form->kept.length; /* what comes after the end is nobody's */
+    return form->kept.length; /* input after the last delimiter is ignored */
   }
 }
 
@@ -175,7 +176,7 @@ bool lls_multipart_begin(struct lls_multipart *form, const char *content_type,
                  sizeof boundary))
     return false;
   snprintf(form->delimiter, sizeof form->delimiter, "\r\n--%s", boundary);
-  lls_text_puts(&form->kept, "\r\n"); /* the first delimiter begins a line, too */
+  lls_text_puts(&form->kept, "\r\n"); /* the first delimiter needs a line end, too */
   return true;
 }
 

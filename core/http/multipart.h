@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * multipart/form-data (RFC 7578), as it arrives: parts are told piece by piece, so that a
- * file in one of them is never held as a whole.
+ * Parses multipart/form-data (RFC 7578) while it arrives. The data of a part goes to
+ * on_data piece by piece, so that a file is never held as a whole.
  *
- * Invariant: at most one piece that was fed and the headers of one part are kept.
+ * Invariant: at most the last piece fed and the headers of one part are kept.
  */
 #ifndef LLS_HTTP_MULTIPART_H
 #define LLS_HTTP_MULTIPART_H
@@ -15,13 +15,14 @@
 /* One field of the form. */
 struct lls_multipart_part {
   char name[LLS_MULTIPART_NAME];
-  char filename[LLS_MULTIPART_NAME]; /* "": the field is no file */
+  char filename[LLS_MULTIPART_NAME]; /* "": the field is not a file */
 };
 
 struct lls_multipart_events {
   void *context;
   void (*on_part)(void *context, const struct lls_multipart_part *part);
-  void (*on_data)(void *context, const char *data, size_t length); /* of the last part */
+  /* Data of the part that began last. */
+  void (*on_data)(void *context, const char *data, size_t length);
 };
 
 enum lls_multipart_state {
@@ -37,18 +38,19 @@ struct lls_multipart {
   struct lls_multipart_events events;
   enum lls_multipart_state state;
   char delimiter[4 + 70 + 1]; /* CR LF "--" boundary */
-  struct lls_text kept;       /* not decided yet */
-  const char *why;            /* BROKEN: a static clause */
+  struct lls_text kept;       /* input that is not consumed yet */
+  const char *why;            /* in state BROKEN: the reason, a static clause */
 };
 
-/* Reads the boundary from a content-type; false if it is no form with one. */
+/* Begins a form with the boundary in content_type. Returns false if content_type is not
+ * multipart/form-data with a boundary. */
 bool lls_multipart_begin(struct lls_multipart *form, const char *content_type,
                          const struct lls_multipart_events *events);
 
-/* 0, or -EINVAL for good, with form->why. */
+/* Returns 0, or -EINVAL, which all later calls return too; form->why has the reason. */
 int lls_multipart_feed(struct lls_multipart *form, const char *data, size_t length);
 
-/* True once the last delimiter has come. */
+/* True after the last delimiter was read. */
 bool lls_multipart_is_over(const struct lls_multipart *form);
 
 void lls_multipart_free(struct lls_multipart *form);

@@ -8,7 +8,7 @@
 
 static void on_written(uv_write_t *write, int status);
 
-/* Gives the waiting bytes to libuv, which keeps the pointer until on_written. */
+/* Hands the waiting bytes to libuv, which keeps the pointer until on_written. */
 static int start_write(struct lls_http_output *output)
 {
   struct lls_text empty = output->in_flight;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of answers that the client has not yet taken.
+ * The part of answers that the client has not taken yet.
  *
- * Bytes go straight to the socket while it takes them (one writev per token and no copy:
- * the usual case). What it doesn't take is kept in two buffers, one being written and one
- * that grows meanwhile, so a slow reader costs a bounded amount of memory and one write
- * request, however many pieces it lags behind.
+ * Bytes go straight to the socket while it accepts them (one writev per token and no
+ * copy: the usual case). Other bytes are kept in two buffers, one that is being written
+ * and one that grows meanwhile. A slow reader therefore costs a bounded amount of memory
+ * and one write request, however many pieces it lags behind.
  */
 #ifndef LLS_HTTP_OUTPUT_H
 #define LLS_HTTP_OUTPUT_H
@@ -16,26 +16,27 @@
 
 struct lls_http_output {
   uv_stream_t *stream;
-  void (*on_drained)(struct lls_http_output *); /* the last byte has been taken */
-  void (*on_failed)(struct lls_http_output *);  /* the other side is gone */
+  void (*on_drained)(struct lls_http_output *); /* the socket has taken the last byte */
+  void (*on_failed)(struct lls_http_output *);  /* the client closed the connection */
   uv_write_t write;
   bool writing;
   struct lls_text in_flight, waiting;
   uint64_t total; /* bytes ever sent here */
-  size_t *unread; /* bytes that all outputs of the server keep */
+  size_t *unread; /* the server's sum of the bytes that all outputs keep */
 };
 
-/* The most bytes kept: of this output, and of all the server's before this piece. */
+/* Limits on kept bytes: `own` of this output, `all` of the whole server before this
+ * piece. */
 struct lls_http_room {
   size_t own, all;
 };
 
-/* 0; -ENOBUFS: more bytes would be waiting than there is room for; or the socket's error.
- */
+/* Returns 0; -ENOBUFS if a limit on kept bytes would be exceeded; or the socket's
+ * error. */
 int lls_http_output_send(struct lls_http_output *output, const uv_buf_t *pieces,
                          unsigned count, struct lls_http_room room);
 
-/* Bytes that the socket has not taken. */
+/* Returns the bytes that the socket has not taken. */
 size_t lls_http_output_unsent(const struct lls_http_output *output);
 
 void lls_http_output_free(struct lls_http_output *output);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * llhttp's callbacks fill a request; the limits on its parts are kept here, where the
- * bytes arrive, so that nothing is stored that will be refused.
+ * The callbacks of llhttp fill a request. They check the limits on its parts as the bytes
+ * arrive, so that bytes of a request that will be refused are not stored.
  */
 #include "core/http/parser.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The frame of a chunk: its size in hex digits, perhaps with zeros before it, and two
+/* Most bytes around a chunk: its size in hex digits, possibly with leading zeros, and two
  * line ends. */
 #define CHUNK_FRAME_BYTES 24
 
@@ -145,7 +145,8 @@ static unsigned count_headers(const struct lls_http_request *request, const char
   return n;
 }
 
-/* A request that proxy and server read differently can smuggle another one. */
+/* Refuses a request that a proxy could read differently than this server: it could
+ * smuggle another request past the proxy. */
 static int check_ambiguous(struct lls_http_parser *parser)
 {
   const struct lls_http_request *request = parser->request;
@@ -165,13 +166,13 @@ static int check_ambiguous(struct lls_http_parser *parser)
   return 0;
 }
 
-/* The body's length as the head has it; 0 if it has none. */
+/* Returns the body's length from Content-Length; 0 if there is no such header. */
 static uint64_t announced(const llhttp_t *llhttp)
 {
   return (llhttp->flags & F_CONTENT_LENGTH) != 0 ? llhttp->content_length : 0;
 }
 
-/* Refuses what can be refused before a byte of the body is kept. */
+/* Runs the checks that need only the head, so that no byte of a refused body is kept. */
 static int check_head(struct lls_http_parser *parser)
 {
   struct lls_http_request *request = parser->request;
@@ -209,7 +210,7 @@ static int on_headers_complete(llhttp_t *llhttp)
   const char *expect = lls_http_request_header(request, "expect");
   parser->wants_100 = expect != NULL && strcasecmp(expect, "100-continue") == 0;
   request->keep_alive = llhttp_should_keep_alive(llhttp) != 0;
-  llhttp->upgrade = 0; /* an offer of HTTP/2 or websockets is politely ignored */
+  llhttp->upgrade = 0; /* offers to switch to HTTP/2 or WebSocket are ignored */
   return 0;
 }
 
@@ -280,8 +281,8 @@ void lls_http_parser_init(struct lls_http_parser *parser,
   request->headers[0].name = 0;
 }
 
-/* True if a line of the head begins with a blank: llhttp would join it to the one before,
- * other servers take it for a header of its own. */
+/* True if a line of the head begins with a blank. llhttp would append it to the previous
+ * header; other servers read it as a header of its own. */
 static bool is_folded(struct lls_http_parser *parser, const char *data, size_t length)
 {
   for (size_t i = 0; i < length && parser->line != LLS_HTTP_LINE_OVER; i++) {
@@ -299,7 +300,8 @@ static bool is_folded(struct lls_http_parser *parser, const char *data, size_t l
   return false;
 }
 
-/* Blanks before values and chunk extensions are kept nowhere, but take time to read. */
+/* True if the request has more bytes than its parts can account for. Blanks before values
+ * and chunk extensions are not stored, but take time to read. */
 static bool is_padded(const struct lls_http_parser *parser)
 {
   const struct lls_http_request *request = parser->request;
@@ -309,7 +311,7 @@ static bool is_padded(const struct lls_http_parser *parser)
   return parser->wire_bytes > told + frame;
 }
 
-/* A sentence for input that is no request at all. */
+/* Returns a sentence about input that is not a request. */
 static const char *explain(const struct lls_http_parser *parser, llhttp_errno_t error,
                            char first)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From bytes to requests, by llhttp in its strict mode; knows nothing of sockets.
+ * Turns bytes into requests with llhttp in its strict mode; does not use sockets.
  *
- * The parser stops after each request, so that a connection answers one at a time
- * however many its client has sent ahead.
+ * The parser stops after each request, so that a connection answers one request at a
+ * time, however many its client has sent ahead.
  */
 #ifndef LLS_HTTP_PARSER_H
 #define LLS_HTTP_PARSER_H
@@ -12,9 +12,9 @@
 
 #include "core/http/http_request.h"
 
-/* Where in the head the next byte is. */
+/* Position of the next byte in the head. */
 enum lls_http_line {
-  LLS_HTTP_LINE_BEFORE, /* the request line: empty lines are skipped */
+  LLS_HTTP_LINE_BEFORE, /* before the request line: empty lines are skipped */
   LLS_HTTP_LINE_WITHIN,
   LLS_HTTP_LINE_BEGINS,
   LLS_HTTP_LINE_OVER, /* past the empty line */
@@ -23,25 +23,25 @@ enum lls_http_line {
 struct lls_http_parser {
   llhttp_t llhttp;
   struct lls_http_request *request; /* being filled */
-  /* The head is complete: may set request->sink. False: the body is not wanted, and the
-   * request counts as complete without it. May be NULL. */
+  /* Called when the head is complete; may set request->sink. Returns false if the body is
+   * not wanted: the request then counts as complete without it. May be NULL. */
   bool (*on_head)(void *owner);
-  /* False: the server holds too many bytes for `more` of this request, whose body has
-   * `body` bytes then. May be NULL. */
+  /* Returns false if the server holds too many bytes to add `more` of this request, whose
+   * body would then have `body` bytes. May be NULL. */
   bool (*may_hold)(void *owner, size_t more, uint64_t body);
   void *owner;
   size_t max_header_bytes, max_body_bytes;
-  size_t trailer_bytes; /* of headers after a chunked body: counted, not kept */
-  size_t wire_bytes;    /* of the request, so far */
-  uint32_t n_chunks;    /* of its body, each with a size line */
+  size_t trailer_bytes; /* bytes of headers after a chunked body: counted, not kept */
+  size_t wire_bytes;    /* bytes of the request received so far */
+  uint32_t n_chunks;    /* chunks of the body, each with a size line */
   enum lls_http_line line;
   bool has_head;    /* path and headers are fixed */
-  bool started;     /* a byte of the request has come */
-  bool complete;    /* and its last one */
-  bool unwanted;    /* on_head wants no body: nothing more is read */
+  bool started;     /* the first byte of the request has arrived */
+  bool complete;    /* the last byte of the request has arrived */
+  bool unwanted;    /* on_head returned false: the body is not read */
   bool wants_100;   /* the client waits for "100 Continue"; cleared by the sender */
-  unsigned status;  /* after a refusal: what to answer */
-  char reason[128]; /* and why */
+  unsigned status;  /* HTTP status to answer after a refusal */
+  char reason[128]; /* reason of the refusal */
 };
 
 void lls_http_parser_init(struct lls_http_parser *parser,
@@ -49,15 +49,20 @@ void lls_http_parser_init(struct lls_http_parser *parser,
                           size_t max_body_bytes);
 
 /*
- * Feeds bytes; *taken is how many were used. 1: the request is complete and the rest was
- * left, or its body is not wanted: then request->keep_alive is false, and nothing more
- * can be read from this connection; 0: all were taken, more are needed; -EPROTO: refused
- * with status and reason, and nothing more can be read from this connection.
+ * Parses bytes; *taken is the number used. Returns
+ *
+ *   1 if the request is complete, and bytes after it were not used;
+ *   1 if its body is not wanted: request->keep_alive is false then, and the connection
+ *     can't be read further;
+ *   0 if all bytes were used and more are needed;
+ *   -EPROTO if the request is refused with status and reason: the connection can't be
+ *     read further.
  */
 int lls_http_parser_feed(struct lls_http_parser *parser, const char *data, size_t length,
                          size_t *taken);
 
-/* Ready for the next request of the connection; the old one has been cleared. */
+/* Prepares for the next request of the connection. The caller has cleared the previous
+ * one. */
 void lls_http_parser_next(struct lls_http_parser *parser);
 
 #endif

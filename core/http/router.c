@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Matching a path, and what Allow says where the method alone is wrong; see router.h. */
+/* Finds the route of a path, and the value of Allow if only the method is wrong; see
+ * router.h. */
 #include "core/http/router.h"
 
 #include <string.h>
 
-/* The part that the pattern's '*' matched ("" without one), or NULL. */
+/* Returns the part of the path that the pattern's '*' matches ("" if it has none), or
+ * NULL if the path does not match. */
 static const char *match(const char *pattern, const char *path)
 {
   size_t length = strlen(pattern);

@@ -14,9 +14,9 @@ struct lls_http_route {
 #define LLS_HTTP_ALLOW_MAX 64
 
 /*
- * The route of a request (HEAD is answered by GET's), its tail noted in the request.
- * NULL where there is none: then allow names the methods that the path has, "" if it is
- * unknown.
+ * Returns the route of a request (HEAD uses the route of GET) and sets request->tail.
+ * Returns NULL if there is none: allow then has the methods that the path accepts, "" if
+ * the path is unknown.
  */
 const struct lls_http_route *lls_http_route_find(const struct lls_http_route *routes,
                                                  size_t count,

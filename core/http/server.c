@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listeners, the sweep that keeps the timeouts, and the end of it all. */
+/* Opens listeners, runs the sweep that enforces the timeouts, and closes the server. */
 #include "core/http/server.h"
 
 #include <arpa/inet.h>
@@ -85,8 +85,8 @@ static void remember_address(struct lls_http_server *server, const uv_tcp_t *lis
   snprintf(server->address, sizeof server->address, v6 ? "[%s]:%u" : "%s:%u", host, port);
 }
 
-/* True if a client that sends nothing more does not read either: libuv does not watch a
- * socket that has ended. */
+/* True if a client that ended its sending side has closed the socket too. libuv does not
+ * report this, since it no longer watches a socket that has ended. */
 static bool has_left(const struct lls_http_connection *connection)
 {
   uv_os_fd_t fd;
@@ -110,7 +110,7 @@ static void on_sweep(uv_timer_t *timer)
   }
 }
 
-/* Often enough that a timeout is at most a quarter too late. */
+/* Returns an interval so short that a timeout is at most a quarter too late. */
 static uint64_t sweep_every(const struct lls_http_server *server)
 {
   const struct lls_http_limits *limits = &server->config.limits;
@@ -192,7 +192,7 @@ int lls_http_server_listen(struct lls_http_server *server, const char *address,
   return 0;
 }
 
-/* 0 if nobody listens there, after taking away what is left of a socket. */
+/* Removes the socket file of an ended server. Returns 0 if the path is free then. */
 static int clear_path(const char *path, struct lls_error *err)
 {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -215,7 +215,8 @@ static int clear_path(const char *path, struct lls_error *err)
   return 0;
 }
 
-/* Nobody can connect before it listens, and then it is its owner's alone. */
+/* Sets the mode before listen: clients can connect only after listen, so never with
+ * another mode. */
 int lls_http_server_listen_admin(struct lls_http_server *server, const char *path,
                                  struct lls_error *err)
 {
@@ -273,7 +274,7 @@ static void on_handle_closed(uv_handle_t *handle)
   lls_http_server_handle_closed(handle->data);
 }
 
-/* The sweep goes last, for it keeps the time of connections that linger. */
+/* Closes the sweep timer last: lingering connections need it for their timeouts. */
 void lls_http_server_handle_closed(struct lls_http_server *server)
 {
   LLS_HTTP_ON_MAIN(server);
@@ -288,7 +289,7 @@ void lls_http_server_handle_closed(struct lls_http_server *server)
   }
 }
 
-/* Clients may still read complete answers; all other connections end now. */
+/* Lets clients read complete answers; closes all other connections now. */
 static void close_connections(struct lls_http_server *server)
 {
   struct lls_http_connection *connection, *next;
@@ -307,7 +308,8 @@ void lls_http_server_close(struct lls_http_server *server, void (*closed)(void *
   server->closing = true;
   server->closed = closed;
   server->closed_context = context;
-  server->handles++; /* this call, so that nothing is over before its end */
+  server->handles++; /* counts this call as a handle, so that `closed` is not called
+                        before its end */
   for (unsigned i = 0; i < server->n_listeners; i++)
     uv_close((uv_handle_t *)&server->listeners[i], on_handle_closed);
   if (server->has_socket)

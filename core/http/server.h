@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An HTTP/1.1 server on a libuv loop: listeners, connections and their limits. What the
- * requests mean is the business of config.on_request.
+ * An HTTP/1.1 server on a libuv loop: listeners, connections and their limits.
+ * config.on_request gives the requests their meaning.
  *
  * Everything runs on the loop's thread, in a process that ignores SIGPIPE. A connection
  * answers one request at a time.
@@ -17,17 +17,19 @@ struct lls_http_config {
   struct lls_http_limits limits; /* on what a client may do */
   void *context;
   void (*on_request)(void *context, struct lls_http_exchange *exchange);
-  /* The head of a request has come, and no body: may set request.sink. False: the body is
-   * not wanted, so that on_request is called without it, and refuses. May be NULL. */
+  /* Called when the head of a request is complete and no byte of the body was read; may
+   * set request.sink. Returns false if the body is not wanted: on_request is then called
+   * without it, and refuses the request. May be NULL. */
   bool (*on_head)(void *context, struct lls_http_exchange *exchange);
-  /* The answer is complete, or its client left in the middle of it; may be NULL. */
+  /* Called when the answer is complete, or when its client left in the middle of it; may
+   * be NULL. */
   void (*on_answered)(void *context, struct lls_http_exchange *exchange);
-  /* The exchange is over, whatever became of it; may be NULL. */
+  /* Called at the end of every exchange, answered or not; may be NULL. */
   void (*on_over)(void *context, struct lls_http_exchange *exchange);
-  /* Writes the body of an answer to what is no request (reason: a static clause). */
+  /* Writes the body of the answer to malformed input (reason: a static clause). */
   void (*error_body)(void *context, unsigned status, const char *reason,
                      struct lls_text *out);
-  const char *error_type; /* its content-type */
+  const char *error_type; /* content-type of that body */
 };
 
 struct lls_http_counters {
@@ -46,53 +48,55 @@ struct lls_http_server;
 int lls_http_server_create(uv_loop_t *uv, const struct lls_http_config *config,
                            struct lls_http_server **out, struct lls_error *err);
 
-/* "host:port", "[v6]:port" or ":port"; port 0 takes a free one. */
+/* Listens on "host:port", "[v6]:port" or ":port"; port 0 takes a free one. */
 int lls_http_server_listen(struct lls_http_server *server, const char *address,
                            struct lls_error *err);
 
-/* A Unix socket that its owner and root can open, and nobody else. What an ended server
- * has left there is taken away. */
+/* Listens on a Unix socket that only its owner and root can open. A socket file that an
+ * ended server left there is removed. */
 int lls_http_server_listen_admin(struct lls_http_server *server, const char *path,
                                  struct lls_error *err);
 
-/* "host:port" of the first listener, with the real port; "" before there is one. */
+/* Returns "host:port" of the first listener, with the real port; "" before it exists. */
 const char *lls_http_server_address(const struct lls_http_server *server);
 
 /* True if one of its listeners can be reached from other machines. */
 bool lls_http_server_is_exposed(const struct lls_http_server *server);
 
-/* Requests that come from now on go to another owner; none may be in hand. */
+/* Uses another config for all later requests. No request may be in progress. */
 void lls_http_server_hand_over(struct lls_http_server *, const struct lls_http_config *);
 
-/* For what comes from now on. */
+/* Sets the limits of all later requests. */
 void lls_http_server_set_limits(struct lls_http_server *, const struct lls_http_limits *);
 
-/* Bytes of requests that are held, and of answers that clients have not read. */
+/* Return the bytes of requests in memory, and the bytes of answers that clients have not
+ * read. */
 size_t lls_http_server_held(const struct lls_http_server *server);
 size_t lls_http_server_unread(const struct lls_http_server *server);
 
-/* Bytes that lls_http_take_body has left in the count are freed. */
+/* Removes `held` bytes from the count, after a body from lls_http_take_body was freed. */
 void lls_http_release(struct lls_http_server *server, size_t held);
 
 const struct lls_http_counters *
 lls_http_server_counters(const struct lls_http_server *server);
 
-/* Before close: from now on new connections are refused. Those that the kernel has taken
- * are accepted and answered as before, and end with their answer. */
+/* Refuses new connections from now on; called before close. Connections that the kernel
+ * has already accepted are answered as before, and end with their answer. */
 void lls_http_server_last_call(struct lls_http_server *server);
 
-/* True if a request is in hand, has come in part, or may be on its way: its connection
- * was accepted, or had an answer, a moment ago. */
+/* True if a request is being answered, has arrived in part, or may be under way because
+ * its connection was accepted or answered a moment ago. */
 bool lls_http_server_expects(const struct lls_http_server *server);
 
 /*
- * Closes listeners and connections (answers in hand are cut off, complete ones are given
- * a moment to be read), then calls back, once; at once if there is nothing to close.
+ * Closes listeners and connections, then calls `closed` once, immediately if there is
+ * nothing to close. Answers in progress are cut off; clients have a moment to read
+ * complete answers.
  */
 void lls_http_server_close(struct lls_http_server *server, void (*closed)(void *context),
                            void *context);
 
-/* After the callback of close, or when it never listened. */
+/* Frees the server, after the callback of close or if it never listened. */
 void lls_http_server_destroy(struct lls_http_server *server);
 
 #endif

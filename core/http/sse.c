@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The event stream, byte by byte; see sse.h. */
+/* Writes the event stream; see sse.h. */
 #include "core/http/sse.h"
 
 #include <string.h>

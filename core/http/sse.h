@@ -7,15 +7,16 @@
 
 #define LLS_SSE_TYPE "text/event-stream; charset=utf-8"
 
-/* A comment, which clients pass over: a sign of life for proxies between. */
+/* Sends a comment, which clients ignore: it shows proxies between that the stream is
+ * alive. */
 void lls_sse_comment(struct lls_http_exchange *exchange);
 void lls_sse_begin(struct lls_http_exchange *exchange);
-/* One event: "data: " text and a blank line. The text has no line end in it. */
+/* Sends one event: "data: ", the text and a blank line. The text has no line end. */
 void lls_sse_data(struct lls_http_exchange *exchange, const char *text, size_t length);
-/* The same with its name before it. */
+/* Sends the event with its name before the data. */
 void lls_sse_event(struct lls_http_exchange *exchange, const char *name, const char *text,
                    size_t length);
-/* The event "[DONE]", and the end of the answer. */
+/* Sends the event "[DONE]" and ends the answer. */
 void lls_sse_end(struct lls_http_exchange *exchange);
 
 #endif
