@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a reload: the policies that took over hear of the live requests, at the start of
- * the first step they run [step].
+ * After a reload: tells the new policies about the live requests, at the start of the
+ * first step they run [step].
  *
- * A cache manager that took over its predecessor's state must know every cached token of
- * a request; whatever it doesn't know is prefilled again, prompt and outputs, so that no
- * token is lost or changed. A scheduler that took over none hears of all requests in
- * arrival order, as if they had just come.
+ * A cache manager that imported its predecessor's state must know every cached token of
+ * a request; otherwise the request is prefilled again, prompt and outputs, so that no
+ * token is lost or changed. A scheduler that imported no state gets on_arrival for all
+ * requests in arrival order, as if they had just come.
  */
 #include "core/step/adoption.h"
 
@@ -35,7 +35,8 @@ static struct lls_live *next_arrived(struct lls_request_list *const lists[4],
   return lls_live_of(first);
 }
 
-/* All that are alive, by id, into `alive`; how many. */
+/* Writes the ids of all live requests to in->alive, in ascending order. Returns how
+ * many. */
 static uint32_t list_alive(struct lls_instance *in)
 {
   struct lls_request_list *const lists[4] = {&in->waiting, &in->running, &in->preempted,
@@ -46,7 +47,8 @@ static uint32_t list_alive(struct lls_instance *in)
   return n;
 }
 
-/* Nothing of it is cached any more: it waits with all its tokens. */
+/* Puts a request without cached tokens in the waiting list: all its tokens are
+ * pending. */
 static void start_again(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_request *v = &live->view;
@@ -72,8 +74,8 @@ static bool knows(struct lls_instance *in, const struct lls_live *live)
   return false;
 }
 
-/* The new cache manager can't hold it. Only a scheduler that knows it hears of its end.
- */
+/* Ends a request that the new cache manager refuses. Only a scheduler that already knows
+ * the request gets on_finish. */
 static void end_refused(struct lls_instance *in, struct lls_live *live, int rc)
 {
   struct lls_policies *p = &in->policies;
@@ -85,7 +87,8 @@ static void end_refused(struct lls_instance *in, struct lls_live *live, int rc)
   lls_lifecycle_finish(in, live, LLS_FINISH_CAPACITY);
 }
 
-/* Nothing of it is in the cache. False: the cache manager refuses it, it has ended. */
+/* Admits a request without cached tokens to the new cache manager. Returns false if the
+ * manager refuses the request, which has then ended. */
 static bool admit_again(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
@@ -104,8 +107,9 @@ static bool adopt_by_cache(struct lls_instance *in, struct lls_live *live)
   return true;
 }
 
-/* A request that has lost slots to others holds memory and can't run: only a scheduler
- * that displaces expects it, and others would wait for ever for that memory. */
+/* Drops the cache of a request that has lost slots to other requests. It holds memory and
+ * cannot run, which only a scheduler that displaces expects: under another one, the other
+ * requests could wait for that memory forever. */
 static bool drop_partial(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Policies that took over hear of the live requests; see adoption.c. Everything here is
- * [step].
+ * After a reload: tells the new policies about the live requests; see adoption.c.
+ * Everything here is [step].
  */
 #ifndef LLS_STEP_ADOPTION_H
 #define LLS_STEP_ADOPTION_H

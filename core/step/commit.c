@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * After the forward pass: computed tokens are marked cached, drawn tokens are appended
- * and sent, requests that are done leave, and all policies hear how long it took.
+ * and sent, finished requests leave, and the policies get the step's results and
+ * duration.
  */
 #include "core/step/phases.h"
 
@@ -17,8 +18,8 @@ static bool stops(const struct lls_live *live, int32_t token)
          lls_live_stops_at(live, token);
 }
 
-/* Behind a token come those that alone can follow it, if there are any. They are pending
- * from now on, as if they had been drawn. */
+/* Appends the tokens that the grammar forces after the drawn token, if any. They are
+ * pending from now on, as if they had been drawn. */
 static void append_forced(struct lls_instance *in, struct lls_live *live,
                           struct lls_event *event)
 {
@@ -40,8 +41,9 @@ static uint32_t end_of(const struct lls_instance *in, const struct lls_live *liv
   return v->generated_tokens >= v->max_new_tokens ? LLS_FINISH_LENGTH : LLS_FINISH_NONE;
 }
 
-/* How many tokens came out. None, where no token may be drawn, or the answer cannot go on
- * with this one: the request ends. */
+/* Appends the drawn token and the forced ones. Returns how many. Returns 0 if the
+ * request's constraints allow no token, the logits were not numbers or the grammar
+ * refuses the token: the request then ends. */
 static uint32_t append(struct lls_instance *in, struct lls_live *live,
                        const struct lls_sampled *token, int64_t now_ns)
 {
@@ -87,7 +89,7 @@ static uint32_t append(struct lls_instance *in, struct lls_live *live,
   return 1 + event->n_forced;
 }
 
-/* No token comes of it: it is done with its prompt. */
+/* Counts the pooled rows of a request that draws no token; it ends with its prompt. */
 static void note_pooled(struct lls_live *live)
 {
   struct lls_request *v = &live->view;
@@ -97,7 +99,8 @@ static void note_pooled(struct lls_live *live)
     v->finish_reason = LLS_FINISH_LENGTH;
 }
 
-/* Books one sequence of the batch; its end, if it is done, comes after the report. */
+/* Books one sequence of the batch. If the request is done it ends later, after the
+ * report. */
 static void book(struct lls_instance *in, uint32_t i,
                  const struct lls_engine_result *result, int64_t now_ns)
 {
@@ -108,7 +111,7 @@ static void book(struct lls_instance *in, uint32_t i,
   if (token != NULL && live->constraint.postponed)
     token = NULL;
   v->cached_tokens = live->context + live->run_tokens;
-  /* the row that the token is drawn from is computed again */
+  /* the draw was postponed: the token it needs is computed again */
   v->cached_tokens -= token == NULL && result->sampled[i] != NULL;
   live->n_scored += in->batch.sequences[i].n_scores;
   if (live->pooling != LLS_POOLING_NONE)
@@ -126,9 +129,8 @@ static void book(struct lls_instance *in, uint32_t i,
   in->status.batch_sequences_sum++;
 }
 
-/* The shape of the step for the cost model, in the batch's own arrays. */
-/* A step as a profile of the device may be held against; of hidden form profiles that are
- * measured say nothing. */
+/* Keeps the step as a sample that a device profile can be compared with. Steps with
+ * hidden form are left out, since measured profiles do not cover it. */
 static void keep_sample(struct lls_instance *in, const struct lls_iteration_shape *shape,
                         int64_t duration_ns)
 {

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers that keep to a grammar. Masks are filled while the device computes the forward
- * pass of their step, if it computes beside this thread, and tokens are taken as they are
- * committed. What can only follow is not asked of the model: tokens are appended as if
- * they had been drawn, and computed in the next step together (jump-ahead); where a text
- * is whole and nothing but its end can follow, it ends.
+ * Answers that must match a grammar. Masks are filled while the device computes the
+ * forward pass of their step, if the device computes beside this thread; the grammar
+ * advances as tokens are committed. Forced tokens (the only ones that can follow) are
+ * not asked of the model: they are appended as if they had been drawn, and computed
+ * together in the next step (jump-ahead). An answer that is complete and can only end,
+ * ends.
  *
- * The first masks of a grammar take walks of the vocabulary, and all of an ambiguous one
- * are long ways: mask_turns.c says how much of them is made when.
+ * The first masks of a grammar need long walks of the vocabulary, and so does every mask
+ * of an ambiguous grammar: mask_turns.c spreads this work over steps.
  *
- * A request that asks for logprobs does not jump, since the model has to be asked how
- * likely each token was; its answer is the same.
+ * A request with logprobs does not jump, since the model has to say how likely each
+ * token was; its answer is the same.
  */
 #include "core/step/constraint.h"
 
@@ -21,8 +22,8 @@
 #include "core/instance/instance.h"
 #include "core/instance/lists.h"
 
-#define LONGEST_JUMP 64     /* tokens; more of them come with the next token */
-#define MOST_AT_ONCE 200000 /* units, where a draw cannot wait: two milliseconds */
+#define LONGEST_JUMP 64     /* tokens; further ones follow the next draw */
+#define MOST_AT_ONCE 200000 /* units, 2 ms: for a draw that cannot be postponed */
 
 int lls_constraint_check(const struct lls_grammar *grammar, uint32_t vocabulary,
                          uint32_t prompt_tokens, struct lls_error *err)
@@ -41,14 +42,15 @@ int lls_constraint_check(const struct lls_grammar *grammar, uint32_t vocabulary,
   return 0;
 }
 
-/* Lists may forbid the tokens that were chosen for a forced text, and allow others. */
+/* Returns false if the request has lists: they may forbid the tokens chosen for a forced
+ * text, and allow others that spell it. */
 static bool may_force(const struct lls_live *live)
 {
   return live->allowed == NULL && live->n_bad_words == 0;
 }
 
-/* True if the next token is forced; then it alone is in the mask, so that an answer has
- * the same tokens where it may not jump. */
+/* Returns true if the next token is forced. The mask then has this token alone, so that
+ * an answer has the same tokens where it may not jump. */
 static bool forces(struct lls_live *live)
 {
   struct lls_constraint *c = &live->constraint;
@@ -61,7 +63,7 @@ static bool forces(struct lls_live *live)
   return true;
 }
 
-/* Returns the request's work since then. */
+/* Counts the work since `before` and returns it. */
 static uint64_t note_work(struct lls_instance *in, struct lls_constraint *c,
                           uint64_t before)
 {

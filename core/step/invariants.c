@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Invariants of an instance between two steps, checked in builds with --enable-checks:
- * each request is in exactly one list, that of its state, and in its slot; nothing is
- * left of a transaction. What a policy answers (capacity, audit) is not looked at here: a
+ * each request is in its slot and in exactly one list, the list of its state; no
+ * transaction is open. A policy's answers (capacity, audit) are not checked here: a
  * policy that contradicts itself is a plugin's bug and must not end the server.
  */
 #include "core/step/phases.h"
@@ -13,7 +13,7 @@ static bool belongs(const struct lls_instance *in, const struct lls_request_list
                     uint32_t state)
 {
   if (list == &in->migration.fetching)
-    list = &in->migration.offered; /* as which they wait */
+    list = &in->migration.offered; /* the fetching ones have the states of offered ones */
   switch (state) {
   case LLS_WAITING:
     return list == &in->waiting || list == &in->migration.offered;
@@ -27,8 +27,9 @@ static bool belongs(const struct lls_instance *in, const struct lls_request_list
   }
 }
 
-/* Ids ascend, so that no request is in a list twice; and it is in its slot, which holds
- * one: so it is in one list only if as many slots are taken as there are in all lists. */
+/* Ids ascend, so no request is twice in a list. Each request is in its slot, which holds
+ * one request: if as many slots are taken as all lists have items, none is in two
+ * lists. */
 static void check_list(const struct lls_instance *in, const struct lls_request_list *list)
 {
   LLS_CHECK(list->n <= list->capacity);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much work a step does for masks of grammars, in the units of
- * lls_grammar_fill_mask_some: limits.mask_work for all requests together; beside requests
- * that have little work of this kind, no more than a fourth of the time that the device
- * takes for a step, so that these hardly notice. What a piece took beyond the limit,
- * later steps have less.
+ * The work a step may spend on grammar masks, in the units of
+ * lls_grammar_fill_mask_some: limits.mask_work for all requests together. If the step
+ * also computes requests with light masks or none, at most a fourth of the device's step
+ * time is spent, so that these requests hardly notice. Work is done in pieces; what a
+ * piece takes beyond the limit is subtracted from later steps.
  */
 #include "core/step/constraint.h"
 
@@ -12,9 +12,9 @@
 #include "core/instance/instance.h"
 
 #define LLS_UNIT_NS 10
-#define SHARE       4   /* of a step's time: one in so many */
-#define LEAST       500 /* units, of a share: below, there is little but beginning */
-#define MOST_DEBT   32  /* steps' limits: a piece that takes longer is forgiven in part */
+#define SHARE       4   /* one part in SHARE of a step's time */
+#define LEAST       500 /* units of a share: fewer would hardly do more than begin */
+#define MOST_DEBT   32  /* in limits of a step; the rest of a longer piece is forgiven */
 
 bool lls_masks_are_light(const struct lls_instance *in, const struct lls_live *live)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Masks of grammars are made by turns. A request with little work for its masks is in the
- * step, and its mask is filled beside the forward pass. One whose last token took much,
- * or whose mask was not whole in a step, is held: the step computes no row of it until
- * its mask is whole, so that it costs the others nothing of the device. Those that are
- * held have their masks made by turns, within the budget of steps that compute others
- * (mask_budget.c), or in steps of their own where nothing else runs.
+ * Chooses the requests whose grammar masks are filled in a step. A request whose masks
+ * are light is in the step, and its mask is filled beside the forward pass. A request
+ * whose previous token took much work, or whose mask stayed incomplete in a step, is
+ * held: its last token is not computed until its mask is complete, so that it costs the
+ * other requests no device time. Held requests get work in rotation, within the budget
+ * of steps that compute others (mask_budget.c), or in steps without a forward pass if
+ * nothing else can run.
  *
- * What is held has its place in the cache, as if its row had been computed and no token
- * had come of it. The scheduler hears LLS_REFUSED_POSTPONED, and plans it again.
+ * A held request keeps its place in the cache, as if its last token had been computed
+ * and none drawn. The scheduler gets LLS_REFUSED_POSTPONED and plans the request again.
  */
 #include "core/step/constraint.h"
 
@@ -17,8 +18,8 @@
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
 
-/* Its last token is computed once more in the next step. It is not the only one, or there
- * would be no cache that goes on. */
+/* A postponed draw computes the request's last token again in the next step. Before it
+ * there must be another token, or no cache would be left to continue from. */
 static bool may_postpone(const struct lls_instance *in, const struct lls_live *live)
 {
   return in->caps.chunked_prefill && live->context + live->run_tokens > 1;
@@ -26,7 +27,7 @@ static bool may_postpone(const struct lls_instance *in, const struct lls_live *l
 
 /* ---- placement --------------------------------------------------------------------- */
 
-/* The row restores its cache from hidden form. */
+/* Returns true if this step restores the request's cache from hidden form. */
 static bool is_restored(struct lls_instance *in, const struct lls_live *live)
 {
   struct lls_block_table table;
@@ -64,7 +65,7 @@ void lls_masks_release(struct lls_instance *in)
   LLS_ON_STEP(in);
   for (uint32_t i = 0; i < b->n_held; i++) {
     struct lls_live *live = b->held[i];
-    if (live->run_tokens > 0) /* it is in the batch, up to its last token */
+    if (live->run_tokens > 0) /* the batch computes its tokens up to the last one */
       continue;
     LLS_CALL(p, cache, computed, &live->view, live->view.cached_tokens);
     if (!live->was_decoding)
@@ -77,7 +78,7 @@ void lls_masks_release(struct lls_instance *in)
 
 /* ---- the masks --------------------------------------------------------------------- */
 
-/* In free units, or beyond them in those that are left. */
+/* Fills a light mask with free units, then with units of the budget. */
 static void fill_light(struct lls_instance *in, struct lls_live *live, uint64_t *left)
 {
   uint64_t more = *left < UINT64_MAX - LLS_MASK_FREE ? LLS_MASK_FREE : 0;
@@ -86,7 +87,7 @@ static void fill_light(struct lls_instance *in, struct lls_live *live, uint64_t 
   lls_masks_charge(in, left, took - lls_least_u64(took, more));
 }
 
-/* It could not be held. */
+/* Fills a heavy mask whose request could not be held. */
 static void fill_heavy(struct lls_instance *in, struct lls_live *live, uint64_t *left)
 {
   uint64_t most = may_postpone(in, live) ? *left : UINT64_MAX;
@@ -107,7 +108,8 @@ static void fill_row(struct lls_instance *in, struct lls_live *live, uint64_t *l
     lls_constraint_cut(in, live);
 }
 
-/* Another one is first in each step. */
+/* Shares the rest of the budget among held requests, beginning with another in each
+ * step. */
 static void fill_held(struct lls_instance *in, uint64_t *left)
 {
   const struct lls_step_batch *b = &in->batch;
@@ -117,7 +119,7 @@ static void fill_held(struct lls_instance *in, uint64_t *left)
   }
 }
 
-/* There is a row of a request that is not here for what a mask took. */
+/* Returns true if the batch has a request with light masks or none. */
 static bool has_others(const struct lls_instance *in)
 {
   const struct lls_step_batch *b = &in->batch;

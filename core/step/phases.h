@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The phases of a step, each of which is a file, for step.c; and what is between two
- * steps. Everything here is [step].
+ * The phases of a step for step.c, one file each, and the check between two steps.
+ * Everything here is [step].
  */
 #ifndef LLS_STEP_PHASES_H
 #define LLS_STEP_PHASES_H
@@ -10,8 +10,8 @@
 #include "core/instance/instance.h"
 
 /* ---- plan.c */
-/* Asks for a plan inside the open transaction; in->plan holds a checked plan, perhaps
- * empty. */
+/* Gets a plan from the scheduler (or the built-in order) inside the open transaction;
+ * in->plan then holds a checked plan, perhaps an empty one. */
 void lls_instance_plan(struct lls_instance *);
 void lls_instance_strike(struct lls_instance *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -20,16 +20,16 @@ void lls_instance_strike(struct lls_instance *, const char *format, ...)
 /* Carries out in->plan, commits the transaction and fills in->batch. */
 void lls_instance_place(struct lls_instance *);
 
-/* ---- transfer.c: moved between the tiers while others compute */
-void lls_transfer_place(struct lls_instance *); /* of the plan, in the transaction */
-void lls_transfer_start(struct lls_instance *, struct lls_live *); /* committed */
-void lls_transfer_ended(struct lls_instance *); /* with the engine's step */
+/* ---- transfer.c: sequences moved between the tiers while other requests compute */
+void lls_transfer_place(struct lls_instance *); /* within the transaction */
+void lls_transfer_start(struct lls_instance *, struct lls_live *); /* after the commit */
+void lls_transfer_ended(struct lls_instance *); /* the engine's step has ended */
 
 /* ---- commit.c */
 void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,
                          int64_t started_ns);
 
-/* ---- invariants.c: nothing without --enable-checks */
+/* ---- invariants.c: does nothing without --enable-checks */
 void lls_instance_check(const struct lls_instance *); /* [step] between two steps */
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache transaction of a step. The scheduler may have reserved and preempted in it
- * already (cache_service.c); here the core does the rest of what the plan names, commits,
- * and turns the result into the engine's batch.
+ * The cache transaction of a step. The scheduler may already have reserved and preempted
+ * in it (cache_service.c); the core does the rest of the plan, commits the transaction,
+ * and fills the engine's batch from the result.
  *
  * A RUN that cannot be placed is dropped whole and reported (on_refused); one that could
- * never be placed ends with CAPACITY, so that nothing is left hanging.
+ * never be placed ends with CAPACITY, so that no request waits forever.
  */
 #include "core/step/phases.h"
 
@@ -20,7 +20,7 @@
 #include "core/instance/transaction.h"
 #include "core/step/constraint.h"
 
-/* Preemptions first: they make the room that runs need. */
+/* Preempts first, to free the memory that runs need. */
 static void place_preempts(struct lls_instance *in)
 {
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
@@ -35,7 +35,7 @@ static void place_preempts(struct lls_instance *in)
   }
 }
 
-/* Room for a run; what the scheduler has reserved itself is there already. */
+/* Reserves memory for a run, unless the scheduler has already reserved it. */
 static void place_run(struct lls_instance *in, const struct lls_plan_item *item,
                       struct lls_live *live)
 {
@@ -81,8 +81,8 @@ static void account_preempt(struct lls_instance *in, struct lls_live *live)
   lls_lifecycle_refresh(in, live);
 }
 
-/* Slots of others may have gone: a request that has lost any must get them back before it
- * runs. */
+/* After reservations that displaced slots of other requests: a request that has lost any
+ * is preempted, and must get them back before it runs. */
 static void account_displaced(struct lls_instance *in)
 {
   struct lls_request_list *lists[] = {&in->preempted, &in->running};
@@ -115,7 +115,8 @@ static void account_run(struct lls_instance *in, struct lls_live *live, int64_t 
                           lls_request_decodes(v) ? LLS_DECODING : LLS_PREFILLING);
 }
 
-/* Scores the chunk: from the first token without a score to the prompt's end. */
+/* Requests prompt scores of the chunk, from the first token without one to the prompt's
+ * end. */
 static void add_scores(struct lls_live *live, struct lls_engine_sequence *s)
 {
   uint32_t end = live->context + live->run_tokens + 1, first = live->n_scored;
@@ -129,8 +130,8 @@ static void add_scores(struct lls_live *live, struct lls_engine_sequence *s)
   s->scores = live->scores + first;
 }
 
-/* The vectors of the chunk that are not there yet: of a request that was preempted some
- * may be. */
+/* Requests the pooled rows of the chunk that are missing: a preempted request may already
+ * have some of them. */
 static void add_pooled(struct lls_live *live, struct lls_engine_sequence *s)
 {
   uint32_t end = live->context + live->run_tokens;
@@ -170,7 +171,7 @@ static void add_sequence(struct lls_instance *in, struct lls_live *live)
   b->live[b->n++] = live;
 }
 
-/* Plan order, so that the batch is the scheduler's. */
+/* Fills the batch in the plan's order. */
 static void build_batch(struct lls_instance *in)
 {
   int64_t now_ns = lls_instance_now(in);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Asking the scheduler for a plan and checking the answer. The scheduler reads and writes
- * copies (plan_memory.h); in->plan is the core's alone. A plan is good or bad as a whole;
- * a bad one costs a strike and its step is planned by the built-in order, so that
- * requests go on. After limits.strikes the scheduler is not asked any more.
+ * Gets a plan from the scheduler and checks it. The scheduler reads and writes copies
+ * (plan_memory.h); in->plan belongs to the core alone. A plan is accepted or refused as
+ * a whole. A refused plan costs a strike, and its step is planned by the built-in order,
+ * so that requests still progress. After limits.strikes the scheduler is not called any
+ * more.
  */
 #include "core/step/phases.h"
 
@@ -81,7 +82,7 @@ static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
 struct tally {
   uint64_t tokens;
   uint32_t sequences;
-  const char *why; /* set where the plan is bad */
+  const char *why; /* not NULL if the plan is bad */
   struct lls_live *culprit;
 };
 
@@ -129,7 +130,8 @@ static bool check_preempt(const struct lls_instance *in, const struct lls_plan_i
   return true;
 }
 
-/* An offer's blocks are moved by the instance that has them. */
+/* Checks a transfer of an offered request: the instance that has its blocks moves
+ * them. */
 static bool check_shift(const struct lls_plan_item *item, struct lls_live *live,
                         struct tally *t)
 {
@@ -159,7 +161,7 @@ static bool check_transfer(const struct lls_instance *in,
   return live->placed == LLS_PLACED_NOT || bad(t, live, "moves a request it has placed");
 }
 
-/* Given to another instance, or taken from one. */
+/* Checks an item that hands a request to another instance, or takes one over. */
 static bool check_migrate(const struct lls_instance *in, const struct lls_plan_item *item,
                           struct lls_live *live, struct tally *t)
 {
@@ -205,7 +207,7 @@ static bool check_item(struct lls_instance *in, const struct lls_plan_item *item
   }
 }
 
-/* Everything done through the service must be in the plan as well. */
+/* Everything the scheduler did through the cache service must be in the plan as well. */
 static bool check_placed_are_named(const struct lls_instance *in, struct tally *t)
 {
   for (uint32_t i = 0; i < in->transaction.n_done; i++) {
@@ -229,13 +231,14 @@ static bool check_kinds_of_placed(const struct lls_instance *in, struct tally *t
   return true;
 }
 
-/* Other instances, a transfer or another process may give an empty plan its reason. */
+/* Returns true if an empty plan has a reason: a transfer, or a request on its way between
+ * instances. */
 static bool may_idle(const struct lls_instance *in)
 {
   return in->moving.n > 0 || in->migration.n_left > 0 || in->migration.fetching.n > 0;
 }
 
-/* An empty plan holds up all requests until its time. */
+/* Checks how long an empty plan idles, since it holds up all requests. */
 static bool check_idle(const struct lls_instance *in, struct tally *t)
 {
   static const int64_t longest_ns = 3600 * LLS_NS_PER_S;
@@ -276,7 +279,7 @@ static void refuse_plan(struct lls_instance *in, const struct tally *t)
   lls_lifecycle_refuse(in, t->culprit, LLS_REFUSED_BAD_ITEM);
 }
 
-/* True if in->plan is the scheduler's and good. */
+/* Returns true if in->plan is now the scheduler's and passed the checks. */
 static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *view)
 {
   struct lls_policies *p = &in->policies;
@@ -304,9 +307,8 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
   return false;
 }
 
-/* Work, but nothing to run, and no event to wake us: after 1,000 such plans it is
- * misbehaviour.
- */
+/* Counts plans that are empty although requests could run and no event will wake the
+ * thread. Each 1,000 of them in a row are a strike. */
 static void watch_empty_plans(struct lls_instance *in)
 {
   bool excused = in->plan.idle_until_ns > lls_instance_now(in) || may_idle(in);

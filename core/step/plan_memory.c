@@ -9,9 +9,9 @@
 
 #include "core/base/check.h"
 
-#define SLACK ((size_t)64 << 10) /* after each part; a multiple of every page size */
+#define SLACK ((size_t)64 << 10) /* bytes after each part; whole pages of any size */
 
-/* Lays the parts out in `map`; with map NULL it only measures. */
+/* Returns the next part of `map` and adds its size to *used; map NULL: only measures. */
 static void *part(char *map, size_t *used, size_t bytes)
 {
   void *at = map != NULL ? map + *used : NULL;
@@ -62,7 +62,7 @@ void lls_plan_memory_free(struct lls_plan_memory *m)
   *m = (struct lls_plan_memory){0};
 }
 
-/* ---- what the scheduler gets ------------------------------------------------------- */
+/* ---- the copies for the scheduler -------------------------------------------------- */
 
 static const struct lls_request *const *copy_list(struct lls_plan_memory *m,
                                                   uint32_t *used,
@@ -117,11 +117,11 @@ lls_plan_memory_results(struct lls_plan_memory *m, const struct lls_step_result 
   return m->results;
 }
 
-/* ---- and what it gives back -------------------------------------------------------- */
+/* ---- the scheduler's plan ---------------------------------------------------------- */
 
 const char *lls_plan_memory_take(const struct lls_plan_memory *m, struct lls_plan *plan)
 {
-  const struct lls_plan given = *m->plan; /* read once: it may have threads of its own */
+  const struct lls_plan given = *m->plan; /* read once: plugin threads may write */
   LLS_CHECK(plan->max_items == m->max_items && plan->items != m->items);
   if (given.size != sizeof given || given.max_items != m->max_items ||
       given.items != m->items)

@@ -5,9 +5,8 @@
  * Nothing here allocates, takes a contended lock, reads a file or logs above debug,
  * unless a plugin misbehaves or the engine fails.
  *
- * Work that need not be done before the next step (counting, sending tokens) is put off
- * until the device has that step, where the device computes beside this thread:
- * in->overlap.
+ * Where the device computes beside this thread (in->overlap), work that the next step
+ * does not need (counting, sending tokens) is put off until the device has that step.
  */
 #include "core/step/step.h"
 
@@ -27,7 +26,8 @@
 #include "core/step/constraint.h"
 #include "core/step/phases.h"
 
-/* More were cancelled than the inbox could name. */
+/* Some cancelled ids did not fit in the inbox: compares every request with the last id
+ * cancelled in its slot. */
 static void drain_all_cancels(struct lls_instance *in)
 {
   for (uint32_t slot = 0; slot < in->table->slots; slot++) {
@@ -63,7 +63,8 @@ static void drain_predictions(struct lls_instance *in)
   }
 }
 
-/* Arrivals before cancels: a request may be cancelled before it was ever seen here. */
+/* Arrivals before cancels: a request may be cancelled before this thread sees it
+ * arrive. */
 void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
 {
   LLS_ON_STEP(in);
@@ -116,8 +117,8 @@ static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *c
   return bytes;
 }
 
-/* Copies on the device itself belong to a step: full blocks become int8 behind every
- * prompt. */
+/* Copies within the device do not count: the step needs them (full blocks become int8
+ * behind every prompt). */
 static bool any_swaps(const struct lls_copy *copies, uint32_t n)
 {
   for (uint32_t i = 0; i < n; i++)
@@ -126,15 +127,15 @@ static bool any_swaps(const struct lls_copy *copies, uint32_t n)
   return false;
 }
 
-/* Tokens that the view counts as cached and the manager has given back. */
+/* Returns how many tokens the view counts as cached although the manager has freed their
+ * blocks. */
 static uint32_t given_back(const struct lls_instance *in, const struct lls_request *v)
 {
   bool gives_back = in->policies.cache.module->cache.gives_back;
   return gives_back ? lls_window_begin(v->cached_tokens, in->caps.window_tokens) : 0;
 }
 
-/* A walk over the requests that hold cache: some hundred, against a step of milliseconds.
- */
+/* Walks the requests that hold cache: some hundred, against a step of milliseconds. */
 static void count_cached(const struct lls_instance *in,
                          const struct lls_request_list *list, struct lls_loop_status *s)
 {
@@ -189,7 +190,7 @@ void lls_instance_count(struct lls_instance *in)
   in->deferred = false;
 }
 
-/* The engine refuses the row: its request ends, the rest of the step is to be run. */
+/* Drops a row that the engine refuses: its request ends, the other rows still run. */
 static void drop_row(struct lls_instance *in, uint32_t row, const struct lls_error *why)
 {
   struct lls_step_batch *b = &in->batch;
@@ -198,14 +199,15 @@ static void drop_row(struct lls_instance *in, uint32_t row, const struct lls_err
                    why->text);
   lls_masks_forget(in, live);
   b->n--;
-  for (uint32_t i = row; i < b->n; i++) { /* a row's table stays where it is */
+  for (uint32_t i = row; i < b->n; i++) { /* a table stays at its place in b->tables */
     b->live[i] = b->live[i + 1];
     b->sequences[i] = b->sequences[i + 1];
   }
   lls_lifecycle_finish(in, live, LLS_FINISH_ERROR);
 }
 
-/* Blocks are not where the cache manager says: no request's cache can be relied on. */
+/* The engine refuses the copies. Blocks may not be where the cache manager says, and no
+ * request's cache can be relied on: all requests end. */
 static void drop_all(struct lls_instance *in, const struct lls_error *why)
 {
   lls_cache_breach(in, "all requests of this instance end: %s", why->text);
@@ -214,8 +216,8 @@ static void drop_all(struct lls_instance *in, const struct lls_error *why)
   lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
 }
 
-/* Submits the step without what the engine refuses of it: a cache manager's mistake costs
- * requests, not the engine. */
+/* Submits the step without the rows or copies that the engine refuses: a cache manager's
+ * mistake costs requests, not the engine. */
 static int submit(struct lls_instance *in, struct lls_engine_batch *batch)
 {
   uint32_t culprit;
@@ -251,10 +253,10 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   in->status.handed_bytes += lls_migrate_bytes(in);
   if (batch.n_sequences == 0 && batch.n_copies == 0 && batch.n_pulls == 0) {
     *copied = in->moving.n > 0 || lls_left_moves(in);
-    lls_transfer_ended(in); /* of what had copies already */
+    lls_transfer_ended(in); /* a transfer may have had its last copy in an earlier step */
     lls_left_ended(in);
     lls_migrate_arrived(in);
-    lls_instance_catch_up(in); /* there is nothing to do it beside */
+    lls_instance_catch_up(in); /* no forward pass to overlap with */
     return true;
   }
   int rc = submit(in, &batch);
@@ -277,7 +279,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   return false;
 }
 
-/* In whatever form. */
+/* Returns the cached tokens of running requests on the device, in any form. */
 static uint64_t cached_on_device(const struct lls_instance *in)
 {
   uint64_t tokens = 0;
@@ -288,7 +290,8 @@ static uint64_t cached_on_device(const struct lls_instance *in)
   return tokens;
 }
 
-/* After count_memory; plan_ns_before: status.plan_ns_sum before this step. */
+/* Reports the step to the observer, after count_memory. plan_ns_before:
+ * status.plan_ns_sum before this step. */
 static void observe(const struct lls_instance *in, int64_t started_ns,
                     int64_t plan_ns_before)
 {
@@ -314,8 +317,8 @@ static void observe(const struct lls_instance *in, int64_t started_ns,
   in->observer.on_step(in->observer.context, &report, &census);
 }
 
-/* Books the rows that ran; if all that could run are held, their masks are made. False:
- * there was nothing to do. */
+/* Books the rows that ran; if all requests that could run are held, fills their masks.
+ * Returns false if there was neither. */
 static bool finish(struct lls_instance *in, const struct lls_engine_result *result,
                    int64_t started_ns)
 {
@@ -330,9 +333,9 @@ static bool finish(struct lls_instance *in, const struct lls_engine_result *resu
   return any;
 }
 
-/* A scheduler that plans nothing, or what can't be placed, is asked again in 1 ms: at a
- * time of its own, so that of two simulated instances that wait neither is always first.
- */
+/* The delay before the scheduler is called again after a plan that is empty or cannot be
+ * placed. Each instance counts it from its own clock, so that of two waiting instances in
+ * the simulator neither is always first. */
 static const int64_t poll_ns = 1000000;
 
 bool lls_instance_step(struct lls_instance *in, bool *busy)

@@ -5,15 +5,14 @@
 
 #include "core/instance/instance.h"
 
-/* One step. *busy: something ran. False return: stop was asked for or the engine failed.
- */
+/* Runs one step. *busy: it computed or copied something. Returns false if a stop was
+ * requested or the engine failed. */
 bool lls_instance_step(struct lls_instance *, bool *busy);
-/* Brings the status up to date; lls_instance_step does, unless it leaves it `deferred`.
- */
+/* Updates the status. lls_instance_step does so itself unless it sets `deferred`. */
 void lls_instance_count(struct lls_instance *);
-/* Takes the inbox, except for the things that only a step can do. */
+/* Handles the inbox's messages, except those that only a step can handle. */
 void lls_instance_receive(struct lls_instance *, int64_t now_ns);
-/* How long nothing needs to be done, LLS_NEVER = until something is posted. */
+/* Returns for how long no step is needed; LLS_NEVER: until a message is posted. */
 int64_t lls_instance_idle_ns(const struct lls_instance *);
 
 #endif

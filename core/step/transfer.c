@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers: sequences that a plan moves between the tiers while others compute.
- * The cache manager lists copies of its transfers in each step, as many as it wants
- * to; all of them have ended when the engine's step has (core/engine/batch.h). Then the
- * manager hears so, and info tells whether a sequence has arrived or moves on.
+ * Transfers: sequences that a plan moves between the tiers while other requests compute.
+ * In each step the cache manager lists as many copies of its transfers as it chooses;
+ * they have all ended when the engine's step has (core/engine/batch.h). Then the
+ * manager's on_transfer is called, and info says whether the sequence has arrived or is
+ * still moving.
  */
 #include "core/step/phases.h"
 
@@ -54,7 +55,8 @@ void lls_transfer_start(struct lls_instance *in, struct lls_live *live)
   lls_lifecycle_refresh(in, live);
 }
 
-/* Where it has arrived: on the host it waits for its turn, else it can run at once. */
+/* Ends a transfer: on the host the request waits as preempted, else it can run at
+ * once. */
 static void arrive(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_policies *p = &in->policies;
@@ -82,6 +84,6 @@ void lls_transfer_ended(struct lls_instance *in)
     if (live->view.residency == LLS_RESIDENT_MOVING)
       i++;
     else
-      arrive(in, live); /* it leaves the list */
+      arrive(in, live); /* removes it from the list: i stays */
   }
 }
