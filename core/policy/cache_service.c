@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache as a scheduler sees it inside plan: the manager's functions, each behind the
- * check that the request is alive and the transaction open.
+ * The cache service that a scheduler calls inside plan: functions of the cache manager,
+ * called after a check that the request is alive and, for changes, the transaction open.
  */
 #include "core/policy/cache_service.h"
 
@@ -18,7 +18,8 @@ static struct lls_live *checked(const struct lls_instance *in,
   return r != NULL ? lls_request_table_find(in->table, r->id) : NULL;
 }
 
-/* The scheduler's struct may be of another version: its size says what it knows. */
+/* Copies a result to the scheduler's struct, which may be of another version: no more
+ * than the `size` it states. */
 static void write_out(void *out, const void *found, size_t bytes)
 {
   uint32_t size;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cache as a scheduler sees it inside plan; see cache_service.c. Everything here is
- * [step].
+ * The cache service that a scheduler calls inside plan; see cache_service.c. Everything
+ * here is [step].
  */
 #ifndef LLS_POLICY_CACHE_SERVICE_H
 #define LLS_POLICY_CACHE_SERVICE_H

@@ -89,7 +89,7 @@ static int choose_preempt_mode(const struct lls_instance *in,
       p->scheduler.host->name, wanted, p->cache.host->name);
 }
 
-/* The scheduler wants predictions, and no predictor makes any. */
+/* Warns if the scheduler uses predictions and the predictor makes none. */
 static void warn_of_no_predictions(const struct lls_instance *in,
                                    const struct lls_policies *p)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order that always works: first come, first served, decodes before prefill chunks,
- * the newest preempted by recompute when memory is short. Used for the step of a bad plan
- * and after a scheduler was switched off; kept as plain as can be.
+ * The built-in order: first come, first served, decodes before prefill chunks, the
+ * newest preempted by recompute when memory is short. It plans the step of a refused
+ * plan, and all steps after a scheduler was switched off; kept as plain as can be.
  */
 #include "core/policy/fallback.h"
 
@@ -26,8 +26,9 @@ static bool preempt_one(struct lls_instance *in, const struct lls_step_view *vie
   return false;
 }
 
-/* Drops the newest of the preempted ones from `first` on that has slots on the device:
- * others lost theirs to requests that a scheduler ran. False if there is none. */
+/* Drops the newest preempted request, from index `first` on, that has slots left on the
+ * device (a scheduler gave its other slots to requests that ran). Returns false if
+ * there is none. */
 static bool drop_partial(struct lls_instance *in, const struct lls_step_view *view,
                          uint32_t first, struct lls_plan *plan)
 {
@@ -46,7 +47,8 @@ struct budget {
   uint32_t tokens, sequences;
 };
 
-/* For one that is run whole: a later step has room, or none ever has. */
+/* For a request that can only run whole and exceeds the tokens left: LATER if a step of
+ * its own has room, else rejects it. */
 static int wait_for_room(const struct lls_instance *in, const struct lls_request *r,
                          struct lls_plan *plan)
 {
@@ -74,7 +76,8 @@ static int run(struct lls_instance *in, const struct lls_request *r, struct budg
   return rc;
 }
 
-/* Its blocks may lie on the host of their instance: a scheduler before had them moved. */
+/* Takes over an offered request. If the earlier scheduler had its blocks moved to the
+ * host of their instance, they have to be uploaded first. */
 static void take_over(const struct lls_step_view *view, const struct lls_request *r,
                       struct lls_plan *plan)
 {
@@ -89,7 +92,7 @@ void lls_fallback_plan(struct lls_instance *in, const struct lls_step_view *view
 {
   struct budget left = {.tokens = view->max_tokens, .sequences = view->max_sequences};
   LLS_ON_STEP(in);
-  uint32_t newest = view->n_running; /* those from here on are preempted */
+  uint32_t newest = view->n_running; /* [newest] and later are preempted */
   for (uint32_t i = 0; i < newest && left.tokens > 0 && left.sequences > 0; i++) {
     const struct lls_request *r = view->running[i];
     int rc = run(in, r, &left, plan);

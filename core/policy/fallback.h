@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order that always works; see fallback.c. Everything here is [step]. */
+/* The built-in order, which always works; see fallback.c. Everything here is [step]. */
 #ifndef LLS_POLICY_FALLBACK_H
 #define LLS_POLICY_FALLBACK_H
 

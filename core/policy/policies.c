@@ -9,7 +9,8 @@
 #include "core/policy/compat.h"
 #include "core/policy/policy_host.h"
 
-/* `p`: the generation that is created; its cache manager is the first of it, or stays. */
+/* Makes the host of one plugin. `p` is the set being made, whose cache manager was
+ * prepared first or is a gap, which the running one will fill. */
 static struct lls_policy_host *make_host(struct lls_instance *in,
                                          const struct lls_policies *p,
                                          const struct lls_plugin_module *module)
@@ -40,7 +41,8 @@ static struct lls_cache_geometry geometry_of(const struct lls_instance *in)
   };
 }
 
-/* One that may put sequences in hidden form, where that was given up for the cache. */
+/* Refuses a cache manager that restores hidden states if the engine has given their
+ * memory to the cache. */
 static int check_forms(const struct lls_instance *in,
                        const struct lls_plugin_module *module, struct lls_error *err)
 {
@@ -98,7 +100,8 @@ static int create(struct lls_running_policy *p, struct lls_error *err)
   return rc;
 }
 
-/* The scheduler last and first to go: it may know what the others tell. */
+/* Order of creation, reversed for destruction: a scheduler may read what the cache
+ * manager and the predictor report. */
 static const uint32_t order[LLS_KINDS] = {LLS_KIND_CACHE, LLS_KIND_PREDICTOR,
                                           LLS_KIND_SCHEDULER};
 

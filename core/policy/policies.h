@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugins at work in an instance, one of each kind: code, state, and the host each of
- * them sees.
+ * The plugins of an instance, one of each kind: code, state, and the struct lls_host
+ * that each plugin sees.
  *
- * A set is made beside the running one during a reload and shares with it what stays, so
- * that "the same" is a question of pointers. Destroyed on [main]; the set in use
- * belongs to [step].
+ * A reload makes a second set beside the running one. A policy that stays has the same
+ * pointers in both sets, so that comparing pointers tells whether it was replaced. Sets
+ * are destroyed on [main]; the set in use belongs to [step].
  */
 #ifndef LLS_POLICY_POLICIES_H
 #define LLS_POLICY_POLICIES_H
@@ -14,17 +14,18 @@
 #include "core/instance/running_policy.h"
 
 /*
- * A set of the chosen policies, all but created; where none is chosen (no module) it has
- * a gap. On failure nothing is left and the sentence names the plugin.
+ * Makes a set with the hosts of the chosen policies, whose create callbacks are not
+ * called yet. A kind without a chosen module stays a gap in the set. On failure nothing
+ * is left to free and err names the plugin.
  */
 int lls_policies_prepare(struct lls_instance *, const struct lls_loop_policies *chosen,
                          struct lls_policies *out, struct lls_error *err);
-/* Creates them. On failure the sentence names the plugin, and the set is to be destroyed.
- * Nothing else is read meanwhile that a change of the running set would write. */
+/* Calls the create callbacks. On failure err names the plugin, and the caller destroys
+ * the set. Meanwhile nothing is read that a change of the running set would write. */
 int lls_policies_create(struct lls_policies *, struct lls_error *err);
-/* Closes the gaps with what runs. */
+/* Fills the set's gaps with the running policies. */
 void lls_policies_fill(struct lls_policies *, const struct lls_policies *running);
-/* Destroys what `kept` (NULL: nothing is) does not share. */
+/* Destroys the policies of the set that `kept` (NULL: an empty set) does not share. */
 void lls_policies_destroy(struct lls_policies *, const struct lls_policies *kept);
 
 #endif

@@ -53,7 +53,8 @@ __attribute__((format(printf, 3, 4))) static int fail(void *context, int code,
   return code;
 }
 
-/* The name is copied: a plugin's string need not stay, whatever its contract says. */
+/* Copies the counter's name: a plugin's string need not stay valid, whatever its
+ * contract says. */
 static void count(void *context, const char *counter, double add)
 {
   struct lls_policy_host *h = context;
@@ -96,13 +97,14 @@ static int overrun(void *context, uint64_t request, struct lls_prediction *out)
   return rc;
 }
 
-/* The ticket is the request's id. Posted to the inbox, since any thread may call. */
+/* Takes a late prediction; the ticket is the request's id. Any thread may call, so it
+ * is posted to inboxes: of all instances, since the request may have migrated. */
 static int predicted(void *context, uint64_t ticket,
                      const struct lls_prediction *prediction)
 {
   const struct lls_instance *in = ((struct lls_policy_host *)context)->instance;
   int rc = prediction != NULL ? 0 : -EINVAL;
-  for (uint32_t i = 0; rc != -EINVAL && i < in->n_peers; i++) { /* it may have migrated */
+  for (uint32_t i = 0; rc != -EINVAL && i < in->n_peers; i++) {
     int posted = lls_inbox_predicted(in->peers[i]->inbox, ticket, prediction);
     rc = rc < 0 ? rc : posted;
   }

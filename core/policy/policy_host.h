@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The struct lls_host that one plugin instance sees, with what stands behind it: its name
- * in the log, its sentence for failures, its random streams and timers.
+ * The struct lls_host that one plugin instance sees, with the state of its services: its
+ * name in the log, its failure message, its random streams and counters.
  */
 #ifndef LLS_POLICY_POLICY_HOST_H
 #define LLS_POLICY_POLICY_HOST_H

@@ -15,7 +15,8 @@ bool lls_policy_stat_is_name(const char *name)
   return n > 0 && n < LLS_POLICY_STAT_NAME_MAX && name[n] == '\0';
 }
 
-/* The figure of that name; a new one if there is none; NULL: no room, or no name. */
+/* Returns the figure called `name`, adding one if the list has none. Returns NULL if
+ * the list is full or the name is not allowed. */
 static struct lls_policy_stat *figure_of(struct lls_policy_stat *list, uint32_t *n,
                                          const char *name)
 {
@@ -80,7 +81,7 @@ void lls_policy_stats_take(struct lls_instance *in)
     struct lls_policy_stats *stats = &in->policy_stats.by_kind[i];
     const struct lls_sink sink = sink_of(stats);
     if (p == &policies->scheduler && policies->scheduler_off)
-      stats->n = 0; /* it is not asked any more */
+      stats->n = 0; /* a scheduler that was switched off is not called */
     else if (lls_plugin_common(p->module).stats != NULL)
       LLS_CALL_COMMON(p, stats, &sink);
     take_counters(stats, p->host);
