@@ -12,8 +12,8 @@ static const double first = 1.05;           /* the ratio at the start */
 static const double least = 0.25, most = 4; /* range of the ratio */
 static const double healthy = 1.2;          /* most ratio / worst measured */
 enum { WORST_OF = 64 };                     /* steps in a window of `worst` */
-static const double filled =
-    0.5; /* least estimate * ratio / deadline of a step that counts */
+/* The least estimate * ratio / deadline of a step that moves the ratio. */
+static const double filled = 0.5;
 
 int lls_pol_margin_init(struct lls_pol_margin *m, uint32_t max_sequences)
 {

@@ -3,9 +3,8 @@
 #include <llmserve/policy/check.h>
 #include <llmserve/policy/room.h>
 
-enum {
-  ASKED = 32
-}; /* tokens of the prefill that is estimated to see if there is a model */
+/* Tokens of the prefill whose estimate shows whether there is a cost model. */
+enum { ASKED = 32 };
 
 void lls_pol_room_begin(struct lls_pol_room *r, const struct lls_cost *cost,
                         const uint32_t *decodes, uint32_t n_decodes)

@@ -146,8 +146,8 @@ void lls_pol_urgent_arrived(struct lls_pol_urgent *u, const struct lls_request *
 struct look {
   int64_t due_ns; /* entries due before it are dropped; INT64_MIN: none */
   uint64_t after, before;
-  const struct lls_pol_urgent_list
-      *other; /* entries near in it were found already; or NULL */
+  /* a list whose near entries were found already; or NULL */
+  const struct lls_pol_urgent_list *other;
 };
 
 static bool is_near(const struct lls_pol_urgent_list *l, const struct lls_request *r)

@@ -2,23 +2,22 @@
 /*
  * AlignedServe's scheduler, as its files share it; see README.
  *
- * Every request that is prefilled is in one of four places, wherever its cache is:
+ * Every prefilled request has one of four places, whichever tier holds its cache:
  *
  *   POOL     in the tree
- *   NEXT     of the batch that runs next: the paper's Candidate Batch Buffer
- *   SPARE    of the batch that runs, and not on the device or without room yet: its
- *            Candidate Requests Buffer
+ *   NEXT     member of the next batch: the paper's Candidate Batch Buffer
+ *   SPARE    member of the running batch, but off the device or without memory to run:
+ *            the paper's Candidate Requests Buffer
  *   RUNNING  decoded in every step
  *
- * and all others, which have tokens to compute before they are decoded, are in the QUEUE,
- * which is the view's. Places are decisions, and stay what they are if a plan is not
- * carried out: a request that runs and is not on the device is just brought there again.
- * Only whether a request is prefilled is not ours to decide; it is looked at when
- * something may have changed it, and of all if a count differs from the view's
- * (members.c).
+ * A request with prompt tokens to compute has the place QUEUE; its order is that of the
+ * view. Places are decisions and remain if a plan is not carried out: a RUNNING request
+ * that is not on the device is uploaded again. Only whether a request is prefilled is not
+ * decided here; it is checked when an event may have changed it, and for all requests if
+ * a count differs from the view's (members.c).
  *
- * Requests that others offer (role decode) have places too, while their blocks are still
- * where they were prefilled.
+ * Requests offered by other instances (role decode) have places too, while their blocks
+ * are still on the instance that prefilled them.
  */
 #ifndef ALIGNED_H
 #define ALIGNED_H
@@ -44,20 +43,21 @@ struct aligned_params {
 
 enum place { QUEUE, POOL, NEXT, SPARE, RUNNING };
 
-struct member {                      /* of a slot */
-  const struct lls_request *request; /* NULL: none; one that is offered: in plan only */
+struct member {                      /* one for each slot */
+  const struct lls_request *request; /* or NULL; if offered, valid within a plan only */
   uint64_t id;
   uint8_t place;
-  bool offered;     /* another instance has it still */
-  bool partial;     /* of the queue, and something of it is cached */
-  bool fresh;       /* in the list of those to look at */
-  bool leaves;      /* was sent to the host */
-  uint32_t at;      /* RUNNING: in the list */
-  uint32_t tag;     /* RUNNING: of its batch */
-  uint64_t seen;    /* offered: 1 + the step */
-  uint64_t stocked; /* the last plan that wanted it on the device of who has it */
-  uint64_t named;   /* the plan that has taken it off the device, or ended it */
-  /* the batch that it left for want of memory: SPARE again, if it is offered meanwhile */
+  bool offered;     /* its cache is still on the instance that offers it */
+  bool partial;     /* QUEUE, with some tokens cached */
+  bool fresh;       /* in the list `fresh`, to be checked */
+  bool leaves;      /* its offload was planned */
+  uint32_t at;      /* RUNNING: index in `running` */
+  uint32_t tag;     /* RUNNING: its batch */
+  uint64_t seen;    /* offered: 1 + the step it was last seen in */
+  uint64_t stocked; /* last plan that wanted it on the device of its instance */
+  uint64_t named;   /* the plan that took it off the device or ended it */
+  /* the batch it left because memory was short: SPARE again if it is offered before the
+   * batch ends */
   uint64_t spare_id;
   uint32_t spare_tag;
 };
@@ -77,34 +77,35 @@ struct aligned {
   struct tree tree;       /* POOL */
   struct buffer next, spare;
   uint32_t *running, n_running;    /* slots */
-  uint32_t *fresh, n_fresh;        /* slots to look at when the next plan begins */
+  uint32_t *fresh, n_fresh;        /* slots to check when the next plan begins */
   uint32_t *offers, n_offers;      /* slots */
-  uint32_t *found;                 /* of a search */
-  uint32_t n_prefilled, n_partial; /* here: not those that are offered */
+  uint32_t *found;                 /* slots that a search returned */
+  uint32_t n_prefilled, n_partial; /* on this instance, without offered ones */
   uint32_t block_tokens, window_tokens;
   uint64_t plans;
 
-  uint32_t tag;              /* of the newest batch */
-  struct tree_range lengths; /* that it had when it was made */
-  bool joined;               /* it is of all lengths, or what was left was as large */
-  bool closed;               /* others starve: none but of its own lengths joins it */
-  uint64_t steps;            /* of it since then */
-  uint64_t peak_blocks;      /* most that ran since then */
-  int64_t since_ns;          /* when it was */
-  double batch_ns;           /* from one switch to the next, in the mean */
+  /* the newest batch */
+  uint32_t tag;
+  struct tree_range lengths; /* range of lengths when it was formed */
+  bool joined;               /* it has all lengths, or the remainder was as large */
+  bool closed;               /* other lengths starve: only its own lengths may join */
+  uint64_t steps;            /* since it was formed */
+  uint64_t peak_blocks;      /* most blocks that ran since then */
+  int64_t since_ns;          /* time it was formed */
+  double batch_ns;           /* mean time between two batch switches */
   struct tree_range next_lengths;
   bool next_is_all;
   uint64_t class_blocks;
   uint32_t next_found;             /* NEXT: enum search_case */
-  uint32_t arriving;               /* of NEXT, on their way when the last plan ended */
-  bool moves;                      /* memory moves beside steps */
-  bool ahead;                      /* and the next batch is brought here before */
-  bool remote;                     /* the pool is of the instances that prefill */
-  uint64_t leaving_units;          /* handed to those, and not there yet */
-  struct lls_pol_place prefillers; /* whose turn it is to take those that go home */
-  uint32_t n_leaving;              /* handed over */
-  uint32_t idle_plans;             /* one after the other in which none ran or moved */
-  bool gives_way;                  /* what leaves goes before what is offered */
+  uint32_t arriving;               /* requests in NEXT being uploaded after last plan */
+  bool moves;                      /* memory is transferred during steps */
+  bool ahead;                      /* the next batch is uploaded before it runs */
+  bool remote;                     /* POOL requests are kept on prefill instances */
+  uint64_t leaving_units;          /* of requests on their way to prefill instances */
+  struct lls_pol_place prefillers; /* chooses the instance that takes one back */
+  uint32_t n_leaving;              /* requests handed over */
+  uint32_t idle_plans;             /* plans in a row in which none ran or moved */
+  bool gives_way;                  /* returns come before taking over offers */
   bool prompts_ran;                /* in the last plan */
   int64_t debt_ns;                 /* time of decodes until the next prompts */
 };
@@ -122,7 +123,8 @@ static inline uint32_t length_of(const struct aligned *a, uint32_t slot)
 /* A block of tokens, in KV form, takes a unit for K and one for V (cache.h). */
 #define BLOCK_UNITS 2
 
-/* Where every layer has a window a sequence holds no more than that sees. */
+/* Blocks a sequence of `tokens` holds: with a window in every layer, only the window's.
+ */
 static inline uint32_t blocks_of(const struct aligned *a, uint32_t tokens)
 {
   if (a->window_tokens > 0)
@@ -130,8 +132,9 @@ static inline uint32_t blocks_of(const struct aligned *a, uint32_t tokens)
   return (tokens + a->block_tokens - 1) / a->block_tokens;
 }
 
-/* It is on the device, and not about to leave it. One that was dropped may have been
- * prefilled again to the last token but one: it is not decoding by its state yet. */
+/* True if the request is on the device and this plan does not take it off. The state
+ * PREFILLING counts: a dropped request may have been prefilled again up to its last token
+ * but one. */
 static inline bool is_resident(const struct aligned *a, uint32_t slot)
 {
   const struct member *m = &a->members[slot];
@@ -142,16 +145,16 @@ static inline bool is_resident(const struct aligned *a, uint32_t slot)
 
 /* ---- members.c: places of requests */
 void members_set(struct aligned *, uint32_t slot, enum place, int64_t now_ns);
-/* It ends with CAPACITY. */
+/* Ends the request with LLS_FINISH_CAPACITY. */
 void members_reject(struct aligned *, struct lls_pol_step *, uint32_t slot);
 void members_begin(struct aligned *, const struct lls_step_view *);
 void members_on_arrival(void *self, const struct lls_request *);
 void members_on_finish(void *self, const struct lls_request *, uint32_t reason);
 void members_on_step(struct aligned *, const struct lls_step_report *);
-/* Where a buffer's first of at least that length is. */
+/* Index of a buffer's first request of at least `length` tokens. */
 uint32_t buffer_find(const struct aligned *, const struct buffer *, uint32_t length);
 
-/* ---- batch.c: what runs next */
+/* ---- batch.c: forming the next batch and switching to it */
 void batch_form(struct aligned *, struct lls_pol_step *);
 uint64_t batch_blocks(const struct aligned *);
 int64_t batch_room(const struct aligned *, const struct lls_pol_step *);
@@ -159,7 +162,7 @@ bool batch_is_low(const struct aligned *, const struct lls_pol_step *, double ti
 bool batch_is_due(const struct aligned *, const struct lls_pol_step *);
 void batch_switch(struct aligned *, struct lls_pol_step *);
 void batch_fill(struct aligned *, struct lls_pol_step *, uint32_t seats);
-/* Those of the pool that would join it next, so many blocks of them. */
+/* Finds requests of the pool that would join the running batch next, up to `blocks`. */
 void batch_candidates(const struct aligned *, uint64_t blocks, struct search_batch *);
 struct tree_range batch_range(const struct aligned *);
 uint32_t batch_median(const struct aligned *);
@@ -168,21 +171,21 @@ uint32_t batch_median(const struct aligned *);
 void decode_plan(struct aligned *, struct lls_pol_step *);
 /* Units that n running requests must leave free to grow into. */
 uint32_t decode_headroom(const struct aligned *, const struct lls_pol_step *, uint32_t n);
-/* Units it takes to decode it here. */
+/* Units needed to decode the request on this instance. */
 uint32_t decode_units(struct aligned *, const struct lls_pol_step *,
                       const struct lls_request *);
 uint32_t decode_need(const struct aligned *);
 uint32_t decode_choose_victim(struct aligned *); /* a place in `running` */
 
-/* ---- home.c: back to the instances that prefill */
+/* ---- home.c: returning requests to the prefill instances */
 void home_begin(struct aligned *, const struct lls_step_view *);
-/* False: it can't go there. */
+/* Returns false if no instance can take the request. */
 bool home_send(struct aligned *, struct lls_pol_step *, uint32_t slot);
 
 /* ---- moves.c: memory ahead of need */
 void moves_plan(struct aligned *, struct lls_pol_step *);
 
-/* ---- queue.c: prompts beside decodes, on an instance that does both */
+/* ---- queue.c: prompts, on an instance that prefills and decodes */
 void queue_plan(struct aligned *, struct lls_pol_step *);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ALISE's scheduler in parts: what a job's remaining time is, which level that makes and
- * how long it will wait (time.c), what predictions have been worth (worth.c), which have
- * not run for how long (ages.c), and which run (alise.c).
+ * ALISE's scheduler in parts: a job's remaining time, level and estimated waiting time
+ * (time.c), corrections learnt from past predictions (worth.c), the order in which jobs
+ * last ran, for ageing (ages.c), and the plan (alise.c).
  */
 #ifndef ALISE_H
 #define ALISE_H
@@ -17,13 +17,13 @@ struct alise_times {
   double t0, alpha, beta;
 };
 
-/* Asks the core's cost model; keeps what it had as long as that does not know. True:
- * they are others now. */
+/* Takes the times from the core's cost model; keeps the old ones while the model has no
+ * estimates. Returns true if they changed. */
 bool alise_learn_times(struct alise_times *, const struct lls_cost *);
 
 /*
  * T = (prefilled ? 0 : s' t0) + max(1, left) (alpha s + beta), with s' the tokens still
- * to prefill, s those of the prompt; left is Lh - g, or what alise_worth_left says.
+ * to prefill, s those of the prompt; left is Lh - g, or the result of alise_worth_left.
  */
 double alise_remaining(const struct alise_times *, const struct lls_request *,
                        double left);
@@ -39,7 +39,7 @@ uint32_t alise_level(const struct alise_levels *, double remaining);
 
 #define ALISE_MOST_LEVELS 32
 
-/* T of all live jobs, summed up by level, and how many they are. */
+/* Sum of T over the live jobs of each level, and their number. */
 struct alise_waits {
   int64_t of_level[ALISE_MOST_LEVELS + 1];
   uint32_t jobs[ALISE_MOST_LEVELS + 1];
@@ -52,27 +52,28 @@ int64_t alise_ewt(const struct alise_waits *, uint32_t level, int64_t until_prom
 
 #define ALISE_RATIOS 97 /* bins of actual / predicted, eight for each doubling */
 
-/* Tokens left, in predicted lengths: at - slope g / Lh; at = 0: no answer was so long. */
+/* Tokens left as a multiple of the predicted length: at - slope g / Lh. at = 0: no answer
+ * was that long so far. */
 struct alise_line {
   double at, slope;
 };
 
 struct alise_worth {
-  double n[ALISE_RATIOS], sum[ALISE_RATIOS]; /* answers, and their ratios, by bin */
-  struct alise_line left[ALISE_RATIOS];      /* by the bin of g / Lh */
-  uint32_t seen, next;                       /* answers; at which `left` is made anew */
+  double n[ALISE_RATIOS], sum[ALISE_RATIOS]; /* by bin: answers, sum of their ratios */
+  struct alise_line left[ALISE_RATIOS];      /* by bin of g / Lh */
+  uint32_t seen, next;                       /* answers so far; recompute `left` at */
 };
 
-/* An answer has ended; true if what is left of others is from now on another. */
+/* Counts a finished answer; returns true if `left` was recomputed. */
 bool alise_worth_learn(struct alise_worth *, uint32_t predicted, uint32_t actual);
 
-/* Tokens left of an answer that was predicted to have `length` and has `generated`; 0 as
- * long as that is not known. */
+/* Expected tokens left of an answer with predicted length `length` and `generated` tokens
+ * so far; 0 if too few answers have been seen. */
 double alise_worth_left(const struct alise_worth *, uint32_t length, uint32_t generated);
 
 /* ---- ages.c ---- */
 
-/* Requests that wait for ageing, in the order they ran last. */
+/* Requests that may age, in the order of the time they last ran. */
 struct alise_ages {
   struct alise_age *all; /* (max_requests) by slot */
   uint32_t oldest, newest;
@@ -80,10 +81,10 @@ struct alise_ages {
 
 int alise_ages_init(struct alise_ages *, uint32_t max_requests);
 void alise_ages_free(struct alise_ages *);
-/* It ran last, or came, at that time. */
+/* Sets the time at which the request last ran, or arrived. */
 void alise_ages_set(struct alise_ages *, const struct lls_request *, int64_t ran_ns);
 void alise_ages_remove(struct alise_ages *, const struct lls_request *);
-/* NULL if there is none; *ran_ns when it ran. */
+/* The request that ran longest ago, or NULL; *ran_ns is the time at which it ran. */
 const struct lls_request *alise_ages_oldest(const struct alise_ages *, int64_t *ran_ns);
 
 #endif

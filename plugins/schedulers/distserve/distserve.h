@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the two roles; see README. */
+/* DistServe's scheduler: parts shared by the roles prefill and decode; see README. */
 #ifndef DISTSERVE_H
 #define DISTSERVE_H
 
@@ -20,12 +20,12 @@ struct distserve {
   struct lls_pol_scheduler base;
   struct distserve_params params;
   struct lls_pol_prefiller prefiller;
-  uint32_t waiting_units; /* in the last plan, of those taken over that have not run */
-  uint32_t leaving;       /* likewise, of those that were handed over */
+  uint32_t waiting_units; /* last plan: units of requests taken over, not run yet */
+  uint32_t leaving;       /* last plan: requests being handed over */
 };
 
-/* A request's scratch word, beside LLS_POL_PREFILLER_ANSWER: since it came to this
- * instance. */
+/* Index of a request's user word that says if it has run on this instance; the word
+ * LLS_POL_PREFILLER_ANSWER is the other one in use. */
 #define HAS_RUN 0
 
 void distserve_decode(struct distserve *, const struct lls_step_view *,

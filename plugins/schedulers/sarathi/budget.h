@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many tokens a step of Sarathi-Serve may have: decodes and pieces of prompts
- * together. Decodes are counted, never cut.
+ * The token budget of a step of Sarathi-Serve, for decodes and chunks of prompts. Decodes
+ * use it up first and are never cut.
  */
 #ifndef SARATHI_BUDGET_H
 #define SARATHI_BUDGET_H
@@ -22,22 +22,24 @@ struct params {
 
 struct budget {
   const struct params *params;
-  uint32_t most;                /* of this step; with slo, of a prompt without context */
-  uint32_t used;                /* decodes, and what was planned of prompts */
-  uint32_t *decodes;            /* (max_requests) their contexts */
-  struct lls_pol_room room;     /* within_ns LLS_NEVER: most counts */
-  struct lls_pol_margin margin; /* of steps that slo fills */
+  uint32_t most;     /* tokens in the step; with slo, for a prompt without context */
+  uint32_t used;     /* by decodes and planned chunks */
+  uint32_t *decodes; /* (max_requests) contexts of decodes */
+  struct lls_pol_room room;     /* within_ns LLS_NEVER: `most` is the limit */
+  struct lls_pol_margin margin; /* for steps limited by slo */
 };
 
 int budget_init(struct budget *, const struct lls_engine_caps *);
 void budget_free(struct budget *);
 
-/* A new step: its decodes are used up at once. */
+/* Begins a step's budget and charges all its decodes. */
 void budget_begin(struct budget *, const struct params *, const struct lls_cost *,
                   const struct lls_step_view *);
-/* Tokens that are left for a piece of r's prompt, of which so many are pending. */
+/* The budget left for a chunk of r's prompt, of which `pending` tokens are to be
+ * computed.
+ */
 uint32_t budget_left(struct budget *, const struct lls_request *r, uint32_t pending);
-/* So many of them run. */
+/* Charges `tokens` of r's pending ones. */
 void budget_take(struct budget *, const struct lls_request *r, uint32_t pending,
                  uint32_t tokens);
 
