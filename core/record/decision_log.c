@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing the decision log; see decision_log.h. Lines are made on the step thread and
- * pass through one buffer to the thread that writes, which takes all of it at once. A
- * failure is an atomic that the step thread looks at first.
+ * Writes the decision log; see decision_log.h. The step thread makes lines and passes
+ * them through one buffer to the writer thread, which takes the whole buffer at once. A
+ * failure is an atomic that the step thread checks first.
  */
 #include "core/record/decision_log.h"
 
@@ -19,9 +19,9 @@
 
 #include "core/obs/log.h"
 
-#define WAKE_BYTES (64u << 10) /* the writer is woken for so much, */
-#define WAKE_MS    200         /* or after so long */
-#define MOST_BYTES (16u << 20) /* that wait to be written */
+#define WAKE_BYTES (64u << 10) /* the writer is woken for this much, */
+#define WAKE_MS    200         /* or after this long */
+#define MOST_BYTES (16u << 20) /* most that may wait to be written */
 
 struct lls_decision_log {
   const struct lls_log *log;
@@ -30,18 +30,18 @@ struct lls_decision_log {
   bool wait;
   /* [step] */
   struct lls_decision_numbers numbers;
-  struct lls_text items, previous; /* of the plan under way, of the last one written */
-  struct lls_text lines;           /* made, not yet passed on */
-  struct lls_text ends;            /* E lines that go behind the plan under way */
+  struct lls_text items, previous; /* of the current plan and of the last written one */
+  struct lls_text lines;           /* made, not yet passed to the writer */
+  struct lls_text ends;            /* E lines to follow the current plan */
   int64_t planned_ns, written_ns;
-  bool pending; /* a plan whose duration is not known yet */
+  bool pending; /* the current plan's duration is not known yet */
   /* [step] and the writer */
   pthread_t writer;
   pthread_mutex_t mutex;
   pthread_cond_t filled, emptied;
-  struct lls_text passed; /* by the mutex, as ending is */
+  struct lls_text passed; /* under the mutex, like `ending` */
   bool ending;
-  atomic_int failure; /* 0, or -errno: nothing is recorded any more */
+  atomic_int failure; /* 0, or -errno: recording has ended */
 };
 
 /* ---- the writer -------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static void *run_writer(void *context)
       if (rc < 0) {
         give_up(d, rc);
         if (ftruncate(d->fd, whole) < 0)
-          whole = 0; /* a pipe: its reader has what it has */
+          whole = 0; /* a pipe cannot be cut back */
       }
     }
     lls_text_clear(&lines);
@@ -112,7 +112,7 @@ static void *run_writer(void *context)
 
 /* ---- passing on -------------------------------------------------------------------- */
 
-/* False: the writer is behind and decodes must not wait for it. */
+/* Returns false if the writer is behind and the caller must not wait for it. */
 static bool make_room(struct lls_decision_log *d)
 {
   while (d->wait && d->passed.length > MOST_BYTES && atomic_load(&d->failure) == 0)
@@ -150,8 +150,8 @@ static bool as_before(const struct lls_decision_log *d)
          memcmp(d->previous.data, d->items.data, d->items.length) == 0;
 }
 
-/* The plan under way, now that it is known how long it took; then the requests that ended
- * in it. */
+/* Writes the current plan with its duration, then the requests that ended in its
+ * step. */
 static void end_plan(struct lls_decision_log *d, int64_t duration_ns)
 {
   if (!d->pending)
@@ -227,7 +227,7 @@ void lls_decision_log_begin(struct lls_decision_log *d, const struct lls_loop_po
   pass_on(d);
 }
 
-/* ---- the whole --------------------------------------------------------------------- */
+/* ---- the observer, create and destroy ---------------------------------------------- */
 
 static void on_arrival(void *context, const struct lls_request *r)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two rings, of requests and of hashes; see history.h. Requests are numbered by arrival;
- * number n is at n % LLS_HISTORY_REQUESTS, and its hashes are those from `hashed` on, at
- * their count since the start modulo LLS_HISTORY_HASHES. A request whose place was taken
- * by a later one is gone; one whose hashes were overwritten has lost its prefix only.
+ * request n is at n % LLS_HISTORY_REQUESTS. Hashes are counted from the start; hash i is
+ * at i % LLS_HISTORY_HASHES, and a request's hashes begin at `hashed`. A request is lost
+ * when a later one takes its place; one whose hashes were overwritten has only lost its
+ * prefix.
  */
 #include "core/record/history.h"
 
@@ -17,25 +18,25 @@
 #include "core/record/decision_log.h"
 
 struct past {
-  uint64_t number; /* 0: nothing is here yet */
-  uint64_t hashed; /* hashes that were written before its own */
+  uint64_t number; /* 0: an empty place */
+  uint64_t hashed; /* count of hashes written before its own */
   uint32_t n_hashes;
-  struct lls_request request; /* as it ended, or as it came; points to nothing */
+  struct lls_request request; /* at its end, or at arrival; all pointers are NULL */
   int64_t first_token_ns;
 };
 
 struct lls_history {
   int64_t span_ns;
   struct lls_text header;
-  struct lls_loop_observer next; /* of the thread that tells */
-  pthread_mutex_t mutex;         /* what follows is by it */
+  struct lls_loop_observer next; /* called on the reporting thread */
+  pthread_mutex_t mutex;         /* guards the members below */
   struct lls_decision_numbers numbers;
   struct past *past; /* (LLS_HISTORY_REQUESTS) */
   uint32_t *hashes;  /* (LLS_HISTORY_HASHES) */
-  uint64_t hashed;   /* written so far */
+  uint64_t hashed;   /* count of hashes written so far */
 };
 
-/* ---- [step], or [main] where it is the front end that tells ------------------------ */
+/* ---- [step], or [main] where the front end reports --------------------------------- */
 
 static void forget_pointers(struct lls_request *r)
 {
@@ -63,7 +64,7 @@ static void end(struct lls_history *h, const struct lls_request *r)
   uint64_t number = lls_decision_number(&h->numbers, r->id);
   struct past *p = &h->past[number % LLS_HISTORY_REQUESTS];
   if (p->number != number || p->request.id != r->id)
-    return; /* it came before all that is kept */
+    return; /* a later request has taken its place */
   p->request = *r;
   forget_pointers(&p->request);
   p->first_token_ns = lls_live_of(r)->first_token_ns;
@@ -103,7 +104,8 @@ static void on_step(void *context, const struct lls_step_report *report,
   h->next.on_step(h->next.context, report, census);
 }
 
-/* An observer that wants no steps is told of none: unobserved steps overlap. */
+/* If `next` does not observe steps, neither does the history: unobserved steps can
+ * overlap. */
 struct lls_loop_observer lls_history_observer(struct lls_history *h,
                                               struct lls_loop_observer next)
 {
@@ -117,8 +119,8 @@ struct lls_loop_observer lls_history_observer(struct lls_history *h,
 
 /* ---- writing ----------------------------------------------------------------------- */
 
-/* Was it over before then? Under overload a request may end long after it came, and it is
- * those that end which tell how they were served. */
+/* Returns true if the request ended before from_ns. Under overload a request may end
+ * long after it arrived, and only ended requests show how they were served. */
 static bool over_before(const struct past *p, int64_t from_ns)
 {
   const struct lls_request *r = &p->request;
@@ -126,7 +128,7 @@ static bool over_before(const struct past *p, int64_t from_ns)
          (r->last_token_ns == LLS_NEVER || r->last_token_ns < from_ns);
 }
 
-/* The oldest request that is kept and was there at from_ns or later. */
+/* Returns the oldest kept request that was alive at from_ns or later. */
 static uint64_t oldest(struct lls_history *h, uint64_t last, int64_t from_ns)
 {
   uint64_t first = last >= LLS_HISTORY_REQUESTS ? last - LLS_HISTORY_REQUESTS + 1 : 1;
@@ -147,7 +149,7 @@ static void write_ending(const struct past *p, struct lls_text *out)
   lls_text_puts(out, "\n");
 }
 
-/* By the mutex, for one request at a time: no step waits for more. */
+/* Writes one request, under the mutex. No step waits for more than one request. */
 static void write_one(struct lls_history *h, uint64_t number, struct lls_text *out)
 {
   const struct past *p = &h->past[number % LLS_HISTORY_REQUESTS];
@@ -176,7 +178,7 @@ void lls_history_write(struct lls_history *h, struct lls_text *out)
   }
 }
 
-/* ---- the whole --------------------------------------------------------------------- */
+/* ---- create and destroy ------------------------------------------------------------ */
 
 int lls_history_create(int64_t span_ns, const struct lls_loop_options *o,
                        const struct lls_engine *engine, struct lls_history **out,

@@ -31,8 +31,8 @@ uint64_t lls_kept_block_bytes(const struct lls_kept_shape *s)
   return sizeof(struct link) + 2 * s->unit_bytes;
 }
 
-/* Tells a broken file from a whole one, not a forged one: whoever can write the state
- * folder can do worse. */
+/* Detects a damaged file, not a forged one: a user who can write the state folder can
+ * do worse. */
 static uint64_t add_to_sum(uint64_t sum, const void *data, size_t bytes)
 {
   const unsigned char *at = data;
@@ -157,7 +157,7 @@ static int put_all(struct writer *w, const struct lls_kept_shape *s,
   return rc < 0 ? rc : ferror(w->file) ? -EIO : 0;
 }
 
-/* Prompts are nobody else's to read. */
+/* Prompts are private: only this user may read the file. */
 static FILE *create(const char *path)
 {
   int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

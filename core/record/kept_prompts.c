@@ -27,8 +27,8 @@ static uint64_t hash(uint64_t h, const void *data, size_t bytes)
   return h;
 }
 
-/* Other contents have another size or time; a change of the inode's is one that mtime may
- * hide. */
+/* Hashes a file's name, size and times. Other contents have another size or time; ctime
+ * shows a change that a restored mtime hides. */
 static uint64_t file_number(int folder, const char *name)
 {
   struct stat st;
@@ -40,7 +40,7 @@ static uint64_t file_number(int folder, const char *name)
   return hash(h, facts, sizeof facts);
 }
 
-/* All files of a model's folder count, or a GGUF file and those it is split into. */
+/* Sums the numbers of all files of a model's folder, or of all parts of a GGUF file. */
 static uint64_t weights_number(const char *model)
 {
   char folder[PATH_MAX];
@@ -70,7 +70,7 @@ static struct lls_kept_shape shape_of(const struct lls_instance *in)
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
   struct lls_kept_shape s;
   struct lls_engine_fingerprint id;
-  memset(&s, 0, sizeof s); /* it is compared as bytes */
+  memset(&s, 0, sizeof s); /* shapes are compared as bytes */
   s.block_tokens = pool->block_tokens;
   s.unit_bytes = lls_unit_bytes(pool);
   lls_engine_take_fingerprint(in->engine, &id);
@@ -79,9 +79,9 @@ static struct lls_kept_shape shape_of(const struct lls_instance *in)
   return s;
 }
 
-/* ---- whether, and where ------------------------------------------------------------ */
+/* ---- whether prompts are kept, and where ------------------------------------------- */
 
-/* Why there are none, though they are asked for; NULL: there are. */
+/* Returns why this instance can keep no prompts, or NULL if it can. */
 static const char *why_none(const struct lls_instance *in)
 {
   const struct lls_cache_vtable *cache = &in->policies.cache.module->cache;
@@ -174,7 +174,7 @@ static void write_blocks(struct lls_instance *in, const char *path,
             n * shape->block_tokens, path);
 }
 
-/* Each block follows its parent and lies in the pool. */
+/* Returns true if each block follows its parent and has units of the pool. */
 static bool are_kept(struct lls_instance *in, const struct lls_kept_block *blocks,
                      size_t n, size_t max)
 {
@@ -189,7 +189,7 @@ static bool are_kept(struct lls_instance *in, const struct lls_kept_block *block
   return i == n;
 }
 
-/* The file of before stays where there is nothing to write. */
+/* Without blocks to write the previous file stays. */
 void lls_kept_prompts_write(struct lls_instance *in)
 {
   char path[PATH_MAX];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of hidden form on this device, measured before serving (Apt-Serve,
- * section 4.2: "a marginal preprocessing cost of approximately 30 seconds"): single
- * decodes after contexts of ten lengths, each in KV form and restored from hidden form,
- * given to the cost model as if they had been served. No request owns the part of the
- * pool that they use yet. With a profile nothing is measured: that model knows; and what
- * was measured at an earlier start is given to it again (measured.h).
+ * Measures the cost of hidden form on this device before serving (Apt-Serve, section
+ * 4.2: "a marginal preprocessing cost of approximately 30 seconds"): single decodes
+ * after contexts of ten lengths, each in KV form and restored from hidden form. The cost
+ * model observes them as if they had been served. They use pool blocks that no request
+ * owns yet. Measurements of an earlier start (measured.h) are used instead if they are
+ * kept. With a device profile nothing is measured, since its cost model has the rates.
  */
 #include "core/record/measure.h"
 
@@ -45,7 +45,7 @@ static void tell(struct lls_instance *in, const struct lls_measured_step *m)
   lls_cost_model_observe(in->cost, &shape, m->ns);
 }
 
-/* A decode after `context` tokens in that form. */
+/* Runs a decode after `context` tokens in the given form. */
 static int step(struct probe *p, uint32_t context, uint32_t form, struct lls_error *err)
 {
   static const int32_t token = 0;
@@ -80,7 +80,7 @@ static int step(struct probe *p, uint32_t context, uint32_t form, struct lls_err
 
 static int steps(struct probe *p, uint32_t longest, struct lls_error *err)
 {
-  int rc = step(p, 1, LLS_FORM_KV, err); /* memory is met for the first time */
+  int rc = step(p, 1, LLS_FORM_KV, err); /* warm-up: the first access to the memory */
   for (uint32_t k = 1; rc == 0 && k <= LENGTHS && p->spent_ns < most_ns; k++) {
     uint32_t context = (uint32_t)((uint64_t)longest * k / LENGTHS);
     rc = step(p, context > 0 ? context : 1, LLS_FORM_KV, err);
@@ -106,7 +106,7 @@ static int measure(struct probe *p, struct lls_error *err)
   return rc < 0 ? lls_fail_at(err, rc, "measuring hidden form") : 0;
 }
 
-/* ---- kept from start to start ------------------------------------------------------ */
+/* ---- measurements kept for the next start ------------------------------------------ */
 
 static bool recall(struct lls_instance *in, const char *path,
                    const struct lls_engine_fingerprint *id)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that are measured before serving; see measure.c. */
+/* Measures hidden form before serving; see measure.c. */
 #ifndef LLS_RECORD_MEASURE_H
 #define LLS_RECORD_MEASURE_H
 
 #include "core/instance/instance.h"
 
-/* Tells the cost model what restoring costs; the pool must be empty. What was measured at
- * an earlier start is taken from that folder, unless `always`, and kept there; a file
- * that can't be read or written is a warning. NULL or "": no folder. */
+/* Measures what restoring from hidden form costs, for the cost model. The pool must be
+ * empty. `folder` (NULL or "": none) keeps the measurements for the next start; they
+ * are read from there unless `always`. A file that cannot be read or written is a
+ * warning. */
 int lls_measure_hidden(struct lls_instance *, const char *folder, bool always,
                        struct lls_error *);
 

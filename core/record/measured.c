@@ -31,7 +31,8 @@ static void facts_of(const struct lls_engine_fingerprint *id, struct fact out[FA
   out[3] = (struct fact){"engine", id->engine};
 }
 
-/* FNV-1a of everything but the version, so that another version writes the same file. */
+/* FNV-1a of everything but the version, so that another version of llmserve replaces
+ * the file. */
 static uint64_t number_of(const struct lls_engine_fingerprint *id)
 {
   struct fact facts[FACTS];
@@ -168,7 +169,7 @@ static void make_folder_of(const char *path)
 {
   char copy[PATH_MAX];
   if (snprintf(copy, sizeof copy, "%s", path) < (int)sizeof copy)
-    mkdir(dirname(copy), 0755); /* why not is told by fopen */
+    mkdir(dirname(copy), 0755); /* fopen reports the failure */
 }
 
 int lls_measured_write(const char *path, const struct lls_engine_fingerprint *id,

@@ -78,7 +78,8 @@ static void show_list(struct lls_instance *in, struct lls_snapshot *q,
   }
 }
 
-/* Writes the order in the scheduler's own words, before the lines of its dump. */
+/* Adds a line with the scheduler's description of its order, before the lines of its
+ * dump. */
 static void on_order(struct lls_snapshot *q, const struct lls_policies *p)
 {
   char line[256];

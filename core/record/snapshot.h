@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The queues of an instance, for an observer: which requests are in the loop's lists, and
- * what the scheduler's dump says of what orders them.
+ * The queues of an instance, for an administrator: the requests in the loop's lists, and
+ * the scheduler's dump, which shows how it orders them.
  *
- * Main asks, with memory of its own; the step thread writes at its next step, sets
- * `ready`, and wakes main. Both parts are cut where they would be long: a server with
- * thousands waiting shows the first of each list, and counts the rest.
+ * Main passes memory to the step thread, which writes the snapshot at its next step,
+ * sets `ready`, and wakes main. Both parts are bounded: of thousands of waiting requests
+ * a snapshot has the first of each list, and the number of the rest.
  */
 #ifndef LLS_RECORD_SNAPSHOT_H
 #define LLS_RECORD_SNAPSHOT_H
@@ -20,13 +20,13 @@
 #define LLS_SNAPSHOT_LINES_BYTES 65536
 
 struct lls_snapshot_request {
-  uint64_t id;                        /* as the scheduler's lines name it */
-  char label[LLS_SNAPSHOT_LABEL_MAX]; /* the client's request id, cut */
+  uint64_t id;                        /* as in the scheduler's lines */
+  char label[LLS_SNAPSHOT_LABEL_MAX]; /* the client's request id, cut short */
   const char *state;
   uint32_t request_class, tenant, prompt_tokens, generated_tokens, cached_tokens;
   uint32_t preemptions;
-  uint32_t device_units, host_units; /* of its cached tokens, shared ones too */
-  uint32_t owned_units;              /* on the device, and of no other request */
+  uint32_t device_units, host_units; /* of its cached tokens, shared ones included */
+  uint32_t owned_units;              /* on the device, not shared with other requests */
   uint32_t form;                     /* enum lls_form */
   uint32_t predicted_tokens;         /* 0: not predicted */
   int32_t priority;
@@ -36,7 +36,7 @@ struct lls_snapshot_request {
 
 #define LLS_SNAPSHOT_STATES 5
 
-/* All requests of a state, those that are not listed too. */
+/* Counts of all requests in a state, listed or not. */
 struct lls_snapshot_count {
   const char *state;
   uint32_t by_class[LLS_CLASS_BEST_EFFORT + 1];
@@ -45,19 +45,19 @@ struct lls_snapshot_count {
 struct lls_snapshot {
   atomic_bool ready;
   char scheduler[LLS_POLICY_NAME_MAX]; /* as in the log */
-  bool built_in;                       /* it was switched off, and is not asked */
+  bool built_in;                       /* the scheduler was switched off */
   uint32_t n, n_left_out;
   struct lls_snapshot_request requests[LLS_SNAPSHOT_REQUESTS]; /* (n) */
   struct lls_snapshot_count counts[LLS_SNAPSHOT_STATES];       /* (n_counts) */
   uint32_t n_counts;
   uint32_t lines_left_out;
   size_t length;
-  char lines[LLS_SNAPSHOT_LINES_BYTES]; /* (length) of the scheduler, each with its \n */
+  char lines[LLS_SNAPSHOT_LINES_BYTES]; /* (length) the scheduler's, each with its \n */
 };
 
 struct lls_instance;
 
-/* [step] */
+/* [step] Fills the snapshot, and sets `ready`. */
 void lls_snapshot_take(struct lls_instance *, struct lls_snapshot *);
 
 #endif
