@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files and batches in a build without SQLite: refused; see store_front.h. */
+/* Refuses the requests about files and batches in a build without SQLite; see
+ * store_front.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -42,7 +43,7 @@ bool lls_response_memory_is_on(const struct lls_api *api)
   return false;
 }
 
-/* Not called where the memory is off. */
+/* Never called: a build without SQLite has no response memory. */
 void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exchange,
                              const char *id, lls_items_found *found, void *context)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See offline.h; completions.c and chat.c read what is run. */
+/* See offline.h. The request itself is read by completions.c and chat.c. */
 #include "core/api/offline.h"
 
 #include <stdlib.h>

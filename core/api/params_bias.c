@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * logit_bias: OpenAI's object of token ids and numbers, or llama.cpp's array of pairs,
- * where a text stands for each token that it has and false for "never".
+ * Reads logit_bias: OpenAI's object of token ids and numbers, or llama.cpp's array of
+ * pairs. In a pair a text stands for each of its tokens, and false for "never this
+ * token".
  */
 #include <errno.h>
 #include <stdio.h>
@@ -38,7 +39,7 @@ static bool read_bias(const json_t *value, double *out)
 
 /* ---- an object ------------------------------------------------------------------- */
 
-/* A key: a token id in decimal. */
+/* Reads a key of the object: a token id in decimal. */
 static bool token_key(const char *key, uint32_t vocab, int32_t *id)
 {
   char *end;
@@ -50,7 +51,7 @@ static bool token_key(const char *key, uint32_t vocab, int32_t *id)
   return true;
 }
 
-/* One more of the entries that are wrong, as long as there is room for them. */
+/* Appends a wrong key to the list for the error message; "..." if the list is full. */
 static void note(char *list, size_t size, const char *key)
 {
   size_t used = strlen(list);

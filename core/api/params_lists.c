@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vLLM's allowed_token_ids and bad_words: the tokens that an answer may be made of, and
- * the words that it never has; core/instance/lists.c keeps to them. */
+/* Reads vLLM's allowed_token_ids and bad_words: the only tokens that an answer may have,
+ * and words that it must not have. core/instance/lists.c enforces both. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,18 +40,17 @@ int lls_param_allowed_token_ids(const json_t *value, const char *name,
 
 /* ---- bad words --------------------------------------------------------------------- */
 
-/* The words read so far, one behind the other. */
+/* The words read so far, consecutively: each is its number of tokens, then the tokens. */
 struct words {
-  int32_t *tokens; /* (n) in room for all that there can be */
+  int32_t *tokens; /* (n) in a buffer for the longest possible list */
   size_t n;
 };
 
-/* Both forms of a word, where they differ: as a text begins with it, and behind a blank.
- */
+/* Each word may have two forms: at the beginning of a text, and after a blank. */
 #define MOST_OF_A_WORD       (MAX_WORD_BYTES + 8)
 #define MOST_TOKENS(n_words) ((n_words)*2 * (1 + MOST_OF_A_WORD))
 
-/* How many tokens, or -1 and why. */
+/* Appends a word. Returns its number of tokens, or -1 and why. */
 static int put_text(const char *text, size_t length, const char *name,
                     const struct lls_params_context *context, struct words *w,
                     struct lls_api_error *error)
@@ -73,8 +72,9 @@ static int put_text(const char *text, size_t length, const char *name,
                              name, count, MOST_OF_A_WORD);
 }
 
-/* vLLM's two forms: the second counts where it begins with another token and has as many,
- * which is where the blank is a part of the word's token. */
+/* Appends a word in vLLM's two forms, without and with a blank before it. The second form
+ * is kept only if it has as many tokens but another first token: the blank is then part
+ * of the word's first token. */
 static int put_word(const json_t *word, const char *name,
                     const struct lls_params_context *context, struct words *w,
                     struct lls_api_error *error)
@@ -134,7 +134,8 @@ int lls_param_bad_words(const json_t *value, const char *name,
   return 0;
 }
 
-/* ---- beside a grammar -------------------------------------------------------------- */
+/* ---- together with a grammar
+ * -------------------------------------------------------- */
 
 int lls_api_params_meet(const struct lls_api_params *params, struct lls_grammar *grammar,
                         struct lls_api_error *error)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters of other servers that have no effect here. One that would change the answer
- * is refused by its name, unless its value asks for nothing; any other one is reported to
- * the client (api_request.c: the header x-llmserve-ignored).
+ * Parameters of other servers that have no effect here. A parameter that would change the
+ * answer is refused by name, unless its value is the neutral one. All others are reported
+ * to the client in the header x-llmserve-ignored (api_request.c).
  */
 #include <math.h>
 #include <string.h>
@@ -17,7 +17,7 @@
 struct refused {
   const char *name;
   unsigned endpoints;
-  double neutral;   /* the number that asks for nothing, or NAN */
+  double neutral;   /* the number that has no effect, or NAN */
   const char *hint; /* what to do instead, or NULL */
 };
 
@@ -68,7 +68,7 @@ static const struct refused refused[] = {
     {"xtc_probability", GENERATES, 0, NULL},
 };
 
-/* Names that clients send for reasons of their own: strict_params lets them pass. */
+/* Names that clients send regardless of the server: accepted even with strict_params. */
 static const char *const harmless[] = {
     "audio",
     "function_call",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parameters that are more than a number: see params_internal.h. */
+/* Reads the parameters that are more than a number; see params_internal.h. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,11 +8,11 @@
 #include "core/api/params_internal.h"
 #include "core/base/sha256.h"
 
-#define HASH_DIGITS 12 /* of a tenant whose name is not shown whole */
+#define HASH_DIGITS 12 /* hash digits that end a shortened tenant name */
 
 #define MAX_STOP_STRINGS 16
 #define MAX_STOP_BYTES   1024
-#define MAX_STOP_TOKENS  4096 /* each token is compared with all of them */
+#define MAX_STOP_TOKENS  4096 /* each generated token is compared with all of them */
 
 static int out_of_memory(struct lls_api_error *error)
 {
@@ -49,7 +49,7 @@ int lls_param_seed(const json_t *value, const char *name,
     return lls_api_fail(error, 400, NULL, name,
                         "'seed' must be an integer from %lld to %lld, not %s", LLONG_MIN,
                         LLONG_MAX, lls_json_excerpt(value, shown, sizeof shown));
-  out->has_seed = seed != -1; /* any, to vLLM and llama.cpp */
+  out->has_seed = seed != -1; /* -1 means a random seed in vLLM and llama.cpp */
   out->seed = (uint64_t)seed;
   return 0;
 }
@@ -194,7 +194,8 @@ int lls_param_tier(const json_t *value, const char *name,
                       lls_json_excerpt(value, shown, sizeof shown));
 }
 
-/* Two names that are shown alike stay two: the end of the shown one is a hash. */
+/* Ends the shown tenant name with a hash of the full name, so that two names that are
+ * shortened alike stay different. */
 static void tell_apart(struct lls_api_params *params, const char *name)
 {
   char hex[LLS_SHA256_HEX];

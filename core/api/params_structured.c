@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters that ask for structured output, in the words of OpenAI, vLLM and llama.cpp.
- */
+/* Reads the parameters of structured output, under the names that OpenAI, vLLM and
+ * llama.cpp use. */
 #include "core/api/params_internal.h"
 #include "core/base/json_cost.h"
 
@@ -15,7 +15,8 @@ static int expected(const char *what, const char *name, const json_t *value,
                       lls_json_excerpt(value, shown, sizeof shown));
 }
 
-/* A schema, or, as vLLM's and llama.cpp's clients also send it, its text. */
+/* Reads a JSON schema: an object, or its text, which clients of vLLM and llama.cpp
+ * send. */
 static int set_schema(const json_t *value, const char *name, struct lls_api_params *out,
                       struct lls_api_error *error)
 {
@@ -38,11 +39,11 @@ int lls_param_schema(const json_t *value, const char *name,
   (void)context;
   if (json_is_object(value) && json_object_size(value) == 0 &&
       strcmp(name, "json_schema") == 0)
-    return 0; /* llama.cpp's clients send it where they want none */
+    return 0; /* clients of llama.cpp send an empty one for no schema */
   return set_schema(value, name, out, error);
 }
 
-/* vLLM's clients send its text. */
+/* Reads a structural tag: an object, or its text, which clients of vLLM send. */
 static int set_tag(const json_t *value, const char *name, struct lls_api_params *out,
                    struct lls_api_error *error)
 {
@@ -62,7 +63,7 @@ static int set_text(const json_t *value, const char *name, enum lls_structured_k
 {
   if (!json_is_string(value))
     return expected("a string", name, value, error);
-  if (json_string_length(value) == 0) /* none is wanted */
+  if (json_string_length(value) == 0) /* an empty text means none */
     return 0;
   return lls_structured_set(&out->structured, kind, json_incref((json_t *)value), name,
                             error);
@@ -116,8 +117,8 @@ static int read_object(const json_t *value, const char *name, struct lls_api_par
 
 /* ---- structured_outputs ---- */
 
-/* Members of vLLM's about the white space and names of JSON, which are not settings here.
- */
+/* True for vLLM's members about white space and JSON names, which are ignored: they are
+ * not settings here. */
 static bool is_passed(const char *key)
 {
   static const char *const passed[] = {"whitespace_pattern", "disable_any_whitespace",
@@ -181,8 +182,9 @@ int lls_param_structured_outputs(const json_t *value, const char *name,
 
 /* ---- response_format ---- */
 
-/* OpenAI's {"json_schema": {"schema": ..., "strict": ...}}; llama.cpp's has the schema
- * beside the type. Only OpenAI's is not strict unless it says so. */
+/* Reads OpenAI's {"json_schema": {"schema": ..., "strict": ...}}, or llama.cpp's form
+ * with the schema next to the type. Without "strict" OpenAI's form is not strict, and
+ * llama.cpp's is. */
 static int read_schema_format(const json_t *format, struct lls_api_params *out,
                               struct lls_api_error *error)
 {
@@ -205,7 +207,7 @@ static int read_schema_format(const json_t *format, struct lls_api_params *out,
   return 0;
 }
 
-/* TGI's {"type": "json" or "json_object" or "regex", "value": ...}. */
+/* Reads TGI's {"type": "json" or "json_object" or "regex", "value": ...}. */
 static int read_value_format(const json_t *format, const char *type,
                              struct lls_api_params *out, struct lls_api_error *error)
 {

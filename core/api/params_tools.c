@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tools and tool_choice: see params_internal.h. */
+/* Reads tools and tool_choice; see params_internal.h. */
 #include <string.h>
 
 #include "core/api/params_internal.h"
@@ -8,7 +8,8 @@
 #define MAX_TOOLS 1024
 #define MAX_NAME  256 /* bytes */
 
-/* Names are those that formats can write without quoting; OpenAI's are at most these. */
+/* True for a name that every tool format can write without quoting, which includes all
+ * names that OpenAI allows. */
 static bool is_name(const json_t *name)
 {
   size_t n = json_string_length(name);
@@ -96,7 +97,7 @@ static int read_choice(const json_t *value, struct lls_api_tools *tools,
   return read_named(value, tools, error);
 }
 
-/* After the tools, as the table has it. */
+/* Called after the tools are read: the table of parameters has this order. */
 int lls_param_tool_choice(const json_t *value, const char *name,
                           const struct lls_params_context *context,
                           struct lls_api_params *out, struct lls_api_error *error)

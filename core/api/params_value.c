@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of JSON as parameters: flags and numbers in their range, token ids, texts as
- * tokens. */
+/* Converts JSON values to parameters: flags, numbers in their range, token ids, and texts
+ * as tokens. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

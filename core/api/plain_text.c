@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Barriers within names of special tokens; see plain_text.h. */
+/* Puts barriers into names of special tokens in clients' texts; see plain_text.h. */
 #include "core/api/plain_text.h"
 
 #include <ctype.h>
@@ -14,7 +14,8 @@
 static const char barrier[] = "\xef\xb7\x90";
 #define BARRIER_BYTES (sizeof barrier - 1)
 
-/* White space and single characters that a template prints are no marks. */
+/* True if the chat template's source has this token's name. White space and single
+ * characters do not count: a template prints them as text, not as marks. */
 static bool is_named(const struct lls_api_config *config, const char *name, size_t n)
 {
   const struct lls_chat_template *chat_template = config->chat_template;
@@ -26,7 +27,7 @@ static bool is_named(const struct lls_api_config *config, const char *name, size
   return n > 1 && space < n && memmem(source, strlen(source), name, n) != NULL;
 }
 
-/* Appends the text; true if barriers were put into it. */
+/* Appends the text with barriers. Returns true if it needed any. */
 static bool guard_text(const struct lls_api_config *config, const char *text,
                        size_t length, struct lls_text *out)
 {

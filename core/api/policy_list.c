@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET /admin/policies: the policies that run, with all that their tables say of each
- * parameter, and the names of those that could run in their place. The others are not
- * opened for it: that would be their code, in a server at work.
+ * GET /admin/policies: the running policies with every parameter of their tables, and the
+ * names of the policies that could replace them. The latter are not opened for the list,
+ * because opening a plugin runs its code in a server at work.
  */
 #include <string.h>
 
@@ -29,7 +29,8 @@ static const char *source_of(const struct lls_ini_entry *entry)
   return entry->line == LLS_INI_SET ? "command line" : "file";
 }
 
-/* `live`: the policy takes another value while it runs; else it is created anew. */
+/* `live`: a running policy accepts a new value of a reloadable parameter; otherwise the
+ * policy is created again for it. */
 static json_t *param_json(const struct lls_config *c, const char *section,
                           const struct lls_param *p, bool live)
 {
@@ -82,7 +83,7 @@ static json_t *kind_json(const struct lls_config *c, uint32_t kind)
                    params_json(c, section, &m->params, live), "found", found_json(kind));
 }
 
-/* Those of [plugins], which says more than the policies' names. */
+/* Lists the parameters of [plugins], which has more than the names of the policies. */
 static json_t *plugins_json(const struct lls_config *c)
 {
   const struct lls_section *s = lls_sections;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the first bytes of a request's text, and hashing them; see prefix_hash.h. */
+/* Finds the first bytes of a request's text and hashes them; see prefix_hash.h. */
 #include "core/api/prefix_hash.h"
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ static bool is_full(const struct lls_prefix *prefix)
 
 /* ---- prompts ----------------------------------------------------------------------- */
 
-/* Ids, perhaps with texts among them. */
+/* Adds a prompt of token ids, which may have texts among them. */
 static void add_items(struct lls_prefix *prefix, const json_t *items)
 {
   char number[24];
@@ -48,7 +48,7 @@ static void add_items(struct lls_prefix *prefix, const json_t *items)
   }
 }
 
-/* An array without a number is one of prompts. */
+/* Returns the first prompt: an array without a number in it is a list of prompts. */
 static const json_t *first_prompt(const json_t *prompt)
 {
   for (size_t i = 0; i < json_array_size(prompt); i++)

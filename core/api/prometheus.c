@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Families and samples, with the labels of their page; see prometheus.h. */
+/* Writes metric families and samples with the labels of their page; see prometheus.h. */
 #include "core/api/prometheus.h"
 
 #include <stdarg.h>

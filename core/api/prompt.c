@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokenising, cutting, and refusing what does not fit the context together with the
- * answer that is asked for; see prompt.h.
+ * Tokenises prompts, truncates them, and refuses a prompt that does not fit the context
+ * together with the requested answer; see prompt.h.
  */
 #include "core/api/prompt.h"
 
@@ -11,13 +11,14 @@
 #include "core/api/api_params.h"
 #include "core/api/plain_text.h"
 
-/* The context that all prompts of a request are read in. */
+/* State shared by all prompts of a request. */
 struct reading {
   const struct lls_api_config *config;
   const struct lls_api_params *params;
-  const char *param; /* the parameter that they come from */
+  const char *param; /* the parameter that has the prompts */
   struct lls_api_error *error;
-  bool rendered; /* by a chat template: the text may have barriers (plain_text.h) */
+  /* a chat template made the text, which may have barriers (plain_text.h) */
+  bool rendered;
 };
 
 static int out_of_memory(struct lls_api_error *error)
@@ -27,7 +28,7 @@ static int out_of_memory(struct lls_api_error *error)
 
 /* ---- length --------------------------------------------------------------------- */
 
-/* Tokens of answer that have to fit: those that were asked for, or one. */
+/* Returns the tokens of answer that must fit: the requested number, or one. */
 static size_t completion_tokens(const struct lls_api_params *params)
 {
   if (params->pooling != LLS_POOLING_NONE)
@@ -36,8 +37,8 @@ static size_t completion_tokens(const struct lls_api_params *params)
   return asked ? (size_t)params->max_tokens : 1;
 }
 
-/* In the words that clients look for; `at_least` where the prompt was not counted to its
- * end. */
+/* Fails with the words that clients search for. `at_least` is not empty if the prompt was
+ * not tokenised to its end. */
 static int too_long(const struct reading *r, const char *at_least, size_t n_tokens)
 {
   size_t completion = completion_tokens(r->params);
@@ -60,7 +61,7 @@ static int too_long(const struct reading *r, const char *at_least, size_t n_toke
   return -1;
 }
 
-/* truncate_prompt_tokens, in tokens of the prompt. */
+/* Returns truncate_prompt_tokens as a number of prompt tokens. */
 static size_t most_tokens(const struct reading *r)
 {
   size_t context = r->config->max_context, answer = completion_tokens(r->params);
@@ -72,7 +73,8 @@ static size_t most_tokens(const struct reading *r)
   return context > answer ? context - answer : 0;
 }
 
-/* Encoders' tokenisers cut a text's end off, not its beginning. */
+/* Cuts the end of a prompt, as encoders' tokenisers do, and keeps the tokens that
+ * encoding appends. */
 static void cut_end(struct lls_api_prompt *prompt, size_t most)
 {
   memmove(prompt->tokens + most - prompt->n_after,
@@ -82,7 +84,7 @@ static void cut_end(struct lls_api_prompt *prompt, size_t most)
   prompt->from_ids = true;
 }
 
-/* Only the last tokens are left, and what encoding has added. */
+/* Keeps only the last tokens of the prompt, and the tokens that encoding has added. */
 static void cut(const struct reading *r, struct lls_api_prompt *prompt)
 {
   size_t most = most_tokens(r);
@@ -112,7 +114,7 @@ static int check_length(const struct reading *r, struct lls_api_prompt *prompt)
 
 /* ---- texts and ids --------------------------------------------------------------- */
 
-/* Megabytes that can't fit are not tokenised. */
+/* Tokenises a text, unless it is so long that it can't fit the context. */
 static int encode(const struct reading *r, const char *text, size_t length,
                   bool add_special, int32_t **ids, size_t *count)
 {
@@ -120,7 +122,8 @@ static int encode(const struct reading *r, const char *text, size_t length,
   const struct lls_tokenizer *tokenizer = r->config->tokenizer;
   size_t least = length / lls_detokenizer_room(tokenizer);
   bool is_cut = r->params->truncate_prompt_tokens != LLS_UNSET;
-  bool may_fit = is_cut || r->config->encoder.is_one; /* [UNK] is a word of any length */
+  /* an encoder's [UNK] stands for a word of any length */
+  bool may_fit = is_cut || r->config->encoder.is_one;
   if (least >= r->config->max_context && (!may_fit || length > LLS_MAX_TEXT))
     return too_long(r, "at least ", least);
   int status =
@@ -133,8 +136,8 @@ static int encode(const struct reading *r, const char *text, size_t length,
                             r->param, lls_error_text(&why, status));
 }
 
-/* The text of token ids, without the tokens that encoding puts before a text. Predictors
- * read it. */
+/* Fills in the prompt's text from its token ids, without the tokens that encoding puts
+ * before a text. Predictors read it. */
 static int decode(const struct reading *r, struct lls_api_prompt *prompt)
 {
   struct lls_text text = {0};
@@ -199,8 +202,8 @@ static int append(const struct reading *r, struct lls_api_prompt *out, const int
   return 0;
 }
 
-/* Texts among ids, as llama.cpp has them: one prompt, in which only a text that begins it
- * gets special tokens. */
+/* Reads an array of ids and texts, as llama.cpp takes it: one prompt, in which only a
+ * text at the beginning gets special tokens. */
 static int read_mixed(const struct reading *r, const json_t *array,
                       struct lls_api_prompt *out)
 {
@@ -262,7 +265,8 @@ static int read_one(const struct reading *r, const json_t *value,
 
 /* ---- lists ---------------------------------------------------------------------- */
 
-/* So is an array with a number in it. */
+/* True if the value is one prompt, not a list: no array, or an array with a number in
+ * it. */
 static bool is_one_prompt(const json_t *value)
 {
   return !json_is_array(value) || json_array_size(value) == 0 || has(value, is_number);
@@ -275,7 +279,7 @@ size_t lls_prompts_most(const struct lls_api_config *config,
                                              : (size_t)config->limits.max_choices;
 }
 
-/* Room for so many, all empty. */
+/* Allocates a list of `count` empty prompts. */
 static int make_list(const struct reading *r, size_t count,
                      struct lls_api_prompt_list *out)
 {
@@ -329,7 +333,8 @@ int lls_prompts_from_text(const struct lls_api_config *config, const char *text,
 
 /* ---- pairs ------------------------------------------------------------------------- */
 
-/* The longer text loses its end first, until both are as long. */
+/* Shortens two texts to `most` tokens together: first the longer one until both are
+ * equal, then both. */
 static void cut_pair(size_t most, size_t *first, size_t *second)
 {
   size_t *shorter = *first <= *second ? first : second;
@@ -348,7 +353,7 @@ static int32_t *copy_ids(int32_t *to, const int32_t *ids, size_t n)
   return to + n;
 }
 
-/* With what the tokeniser puts around and between them. */
+/* Joins two texts with the tokens that the tokeniser puts around and between them. */
 static int join(const struct reading *r, const int32_t *first, size_t n_first,
                 const int32_t *second, size_t n_second, struct lls_api_prompt *out)
 {

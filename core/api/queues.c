@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET /admin/queues: the requests of each instance, and its scheduler's own words on what
- * orders them. Answered when all step threads have come to their next step; who asks
- * meanwhile waits for the look after.
+ * GET /admin/queues: the requests of each instance, and its scheduler's description of
+ * how it orders them. The answer is sent when every step thread has reached its next
+ * step. A client that asks meanwhile waits for the next snapshot.
  */
 #include <string.h>
 
@@ -16,7 +16,8 @@ static json_t *request_json(const struct lls_snapshot_request *r)
   static const char *const classes[] = {"none", "realtime", "best_effort"};
   const char *class =
       r->request_class <= LLS_CLASS_BEST_EFFORT ? classes[r->request_class] : "unknown";
-  json_t *label = json_string(r->label); /* cut within a letter it is none */
+  /* NULL if the label was cut within a character */
+  json_t *label = json_string(r->label);
   return json_pack(
       "{s:I, s:o, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:o, s:f}", "id",
       (json_int_t)r->id, "label", label != NULL ? label : json_null(), "state", r->state,

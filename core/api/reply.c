@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When what is sent, and that nothing is after the client has gone; see reply.h. */
+/* Sends the answers and stream events of a generation, and nothing after its client has
+ * left; see reply.h. */
 #include "core/api/reply.h"
 
 #include <stdlib.h>
@@ -11,10 +12,10 @@
 #include "core/api/work.h"
 #include "core/http/sse.h"
 
-#define LARGE_ANSWER  2000 /* values; more are written on a thread */
+#define LARGE_ANSWER  2000 /* JSON values; a larger answer is written on a thread */
 #define TEXT_AS_VALUE 64
 
-/* The exchange is over: events from now on are dropped. */
+/* Ends the exchange for the generation: its later events are dropped. */
 static void detach(struct lls_generation *generation)
 {
   LLS_CHECK(lls_generation_is_wanted(generation));
@@ -34,7 +35,8 @@ static void begin_stream(struct lls_generation *generation)
   lls_sse_begin(generation->exchange);
 }
 
-/* The text of an event, or NULL: without memory, or behind one that was lost so. */
+/* Returns the text of an event. Returns NULL without memory, and for all events after
+ * that one. */
 static char *text_of(struct lls_generation *generation, const json_t *event)
 {
   if (generation->incomplete)
@@ -55,8 +57,8 @@ static void send_event(struct lls_generation *generation, json_t *json)
   json_decref(json);
 }
 
-/* [DONE] is for streams without names. A client takes what has an end for the whole: a
- * stream that lost something has none. */
+/* Ends the stream. Only streams without event names end with [DONE]. A stream that lost
+ * an event is aborted, because a client takes a stream with an end as complete. */
 static void end_stream(struct lls_generation *generation)
 {
   if (generation->incomplete)
@@ -67,7 +69,7 @@ static void end_stream(struct lls_generation *generation)
     lls_sse_end(generation->exchange);
 }
 
-/* Sends events that bear their names, and releases them. */
+/* Sends events under their names and releases them. */
 static void send_named(struct lls_generation *generation, json_t *events)
 {
   size_t i;
@@ -124,13 +126,14 @@ void lls_reply_silence(struct lls_generation *generation)
 
 /* ---- answers that are stored first ------------------------------------------------- */
 
-/* On its way into the database. */
+/* A response that is being written to the database. */
 struct keeping {
-  json_t *json; /* the response, or events of which the last has it */
+  json_t *json; /* the response, or the last events, the last of which has the response */
   char *text;   /* the response */
 };
 
-/* NULL without memory; then nothing is taken over. */
+/* Takes over json and text. Returns NULL, and takes over nothing, without memory or if
+ * text is NULL. */
 static struct keeping *keep(json_t *json, char *text)
 {
   struct keeping *keeping = text != NULL ? calloc(1, sizeof *keeping) : NULL;
@@ -194,7 +197,7 @@ static void on_events_kept(struct lls_generation *generation, bool stored, void 
   end_keeping(keeping, generation);
 }
 
-/* The last events of a stream come once their response is stored. */
+/* Sends the last events of a stream; if its response is to be stored, only after that. */
 static void finish_response(struct lls_generation *generation)
 {
   json_t *events = lls_response_end(generation);
@@ -214,13 +217,14 @@ static void finish_response(struct lls_generation *generation)
 
 /* ---- whole answers ---------------------------------------------------------------- */
 
-/* The generation is the work's alone by then: nothing of it is in the step loop. */
+/* Work that writes a whole answer. It alone owns the generation: the step loop has
+ * finished with it. */
 struct writing {
   struct lls_work work;
   struct lls_generation *generation;
-  struct lls_offline *offline; /* who waits where there is no exchange */
+  struct lls_offline *offline; /* receives the answer if there is no exchange */
   char *text;                  /* JSON; NULL without memory */
-  json_t *response;            /* the same, where it is to be stored */
+  json_t *response;            /* the answer as a tree if it is to be stored */
 };
 
 static void write_whole(struct lls_work *work)
@@ -240,7 +244,8 @@ static void write_whole(struct lls_work *work)
   json_decref(json);
 }
 
-/* False: without memory. Else the generation and its answer are on their way. */
+/* Stores the response, then answers. Returns false without memory; otherwise the
+ * generation now belongs to the store's callback. */
 static bool store_whole(struct writing *writing, struct lls_http_exchange *exchange)
 {
   struct lls_generation *generation = writing->generation;
@@ -284,8 +289,8 @@ static void destroy_whole(struct lls_work *work)
   free(writing);
 }
 
-/* Values of JSON in the answer's arrays, about: each takes some 2 us, as TEXT_AS_VALUE
- * bytes of text do. */
+/* Estimates the JSON values in the answer's arrays: each takes about 2 us to write, as
+ * much as TEXT_AS_VALUE bytes of text. */
 static size_t values_of(const struct lls_generation *generation)
 {
   const struct lls_api_params *params = &generation->params;

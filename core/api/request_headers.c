@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the headers; numbers that are none are the client's fault. see
+/* Reads the request headers. A malformed number is answered as the client's error; see
  * request_headers.h. */
 #include "core/api/request_headers.h"
 
@@ -23,7 +23,8 @@ void lls_api_new_id(char *id)
            (unsigned long long)bits[1]);
 }
 
-/* A client's id goes to logs and headers: printable, and not too long. */
+/* True if a client's request id is printable and not too long: it is copied to logs and
+ * headers. */
 static bool is_sound_id(const char *id)
 {
   size_t length = strlen(id);

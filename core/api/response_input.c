@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The input of /v1/responses as it is stored and shown again: items that all have an id,
- * a type and their content in parts; see responses.h. */
+/* Converts the input of /v1/responses to the form that is stored and returned: every item
+ * has an id, a type and its content in parts; see responses.h. */
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +17,8 @@ static void set_id(json_t *item, const char *prefix)
   json_object_set_new(item, "id", json_string(id));
 }
 
-/* A text as the one part that it is: what the assistant said is output. */
+/* Turns content that is a text into a list with one part. The assistant's text becomes
+ * output_text. */
 static void split_content(json_t *item)
 {
   json_t *content = json_object_get(item, "content");

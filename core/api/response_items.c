@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The answer of /v1/responses, item by item; see responses.h. */
+/* Builds the answer of /v1/responses item by item; see responses.h. */
 #include "core/api/responses.h"
 
 #include <stdio.h>
@@ -13,15 +13,15 @@ enum item_kind { NO_ITEM, REASONING, MESSAGE, CALL };
 struct lls_response {
   json_t *echo;
   char *input;    /* JSON, to be stored with the answer; NULL: it is not stored */
-  json_t *output; /* items that are closed */
-  json_t *events; /* that are due */
+  json_t *output; /* closed items */
+  json_t *events; /* events not sent yet */
   json_int_t n_events;
   bool begun;
-  /* The open item. */
+  /* The open item: the one that the answer's text is added to. */
   enum item_kind open;
   char id[48];
-  struct lls_text text;   /* of it, so far */
-  json_t *call_id, *name; /* of a CALL */
+  struct lls_text text;   /* text of the open item so far */
+  json_t *call_id, *name; /* if the open item is a CALL */
 };
 
 struct lls_response *lls_response_create(json_t *echo, char *input)
@@ -72,7 +72,7 @@ static void emit(struct lls_response *r, const char *type, json_t *members)
   lls_json_add(&r->events, members);
 }
 
-/* Emits one about the open item. */
+/* Emits an event about the open item. */
 static void emit_of_item(struct lls_response *r, const char *type, json_t *members)
 {
   lls_json_put(&members, "item_id", json_string(r->id));
@@ -83,7 +83,8 @@ static void emit_of_item(struct lls_response *r, const char *type, json_t *membe
   emit(r, type, members);
 }
 
-/* A part of the answer could not be had: neither what is due nor the whole can be. */
+/* Drops the events and items after a part was lost for lack of memory: neither could be
+ * complete. */
 static void lose(struct lls_response *r)
 {
   json_decref(r->events);
@@ -115,7 +116,8 @@ static json_t *part_of(const struct lls_response *r)
                    "annotations", "logprobs");
 }
 
-/* The open item; its content is there when it is over. */
+/* Returns the open item as JSON. A message or reasoning has its content only when it is
+ * complete. */
 static json_t *item_of(const struct lls_response *r, const char *status)
 {
   bool over = strcmp(status, "in_progress") != 0;
@@ -201,7 +203,7 @@ static void take_text(struct lls_response *r, json_t *text, enum item_kind kind,
   add_text(r, text);
 }
 
-/* The first part of a call has its id and name. */
+/* Takes a part of a tool call. The first part has the call's id and name. */
 static void take_call(struct lls_response *r, json_t *part)
 {
   json_t *function = json_object_get(part, "function"), *id = json_object_get(part, "id");
@@ -237,7 +239,7 @@ static bool is_cut(const struct lls_generation *generation)
   return reason != NULL && strcmp(reason, "length") == 0;
 }
 
-/* An answer has an item, if only one without text. */
+/* Closes the open item. An answer without items gets one without text. */
 static void finish(struct lls_response *r, const struct lls_generation *generation)
 {
   if (r->open == NO_ITEM && json_array_size(r->output) == 0)
@@ -252,7 +254,7 @@ static json_int_t count_of(const json_t *object, const char *name)
   return json_integer_value(json_object_get(object, name));
 }
 
-/* The counts of a chat under their other names. */
+/* Returns the usage of a chat under the names of /v1/responses. */
 static json_t *usage(const struct lls_generation *generation)
 {
   json_t *chat = lls_wire_usage(generation);
@@ -271,7 +273,7 @@ static json_t *usage(const struct lls_generation *generation)
   return out;
 }
 
-/* As it is now: its items are those that are closed. */
+/* Returns the response in its current state, with the closed items. */
 static json_t *response(const struct lls_generation *generation, const char *status)
 {
   const struct lls_response *r = generation->response;

@@ -26,11 +26,11 @@ bool lls_response_memory_is_on(const struct lls_api *api)
 struct asking {
   struct lls_store_job job;
   struct lls_api *api;
-  struct lls_http_exchange *exchange; /* [main] NULL: gone */
+  struct lls_http_exchange *exchange; /* [main] NULL: the client has left */
   char id[LLS_STORE_WORD], tenant[LLS_TENANT_BYTES];
   lls_items_found *found;
   void *context;
-  json_t *items; /* or NULL, and: */
+  json_t *items; /* NULL on failure, described by: */
   int status;
   struct lls_error error;
 };
@@ -106,7 +106,8 @@ struct putting {
   struct lls_error error;
 };
 
-/* The generation is over: nobody changes what is read of it here. */
+/* Reads the generation on the store's thread: it is over, so no other thread changes
+ * it. */
 static void run_put(struct lls_store_job *job, struct lls_store *store)
 {
   struct putting *putting = (struct putting *)job;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /v1/responses: the request as a chat; see responses.h. */
+/* POST /v1/responses: converts the request to a chat; see responses.h. */
 #include "core/api/responses.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@ static bool has_type(const json_t *object, const char *type)
 
 /* ---- input ------------------------------------------------------------------------- */
 
-/* Text of whatever type as chats have it; the rest is for the chat to refuse. */
+/* Converts a part with text of any type to a chat's part. Other parts pass unchanged: the
+ * chat refuses them. */
 static json_t *chat_part(json_t *part)
 {
   json_t *text = json_object_get(part, has_type(part, "refusal") ? "refusal" : "text");
@@ -61,8 +62,8 @@ static int add_message(json_t *item, json_t *messages)
   return 0;
 }
 
-/* The calls of one turn are of one message: the one before, if that is the assistant's.
- */
+/* Returns the tool_calls of the last message if that is the assistant's, else of a new
+ * assistant message: the calls of one turn belong to one message. */
 static json_t *calls_of_turn(json_t *messages)
 {
   size_t n = json_array_size(messages);
@@ -118,7 +119,8 @@ static int add_item(json_t *item, json_t *messages, struct lls_api_error *error)
     return add_call(item, messages, error);
   if (has_type(item, "function_call_output"))
     return add_output(item, messages, error);
-  if (has_type(item, "reasoning")) /* templates leave out what was thought before */
+  /* chat templates omit the reasoning of earlier turns */
+  if (has_type(item, "reasoning"))
     return 0;
   return lls_api_fail(error, 400, "unsupported_content", "input",
                       "'input' has an item of type %s; message, function_call, "
@@ -143,7 +145,7 @@ static int add_input(json_t *body, json_t *messages, struct lls_api_error *error
   return 0;
 }
 
-/* Items that were sound when they were stored. */
+/* Adds stored items, which were checked before they were stored. */
 static int add_past(const struct lls_response_past *past, json_t *messages,
                     struct lls_api_error *error)
 {
@@ -157,7 +159,7 @@ static int add_past(const struct lls_response_past *past, json_t *messages,
   return 0;
 }
 
-/* A new reference, or NULL and why. */
+/* Returns the chat's messages (a new reference), or NULL and why. */
 static json_t *chat_messages(json_t *body, const struct lls_response_past *past,
                              struct lls_api_error *error)
 {
@@ -176,7 +178,7 @@ fail:
 
 /* ---- tools and formats ------------------------------------------------------------- */
 
-/* A tool or format as chats have it: in an object of its own. */
+/* Wraps a flat tool or format in an object under its type's name, as chats have it. */
 static json_t *wrapped(json_t *flat, const char *type)
 {
   json_t *inner = json_copy(flat);
@@ -238,7 +240,8 @@ static int add_limit(json_t *body, json_t *chat, struct lls_api_error *error)
 
 /* ---- the whole --------------------------------------------------------------------- */
 
-/* Its items have been looked for, if there can be any. */
+/* Checks previous_response_id. Its items were looked up before, if this server stores
+ * any. */
 static int check_previous(const json_t *body, const struct lls_response_past *past,
                           struct lls_api_error *error)
 {
@@ -255,7 +258,7 @@ static int check_previous(const json_t *body, const struct lls_response_past *pa
                       past->why_none);
 }
 
-/* Refuses what needs conversations with a name, or a client that comes back. */
+/* Refuses named conversations and prompts, and answers that the client fetches later. */
 static int check_supported(const json_t *body, struct lls_api_error *error)
 {
   static const char *const missing[] = {"conversation", "background", "prompt"};
@@ -273,7 +276,7 @@ static int check_supported(const json_t *body, struct lls_api_error *error)
                       "'truncation' must be \"disabled\": this server drops no items");
 }
 
-/* The body without what only a response has, or what a chat calls otherwise. */
+/* Returns the body without the members that chats lack or name differently. */
 static json_t *rest_of(json_t *body)
 {
   static const char *const own[] = {"input",
@@ -305,7 +308,7 @@ static json_t *rest_of(json_t *body)
   return chat;
 }
 
-/* Reports names that have no effect in a response. */
+/* Reports members that have no effect in a response. */
 static void note_ignored(const json_t *body, struct lls_unknown_names *unknown)
 {
   static const char *const names[] = {
@@ -334,7 +337,7 @@ static bool is_to_be_stored(const json_t *body, const struct lls_response_past *
   return past->why_none == NULL && !json_is_false(json_object_get(body, "store"));
 }
 
-/* The request as the answer repeats it, defaults included. */
+/* Returns the request's members that the answer repeats, defaults included. */
 static json_t *echo_of(const json_t *body, const struct lls_response_past *past)
 {
   static const char *const nulls[] = {"instructions", "max_output_tokens", "top_logprobs",
@@ -354,8 +357,8 @@ static json_t *echo_of(const json_t *body, const struct lls_response_past *past)
   return echo;
 }
 
-/* Events repeat it three times, in chunks that main writes: a long one would be more than
- * may wait for a client to read it. */
+/* Limits the repeated members: a stream sends them three times, in chunks that [main]
+ * writes, and long ones would exceed the bytes that may wait for a client. */
 static int check_echo(const json_t *echo, struct lls_api_error *error)
 {
   size_t bytes = json_dumpb(echo, NULL, 0, JSON_COMPACT);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The paths of the front end (access.c: who may ask for them), and counting what becomes
- * of the requests (metrics_http.c shows it).
+ * The paths of the HTTP API (access.c decides who may use them), and the counting of
+ * requests by their outcome (metrics_http.c reports it).
  */
 #include "core/api/access.h"
 #include "core/api/accounts.h"
@@ -30,15 +30,15 @@ static bool no_route(const struct lls_http_request *request, const char *allow,
   return false;
 }
 
-/* Its body is a form; upload.c looks at it. */
+/* True if the request's body is a form, which upload.c checks. */
 static bool is_upload(const struct lls_http_exchange *exchange)
 {
   const struct lls_http_route *route = exchange->route;
   return route->handler == lls_handle_file_create;
 }
 
-/* Requests that begin something count for the limits of tenants: none that looks, and
- * none that ends what was begun. */
+/* True if the request counts towards its tenant's limits: only requests that start work
+ * do, not those that read or cancel. */
 static bool is_counted(const struct lls_http_exchange *exchange)
 {
   static const char admin[] = "/admin";
@@ -47,8 +47,7 @@ static bool is_counted(const struct lls_http_exchange *exchange)
          strncmp(route->path, admin, sizeof admin - 1) != 0;
 }
 
-/* True if a handler is to see the request, as far as its head tells: the error says why
- * not. */
+/* True if the head lets the request reach a handler; otherwise the error says why not. */
 static bool admits(struct lls_api *api, struct lls_http_exchange *exchange,
                    const char *allow, struct lls_api_error *error)
 {
@@ -91,7 +90,7 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
     lls_http_add_header(exchange, "x-llmserve-replica", api->replica);
   find_route(exchange, allow);
   bool admitted = admits(context, exchange, allow, &error);
-  /* a page may read why it is refused, but not by a name that is not this server's */
+  /* a web page may read the error, unless the request has a wrong host name (421) */
   if ((admitted || error.status != 421) && lls_access_cors(context, exchange, allow))
     return;
   if (!admitted) {
@@ -106,8 +105,8 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
   route->handler(context, exchange);
 }
 
-/* A body that no handler reads is not kept; a client that sends a little of one all the
- * same is not refused for it. */
+/* A body that no handler reads is discarded. A client that sends a short one anyway is
+ * not refused. */
 #define UNREAD_BODY_MAX 65536
 
 static void drop(void *owner, const char *data, size_t length)
@@ -139,7 +138,8 @@ void lls_api_on_over(void *context, struct lls_http_exchange *exchange)
   lls_accounts_leave(context, exchange);
 }
 
-/* ---- what becomes of them ------------------------------------------------------- */
+/* ---- outcomes of requests
+ * ----------------------------------------------------------- */
 
 static const double coarse_bounds[] = {.1, .5, 1};
 static const double fine_bounds[] = {.01, .025, .05, .075, .1,  .25, .5,  .75, 1,  1.5, 2,
@@ -152,7 +152,7 @@ void lls_api_routes_init(struct lls_api *api)
                      sizeof fine_bounds / sizeof fine_bounds[0]);
   api->n_routes = N_ROUTES + 1;
   for (size_t i = 0; i < api->n_routes; i++) {
-    /* the paths of requests that have no route are their clients' own: no label */
+    /* unknown paths are chosen by clients, so they are not used as labels */
     api->routes[i].path = i < N_ROUTES ? routes[i].path : "none";
     api->routes[i].method = i < N_ROUTES ? routes[i].method : "none";
     lls_histogram_init(&api->routes[i].seconds, coarse_bounds,

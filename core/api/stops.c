@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ends of texts; see stops.h. */
+/* Finds stop strings and stop expressions in texts; see stops.h. */
 #include "core/api/stops.h"
 
 #include "core/api/api_internal.h"
@@ -9,7 +9,8 @@
 #include <stdlib.h>
 
 struct found {
-  size_t begin, end; /* in the choice's text; end: SIZE_MAX, nothing was found */
+  /* positions in the choice's text; end is SIZE_MAX if nothing was found */
+  size_t begin, end;
   const struct lls_stop_string *string;
   const struct lls_regex_finder *regex;
 };
@@ -37,7 +38,7 @@ void lls_stops_free(struct lls_choice *choice)
 static void find_string(const struct lls_choice *choice, struct found *found)
 {
   const struct lls_stop_set *stop = &choice->generation->params.stop;
-  size_t at, which, ready = choice->ready; /* before it there is none */
+  size_t at, which, ready = choice->ready; /* the text before has no stop string */
   if (!lls_stop_find(stop, choice->text.data + ready, choice->text.length - ready, &at,
                      &which))
     return;
@@ -45,8 +46,8 @@ static void find_string(const struct lls_choice *choice, struct found *found)
   *found = (struct found){ready + at, ready + at + string->length, string, NULL};
 }
 
-/* from: where the text begins that the scans have not seen. A match that ends where a
- * stop string does leaves it to that. */
+/* Looks for matches in the text from `from` on, which the scans have not read yet. A stop
+ * string that ends at the same place takes precedence. */
 static void find_match(const struct lls_choice *choice, size_t from, struct found *found)
 {
   const struct lls_api_params *params = &choice->generation->params;
@@ -61,8 +62,8 @@ static void find_match(const struct lls_choice *choice, size_t from, struct foun
   }
 }
 
-/* Bytes at the text's end that may begin a stop. A match that stays in the text may be
- * shown while it grows. */
+/* Returns the bytes at the text's end that may begin a stop. A match that stays in the
+ * text (include_stop) is not held back. */
 static size_t held(const struct lls_choice *choice)
 {
   const struct lls_api_params *params = &choice->generation->params;

@@ -34,7 +34,7 @@ static void run(struct lls_store_job *job, struct lls_store *store)
   struct lls_store_call *call = (struct lls_store_call *)job;
   uint64_t shortages = lls_json_shortages();
   call->ask(call, store);
-  /* a list of 10,000 files takes too long to be written on main */
+  /* writing a list of 10,000 files would block main too long */
   if (lls_json_shortages() == shortages)
     call->text = lls_json_text(call->answer, JSON_COMPACT);
   json_decref(call->answer);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET and DELETE of /v1/responses: those that are stored (core/batch/response_table.h).
- */
+/* GET and DELETE of stored /v1/responses (core/batch/response_table.h). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,7 @@
 #include "core/api/store_call.h"
 #include "core/batch/response_table.h"
 
-#define LIST_DEFAULT 20 /* OpenAI's, of items */
+#define LIST_DEFAULT 20 /* items in a list, as OpenAI's default */
 #define LIST_MOST    100
 
 static void ask_response(struct lls_store_call *call, struct lls_store *store)
@@ -34,7 +33,8 @@ static json_t *item_at(const struct lls_store_call *call, json_t *items, size_t 
   return json_array_get(items, call->oldest_first ? i : n - 1 - i);
 }
 
-/* The place behind the item that was seen last; the end, if there is none such. */
+/* Returns the index after the item that the client saw last; the end if there is no such
+ * item. */
 static size_t first_unseen(const struct lls_store_call *call, json_t *items)
 {
   size_t i = 0, n = json_array_size(items);
@@ -73,7 +73,8 @@ static void post(struct lls_store_call *call, size_t id_length,
   lls_store_call_post(call);
 }
 
-/* The length of the id before a verb at the end of the path; 0: it has another end. */
+/* Returns the length of the id before `verb` at the path's end; 0 if the path ends
+ * otherwise. */
 static size_t before(const char *tail, const char *verb)
 {
   size_t length = strlen(tail), verb_length = strlen(verb);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what a client asks of an answer to a grammar, through the cache of grammars. */
+/* Builds the grammar of a structured answer from the request, through the cache of
+ * grammars. */
 #include "core/api/structured.h"
 
 #include "core/api/api.h"
@@ -32,7 +33,7 @@ int lls_structured_set(struct lls_structured *structured, enum lls_structured_ki
   return 0;
 }
 
-/* As build_form reads it. */
+/* Returns the JSON that build_form reads. */
 static json_t *form_json(const struct lls_structured *structured)
 {
   return json_pack("{s:i, s:b, s:O?}", "kind", (int)structured->kind, "strict",
@@ -70,7 +71,8 @@ void lls_structured_free(struct lls_structured *structured)
 
 bool lls_structured_is_likely(const struct lls_text *body)
 {
-  /* in each body that asks for it, however its JSON spells the names */
+  /* one of these is in every body that requests structure, however its JSON escapes
+   * names */
   static const char *const signs[] = {
       "json_schema\"",    "json_object\"", "structured_outputs\"",
       "\"guided_",        "grammar\"",     "tool_choice\"",
@@ -158,7 +160,7 @@ static uint32_t build(struct lls_grammar_tree *tree, const void *context)
 
 /* ---- the cache ---- */
 
-/* The text that stands for the grammar: its kind, and the JSON that it comes from. */
+/* Returns the cache key of a grammar: its kind, and the JSON that it is built from. */
 static char *key_of(const struct lls_structured *structured)
 {
   char *json = structured->value == NULL

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a generation to requests of the step loop, one for each choice. */
+/* Turns a generation into requests of the step loop, one for each choice. */
 #include <errno.h>
 #include <stdio.h>
 #include <utlist.h>
@@ -17,9 +17,9 @@ static uint64_t choice_seed(const struct lls_choice *choice)
   return seed + choice->index % (uint64_t)params->n;
 }
 
-/* At least one: where only the prompt is wanted, the token is left out of the answer.
- * None where a vector is wanted instead. prompt.c has seen to it that what is asked for
- * fits. */
+/* Returns the most tokens to generate: 0 for a vector, otherwise at least 1. If only the
+ * prompt is requested, the one token is omitted from the answer. prompt.c has checked
+ * that the request fits. */
 static uint32_t max_new_tokens(const struct lls_choice *choice)
 {
   const struct lls_generation *generation = choice->generation;
@@ -31,7 +31,7 @@ static uint32_t max_new_tokens(const struct lls_choice *choice)
   return wanted > 0 ? (uint32_t)wanted : 1;
 }
 
-/* The step loop's refusals as a client should see them. */
+/* Converts a refusal of the step loop to an error for the client. */
 static int refusal(struct lls_api *api, int status, const struct lls_error *why,
                    struct lls_api_error *error)
 {
@@ -54,9 +54,9 @@ static int refusal(struct lls_api *api, int status, const struct lls_error *why,
   }
 }
 
-/* Requests with equal salts find each other's prefixes. A tenant's are found by nobody
- * else where [cache] isolate says so; a prompt could be guessed by asking how much of it
- * is cached. */
+/* Requests with equal salts share cached prefixes. With [cache] isolate the tenant is
+ * part of the salt, so that tenants share none: otherwise a client could guess a prompt
+ * by testing how much of it is cached. */
 struct salt {
   size_t bytes;
   char text[LLS_TENANT_BYTES + sizeof((struct lls_api_params *)NULL)->cache_salt];
@@ -71,7 +71,8 @@ static struct salt salt_of(const struct lls_generation *generation)
                    (isolate == LLS_ISOLATE_AUTO && api->keys.users != NULL);
   size_t tenant = by_tenant ? strlen(params->tenant) : 0;
   struct salt salt = {.bytes = tenant + 1 + params->cache_salt_bytes};
-  memcpy(salt.text, params->tenant, tenant); /* then its end, 0, which no name has */
+  /* with its NUL, which no tenant name has inside */
+  memcpy(salt.text, params->tenant, tenant);
   memcpy(salt.text + tenant + 1, params->cache_salt, params->cache_salt_bytes);
   if (salt.bytes == 1)
     salt.bytes = 0;
@@ -111,7 +112,7 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .slo = params->slo,
       .owner = choice,
   };
-  LLS_CHECK(choice->state == LLS_CHOICE_FINISHED); /* until it is submitted */
+  LLS_CHECK(choice->state == LLS_CHOICE_FINISHED); /* its state before it is submitted */
   submission.sampling.seed = choice_seed(choice);
   submission.score_prompt = lls_api_params_scores(params, &submission.score_logprobs);
   int status =
@@ -120,7 +121,8 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
     return refusal(generation->api, status, &why, error);
   choice->state = LLS_CHOICE_LIVE;
   generation->n_unfinished++;
-  if (choice->index % (uint32_t)params->n == 0) /* the prompt of n answers is one */
+  /* n answers to one prompt are charged for it once */
+  if (choice->index % (uint32_t)params->n == 0)
     lls_account_charge(generation->account, prompt->n_tokens);
   return 0;
 }
@@ -161,7 +163,7 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
   generation->is_offline = exchange == NULL;
   if (exchange != NULL) {
     lls_generation_attach(generation, exchange);
-    exchange->logged = true; /* each choice has its line */
+    exchange->logged = true; /* each choice writes its own line */
   } else {
     generation->offline->generation = generation;
   }
@@ -174,7 +176,7 @@ void lls_generation_start(struct lls_api *api, struct lls_generation *generation
 {
   struct lls_api_error error;
   LLS_API_ON_MAIN(api);
-  LLS_CHECK(generation->api == NULL); /* it has not begun */
+  LLS_CHECK(generation->api == NULL); /* not begun yet */
   begin(api, generation, exchange);
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     if (submit(&generation->choices[i], &error) == 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A scan of 256 names a request: 2 us at most, and no table to keep. */
+/* Finds tenants by a scan of 256 names per request: 2 us at most, and no hash table to
+ * maintain. */
 #include "core/api/tenants.h"
 
 #include <stdio.h>
@@ -27,7 +28,8 @@ static void add(struct lls_group_stats *to, const struct lls_group_stats *from)
     to->verdicts[i] += from->verdicts[i];
 }
 
-/* A free place, or the one that was left first; OTHER where all are in use. */
+/* Returns a free entry, or the one whose last request ended first; OTHER if all are in
+ * use. */
 static uint32_t make_place(struct lls_tenants *tenants)
 {
   uint32_t best = OTHER;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timeouts of requests: a stream that has been silent for long gets a
- * comment, so that proxies between don't take it for dead, and one that takes too long is
- * ended. Lines of the log that were not taken yet are offered again, and connections that
- * found no room are told of.
+ * The timer of the API. A stream without events for keep_alive gets a comment, so that
+ * proxies between do not take it for dead. A request over request_timeout ends. Kept
+ * lines of the log are written again, and connections refused over the limit are logged.
  */
 #include <utlist.h>
 

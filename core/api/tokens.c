@@ -14,7 +14,7 @@
 #include "core/api/work.h"
 #include "core/base/json_memory.h"
 
-/* Most tokens of one request: the answer to more would take main too long to send. */
+/* Most tokens of one request: sending a longer answer would block main too long. */
 #define MAX_TOKENS (1 << 20)
 
 /* One request to /tokenize. */
@@ -96,7 +96,7 @@ static json_t *token_strings(const struct encoding *e)
   return strings;
 }
 
-/* The bytes that the token writes: as a string, or as numbers where they are none. */
+/* Returns the bytes of the token: as a string, or as numbers if they are not UTF-8. */
 static json_t *piece(const struct lls_tokenizer *tokenizer, int32_t id)
 {
   size_t length = 0;
@@ -121,7 +121,7 @@ static json_t *tokens(const struct encoding *e)
   return array;
 }
 
-/* The answer of /tokenize, or NULL and why. */
+/* Returns the answer of /tokenize, or NULL and why. */
 static json_t *tokenized(const struct lls_api_config *config, const json_t *body,
                          struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
@@ -161,7 +161,7 @@ static int decode_body(const struct lls_api_config *config, const json_t *body,
   return text->failed ? lls_api_fail(error, 503, NULL, NULL, "out of memory") : 0;
 }
 
-/* Likewise of /detokenize. */
+/* Returns the answer of /detokenize, or NULL and why. */
 static json_t *detokenized(const struct lls_api_config *config, const json_t *body,
                            struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
@@ -174,7 +174,8 @@ static json_t *detokenized(const struct lls_api_config *config, const json_t *bo
   return answer;
 }
 
-/* ---- as work ---------------------------------------------------------------------- */
+/* ---- work on a thread
+ * ----------------------------------------------------------------- */
 
 typedef json_t *translate_fn(const struct lls_api_config *config, const json_t *body,
                              struct lls_unknown_names *unknown,
@@ -184,7 +185,7 @@ struct translation {
   struct lls_work work;
   translate_fn *translate;
   struct lls_unknown_names unknown;
-  char *answer; /* JSON, or NULL and why: */
+  char *answer; /* JSON; NULL on failure, described by: */
   struct lls_api_error error;
 };
 
@@ -257,7 +258,7 @@ static json_t *token_json(const struct lls_tokenizer *tokenizer, int32_t id)
   return text != NULL ? json_stringn(text, length) : json_null();
 }
 
-/* Tells clients that tokenise by the endpoints above what else they need. */
+/* Sends clients of /tokenize and /detokenize what else they need of the tokeniser. */
 void lls_handle_tokenizer_info(void *context, struct lls_http_exchange *exchange)
 {
   const struct lls_api *api = context;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GET /admin/history: the traffic of the last minutes as lines of text, which
- * llmserve-whatif and `llmserve-sim --dataset-name decisions` read. Written on a thread
- * of the pool: a full history is 10 MB.
+ * llmserve-whatif and `llmserve-sim --dataset-name decisions` read. A thread of the pool
+ * writes it, because a full history is 10 MB.
  */
 #include "core/record/history.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /v1/files: a form whose file goes to the store while it arrives.
+ * POST /v1/files: receives a form and writes its file to the store as it arrives.
  *
  *   head --> RECEIVING --pieces, as jobs--> whole: finish, a call --> the file's object
  *               +------anything else------> the exchange is over: abandon, a job
  *
- * At most HIGH bytes wait for the disk, and ALL of all uploads together; then nothing
- * more is read of the connection. [store] has `stored` from the first piece to the last
- * job, [main] all else.
+ * At most HIGH bytes of an upload wait for the disk, and ALL of all uploads together;
+ * above either the connection is not read. `stored` belongs to [store] from the first
+ * piece to the last job, everything else to [main].
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,17 +25,17 @@
 
 #define HIGH (1 << 20)
 #define LOW  (HIGH / 4)
-#define ALL  (32 << 20) /* of all uploads together: a further piece of each */
+#define ALL  (32 << 20) /* of all uploads together; each may exceed it by one piece */
 
 /* OpenAI's bounds of expires_after[seconds]. */
 #define EXPIRES_LEAST 3600
 #define EXPIRES_MOST  2592000
 
-#define FORM_BYTES 65536 /* of a form beside its file */
+#define FORM_BYTES 65536 /* most bytes of a form without its file */
 
-#define WORD 24 /* bytes of a field that is a word */
+#define WORD 24 /* most bytes of a field that is a word */
 
-/* Fields of the form; those that are words come first. */
+/* Fields of the form, words first. */
 enum field {
   FIELD_PURPOSE,
   FIELD_ANCHOR,
@@ -53,15 +53,15 @@ static const char *const word_names[N_WORDS] = {
 };
 
 struct upload {
-  struct lls_store_job abandon; /* the last of its jobs, if it does not become a file */
+  struct lls_store_job abandon; /* its last job, if the upload does not become a file */
   struct lls_api *api;
-  struct lls_http_exchange *exchange; /* NULL: it is over */
+  struct lls_http_exchange *exchange; /* NULL: the exchange is over */
   struct lls_multipart form;
   enum field field;
   bool has_file;
-  char words[N_WORDS][WORD]; /* longer ones are cut */
+  char words[N_WORDS][WORD]; /* longer words are cut */
   char tenant[LLS_TENANT_BYTES];
-  size_t waiting; /* bytes that are not written */
+  size_t waiting; /* bytes that the store has not written */
   struct lls_upload stored;
 };
 
@@ -97,7 +97,7 @@ static void piece_written(struct lls_store_job *job)
   free(piece);
 }
 
-/* A piece that is lost for want of memory makes the form an incomplete one. */
+/* Queues a piece for the store. Without memory for it the form is marked broken. */
 static void store_piece(struct upload *upload, const char *data, size_t length)
 {
   struct piece *piece = malloc(sizeof *piece + length);
@@ -206,7 +206,8 @@ static struct upload *begin(struct lls_api *api, struct lls_http_exchange *excha
   return upload;
 }
 
-/* A body that can't fit its tenant's limit is refused by its length. */
+/* Returns the most bytes of the body, so that a body above its tenant's limit is refused
+ * by its announced length. */
 static uint64_t most_bytes(const struct lls_api *api, const struct upload *upload)
 {
   int64_t most = upload->stored.most_bytes, all = api->config.limits.max_upload;
@@ -228,7 +229,8 @@ bool lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
   return true;
 }
 
-/* ---- all has come ------------------------------------------------------------------ */
+/* ---- the complete form
+ * ----------------------------------------------------------------- */
 
 static void ask_finish(struct lls_store_call *call, struct lls_store *store)
 {
@@ -244,7 +246,8 @@ static void after_finish(struct lls_store_call *call)
   free_upload(call->more);
 }
 
-/* When the file goes, if the form says so: 0, or -1 and what is wrong. */
+/* Reads when the file expires, if the form says so. Returns 0, or -1 and what is
+ * wrong. */
 static int read_expiry(struct upload *upload, struct lls_api_error *error)
 {
   const char *anchor = upload->words[FIELD_ANCHOR],
@@ -263,7 +266,7 @@ static int read_expiry(struct upload *upload, struct lls_api_error *error)
   return 0;
 }
 
-/* 0, or -1 and what is wrong with the form. */
+/* Checks the form. Returns 0, or -1 and what is wrong with it. */
 static int check(struct upload *upload, struct lls_api_error *error)
 {
   if (upload == NULL)
@@ -298,7 +301,7 @@ void lls_handle_file_create(void *context, struct lls_http_exchange *exchange)
   struct lls_store_call *call = lls_store_call_new(api, exchange);
   if (call == NULL)
     return;
-  *sink = (struct lls_http_sink){0}; /* it is the call's from here on */
+  *sink = (struct lls_http_sink){0}; /* the call owns the upload from here on */
   upload->exchange = NULL;
   strcpy(upload->stored.file.purpose, upload->words[FIELD_PURPOSE]);
   call->ask = ask_finish;

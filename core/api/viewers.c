@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See viewers.h. The rows of an event are bounded by figures.c and MOST_LIVES, so that a
- * viewer takes less than 50 KB a second whatever runs (bench/results/console). */
+/* See viewers.h. figures.c and MOST_LIVES bound the rows of an event, so that a viewer
+ * takes less than 50 KB a second at any load (bench/results/console). */
 #include "core/api/viewers.h"
 
 #include <stdlib.h>
@@ -11,9 +11,9 @@
 #include "core/api/api_internal.h"
 #include "core/http/sse.h"
 
-#define PERIOD_NS  (900 * LLS_NS_PER_MS) /* the timer's second, early by a little */
-#define MOST_LIVES 80                    /* in an event */
-#define PAST_LIVES 300                   /* in the first */
+#define PERIOD_NS  (900 * LLS_NS_PER_MS) /* slightly less than the timer's second */
+#define MOST_LIVES 80                    /* requests in an event */
+#define PAST_LIVES 300                   /* requests in a viewer's first event */
 
 struct lls_viewer {
   struct lls_api *api;
@@ -22,7 +22,7 @@ struct lls_viewer {
   struct lls_viewer *prev, *next;
 };
 
-/* An event's data, as text that all viewers get. */
+/* The data of an event, shared by all viewers. */
 struct text {
   char *data;
   size_t length;
@@ -64,7 +64,8 @@ static void send_lives(struct lls_viewer *viewer, uint32_t most)
   free(text.data);
 }
 
-/* ---- those that look ------------------------------------------------------------- */
+/* ---- viewers
+ * --------------------------------------------------------------------------- */
 
 static void forget(struct lls_viewer *viewer)
 {
@@ -97,7 +98,8 @@ static void tell(struct lls_api *api, bool with_queues)
   api->viewers.told_ns = (int64_t)uv_hrtime();
 }
 
-/* A step that lasts, or a plugin that hangs: the figures don't wait for the queues. */
+/* Requests a snapshot of the queues every second. If the previous one is not complete (a
+ * long step, or a plugin that hangs), the figures are sent without it. */
 void lls_viewers_tick(struct lls_api *api, int64_t now_ns)
 {
   struct lls_viewers *viewers = &api->viewers;

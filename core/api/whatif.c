@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /admin/whatif asks, GET tells how far the answer is and what it is, DELETE gives
- * the question up:
+ * POST /admin/whatif starts a simulation, GET returns its progress and result, DELETE
+ * cancels it. The members of POST's body:
  *
  *   {"policies": ["apt+hybrid", "sarathi:chunk=128..512:128"], "objective": "goodput",
  *    "goodput": {"ttft": 500}}
  *
- * each of which may be omitted. One question at a time.
+ * All members are optional. One simulation runs at a time.
  */
 #include "core/api/whatif.h"
 
@@ -28,14 +28,15 @@ static bool is_there(struct lls_api *api, struct lls_http_exchange *exchange)
   return false;
 }
 
-/* ---- what is asked ----------------------------------------------------------------- */
+/* ---- reading the body
+ * ------------------------------------------------------------------ */
 
 static bool is_one_line(const char *text)
 {
   return text != NULL && strpbrk(text, "\r\n") == NULL && text[0] != '-';
 }
 
-/* A line for each string of a list. */
+/* Appends each string of a list as a line. */
 static int read_list(const json_t *list, const char *name, struct lls_text *lines,
                      struct lls_api_error *error)
 {
@@ -56,7 +57,7 @@ static int read_list(const json_t *list, const char *name, struct lls_text *line
   return 0;
 }
 
-/* Checks what can be known without simulating, which may begin with a minute's
+/* Checks the question before it is simulated, since simulating may begin with a minute of
  * measuring. */
 static int check_question(const struct lls_whatif_question *q,
                           struct lls_api_error *error)
@@ -74,7 +75,7 @@ static int check_question(const struct lls_whatif_question *q,
   return 0;
 }
 
-/* KEY:MILLISECONDS for each member. */
+/* Appends KEY:MILLISECONDS for each member. */
 static int read_slos(const json_t *slos, struct lls_text *lines,
                      struct lls_api_error *error)
 {

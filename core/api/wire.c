@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every object of an answer, member by member; see wire.h. */
+/* Builds every object of an answer member by member; see wire.h. */
 #include "core/api/wire.h"
 #include "core/api/chat_answer.h"
 
@@ -12,14 +12,15 @@ static const char *object_name(const struct lls_generation *generation, bool chu
   return chunk ? "chat.completion.chunk" : "chat.completion";
 }
 
-/* The tier that the request was served in. */
+/* Returns the service tier in which the request was served. */
 json_t *lls_wire_service_tier(const struct lls_generation *generation)
 {
   static const char *const tiers[] = {"default", "priority", "flex"};
   return json_string(tiers[generation->params.request_class]);
 }
 
-/* An answer or a part of it: what all have but the usage. */
+/* Returns an answer or a chunk with the members that all kinds have, except for the
+ * usage. */
 static json_t *envelope(const struct lls_generation *generation, bool chunk,
                         json_t *choices)
 {
@@ -33,8 +34,9 @@ static json_t *envelope(const struct lls_generation *generation, bool chunk,
   return object;
 }
 
-/* The choice that found the fewest cached tokens computed the prompt: the others then
- * found its work. */
+/* Returns the prompt tokens found in the cache. Of the choices of one prompt the one with
+ * the fewest counts: it computed the prompt, and the other choices then found its
+ * blocks. */
 static json_int_t cached_tokens(const struct lls_generation *generation)
 {
   uint32_t n = (uint32_t)generation->params.n;
@@ -100,7 +102,7 @@ static json_t *token_ids(const struct lls_choice *choice)
   return ids;
 }
 
-/* The reason that ended the choice: a string, a token id, or null. */
+/* Returns what stopped the choice: a string, a token id, or null. */
 static json_t *stop_reason(const struct lls_choice *choice)
 {
   if (choice->stop_string != NULL)
@@ -175,8 +177,8 @@ static json_t *chat_delta(const struct lls_choice *choice)
   return end_of_choice(object, choice);
 }
 
-/* A chunk with this part of a choice. Its usage is that of the choice so far, which has
- * had n_tokens, or null: the whole request's is in the last chunk. */
+/* Returns a chunk with this part of a choice. Its usage counts the choice's n_tokens so
+ * far, or is null: the last chunk has the usage of the whole request. */
 static json_t *chunk(const struct lls_choice *choice, json_t *part, uint32_t n_tokens)
 {
   const struct lls_generation *generation = choice->generation;

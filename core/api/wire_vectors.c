@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers made of vectors: a list of them, or what their cosines or scores say. A list is
- * written as text, not as a tree of JSON values: 2,048 vectors of 4,096 numbers would be
- * 400 MB of those.
+ * Writes answers made of vectors: a list of vectors, or the scores derived from them. A
+ * list is written as text, not as a tree of JSON values: 2,048 vectors of 4,096 values
+ * would take a tree of 400 MB.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,8 @@
 
 /* ---- numbers ----------------------------------------------------------------------- */
 
-/* Divided by its length, after what is not wanted of it is cut off. */
+/* Divides the first `columns` values of a vector by their length. The other values are
+ * not used. */
 static void normalise(float *vector, uint32_t columns)
 {
   double squares = 0;
@@ -44,8 +45,8 @@ static double logistic(double x)
   return 1 / (1 + exp(-x));
 }
 
-/* How well two texts go together: those of two choices, or where a cross-encoder has read
- * both as one prompt, of the second. */
+/* Returns how well two texts match: the cosine of two choices' vectors; from a
+ * cross-encoder, which reads both texts as one prompt, the score of the second choice. */
 static double pair_score(const struct lls_generation *generation, uint32_t first,
                          uint32_t second)
 {
@@ -64,7 +65,7 @@ static void put_numbers(struct lls_text *text, const float *vector, uint32_t col
   lls_text_puts(text, "]");
 }
 
-/* Base64 of the numbers as they lie in the memory of little-endian machines. */
+/* Appends the vector in base64, as little-endian floats. */
 static void put_base64(struct lls_text *text, const float *vector, uint32_t columns)
 {
   static const char digits[] =
@@ -101,7 +102,8 @@ static json_t *envelope(const struct lls_generation *generation)
                    generation->api->model_name, "usage", usage(generation));
 }
 
-/* {"object": "list", "data": [...], and the members of the envelope}, released. */
+/* Returns the text of {"object": "list", "data": [...], and the members of the envelope},
+ * which the caller frees. */
 static char *write_list(const struct lls_generation *generation)
 {
   struct lls_text text = {0};
@@ -130,7 +132,7 @@ struct ranked {
   double score;
 };
 
-/* The best first; of equal ones the first. */
+/* Orders by descending score; equal scores by index. */
 static int compare(const void *a, const void *b)
 {
   const struct ranked *x = a, *y = b;
@@ -139,7 +141,8 @@ static int compare(const void *a, const void *b)
   return x->index < y->index ? -1 : 1;
 }
 
-/* Before the documents' choices is the query's, where it has one. */
+/* Returns the number of choices before the documents' ones: 1 for the query, 0 for an
+ * encoder that reads query and document together. */
 static uint32_t n_queries(const struct lls_generation *generation)
 {
   return generation->api->config.encoder.scores_pairs ? 0 : 1;

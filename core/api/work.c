@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See work.h. All of this runs on [main] but for on_thread. */
+/* See work.h. All functions run on [main] except on_thread. */
 #include "core/api/work.h"
 
 #include "core/api/access.h"
@@ -44,8 +44,8 @@ static void run(struct lls_work *work)
 
 static void start_waiting(struct lls_api *api);
 
-/* A large body becomes many small pieces, which malloc keeps for this thread once they
- * are freed. */
+/* Returns freed memory to the system: a large body becomes many small pieces, which
+ * malloc would keep for this thread after they are freed. */
 static void give_memory_back(void)
 {
 #ifdef __GLIBC__
@@ -64,7 +64,7 @@ static void on_thread(uv_work_t *job)
 
 static void on_run(uv_work_t *job, int status)
 {
-  (void)status; /* nothing is cancelled that was given to the pool */
+  (void)status; /* work given to the pool is never cancelled */
   struct lls_work *work = job->data;
   struct lls_api *api = work->api;
   LLS_API_ON_MAIN(api);
@@ -76,14 +76,16 @@ static void on_run(uv_work_t *job, int status)
   lls_api_check_idle(api);
 }
 
-/* ---- whose turn it is -------------------------------------------------------------- */
+/* ---- the order of work
+ * ----------------------------------------------------------------- */
 
 static bool is_heavy(const struct lls_work *work)
 {
   return work->bytes >= LLS_WORK_HEAVY;
 }
 
-/* The first that waits; of large bodies only if a place is left for small ones. */
+/* Returns the first waiting work; work with a large body only if this leaves a thread for
+ * small ones. */
 static struct lls_work *next_of(const struct lls_api *api)
 {
   struct lls_work *work;
@@ -98,7 +100,7 @@ static struct lls_work *next_of(const struct lls_api *api)
   return NULL;
 }
 
-/* Puts what the client waits for, too, behind that of all others, in its order. */
+/* Moves all waiting work of the client behind the work of other clients, in its order. */
 static void send_back(struct lls_api *api, uint32_t client)
 {
   struct lls_work *work, *next, *back = NULL;
@@ -126,7 +128,8 @@ static void start_waiting(struct lls_api *api)
   }
 }
 
-/* By tenant; where there is none, by address. What nobody waits for is one more. */
+/* Returns a number for the client: a hash of its tenant, or of its address if it has
+ * none; 0 for work without an exchange. */
 static uint32_t client_of(const struct lls_api *api, struct lls_http_exchange *exchange)
 {
   if (exchange == NULL)
@@ -134,7 +137,7 @@ static uint32_t client_of(const struct lls_api *api, struct lls_http_exchange *e
   const char *name = lls_access_account(api, exchange);
   if (name[0] == '\0')
     name = lls_http_peer(exchange);
-  uint32_t hash = 2166136261u; /* FNV-1a: two of one hash share their turns */
+  uint32_t hash = 2166136261u; /* FNV-1a; clients with equal hashes share their turns */
   for (; *name != '\0'; name++)
     hash = (hash ^ (uint8_t)*name) * 16777619u;
   return hash;
@@ -165,7 +168,8 @@ void lls_work_begin(struct lls_api *api, struct lls_http_exchange *exchange,
   work->client = large ? client_of(api, exchange) : 0;
   if (exchange != NULL)
     work->held = lls_http_take_body(exchange, &work->body);
-  if (work->body.length > work->bytes) /* one that begins again has read it */
+  /* work that begins again has parsed its body already */
+  if (work->body.length > work->bytes)
     work->bytes = work->body.length;
   if (!large) {
     run(work);
