@@ -134,8 +134,7 @@ int lls_param_bad_words(const json_t *value, const char *name,
   return 0;
 }
 
-/* ---- together with a grammar
- * -------------------------------------------------------- */
+/* ---- together with a grammar ----------------------------------------------------- */
 
 int lls_api_params_meet(const struct lls_api_params *params, struct lls_grammar *grammar,
                         struct lls_api_error *error)

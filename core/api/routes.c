@@ -138,8 +138,7 @@ void lls_api_on_over(void *context, struct lls_http_exchange *exchange)
   lls_accounts_leave(context, exchange);
 }
 
-/* ---- outcomes of requests
- * ----------------------------------------------------------- */
+/* ---- outcomes of requests -------------------------------------------------------- */
 
 static const double coarse_bounds[] = {.1, .5, 1};
 static const double fine_bounds[] = {.01, .025, .05, .075, .1,  .25, .5,  .75, 1,  1.5, 2,

@@ -174,8 +174,7 @@ static json_t *detokenized(const struct lls_api_config *config, const json_t *bo
   return answer;
 }
 
-/* ---- work on a thread
- * ----------------------------------------------------------------- */
+/* ---- work on a thread ------------------------------------------------------------ */
 
 typedef json_t *translate_fn(const struct lls_api_config *config, const json_t *body,
                              struct lls_unknown_names *unknown,

@@ -229,8 +229,7 @@ bool lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange)
   return true;
 }
 
-/* ---- the complete form
- * ----------------------------------------------------------------- */
+/* ---- the complete form ----------------------------------------------------------- */
 
 static void ask_finish(struct lls_store_call *call, struct lls_store *store)
 {

@@ -64,8 +64,7 @@ static void send_lives(struct lls_viewer *viewer, uint32_t most)
   free(text.data);
 }
 
-/* ---- viewers
- * --------------------------------------------------------------------------- */
+/* ---- viewers --------------------------------------------------------------------- */
 
 static void forget(struct lls_viewer *viewer)
 {

@@ -28,8 +28,7 @@ static bool is_there(struct lls_api *api, struct lls_http_exchange *exchange)
   return false;
 }
 
-/* ---- reading the body
- * ------------------------------------------------------------------ */
+/* ---- reading the body ------------------------------------------------------------ */
 
 static bool is_one_line(const char *text)
 {

@@ -76,8 +76,7 @@ static void on_run(uv_work_t *job, int status)
   lls_api_check_idle(api);
 }
 
-/* ---- the order of work
- * ----------------------------------------------------------------- */
+/* ---- the order of work ----------------------------------------------------------- */
 
 static bool is_heavy(const struct lls_work *work)
 {
