@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See hang.h. The policies are replaced on [main] alone, so that their names may be read
- * there whatever the step thread does. */
+/* See hang.h. Policies are replaced on [main] alone, so main may read their names
+ * whatever the step thread does. */
 #include "core/loop/hang.h"
 
 #include <errno.h>
 
-/* The innermost call is to blame if nothing was called since the last look, else the
- * outermost, which goes on calling. */
+/* Names the innermost callback if no callback began since the last check; else the
+ * outermost, which keeps calling others. */
 static void describe(struct lls_hang *h, const struct lls_trail *t, uint32_t depth,
                      bool calls, const struct lls_policies *p, int64_t took_ns)
 {

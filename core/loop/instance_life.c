@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making an instance: buffers first, then the policies, then the check that policies,
+ * Creates an instance: buffers first, then the policies, then the check that policies,
  * cache and engine go together. [main], before the step thread exists.
  */
 #include "core/loop/instance_life.h"
@@ -42,7 +42,7 @@ static int allocate(struct lls_instance *in, uint32_t max_requests)
   b->results = calloc(n, sizeof *b->results);
   b->chunks = calloc(n, sizeof *b->chunks);
   b->decode_context = calloc(n, sizeof *b->decode_context);
-  /* The five lists of a view, each as long as all. */
+  /* Five lists of a view, each with room for all requests. */
   rc |= lls_plan_memory_init(&in->plan_memory, max_requests, 5 * max_requests,
                              in->topology.n_instances, n);
   rc |= lls_inbox_content_init(&in->content, max_requests);
@@ -116,7 +116,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   if (rc == 0)
     rc = lls_kept_prompts_read(in, err);
   if (rc == 0)
-    lls_peer_loads_show(in); /* others may plan before it has made a step */
+    lls_peer_loads_show(in); /* other instances may plan before its first step */
   return rc;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loop as main sees it: all instances as one. Everything here runs on [main]; what a
- * step thread does is in step_run.c and below, and a change of policies in
- * loop_reload.c.
+ * The loop as main sees it: all instances as one. Everything here runs on [main]. The
+ * step thread's code is in step_run.c and below, a change of policies in loop_reload.c
+ * and loop_phases.c.
  */
 #include "core/loop/loop.h"
 
@@ -23,7 +23,7 @@
 #include "core/step/constraint.h"
 #include "core/step/step.h"
 
-/* ---- life ------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------- */
 
 static int allocate(struct lls_loop *l, const struct lls_loop_options *o,
                     size_t events_per_step)
@@ -40,7 +40,8 @@ static int allocate(struct lls_loop *l, const struct lls_loop_options *o,
   return l->cancelled != NULL ? 0 : -ENOMEM;
 }
 
-/* Blocks can be copied between any two; of other processes' they say so (remote.c). */
+/* Checks that blocks can be copied between instance 0 and each other one. Instances of
+ * other processes report this themselves (remote.c). */
 static int check_alike(const struct lls_loop_instance *list, uint32_t n,
                        struct lls_error *err)
 {
@@ -204,7 +205,7 @@ bool lls_loop_stop(struct lls_loop *l, int64_t timeout_ns)
 {
   bool all = true;
   LLS_ON_MAIN(l);
-  for (uint32_t i = 0; i < l->n; i++) /* all at once, not one after the other */
+  for (uint32_t i = 0; i < l->n; i++) /* first: so that all end at the same time */
     if (l->threads[i].running)
       lls_inbox_stop(&l->threads[i].inbox);
   for (uint32_t i = 0; i < l->n; i++)
@@ -278,7 +279,8 @@ int64_t lls_loop_idle_ns(struct lls_loop *l)
   return idle_ns;
 }
 
-/* By its own clock; LLS_NEVER: not by itself. */
+/* Returns the time of the instance's next step by its own clock; LLS_NEVER: none
+ * without a message. */
 static int64_t next_of(struct lls_step_thread *r)
 {
   int64_t now_ns = lls_instance_now(&r->instance);
@@ -335,7 +337,7 @@ static bool takes_arrivals(const struct lls_step_thread *r)
   return r->instance.info.role != LLS_ROLE_DECODE && !atomic_load(&r->instance.broken);
 }
 
-/* Requests that are there or on their way. */
+/* Returns how many requests the instance has or will get from its inbox. */
 static uint64_t load_of(struct lls_step_thread *r)
 {
   struct lls_loop_status s;
@@ -345,7 +347,8 @@ static uint64_t load_of(struct lls_step_thread *r)
   return (uint64_t)s.waiting + s.running + s.preempted + (r->posted - s.arrived);
 }
 
-/* The least loaded that takes arrivals; among equals the one that had fewest so far. */
+/* Chooses the least loaded instance that takes arrivals; among equals the one that has
+ * had the fewest. */
 static struct lls_step_thread *choose(struct lls_loop *l)
 {
   struct lls_step_thread *best = &l->threads[0];
@@ -361,7 +364,7 @@ static struct lls_step_thread *choose(struct lls_loop *l)
   return best;
 }
 
-/* [channel] For one whose instance is gone. */
+/* [channel] Chooses an instance for a request whose instance is lost. */
 static uint32_t place_again(void *loop)
 {
   struct lls_step_thread *r = choose(loop);
@@ -423,7 +426,8 @@ void lls_loop_cancel(struct lls_loop *l, uint64_t id)
   LLS_ON_MAIN(l);
   if (atomic_load(last) == id)
     return;
-  atomic_store(last, id); /* first: an instance that it is on its way to looks there */
+  atomic_store(last, id); /* before posting: an instance that the request is migrating
+                             to checks this */
   for (uint32_t i = 0; i < l->n; i++)
     lls_inbox_cancel(&l->threads[i].inbox, id);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which instances of a loop are there, and whether somebody can answer now, for those who
- * ask how the service is: /health, /ready, the status, the metrics. */
+/* Which instances of a loop are up, and whether requests can be answered now: for
+ * /health, /ready, the status and the metrics. */
 #include "core/loop/loop_internal.h"
 
 #include <time.h>
@@ -9,7 +9,7 @@
 #include "core/engine/engine.h"
 #include "core/ranks/ranks.h"
 
-#define SILENT_NS (2 * LLS_NS_PER_S) /* as of a process in remote_lives.c */
+#define SILENT_NS (2 * LLS_NS_PER_S) /* as for processes in remote_lives.c */
 
 static int64_t monotonic_ns(void)
 {
@@ -18,7 +18,8 @@ static int64_t monotonic_ns(void)
   return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
 }
 
-/* A step that waits in its middle for other ranks, one of which may hang. */
+/* Reports an instance as silent if its step has long been waiting for another rank,
+ * which may hang. */
 static void look_at_ranks(const struct lls_instance *in, struct lls_instance_life *life)
 {
   const struct lls_ranks *ranks =
@@ -57,7 +58,8 @@ bool lls_loop_all_up(struct lls_loop *l, struct lls_error *why)
   return true;
 }
 
-/* part: what a role other than mixed does. */
+/* Returns true if an instance of role `part` (prefill or decode), or a mixed one, is
+ * up. */
 static bool any_does(struct lls_loop *l, uint32_t part, struct lls_error *why)
 {
   for (uint32_t i = 0; i < l->n; i++) {

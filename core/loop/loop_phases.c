@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A change of policies in instances of several processes: each of them changes, or none
- * does. Process 0 leads them from phase to phase, and each is over when all have answered
+ * A change of policies in instances of several processes: all change, or none. Process 0
+ * leads the others from phase to phase; a phase ends when all have answered
  * (remote_change.c):
  *
- *   PREPARE   each reads what process 0 has read, and creates its policies, beside steps
- *   HOLD      each parks its step thread, and returns what was offered to it
- *   SETTLE    once more: what was offered to it meanwhile
- *   APPROVE   all requests are where their blocks are; reconfigure, check
- *   INSTALL   each goes on with the new ones
- *   CANCEL    at any time instead: each goes on as it was
+ *   PREPARE   each process gets the data of process 0 and creates its policies, while
+ *             steps run
+ *   HOLD      each parks its step thread, and returns requests that were offered to it
+ *   SETTLE    each returns requests that were offered to it meanwhile
+ *   APPROVE   all requests are where their blocks are; each reconfigures and checks
+ *   INSTALL   each continues with the new policies
+ *   CANCEL    possible before INSTALL: each continues with the old policies
  *
- * A message comes before an answer that is sent later, and so does what it has others
- * send: an offer that was posted before HOLD was answered is there before SETTLE comes,
- * and what is returned then is back before APPROVE.
+ * Messages stay in order: a message that a process sent before its answer arrives before
+ * the next phase begins. So an offer posted before HOLD was answered has arrived before
+ * SETTLE begins, and a request returned in SETTLE is back before APPROVE.
  */
 #include "core/loop/loop_internal.h"
 
 #include <errno.h>
 #include <time.h>
 
-/* Nothing should be on its way by now; where something is, all stays as it was. */
+/* After SETTLE no request should be on its way. If one is, the change is refused. */
 static int check_settled(const struct lls_loop *l, struct lls_error *err)
 {
   const struct lls_migration *h = &l->threads[l->mine].instance.migration;
@@ -55,7 +56,8 @@ int lls_loop_prepared_share(struct lls_loop_prepared *p, const void *data, size_
   return rc;
 }
 
-/* The instance here goes on when the others have done the phase before. */
+/* Carries out, for this process's instance, the phase that the other processes have
+ * answered. */
 static int lead(struct lls_loop *l, struct lls_error *err)
 {
   if (l->change->phase == LLS_PHASE_SETTLE)
@@ -71,7 +73,7 @@ static bool change_far(struct lls_loop *l, int *rc, struct lls_error *err)
   *rc = 0;
   if (!lls_loop_all_parked(l) || !lls_remote_change_answered(l->far, rc, err))
     return false;
-  if (p->phase == LLS_PHASE_INSTALL) { /* which nobody can refuse any more */
+  if (p->phase == LLS_PHASE_INSTALL) { /* no process can refuse INSTALL */
     *rc = 0;
     return true;
   }
@@ -99,7 +101,7 @@ static int change_all(struct lls_loop *l, struct lls_error *err)
   return rc;
 }
 
-/* False: not yet. */
+/* Returns true when the change has ended; *rc is its result. */
 static bool change(struct lls_loop *l, int *rc, struct lls_error *err)
 {
   bool installed = l->change->phase == LLS_PHASE_INSTALL;
@@ -120,7 +122,8 @@ bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
   LLS_ON_MAIN(l);
   if (l->change == NULL || !change(l, rc, err))
     return false;
-  lls_loop_prepared_free(l->change); /* of one that was installed nothing is left */
+  lls_loop_prepared_free(l->change); /* of an installed change only this memory is left
+                                      */
   l->change = NULL;
   lls_loop_release_all(l);
   return true;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A change of policies in all instances at once: each of them changes, or none does. What
- * a plugin does when it is created is its own affair and takes its own time: that part
- * may be on any thread and reads nothing that a later change writes, so that who waits
- * for it may go on without it.
+ * A change of policies in all instances at once: all change, or none. Creating a plugin
+ * may take any time; it may be done on any thread and reads nothing that a later change
+ * writes, so that a caller can stop waiting for it and continue.
  */
 #include "core/loop/loop_internal.h"
 
@@ -16,7 +15,7 @@
 #include "core/step/adoption.h"
 #include "core/step/step.h"
 
-/* Instance i is one of this process. */
+/* Returns true if instance i is in this process. */
 static bool is_here(const struct lls_loop *l, uint32_t i)
 {
   return !l->threads[i].instance.far;
@@ -132,8 +131,9 @@ bool lls_loop_all_parked(struct lls_loop *l)
   return true;
 }
 
-/* Does what the previous reload left for a step, since none may have run since: the
- * policies at work must know every live request before others take over from them. */
+/* Runs the adoption that the previous reload left to the next step, if no step has run
+ * since: the current policies must know every live request before new policies take
+ * over from them. */
 static void adopt_all(struct lls_loop *l)
 {
   for (uint32_t i = 0; i < l->n; i++)
@@ -141,8 +141,8 @@ static void adopt_all(struct lls_loop *l)
       lls_adoption_run(&l->threads[i].instance);
 }
 
-/* Each is where its blocks are. Twice, since the first round posts what the second
- * receives. */
+/* Returns every offered request to the instance that has its blocks. Two rounds: the
+ * first posts the messages, the second receives them. */
 void lls_loop_settle_all(struct lls_loop *l)
 {
   adopt_all(l);
@@ -170,7 +170,7 @@ int lls_loop_approve_all(struct lls_loop *l, struct lls_error *err)
   for (; i < l->n && rc == 0; i++)
     if (is_here(l, i))
       rc = lls_reload_approve(&l->threads[i].instance, &l->change->reloads[i], err);
-  if (rc < 0) /* the one that refused has undone its own */
+  if (rc < 0) /* the instance that refused has undone its part */
     disapprove(l, i - 1);
   return rc;
 }

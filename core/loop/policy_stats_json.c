@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See policy_stats_json.h. JSON has no NaN nor infinity: such figures are left out. */
+/* See policy_stats_json.h. JSON has no NaN or infinity: such figures are left out. */
 #include "core/loop/policy_stats_json.h"
 
 #include "core/policy/policy_stats.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures of policies as JSON: /admin/status, the simulator's
- * report. */
+/* Figures of policies as JSON, for /admin/status and the simulator's report. */
 #ifndef LLS_LOOP_POLICY_STATS_JSON_H
 #define LLS_LOOP_POLICY_STATS_JSON_H
 
@@ -8,8 +7,8 @@
 
 #include "core/loop/loop.h"
 
-/* {"scheduler": {"figures": {...}, "events": {...}}, "cache": ..., "predictor": ...} of
- * an instance; NULL without memory. */
+/* Returns {"scheduler": {"figures": {...}, "events": {...}}, "cache": ..., "predictor":
+ * ...} of an instance; NULL without memory. */
 json_t *lls_policy_stats_json(struct lls_loop *, uint32_t instance);
 
 #endif

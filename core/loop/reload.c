@@ -11,10 +11,10 @@
 #include "core/policy/compat.h"
 #include "core/policy/policy_stats.h"
 
-/* ---- prepare ---------------------------------------------------------------------- */
+/* ---- prepare ----------------------------------------------------------------------- */
 
-/* The chosen ones whose code is not the code that runs. Modules never change under way,
- * so that this may be asked while steps are run. */
+/* Returns the chosen policies whose module differs from the running one. Modules do not
+ * change while steps run, so that any thread may call this. */
 static struct lls_loop_policies replaced(const struct lls_policies *running,
                                          const struct lls_loop_policies *chosen)
 {
@@ -38,16 +38,16 @@ void lls_reload_abandon(struct lls_reload *r)
   lls_policies_destroy(&r->next, NULL);
 }
 
-/* ---- reconfigure ------------------------------------------------------------------ */
+/* ---- reconfigure ------------------------------------------------------------------- */
 
-/* It stays, and gets other parameters. */
+/* Returns true if the policy stays, and is reconfigured. */
 static bool is_renewed(const struct lls_running_policy *p,
                        const struct lls_loop_policy *chosen)
 {
   return chosen->module == p->module;
 }
 
-/* The first n get back the parameters that they had. */
+/* Reconfigures the first n policies with their previous parameters. */
 static void undo(const struct lls_policies *p, const struct lls_loop_policies *chosen,
                  uint32_t n)
 {
@@ -68,7 +68,7 @@ static int renew(const struct lls_running_policy *p, const void *params,
   return rc;
 }
 
-/* All of them or none. */
+/* Reconfigures all policies that stay, or none. */
 static int reconfigure(const struct lls_policies *p,
                        const struct lls_loop_policies *chosen, struct lls_error *err)
 {
@@ -84,7 +84,7 @@ static int reconfigure(const struct lls_policies *p,
   return 0;
 }
 
-/* ---- handing over state ----------------------------------------------------------- */
+/* ---- handing over state ------------------------------------------------------------ */
 
 static bool same_id(const struct lls_running_policy *a,
                     const struct lls_running_policy *b)
@@ -92,8 +92,9 @@ static bool same_id(const struct lls_running_policy *a,
   return strcmp(a->module->descriptor->id, b->module->descriptor->id) == 0;
 }
 
-/* True: the new one knows what the old one knew, of a cache manager of another name as
- * much as any of them can read. A new one that can't starts empty. */
+/* Passes the old policy's state to the new one. Returns true if the new policy imported
+ * it; else it starts empty. Between cache managers of different names only a state of
+ * version LLS_STATE_HOLDINGS can be passed, which any of them can read. */
 static bool hand_over(const struct lls_instance *in, const struct lls_running_policy *old,
                       const struct lls_running_policy *new)
 {
@@ -104,7 +105,7 @@ static bool hand_over(const struct lls_instance *in, const struct lls_running_po
     return false;
   struct lls_blob blob = {0};
   int rc = LLS_CALL_COMMON(old, export_state, &blob);
-  if (rc == 0 && blob.bytes > malloc_usable_size(blob.data)) { /* 0 of NULL */
+  if (rc == 0 && blob.bytes > malloc_usable_size(blob.data)) { /* 0 for NULL */
     lls_policy_breach(old->host, "export_state says %zu bytes, and has allocated fewer",
                       blob.bytes);
     free(blob.data);
@@ -124,9 +125,10 @@ static bool hand_over(const struct lls_instance *in, const struct lls_running_po
   return rc == 0;
 }
 
-/* ---- install ---------------------------------------------------------------------- */
+/* ---- install ----------------------------------------------------------------------- */
 
-/* Which new policies the next step has to tell of the live requests. */
+/* Hands over state. Returns which policies are new, so that the next step reports the
+ * live requests to them. */
 static struct lls_adoption succeed(const struct lls_instance *in,
                                    const struct lls_policies *old,
                                    const struct lls_policies *new)
@@ -143,12 +145,12 @@ static struct lls_adoption succeed(const struct lls_instance *in,
   return a;
 }
 
-/* Everything that may fail, and leaves nothing changed when it does. */
+/* Does everything that may fail; on failure nothing has changed. */
 static int approve(struct lls_instance *in, const struct lls_policies *next,
                    const struct lls_loop_policies *chosen, uint32_t *preempt_mode,
                    struct lls_error *err)
 {
-  /* first: caps may follow from parameters */
+  /* first, since caps may depend on parameters */
   int rc = reconfigure(&in->policies, chosen, err);
   if (rc < 0)
     return rc;
@@ -160,7 +162,7 @@ static int approve(struct lls_instance *in, const struct lls_policies *next,
   return rc;
 }
 
-/* The parameters that staying policies have now. */
+/* Stores the new parameters of the policies that stay. */
 static void note_parameters(struct lls_policies *p,
                             const struct lls_loop_policies *chosen)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changing the policies of an instance under live requests.
+ * Changes the policies of an instance under live requests.
  *
- *   prepare   [any] the new ones beside the running ones, still to be created by
- *             lls_policies_create; steps go on meanwhile. The rest is [main]:
- *   approve   while the step thread is parked: reconfigure, check; all that may fail
- *   install   then, or disapprove: hand over state, replace, destroy what was replaced
+ *   prepare   [any] allocates the new policies beside the running ones, while steps run;
+ *             lls_policies_create then creates them. The next two are [main]:
+ *   approve   while the step thread is parked: reconfigures and checks; may fail
+ *   install   (or disapprove) hands over state, replaces, destroys the old policies
  *
- * Each either does all or leaves everything as it was; of several instances all are
- * approved before one is installed. What is [step] of a change (telling
- * the new policies which requests are alive) is done by adoption.c in the step after.
+ * Each either does everything or leaves everything as before. Of several instances all
+ * are approved before the first is installed. The [step] part of a change (reporting
+ * live requests to the new policies) is done by adoption.c in the next step.
  */
 #ifndef LLS_LOOP_RELOAD_H
 #define LLS_LOOP_RELOAD_H
@@ -19,8 +19,8 @@
 
 struct lls_reload {
   const struct lls_loop_change *change;
-  struct lls_policies next; /* with gaps where a policy stays */
-  uint32_t preempt_mode;    /* once approved */
+  struct lls_policies next; /* with gaps for policies that stay */
+  uint32_t preempt_mode;    /* set by approve */
 };
 
 int lls_reload_prepare(struct lls_instance *, const struct lls_loop_change *,
@@ -28,7 +28,7 @@ int lls_reload_prepare(struct lls_instance *, const struct lls_loop_change *,
 int lls_reload_approve(struct lls_instance *, struct lls_reload *, struct lls_error *err);
 void lls_reload_disapprove(struct lls_instance *, struct lls_reload *);
 void lls_reload_install(struct lls_instance *, struct lls_reload *);
-/* Instead of install. */
+/* Destroys the prepared policies, instead of install. */
 void lls_reload_abandon(struct lls_reload *);
 
 #endif

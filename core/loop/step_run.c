@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step thread, and what it shows to others; see step_thread.h. */
+/* The step thread, and what it publishes for other threads; see step_thread.h. */
 #include "core/loop/step_run.h"
 
 #include <errno.h>
@@ -35,10 +35,10 @@ static int64_t thread_cpu_ns(void *context)
   return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
 }
 
-/* ---- steps ------------------------------------------------------------------------ */
+/* ---- steps ------------------------------------------------------------------------- */
 
-/* The status first: a reader that sees a request end with an error finds the loop failed.
- */
+/* Publishes the status, then the events: a reader that sees a request end with an error
+ * must find the loop failed. */
 static void publish(struct lls_step_thread *r)
 {
   struct lls_instance *in = &r->instance;
@@ -54,14 +54,14 @@ static void publish(struct lls_step_thread *r)
     r->failure = in->failure;
   }
   pthread_mutex_unlock(&r->status_lock);
-  while (lls_outbox_publish(&r->outbox) < 0) /* main is far behind and memory is out */
+  while (lls_outbox_publish(&r->outbox) < 0) /* main lags and memory is out */
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   atomic_store(&in->cleared, in->clear);
   if (anything)
     r->wake(r->wake_context);
 }
 
-/* Does the work of a step that was left to be done beside the next one. */
+/* Counts and publishes for a step, while the device computes the next one. */
 static void publish_late(void *context)
 {
   struct lls_step_thread *r = context;
@@ -78,7 +78,8 @@ bool lls_step_thread_step(struct lls_step_thread *r)
   return go_on;
 }
 
-/* After a failure only the inbox is served: what still comes ends with ERROR. */
+/* After a failure: only handles the inbox, and ends requests that still arrive with
+ * ERROR. */
 static void serve_failed(struct lls_step_thread *r)
 {
   struct lls_instance *in = &r->instance;
@@ -102,7 +103,7 @@ static void *thread_main(void *argument)
   while (lls_step_thread_step(r)) {
     if (!r->busy)
       lls_inbox_wait(&r->inbox, lls_instance_idle_ns(&r->instance));
-    lls_instance_own(&r->instance, false); /* while parked main may touch it */
+    lls_instance_own(&r->instance, false); /* main may touch a parked instance */
     lls_inbox_park(&r->inbox, r->wake, r->wake_context);
     lls_instance_own(&r->instance, true);
   }
@@ -112,7 +113,7 @@ static void *thread_main(void *argument)
   return NULL;
 }
 
-/* ---- life ------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------- */
 
 int lls_step_thread_init(struct lls_step_thread *r,
                          const struct lls_step_thread_shared *shared,
@@ -148,7 +149,7 @@ int lls_step_thread_init(struct lls_step_thread *r,
     in->overlap = publish_late;
     in->overlap_context = r;
   }
-  r->status = in->status; /* its histograms have their bounds before the first step */
+  r->status = in->status; /* for its histograms' bounds, needed before the first step */
   r->created = rc == 0;
   return rc;
 }
@@ -198,7 +199,7 @@ bool lls_step_thread_stop(struct lls_step_thread *r, int64_t timeout_ns)
   lls_inbox_stop(&r->inbox);
   if (!lls_thread_join(r->thread, timeout_ns))
     return false;
-  atomic_store(&r->hang.trail, NULL); /* it was the thread's */
+  atomic_store(&r->hang.trail, NULL); /* the trail was in the thread's storage */
   r->running = false;
   return true;
 }
