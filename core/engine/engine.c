@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes an engine: weights, then the pool in the memory that is left, then the step's
- * buffers, each at the size of the largest step. See engine.h.
+ * buffers, each sized for the largest step. See engine.h.
  */
 #include <errno.h>
 #include <math.h>
@@ -23,7 +23,8 @@ static uint32_t wide_columns(const struct lls_model_config *c)
   return lls_most_u32(lls_qkv_columns(c), up_columns(c));
 }
 
-/* An encoder has no head of that width. */
+/* Returns the width of a row of logits: 0 for an encoder, which has no head over the
+ * vocabulary. */
 static uint32_t logit_columns(const struct lls_model_config *c)
 {
   return c->encoder ? 0 : c->vocab;
@@ -60,7 +61,8 @@ static int check_options(const struct lls_engine_options *o,
   return 0;
 }
 
-/* Numbers of the buffers that both branches, and the slots of a mixture, use in turns. */
+/* Returns the number of values in the buffer `wide`, which both branches and the slots
+ * of a mixture use in turn. */
 static size_t wide_numbers(const struct lls_engine *e)
 {
   size_t plain = (size_t)e->options.max_tokens * wide_columns(&e->config);
@@ -119,9 +121,9 @@ static int load_weights(struct lls_engine *e, struct lls_error *err)
   return lls_weights_load(&e->weights, &source, &e->model, &e->shard, e->device, err);
 }
 
-/* ---- what ranks agree on --------------------------------------------------------- */
+/* ---- agreement of the ranks ------------------------------------------------------ */
 
-/* FNV-1a over what a step's meaning depends on. */
+/* FNV-1a hash of everything that the meaning of a step depends on. */
 static uint64_t fingerprint(const struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->model;
@@ -137,7 +139,8 @@ static uint64_t fingerprint(const struct lls_engine *e)
   return hash;
 }
 
-/* Also where they wait for each other until all have loaded. */
+/* Checks that all ranks have the same model and limits. The exchange also makes each
+ * rank wait until all have loaded. */
 static int agree_on_shape(struct lls_engine *e, struct lls_error *err)
 {
   struct lls_ranks *ranks = e->options.ranks;
@@ -155,7 +158,7 @@ static int agree_on_shape(struct lls_engine *e, struct lls_error *err)
   return 0;
 }
 
-/* Lists of scratch units, whose number the pool's size decides. */
+/* Allocates the lists of scratch units, whose length depends on the size of the pool. */
 static int make_scratch(struct lls_engine *e, struct lls_error *err)
 {
   size_t units = e->pool_shape.scratch_units;
@@ -243,7 +246,7 @@ static int make_tables(struct lls_engine *e, struct lls_error *err)
 
 /* ---- life ----------------------------------------------------------------------- */
 
-/* A text is computed whole, in one step. */
+/* Returns the most tokens of an encoder's text, which one step must compute whole. */
 static uint32_t longest_text(const struct lls_engine *e, uint32_t context)
 {
   uint32_t most = lls_longest_text(&e->config);
@@ -251,8 +254,8 @@ static uint32_t longest_text(const struct lls_engine *e, uint32_t context)
   return lls_least_u32(most, context);
 }
 
-/* Policies place an encoder's texts in blocks as they do all requests, but nothing is
- * ever written there: blocks are as small as can be. */
+/* Makes blocks as small as possible for an encoder: policies assign blocks to its texts
+ * as to all requests, but the engine writes nothing to them. */
 static void shrink_blocks(struct lls_pool_shape *shape)
 {
   shape->layers = shape->kv_heads = shape->head_dim = 1;

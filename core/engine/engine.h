@@ -11,13 +11,14 @@
  *   { lls_engine_submit; lls_engine_wait }...
  *   lls_engine_destroy         before the device
  *
- * Nothing from submit to wait allocates: every buffer is sized at create by max_tokens
- * and max_sequences; but on an asynchronous device tables grow for a while
- * (table_cache.c).
+ * Nothing allocates between submit and wait, since create sizes every buffer by
+ * max_tokens and max_sequences. The exception is the table cache of an asynchronous
+ * device, which grows during the first steps (table_cache.c).
  *
- * With tensor parallel ranks each has an engine of its own over its shard of the model
- * (core/engine/worker_rank.h). What is submitted to rank 0's is computed by all; the
- * others' take steps from there. Tokens and logits are on rank 0 alone.
+ * Each tensor parallel rank has an engine of its own over its shard of the model
+ * (core/engine/worker_rank.h). The caller submits steps to rank 0's engine, which sends
+ * them to the other ranks; all ranks compute each step. Only rank 0 has the tokens and
+ * logits.
  */
 #ifndef LLS_ENGINE_ENGINE_H
 #define LLS_ENGINE_ENGINE_H
@@ -34,47 +35,60 @@ struct lls_engine_options {
   bool dummy;             /* random weights of the configured shape, no file is read */
   enum lls_weight_format weights;
   enum lls_dtype cache_element; /* LLS_F32 or LLS_BF16 */
-  uint32_t max_tokens;          /* rows of the largest step, = the device's max_rows */
-  uint32_t max_sequences;       /* of a step, = the device's */
-  uint32_t max_context;         /* tokens of a sequence; 0 = the model's own limit */
-  uint32_t max_logits;          /* rows kept by all_logits in a step, 0 = none */
+  /* rows of the largest step; equal to max_rows of the device */
+  uint32_t max_tokens;
+  /* most sequences in a step; equal to the device's limit */
+  uint32_t max_sequences;
+  uint32_t max_context; /* tokens of a sequence; 0 = the model's own limit */
+  uint32_t max_logits;  /* rows kept by all_logits in a step, 0 = none */
   uint32_t block_tokens;
-  size_t cache_bytes; /* device pool; 0 = what max_sequences sequences hold, at most half
-                         of the memory left after weights and buffers */
-  bool gives_back;    /* so does the cache manager: caps' window is all that they hold */
-  double cache_share; /* with cache_bytes 0: that share of it instead, 0 = as said */
+  /* size of the device pool; 0 = room for max_sequences sequences, at most half of the
+   * memory left after weights and buffers */
+  size_t cache_bytes;
+  /* the cache manager frees blocks before the window, so a sequence holds at most
+   * caps.window_tokens and a step */
+  bool gives_back;
+  /* if cache_bytes is 0: the fraction of the free memory to use; 0 = the default above */
+  double cache_share;
   struct lls_pool_limits pool;
-  uint32_t instances; /* that share the host's memory with it, itself too; 0 = it alone */
-  bool no_hidden;     /* no policy will use the hidden form: no memory for its scratch */
-  bool kv_only; /* the cache manager has no use for it: the same where that takes memory
-                   before it is used, as on a GPU */
+  /* instances that share the host's memory, this one included; 0 = 1 */
+  uint32_t instances;
+  bool no_hidden; /* no policy will use the hidden form: allocate no scratch for it */
+  /* the cache manager does not use the hidden form: treated as no_hidden on devices
+   * where scratch takes memory before it is used, such as GPUs */
+  bool kv_only;
 
-  /* Its weights are used where they lie in the same memory (lls_device.is_host): it is of
-   * the same model and options, and outlives this one; NULL = they are loaded. */
+  /* An engine with the same model and options whose weights this one uses in place if
+   * both are in host memory (lls_device.is_host). It must outlive this one. NULL = load
+   * the weights. */
   const struct lls_engine *weights_of;
 
-  struct lls_ranks
-      *ranks; /* this engine's end of its group, as its device's; NULL = alone */
+  /* this engine's handle in its group of ranks, the same as its device's; NULL = a
+   * single rank */
+  struct lls_ranks *ranks;
 
-  /* Tells how far loading is; NULL = no listener. */
+  /* Reports the progress of loading; returns false to stop it. NULL = no reports. */
   bool (*progress)(void *context, size_t done_bytes, size_t total_bytes);
   void *progress_context;
   int64_t (*clock)(void *context); /* nanoseconds; NULL = CLOCK_MONOTONIC */
   void *clock_context;
 };
 
-/* The widest row of any operation of this model: lls_device_options.max_columns. */
+/* Returns the most columns of a row in any operation of this model, for
+ * lls_device_options.max_columns. */
 uint32_t lls_engine_max_columns(const struct lls_model_config *);
 
-/* -ENOENT, -EINVAL (a broken or foreign folder), -ENOMEM (with the numbers), ... */
+/* Returns 0; -ENOENT; -EINVAL: the folder is broken or not a supported model; -ENOMEM:
+ * err has the sizes; or another negative errno. */
 int lls_engine_create(const struct lls_engine_options *, const struct lls_model_config *,
                       struct lls_device *, struct lls_engine **out,
                       struct lls_error *err);
 void lls_engine_destroy(struct lls_engine *);
 
-/* Why this engine has no hidden form; NULL if it has. */
+/* Returns the reason why this engine does not offer the hidden form, or NULL if it
+ * does. */
 const char *lls_engine_why_no_hidden(const struct lls_engine *);
-/* The same, as far as the model decides it. */
+/* Returns the reason why the model rules the hidden form out, or NULL if it does not. */
 const char *lls_model_why_no_hidden(const struct lls_model_config *);
 /* True if hidden form is off only because no policy used it when this engine was created.
  */
@@ -82,68 +96,74 @@ bool lls_engine_gave_up_hidden(const struct lls_engine *);
 const struct lls_engine_caps *lls_engine_caps(const struct lls_engine *);
 const struct lls_pool_shape *lls_engine_pool_shape(const struct lls_engine *);
 const char *lls_engine_device_name(const struct lls_engine *); /* "cpu", "cuda", "sim" */
-/* Why the pool is as large as it is. */
+/* Returns a text that explains the size of the device pool. */
 const char *lls_engine_pool_reason(const struct lls_engine *);
-/* Why its host tier is. */
+/* Returns a text that explains the size of the host tier. */
 const char *lls_engine_host_reason(const struct lls_engine *);
 const struct lls_model_config *lls_engine_config(const struct lls_engine *);
-/* From submit to wait the device computes beside the caller. */
+/* True if the device computes between submit and wait while the caller's thread goes
+ * on. */
 bool lls_engine_is_asynchronous(const struct lls_engine *);
 size_t lls_engine_weight_bytes(const struct lls_engine *);
-/* The step's largest buffers, which are the ones that have to be counted. */
+/* Returns the bytes of the step's largest buffers, the only ones that memory accounting
+ * needs. */
 size_t lls_engine_buffer_bytes(const struct lls_engine *);
-/* Numbers of an output vector: hidden, or what the model projects that to, or its head
- * makes of it where it is a cross-encoder. */
+/* Returns the length of an output vector: the hidden size, the width of the model's
+ * output projection, or the number of labels of a cross-encoder. */
 uint32_t lls_engine_vector_columns(const struct lls_engine *);
 
-/* A unit block of the pool, lls_unit_bytes of it, to and from memory; between steps.
- * -ENOTSUP: not on this device, nor where ranks have a part each. */
+/* Copies one unit block of the pool (lls_unit_bytes) to or from memory; call it between
+ * steps only. Returns -ENOTSUP if the device cannot, or if the ranks share each block. */
 int lls_engine_read_unit(struct lls_engine *, uint32_t unit, void *to);
 int lls_engine_write_unit(struct lls_engine *, uint32_t unit, const void *from);
 bool lls_engine_reads_units(const struct lls_engine *);
 
-/* [any one thread] Slots of unit blocks to and from memory of lls_engine_pack_memory,
- * beside the steps: pool_pack and pool_unpack in device.h; of this rank's part of them.
- */
+/* [any one thread] Copies slots of unit blocks to or from memory of
+ * lls_engine_pack_memory, concurrently with steps (pool_pack and pool_unpack in
+ * device.h). With several ranks only this rank's shard of each block is copied. */
 bool lls_engine_packs(const struct lls_engine *);
 int lls_engine_pack(struct lls_engine *, const struct lls_pull *, uint32_t n, void *to);
 int lls_engine_unpack(struct lls_engine *, const struct lls_pull *, uint32_t n,
                       const void *from);
-/* [any one thread] Memory to pack in: LLS_MEMORY_PINNED; or PIECES, where the device has
- * them, to which there is no other way than these. NULL: there is none left. */
+/* [any one thread] Allocates memory to pack into: LLS_MEMORY_PINNED, or PIECES where
+ * the device has pieces. Only write_piece and read_piece below can access a piece.
+ * Returns NULL if no memory is left. */
 bool lls_engine_has_pieces(const struct lls_engine *);
 void *lls_engine_pack_memory(struct lls_engine *, enum lls_memory, size_t bytes);
 void lls_engine_release_pack_memory(struct lls_engine *, enum lls_memory, void *);
 int lls_engine_write_piece(struct lls_engine *, void *piece, const void *from,
                            size_t bytes);
 int lls_engine_read_piece(struct lls_engine *, const void *piece, void *to, size_t bytes);
-/* Links to other processes' devices begin here: device/link.h. */
+/* Returns the engine's device, which links to other processes' devices start from
+ * (device/link.h). */
 struct lls_device *lls_engine_device(const struct lls_engine *);
 
-/* This engine's end of its group; NULL: it is alone. */
+/* Returns this engine's handle in its group of ranks, or NULL if it is a single rank. */
 struct lls_ranks *lls_engine_ranks(const struct lls_engine *);
 
-/* Why unit blocks of `from` cannot be copied to this one's pool; NULL: they can. */
+/* Returns the reason why unit blocks of `from` cannot be copied to this engine's pool,
+ * or NULL if they can. */
 const char *lls_engine_why_no_pull(const struct lls_engine *,
                                    const struct lls_engine *from);
 
 /*
- * Starts one step; on a device that computes in the caller's thread it returns when the
- * step is done. 0, -EINVAL (more rows, sequences or context than the limits, a bad table
- * or copy: nothing was started), -ENOTSUP (a form, direction or element of
- * caps, "unsupported by this engine").
+ * Starts one step. A device that computes in the caller's thread has finished the step
+ * when submit returns. Returns 0; -EINVAL: rows, sequences or context above the limits,
+ * or a bad table or copy, and nothing was started; -ENOTSUP: the batch uses a form,
+ * direction or element that caps does not list ("unsupported by this engine").
  */
 int lls_engine_submit(struct lls_engine *, const struct lls_engine_batch *,
                       struct lls_error *err);
 
-/* Ends the step begun by the last submit. An error here is the device's: fatal. */
+/* Waits for the end of the last submitted step. An error here comes from the device and
+ * is fatal. */
 int lls_engine_wait(struct lls_engine *, struct lls_engine_result *,
                     struct lls_error *err);
 
-/* [rank 0] Dismisses the other ranks, unless the group has failed. No step after. */
+/* [rank 0] Ends the other ranks, unless the group has failed. No step may follow. */
 void lls_engine_dismiss(struct lls_engine *);
-/* [rank 0] Says something to the other ranks between two steps, to hear before the next.
- */
+/* [rank 0] Sends a note to the other ranks, which receive it between the same two
+ * steps. */
 int lls_engine_tell(struct lls_engine *, const void *note, size_t bytes);
 
 struct lls_engine_note {
@@ -153,13 +173,14 @@ struct lls_engine_note {
 
 enum { LLS_RECEIVED_END, LLS_RECEIVED_STEP, LLS_RECEIVED_NOTE };
 
-/* [other ranks] One of these, or an error: a batch or a note, valid until the next call;
- * or this rank is dismissed. */
+/* [other ranks] Waits for rank 0's next message and returns which of the above it is: a
+ * step or a note, valid until the next call, or the end of this rank. Returns a
+ * negative errno on failure. */
 int lls_engine_receive(struct lls_engine *, struct lls_engine_batch *,
                        struct lls_engine_note *, struct lls_error *err);
 
-/* Logits (n_tokens, vocab) of a sequence submitted with all_logits, NULL if it was not;
- * valid until the next submit. */
+/* Returns the logits (n_tokens, vocab) of a sequence submitted with all_logits, or NULL
+ * if it was submitted without; valid until the next submit. */
 const float *lls_engine_logits(const struct lls_engine *, uint32_t sequence);
 
 #endif

@@ -10,56 +10,61 @@
 #include "core/engine/weights.h"
 
 /*
- * Activations of one step, in the device's memory and type. Branches follow each other,
- * so `wide` holds q, k, v first and the mlp's inner layer later, `narrow` what attention
- * gives and then the activated inner layer.
+ * Activations of one step, in the device's memory and type. The two branches of a layer
+ * run one after the other and share buffers: `wide` holds q, k, v and later the mlp's
+ * inner layer; `narrow` holds the output of attention and later the activated inner
+ * layer.
  */
 struct lls_activations {
   void *x;         /* (max_tokens, hidden) the residual stream */
   void *h;         /* (max_tokens, max(hidden, embed_dim)) a branch's input */
   void *wide;      /* (max_tokens, max(qkv, up columns)) */
   void *narrow;    /* (max_tokens, max(heads head_dim, ffn)) */
-  void *picked;    /* (max_logit_rows, hidden) rows whose logits are wanted */
-  void *projected; /* (max_logit_rows, embed_dim), where the model projects */
-  float *logits;   /* (max_logit_rows, vocab); of rank 0 */
-  float *part;     /* (max_logit_rows, this rank's part of vocab), with other ranks */
-  /* With mixtures of experts: `slots` = max_tokens active, and some that devices pad to.
-   * wide and narrow have room for the inner layers of so many. */
-  float *scores;          /* (max_tokens, experts) of the router */
-  void *routed;           /* (slots, hidden) rows in the experts' order */
-  struct lls_route route; /* of the layer that is computed */
+  void *picked;    /* (max_logit_rows, hidden) copies of the rows that need logits */
+  void *projected; /* (max_logit_rows, embed_dim) if the model has an output projection */
+  float *logits;   /* (max_logit_rows, vocab) on rank 0 */
+  /* (max_logit_rows, this rank's share of vocab) if there are several ranks */
+  float *part;
+  /* For mixtures of experts: `slots` = max_tokens times the active experts, plus the
+   * padding that devices need. wide and narrow hold the inner layers of that many
+   * slots. */
+  float *scores;          /* (max_tokens, experts) the router's output */
+  void *routed;           /* (slots, hidden) rows sorted by expert */
+  struct lls_route route; /* the route of the layer being computed */
 };
 
-/* A step on its way to the other ranks; rank_protocol.c. */
+/* A step as words that rank 0 sends to the other ranks; rank_protocol.c. */
 struct lls_engine_message {
-  uint32_t *words; /* (n) of (room) */
+  uint32_t *words; /* (room) of which n are used */
   size_t n, room;
-  struct lls_block_entry *entries; /* (entries_room) of the ranks that receive */
+  struct lls_block_entry *entries; /* (entries_room) on receiving ranks */
   size_t entries_room;
-  struct lls_engine_sequence *sequences; /* (max_sequences) likewise */
-  struct lls_block_table *tables;        /* (max_sequences) likewise */
+  struct lls_engine_sequence *sequences; /* (max_sequences) on receiving ranks */
+  struct lls_block_table *tables;        /* (max_sequences) on receiving ranks */
 };
 
 struct lls_engine {
   struct lls_engine_options options;
-  struct lls_model_config model;  /* the whole one */
-  struct lls_model_config config; /* what of it is computed here: heads, kv_heads, ffn */
+  struct lls_model_config model;  /* the whole model */
+  struct lls_model_config config; /* this rank's shard of it: heads, kv_heads, ffn */
   struct lls_shard shard;
   struct lls_engine_message message;
   struct lls_engine_caps caps;
   struct lls_device *device;
   struct lls_weights weights;
-  bool borrows_weights; /* they are another's: options.weights_of */
+  bool borrows_weights; /* they belong to options.weights_of */
   struct lls_pool *pool;
   struct lls_pool_shape pool_shape;
-  char pool_reason[224];                /* why it is as large as it is */
-  char host_reason[128];                /* and why the host tier is */
-  struct lls_attention_shape attention; /* of every layer, but for its window */
-  struct lls_rope_shape ropes[3];       /* by enum lls_layer_rope */
-  float *inverse_frequency;             /* (2, rope.dims / 2) what ropes[] point to */
+  char pool_reason[224]; /* explains the size of the device pool */
+  char host_reason[128]; /* explains the size of the host tier */
+  /* the shape for every layer, except for the window */
+  struct lls_attention_shape attention;
+  struct lls_rope_shape ropes[3]; /* by enum lls_layer_rope */
+  float *inverse_frequency;       /* (2, rope.dims / 2) that ropes[] point into */
 
-  /* The step, flat. Rows whose logits are wanted: first the last row of every sequence
-   * that gets a token, in batch order, then the other rows of those with all_logits. */
+  /* The flattened step. Rows that need logits are ordered: first the last row of every
+   * sequence that draws a token, in batch order, then the other rows of sequences with
+   * all_logits. */
   size_t memory_before; /* free on the device before anything was loaded */
   struct lls_activations act;
   struct lls_device_step step;
@@ -69,39 +74,45 @@ struct lls_engine {
   uint32_t max_logit_rows; /* max_sequences + options.max_logits, or max_tokens */
   uint32_t n_logit_rows, n_sampled, n_kept_logits;
   uint32_t *logit_rows;                 /* (max_logit_rows) */
-  const struct lls_sampling **sampling; /* (max_sequences), n_sampled of them */
-  struct lls_sampled *sampled;          /* (max_sequences), likewise */
+  const struct lls_sampling **sampling; /* (max_sequences) n_sampled are used */
+  struct lls_sampled *sampled;          /* (max_sequences) n_sampled are used */
   const struct lls_sampled **result;    /* (max_sequences) */
   float *logits;                        /* (options.max_logits, vocab) read back */
-  /* Rows whose next token is known and scored: drawn like others, a few at a time */
+  /* Rows whose next token is known and gets a score: they are drawn like others, a few
+   * at a time */
   uint32_t n_score_rows;
-  uint32_t *score_rows;                       /* (max_tokens) */
-  struct lls_sampling *score_params;          /* (max_tokens) */
-  const struct lls_sampling **score_sampling; /* (max_tokens) pointers to these */
-  struct lls_sampled *scores;                 /* (max_tokens) */
-  struct lls_sampled **score_targets;         /* (max_tokens) the callers' */
-  /* Rows whose output vectors are added up: read back a few at a time */
+  uint32_t *score_rows;              /* (max_tokens) */
+  struct lls_sampling *score_params; /* (max_tokens) */
+  /* (max_tokens) pointers into score_params */
+  const struct lls_sampling **score_sampling;
+  struct lls_sampled *scores; /* (max_tokens) */
+  /* (max_tokens) where the caller wants each score */
+  struct lls_sampled **score_targets;
+  /* Rows whose output vectors are summed: they are read back a few at a time */
   uint32_t n_pooled_rows;
   uint32_t *pooled_rows; /* (max_tokens) */
-  float **pooled_sums;   /* (max_tokens) the callers', of each row */
+  float **pooled_sums;   /* (max_tokens) for each pooled row the caller's sum vector */
   void *pooled;          /* (max_logit_rows, vector columns) read back */
   uint32_t *first_logit; /* (max_sequences) row in logits, NO_LOGITS if not kept */
   int64_t started_ns;
-  bool running;       /* between submit and wait */
-  bool copies;        /* blocks, in that step */
-  bool prepares;      /* that step computes nothing: lls_device_step.prepare */
-  const void *thread; /* which submitted it, and waits */
+  bool running;  /* between submit and wait */
+  bool copies;   /* the step in progress copies blocks */
+  bool prepares; /* the step in progress computes nothing: lls_device_step.prepare */
+  /* the thread that submitted the step, which must also wait for it */
+  const void *thread;
 
   /* Sequences of the step in hidden form; hidden.c. */
-  bool absorbs;                            /* rows may attend to X itself */
-  bool restores;                           /* any sequence has tokens to restore */
-  bool attends_hidden;                     /* any is absorbed in this step */
-  uint32_t scratch_used;                   /* units of the step */
+  /* this engine can attend to X itself (absorb) instead of restoring K and V */
+  bool absorbs;
+  /* a sequence of the step has tokens to restore */
+  bool restores;
+  bool attends_hidden;                     /* a sequence of the step is absorbed */
+  uint32_t scratch_used;                   /* scratch units that the step uses */
   struct lls_block_entry *scratch_entries; /* (pool_shape.scratch_units) */
   struct lls_block_table *scratch_tables;  /* (max_sequences) */
 
   struct lls_table_cache
-      table_cache; /* tables of the step before, and this one's; table_cache.c */
+      table_cache; /* block tables of the previous and this step; table_cache.c */
 };
 
 #define NO_LOGITS UINT32_MAX
@@ -111,8 +122,8 @@ static inline bool lls_engine_is_shared(const struct lls_engine *e)
   return e->shard.size > 1;
 }
 
-/* Where a sequence is cached; an encoder's is nowhere, whatever the cache manager says.
- */
+/* Returns a sequence's block table: an empty one for an encoder, whatever the cache
+ * manager assigned. */
 static inline const struct lls_block_table *
 lls_engine_table(const struct lls_engine *e, const struct lls_engine_sequence *s)
 {
@@ -127,18 +138,21 @@ static inline uint32_t lls_engine_columns(const struct lls_engine *e)
   return e->weights.project_out != NULL ? e->config.embed_dim : e->config.hidden;
 }
 
-/* tables.c: a list begins with no later token than a step behind `context` ones reads. */
+/* tables.c: checks that a list does not begin after the first token that a step with
+ * `context` cached tokens reads. */
 int lls_engine_check_begin(const struct lls_engine *, const struct lls_block_entry *list,
                            uint32_t n, uint32_t context, struct lls_error *err);
 /*
- * And then it has entries without gaps, of blocks that exist, to at least token `needed`,
- * of which `context` are there; those before entry `from` are known to be good.
+ * Checks the entries after lls_engine_check_begin: they have no gaps, name blocks that
+ * exist, and cover at least tokens up to `needed`, of which `context` are cached.
+ * Entries before `from` are known to be good.
  */
 int lls_engine_check_entries(const struct lls_engine *, const struct lls_block_entry *,
                              uint32_t from, uint32_t n, uint32_t context, uint32_t needed,
                              struct lls_error *err);
 
-/* Every pull of a batch is of an engine that this one can copy from. */
+/* Checks that the source engine of each pull in a batch has a pool that this one can
+ * copy from. */
 int lls_engine_check_pulls(const struct lls_engine *, const struct lls_engine_batch *,
                            struct lls_error *err);
 
@@ -151,36 +165,38 @@ int lls_engine_send(struct lls_engine *, const struct lls_engine_batch *,
 
 /* pool_size.c */
 /* Ranks that take of the same memory. */
-/* Bytes of the host tier beside a device pool of so many; host_reason says why. */
+/* Returns the bytes of the host tier for a device pool of device_bytes; host_reason
+ * explains them. */
 size_t lls_engine_host_bytes(struct lls_engine *, size_t device_bytes);
 uint32_t lls_engine_sharers(const struct lls_engine *);
-/* K and V units for one sequence of that many tokens. */
+/* Returns the K and V units that one sequence of `tokens` tokens takes. */
 size_t lls_engine_units_for(const struct lls_engine *, size_t tokens);
-/* The pool gets what is measured to be left. */
+/* True if the pool gets the memory that a trial run leaves free (memory_profile.c). */
 bool lls_engine_measures_memory(const struct lls_engine *);
 int lls_engine_make_pool(struct lls_engine *, struct lls_error *);
 
-/* memory_profile.c: bytes that the pool may have of a device with memory of its own. */
+/* memory_profile.c: finds how many bytes of a device's own memory the pool may have. */
 int lls_engine_profile_memory(struct lls_engine *, size_t *bytes, struct lls_error *);
 
 /* first_steps.c */
-/* Units of a pool that has room for these steps. */
+/* Returns the units of a pool large enough for the trial steps. */
 uint32_t lls_engine_trial_units(const struct lls_engine *);
 int lls_engine_try_steps(struct lls_engine *, struct lls_error *);
-/* Shows the device the steps that will come, if it prepares for them. */
+/* Runs the steps that the device wants to prepare for, such as by recording graphs. */
 int lls_engine_prepare(struct lls_engine *, struct lls_error *);
 
 /* hidden.c */
-/* Once the weights are there. */
+/* Sets `absorbs`; call it when the weights are loaded. */
 void lls_engine_decide_on_absorbing(struct lls_engine *);
 uint32_t lls_engine_scratch_units(const struct lls_engine *);
-/* Bytes left of so many for units by the scratch that comes with them. */
+/* Returns how many of `bytes` remain for units after the scratch that they need. */
 size_t lls_engine_without_scratch(struct lls_engine *, size_t bytes);
 int lls_engine_check_hidden(const struct lls_engine *, const struct lls_engine_batch *,
                             struct lls_error *err);
 void lls_engine_lay_out_hidden(struct lls_engine *, struct lls_step_sequence *);
 
-/* Runs engine->step through the model up to act.logits of the wanted rows; forward.c. */
+/* forward.c: runs engine->step through the model, up to act.logits of the rows that
+ * need logits. */
 void lls_engine_forward(struct lls_engine *);
 
 #endif

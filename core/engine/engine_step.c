@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One step: checks the batch, lays it out flat for the device, runs it, hands the tokens
- * back in the batch's order.
+ * One step: checks the batch, lays it out flat for the device, runs it, hands the
+ * tokens back in the batch's order.
  *
- * A batch comes from policies that can't be trusted, so everything that a kernel uses
- * as an index is checked here, block tables too: one pass over entries of which each
- * stands for block_tokens rows of cache that attention reads in every layer.
+ * A batch comes from policies that can't be trusted, so this file checks everything
+ * that a kernel uses as an index, block tables included. That is one pass over the
+ * entries, and cheap: for each entry attention reads block_tokens rows of cache in
+ * every layer.
  */
 #include <errno.h>
 #include <string.h>
@@ -24,7 +25,8 @@ static int64_t now_ns(const struct lls_engine *e)
 
 /* ---- checks --------------------------------------------------------------------- */
 
-/* A list of the sequence that is being checked; it is kept where lists are. */
+/* Checks a list of the current sequence, and keeps a copy of it if there is a table
+ * cache. */
 static int check_list(struct lls_engine *e, enum lls_table_cache_which which,
                       const struct lls_block_entry *list, uint32_t n, uint32_t context,
                       uint32_t needed, struct lls_error *err)
@@ -41,14 +43,15 @@ static int check_table(struct lls_engine *e, const struct lls_block_table *table
                        uint32_t context, uint32_t n_tokens, struct lls_error *err)
 {
   uint32_t length = context + n_tokens;
-  uint32_t written_from = table->x_count > 0 ? 0 : context; /* all of them are restored */
+  /* converting to KV form writes all tokens */
+  uint32_t written_from = table->x_count > 0 ? 0 : context;
   int rc = 0;
   if (table->form > LLS_FORM_HIDDEN || (e->caps.forms & 1u << table->form) == 0)
     return lls_fail(err, -ENOTSUP, "a cache of form %u: unsupported by this engine",
                     table->form);
   if (table->form == LLS_FORM_HIDDEN)
     return check_list(e, LLS_TABLE_X, table->x, table->x_count, 0, length, err);
-  if (table->x_count > 0) /* on its way to KV form */
+  if (table->x_count > 0) /* being converted to KV form */
     rc = (e->caps.forms & LLS_BIT_HIDDEN)
              ? check_list(e, LLS_TABLE_X, table->x, table->x_count, 0, context, err)
              : lls_fail(err, -ENOTSUP, "hidden states: unsupported by this engine");
@@ -59,16 +62,16 @@ static int check_table(struct lls_engine *e, const struct lls_block_table *table
                              length, err);
 }
 
-/* The forward pass before has driven the lists out of the near caches, and they are too
- * short for the processor to see them coming: a step of 512 took 160 us, with this 120.
- */
+/* Prefetches a list. The previous forward pass has evicted the lists from the near
+ * caches, and they are too short for the hardware prefetcher: checking a step of 512
+ * took 160 us, with this 120. */
 static void fetch_list(const struct lls_block_entry *list, uint32_t n)
 {
   for (uint32_t i = 0; i < n; i += 64 / sizeof *list)
     __builtin_prefetch(&list[i]);
 }
 
-/* An encoder's sequence: what the rest of the pass would need a cache or a head for. */
+/* Checks an encoder's sequence: refuses everything that needs a cache or a head. */
 static int check_text(const struct lls_engine *e, const struct lls_engine_sequence *s,
                       struct lls_error *err)
 {
@@ -210,7 +213,8 @@ static void add_sequence(struct lls_engine *e, const struct lls_engine_sequence 
   e->logit_rows[e->n_logit_rows++] = e->step.n_rows - 1;
 }
 
-/* The rows beside the last one, which is there already if it gets a token. */
+/* Adds the rows of a sequence with all_logits, except for the last one if it is listed
+ * already because it draws a token. */
 static void keep_logits(struct lls_engine *e, uint32_t index, bool wanted)
 {
   e->first_logit[index] = wanted ? e->n_kept_logits : NO_LOGITS;
@@ -223,7 +227,8 @@ static void keep_logits(struct lls_engine *e, uint32_t index, bool wanted)
   e->n_kept_logits += s->n_rows;
 }
 
-/* A score is a draw of which the outcome is known. */
+/* Adds the scored rows of a sequence. Each is drawn like a token, with the outcome
+ * given. */
 static void add_scores(struct lls_engine *e, uint32_t index,
                        const struct lls_engine_sequence *s)
 {
@@ -287,7 +292,7 @@ static void lay_out(struct lls_engine *e, const struct lls_engine_batch *batch)
 
 /* ---- run ------------------------------------------------------------------------ */
 
-/* Brings the rows of each sequence with all_logits together on the host. */
+/* Gathers the rows of each sequence with all_logits on the host. */
 static void download_logits(struct lls_engine *e)
 {
   size_t vocab = e->config.vocab, row_bytes = vocab * sizeof(float);
@@ -308,7 +313,7 @@ static void download_logits(struct lls_engine *e)
   LLS_CHECK(others == e->act.logits + e->n_logit_rows * vocab);
 }
 
-/* Adds the words that the device itself has for a call that has failed. */
+/* Fails with `what`, followed by the device's own reason if it has one. */
 static int refused(const struct lls_engine *e, struct lls_error *err, int rc,
                    const char *what)
 {
@@ -335,7 +340,7 @@ static int start_copies(struct lls_engine *e, const struct lls_engine_batch *bat
                 : 0;
 }
 
-/* Starts a batch that is checked and that the other ranks, if any, already have. */
+/* Starts a batch that was checked and that rank 0 has sent to the other ranks, if any. */
 static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
                  struct lls_error *err)
 {
@@ -367,7 +372,8 @@ static int start(struct lls_engine *e, const struct lls_engine_batch *batch,
   return 0;
 }
 
-/* No rank goes on where one has failed. */
+/* Reports a failure to the whole group, so that no rank continues after one has failed.
+ */
 static int tell_ranks(struct lls_engine *e, int rc, const struct lls_error *why,
                       struct lls_error *err)
 {
@@ -393,8 +399,9 @@ int lls_engine_submit(struct lls_engine *e, const struct lls_engine_batch *batch
   return tell_ranks(e, rc, &why, err);
 }
 
-/* A step without rows has nothing that ranks wait for each other with, and who looks at
- * blocks once it has ended does so on all of them. */
+/* Makes ranks wait for each other after a step with copies but no rows. Other steps do
+ * so in their sums. Afterwards the caller may read blocks, of which every rank has a
+ * share. */
 static int meet(struct lls_engine *e, struct lls_error *why)
 {
   struct lls_ranks *ranks = e->options.ranks;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See fingerprint.h. Weights themselves don't matter, nor where they lie. */
+/* See fingerprint.h. The values of weights are left out, and so is their path. */
 #include "core/engine/fingerprint.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 static const char *number_name(enum lls_dtype t)
 {
   static const char *const names[] = {"f32", "f16", "bf16", "int8"};
-  return names[t]; /* a cache's, which is plain */
+  return names[t]; /* the element type of a cache is one of these four */
 }
 
 static void identify_model(const struct lls_model_config *c, char *text, size_t size)
@@ -20,7 +20,8 @@ static void identify_model(const struct lls_model_config *c, char *text, size_t 
            c->head_dim, c->ffn, c->vocab);
 }
 
-/* Not the size of the pool, which on a GPU is what was free, but what it has room for. */
+/* Writes the number of tokens that fit into the pool instead of its bytes: on a GPU the
+ * bytes depend on how much memory was free. */
 static void identify_engine(const struct lls_engine *e, char *text, size_t size)
 {
   const struct lls_pool_shape *pool = &e->pool_shape;

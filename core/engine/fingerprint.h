@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine in three lines of text: what decides how long its steps take. Two engines
- * with the same lines may use each other's measurements.
+ * An engine in three lines of text: all that the duration of its steps depends on. Two
+ * engines with the same lines may use each other's measurements.
  */
 #ifndef LLS_ENGINE_FINGERPRINT_H
 #define LLS_ENGINE_FINGERPRINT_H
@@ -9,9 +9,9 @@
 #include "core/engine/engine.h"
 
 struct lls_engine_fingerprint {
-  char device[160]; /* which, and what of it computes */
-  char model[160];  /* its shape */
-  char engine[160]; /* numbers, blocks, ranks, contexts */
+  char device[160]; /* its name and the hardware that computes */
+  char model[160];  /* its architecture and shape */
+  char engine[160]; /* bytes of weights, cache element, block size, contexts, ranks */
 };
 
 void lls_engine_take_fingerprint(const struct lls_engine *,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of zeros, before there are any requests: the largest ones, for what comes with
- * them (memory_profile.c); and those that a device prepares for, which compute nothing.
+ * Steps of zeros, before there are any requests: the largest ones, so that the memory
+ * they need can be measured (memory_profile.c), and steps that compute nothing, which
+ * let a device prepare.
  *
- * Of the latter there is one for each number of rows that serving has a lot of. Decodes
- * come in all numbers, which a GPU pads to 1, 2, 4 and multiples of 8
- * (kernels/cuda/ops.h); graphs end at 256 rows. With prompts among them steps are mostly
- * as full as max_tokens lets them be, and else of any number: some of those are tried, in
- * powers of two.
+ * There is one preparing step for each number of rows that is frequent in serving.
+ * Decode steps have any number of rows, which a GPU pads to 1, 2, 4 and multiples of 8
+ * (kernels/cuda/ops.h); graphs end at 256 rows. Steps with prompts mostly have
+ * max_tokens rows, else any number; powers of two represent these.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "core/base/least.h"
 #include "core/engine/engine_internal.h"
 
-#define MOST_OF_EACH 256 /* rows, up to which every number that is padded to is tried */
+#define MOST_OF_EACH 256 /* rows: up to here every padded number is tried */
 
 struct trial {
   struct lls_engine *engine;
@@ -36,7 +36,8 @@ uint32_t lls_engine_trial_units(const struct lls_engine *e)
   return 2 * (blocks_of(e, e->options.max_tokens) + e->options.max_sequences);
 }
 
-/* A pool that is too small has its blocks in several lists. */
+/* Returns a list of the next blocks. If the pool is too small it wraps, so that several
+ * lists share blocks. */
 static const struct lls_block_entry *next_list(struct trial *t, uint32_t tokens)
 {
   uint32_t room = t->engine->options.block_tokens, n = blocks_of(t->engine, tokens);
@@ -49,7 +50,8 @@ static const struct lls_block_entry *next_list(struct trial *t, uint32_t tokens)
   return list;
 }
 
-/* As many sequences as there may be, of so many tokens each, and `rows` in all. */
+/* Fills the batch with `rows` rows: up to max_sequences sequences of up to `tokens`
+ * tokens. */
 static void fill(struct trial *t, uint32_t rows, uint32_t tokens)
 {
   static const struct lls_sampling greedy = {.top_p = 1, .repetition_penalty = 1};
@@ -90,7 +92,7 @@ static int run_all(struct trial *t, struct lls_error *err)
   return rc;
 }
 
-/* The numbers of rows that are tried, one after the other. */
+/* Returns the next number of rows to try. */
 static uint32_t after(uint32_t rows)
 {
   return rows >= 8 && rows < MOST_OF_EACH ? rows + 8 : 2 * rows;

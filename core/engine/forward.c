@@ -4,15 +4,15 @@
  * an mlp branch on the residual stream x; see core/model/model_config.h for the
  * variations.
  *
- * All rows of a step, whatever sequence they are of, go through the matrix products
- * together; only attention knows about sequences. Rows whose logits are not wanted leave
- * in the last layer as soon as their keys and values are cached: of a prefill that is all
- * but one row. Where tokens of a prompt are scored, all rows stay and go through the head
- * a few at a time, for a row of logits is as wide as the vocabulary; so they do where
- * rows are pooled, which need no head.
+ * All rows of a step go through the matrix products together, whichever sequence they
+ * belong to; only attention knows about sequences. Rows that need no logits are dropped
+ * in the last layer as soon as their keys and values are cached: in a prefill these are
+ * all rows but one. Where tokens of a prompt are scored, all rows are kept and go
+ * through the head a few at a time, because a row of logits is as wide as the
+ * vocabulary. Pooled rows are kept too, and need no head.
  *
- * Encoders have whole texts as sequences, which attend both ways and leave nothing in the
- * cache.
+ * Encoders have whole texts as sequences, which attend both ways and leave nothing in
+ * the cache.
  */
 #include "core/engine/forward.h"
 
@@ -32,7 +32,8 @@ static void linear(const struct lls_forward *s, const struct lls_weight *w, cons
   s->ops->linear(s->device, w, x, s->n_rows, store, y);
 }
 
-/* An encoder's table has been cut at its beginning. */
+/* Returns the row of the first position; 0 for an encoder, whose table was cut at load.
+ */
 static int32_t position_offset(const struct lls_engine *e)
 {
   return e->config.encoder ? 0 : (int32_t)e->config.position_offset;
@@ -55,7 +56,8 @@ static void embed(const struct lls_forward *s)
     norm(s, &w->embedding_norm, s->x, s->x);
 }
 
-/* The input of a branch: x, normed first unless the norm comes later. */
+/* Returns the input of a branch: the normed x, or x itself if the norm comes after the
+ * branch. */
 static const void *branch_input(const struct lls_forward *s,
                                 const struct lls_norm_weights *w)
 {
@@ -77,7 +79,7 @@ static void norm_qk(const struct lls_forward *s, const struct lls_layer_weights 
   s->ops->norm_qk(s->device, shape, &n, qkv);
 }
 
-/* Fills attended with what attention finds in the rows themselves; nothing is cached. */
+/* Computes attention among the rows themselves into `attended`; nothing is cached. */
 static void attend_both_ways(struct lls_forward *s, uint32_t layer)
 {
   struct lls_engine *e = s->e;
@@ -87,7 +89,7 @@ static void attend_both_ways(struct lls_forward *s, uint32_t layer)
   s->attended = e->act.narrow;
 }
 
-/* Fills the cache from x, and attended with what attention finds there. */
+/* Computes q, k, v from x, caches k and v, and attends to the cache into `attended`. */
 static void attend(struct lls_forward *s, uint32_t layer)
 {
   struct lls_engine *e = s->e;
@@ -115,7 +117,7 @@ static void attend(struct lls_forward *s, uint32_t layer)
   s->attended = e->act.narrow;
 }
 
-/* The mlp's inner layer, activated; where it is. */
+/* Computes the mlp's activated inner layer; returns the buffer it is in. */
 static const void *mlp_inner(const struct lls_forward *s,
                              const struct lls_layer_weights *w, const void *input)
 {
@@ -130,8 +132,8 @@ static const void *mlp_inner(const struct lls_forward *s,
   return e->act.narrow;
 }
 
-/* The first rank adds its share of a branch to x, and the others' shares replace their x:
- * then the sum over ranks is x with the branch added. */
+/* Returns how a rank stores its share of a branch: the first rank adds it to x and the
+ * other ranks overwrite x with it, so that the sum over ranks is x plus the branch. */
 static enum lls_linear_store own_share(const struct lls_forward *s)
 {
   return s->e->shard.rank == 0 ? LLS_STORE_ADD : LLS_STORE_SET;
@@ -143,8 +145,8 @@ static void sum_shares(const struct lls_forward *s, void *x)
     s->ops->all_reduce(s->device, x, s->n_rows, s->e->config.hidden);
 }
 
-/* Where a branch's last product goes: on top of x, or where the branch's output is normed
- * before it is added, into h, which the branch has read. */
+/* The destination of a branch's last product: x, added to it; or h, which the branch
+ * has already read, if the output is normed before it is added to x. */
 struct target {
   void *y;
   enum lls_linear_store store;
@@ -158,7 +160,8 @@ static struct target branch_target(const struct lls_forward *s)
   return (struct target){s->e->act.h, LLS_STORE_SET};
 }
 
-/* The branch's norm, and that of its output, if they come now. */
+/* Ends a branch: sums it over ranks, then applies the norms that come after the branch,
+ * and adds it to x if it is not in x yet. */
 static void branch_end(const struct lls_forward *s, const struct target *t,
                        const struct lls_norm_weights *own,
                        const struct lls_norm_weights *output)
@@ -173,8 +176,8 @@ static void branch_end(const struct lls_forward *s, const struct target *t,
   s->ops->add(s->device, t->y, s->n_rows, s->e->config.hidden, s->x);
 }
 
-/* Both read x as the layer got it, so the mlp's norm comes before attention's output is
- * added, and ranks have one sum for both. */
+/* Adds attention and mlp where both read the same x: the mlp's input is normed before
+ * attention's output is added, and one sum over ranks serves both. */
 static void add_parallel_branches(const struct lls_forward *s,
                                   const struct lls_layer_weights *w)
 {
@@ -203,7 +206,8 @@ static void add_branches(const struct lls_forward *s, uint32_t layer)
   branch_end(s, &t, &w->mlp_norm, &w->mlp_output_norm);
 }
 
-/* Goes on with the wanted rows only; q, k, v are done with, so `wide` is free. */
+/* Drops all rows that need no logits. `wide` is free here, since q, k, v are no longer
+ * needed. */
 static void keep_wanted_rows(struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
@@ -226,7 +230,7 @@ static void cap_logits(const struct lls_forward *s)
                        e->config.logit_cap);
 }
 
-/* The scores of a cross-encoder, of its texts' first rows. */
+/* Computes a cross-encoder's scores from the first row of each text. */
 static const void *classify(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
@@ -237,7 +241,7 @@ static const void *classify(const struct lls_forward *s)
   return e->act.projected;
 }
 
-/* The rows as the head reads them; where they are. */
+/* Computes the rows that the head reads; returns the buffer they are in. */
 static const void *output(const struct lls_forward *s)
 {
   const struct lls_engine *e = s->e;
@@ -268,7 +272,7 @@ static void head(const struct lls_forward *s)
   cap_logits(s);
 }
 
-/* The wanted rows of a stream of all rows, as keep_wanted_rows leaves them. */
+/* Returns a copy of the pass with only n of its rows, gathered into act.picked. */
 static struct lls_forward pick(const struct lls_forward *all, const uint32_t *rows,
                                uint32_t n)
 {
@@ -281,7 +285,7 @@ static struct lls_forward pick(const struct lls_forward *all, const uint32_t *ro
   return picked;
 }
 
-/* As many scores at a time as there is room for logits. */
+/* Computes all scores, at most max_logit_rows rows at a time. */
 static void score(const struct lls_forward *all)
 {
   struct lls_engine *e = all->e;
@@ -297,7 +301,7 @@ static void score(const struct lls_forward *all)
   }
 }
 
-/* Vectors that were read back, added to the sums of their rows. */
+/* Adds n vectors that were read back to the sums of their rows. */
 static void add_up(const struct lls_engine *e, uint32_t first, uint32_t n)
 {
   uint32_t columns = lls_engine_columns(e);
@@ -313,7 +317,8 @@ static void add_up(const struct lls_engine *e, uint32_t first, uint32_t n)
   }
 }
 
-/* Every rank has all of x; the first one reads it. */
+/* Reads back the pooled rows and adds them up, on the first rank: every rank has all of
+ * x. */
 static void pool(const struct lls_forward *all)
 {
   struct lls_engine *e = all->e;

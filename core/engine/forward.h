@@ -5,23 +5,23 @@
 
 #include "core/engine/engine_internal.h"
 
-/* The rows that are still computed. */
+/* The forward pass, with the rows that it still computes. */
 struct lls_forward {
   struct lls_engine *e;
   const struct lls_device_ops *ops;
   struct lls_device *device;
   void *x;              /* (n_rows, hidden) */
-  const void *attended; /* (n_rows, heads head_dim) what attention gave in this layer */
+  const void *attended; /* (n_rows, heads head_dim) attention's output in this layer */
   uint32_t n_rows;
 };
 
-/* mixture.c: y = what the layer's experts make of input (n_rows, hidden), or y += that.
- */
+/* mixture.c: sets y to the output of the layer's experts for input (n_rows, hidden), or
+ * adds the output to y. */
 void lls_engine_mix(const struct lls_forward *, const struct lls_layer_weights *,
                     const void *input, enum lls_linear_store, void *y);
-/* Slots of rows and experts that a step has at most; 0 without mixtures. */
+/* Returns the most (row, expert) slots in a step; 0 if the model has no mixture. */
 size_t lls_engine_slots(const struct lls_engine *);
-/* Buffers of the mixtures, at create. */
+/* Allocates the buffers of the mixtures, at create. */
 int lls_engine_make_mixture(struct lls_engine *);
 void lls_engine_free_mixture(struct lls_engine *);
 

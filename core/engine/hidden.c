@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sequences in hidden form, for one step. What the cache manager gives is a list of X
- * blocks. Where K and V are linear in X, rows of decodes and of small chunks attend to X
- * itself (attend_hidden: absorbed); else K and V are restored layer by layer into the
- * device's scratch, so here such a sequence gets K and V lists of scratch units, and to
- * every operation but hidden_write and restore it is a sequence like any other.
+ * Sequences in hidden form, for one step. The cache manager gives each a list of X
+ * blocks. If K and V are linear in X, rows of decodes and of small chunks attend to X
+ * itself (attend_hidden: absorbed). Otherwise the device restores K and V layer by
+ * layer into its scratch: this file gives such a sequence K and V lists of scratch
+ * units, and every operation except hidden_write and restore treats it like any other
+ * sequence.
  *
- * A sequence in KV form that also has X blocks is being converted: its X is restored into
- * the K and V blocks it has now, and the manager may take the X blocks back afterwards.
+ * A sequence in KV form that also has X blocks is being converted: K and V are restored
+ * from X into its K and V blocks, and the manager may free the X blocks afterwards.
  */
 #include <errno.h>
 
@@ -36,7 +37,8 @@ const char *lls_model_why_no_hidden(const struct lls_model_config *c)
   return NULL;
 }
 
-/* Why this model on this device has none, whatever was asked for. */
+/* Returns the reason why this model on this device cannot have the hidden form under
+ * any options. */
 static const char *why_impossible(const struct lls_engine *e)
 {
   if (e->device->ops->restore == NULL)
@@ -63,9 +65,10 @@ static bool turns_keys(const struct lls_model_config *c)
   return c->rope.dims > 0 || c->local_rope.dims > 0;
 }
 
-/* Nothing may come between X and a score but what is linear in X. Models that turn all of
- * K, or a part as NeoX does, restore: the angle of a token is between Wk and the query,
- * so that those dimensions' K has to be made anyway. */
+/* Decides whether rows may be absorbed, which takes all steps between X and a score to
+ * be linear in X. Models that rotate K or a part of it (NeoX) restore instead: the
+ * rotation of a token lies between Wk and the query, so the rotated dimensions of K
+ * must be computed anyway. */
 void lls_engine_decide_on_absorbing(struct lls_engine *e)
 {
   const struct lls_model_config *c = &e->config;
@@ -79,8 +82,9 @@ void lls_engine_decide_on_absorbing(struct lls_engine *e)
   }
 }
 
-/* Restoring costs a token 4 d d operations, attending to its X 4 d H a row: as many for
- * head_dim rows. What finds no scratch is absorbed too. */
+/* True if a sequence is absorbed. Restoring costs 4 d d operations for each token,
+ * attending to its X 4 d H for each row: the same for head_dim rows. A sequence that
+ * finds no free scratch is absorbed too. */
 static bool absorb(const struct lls_engine *e, const struct lls_step_sequence *s)
 {
   uint32_t units = 2 * blocks_of(e, s->context + s->n_rows);
@@ -90,11 +94,12 @@ static bool absorb(const struct lls_engine *e, const struct lls_step_sequence *s
 
 /* ---- scratch --------------------------------------------------------------------- */
 
-/* Where rows may be absorbed: prompts of a step, and one sequence at full length. */
+/* Returns the scratch units to allocate. If rows may be absorbed, the prompts of a step
+ * and one sequence at full length are enough. */
 uint32_t lls_engine_scratch_units(const struct lls_engine *e)
 {
   uint64_t most = (uint64_t)e->options.max_sequences * blocks_of(e, e->caps.max_context);
-  uint32_t cached = e->pool_shape.device_units; /* all of them X */
+  uint32_t cached = e->pool_shape.device_units; /* if all of them hold X */
   uint32_t prompts = e->options.max_tokens / e->config.head_dim;
   uint64_t few =
       blocks_of(e, e->options.max_tokens) + prompts + blocks_of(e, e->caps.max_context);
@@ -129,7 +134,7 @@ int lls_engine_check_hidden(const struct lls_engine *e,
                   (unsigned long long)units, e->pool_shape.scratch_units);
 }
 
-/* A list of the next scratch units for so many tokens. */
+/* Returns a list of the next free scratch units, for `tokens` tokens. */
 static struct lls_block_entry *scratch_list(struct lls_engine *e, uint32_t tokens)
 {
   uint32_t room = e->pool_shape.block_tokens, n = blocks_of(e, tokens);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How large the host tier is: as the configuration says, or a quarter of the memory that
- * the machine (its control group, where that has less) has left beside the weights and
- * the caches that share it, and no more than the device's cache: what streams were
- * swapped out of it waits there, and the system, the page cache and the server's own
- * memory have the other three quarters.
+ * How large the host tier is: as the configuration says, or a quarter of the memory
+ * that the weights and caches in host memory leave free on the machine (or in its
+ * control group, if that has less), and at most the size of the device's cache, since
+ * the tier holds blocks that were swapped out of that cache. The other three quarters
+ * are for the system, the page cache and the server itself.
  */
 #include <stdio.h>
 
@@ -28,7 +28,9 @@ static int machine(struct lls_engine *e, size_t *available)
                                      : lls_host_memory_size(&total, available);
 }
 
-/* Weights of a file that is mapped count as available, and will be read in every step. */
+/* Returns this instance's share of the host memory that weights and caches leave.
+ * Weights of a mapped file are subtracted too: the kernel counts them as available, but
+ * every step reads them. */
 static size_t left_of(const struct lls_engine *e, size_t available, size_t device_bytes)
 {
   size_t others =

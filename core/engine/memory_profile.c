@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How much memory a device of its own has left for the cache, found out by using it: the
- * largest prefill and the largest decode are run over a small pool, so that everything is
- * there that comes with the first steps (the libraries' kernels and working space,
- * graphs, the step's inputs). Then what the engine has taken since it began is known, and
- * the rest of its share of the memory is for the pool; vLLM's gpu_memory_utilization
+ * How much memory a device of its own has left for the cache, measured by a trial run:
+ * the largest prefill and the largest decode run over a small pool, so that everything
+ * is allocated that the first steps allocate (the libraries' kernels and working space,
+ * graphs, the step's inputs). The free memory then shows how much the engine has taken;
+ * the rest of its share of the memory is for the pool. vLLM's gpu_memory_utilization
  * means the same.
  */
 #include <errno.h>
@@ -13,14 +13,15 @@
 
 #define MIB(bytes) ((size_t)(bytes) >> 20)
 
-/* Bytes free with the small pool there, after the steps; the pool is gone again. */
+/* Runs the trial steps over a small pool, sets *available to the bytes that are free
+ * with this pool allocated, and destroys the pool. */
 static int use_memory(struct lls_engine *e, size_t *available, struct lls_error *err)
 {
   const struct lls_device_ops *ops = e->device->ops;
   size_t total;
   int rc = ops->pool_create(e->device, &e->pool_shape, &e->pool, err);
   if (rc == 0)
-    rc = lls_engine_prepare(e, err); /* what is loaded for that stays, too */
+    rc = lls_engine_prepare(e, err); /* loads libraries and graphs, which stay loaded */
   if (rc == 0)
     rc = lls_engine_try_steps(e, err);
   if (rc == 0 && (rc = ops->memory(e->device, &total, available)) < 0)
@@ -40,12 +41,13 @@ int lls_engine_profile_memory(struct lls_engine *e, size_t *bytes, struct lls_er
     return lls_fail(err, rc, "the device does not tell its free memory");
   uint32_t units = lls_engine_trial_units(e);
   e->pool_shape.device_units = units;
-  e->pool_shape.host_units = o->pool.host_memory != 0; /* it may take room here too */
+  /* the host tier may take device memory too */
+  e->pool_shape.host_units = o->pool.host_memory != 0;
   e->pool_shape.scratch_units = (e->caps.forms & LLS_BIT_HIDDEN) ? 2 : 0;
   rc = use_memory(e, &available, err);
   if (rc < 0)
     return lls_fail_at(err, rc, "a trial step of %u tokens", o->max_tokens);
-  available += units * unit; /* the small pool's */
+  available += units * unit; /* the memory of the small pool, which is free again */
   size_t used = e->memory_before > available ? e->memory_before - available : 0;
   size_t allowed = (size_t)(o->pool.gpu_memory_utilization * (double)total);
   *bytes = allowed > used ? allowed - used : 0;

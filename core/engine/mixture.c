@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The mlp branch of a mixture of experts. The router's scores choose some experts for
- * each row; rows are copied next to those of the same expert, go through its matrices
- * together, and a row's results are added by its weights. So a step reads the matrices of
- * the experts that it needs, each once. A row's result does not depend on its company:
- * its products do not, and its experts are added best first.
+ * each row; the rows of each expert are copied next to each other and go through its
+ * matrices together, and the results of a row are added, each times the expert's
+ * weight. So a step reads the matrices of each expert that it needs once. The result of
+ * a row does not depend on the other rows: its products do not, and its experts are
+ * added in the order of their weights, largest first.
  */
 #include "core/engine/forward.h"
 
-#define PADDING 8 /* rows that a device may add */
+#define PADDING 8 /* rows that a device may add for each expert */
 
 size_t lls_engine_slots(const struct lls_engine *e)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Loads a mixture of experts. Each expert is a matrix of its own, so that a step reads
- * those that have rows and no others. The router decides between close scores: it stays
- * in the model's own numbers whatever the others become.
+ * only the experts that have rows. The router keeps the model's own data type even if
+ * the experts are quantised, because it decides between close scores.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -58,11 +58,12 @@ static int load_down(struct lls_loader *l, int layer, uint32_t expert,
 
 /* ---- blocks ----------------------------------------------------------------------- */
 
-#define BLOCK       32 /* numbers */
-#define BLOCK_CODES 16 /* bytes of a block in the file, its scale is elsewhere */
-#define BLOCK_BYTES 17 /* as quantised.h has it, the scale first */
+#define BLOCK       32 /* values in a block */
+#define BLOCK_CODES 16 /* bytes of codes in the file; the scale is in another tensor */
+#define BLOCK_BYTES 17 /* bytes of a block in quantised.h's layout, the scale first */
 
-/* Files have number 2i and 2i + 1 in a byte, LLS_MXFP4 has i and i + 16. */
+/* Packs a block. The file has values 2i and 2i + 1 in a byte, LLS_MXFP4 has i and i +
+ * 16. */
 static void repack_block(const uint8_t *codes, uint8_t scale, uint8_t *out)
 {
   uint8_t code[BLOCK];
@@ -73,16 +74,17 @@ static void repack_block(const uint8_t *codes, uint8_t scale, uint8_t *out)
     out[i] = (uint8_t)(code[i] | code[i + BLOCK / 2] << 4);
 }
 
-/* An expert's rows [first, first + step, ...) of a tensor of all experts' blocks. */
+/* Rows first, first + step, ... of one expert in a tensor that holds all experts'
+ * blocks. */
 struct block_rows {
   const char *name; /* without "_blocks", "_scales", "_bias" */
   uint32_t expert;
-  size_t rows, columns; /* of an expert in the file */
+  size_t rows, columns; /* shape of one expert in the file */
   struct lls_range taken;
   size_t first, step;
 };
 
-/* *out owns what it points to: free it. */
+/* Repacks some rows of an expert. The caller frees out->data. */
 static int repack(const struct lls_loader *l, int layer, const struct block_rows *b,
                   struct lls_tensor_view *out)
 {
@@ -115,7 +117,8 @@ static int repack(const struct lls_loader *l, int layer, const struct block_rows
   return 0;
 }
 
-/* The biases of those rows; numbers of their own, for they need not lie together. */
+/* Reads the biases of an expert's rows into an array of their own, since they may lie
+ * apart in the file. The caller frees out->data. */
 static int read_bias(const struct lls_loader *l, int layer, const struct block_rows *b,
                      struct lls_tensor_view *out)
 {
@@ -138,7 +141,8 @@ static int read_bias(const struct lls_loader *l, int layer, const struct block_r
   return 0;
 }
 
-/* Packs some rows of an expert, cut by columns: a bias is the first rank's then. */
+/* Packs some rows of an expert. If ranks cut it by columns, only the first rank adds
+ * the bias. */
 static int load_blocks(struct lls_loader *l, int layer, const struct block_rows *parts,
                        size_t n, struct lls_range columns, struct lls_weight **out)
 {
@@ -187,7 +191,7 @@ static int load_blocks_down(struct lls_loader *l, int layer, uint32_t expert,
 
 /* ---- the whole -------------------------------------------------------------------- */
 
-/* One matrix of every expert. */
+/* Loads one matrix of every expert. */
 static int load_experts(struct lls_loader *l, int layer,
                         int (*load)(struct lls_loader *, int, uint32_t,
                                     struct lls_weight **),
@@ -210,8 +214,8 @@ static int load_experts(struct lls_loader *l, int layer,
   return rc;
 }
 
-/* Experts' blocks in one tensor, as gpt-oss's folders have them; its GGUF files do not.
- */
+/* True if one tensor holds the blocks of all experts, as in gpt-oss's folders but not
+ * in its GGUF files. */
 static bool in_blocks(const struct lls_loader *l, int layer)
 {
   char gate[NAME_MAX_CHARS];
@@ -221,7 +225,7 @@ static bool in_blocks(const struct lls_loader *l, int layer)
   return !lls_loader_has(l, layer, gate, ".weight");
 }
 
-/* As training and its tools write them: numbers of 16 bits, turned. */
+/* Refuses experts as training tools write them: transposed, in 16 bits. */
 static int refuse_plain(const struct lls_loader *l, int layer)
 {
   char name[NAME_MAX_CHARS];

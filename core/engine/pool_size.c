@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How large the cache pool is: as the configuration says, or what a device with memory of
- * its own has left (memory_profile.c), or what as many sequences as a step can have may
- * hold, at most half of the memory that is left, so that the machine stays usable.
+ * How large the cache pool is: as the configuration says, or what a trial run leaves
+ * free on a device with memory of its own (memory_profile.c), or enough for
+ * max_sequences sequences, but at most half of the free memory, so that the machine
+ * stays usable.
  *
- * A sequence may hold its whole context; but where every layer has a sliding window and
- * the cache manager gives back what is before it, only the window, the tokens of a step,
- * and a block of which each end has a part.
+ * A sequence may hold its whole context. If every layer has a sliding window and the
+ * cache manager frees the blocks before it, a sequence holds only the window, the
+ * tokens of a step, and one partly used block at each end.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static uint32_t units_in(const struct lls_engine *e, size_t bytes, bool host)
   return units > UINT32_MAX ? UINT32_MAX : (uint32_t)units;
 }
 
-/* The most that a sequence holds at once, and why it is so. */
+/* Returns the most tokens that a sequence holds at once; `why` gets the reason. */
 static uint32_t sequence_tokens(const struct lls_engine *e, char *why, size_t size)
 {
   const struct lls_engine_options *o = &e->options;
@@ -74,7 +75,8 @@ static int default_bytes(struct lls_engine *e, size_t *bytes, struct lls_error *
   return 0;
 }
 
-/* The smallest pool is that of all ranks: block tables are the same on all. */
+/* Gives every rank's pool the size of the smallest one, because all ranks use the same
+ * block tables. */
 static int agree_on_units(struct lls_engine *e, struct lls_error *err)
 {
   struct lls_ranks *ranks = e->options.ranks;
@@ -91,7 +93,8 @@ static int agree_on_units(struct lls_engine *e, struct lls_error *err)
   return 0;
 }
 
-/* Ranks of one model share a machine's memory, or would all have to try at once. */
+/* True if a trial run sizes the pool. Ranks of one model do not use it: they may share
+ * the memory of a machine, and all would have to run their trials together. */
 bool lls_engine_measures_memory(const struct lls_engine *e)
 {
   return e->device->has_own_memory && e->options.pool.gpu_memory_utilization > 0 &&

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step as rank 0 sends it to the other ranks: what lls_engine_submit was given, less
- * what only rank 0 needs (how to draw tokens). All in 32-bit words of this machine, for
- * ranks are of one build:
+ * A step as rank 0 sends it to the other ranks: the batch of lls_engine_submit without
+ * the parts that only rank 0 needs (how to draw tokens). The message consists of 32-bit
+ * words in this machine's byte order, since all ranks run the same build:
  *
  *   header, copies, then of each sequence: its numbers, its tokens, its lists of blocks
  *
- * A list is nearly always whole blocks in order, of which the first token and the indices
- * say all: 4 bytes for block_tokens tokens of cache instead of 16. A step of 512
- * sequences of 800 tokens is 200 KiB, against 20 ms and more that it takes.
+ * A list nearly always has whole blocks in order. Its first token and the blocks'
+ * indices then suffice: 4 bytes for each block instead of 16. A step of 512 sequences
+ * of 800 tokens is 200 KiB, against 20 ms and more that it takes.
  *
- * Buffers begin at what a pool's blocks take once; only where blocks are shared can a
- * step need more, then they grow.
+ * Buffers are first sized for lists that name every block of the pool once. A step
+ * needs more only if sequences share blocks; then the buffers grow.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 
 enum { GO_HOME, STEP, NOTE };
 
-/* Sent before each step, and before what is said between two. */
+/* Precedes each message: a step, a note between two steps, or the end. */
 struct announcement {
   uint64_t kind, bytes;
 };
@@ -78,7 +78,7 @@ void lls_engine_message_free(struct lls_engine_message *m)
 
 /* ---- sending ----------------------------------------------------------------------- */
 
-/* Room for the most that the batch can take. */
+/* Makes the buffers large enough for the longest message that the batch can take. */
 static int make_room(struct lls_engine *e, const struct lls_engine_batch *batch,
                      size_t *n_entries)
 {
@@ -147,7 +147,7 @@ static void put_sequence(struct lls_engine *e, const struct lls_engine_sequence 
       .x_count = t->x_count,
   };
   if (s->n_scores > 0 && s->first_score + s->n_scores == s->n_tokens)
-    numbers.n_sent++; /* the last score is of the token after these */
+    numbers.n_sent++; /* the last score is of tokens[n_tokens] */
   put(m, &numbers, WORDS(struct numbers));
   put(m, s->tokens, numbers.n_sent);
   put_list(m, t->k, t->k_count, room);
@@ -198,8 +198,8 @@ void lls_engine_dismiss(struct lls_engine *e)
 
 struct reader {
   const uint32_t *at;
-  struct lls_block_entry *entries; /* the next free one */
-  struct lls_sampled *scores;      /* which are not read */
+  struct lls_block_entry *entries; /* the next free entry */
+  struct lls_sampled *scores;      /* a placeholder that no rank but 0 fills */
   uint32_t room;                   /* tokens of a block */
 };
 
@@ -265,7 +265,8 @@ static int read_batch(struct lls_engine *e, struct lls_engine_batch *batch)
   if (grow((void **)&m->entries, &m->entries_room, header->n_entries + (size_t)1,
            sizeof *m->entries) < 0)
     return -ENOMEM;
-  LLS_CHECK(header->n_sequences <= e->options.max_sequences); /* rank 0 has checked it */
+  /* rank 0 has checked this limit */
+  LLS_CHECK(header->n_sequences <= e->options.max_sequences);
   r.entries = m->entries;
   *batch = (struct lls_engine_batch){
       .n_sequences = header->n_sequences,
@@ -275,13 +276,14 @@ static int read_batch(struct lls_engine *e, struct lls_engine_batch *batch)
   };
   for (uint32_t i = 0; i < batch->n_sequences; i++)
     take_sequence(&r, &m->sequences[i], &m->tables[i]);
-  LLS_CHECK(r.at == m->words + m->n); /* both of one build: all that was sent is read */
+  /* same build on both sides: the whole message was parsed */
+  LLS_CHECK(r.at == m->words + m->n);
   LLS_CHECK(r.entries == m->entries + header->n_entries);
   LLS_CHECK(r.scores <= e->scores + e->options.max_tokens);
   return 0;
 }
 
-/* Takes what was announced, in 32-bit words that the next call writes over. */
+/* Receives the announced words into a buffer that the next call overwrites. */
 static int receive_words(struct lls_engine *e, uint64_t bytes, struct lls_error *err)
 {
   struct lls_engine_message *m = &e->message;

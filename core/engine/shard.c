@@ -73,8 +73,8 @@ void lls_shard_config(const struct lls_shard *s, struct lls_model_config *c)
   c->mixture.ffn = (uint32_t)s->expert_ffn.n;
 }
 
-/* Random numbers are splitmix64 of (seed, index): those of a part are those that the
- * whole has there. */
+/* Returns the view `numbers` values later. Random values are splitmix64 of (seed,
+ * index), so moving the seed gives a part the values that the whole tensor has there. */
 static struct lls_tensor_view moved(const struct lls_tensor_view *whole, size_t numbers)
 {
   struct lls_tensor_view part = *whole;

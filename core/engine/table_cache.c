@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The next step's tables are nearly those of the step before: a decode adds a token to
- * the last block, or a block. So they are kept, checked, in the pinned memory that the
- * device reads, and the next step's are compared with them: memcmp over all but a list's
- * last entry, then only the entries from there on are checked and copied. A list that is
- * not as it was, or is of a sequence that was not there, is checked and copied whole.
+ * the last block, or a block. So checked copies of them are kept in the pinned memory
+ * that the device reads, and the next step's tables are compared with the copies:
+ * memcmp over all but a list's last entry, then only the entries from there on are
+ * checked and copied. A list that has changed, or belongs to a new sequence, is checked
+ * and copied whole.
  *
- * Nothing rests on a guess. Which kept sequence a new one is compared with is guessed,
- * by where its lists were and whose turn it is, and what does not compare equal is new.
+ * Correctness does not depend on a guess. The cache only guesses which kept sequence to
+ * compare with (by the address and the order of the lists); a list that differs is
+ * treated as new.
  *
- * What that saves is on the host's critical path, between the results of a step and the
- * launch of the next: of 256 sequences of 2,048 tokens, 65,536 entries, half of it
+ * This saves time on the host's critical path, between the results of a step and the
+ * launch of the next: with 256 sequences of 2,048 tokens (65,536 entries) half of it
  * (bench/gap; bench/results/gap-2026-11-22.md).
  *
- * The step before is over when this one's lists are written, so its copy to the device is
- * too, and one arena is enough. Lists have room to grow in; what sequences leave is
- * forgotten, and once it is half of the arena, everything is laid out anew.
+ * The previous step, and so its copy to the device, has ended when this step's lists
+ * are written, so one arena is enough. Lists have spare room to grow. The lists of
+ * ended sequences stay as garbage; once garbage is half of the arena, all lists are
+ * laid out again.
  */
 #include "core/engine/table_cache.h"
 
@@ -25,8 +28,8 @@
 
 #include "core/engine/engine_internal.h"
 
-#define LEAST_ROOM 4096 /* entries of an arena */
-#define LOOKS      16   /* of a step for each sequence, at others of the step before */
+#define LEAST_ROOM 4096 /* entries of the smallest arena */
+#define LOOKS      16   /* visits of kept sequences in a step, times n_before */
 
 static size_t room_for(uint32_t n)
 {
@@ -113,8 +116,9 @@ void lls_table_cache_begin(struct lls_engine *e)
   k->live = 0;
 }
 
-/* The first look is free. A search that finds nothing looks at all; if all did, as when a
- * manager has moved its lists, a step would take n^2 looks to learn nothing. */
+/* Returns the kept sequence to compare with, or NULL. A search first looks at `next`,
+ * which costs nothing of `looks`. Without this limit a step in which no search
+ * succeeds, as when a manager has moved its lists, would take n^2 looks. */
 static struct lls_table_cache_sequence *candidate(struct lls_table_cache *k,
                                                   const void *hint)
 {
@@ -139,7 +143,7 @@ void lls_table_cache_next(struct lls_engine *e, const struct lls_block_table *ta
   LLS_CHECK(k->n_now < e->options.max_sequences);
   struct lls_table_cache_sequence *found = candidate(k, hint), *s = &k->now[k->n_now++];
   *s = (struct lls_table_cache_sequence){0};
-  LLS_CHECK(found == NULL || !found->taken); /* one kept sequence becomes one new one */
+  LLS_CHECK(found == NULL || !found->taken); /* a kept sequence serves one new sequence */
   if (found != NULL) {
     *s = *found;
     found->taken = true;
@@ -162,7 +166,8 @@ static bool is_tidy(const struct lls_block_entry *list, uint32_t begin, uint32_t
   return tidy;
 }
 
-/* Is all of it as it was, and enough? Of a decode's lists most are. */
+/* True if the list equals the kept copy and covers `needed` tokens, which is the usual
+ * case in decode. */
 static bool is_same(const struct lls_engine *e, const struct lls_table_cache_list *kept,
                     const struct lls_block_entry *list, uint32_t n, uint32_t needed)
 {
@@ -170,7 +175,7 @@ static bool is_same(const struct lls_engine *e, const struct lls_table_cache_lis
          memcmp(e->table_cache.arena + kept->first, list, n * sizeof *list) == 0;
 }
 
-/* How many entries are as they were: all but the kept list's last, or none of them. */
+/* Returns how many leading entries equal the kept copy: all but its last entry, or 0. */
 static uint32_t unchanged(const struct lls_table_cache *k,
                           const struct lls_table_cache_list *kept,
                           const struct lls_block_entry *list, uint32_t n)
@@ -187,7 +192,8 @@ int lls_table_cache_put(struct lls_engine *e, enum lls_table_cache_which which,
 {
   struct lls_table_cache *k = &e->table_cache;
   struct lls_table_cache_list *kept = &k->now[k->n_now - 1].lists[which];
-  bool again = e->pool_shape.int8 == LLS_INT8_ALL; /* it is about context */
+  /* the check depends on context, so equal lists are checked too */
+  bool again = e->pool_shape.int8 == LLS_INT8_ALL;
   k->live += kept->room;
   if (!again && is_same(e, kept, list, n, needed))
     return 0;
@@ -222,7 +228,8 @@ int lls_table_cache_end(struct lls_engine *e, const struct lls_engine_batch *bat
   for (uint32_t i = 0; i < k->n_now; i++) {
     const struct lls_table_cache_list *lists = k->now[i].lists;
     const struct lls_block_table *given = batch->sequences[i].table;
-    bool hidden = given->form == LLS_FORM_HIDDEN; /* then what K and V are is not kept */
+    /* then kept K and V lists are out of date */
+    bool hidden = given->form == LLS_FORM_HIDDEN;
     k->tables[i] = (struct lls_block_table){
         .form = given->form,
         .k_count = hidden ? 0 : given->k_count,

@@ -20,47 +20,53 @@ struct lls_step_sequence;
 enum lls_table_cache_which { LLS_TABLE_K, LLS_TABLE_V, LLS_TABLE_X, LLS_TABLE_LISTS };
 
 struct lls_table_cache_list {
-  uint32_t first, room; /* its place in the arena, in entries */
-  uint32_t n;           /* entries, checked; 0 = none */
-  bool tidy_before;     /* all but the last are whole blocks in order, from the left */
-  bool tidy;            /* all of them; the last may be part filled */
+  uint32_t first, room; /* its place in the arena and its capacity, in entries */
+  uint32_t n;           /* checked entries; 0 = none */
+  /* all entries but the last are whole blocks in order, left to right */
+  bool tidy_before;
+  bool tidy; /* and so is the last one, which may be partly filled */
 };
 
 struct lls_table_cache_sequence {
   struct lls_table_cache_list lists[LLS_TABLE_LISTS];
-  const void *hint; /* where the caller had its first list */
-  bool taken;       /* by a sequence of this step */
+  const void *hint; /* the caller's address of its first list */
+  bool taken;       /* a sequence of this step uses it */
 };
 
 struct lls_table_cache {
   struct lls_block_entry *arena; /* (room) pinned; NULL: nothing is kept */
-  size_t room, used, live;       /* entries; live: what the last step's lists take */
+  /* entries: capacity, used, and those of the last step's lists */
+  size_t room, used, live;
   struct lls_table_cache_sequence *before, *now; /* (max_sequences) */
   uint32_t n_before, n_now;
-  uint32_t next;                  /* in before: whose turn it is if nothing has changed */
-  uint32_t looks;                 /* that searches may still take in this step */
+  uint32_t next; /* index in `before` of the next candidate */
+  /* kept sequences that searches may still visit in this step */
+  uint32_t looks;
   struct lls_block_table *tables; /* (max_sequences) the step's, in the arena */
-  size_t scratch_at;              /* restored lists of the step, behind `used` */
+  /* offset of the step's lists of restored blocks, after `used` */
+  size_t scratch_at;
 };
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int lls_table_cache_init(struct lls_engine *);
 void lls_table_cache_free(struct lls_engine *);
 
-/* A step's sequences one after another: begin for all, table for each, its lists, end. */
+/* Takes a step's sequences in turn: begin, then for each sequence next and a put for
+ * each of its lists, then end. */
 void lls_table_cache_begin(struct lls_engine *);
 void lls_table_cache_next(struct lls_engine *, const struct lls_block_table *);
-/* Checks a list of it as lls_engine_check_entries does, and keeps it. */
+/* Checks a list of the current sequence like lls_engine_check_entries and keeps a copy.
+ */
 int lls_table_cache_put(struct lls_engine *, enum lls_table_cache_which,
                         const struct lls_block_entry *list, uint32_t n, uint32_t context,
                         uint32_t needed, struct lls_error *err);
-/* Leaves room for the step's scratch lists. */
+/* Ends the step's lists and makes room for its scratch lists. */
 int lls_table_cache_end(struct lls_engine *, const struct lls_engine_batch *,
                         struct lls_error *err);
-/* A sequence of the step with its kept lists. */
+/* Points a sequence of the step to its kept lists. */
 void lls_table_cache_lay_out(const struct lls_table_cache *, uint32_t index,
                              struct lls_step_sequence *);
-/* The step was refused. */
+/* Forgets the step's lists; for a step that was refused. */
 void lls_table_cache_forget(struct lls_engine *);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of block tables: a kernel uses every entry as an index, and entries come from a
- * cache manager that nobody vouches for. And of blocks that are to be copied from another
- * engine's pool.
+ * Checks of block tables: a kernel uses every entry as an index, and entries come from
+ * an untrusted cache manager. Also checks blocks to be copied from another engine's
+ * pool.
  */
 #include <errno.h>
 #include <string.h>
@@ -10,8 +10,9 @@
 #include "core/engine/engine_internal.h"
 
 /*
- * How many entries are good because they are just whole blocks in order, as nearly all
- * are: n, or 0 if any is not. A step of 512 sequences has 50,000, so none has a branch.
+ * Returns n if all entries are whole blocks in order, which makes them good and is the
+ * usual case; else 0. The loop has no branches: a step of 512 sequences has 50,000
+ * entries.
  */
 static uint32_t whole_blocks(const struct lls_engine *e,
                              const struct lls_block_entry *list, uint32_t n)
@@ -29,7 +30,8 @@ static uint32_t whole_blocks(const struct lls_engine *e,
   return bad == 0 ? n : 0;
 }
 
-/* An INT8 block is full and was so before this step, which writes from `context` on. */
+/* Checks an INT8 block: it is full and was full before this step, which writes from
+ * `context` on. */
 static int check_int8(const struct lls_engine *e, const struct lls_block_entry *entry,
                       uint32_t context, struct lls_error *err)
 {

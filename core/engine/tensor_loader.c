@@ -38,7 +38,8 @@ static uint64_t seed_of(const char *name)
   return hash;
 }
 
-/* The type of random rows: the model's, where they are whole blocks of it. */
+/* Returns the type of random rows: the model's own if a row is a whole number of its
+ * blocks. */
 static enum lls_dtype dummy_type(enum lls_dtype own, size_t columns)
 {
   return columns % lls_dtype_block(own) == 0 ? own : LLS_BF16;
@@ -136,7 +137,7 @@ int lls_loader_check_cut(struct lls_loader *l, const char *name, enum lls_dtype 
                   name, columns->whole, l->shard->size, lls_dtype_name(type), block);
 }
 
-/* A part of one tensor, and of its bias if there is one. */
+/* Views one part of a stacked tensor, and of its bias if there is one. */
 static int view_part(struct lls_loader *l, int layer, const struct lls_part *part,
                      struct lls_range columns, struct lls_tensor_view *weight,
                      struct lls_tensor_view *bias)
@@ -192,7 +193,7 @@ static int create_vector(struct lls_loader *l, const struct lls_tensor_view *v,
   return l->device->ops->vector_create(l->device, v, out, l->err);
 }
 
-/* A norm's weights, which some models keep less an offset. */
+/* Loads a norm's weights; some models store them less an offset, which is added here. */
 static int create_norm_weights(struct lls_loader *l, const struct lls_tensor_view *v,
                                float **out)
 {
@@ -214,7 +215,7 @@ static int create_norm_weights(struct lls_loader *l, const struct lls_tensor_vie
   return rc;
 }
 
-/* A norm without weights scales by one and adds zero. */
+/* Makes a norm without weights of its own: it scales by one and adds zero. */
 static int constant_norm(struct lls_loader *l, struct lls_norm_weights *out)
 {
   uint32_t n = l->config->hidden;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loads weights: finds each tensor by the architecture's names, checks its shape against
- * config.json, and has the device pack it. Query, key and value become one matrix, gate
- * and up another, since one wide product is faster than two or three narrow ones.
+ * Loads weights: finds each tensor by the architecture's names, checks its shape
+ * against config.json, and has the device pack it. Query, key and value become one
+ * matrix, gate and up another, since one wide product is faster than two or three
+ * narrow ones.
  *
- * Memory. The estimate made before the first tensor counts the numbers of all matrices in
- * the format asked for. What the device really makes of them (padding, another type where
- * it multiplies that better) is known after the first layer, so the check is repeated
- * then, and a model that does not fit is refused before it has pushed others out.
+ * Memory. The estimate made before the first tensor counts the numbers of all matrices
+ * in the format asked for. What the device really allocates (padding, another type that
+ * it multiplies faster) is known after the first layer, so the check is repeated then,
+ * and a model that does not fit is refused before it has displaced other processes'
+ * memory.
  */
 #include "core/engine/weights.h"
 
@@ -90,7 +92,7 @@ out:
   return rc;
 }
 
-/* The rows of a part where a tensor has others before it. */
+/* Returns the rows of a part in a tensor in which `before` rows precede it. */
 static struct lls_range stacked(struct lls_range part, size_t before, size_t whole)
 {
   return (struct lls_range){before + part.first, part.n, whole};
@@ -135,7 +137,8 @@ static int load_mlp(struct lls_loader *l, int layer, struct lls_layer_weights *w
   return load_one(l, layer, l->names->down, hidden, ffn, c->mlp_bias, &w->down);
 }
 
-/* Norms over the whole width are cut like what they norm. */
+/* Loads the norms of q and k. Norms over the whole width are cut like the heads they
+ * scale. */
 static int load_qk_norms(struct lls_loader *l, int layer, struct lls_layer_weights *w)
 {
   const struct lls_model_config *c = l->config;
@@ -219,7 +222,8 @@ static float *add_types(const struct lls_tensor_view *types,
   return sums;
 }
 
-/* One table for both, so that a step looks a token's sum of both up as one row. */
+/* Makes one table of position plus type vectors, so that a step looks up their sum as
+ * one row. */
 static int load_positions_and_types(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
@@ -245,7 +249,7 @@ static int load_positions_and_types(struct lls_loader *l)
   return l->device->ops->table_create(l->device, &sums, &l->w->positions, l->err);
 }
 
-/* A matrix and its bias, by a full name. */
+/* Loads a matrix and its bias by a full name. */
 static int load_named(struct lls_loader *l, const char *prefix, const char *name,
                       size_t rows, size_t columns, struct lls_weight **out)
 {
@@ -259,7 +263,7 @@ static int load_named(struct lls_loader *l, const char *prefix, const char *name
   return rc < 0 ? rc : lls_loader_pack(l, &weight, &bias, 1, out);
 }
 
-/* Each rank has all of it: it is a row or two of work. */
+/* Loads the classifier whole on each rank: it only computes a row or two. */
 static int load_classifier(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
@@ -270,7 +274,7 @@ static int load_classifier(struct lls_loader *l)
   return rc < 0 ? rc : load_named(l, "", n->head, c->labels, c->hidden, &l->w->head);
 }
 
-/* Everything around an encoder's layers. */
+/* Loads the parts of an encoder outside its layers. */
 static int load_encoder_ends(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
@@ -284,7 +288,7 @@ static int load_encoder_ends(struct lls_loader *l)
   return rc == 0 && c->labels > 0 ? load_classifier(l) : rc;
 }
 
-/* Everything around the layers. */
+/* Loads the parts of a decoder outside its layers. */
 static int load_ends(struct lls_loader *l)
 {
   const struct lls_model_config *c = l->config;
@@ -310,7 +314,7 @@ static int load_ends(struct lls_loader *l)
   return rc;
 }
 
-/* Some checkpoints leave out the outermost part of the names. */
+/* Finds the prefix of tensor names: some checkpoints leave out the outermost part. */
 static const char *find_prefix(const struct lls_loader *l)
 {
   const struct lls_tensor_names *names = l->names;

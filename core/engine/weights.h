@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model's weights on a device: what the forward pass multiplies with. */
+/* A model's weights on a device, as the forward pass uses them. */
 #ifndef LLS_ENGINE_WEIGHTS_H
 #define LLS_ENGINE_WEIGHTS_H
 
@@ -30,36 +30,40 @@ struct lls_layer_weights {
 
 struct lls_weights {
   void *embedding; /* (vocab, embed_dim) */
-  void *positions; /* (max_context + offset, hidden) learned ones, or NULL */
+  void *positions; /* (max_context + offset, hidden) learned positions, or NULL */
   struct lls_weight *project_in;  /* (hidden, embed_dim) or NULL */
   struct lls_weight *project_out; /* (embed_dim, hidden) or NULL */
-  struct lls_weight *head;        /* (this rank's part of vocab, embed_dim); of encoders
-                                   * that classify (labels, hidden) */
-  struct lls_weight *pooler;      /* of these (hidden, hidden), or NULL */
+  /* (this rank's share of vocab, embed_dim); (labels, hidden) for an encoder that
+   * classifies */
+  struct lls_weight *head;
+  /* (hidden, hidden) of an encoder that classifies, or NULL */
+  struct lls_weight *pooler;
   struct lls_norm_weights final_norm;
-  struct lls_norm_weights embedding_norm; /* encoders */
-  /* encoders: what `positions` reads, (token_types, max_context, hidden) */
+  struct lls_norm_weights embedding_norm; /* encoders only */
+  /* encoders: (token_types, max_context, hidden); sums of position and type vectors */
   float *positions_and_types;
   uint32_t n_layers;
   struct lls_layer_weights *layers; /* (n_layers) */
 
-  size_t bytes;                /* on the device, packed matrices only */
+  size_t bytes;                /* packed matrices on the device, nothing else */
   struct lls_checkpoint *file; /* open: the embedding may still be read from it */
 };
 
 struct lls_weights_source {
   const char *folder;
-  bool dummy; /* random numbers instead, the folder isn't looked at */
+  bool dummy; /* random values; the folder is not read */
   enum lls_weight_format format;
-  uint32_t sharers;    /* ranks whose weights go into the same memory, 0 = 1 */
-  size_t other_bytes;  /* what has to fit beside the weights, for the memory check ... */
-  char other_text[96]; /* ... and how the sentence names it */
+  uint32_t sharers; /* ranks whose weights go into the same memory, 0 = 1 */
+  /* for the memory check: other allocations that must fit as well ... */
+  size_t other_bytes;
+  char other_text[96]; /* ... and their name in its message */
   bool (*progress)(void *context, size_t done_bytes, size_t total_bytes);
   void *progress_context;
 };
 
-/* A shard of the model, NULL = all of it; the configuration is the whole's. -ENOMEM, with
- * the numbers, before much is loaded if it can be known then. */
+/* Loads a shard of the model, or all of it if NULL; the configuration describes the
+ * whole model. Returns -ENOMEM with the sizes, before much is loaded if it can be known
+ * then. */
 int lls_weights_load(struct lls_weights *, const struct lls_weights_source *,
                      const struct lls_model_config *, const struct lls_shard *,
                      struct lls_device *, struct lls_error *err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that follow; see worker_rank.h. */
+/* Ranks that follow rank 0; see worker_rank.h. */
 #include "core/engine/worker_rank.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "core/ranks/ranks.h"
 
-#define END_SECONDS 10 /* that a rank may take to end, beyond its longest wait */
+#define END_SECONDS 10 /* for a rank to end, beyond its longest wait */
 
 static int create_device(const struct lls_worker_rank_options *o, struct lls_ranks *ranks,
                          struct lls_device **out, struct lls_error *err)
@@ -26,7 +26,7 @@ static int create_device(const struct lls_worker_rank_options *o, struct lls_ran
   return rc;
 }
 
-/* Loading ends early where another rank has failed. */
+/* A progress callback that stops loading if another rank has failed. */
 static bool goes_on(void *ranks, size_t done, size_t total)
 {
   (void)done;
@@ -42,7 +42,7 @@ static int compute_step(struct lls_engine *e, const struct lls_engine_batch *bat
   return rc < 0 ? rc : lls_engine_wait(e, &result, err);
 }
 
-/* Computes what rank 0 sends until it dismisses the others, or something fails. */
+/* Computes rank 0's steps until rank 0 ends this rank or something fails. */
 static int compute_steps(struct lls_engine *e, const struct lls_worker_rank_side *side,
                          struct lls_error *err)
 {
@@ -69,7 +69,7 @@ static int compute(const struct lls_worker_rank_options *o, struct lls_engine *e
   bool begun = rc == 0;
   if (begun)
     rc = compute_steps(e, side, err);
-  if (rc < 0) /* what the group knows already stays the reason */
+  if (rc < 0) /* keeps the first reason if the group has failed already */
     lls_ranks_fail(ranks, lls_error_text(err, rc));
   if (begun && side != NULL)
     side->end(side->context);
@@ -118,7 +118,7 @@ static void *thread_main(void *argument)
   struct follower *f = argument;
   struct lls_error err = {0};
   lls_worker_rank_run(f->options, f->ranks,
-                      &err); /* if it fails, the group has, and says why */
+                      &err); /* a failure is recorded in the group, with its reason */
   return NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranks other than 0: each makes a device and an engine of its own and computes what
- * rank 0 does, as a thread of its process or as a process.
+ * The ranks other than 0: each has a device and an engine of its own and computes rank
+ * 0's steps, either as a thread of rank 0's process or as a process.
  */
 #ifndef LLS_ENGINE_WORKER_RANK_H
 #define LLS_ENGINE_WORKER_RANK_H
@@ -9,41 +9,45 @@
 #include "core/device/devices.h"
 #include "core/engine/engine.h"
 
-/* Work of a rank beside its steps. */
+/* Callbacks for the work of a rank besides its steps. */
 struct lls_worker_rank_side {
   void *context;
   int (*begin)(void *context, struct lls_engine *, struct lls_error *err);
-  /* A note of rank 0, between the same two steps as there. */
+  /* Handles a note of rank 0, between the same two steps as rank 0 sent it. */
   int (*heed)(void *context, const struct lls_engine_note *, struct lls_error *err);
-  void (*end)(void *context); /* before the engine goes, unless begin has failed */
+  /* called before the engine is destroyed, unless begin has failed */
+  void (*end)(void *context);
 };
 
 struct lls_worker_rank_options {
   enum lls_device_choice choice;
-  struct lls_device_options device; /* ranks is set by the follower */
-  struct lls_engine_options engine; /* likewise; what they point to outlives the ranks */
+  struct lls_device_options device; /* lls_worker_rank_run sets device.ranks */
+  /* it also sets engine.ranks; all that these point to must outlive the ranks */
+  struct lls_engine_options engine;
   struct lls_model_config model;
-  /* Makes the device; NULL = the one of choice. */
+  /* Creates the device; NULL = lls_device_create with `choice`. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
-  const struct lls_worker_rank_side *side; /* NULL = nothing; outlives the ranks */
+  /* NULL = no further work; must outlive the ranks */
+  const struct lls_worker_rank_side *side;
 };
 
-/* 0 once rank 0 has dismissed this rank; or why it ended, which the group has been told.
- */
+/* Returns 0 after rank 0 has ended this rank; else a negative errno, with the reason
+ * recorded in the group. */
 int lls_worker_rank_run(const struct lls_worker_rank_options *, struct lls_ranks *,
                         struct lls_error *err);
 
 /*
- * A thread for each of ranks 1 .. size - 1 of handles, which are theirs from here on;
- * rank 0's stays the caller's. Their failures are the group's.
+ * Starts a thread for each of ranks 1 .. size - 1, which takes over its handle; the
+ * caller keeps rank 0's. A failing thread fails the group.
  */
 struct lls_worker_ranks;
 int lls_worker_ranks_start(const struct lls_worker_rank_options *,
                            struct lls_ranks **handles, uint32_t size,
                            struct lls_worker_ranks **out, struct lls_error *err);
-/* After lls_engine_dismiss or a failure. -ETIMEDOUT: one does not come to its end; then
- * nothing that they use may be freed, and the process should end. NULL is fine. */
+/* Joins the threads, after lls_engine_dismiss or a failure. Returns -ETIMEDOUT if one
+ * does not end: then nothing that they use may be freed, and the process should end.
+ * NULL is fine. */
 int lls_worker_ranks_stop(struct lls_worker_ranks *);
 
 #endif
