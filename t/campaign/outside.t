@@ -20,7 +20,7 @@ my $script  = LlmServer::source('t/campaign/outside.py');
 local $ENV{PYTHONUTF8} = 1;
 for my $what (sort keys %program) {
   SKIP: {
-        skip "$program{$what} is not built", 2 if !-x LlmServer::built($program{$what});
+        skip "$program{$what} is not built: make $program{$what}", 2 if !-x LlmServer::built($program{$what});
         my $seconds = int(Campaign::seconds() / 2);
         my $said    = qx('$python' '$script' $what '@{[LlmServer::source('')]}' '@{[LlmServer::built('')]}' @{[Campaign::seed()]} $seconds 2>&1);
         my ($last)  = $said =~ /([^\n]*)\n\z/;

@@ -12,8 +12,8 @@ my ($source, $build) = map { realpath($_) } @ENV{qw(LLS_SRCDIR LLS_BUILDDIR)};
 plan skip_all => 'git not found' if system('command -v git >/dev/null') != 0;
 plan skip_all => 'not a git checkout' if !-e "$source/.git" || system("git -C '$source' status >/dev/null 2>&1") != 0;
 
-# The repository's own, and the scripts that once made data (tools/README).
-my $only_here = qr{\A\.(?:ci|github)/|\A\.gitignore\z|\Atools/(?:README\z|[\w/-]+\.py\z)};
+# The repository's own, the scripts that once made data (tools/README), and what was measured, with what repeats it.
+my $only_here = qr{\A\.(?:ci|github)/|\Abench/(?:papers|league|results)/|\A\.gitignore\z|\Atools/(?:README\z|[\w/-]+\.py\z)};
 
 delete @ENV{qw(MAKEFLAGS MAKELEVEL MFLAGS)};
 my $folder = tempdir(CLEANUP => 1) . '/dist';
