@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A line of the log for a request that is answered: who asked for what, the status, and
- * of an error its sentence. Neither headers nor query are in it: keys may be there.
+ * Writes one log line for each answered request: client, method, path, status, and the
+ * message of an error. Headers and the query are left out, since they may contain keys.
  *
- * Refused requests cost their sender nothing, so their lines are bounded: beyond
- * LLS_ACCESS_LINES a second they are counted, and the number is said with the next line.
+ * Sending requests that are refused costs a client nothing, so their lines are limited:
+ * beyond LLS_ACCESS_LINES a second they are only counted, and the next line is preceded
+ * by the count.
  */
 #ifndef LLS_API_ACCESS_LOG_H
 #define LLS_API_ACCESS_LOG_H
@@ -17,11 +18,11 @@
 #define LLS_ACCESS_LINES 50
 
 struct lls_access_log {
-  int64_t second;       /* of the monotonic clock, that lines are counted in */
-  uint32_t lines;       /* in it */
+  int64_t second;       /* second of the monotonic clock in which `lines` counts */
+  uint32_t lines;       /* lines written in that second */
   uint64_t unsaid;      /* lines left out since the last one */
-  uint64_t turned_away; /* connections that had no room, of which there was a line */
-  int64_t crowded_s;    /* of the monotonic clock: when that was */
+  uint64_t turned_away; /* refused connections that were already logged */
+  int64_t crowded_s;    /* monotonic time of the last line about refused connections */
 };
 
 /* choice: enum lls_access_log_choice. */
@@ -29,8 +30,9 @@ void lls_access_log_write(struct lls_access_log *access, uint32_t choice,
                           const struct lls_log *log, struct lls_http_exchange *exchange,
                           double took_s);
 
-/* Connections that had no room since the last line, which is a minute old or more: one
- * for all of them. They have no request that could be told of. */
+/* Logs the connections refused because `most` were open already: at most one line a
+ * minute, with the number since the last line. A refused connection has sent no request
+ * that could be logged. turned_away: all refused connections so far. */
 void lls_access_log_crowd(struct lls_access_log *access, const struct lls_log *log,
                           uint64_t turned_away, int64_t most);
 

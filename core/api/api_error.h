@@ -9,31 +9,32 @@
 #include "core/http/exchange.h"
 
 struct lls_api_error {
-  unsigned status;      /* of HTTP */
+  unsigned status;      /* HTTP status */
   const char *code;     /* static, or NULL */
-  char param[96];       /* the parameter it is about, or "" */
-  unsigned retry_after; /* seconds, for 429 and 503; 0 = no better guess than one */
+  char param[96];       /* the parameter that is wrong, or "" */
+  unsigned retry_after; /* seconds, for 429 and 503; 0: unknown, 1 is sent */
   bool hopeless;        /* the same request can never succeed: clients need not retry */
   struct lls_error message; /* one sentence */
 };
 
-/* Fills the error; returns -1, so that a check can return it. */
+/* Fills *error. Returns -1, so that a check can `return lls_api_fail(...)`. */
 int lls_api_fail(struct lls_api_error *error, unsigned status, const char *code,
                  const char *param, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* {"error": {...}}, or NULL without memory. */
+/* Returns {"error": {...}}, or NULL if out of memory. */
 json_t *lls_api_error_json(const struct lls_api_error *error);
 
-/* Answers the exchange with it. */
+/* Answers the exchange with the error. */
 void lls_api_error_reply(struct lls_http_exchange *exchange,
                          const struct lls_api_error *error);
 
-/* Answers the exchange with JSON, which is released. */
+/* Answers the exchange with `json`, and releases the reference. */
 void lls_api_reply_json(struct lls_http_exchange *exchange, unsigned status,
                         json_t *json);
 
-/* For the HTTP server: the body of an answer to what is no request. */
+/* Callback of the HTTP server: writes the body of the answer to bytes that are not a
+ * valid HTTP request. */
 void lls_api_error_body(void *context, unsigned status, const char *reason,
                         struct lls_text *out);
 

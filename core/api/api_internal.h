@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The front end's own state; for core/api only. Everything is of [main]. */
+/* The state of the front end; included by core/api only. Everything runs on [main]. */
 #ifndef LLS_API_API_INTERNAL_H
 #define LLS_API_API_INTERNAL_H
 
@@ -33,7 +33,7 @@ struct lls_account;
 
 /* The statistics of one path. */
 struct lls_route_stats {
-  const char *path, *method;            /* static; "none" of requests without a route */
+  const char *path, *method; /* static; path "none" for requests without a route */
   uint64_t answers[LLS_STATUS_CLASSES]; /* by the status' first digit */
   uint64_t received_bytes, sent_bytes;  /* of bodies */
   struct lls_histogram seconds;
@@ -43,17 +43,17 @@ struct lls_api {
   struct lls_api_config config;
   const void *thread; /* [main] */
   char *model_name;
-  char replica[LLS_REPLICA_MAX + 1]; /* "": it is alone */
-  char fingerprint[24]; /* of what answers: another model or version, another one */
+  char replica[LLS_REPLICA_MAX + 1]; /* "": the only replica */
+  char fingerprint[24]; /* changes with the model and with llmserve's version */
   int64_t created_s;    /* Unix time */
   struct lls_http_server *http;
   struct lls_store_front *front;      /* files and batches; NULL: there is no store */
-  struct lls_generation *generations; /* utlist: alive in the step loop */
-  struct lls_choice *unflushed;       /* utlist: have text that was not sent */
-  struct lls_wait *reload_waits;      /* asked for a reload, by its number */
-  struct lls_wait *queue_waits;       /* asked for the queues, by looks */
-  uint64_t looks;                     /* at the queues that were begun */
-  bool looking;                       /* the last of them is not over */
+  struct lls_generation *generations; /* utlist: not finished in the step loop */
+  struct lls_choice *unflushed;       /* utlist: choices with text not sent yet */
+  struct lls_wait *reload_waits;      /* exchanges waiting for a reload, by its number */
+  struct lls_wait *queue_waits;       /* exchanges waiting for snapshot number `looks` */
+  uint64_t looks;                     /* queue snapshots requested so far */
+  bool looking;                       /* the last snapshot has not arrived yet */
   struct lls_viewers viewers;         /* of /admin/events */
   struct lls_lives lives;
   char *piece; /* room for the text of one token */
@@ -62,41 +62,41 @@ struct lls_api {
   struct lls_tenants tenants;
   struct lls_account *accounts; /* uthash by name: accounts.h */
   struct lls_group_stats classes[LLS_CLASS_BEST_EFFORT + 1];
-  struct lls_unknown_names unknown; /* parameters that were logged */
-  struct lls_work *works;           /* utlist: wait for a thread, in order */
-  unsigned n_working;               /* on a thread */
-  unsigned n_errands;               /* in the store, that a client waits for */
-  uv_timer_t timer;                 /* long silences, and requests that take too long */
+  struct lls_unknown_names unknown; /* unknown parameters already logged */
+  struct lls_work *works;           /* utlist: jobs waiting for a thread, oldest first */
+  unsigned n_working;               /* jobs running on a thread */
+  unsigned n_errands;               /* jobs in the store with a client waiting for them */
+  uv_timer_t timer; /* keep-alive comments and request timeouts: timers.c */
   bool has_timer;
-  void (*nothing_left)(struct lls_api *api); /* HTTP is closed, and no work runs */
+  void (*nothing_left)(struct lls_api *api); /* called when HTTP is closed and idle */
   void (*closed)(void *context);
   void *closed_context;
   bool http_closed;
   struct lls_api_stats stats;
-  struct lls_route_stats
-      routes[LLS_MAX_ROUTES]; /* (n_routes) as in the table; then none */
+  /* (n_routes) in the order of LLS_ROUTES; the last one is for no route */
+  struct lls_route_stats routes[LLS_MAX_ROUTES];
   size_t n_routes;
-  struct lls_histogram answer_seconds; /* of all of them */
+  struct lls_histogram answer_seconds; /* of all routes together */
   bool draining;
 };
 
 #define LLS_API_ON_MAIN(API) LLS_ON((API)->thread)
 
-/* Fresh random hex digits. */
+/* Writes fresh random hex digits. */
 void lls_api_new_id(char *id); /* (LLS_ID_BYTES) */
 
-/* To be called when work has ended: tells those that wait for the api to be idle or
- * closed.
- */
+/* Called when work has ended: calls on_idle or the close callback if the api is now
+ * idle or closed. */
 void lls_api_check_idle(struct lls_api *api);
 
-/* After each wake: answers clients that asked for the queues when they are there; then
- * true, until the next look is begun. */
+/* Called after each wake: if the requested queue snapshot has arrived, answers the
+ * clients that wait for it and returns true; the snapshot stays valid until the next
+ * lls_api_begin_look. */
 bool lls_api_look(struct lls_api *api);
-/* Begins a look, if one is waited for and none is under way. */
+/* Requests a queue snapshot if a client waits for one and none is pending. */
 void lls_api_begin_look(struct lls_api *api);
 
-/* Starts the timer of timers.c, or sets it to what the limits are now. */
+/* Starts the timer of timers.c, or adapts its interval to the current limits. */
 void lls_api_set_timer(struct lls_api *api);
 
 /* routes.c: callbacks of the HTTP server; context is the struct lls_api. */

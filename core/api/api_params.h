@@ -3,9 +3,10 @@
  * The parameters of a generation request, read from JSON by a table.
  *
  * A row of the table in api_params.c names a parameter, its type, its range and the
- * member it goes to: a new parameter is a new row. null counts as absent. A parameter
- * whose value asks for what this server does not do is refused (params_refused.c); one
- * that has no effect is reported to the caller, or refused where the limits say so.
+ * member of struct lls_api_params that it sets: a new parameter is a new row. null
+ * counts as absent. A parameter that requests an unsupported feature is refused
+ * (params_refused.c). A parameter without effect is reported to the caller, or refused
+ * if the limits say so.
  */
 #ifndef LLS_API_API_PARAMS_H
 #define LLS_API_API_PARAMS_H
@@ -21,8 +22,8 @@
 #include "core/device/sampling.h"
 #include "core/model/pooling.h"
 
-/* The endpoint that the body is for; a text and messages are tokenised by different
- * parameters. */
+/* The endpoint of the body. /tokenize appears twice, because a text and chat messages
+ * have different parameters. */
 enum lls_endpoint {
   LLS_COMPLETIONS = 1,
   LLS_CHAT = 2,
@@ -32,15 +33,16 @@ enum lls_endpoint {
   LLS_EMBEDDINGS = 32,
   LLS_RERANK = 64,
   LLS_SCORE = 128,
-  LLS_RESPONSES = 256, /* becomes a chat before its parameters are read */
+  LLS_RESPONSES = 256, /* converted to a chat before parameters are read */
 };
 
 #define LLS_UNSET   INT64_C(-1)
-#define LLS_ENDLESS INT64_MAX /* as much as there may be */
+#define LLS_ENDLESS INT64_MAX /* no limit but the available room */
 
-#define LLS_TENANT_BYTES 129 /* the end of a longer name is a hash */
+#define LLS_TENANT_BYTES 129 /* a longer name is cut and ends with a hash */
 
-/* NONE: they are shown to the template, as vLLM does it, and calls are not looked for. */
+/* tool_choice. With NONE the template still gets the tools, as in vLLM, but the answer
+ * is not parsed for calls. */
 enum lls_tool_choice {
   LLS_TOOL_CHOICE_NONE,
   LLS_TOOL_CHOICE_AUTO,
@@ -52,16 +54,16 @@ enum lls_tool_choice {
 struct lls_api_tools {
   json_t *list; /* OpenAI's array, a reference; NULL: no tools */
   enum lls_tool_choice choice;
-  const json_t *named; /* of NAMED: the function, in list */
+  const json_t *named; /* NAMED: the function, borrowed from list */
   bool parallel;       /* several calls in an answer */
-  bool beside_form;    /* an answer is calls or the form that was asked for */
+  bool beside_form;    /* the answer is either calls or the response format */
 };
 
 struct lls_api_params {
   bool stream, include_usage, continuous_usage;
   int64_t n;
   int64_t max_tokens, max_completion_tokens; /* or LLS_UNSET, LLS_ENDLESS */
-  int64_t default_tokens; /* where there is no max_tokens; or LLS_ENDLESS */
+  int64_t default_tokens;                    /* used without max_tokens; or LLS_ENDLESS */
   int64_t min_tokens;
   double temperature, top_p, min_p;
   double repetition_penalty, presence_penalty, frequency_penalty;
@@ -72,43 +74,44 @@ struct lls_api_params {
   struct lls_stop_set stop;
   struct lls_regex_finder **stop_regex; /* (n_stop_regex) */
   size_t n_stop_regex;
-  bool include_stop; /* leave what stopped it in the answer */
+  bool include_stop; /* keep the stop string in the answer */
   int32_t *stop_tokens;
   size_t n_stop_tokens;
-  struct lls_structured structured; /* what the answer keeps to */
+  struct lls_structured structured; /* the format of the answer */
   struct lls_logit_bias *bias;
   size_t n_bias;
   uint32_t *allowed;  /* a bit for each token of the vocabulary, or NULL: all */
   int32_t *bad_words; /* (n_bad_words) as lls_submission has them */
   size_t n_bad_words;
-  int64_t logprobs; /* alternatives wanted of each token; LLS_UNSET = no logprobs */
+  int64_t logprobs; /* alternatives for each token; LLS_UNSET = no logprobs */
   bool chat_logprobs;
   int64_t top_logprobs;
   bool echo;               /* the prompt's text comes first */
-  bool chat_echo;          /* the last message's content, if it is the assistant's */
-  int64_t prompt_logprobs; /* alternatives; LLS_UNSET = none of the prompt's */
-  bool include_reasoning;  /* is false: the answer leaves out what was thought */
+  bool chat_echo;          /* repeat the last message, if it is the assistant's */
+  int64_t prompt_logprobs; /* alternatives; LLS_UNSET = no prompt logprobs */
+  bool include_reasoning;  /* false: omit the reasoning from the answer */
   bool return_token_ids;
   bool tokens_as_ids; /* logprobs name tokens by their ids */
   bool add_special_tokens, skip_special_tokens;
   bool add_generation_prompt, continue_final_message;
-  int64_t truncate_prompt_tokens; /* the last so many; LLS_UNSET: all; LLS_ENDLESS: as
-                                     many as leave room for the answer */
+  int64_t truncate_prompt_tokens; /* keep this many tokens; LLS_UNSET: all; LLS_ENDLESS:
+                                     as many as leave room for the answer */
   bool return_token_strs, add_special, with_pieces; /* of /tokenize; the last two are
                                                        llama.cpp's */
   uint32_t pooling;       /* enum lls_pooling: a vector instead of tokens */
-  bool base64;            /* is written so */
-  int64_t dimensions;     /* it is cut to; or LLS_UNSET */
-  int64_t top_n;          /* of a ranking; or LLS_ENDLESS */
-  bool return_documents;  /* with a ranking */
+  bool base64;            /* write the vector in base64 */
+  int64_t dimensions;     /* elements to keep of the vector; or LLS_UNSET */
+  int64_t top_n;          /* documents to return of a ranking; or LLS_ENDLESS */
+  bool return_documents;  /* repeat the documents' texts in a ranking */
   uint32_t request_class; /* enum lls_class */
   int64_t priority;       /* lower first */
   struct lls_slo slo;
-  char tenant[LLS_TENANT_BYTES]; /* whom fairness counts it for, or "" */
-  char cache_salt[257]; /* (cache_salt_bytes) vLLM's: prefixes are found by it alone */
+  char tenant[LLS_TENANT_BYTES]; /* the tenant that fairness counts, or "" */
+  /* (cache_salt_bytes) as in vLLM: requests with equal salts share cached prefixes */
+  char cache_salt[257];
   size_t cache_salt_bytes;
   struct lls_api_tools tools;
-  bool all_content; /* the answer keeps to a grammar without reasoning and calls */
+  bool all_content; /* the grammar leaves no place for reasoning or calls */
 };
 
 struct lls_tokenizer;
@@ -126,48 +129,53 @@ struct lls_params_context {
   uint32_t vector_columns;
   bool is_encoder, scores_pairs; /* as in lls_api_encoder */
   const char *template_source;   /* the chat template's, or NULL */
-  /* of a parameter that is ignored; may be NULL */
+  /* called for each ignored parameter; may be NULL */
   void (*on_unknown)(void *context, const char *name);
   void *on_unknown_context;
 };
 
-/* 0, or -1 and why; then out has been freed. */
+/* Returns 0; or -1 with *error set and *out freed. */
 int lls_api_params_read(const json_t *body, const struct lls_params_context *context,
                         struct lls_api_params *out, struct lls_api_error *error);
 void lls_api_params_free(struct lls_api_params *params);
 
-/* The most tokens of an answer, where there is room for so many; LLS_ENDLESS only where
- * the room is. */
+/* Returns the most tokens an answer may have if the context has room for `room` more;
+ * LLS_ENDLESS only if room is. */
 int64_t lls_api_params_answer(const struct lls_api_params *params, int64_t room);
 
-/* True if the step loop shall score the prompt; then with how many alternatives. */
+/* Returns true if the request needs logprobs of the prompt; *logprobs is then the
+ * number of alternatives. */
 bool lls_api_params_scores(const struct lls_api_params *params, uint32_t *logprobs);
 
-/* The tenant's name from anybody's text: cut between two characters, without controls. */
+/* Sets the tenant from a client's text: cut at a character boundary, without control
+ * characters. */
 void lls_api_params_set_tenant(struct lls_api_params *params, const char *name);
 
-/* [any] 0; or -1 and why, where the grammar (NULL: none) has no text of the tokens that
- * the parameters leave. */
+/* [any] Checks that the grammar (NULL: none) can be met with the tokens that the
+ * parameters allow. Returns 0, or -1 with *error set. */
 int lls_api_params_meet(const struct lls_api_params *params, struct lls_grammar *grammar,
                         struct lls_api_error *error);
 
-/* The sampling of one choice; the caller sets its seed. */
+/* Returns the sampling parameters of one choice; the caller sets the seed. */
 struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params);
 
-/* Parameters that are variables of the chat template, and end with NULL. */
+/* Names of the parameters passed to the chat template as variables; ends with NULL. */
 extern const char *const lls_param_variables[];
 
-/* A value as it stands in an error: at most `size` bytes of its JSON. */
+/* Writes the JSON of a value for an error message, cut to `size` bytes; returns out. */
 const char *lls_json_excerpt(const json_t *value, char *out, size_t size);
 
-/* An integer, also when it is written as 3.0; false if value is none that fits. */
+/* Reads an integer, also one written as 3.0. Returns false if value is not an integer
+ * or does not fit. */
 bool lls_json_integer(const json_t *value, int64_t *out);
 
-/* Item `index` of an array of token ids; 0, or -1 and why. */
+/* Reads `value`, item `index` of an array of token ids. Returns 0, or -1 with *error
+ * set. */
 int lls_json_token_id(const json_t *value, size_t index, const char *param,
                       uint32_t vocab, int32_t *out, struct lls_api_error *error);
 
-/* Token ids from an array; 0, or -1 and why. The caller frees *ids. */
+/* Reads an array of token ids. Returns 0, or -1 with *error set. The caller frees
+ * *ids. */
 int lls_json_token_ids(const json_t *array, const char *param, uint32_t vocab,
                        int32_t **ids, size_t *count, struct lls_api_error *error);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps of all endpoints before their own; see api_request.c. */
+/* The first steps of every endpoint: parsing a body, reading parameters, refusing. */
 #ifndef LLS_API_API_REQUEST_H
 #define LLS_API_API_REQUEST_H
 
@@ -16,30 +16,33 @@ struct lls_unknown_names {
   unsigned n;
 };
 
-/* Copies a name that was not there; false if it was, is too long, or has no room. */
+/* Copies a new name. Returns false if the list has the name already or is full, if the
+ * name is too long, or if out of memory. */
 bool lls_unknown_add(struct lls_unknown_names *names, const char *name);
 void lls_unknown_free(struct lls_unknown_names *names);
 
-/* A request's body as a JSON object; the caller releases it. NULL and why. Any thread. */
+/* [any] Returns a request's body as a JSON object, which the caller releases, or NULL
+ * with *error set. */
 json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error);
 
-/* The parameters of a body, as this server takes them: 0, or -1 and why, with nothing to
- * free. Unknown names are added to `unknown`. Any thread. */
+/* [any] Reads the parameters of a body for `endpoint`. Returns 0; or -1 with *error set
+ * and nothing to free. Unknown names are added to `unknown`. */
 int lls_api_read_params(const struct lls_api_config *config, const json_t *body,
                         enum lls_endpoint endpoint, struct lls_unknown_names *unknown,
                         struct lls_api_params *out, struct lls_api_error *error);
 
-/* Appends the text of the tokens, as one that begins with them. Any thread. */
+/* [any] Appends the text of the tokens, decoded as the start of a text. */
 void lls_api_decode(const struct lls_api_config *config, const int32_t *ids, size_t count,
                     bool skip_special, struct lls_text *text);
 
-/* Fails where nothing new is taken: draining, or the engine is broken. */
+/* Returns -1 with *error set if no new requests are accepted: the server is draining,
+ * or the engine has failed. */
 int lls_api_check_open(struct lls_api *api, struct lls_api_error *error);
 
-/* Seconds after which a refused request may find room. */
+/* Returns the estimated seconds until a refused request may be accepted. */
 unsigned lls_api_retry_after(struct lls_api *api);
 
-/* A line in the log, and that the request has had it. */
+/* Logs the refusal, and marks the exchange as logged. */
 void lls_api_log_refusal(const struct lls_api *api, struct lls_http_exchange *exchange,
                          const struct lls_api_error *error);
 

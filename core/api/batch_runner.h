@@ -5,15 +5,15 @@
  *
  *   store --take--> ready --start--> running --answer--> put, in the store
  *     ^               |                 |
- *     +---give back---+                 |   cancelled, or its time is over
+ *     +---give back---+                 |   cancelled, or its batch has expired
  *     +---put off-----------------------+   a 429 or 5xx: line_answer.h says for how long
  *
- * A line that is put off waits in the store, where it holds no place that another line,
- * of the same batch or another, could have.
+ * A line that is put off waits in the store and occupies none of the places of running
+ * lines meanwhile.
  *
- * At most [server] batch_requests run at once, and only a few of them wait for their
- * first token, so that under a scheduler that knows no classes, too, a client's request
- * finds a short queue. Everything is of [main].
+ * At most [server] batch_requests lines run at once, and only a few of them may wait
+ * for their first token: so a client's request meets a short queue even under a
+ * scheduler that ignores request classes. Everything runs on [main].
  */
 #ifndef LLS_API_BATCH_RUNNER_H
 #define LLS_API_BATCH_RUNNER_H
@@ -23,20 +23,21 @@
 
 struct lls_batch_runner;
 
-/* The function that runs lines of this endpoint; NULL: batches have none of it. */
+/* Returns the function that runs lines of this endpoint, or NULL if batches do not
+ * support it. */
 lls_offline_run *lls_runner_of(const char *endpoint);
 
 struct lls_batch_runner *lls_runner_create(struct lls_store_front *front);
-/* No generation of it is alive. NULL is fine. */
+/* Frees the runner, none of whose lines may be running; NULL is allowed. */
 void lls_runner_free(struct lls_batch_runner *runner);
 
-/* Starts as many lines as may be started now, and asks for more. */
+/* Starts as many lines as may run now, and requests more from the store. */
 void lls_runner_feed(struct lls_batch_runner *runner);
-/* Now and then: gives lines back whose time is over. */
+/* Called by the timer: gives the lines of expired batches back. */
 void lls_runner_tick(struct lls_batch_runner *runner);
 /* Gives the lines of a batch back. */
 void lls_runner_cancel(struct lls_batch_runner *runner, const char *batch);
-/* Cancels what runs, and starts nothing more. */
+/* Cancels the running lines, and starts no more. */
 void lls_runner_drain(struct lls_batch_runner *runner);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of a chat as the text that the model's template makes of them. */
+/* Renders the messages of a chat with the model's chat template. */
 #ifndef LLS_API_CHAT_H
 #define LLS_API_CHAT_H
 
@@ -7,8 +7,9 @@
 
 struct lls_api_params;
 
-/* "messages" of a body, rendered as the parameters say that they end; the caller frees
- * *text. 0, or -1 and why. Any thread. */
+/* [any] Renders the "messages" of a body; the parameters decide how the prompt ends
+ * (add_generation_prompt, continue_final_message). The caller frees *text. Returns 0,
+ * or -1 with *error set. */
 int lls_chat_render(const struct lls_api_config *config, const json_t *body,
                     const struct lls_api_params *params, char **text, size_t *length,
                     struct lls_api_error *error);

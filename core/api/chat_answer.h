@@ -1,38 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answer of a chat as content, reasoning and calls of tools: what a choice's parser
- * makes of its text. Without a parser, which needs neither tools nor a model that
- * reasons, the text is the content, and these functions do nothing. [main] but for init.
+ * Splits the answer of a chat into content, reasoning and tool calls, with the choice's
+ * parser. A choice has no parser if the request has no tools and the model does no
+ * reasoning; then the text is the content, and these functions do nothing. They run on
+ * [main] unless marked [any].
  */
 #ifndef LLS_API_CHAT_ANSWER_H
 #define LLS_API_CHAT_ANSWER_H
 
 #include "core/api/generation.h"
 
-/* [any] params->structured becomes the grammar of the whole answer: calls that
- * tool_choice requires, or the form, each after the thought. 0, or -1 and why. */
+/* [any] Makes params->structured the grammar of the whole answer: the reasoning, then
+ * the calls that tool_choice requires or the requested format. Returns 0, or -1 with
+ * *error set. */
 int lls_chat_answer_require(const struct lls_api_config *config,
                             const struct lls_api_prompt_list *prompts,
                             struct lls_api_params *params, struct lls_api_error *error);
 
-/* [any] 0, or -1 without memory. */
+/* [any] Creates the choice's parser, if it needs one. Returns 0, or -1 if out of
+ * memory. */
 int lls_chat_answer_init(const struct lls_api_config *config, struct lls_choice *choice);
 void lls_chat_answer_free(struct lls_choice *choice);
 
-/* The token's text into piece, which has the room; its length. Special tokens have none
- * (skip_special_tokens), but for the marks that the parser looks for. */
+/* Writes the token's text to `piece`, which is large enough for any token, and returns
+ * its length. With skip_special_tokens special tokens have no text, except the markers
+ * that the parser needs. */
 size_t lls_chat_answer_text(struct lls_choice *choice, int32_t token, char *piece);
 
-/* Takes the ready text, of a token that is shown or of nothing new; true if nothing that
- * follows is wanted. */
+/* Parses the ready text; is_token: a new token has arrived. Returns true if the answer
+ * is complete and generation can stop. */
 bool lls_chat_answer_take(struct lls_choice *choice, bool is_token);
-/* The answer is over: takes what was held back, too. `cut`: by its length or a stop
- * string. */
+/* Parses the text that was held back, at the end of the answer. cut: the length limit
+ * or a stop string ended it. */
 void lls_chat_answer_end(struct lls_choice *choice, bool cut);
 
-/* The whole message, of a choice that has a parser; NULL without memory. */
+/* Returns the whole message of a choice with a parser; NULL if out of memory. */
 json_t *lls_chat_answer_message(const struct lls_choice *choice);
-/* The part that was not sent yet; an empty object without a parser. */
+/* Returns the part of the message not sent yet; an empty object without a parser. */
 json_t *lls_chat_answer_delta(const struct lls_choice *choice);
 
 #endif

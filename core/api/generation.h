@@ -3,13 +3,14 @@
  * One generation request from its submission to its last event: k prompts times n
  * choices, each a request of the step loop.
  *
- *   choice: LIVE --stop string--> STOPPED (cancelled, its end awaited) --> FINISHED
+ *   choice: LIVE --stop string--> STOPPED (cancelled, awaits FINISHED) --> FINISHED
  *             +---------------event FINISHED---------------------------------^
  *
- * Invariants: the generation lives until all its choices are FINISHED, and no longer;
- * exchange is NULL from the moment that the client is answered or gone, and then nothing
- * more is written. A generation that lost its exchange has cancelled all its choices. One
- * that no client waits for has `offline` in place of an exchange (offline.h).
+ * Invariants: the generation is freed when all its choices are FINISHED. exchange
+ * becomes NULL when the client has been answered or has disconnected; nothing is
+ * written after that. A generation whose client disconnected has cancelled all its
+ * choices. A generation without a client, such as a batch line, has `offline` instead
+ * of an exchange (offline.h).
  */
 #ifndef LLS_API_GENERATION_H
 #define LLS_API_GENERATION_H
@@ -26,35 +27,35 @@ struct lls_response;
 
 struct lls_choice {
   struct lls_generation *generation;
-  struct lls_choice *prev, *next; /* in api->unflushed, if there */
+  struct lls_choice *prev, *next; /* in api->unflushed, if unflushed */
   bool unflushed;
   enum lls_choice_state state;
   uint32_t index;
   const struct lls_api_prompt *prompt;
   uint64_t request; /* id in the step loop */
   struct lls_detokenizer detokenizer;
-  struct lls_text text;       /* streamed: not sent yet; else all of it */
-  size_t ready;               /* bytes of it that are no beginning of a stop string */
-  uint32_t n_tokens;          /* generated, with those that have no text */
-  uint32_t shared_tokens;     /* of the prompt, not computed; UINT32_MAX: not known yet */
-  bool reports;               /* the client wants to know of each token */
-  struct lls_sampled *tokens; /* (n_unreported) */
+  struct lls_text text;       /* streamed: the text not sent yet; else all text */
+  size_t ready;               /* bytes of text that can't belong to a stop string */
+  uint32_t n_tokens;          /* generated tokens, with those without text */
+  uint32_t shared_tokens;     /* cached prompt tokens; UINT32_MAX: not known yet */
+  bool reports;               /* the answer lists each token (logprobs, ids) */
+  struct lls_sampled *tokens; /* (n_unreported) not in an answer yet */
   uint32_t n_unreported, token_capacity;
-  struct lls_sampled *scores; /* (prompt tokens) the first one empty; or NULL */
-  float *vector;      /* (config.vector_columns) where one was asked for; or NULL */
-  size_t text_offset; /* characters of the reported tokens, for logprobs */
-  bool begun;         /* streamed: a chunk was sent */
-  bool ended;         /* streamed: the chunk with the finish reason was sent */
-  struct lls_tool_parser *parser;            /* takes the text of a chat apart, or NULL */
-  struct lls_tool_answer answer;             /* into this, in place of text */
-  uint32_t n_reasoning;                      /* tokens of n_tokens */
+  struct lls_sampled *scores; /* (prompt tokens) prompt logprobs, or NULL */
+  float *vector;              /* (config.vector_columns) for pooling; or NULL */
+  size_t text_offset;         /* characters of the reported tokens, for logprobs */
+  bool begun;                 /* streamed: a chunk was sent */
+  bool ended;                 /* streamed: the chunk with the finish reason was sent */
+  struct lls_tool_parser *parser;            /* splits the text of a chat, or NULL */
+  struct lls_tool_answer answer;             /* the parser's result, replaces text */
+  uint32_t n_reasoning;                      /* reasoning tokens among n_tokens */
   const char *finish_reason;                 /* static; NULL until it is known */
-  const struct lls_stop_string *stop_string; /* what ended it, or NULL */
-  const struct lls_regex_finder *stop_regex; /* likewise */
+  const struct lls_stop_string *stop_string; /* matched stop string, or NULL */
+  const struct lls_regex_finder *stop_regex; /* matched stop_regex, or NULL */
   struct lls_regex_scan **scans;             /* (params.n_stop_regex), or NULL */
-  int32_t stop_token;                        /* of stop_token_ids, or -1 */
-  int64_t first_token_ns, last_token_ns;     /* on main's clock, 0 before */
-  int64_t longest_gap_ns;                    /* between two tokens */
+  int32_t stop_token; /* the stop_token_ids token that ended it, or -1 */
+  int64_t first_token_ns, last_token_ns; /* on main's clock; 0: no token yet */
+  int64_t longest_gap_ns;                /* between two tokens */
 };
 
 struct lls_generation {
@@ -62,78 +63,80 @@ struct lls_generation {
   struct lls_generation *prev, *next;
   struct lls_http_exchange *exchange;
   struct lls_offline *offline;
-  bool is_offline; /* also when it has been answered or dropped */
+  bool is_offline; /* stays true when offline is NULL after answer or drop */
   enum lls_endpoint endpoint;
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
-  struct lls_grammar *grammar; /* that answers keep to, or NULL; a reference */
-  char id[64]; /* "cmpl-", "chatcmpl-" ... and hex digits; of a response as of a file */
-  char label[128];    /* the request id of headers and logs */
-  int64_t created_s;  /* Unix time */
-  int64_t arrival_ns; /* on main's clock */
-  int64_t sent_ns;    /* likewise: when its client last heard of it */
+  struct lls_grammar *grammar; /* constrains the answers, or NULL; a reference */
+  char id[64];                 /* a prefix such as "cmpl-" and hex digits */
+  char label[128];             /* the request id of headers and logs */
+  int64_t created_s;           /* Unix time */
+  int64_t arrival_ns;          /* on main's clock */
+  int64_t sent_ns; /* on main's clock: when bytes were last sent to the client */
   uint32_t tenant;
   struct lls_account *account;   /* a reference, or NULL: no limits */
   struct lls_choice *choices;    /* (n_choices) prompt by prompt */
-  struct lls_response *response; /* the form of the answer, of /v1/responses; or NULL */
+  struct lls_response *response; /* of /v1/responses, makes its answer; or NULL */
   uint32_t n_choices, n_unfinished;
   bool streaming;  /* the answer has begun */
-  bool incomplete; /* memory was short, and something of the answer is lost */
-  bool large;      /* came in a large body: takes long to free */
+  bool incomplete; /* out of memory: a part of the answer is lost */
+  bool large;      /* came in a large body: freeing it takes long */
 };
 
-/* The prompts that an endpoint finds in a body: 0, or -1 and why, with nothing to free.
- * Any thread. */
+/* [any] Reads an endpoint's prompts from a body. Returns 0; or -1 with *error set and
+ * nothing to free. */
 typedef int (*lls_prompt_reader)(const struct lls_api_config *config, const json_t *body,
                                  const struct lls_api_params *params,
                                  struct lls_api_prompt_list *prompts,
                                  struct lls_api_error *error);
 
-/* Somebody waits for the answer. */
+/* Returns true if a client or an offline callback still waits for the answer. */
 static inline bool lls_generation_is_wanted(const struct lls_generation *generation)
 {
   return generation->exchange != NULL || generation->offline != NULL;
 }
 
-/* Reads the request, submits it, and answers the exchange: later, or at once if it fails.
- */
+/* Reads and submits the request. The exchange is answered later; at once if that
+ * fails. */
 void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
                            enum lls_endpoint endpoint, lls_prompt_reader read_prompts);
 
-/* The same of a body that came otherwise. */
+/* Does the same with a body that did not come over HTTP; offline gets the answer. */
 void lls_generation_run(struct lls_api *api, struct lls_text *body,
                         struct lls_offline *offline, enum lls_endpoint endpoint,
                         lls_prompt_reader read_prompts);
 
-/* A generation that has not begun; takes params and prompts over. NULL without memory.
- * Any thread. */
+/* [any] Creates a generation that is not submitted yet; takes params and prompts over.
+ * Returns NULL if out of memory. */
 struct lls_generation *lls_generation_create(const struct lls_api_config *config,
                                              enum lls_endpoint endpoint,
                                              struct lls_api_params *params,
                                              struct lls_api_prompt_list *prompts);
 
-/* Frees one that was not begun, in time if it is large. */
+/* Frees a generation that was not started; a large one later, on a thread. */
 void lls_generation_drop(struct lls_api *api, struct lls_generation *generation);
 
-/* Submits all choices; the exchange belongs to the generation from here on. It is NULL
- * where generation->offline waits for the answer. */
+/* Submits all choices. The generation takes over the exchange, which is NULL if
+ * generation->offline waits for the answer. */
 void lls_generation_start(struct lls_api *api, struct lls_generation *generation,
                           struct lls_http_exchange *exchange);
 
-/* The exchange waits for the generation, which is told when its client goes. */
+/* Makes the exchange wait for the generation, and cancels the generation if the client
+ * disconnects. */
 void lls_generation_attach(struct lls_generation *generation,
                            struct lls_http_exchange *exchange);
 
-/* Cancels the choices that are alive; the generation goes when their ends arrive. */
+/* Cancels the unfinished choices; the generation is freed when their FINISHED events
+ * arrive. */
 void lls_generation_cancel(struct lls_generation *generation);
 
 /* For lls_loop_events; context is the struct lls_api. */
 void lls_generation_on_event(void *context, const struct lls_event *event);
 
-/* After a batch of events: sends what they left to be sent. */
+/* Called after a batch of events: sends the text of the choices in api->unflushed. */
 void lls_generation_flush(struct lls_api *api);
 
-/* The same of one that was begun, whatever its state. */
+/* Frees a generation that was started, in whatever state. */
 void lls_generation_destroy(struct lls_generation *generation);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last few hundred requests that ended, with their phases: what GET /admin/events
- * draws of the past. Written by account.c when a request ends, 300 bytes copied; who
- * looks later still finds them.
+ * A ring of the last few hundred finished requests with their phases, from which GET
+ * /admin/events shows the past to clients that connect later. account.c copies 300
+ * bytes into it when a request ends.
  */
 #ifndef LLS_API_LIVES_H
 #define LLS_API_LIVES_H
@@ -23,26 +23,26 @@ struct lls_life_record {
   uint32_t request_class, prompt_tokens, generated_tokens, shared_tokens, preemptions;
   const char *outcome;      /* static */
   bool judged;              /* it had deadlines */
-  enum lls_verdict verdict; /* then */
+  enum lls_verdict verdict; /* valid if judged */
   int64_t arrival_ns, ended_ns;
   struct lls_life life;
 };
 
 struct lls_lives {
-  uint64_t n; /* that ended so far; the last ones are kept, each at its number */
+  uint64_t n; /* requests ended so far; request number i is at ring[i % LLS_LIVES_KEPT] */
   struct lls_life_record ring[LLS_LIVES_KEPT];
 };
 
-/* The place of the next one, to be filled in. */
+/* Returns the next record of the ring; the caller fills it in. */
 struct lls_life_record *lls_lives_next(struct lls_lives *);
 
-/* [phase, ms after the first, phase, ms, ...] */
+/* Returns [phase, ms after the first phase began, phase, ms, ...]. */
 json_t *lls_life_json(const struct lls_life *);
 
 /*
- * Those from number *from on, at most `most`, oldest first, as rows (doc/api.md); *from
- * is then the number of the next one. now_ns is when unix_ms was, by the clock of the
- * records.
+ * Returns the newest records from number *from on, at most `most`, oldest first, as rows
+ * (doc/api.md), and advances *from to the number of the next record. now_ns and unix_ms
+ * are the same moment, on the records' clock and in Unix time.
  */
 json_t *lls_lives_json(const struct lls_lives *, uint64_t *from, uint32_t most,
                        int64_t now_ns, int64_t unix_ms);

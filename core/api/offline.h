@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A generation request that no client waits for, such as a line of a batch: it is read,
- * run and answered as one that came over HTTP, but the answer goes to a callback, and the
- * class is best_effort. Everything is of [main].
+ * A generation request without a waiting client, such as a line of a batch. It is read,
+ * run and answered like an HTTP request, but its answer goes to a callback, and its
+ * class is best_effort. Everything runs on [main].
  *
  *   lls_run_chat, ... --read--> `generation` is set --> answer
  *                        +--------refused-------------^
@@ -14,17 +14,17 @@
 #include "core/api/api_params.h"
 
 struct lls_offline {
-  /* Once, but not after lls_offline_drop: the answer as JSON, on one line. Status 429 and
-   * 5xx: nothing is wrong with the request, it may be run again later. */
+  /* Called once, unless lls_offline_drop came first, with the answer as JSON on one
+   * line. After status 429 or 5xx the same request may succeed later. */
   void (*answer)(struct lls_offline *, unsigned status, const char *json, size_t length);
-  const char *tenant;                /* whom fairness counts it for, or "" */
-  int64_t deadline_ns;               /* from now to when it is to be complete */
-  struct lls_generation *generation; /* in the step loop; NULL: not yet, or no more */
-  bool begun;                        /* it has had a token */
+  const char *tenant;                /* the tenant that fairness counts, or "" */
+  int64_t deadline_ns;               /* time from now until it has to be complete */
+  struct lls_generation *generation; /* while in the step loop, else NULL */
+  bool begun;                        /* its first token has arrived */
 };
 
-/* Each reads the body, which is taken over, and runs it; `offline` lives until it is
- * answered or dropped. */
+/* Each function takes over the body, reads and runs it. `offline` must stay valid until
+ * it is answered or dropped. */
 typedef void lls_offline_run(struct lls_api *api, struct lls_text *body,
                              struct lls_offline *offline);
 void lls_run_chat(struct lls_api *api, struct lls_text *body,
@@ -37,14 +37,15 @@ void lls_run_responses(struct lls_api *api, struct lls_text *body,
 void lls_run_embeddings(struct lls_api *api, struct lls_text *body,
                         struct lls_offline *offline);
 
-/* Sets what all of these requests have, whatever their body says; 0, or -1 and why. */
+/* Sets the parameters that every offline request has, whatever its body says. Returns
+ * 0, or -1 with *error set. */
 int lls_offline_set_params(const struct lls_offline *offline,
                            struct lls_api_params *params, struct lls_api_error *error);
 
 void lls_offline_fail(struct lls_offline *offline, const struct lls_api_error *error);
 
-/* Cancels it, unanswered. False: it is being read or its answer written, and will be
- * answered. */
+/* Cancels the request without an answer. Returns false if it is being read or its
+ * answer is being written: then it will be answered. */
 bool lls_offline_drop(struct lls_offline *offline);
 
 #endif

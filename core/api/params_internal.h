@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the table of parameters (api_params.c) and the readers of its odd rows. */
+/* Shared by the table of parameters (api_params.c) and the functions that read its rows
+ * of type LLS_ROW_SPECIAL. */
 #ifndef LLS_API_PARAMS_INTERNAL_H
 #define LLS_API_PARAMS_INTERNAL_H
 
@@ -18,30 +19,30 @@ enum lls_row_type {
   LLS_ROW_SPECIAL
 };
 
-/* The largest integer that a double holds with all smaller ones. */
+/* 2^53: a double holds every integer up to it exactly. */
 #define LLS_PARAM_ENDLESS 0x1p53
 
 struct lls_row {
   const char *name;
-  uint16_t endpoints; /* of enum lls_endpoint, together */
+  uint16_t endpoints; /* enum lls_endpoint, or-ed */
   uint8_t type;
-  size_t offset; /* bool, int64_t, double, int64_t (ns) */
+  size_t offset; /* of a bool, int64_t, double or int64_t (ns) in lls_api_params */
   double min, max;
-  bool endless;                  /* -1 is the most there may be, as llama.cpp has it */
+  bool endless;                  /* -1 means LLS_ENDLESS, as in llama.cpp */
   lls_param_reader read;         /* LLS_ROW_SPECIAL */
   const struct lls_row *members; /* LLS_ROW_OBJECT; ends with a row without name */
-  bool ours; /* no other server has it: an unknown name in it is a mistake */
+  bool ours;                     /* llmserve's own: an unknown name in it is an error */
 };
 
-/* params_value.c: reads a row that is one value, called `name` in errors, and the error
- * of a value that is not `what` the row wants. */
+/* params_value.c: lls_row_read reads a row of one value, called `name` in errors.
+ * lls_row_expected sets the error "`name` must be `what`" and returns -1. */
 int lls_row_read(const json_t *value, const struct lls_row *row, const char *name,
                  struct lls_api_params *out, struct lls_api_error *error);
 int lls_row_expected(const char *what, const struct lls_row *row, const char *name,
                      const json_t *value, struct lls_api_error *error);
 
-/* params_value.c: the tokens of a text in `name`, without those that begin a prompt; the
- * caller frees them. */
+/* params_value.c: tokenises a text of parameter `name`, without the tokens that begin a
+ * prompt; the caller frees *ids. */
 int lls_param_encode(const char *text, size_t length, const char *name,
                      const struct lls_params_context *context, int32_t **ids,
                      size_t *count, struct lls_api_error *error);
@@ -73,7 +74,7 @@ int lls_param_logit_bias(const json_t *value, const char *name,
 int lls_param_class(const json_t *value, const char *name,
                     const struct lls_params_context *context, struct lls_api_params *out,
                     struct lls_api_error *error);
-/* service_tier: the class that OpenAI's tiers come to. */
+/* service_tier: maps OpenAI's tiers to classes. */
 int lls_param_tier(const json_t *value, const char *name,
                    const struct lls_params_context *context, struct lls_api_params *out,
                    struct lls_api_error *error);
@@ -93,7 +94,7 @@ int lls_param_tools(const json_t *value, const char *name,
 int lls_param_tool_choice(const json_t *value, const char *name,
                           const struct lls_params_context *context,
                           struct lls_api_params *out, struct lls_api_error *error);
-/* params_structured.c: what the answer keeps to. */
+/* params_structured.c: parameters that constrain the answer's format. */
 int lls_param_schema(const json_t *value, const char *name,
                      const struct lls_params_context *context, struct lls_api_params *out,
                      struct lls_api_error *error);
@@ -115,7 +116,7 @@ int lls_param_encoding_format(const json_t *value, const char *name,
 int lls_param_modalities(const json_t *value, const char *name,
                          const struct lls_params_context *context,
                          struct lls_api_params *out, struct lls_api_error *error);
-/* The end that is cut off of a prompt: "left", of an encoder's "right". */
+/* The end at which a prompt is cut: "left", or "right" for an encoder. */
 int lls_param_truncation_side(const json_t *value, const char *name,
                               const struct lls_params_context *context,
                               struct lls_api_params *out, struct lls_api_error *error);
@@ -124,16 +125,18 @@ int lls_param_true(const json_t *value, const char *name,
                    const struct lls_params_context *context, struct lls_api_params *out,
                    struct lls_api_error *error);
 
-/* params_refused.c: 0, or -1 where the body asks for what this server does not do; if a
- * name is one of these; if a name may be ignored by any server; if a value asks for
- * nothing, as false and "" do. */
+/* params_refused.c. lls_params_refuse returns 0, or -1 if the body requests an
+ * unsupported feature. The others return true if `name` is the parameter of such a
+ * feature; if any server may ignore it; if `value` requests nothing, as false and ""
+ * do. */
 int lls_params_refuse(const json_t *body, enum lls_endpoint endpoint,
                       struct lls_api_error *error);
 bool lls_param_is_refused(const char *name, enum lls_endpoint endpoint);
 bool lls_param_is_harmless(const char *name);
 bool lls_param_asks_nothing(const json_t *value);
 
-/* For what this server does not do: passes the value that asks for nothing. */
+/* Reads the parameter of an unsupported feature: accepts only a value that requests
+ * nothing. */
 int lls_param_unsupported(const json_t *value, const char *name,
                           const struct lls_params_context *context,
                           struct lls_api_params *out, struct lls_api_error *error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One page of Prometheus' text while it is being written. */
+/* Writes a page in Prometheus' text format, family by family. */
 #ifndef LLS_API_PROMETHEUS_H
 #define LLS_API_PROMETHEUS_H
 
@@ -10,7 +10,7 @@ struct lls_page {
   struct lls_text labels; /* model_name and engine, for the vllm: series */
 };
 
-/* A family of one sample; vllm: series get the labels of the page. */
+/* Each writes a family of one sample; vllm: series get the labels of the page. */
 void lls_page_number(struct lls_page *page, const char *name, const char *type,
                      const char *help, double value);
 void lls_page_gauge(struct lls_page *page, const char *name, const char *help,
@@ -20,13 +20,14 @@ void lls_page_counter(struct lls_page *page, const char *name, const char *help,
 void lls_page_histogram(struct lls_page *page, const char *name, const char *help,
                         const struct lls_histogram *values);
 
-/* The head of a family with more labels, and one sample of it: name, value, ..., NULL. */
+/* lls_page_head writes the head of a family with more labels, lls_page_labelled one
+ * sample of it; the labels follow as name, value, ..., NULL. */
 void lls_page_head(struct lls_page *page, const char *name, const char *type,
                    const char *help);
 void lls_page_labelled(struct lls_page *page, const char *name, double value, ...)
     __attribute__((sentinel));
 
-/* The parts of the page. */
+/* Each writes one part of the page. */
 void lls_page_vllm(struct lls_page *page, const struct lls_api *api,
                    const struct lls_loop_status *status);
 void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
@@ -34,7 +35,8 @@ void lls_page_llmserve(struct lls_page *page, const struct lls_api *api,
 void lls_page_policies(struct lls_page *page, const struct lls_api *api,
                        const struct lls_loop_status *status);
 void lls_page_http(struct lls_page *page, const struct lls_api *api);
-/* Names that vLLM had once, and llama.cpp's: where they are asked for. */
+/* Metrics under former names of vLLM and under llama.cpp's names: written if
+ * configured. */
 void lls_page_legacy(struct lls_page *page, const struct lls_api *api,
                      const struct lls_loop_status *status);
 void lls_page_llamacpp(struct lls_page *page, const struct lls_api *api,

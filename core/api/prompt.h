@@ -10,32 +10,33 @@
 
 struct lls_api_params;
 
-/* Bytes of a text that is tokenised although it may be longer than the context. */
+/* A text of up to this many bytes is tokenised although it may exceed the context. */
 #define LLS_MAX_TEXT (1 << 20)
 
 struct lls_api_prompt {
   int32_t *tokens; /* (n_tokens) */
   size_t n_tokens;
-  size_t n_added;     /* of them: put before the text by encoding, as BOS is */
-  size_t n_after;     /* of an encoder's: put behind the text, as [SEP] is */
+  size_t n_added;     /* tokens added before the text, such as BOS */
+  size_t n_after;     /* tokens added after an encoder's text, such as [SEP] */
   size_t second_text; /* lls_engine_sequence.second_text */
-  char *text;         /* (text_bytes) of ids: what they read as */
+  char *text;         /* (text_bytes) of a prompt of ids: their text */
   size_t text_bytes;
   bool in_reasoning; /* a rendered chat has opened the answer's reasoning */
-  json_t *begun;     /* a chat's: a string that the answer begins with, or NULL */
-  bool from_ids;     /* what the client gave, or what was left of its text */
+  json_t *begun;     /* a chat's: the string that the answer begins with, or NULL */
+  bool from_ids;     /* the client sent ids, or its text was cut to tokens */
 };
 
 struct lls_api_prompt_list {
   struct lls_api_prompt *prompts; /* (count) */
   size_t count;
-  size_t n_second; /* of /v1/score: of them, the last, the others' partners; of a
-                    * cross-encoder all, and each is a pair */
+  /* /v1/score: the last n_second prompts are the second texts of the pairs; for a
+   * cross-encoder all prompts, and each is a pair. */
+  size_t n_second;
 };
 
 /*
- * Both give 0, or -1 and why; params say how a text is encoded, what is cut off, and how
- * much room the answer needs.
+ * The readers return 0, or -1 with *error set. params says how a text is encoded, how
+ * it is truncated, and how many tokens are reserved for the answer.
  */
 
 /* `param`: a string, ids, or an array of strings and of arrays of ids. */
@@ -49,17 +50,17 @@ struct lls_api_pair {
   size_t first_bytes, second_bytes;
 };
 
-/* A prompt of each pair, whose text is the second one's. */
+/* Makes a prompt of each pair; its text is that of the second. */
 int lls_prompts_pairs(const struct lls_api_config *config,
                       const struct lls_api_pair *pairs, size_t count, const char *param,
                       const struct lls_api_params *params,
                       struct lls_api_prompt_list *out, struct lls_api_error *error);
 
-/* How many prompts a request may have. */
+/* Returns how many prompts a request may have. */
 size_t lls_prompts_most(const struct lls_api_config *config,
                         const struct lls_api_params *params);
 
-/* One prompt of this text, which is that of the parameter `param`. */
+/* Makes one prompt of the text, which came in parameter `param`. */
 int lls_prompts_from_text(const struct lls_api_config *config, const char *text,
                           size_t length, const struct lls_api_params *params,
                           const char *param, struct lls_api_prompt_list *out,

@@ -5,17 +5,17 @@
 
 #include "core/api/generation.h"
 
-/* Streamed: a chunk with what is ready of this choice, if there is anything to say. */
+/* Streamed: sends a chunk with the choice's ready text, if there is any. */
 void lls_reply_chunk(struct lls_choice *choice);
 
-/* Streamed: nothing was sent for long; a comment says that the request lives. */
+/* Streamed: sends a comment after a long silence, to keep the connection alive. */
 void lls_reply_silence(struct lls_generation *generation);
 
-/* All choices are finished: sends the rest of the stream, or the whole answer, and
- * destroys the generation, perhaps later. */
+/* Called when all choices are finished: sends the rest of the stream or the whole
+ * answer, and destroys the generation, perhaps later. */
 void lls_reply_finish(struct lls_generation *generation);
 
-/* An error instead of the answer, or of the rest of it. */
+/* Sends an error in place of the answer, or of the rest of a stream. */
 void lls_reply_error(struct lls_generation *generation,
                      const struct lls_api_error *error);
 

@@ -3,10 +3,10 @@
  * Parameters of a request that come in its headers: deadlines and a fairness key, as
  * the Kubernetes inference gateway sends them.
  *
- *   x-request-id                        its name
+ *   x-request-id                        its id in headers and logs
  *   x-slo-ttft-ms, x-slo-tpot-ms        deadlines; the body's "slo" says more and wins
- *   x-gateway-inference-fairness-id     the tenant; the gateway knows better than "user",
- *                                       and a key's own tenant is nobody's to change
+ *   x-gateway-inference-fairness-id     the tenant; wins over the body's "user", but not
+ *                                       over the tenant of the client's API key
  */
 #ifndef LLS_API_REQUEST_HEADERS_H
 #define LLS_API_REQUEST_HEADERS_H
@@ -15,12 +15,12 @@
 
 #define LLS_FAIRNESS_HEADER "x-gateway-inference-fairness-id"
 
-/* Gives the request the id that it has in headers and logs: the client's own, from
- * x-request-id, or a fresh one. */
+/* Sets the request's id for headers and logs: the client's x-request-id, or a fresh
+ * one. */
 void lls_api_name_request(struct lls_http_exchange *exchange);
 
-/* 0, or -1 and why. key_tenant: the tenant of the client's API key; where it has none (""
- * or NULL), the request may name one. */
+/* Reads the headers into params. Returns 0, or -1 with *error set. key_tenant: the
+ * tenant of the client's API key; if it is "" or NULL, the request may name one. */
 int lls_api_read_headers(const struct lls_http_exchange *exchange, const char *key_tenant,
                          struct lls_api_params *params, struct lls_api_error *error);
 

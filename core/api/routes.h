@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The paths of the front end. A row is all that the others have to know of an endpoint:
- * it declares the handler, and it is the handler's line in the table of routes.c. Who may
- * ask goes by the path (access.c).
+ * The paths of the front end. A row of LLS_ROUTES both declares the handler of an
+ * endpoint and adds it to the table of routes.c. access.c decides by the path which
+ * clients may use an endpoint.
  */
 #ifndef LLS_API_ROUTES_H
 #define LLS_API_ROUTES_H
@@ -12,8 +12,8 @@
 
 #include "core/http/exchange.h"
 
-/* With /v1 and without: for clients whose base URL lacks it. llama.cpp and vLLM have most
- * of them twice, too. */
+/* A route with and without /v1, for clients whose base URL lacks it. llama.cpp and vLLM
+ * serve most of these paths twice, too. */
 #define LLS_ROUTE_V1(ROUTE, METHOD, PATH, HANDLER)                                       \
   ROUTE(METHOD, "/v1" PATH, HANDLER)                                                     \
   ROUTE(METHOD, PATH, HANDLER)
@@ -71,7 +71,7 @@
 LLS_ROUTES(LLS_ROUTE_HANDLER)
 #undef LLS_ROUTE_HANDLER
 
-/* [any] True if the path is that of an LLS_ROUTE_V1, or of a ROUTE without /v1. */
+/* [any] Returns true if the path is `route`, with or without /v1. */
 static inline bool lls_route_is(const char *path, const char *route)
 {
   static const char v1[] = "/v1";

@@ -5,7 +5,7 @@
 
 #include "core/obs/metrics.h"
 
-/* of one choice, as the label finished_reason of vllm: series */
+/* How a choice ended: the label finished_reason of vllm: series. */
 enum lls_outcome {
   LLS_OUTCOME_STOP,
   LLS_OUTCOME_LENGTH,
@@ -18,11 +18,11 @@ struct lls_api_stats {
   uint64_t finished[LLS_OUTCOMES];
   uint64_t refused; /* generation requests answered with an error at once */
   uint64_t longest; /* tokens of the longest sequence, prompt and answer */
-  uint32_t live;    /* generation requests whose last event has not come */
+  uint32_t live;    /* generation requests not finished yet */
   struct lls_histogram ttft, inter_token, per_output_token;
   struct lls_histogram e2e, queue, prefill, decode, inference;
   struct lls_histogram prompt_tokens, generation_tokens, max_tokens;
-  struct lls_histogram computed_tokens; /* of the prompt, less what was shared */
+  struct lls_histogram computed_tokens; /* prompt tokens not taken from the cache */
   struct lls_histogram max_generation;  /* tokens of the longest choice of a request */
   struct lls_histogram n;
 };

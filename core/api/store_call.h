@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A question of a client to the store (core/batch): asked on [store], answered on [main],
- * unless the client is gone by then.
+ * A client's request to the store (core/batch): executed on [store], then answered on
+ * [main] unless the client has disconnected.
  */
 #ifndef LLS_API_STORE_CALL_H
 #define LLS_API_STORE_CALL_H
@@ -9,21 +9,22 @@
 #include "core/api/api_internal.h"
 #include "core/batch/batch_table.h"
 
-/* Bytes of an id or such in a path or query; what is longer is none. */
+/* Room for an id or word of a path or query; a longer one counts as absent. */
 #define LLS_STORE_WORD 80
 
 struct lls_store_call {
   struct lls_store_job job;
   struct lls_api *api;
-  struct lls_http_exchange *exchange; /* [main] NULL: gone */
-  /* [store] Sets answer, or status and error; uses what follows. */
+  struct lls_http_exchange *exchange; /* [main] NULL: the client has disconnected */
+  /* [store] Executes the request: sets answer, or status and error. Reads the members
+   * below. */
   void (*ask)(struct lls_store_call *call, struct lls_store *store);
-  /* [main] Before the answer; may be NULL. */
+  /* [main] Called before the answer is sent; may be NULL. */
   void (*after)(struct lls_store_call *call);
-  void *more; /* of ask and after */
+  void *more; /* private data of ask and after */
   char tenant[LLS_TENANT_BYTES];
   char id[LLS_STORE_WORD], seen[LLS_STORE_WORD], purpose[LLS_STORE_WORD];
-  const char *param; /* that names what is asked for, if it is not an id in the path */
+  const char *param; /* the parameter that has the id, if it is not in the path */
   bool oldest_first;
   int64_t limit;
   struct lls_batch_request request;
@@ -33,27 +34,29 @@ struct lls_store_call {
   struct lls_error error;
 };
 
-/* The store, or NULL: the client has been told which key it wants. [main] */
+/* [main] Returns the store; or NULL after answering the client with the configuration
+ * key that would enable it. */
 struct lls_store *lls_store_of(struct lls_api *api, struct lls_http_exchange *exchange);
 
-/* NULL: the client has been answered. [main] */
+/* [main] Creates a call. Returns NULL if out of memory, after answering the client. */
 struct lls_store_call *lls_store_call_new(struct lls_api *api,
                                           struct lls_http_exchange *exchange);
-/* The call is the store's from here on. */
+/* Posts the call to the store, which owns it from here on. */
 void lls_store_call_post(struct lls_store_call *call);
 
-/* The value of a parameter of the query, "" if there is none or it is too long. */
+/* Copies the value of a query parameter to `out`; "" if it is absent or too long. */
 void lls_query_word(const char *query, const char *name, char out[LLS_STORE_WORD]);
 
-/* Reads after, limit, order and purpose; 0, or -1: the client has been answered, and the
- * call freed. */
+/* Reads after, limit, order and purpose. Returns 0; or -1 after answering the client
+ * and freeing the call. */
 int lls_store_call_read_query(struct lls_store_call *call, int64_t limit, int64_t most);
 
-/* [store] A list's answer of up to call->limit of `data`, which is taken over. */
+/* [store] Returns a list object with up to call->limit items of `data`, which is taken
+ * over. */
 json_t *lls_store_list(const struct lls_store_call *call, json_t *data);
 
-/* Makes of a status of the store an error for a client; param: which one named what there
- * is not. */
+/* Converts a status of the store to an error for a client. param: the parameter that
+ * named the missing object. */
 void lls_store_error(int status, const struct lls_error *why, const char *param,
                      struct lls_api_error *error);
 

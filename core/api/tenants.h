@@ -16,9 +16,9 @@
 
 #include "core/api/api_params.h"
 
-#define LLS_TENANTS_MAX 256 /* of them with a name: as many series in /metrics */
+#define LLS_TENANTS_MAX 256 /* tenants with a name, and so series in /metrics */
 
-/* The first deadline of its own that a request missed. */
+/* The first of its deadlines that a request missed. */
 enum lls_verdict {
   LLS_ATTAINED,
   LLS_MISSED_TTFT,
@@ -29,10 +29,10 @@ enum lls_verdict {
   LLS_VERDICTS,
 };
 
-/* Counted for a class or a tenant. */
+/* Counters of a class or a tenant. */
 struct lls_group_stats {
   uint64_t requests, prompt_tokens, generated_tokens;
-  uint64_t limited; /* requests that were refused for a limit of the tenant */
+  uint64_t limited;                /* requests refused because of a tenant's limit */
   uint64_t verdicts[LLS_VERDICTS]; /* of requests with deadlines */
 };
 
@@ -44,14 +44,15 @@ struct lls_tenant {
 };
 
 struct lls_tenants {
-  /* [0] none, [1] "other", then those with a name */
+  /* [0] requests without a tenant, [1] "other", then the named tenants */
   struct lls_tenant list[2 + LLS_TENANTS_MAX];
   uint64_t clock; /* requests that have ended */
 };
 
 void lls_tenants_init(struct lls_tenants *tenants);
 
-/* The tenant's number, which stays its own until lls_tenants_leave, once for each. */
+/* Returns the tenant's number, which stays valid until lls_tenants_leave; one leave for
+ * each enter. */
 uint32_t lls_tenants_enter(struct lls_tenants *tenants, const char *name);
 void lls_tenants_leave(struct lls_tenants *tenants, uint32_t number);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET /admin/events: what the server does, once a second, for as long as somebody looks.
- * One event of each kind is made a second and sent to all that look; nothing is made
- * where nobody does. A viewer that has not read the events before gets no others until it
- * has: it lags, it does not pile up.
+ * GET /admin/events: a stream of the server's state, once a second. A viewer is a
+ * connected client of it. One event of each kind is made each second and sent to all
+ * viewers; none is made without a viewer. A viewer that has not read the previous
+ * events is skipped until it has, so that unread events do not pile up.
  */
 #ifndef LLS_API_VIEWERS_H
 #define LLS_API_VIEWERS_H
@@ -19,17 +19,18 @@ struct lls_viewer;
 #define LLS_VIEWERS_MAX 8
 
 struct lls_viewers {
-  struct lls_viewer *list; /* utlist; NULL: nobody looks */
+  struct lls_viewer *list; /* utlist; NULL: no viewers */
   unsigned n;
-  bool due;        /* they wait for the queues */
-  int64_t told_ns; /* the last time that they were told anything */
+  bool due;        /* the viewers wait for the queue snapshot */
+  int64_t told_ns; /* when events were last sent */
 };
 
-/* [main] Once a second they are told, if the queues are there soon, with these. */
+/* [main] Once a second: requests a queue snapshot. Events are sent when it arrives; if
+ * it takes longer than a second, without the event "queues". */
 void lls_viewers_tick(struct lls_api *api, int64_t now_ns);
-/* [main] The queues are there. */
+/* [main] The queue snapshot has arrived: sends the events. */
 void lls_viewers_show(struct lls_api *api);
-/* [main] The server ends: so do the streams, which otherwise never do. */
+/* [main] Ends the streams, which never end by themselves, at shutdown. */
 void lls_viewers_end(struct lls_api *api);
 
 /* figures.c: the data of the events "figures" and "queues"; doc/api.md describes them. */
