@@ -7,24 +7,24 @@
  * A real-time sequence has left parts, a best-effort one right parts; where the two meet
  * the left one takes slots from the right one, whose tokens are copied to the host first.
  *
- * Only what is on the device has a place in a part. A sequence's parts are linked in
- * token order, and the gaps between them, and behind the last one, are its missing
- * tokens: all of them have a copy on the host. So a displaced token is always the last
- * one of its part, and a sequence that was swapped out as a whole has no part at all.
+ * Only tokens on the device are in a part. A sequence's parts are linked in token order;
+ * the gaps between them and after the last one are its *missing* tokens, each of which
+ * has a copy on the host. A part loses its last tokens first (they are *displaced*), and
+ * a sequence that was swapped out as a whole has no part.
  *
  * Invariants, checked by audit:
  *   1. The parts of a block have at most S slots together.
- *   2. A part with an owner has a slot, and is on its owner's list once; one without has
- *      none.
+ *   2. A part with an owner has at least one slot and is on its owner's list once; a part
+ *      without an owner has no slot.
  *   3. Each missing token has a copy on the host. The copy of token t lies in slot t mod
  * S of the sequence's host block number t / S, counted from the end that its parts are
  *      filled from, so that neighbours are copied together. It stays valid while the
  *      request lives, for K and V of a token never change.
  *   4. A sequence has more slots than cached tokens only between a reserve and computed;
- *      then it is in a step, and is not displaced. Nor is one that is being moved, which
- *      ends with the step in which it began.
+ *      then it is in a step, and its tokens are not displaced. Nor are those of a
+ * sequence being moved, which takes no longer than the step in which it began.
  *   5. sets[end][n] has the blocks whose part at `end` has no owner and whose other part
- *      has n slots: the blocks a sequence may begin a part in, by how much is free.
+ *      has n slots: a sequence may begin a part there, with S - n free slots.
  *   6. Every word that a transaction changes goes through set(), which writes down the
  * old value: rolling back is exact by construction.
  */
@@ -45,42 +45,42 @@ struct params {
 };
 
 struct part {
-  uint32_t owner;          /* slot of a sequence; LLS_POL_NIL */
+  uint32_t owner;          /* slot of a sequence, or LLS_POL_NIL */
   uint32_t first;          /* token in its first slot */
-  uint32_t count;          /* slots it has, from its end of the block on */
-  uint32_t previous, next; /* of its owner, in token order; LLS_POL_NIL */
+  uint32_t count;          /* its slots, counted from its end of the block */
+  uint32_t previous, next; /* parts of its owner in token order, or LLS_POL_NIL */
 };
 
-struct sequence { /* of one slot */
+struct sequence { /* one for each slot */
   uint64_t request;
-  uint8_t admitted; /* 0 or 1; no bool, for a state may say anything */
+  uint8_t admitted; /* 0 or 1; not bool: an imported state may hold any byte */
   uint32_t end;     /* enum lls_direction: the end of a block its parts begin at */
-  uint32_t cached;  /* tokens computed, wherever they are */
-  uint32_t slots;   /* of all its parts */
+  uint32_t cached;  /* tokens computed, on the device or missing */
+  uint32_t slots;   /* sum over its parts */
   uint32_t parts;
   uint32_t sharing;     /* parts whose block's other part has an owner too */
   uint32_t host_blocks; /* with copies of its tokens */
   uint32_t first, last; /* parts; LLS_POL_NIL */
-  uint32_t row;         /* of its block table; LLS_POL_NIL */
+  uint32_t row;         /* row of its block table, or LLS_POL_NIL */
   uint32_t moving;      /* enum moving */
-  uint32_t listed; /* leading entries of the row that are as its parts are; not of the
-                    * journal: that fewer are known to be is no mistake */
+  uint32_t listed;      /* leading entries of the row known to match its parts; not in the
+                         * journal, since a number too low does no harm */
 };
 
 struct host_block {
   uint32_t owner;   /* slot of a sequence; LLS_POL_NIL = free */
-  uint32_t group;   /* has tokens [group S, (group + 1) S) of it */
-  uint32_t missing; /* of those, how many are not on the device */
-  uint32_t next;    /* on the stack of free ones */
+  uint32_t group;   /* has the owner's tokens [group S, (group + 1) S) */
+  uint32_t missing; /* how many of these tokens are not on the device */
+  uint32_t next;    /* in the stack of free host blocks */
 };
 
 struct row {
   uint32_t owner; /* slot of a sequence; LLS_POL_NIL */
-  uint32_t step;  /* whose tables it was last in */
+  uint32_t step;  /* the last step whose tables used it */
 };
 
-/* Block numbers, the lowest of which is found at once: a bit for each, and a bit for each
- * word that is not zero. */
+/* A set of block numbers whose lowest member is found in two look-ups: a bit for each
+ * block, and in `summary` a bit for each word that is not zero. */
 struct block_set {
   uint32_t n;
   uint32_t *words, *summary;
@@ -90,14 +90,14 @@ struct bidirectional {
   const struct lls_host *host;
   struct params params;
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots;
-  uint32_t most_tokens; /* of a sequence */
-  uint32_t groups;      /* that most_tokens make */
-  uint32_t bit_words;   /* of a host block's bits */
+  uint32_t most_tokens; /* longest sequence */
+  uint32_t groups;      /* most_tokens / S, rounded up */
+  uint32_t bit_words;   /* words of a host block's bits */
   uint64_t unit_bytes;
 
   struct part *parts;             /* (2 n_blocks) */
   struct block_set *sets;         /* (2, block_tokens + 1) */
-  uint32_t *set_words;            /* of all sets */
+  uint32_t *set_words;            /* storage of all sets */
   struct sequence *sequences;     /* (n_slots) */
   struct host_block *host_blocks; /* (n_host_blocks) */
   uint32_t *host_bits;            /* (n_host_blocks, bit_words) tokens that have a copy */
@@ -109,16 +109,17 @@ struct bidirectional {
   uint32_t step; /* counted by begin */
 
   uint32_t host_head, n_host_free;
-  uint32_t n_host_idle; /* held, but all their tokens are on the device too, and stay */
-  uint32_t host_hand;   /* where the search for an idle one goes on */
+  uint32_t n_host_idle; /* owned, but all their tokens are and stay on the device too */
+  uint32_t host_hand;   /* where the search for an idle host block continues */
   uint32_t used[2];     /* slots, by end */
 
   struct lls_copy *copies; /* (max_copies) of this step */
   uint32_t n_copies, max_copies;
   uint32_t free_at_begin;
   uint32_t displaced, checkpointed, restored; /* tokens, in this transaction ... */
-  uint32_t ahead;        /* ... and of those checkpointed, those beside the step */
-  uint32_t kept_by_host; /* reservations that displaced nobody for want of host blocks */
+  uint32_t ahead; /* ... of those checkpointed, copied during the step */
+  uint32_t
+      kept_by_host; /* reservations that displaced no token: no host block was free */
   bool said_full;
   uint32_t *grown; /* (n_slots) real-time sequences that were reserved in it */
   uint32_t n_grown;
@@ -136,8 +137,8 @@ static inline void add(struct bidirectional *m, uint32_t *where, uint32_t n)
   lls_pol_journal_set(&m->journal, where, *where + n);
 }
 
-/* Taking or giving up part of one block: changes of the journal, two lists of copies of
- * tokens in at most two host blocks. Asked for before each such change is begun. */
+/* True if the journal and the list of copies have room for one more change of a part,
+ * which copies tokens in at most two host blocks. Checked before each such change. */
 static inline bool has_room(const struct bidirectional *m)
 {
   return lls_pol_journal_has_room(&m->journal, 128 + UINT64_C(8) * m->bit_words) &&
@@ -161,13 +162,13 @@ static inline bool in_step(const struct sequence *s)
   return s->slots > s->cached;
 }
 
-/* No slot of it may be taken. */
+/* True if no slot may be taken from the sequence. */
 static inline bool is_held(const struct sequence *s)
 {
   return in_step(s) || s->moving != NOT_MOVING;
 }
 
-/* A host block with an owner, whose copies may make room for others. */
+/* True if a host block with an owner may be given to another sequence. */
 static inline bool is_idle(const struct bidirectional *m, const struct host_block *h)
 {
   return h->missing == 0 && m->sequences[h->owner].moving != TO_HOST;
@@ -183,13 +184,13 @@ static inline uint32_t blocks_of(const struct bidirectional *m, uint64_t tokens)
   return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
 }
 
-/* The token after a part's last; 0 without one. */
+/* The token after a part's last one; 0 for LLS_POL_NIL. */
 static inline uint32_t end_of(const struct bidirectional *m, uint32_t part)
 {
   return part != LLS_POL_NIL ? m->parts[part].first + m->parts[part].count : 0;
 }
 
-/* Its entry in the K list; in the V list it is one unit further on. */
+/* A part's entry in the K list; the entry in the V list has the next unit. */
 static inline struct lls_block_entry bidi_entry(const struct bidirectional *m,
                                                 uint32_t part)
 {
@@ -206,49 +207,48 @@ static inline uint32_t *table_of(const struct bidirectional *m, const struct seq
 
 /* ---- blocks.c: ownership of the ends of blocks */
 void bidi_empty_sets(struct bidirectional *);
-/* All without an owner, after parts were filled in by hand. */
+/* Adds all parts without an owner to the sets, after `parts` was written directly. */
 void bidi_fill_sets(struct bidirectional *);
 bool bidi_set_has(const struct block_set *, uint32_t block);
-/* The lowest block of a set from `from` on; LLS_POL_NIL. */
+/* The lowest block of a set that is not below `from`; LLS_POL_NIL if there is none. */
 uint32_t bidi_set_next(const struct block_set *, uint32_t n_blocks, uint32_t from);
-/* A part of `count` slots for token `first` on, after part `after` (LLS_POL_NIL: as the
- * first).
- */
+/* Gives the sequence a part of `count` slots for the tokens from `first` on, after its
+ * part `after` (LLS_POL_NIL: as its first part). Returns the part. */
 uint32_t bidi_open(struct bidirectional *, struct sequence *, uint32_t block,
                    uint32_t after, uint32_t first, uint32_t count);
-/* A part gets that many slots; 0: it has no owner any more. */
+/* Sets the slots of a part; with 0 it loses its owner. */
 void bidi_resize(struct bidirectional *, uint32_t part, uint32_t count);
 
 /* ---- host.c: copies of tokens on the host */
-/* Tokens [from, until) of a part leave the device, and are copied if they have not been.
- * -ENOSPC if the host is full, with nothing changed that rollback would not put back. */
+/* Removes tokens [from, until) of a part from the device; copies those that have no copy
+ * on the host. -ENOSPC if the host is full: rollback then undoes all changes. */
 int bidi_checkpoint(struct bidirectional *, uint32_t part, uint32_t from, uint32_t until);
-/* Tokens [from, until), which a part has slots for, come back. */
+/* Copies tokens [from, until), for which a part has slots, back to the device. */
 void bidi_copy_back(struct bidirectional *, uint32_t part, uint32_t from, uint32_t until);
-/* Copies of a part's computed tokens, beside the step, as far as the host has free
- * blocks; how many were made. */
+/* Copies a part's computed tokens to the host during the step, as far as it has free
+ * blocks. Returns how many. */
 uint32_t bidi_copy_ahead(struct bidirectional *, uint32_t part);
-/* All its computed tokens have one. */
+/* True if all computed tokens of a part have a copy on the host. */
 bool bidi_has_copies(const struct bidirectional *, uint32_t part);
-/* Its copies make no room for others any more, or do again. */
+/* Forbids (hold) or allows again that the sequence's copies are given up for others. */
 void bidi_hold_copies(struct bidirectional *, const struct sequence *, bool hold);
 void bidi_free_host(struct bidirectional *, struct sequence *);
 
-/* ---- sequence.c: what is done to one sequence */
+/* ---- sequence.c: operations on one sequence */
 int bidi_reserve(struct bidirectional *, struct sequence *, uint32_t tokens,
                  bool displace);
-/* Its missing tokens come back into free slots: all, or -ENOSPC. */
+/* Copies all missing tokens back into free slots, or returns -ENOSPC. */
 int bidi_bring_back(struct bidirectional *, struct sequence *);
 int bidi_swap_out(struct bidirectional *, struct sequence *);
 void bidi_drop(struct bidirectional *, struct sequence *);
 void bidi_computed(struct bidirectional *, struct sequence *, uint32_t cached);
-/* Slots that its last part can take without taking any from another sequence. */
+/* Slots by which the last part can grow without taking any from another sequence. */
 uint32_t bidi_tail(const struct bidirectional *, const struct sequence *);
-/* Units that bringing back its missing tokens takes: an estimate. */
+/* An estimate of the units needed to bring all missing tokens back. */
 uint32_t bidi_restore_units(const struct bidirectional *, const struct sequence *);
 
-/* ---- transfer.c: copies beside the step */
-/* At the end of a transaction. */
+/* ---- transfer.c: copies made during the step */
+/* Called at the end of a transaction. */
 void bidi_checkpoint_ahead(struct bidirectional *);
 int bidi_start_moving(struct bidirectional *, struct sequence *, enum moving);
 void bidi_stop_moving(struct bidirectional *, struct sequence *);
@@ -260,9 +260,9 @@ void bidi_empty_rows(struct bidirectional *);
 int bidi_table(struct bidirectional *, struct sequence *, struct lls_block_table *);
 void bidi_free_row(struct bidirectional *, struct sequence *);
 
-/* ---- state.c: handed over to another generation */
+/* ---- state.c: handing the state over to another generation */
 int bidi_export(struct bidirectional *, struct lls_blob *);
-/* Leaves the manager in disorder when it fails: make it empty again. */
+/* On failure the manager is inconsistent: the caller must make it empty again. */
 int bidi_import(struct bidirectional *, const struct lls_blob *);
 
 /* ---- audit.c */

@@ -3,16 +3,16 @@
  * The contiguous cache manager's state, shared by its files.
  *
  * A *block* is a pair of unit blocks, 2b for K and 2b + 1 for V. A sequence holds one
- * region, `blocks` blocks in a row from `base` on, made when it starts for as long as it
- * may get. Free is what lies between the regions.
+ * region, `blocks` blocks in a row from `base` on, reserved at its start for the greatest
+ * length it may reach. Blocks between the regions are free.
  *
  * Invariants, checked by audit:
  *   1. `order` has the slots of all sequences that hold a region, by base; regions do not
  *      overlap and lie within the pool; `held` is the sum of their blocks.
  *   2. A sequence has no more tokens than its region has room for.
  *   3. In a transaction every change of a sequence goes through contiguous_set, which
- *      writes down the old one. The order follows from the sequences, so putting the old
- *      ones back, last one first, is an exact rollback.
+ *      writes down the old value. `order` follows from the sequences, so restoring the
+ *      old values, the newest change first, is an exact rollback.
  */
 #ifndef CONTIGUOUS_H
 #define CONTIGUOUS_H
@@ -25,7 +25,7 @@ struct params {
   int64_t reserve, max_len;
 };
 
-struct sequence { /* of one slot */
+struct sequence { /* one for each slot */
   uint64_t request;
   bool admitted;
   uint32_t base, blocks; /* 0 blocks: it holds nothing */
@@ -37,7 +37,7 @@ struct change {
   struct sequence old;
 };
 
-struct listed { /* the region that a sequence's lists were written for */
+struct listed { /* the region for which a sequence's lists were written */
   uint32_t base, blocks;
 };
 
@@ -53,7 +53,7 @@ struct contiguous {
   struct lls_block_entry *entries;
   struct lls_copy *copies; /* (max_copies) of this step */
   uint32_t n_copies, max_copies;
-  bool open; /* a transaction is */
+  bool open; /* a transaction is open */
   uint32_t held_at_begin;
   struct change *journal; /* (max_changes) of the open transaction */
   uint32_t n_changes, max_changes;
@@ -67,8 +67,9 @@ static inline uint32_t blocks_of(const struct contiguous *m, uint64_t tokens)
 /* ---- regions.c: places of sequences */
 void contiguous_set(struct contiguous *, uint32_t slot, struct sequence);
 void contiguous_undo(struct contiguous *, uint32_t to);
-/* Room for `blocks` in a row, where it lies if that can grow, else where there is room
- * first; what is cached moves along by copies. False: nothing has changed. */
+/* Gives the sequence a region of `blocks`: extends the one it has if possible, else takes
+ * the first gap that is large enough and copies its cached tokens there. Returns false,
+ * with nothing changed, if there is no such gap. */
 bool contiguous_place(struct contiguous *, uint32_t slot, uint32_t blocks);
 uint32_t contiguous_largest_gap(const struct contiguous *);
 

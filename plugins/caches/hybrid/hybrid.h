@@ -4,9 +4,9 @@
  *
  * One pool of unit blocks, any of which holds K, V or X of block_tokens tokens. A
  * sequence in KV form has a K list and a V list of equal length, one in hidden form an X
- * list, half as many units for the same tokens. On its way from hidden to KV form, from
- * reserve to computed, it has all three: the engine restores X into the K and V blocks in
- * that step.
+ * list, half as many units for the same tokens. While it changes from hidden to KV form,
+ * from reserve to computed, it has all three lists: the engine restores X into the K and
+ * V blocks in that step.
  *
  * Invariants, checked by audit:
  *   1. Every unit is on one list of one sequence, or on the free stack.
@@ -30,13 +30,13 @@ enum default_form { DEFAULT_KV, DEFAULT_HIDDEN };
 
 enum list { LIST_K, LIST_V, LIST_X, N_LISTS };
 
-struct sequence { /* of one slot */
+struct sequence { /* one for each slot */
   uint64_t request;
   bool admitted;
-  uint32_t form;    /* enum lls_form; NONE while it holds nothing */
-  uint32_t row;     /* of its lists; LLS_POL_NIL while it holds nothing */
+  uint32_t form;    /* enum lls_form; NONE while it holds no block */
+  uint32_t row;     /* row of its lists; LLS_POL_NIL while it holds no block */
   uint32_t held_kv; /* entries of its K list, and of its V list */
-  uint32_t held_x;  /* and of its X list */
+  uint32_t held_x;  /* entries of its X list */
   uint32_t cached;  /* tokens computed */
 };
 
@@ -44,13 +44,13 @@ struct hybrid {
   const struct lls_host *host;
   struct params params;
   bool engine_can, offers_hidden;
-  char why_not[160]; /* if it does not */
+  char why_not[160]; /* reason, if hidden form is not offered */
   uint32_t block_tokens, n_units, n_slots, n_rows;
-  uint32_t row_blocks; /* longest list: a full context */
+  uint32_t row_blocks; /* entries of the longest list: a full context */
 
-  uint32_t *unit_next; /* (n_units) stack of free ones */
+  uint32_t *unit_next; /* (n_units) stack of free units */
   uint32_t unit_head, n_free;
-  uint32_t *row_next; /* (n_rows) likewise */
+  uint32_t *row_next; /* (n_rows) stack of free rows */
   uint32_t row_head, n_rows_free;
   struct sequence *sequences;      /* (n_slots) */
   struct lls_block_entry *entries; /* (n_rows, N_LISTS, row_blocks) */
@@ -71,7 +71,7 @@ static inline uint32_t blocks_of(const struct hybrid *m, uint64_t tokens)
   return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
 }
 
-/* Units of so many blocks in a form. */
+/* Units that `blocks` of a sequence take in a form. */
 static inline uint32_t units_of(uint32_t form, uint32_t blocks)
 {
   return form == LLS_FORM_HIDDEN ? blocks : 2 * blocks;
@@ -83,20 +83,23 @@ static inline struct lls_block_entry *list_of(const struct hybrid *m,
   return m->entries + ((size_t)s->row * N_LISTS + list) * m->row_blocks;
 }
 
-/* ---- sequence.c: what is done to one sequence */
-/* The form that reserve means for it; NONE = the manager's choice. */
+/* ---- sequence.c: operations on one sequence */
+/* The form in which reserve(asked) holds the sequence; asked = NONE: the manager's
+ * choice.
+ */
 uint32_t hybrid_form(const struct hybrid *, const struct sequence *, uint32_t asked);
 /* Units it would take to hold `tokens` more in that form. */
 uint32_t hybrid_units_needed(const struct hybrid *, const struct sequence *,
                              uint32_t tokens, uint32_t form);
 int hybrid_reserve(struct hybrid *, struct sequence *, uint32_t tokens, uint32_t form);
 void hybrid_drop(struct hybrid *, struct sequence *);
-/* Its X has been restored into K and V: it is in KV form and nothing else now. */
+/* Frees the X list after the engine has restored it: the sequence is then in KV form. */
 void hybrid_forget_x(struct hybrid *, struct sequence *);
 
-/* ---- state.c: handed over to another generation, or to another manager */
+/* ---- state.c: handing the state over to another generation or another manager */
 int hybrid_export(struct hybrid *, struct lls_blob *);
-/* Sequences that it can't hold are left out. Leaves disorder when it fails. */
+/* Leaves out sequences that this manager can't hold. On failure the manager is
+ * inconsistent: the caller must make it empty again. */
 int hybrid_import(struct hybrid *, const struct lls_blob *);
 
 /* ---- audit.c */

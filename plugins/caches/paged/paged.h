@@ -14,9 +14,9 @@
  *   1. Every word that a transaction changes goes through set(), which writes down the
  *      old value. Rolling back puts the old values back, last one first: exact by
  *      construction, the order of all lists included.
- *   2. Of a sequence's list the first `gone` blocks have been given back, where every
- * layer has a window: none is read any more. Their numbers stay in the row, and mean
- *      nothing but in paged_forget.
+ *   2. If every layer has a window, the first `gone` blocks of a sequence's list have
+ * been given back: none is read any more. Their numbers stay in the row for paged_forget
+ *      alone.
  */
 #ifndef PAGED_H
 #define PAGED_H
@@ -32,13 +32,13 @@ struct params {
 
 enum place { NOWHERE, ON_DEVICE, ON_HOST };
 
-struct sequence { /* of one slot */
+struct sequence { /* one for each slot */
   uint64_t request;
-  uint8_t admitted; /* 0 or 1; no bool, for a state may say anything */
+  uint8_t admitted; /* 0 or 1; not bool: an imported state may hold any byte */
   uint32_t place;   /* enum place */
-  uint32_t row;     /* of its block list; LLS_POL_NIL while it holds nothing */
-  uint32_t gone;    /* leading blocks that were given back */
-  uint32_t past;    /* blocks on its list, with those: it holds [gone, past) */
+  uint32_t row;     /* row of its block list; LLS_POL_NIL while it holds no block */
+  uint32_t gone;    /* leading blocks of the list that were given back */
+  uint32_t past;    /* end of the list; the sequence holds blocks [gone, past) */
   uint32_t cached;  /* tokens computed */
   uint32_t indexed; /* leading blocks that are in the index */
 };
@@ -47,13 +47,13 @@ struct paged {
   const struct lls_host *host;
   bool prefix_sharing;
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows;
-  uint32_t
-      row_blocks; /* longest list: a full context, or, without a window, all blocks */
+  /* entries of the longest list: a full context, or, without a window, all blocks */
+  uint32_t row_blocks;
   struct lls_pol_window window;
 
-  struct lls_pol_prefixes index;   /* of full blocks; who holds which block */
-  uint32_t *host_next;             /* (n_host_blocks) stack of free ones */
-  uint32_t *row_next;              /* (n_rows) stack of free ones */
+  struct lls_pol_prefixes index;   /* index of full blocks; counts holders of all */
+  uint32_t *host_next;             /* (n_host_blocks) stack of free host blocks */
+  uint32_t *row_next;              /* (n_rows) stack of free rows */
   struct sequence *sequences;      /* (n_slots) */
   struct lls_block_entry *entries; /* (n_rows, 2, row_blocks) a row's K list, then V */
   uint32_t *marks; /* (max of n_blocks, n_host_blocks, n_rows) for audit */
@@ -76,7 +76,8 @@ static inline void set(struct paged *m, uint32_t *where, uint32_t value)
   lls_pol_journal_set(&m->journal, where, value);
 }
 
-/* Changes that a verb makes per block, and besides; asked for before it starts. */
+/* Most changes in the journal by one operation, per block and in addition. Room for them
+ * is checked before the operation starts. */
 #define CHANGES_PER_BLOCK 16
 #define CHANGES_PER_VERB  16
 
@@ -96,7 +97,7 @@ static inline uint32_t held(const struct sequence *s)
   return s->past - s->gone;
 }
 
-/* Leading blocks that nothing behind so many tokens reads. */
+/* Leading blocks that no token after the first `cached` ones attends to. */
 static inline uint32_t needless_blocks(const struct paged *m, uint32_t cached)
 {
   return lls_pol_window_gone(&m->window, cached);
@@ -112,7 +113,7 @@ static inline struct lls_block_entry *k_list(const struct paged *m, uint32_t row
   return m->entries + (size_t)row * 2 * m->row_blocks;
 }
 
-/* Block number of a K entry; of the device or of the host, wherever the sequence is. */
+/* Block number of the i-th K entry, in the tier that the sequence is in. */
 static inline uint32_t block_at(const struct paged *m, const struct sequence *s,
                                 uint32_t i)
 {
@@ -120,7 +121,7 @@ static inline uint32_t block_at(const struct paged *m, const struct sequence *s,
 }
 
 /* ---- blocks.c: ownership of blocks */
-/* A block to write to; there must be one available. */
+/* Takes a block to write to; one must be available. */
 uint32_t paged_take(struct paged *);
 void paged_let_go(struct paged *, uint32_t block);
 uint32_t paged_take_host(struct paged *);
@@ -134,18 +135,18 @@ void paged_put(struct paged *, const struct sequence *, uint32_t i, uint32_t blo
 uint32_t paged_prefix(struct paged *, struct sequence *, const struct lls_request *,
                       bool take);
 void paged_index(struct paged *, struct sequence *, const struct lls_request *);
-/* Frees blocks of a sequence that has just been dropped which no other holds and no
- * other block of the index comes after; s is what it was before. */
+/* Frees blocks of a dropped sequence that no other sequence holds and that have no child
+ * in the index; s is the sequence's state before the drop. */
 void paged_forget(struct paged *, const struct sequence *s);
-/* Its blocks that other sequences hold, too. */
+/* Number of the sequence's blocks that other sequences hold as well. */
 uint32_t paged_shared_blocks(const struct paged *, const struct sequence *);
-/* As the members of the vtable. */
+/* Implement the vtable's `kept` and `adopt`. */
 size_t paged_kept(struct paged *, struct lls_kept_block *out, size_t max);
 size_t paged_adopt(struct paged *, struct lls_kept_block *, size_t n);
 
-/* ---- sequence.c: what is done to one sequence */
-/* Blocks that it will hold at most on its way to `tokens` more, in steps as long as may
- * be. */
+/* ---- sequence.c: operations on one sequence */
+/* The most blocks the sequence holds at once while it grows by `tokens`, in steps as long
+ * as possible. */
 uint32_t paged_peak(const struct paged *, const struct sequence *,
                     const struct lls_request *, uint32_t tokens);
 int paged_reserve(struct paged *, struct sequence *, const struct lls_request *,
@@ -155,9 +156,9 @@ void paged_trim(struct paged *, struct sequence *);
 void paged_drop(struct paged *, struct sequence *);
 int paged_swap_out(struct paged *, struct sequence *);
 
-/* ---- state.c: handed over to another generation */
+/* ---- state.c: handing the state over to another generation */
 int paged_export(struct paged *, struct lls_blob *);
-/* Leaves the manager in disorder when it fails: make it empty again. */
+/* On failure the manager is inconsistent: the caller must make it empty again. */
 int paged_import(struct paged *, const struct lls_blob *);
 
 /* ---- audit.c */

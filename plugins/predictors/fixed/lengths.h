@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of label,length lines in memory, sorted by label. */
+/* A file of `label,length` lines, read into memory and sorted by label. */
 #ifndef LENGTHS_H
 #define LENGTHS_H
 
@@ -8,7 +8,7 @@
 struct length {
   char *label;
   uint32_t tokens;
-  uint32_t line; /* where it stands */
+  uint32_t line; /* line number in the file */
 };
 
 struct lengths {
@@ -16,8 +16,8 @@ struct lengths {
   size_t n, capacity;
 };
 
-/* -errno, with file:line and what was expected through host->fail; nothing to
- * free then. */
+/* Returns 0; or -errno after host->fail with file:line and the expected format. There is
+ * nothing to free after a failure. */
 int lengths_read(struct lengths *, const char *path, const struct lls_host *);
 void lengths_free(struct lengths *);
 bool lengths_find(const struct lengths *, const char *label, uint32_t *tokens);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From neighbours, or from nothing, to a length: ALISE, section 3.1. */
+/* Estimates a length from similar prompts or a length model (ALISE, section 3.1), and
+ * measures how good predictions were. */
 #ifndef LLS_RETRIEVAL_ESTIMATE_H
 #define LLS_RETRIEVAL_ESTIMATE_H
 
@@ -13,37 +14,39 @@ struct neighbour {
   uint32_t length;
 };
 
-/* False: none of the n is near enough (s0). length, low, high, confidence are set. */
+/* Sets length, low, high and confidence; returns false if none of the n neighbours is as
+ * similar as s0. */
 bool estimate_from_neighbours(const struct neighbour *, uint32_t n, double s0,
                               uint32_t max_new_tokens, struct lls_prediction *out);
-/* A prompt that was served before: its own answer's length, whatever others say. False:
- * the nearest of them is another prompt. */
+/* For a prompt that was served before: predicts the length of its earlier answer. Returns
+ * false if the nearest neighbour is another prompt. */
 bool estimate_from_itself(const struct neighbour *, uint32_t n, uint32_t max_new_tokens,
                           struct lls_prediction *out);
-/* The length model counts as some neighbours more, see estimate.c; false if none is near.
- */
+/* Counts the length model as a number of neighbours more, see estimate.c. Returns false
+ * if no neighbour is near enough. */
 bool estimate_from_both(const struct neighbour *, uint32_t n, double s0, double mean,
                         double deviation, uint32_t max_new_tokens,
                         struct lls_prediction *out);
-/* The exponential of a normal with this mean and deviation: the regressor's. */
+/* Estimates from the regressor's output: the logarithm of the length is normal with this
+ * mean and deviation. */
 void estimate_from_log(double mean, double deviation, uint32_t max_new_tokens,
                        struct lls_prediction *out);
 
 /*
  * How good predictions were: means over about the last 256, and the median length of the
- * last 256 answers. Accuracy is the paper's: prediction and truth in the same of evenly
- * divided bins.
+ * last 256 answers. Accuracy is the paper's: the fraction of predictions in the same bin
+ * as the actual length, with bins of equal width.
  */
 #define JUDGE_LENGTHS 256
 
 struct judge {
   double error;      /* |predicted - actual| / actual */
   double accuracy;   /* share in the same bin */
-  double neighbours; /* share of predictions that had any near enough */
+  double neighbours; /* share of predictions with a neighbour near enough */
   uint64_t judged, predicted;
   uint32_t lengths[JUDGE_LENGTHS]; /* a ring */
   uint64_t n_lengths;
-  uint32_t median; /* 256 before the first */
+  uint32_t median; /* 256 before the first answer */
 };
 
 void judge_init(struct judge *);

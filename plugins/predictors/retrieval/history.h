@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Earlier answers: vectors with lengths, found again by nearness, bounded.
+ * Earlier answers: prompt vectors with answer lengths, searched by similarity, at most
+ * `bound` of them.
  *
- * Two generations of half the bound each. Answers go into the young one; when it is full
- * the old one is forgotten as a whole and the young one becomes old. So between half of
- * the bound and all of it is remembered, always the newest, and nothing has ever to be
- * taken out of a graph, which would cost it links. A prompt that is there already gets
- * the new length in its place.
+ * They are kept in two generations of half the bound each. Answers go into the young one;
+ * when it is full the old one is freed as a whole and the young one becomes old. So the
+ * newest answers are kept, between half of the bound and all of it, and no vector is ever
+ * removed from a graph, which would cost it links. The answer of a prompt that is kept
+ * already replaces its length.
  *
  * One thread at a time.
  */
@@ -20,19 +21,20 @@
 
 struct history;
 
-/* store: where answers are written too, or NULL; belongs to the history from now on. */
+/* store: the file to which answers are written as well, or NULL; the history owns it from
+ * now on. */
 int history_create(uint32_t dims, uint32_t bound, struct store *store,
                    struct history **out);
 void history_destroy(struct history *); /* NULL is fine */
 
-/* Reads from the store what is newer than what is known. It is put in its place by calls
- * of history_load_some, a few at a time since that takes a while; 1: there is more, 0:
- * that was all. Both 0 or a negative errno. */
+/* history_load reads the answers from the store that are newer than those in memory, and
+ * returns 0. history_load_some then inserts up to `most` of them, since inserting all
+ * takes long; it returns 1 if more are left, else 0. Both return -errno on failure. */
 int history_load(struct history *);
 int history_load_some(struct history *, uint32_t most);
 uint32_t history_near(const struct history *, const float *vector, uint32_t k,
                       struct neighbour *out);
-/* 0 or -ENOMEM. Written out by history_commit. */
+/* Returns 0 or -ENOMEM. The store has the answer after history_commit. */
 int history_add(struct history *, const float *vector, uint32_t length);
 void history_commit(struct history *);
 uint32_t history_count(const struct history *);

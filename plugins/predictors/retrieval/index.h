@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nearest vectors of unit length by cosine: a skin of hnswlib (Malkov and Yashunin, 2016)
- * for C. Vectors are numbered 0, 1, ... as they are added and never leave.
+ * Finds the vectors of unit length with the greatest cosine to a given one: a C interface
+ * to hnswlib (Malkov and Yashunin, 2016). Vectors are numbered 0, 1, ... as they are
+ * added, and are never removed.
  */
 #ifndef LLS_RETRIEVAL_INDEX_H
 #define LLS_RETRIEVAL_INDEX_H
@@ -20,12 +21,13 @@ struct found {
   uint32_t number;
 };
 
-/* Memory is taken as it fills. NULL: there is none. */
+/* Memory is allocated as the index fills. Returns NULL if out of memory. */
 struct graph *index_create(uint32_t dims, uint32_t capacity);
 void index_destroy(struct graph *); /* NULL is fine */
-/* 0, -ENOSPC, -ENOMEM; number: how many there were before. */
+/* Returns 0, -ENOSPC if it is full, or -ENOMEM. The vector's number is the count of
+ * vectors before. */
 int index_add(struct graph *, const float *vector);
-/* The best first; how many, at most k. */
+/* Writes up to k vectors, the most similar first; returns how many. */
 uint32_t index_search(const struct graph *, const float *vector, uint32_t k,
                       struct found *out);
 /* Copies a vector out. */

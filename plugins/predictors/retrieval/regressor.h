@@ -13,12 +13,13 @@
 
 struct regressor;
 
-/* -ENOENT, without a sentence, if there is no such file; others with. */
+/* Returns 0; -ENOENT without a message if there is no such file; another -errno after
+ * host->fail. */
 int regressor_read(const char *path, uint32_t inputs, const struct lls_host *,
                    struct regressor **out);
 void regressor_free(struct regressor *);
-/* Mean of the logarithm. */
+/* The estimated mean of the logarithm of the length. */
 double regressor_log_length(const struct regressor *, const float *vector);
-double regressor_deviation(const struct regressor *); /* of it, on what it had not seen */
+double regressor_deviation(const struct regressor *); /* on validation data */
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Length prediction by retrieval: what the files of this folder share.
+ * Length prediction by retrieval: the state shared by the files of this folder, and its
+ * threads:
  *
- *   [step]    predict, observe: retrieval.c makes a job and leaves it to the worker
+ *   [step]    predict, observe: retrieval.c makes a job and posts it to the worker
  *   [worker]  the core's encoder thread: posts the vector of a prompt as a job
  *   worker    this plugin's own thread, worker.c: carries out jobs, predictions first
  *
- * Everything under "worker's" belongs to the holder of `work`: the worker for one job, or
- * [main] at export, or, with async = off, [step] itself: then there is no thread, and
- * every answer is there at once.
+ * The members after "worker's" belong to the holder of the mutex `work`: the worker
+ * during a job, [main] at export, or [step] with async = off: then there is no worker
+ * thread, and predict answers at once.
  */
 #ifndef LLS_RETRIEVAL_H
 #define LLS_RETRIEVAL_H
@@ -30,7 +31,7 @@ struct params {
   int64_t encoder; /* enum encoder_choice */
   const char *encoder_path;
   int64_t encoder_threads, encoder_tokens;
-  int64_t dims; /* of hashed words */
+  int64_t dims; /* of vectors of hashed words */
   int64_t k;
   double s0;
   int64_t db_max;
@@ -41,24 +42,24 @@ struct params {
   bool async;
 };
 
-/* A prompt whose prediction or whose answer is being waited for. */
+/* A prompt whose prediction or answer is still to come. */
 struct flight {
   struct flight *prev, *next;
-  uint64_t ticket;    /* the request, or above LLS_OWN_TICKETS one of ours */
-  uint64_t key;       /* hash of the prompt: the answer comes without a ticket */
+  uint64_t ticket;    /* the request's; from LLS_OWN_TICKETS on made by the plugin */
+  uint64_t key;       /* hash of the prompt: observe passes no ticket */
   uint32_t max_new;   /* tokens; bound of the prediction */
   uint32_t predicted; /* 0 = not yet */
   uint32_t answered;  /* 0 = not yet */
-  bool quiet;         /* the prediction is not waited for */
-  bool whole;         /* all of the prompt is in the vector */
-  float *vector;      /* (dims) or NULL = not there yet */
+  bool quiet;         /* no prediction is to be reported */
+  bool whole;         /* the vector was made from the whole prompt */
+  float *vector;      /* (dims), NULL = not computed yet */
 };
 
 #define LLS_OWN_TICKETS (UINT64_C(1) << 63)
 
 enum job_kind {
-  JOB_PREDICT, /* a request has come */
-  JOB_VECTOR,  /* the encoder is done with its prompt */
+  JOB_PREDICT, /* a request has arrived */
+  JOB_VECTOR,  /* the encoder has made a prompt's vector */
   JOB_OBSERVE, /* a request has ended */
 };
 
@@ -67,49 +68,51 @@ struct job {
   enum job_kind kind;
   uint64_t ticket, key;
   uint32_t max_new, length;
-  bool is_text; /* data: else token ids */
+  bool is_text; /* data is text, else token ids */
   size_t bytes; /* of data */
-  char data[];  /* the prompt; VECTOR: (dims) floats, none = it failed */
+  char data[];  /* the prompt; JOB_VECTOR: (dims) floats, or none if the encoder failed */
 };
 
 struct retrieval {
   const struct lls_host *host;
   struct params params; /* k, s0, fallback: under `work` */
   const struct lls_embed *embed;
-  struct lls_embedder *embedder; /* NULL = hashed words */
+  struct lls_embedder *embedder; /* NULL = the encoder is hashed words */
   uint32_t dims;
-  uint64_t space; /* which vectors can be compared */
-  uint32_t bin;   /* tokens of one, to judge by */
+  uint64_t space; /* id of the encoder: vectors of one space can be compared */
+  uint32_t bin;   /* tokens in a bin of struct judge */
   uint32_t most_flights;
-  _Atomic uint32_t median; /* the prior, read on [step] */
-  _Atomic bool lost;       /* a job or a text for which there was no room */
+  _Atomic uint32_t median; /* the prediction without a neighbour; [step] reads it */
+  _Atomic bool lost;       /* a job or a text was dropped for lack of room */
 
   pthread_mutex_t work; /* worker's */
   struct regressor *regressor;
   struct history *history;
   struct judge judge;
-  struct flight *flights; /* the oldest first */
+  struct flight *flights; /* list, the oldest first */
   uint32_t n_flights;
-  uint64_t next_own; /* ticket */
+  uint64_t next_own; /* next ticket made by the plugin */
   bool loading;
-  struct lls_prediction *answer; /* async = off: where it goes instead of the core */
+  struct lls_prediction *answer; /* async = off: where predict wants its result */
 
   pthread_t thread;
   bool running;
-  pthread_mutex_t lock; /* of what follows */
+  pthread_mutex_t lock; /* guards the members below */
   pthread_cond_t posted;
-  struct job *urgent, *other; /* predictions, and what can wait */
+  struct job *urgent, *other; /* queues: predictions; other jobs */
   uint32_t n_jobs;
   bool stop;
 };
 
 /* ---- worker.c */
-/* NULL: no memory. data may be NULL, then the bytes are the caller's to fill. */
+/* Returns NULL if out of memory. If data is NULL the caller fills job->data. */
 struct job *job_make(enum job_kind, const void *data, size_t bytes);
-/* [any] Takes the job; false: there was no room, and it is gone. */
+/* [any] Takes ownership of the job. Returns false if the queue was full: the job is
+ * freed.
+ */
 bool worker_post(struct retrieval *, struct job *);
 int worker_start(struct retrieval *);
-void worker_stop(struct retrieval *); /* what is queued is carried out first */
+void worker_stop(struct retrieval *); /* carries out queued jobs first */
 
 /* ---- flights.c, under `work` */
 /* Carries out the job and frees it. */
@@ -118,7 +121,7 @@ void flights_free(struct retrieval *);
 struct lls_prediction flights_prior(const struct retrieval *, uint32_t max_new);
 
 /* ---- state.c, under `work` */
-/* Reads what the file has and the history has not. */
+/* Reads the answers in the file that the history does not have. */
 int retrieval_load(struct retrieval *);
 int state_export(struct retrieval *, struct lls_blob *out);
 int state_import(struct retrieval *, const struct lls_blob *);
