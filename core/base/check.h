@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Invariants that hold unless there is a bug in the core, and are looked at in builds
- * with configure --enable-checks (.ci/run: the sanitizers' half). What plugins, clients
- * and files say is no invariant: it is checked in every build, and has an error.
+ * Checks of invariants that hold unless the core has a bug. They run only in builds with
+ * configure --enable-checks (.ci/run: the sanitizers' half). Data from plugins, clients
+ * and files is no invariant: every build checks it and returns an error.
  */
 #ifndef LLS_BASE_CHECK_H
 #define LLS_BASE_CHECK_H
 
 #include <stdbool.h>
 
-/* [any] The calling thread, to be compared: no other thread that lives has the same. */
+/* [any] Returns a pointer that identifies the calling thread: no other running thread has
+ * the same. */
 const void *lls_this_thread(void);
 
-/* [any] Is the calling thread the one that the process began with? */
+/* [any] True if the calling thread is the process's first one. */
 bool lls_is_main_thread(void);
 
-/* Names the condition that does not hold, and where; aborts. */
+/* Prints the failed condition and its place, and aborts. */
 _Noreturn void lls_check_failed(const char *condition, const char *file, int line);
 
 #ifdef LLS_CHECKS
@@ -27,11 +28,10 @@ _Noreturn void lls_check_failed(const char *condition, const char *file, int lin
 #define LLS_CHECK(CONDITION) ((void)(0 && (CONDITION))) /* compiled, not computed */
 #endif
 
-/* The calling thread is OWNER: checks the thread tag of a function while it runs.
- */
+/* Checks that the calling thread is OWNER, as the thread tag of a function demands. */
 #define LLS_ON(OWNER) LLS_CHECK((OWNER) == lls_this_thread())
 
-/* The same of [main], where there is no owner to compare with. */
+/* Checks that the calling thread is [main], where no owner is at hand. */
 #define LLS_ON_MAIN_THREAD() LLS_CHECK(lls_is_main_thread())
 
 #endif

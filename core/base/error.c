@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Formatting of error sentences; see error.h for the idiom. */
+/* Formats error sentences; see error.h for the idiom. */
 #include "core/base/error.h"
 
 #include <stdarg.h>
@@ -17,7 +17,7 @@ int lls_fail(struct lls_error *err, int code, const char *format, ...)
   return code;
 }
 
-/* Adds what fits of more; a sentence that is too long loses its end. */
+/* Appends as much of `more` as fits; the rest is cut off. */
 static void append(struct lls_error *err, const char *more)
 {
   size_t used = strlen(err->text);

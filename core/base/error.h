@@ -17,15 +17,16 @@ struct lls_error {
   char text[LLS_ERROR_MAX]; /* one sentence: what was wrong, where, what to do */
 };
 
-/* Formats the sentence into err (if any) and returns code, so that it can be returned. */
+/* Formats the sentence into err, unless err is NULL, and returns code for the caller to
+ * return. */
 int lls_fail(struct lls_error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts "where: " before the sentence already in err; returns code. */
+/* Puts the formatted text and ": " before the sentence already in err; returns code. */
 int lls_fail_at(struct lls_error *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The sentence, or the name of the code where none was written. */
+/* Returns the sentence, or the name of the code if no sentence was written. */
 const char *lls_error_text(const struct lls_error *err, int code);
 
 #endif

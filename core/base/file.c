@@ -26,8 +26,8 @@ static int check(const char *path, size_t most, const struct stat *st,
   return 0;
 }
 
-/* A pipe does not block. A file that another process has a lease on does, until it is
- * given up, as file servers do. */
+/* Opens without waiting for a pipe's writer. A file on which another process holds a
+ * lease, as file servers do, is opened when the lease is given up. */
 static int open_now_or_leased(const char *path)
 {
   const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY;
@@ -123,6 +123,6 @@ int lls_file_kept_folder(char *path, size_t size)
     return -ENAMETOOLONG;
   mkdir(path, 0777);
   strcat(path, "/llmserve");
-  mkdir(path, 0777); /* where it can't be, whoever opens a file there says so */
+  mkdir(path, 0777); /* on failure, opening a file in the folder fails and reports it */
   return 0;
 }

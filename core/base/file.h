@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that people name: opened, where that does not wait, and put aside. */
+/* Opens, maps, locks and rotates files that users name. Opening does not wait for a
+ * FIFO's writer. */
 #ifndef LLS_BASE_FILE_H
 #define LLS_BASE_FILE_H
 
@@ -8,27 +9,28 @@
 
 #include "core/base/error.h"
 
-/* To be read. A FIFO, a device, a folder, or more than `most` bytes (0: no bound) is
- * -EINVAL. The caller closes it. */
+/* Opens a file for reading. Returns -EINVAL for a FIFO, a device, a folder, or a file of
+ * more than `most` bytes (0: no limit). The caller closes it. */
 int lls_file_open(const char *path, size_t most, FILE **out, struct lls_error *err);
 
-/* All of it, mapped to be read; at least one byte. The caller unmaps it. */
+/* Maps a whole file of at least one byte for reading. The caller unmaps it. */
 int lls_file_map(const char *path, unsigned char **map, size_t *bytes,
                  struct lls_error *err);
 
-/* Opens `path`, made where it is not there, and locks it for this process: a descriptor,
- * whose close unlocks it; -EWOULDBLOCK where another process has it, or -errno. */
+/* Opens `path`, creating it if missing, and locks it for this process. Returns a
+ * descriptor, whose close unlocks it; -EWOULDBLOCK if another process holds the lock; or
+ * -errno. */
 int lls_file_lock(const char *path);
 
-/* The folder of what programs have measured and keep for the next time: llmserve in
+/* Finds the folder for measurements that programs reuse in later runs: llmserve in
  * XDG_CACHE_HOME, else in a service's STATE_DIRECTORY, else in ~/.cache, else in /tmp.
- * Made if it can be. 0 or -ENAMETOOLONG. */
+ * Tries to create it. Returns 0 or -ENAMETOOLONG. */
 int lls_file_kept_folder(char *path, size_t size);
 
 /*
- * For a file that is begun anew: what is in `path` moves to path.1, that to path.2 and so
- * on; path.`kept` is lost. What is no regular file, empty or not there stays. 0 or
- * -errno.
+ * Moves `path` to path.1, path.1 to path.2 and so on, before a new file is begun; the old
+ * path.`kept` is lost. Does nothing if `path` is missing, empty or not a regular file.
+ * Returns 0 or -errno.
  */
 int lls_file_rotate(const char *path, unsigned kept);
 

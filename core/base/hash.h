@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hash tables of uthash. One that has no memory leaves out what is added, which has no
- * table then (hh.tbl == NULL), and does not end the process. */
+/* Hash tables of uthash. An addition without memory leaves the element out, with hh.tbl
+ * == NULL, and does not end the process. */
 #ifndef LLS_BASE_HASH_H
 #define LLS_BASE_HASH_H
 

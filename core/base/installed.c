@@ -7,15 +7,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The rest of `path` behind `folder`, from its slash on; NULL: the path is not below it.
- */
+/* Returns the rest of `path` after `folder`, beginning with its slash; NULL if the path
+ * is not below the folder. */
 static const char *below(const char *path, const char *folder)
 {
   size_t length = strlen(folder);
   return strncmp(path, folder, length) == 0 && path[length] == '/' ? path + length : NULL;
 }
 
-/* The prefix that the running program is in the bin of. */
+/* Finds the prefix whose bin has the running program. */
 static bool own_prefix(char prefix[PATH_MAX])
 {
   ssize_t length = readlink("/proc/self/exe", prefix, PATH_MAX - 1);
@@ -23,7 +23,7 @@ static bool own_prefix(char prefix[PATH_MAX])
   if (length < 0 || bin == NULL)
     return false;
   prefix[length] = '\0';
-  *strrchr(prefix, '/') = '\0'; /* an absolute path */
+  *strrchr(prefix, '/') = '\0'; /* the path is absolute, so it has a slash */
   size_t folder = strlen(prefix), suffix = strlen(bin);
   if (folder < suffix || strcmp(prefix + folder - suffix, bin) != 0)
     return false;

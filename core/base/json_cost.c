@@ -11,16 +11,16 @@
 #define ARRAY_BYTES  (48 + 80)
 #define OBJECT_BYTES (112 + 160)
 #define MEMBER_BYTES 32 /* more than the name as a string: the pair, and its buckets */
-#define STRING_BYTES (48 + 24) /* beside its text */
-#define PLACE_BYTES  16        /* in the table of an array, which doubles */
+#define STRING_BYTES (48 + 24) /* without its text */
+#define PLACE_BYTES  16 /* for each element of an array: its table doubles when full */
 #define NUMBER_BYTES 32
 
-#define DEPTH_MAX    2048 /* where jansson gives up */
+#define DEPTH_MAX    2048 /* deepest nesting that jansson parses */
 #define FREE_NUMBERS ((size_t)1100000)
 #define FREE_BYTES   ((size_t)16 << 20)
 #define TIMES        5
 
-/* The quote that ends the string, or the end of the text. */
+/* Returns the quote that ends the string, or the end of the text. */
 static const char *skip_string(const char *at, const char *end)
 {
   while (at < end && *at != '"')
@@ -28,7 +28,7 @@ static const char *skip_string(const char *at, const char *end)
   return at;
 }
 
-/* The last character of the number. */
+/* Returns the last character of the number. */
 static const char *skip_number(const char *at, const char *end)
 {
   while (at + 1 < end && at[1] != '\0' && strchr("0123456789.eE+-", at[1]) != NULL)
@@ -36,7 +36,7 @@ static const char *skip_number(const char *at, const char *end)
   return at;
 }
 
-/* The last character of the value or sign that begins here. */
+/* Counts the value or sign that begins at `at`. Returns its last character. */
 static const char *count_one(struct lls_json_cost *cost, const char *at, const char *end)
 {
   const char *last = at;
@@ -91,7 +91,7 @@ size_t lls_json_cost_bytes(const struct lls_json_cost *cost)
   return cost->bytes + cost->numbers * NUMBER_BYTES;
 }
 
-/* The code of an error is the last byte of its text, as jansson has it. */
+/* Sets the reason and the code, which jansson keeps in the last byte of the text. */
 static void set_reason(json_error_t *why, const struct lls_json_cost *cost)
 {
   *why = (json_error_t){.line = -1, .column = -1};

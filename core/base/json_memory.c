@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jansson's allocations are malloc's, counted where they fail; see json_memory.h. */
+/* Counts the failures of Jansson's allocations, which malloc serves; see
+ * json_memory.h. */
 #include "core/base/json_memory.h"
 
 #include <stdlib.h>
@@ -30,8 +31,8 @@ void lls_json_note_shortage(void)
   shortages++;
 }
 
-/* The value is given back by Jansson where it is not taken, also where it is of an object
- * that is NULL already: callers go on to the end and look once. */
+/* If *object is NULL or memory is short, Jansson releases the value. Callers therefore
+ * add all members and check for NULL once, at the end. */
 void lls_json_put(json_t **object, const char *key, json_t *value)
 {
   if (json_object_set_new(*object, key, value) == 0)
@@ -54,7 +55,8 @@ static int append_text(const char *bytes, size_t n, void *text)
   return ((struct lls_text *)text)->failed ? -1 : 0;
 }
 
-/* By a callback: Jansson does not look whether the name of a member could be written. */
+/* Uses a callback, which records a failed write in `text`: Jansson does not check if a
+ * member's name could be written. */
 char *lls_json_text(const json_t *json, size_t flags)
 {
   struct lls_text text = {0};

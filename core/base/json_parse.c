@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jansson reads the text first. Only if it meets a wide number, all of them are found in
- * one pass over the text and replaced in a copy: at their place, in as many bytes, so
- * that lines and columns stay right. Text without a wide number costs nothing more.
+ * Jansson reads the text first. Only if it meets a wide number, one pass over a copy of
+ * the text replaces all wide numbers, each in place and with as many bytes, so that lines
+ * and columns stay right. A text without a wide number costs nothing more.
  */
 #include "core/base/json_parse.h"
 
@@ -16,8 +16,8 @@
 #include "core/base/text.h"
 
 #define INT64_DIGITS  19  /* of 2^63 - 1 */
-#define DOUBLE_DIGITS 17  /* that tell every double */
-#define MOST_DIGITS   800 /* no double next to another needs more to be told from it */
+#define DOUBLE_DIGITS 17  /* enough to distinguish all doubles */
+#define MOST_DIGITS   800 /* enough to decide which of two adjacent doubles is nearer */
 #define LARGEST_POWER 309 /* the largest double is below 10^309 */
 #define MOST_EXPONENT 1000000000
 #define LARGEST_TEXT  "9e307"
@@ -39,12 +39,12 @@ static const char *pass_digits(const char *at, const char *end)
 
 /* The value of a number is 0.DIGITS times 10^power. */
 struct parts {
-  const char *digits, *end; /* without leading zeros; maybe with a point among them */
+  const char *digits, *end; /* without leading zeros; may include a decimal point */
   int64_t power;
   bool negative, integer;
 };
 
-/* An exponent with its sign, bounded. */
+/* Reads an exponent with its sign; its size is limited. */
 static int64_t read_exponent(const char *at, const char *end)
 {
   bool negative = at < end && *at == '-';
@@ -55,7 +55,7 @@ static int64_t read_exponent(const char *at, const char *end)
   return negative ? -value : value;
 }
 
-/* Takes a number apart. Returns where it ends; NULL: it is none as JSON has them. */
+/* Splits a number into its parts. Returns its end, or NULL if it is not a JSON number. */
 static const char *read_number(const char *at, const char *end, struct parts *p)
 {
   p->negative = *at == '-';
@@ -86,7 +86,7 @@ static const char *read_number(const char *at, const char *end, struct parts *p)
   return number_end;
 }
 
-/* The nearest double to the absolute value; infinite if it is too large. */
+/* Returns the nearest double to the absolute value; infinity if it is too large. */
 static double value_of(const struct parts *p)
 {
   char text[MOST_DIGITS + 32];
@@ -98,7 +98,7 @@ static double value_of(const struct parts *p)
   for (const char *at = p->digits; at < p->end && n < MOST_DIGITS; at++)
     if (*at != '.')
       text[n++] = *at;
-  /* without a point, which a locale may write in another way */
+  /* without a decimal point, whose character depends on the locale */
   snprintf(text + n, sizeof text - n, "e%lld", (long long)(p->power - (int64_t)n));
   return strtod(text, NULL);
 }
@@ -115,7 +115,7 @@ static bool is_wide(const struct parts *p)
 
 /* ---- all of a text -------------------------------------------------------------- */
 
-/* At the byte after the string that begins at `at`. */
+/* Returns the byte after the string that begins at `at`. */
 static const char *pass_string(const char *at, const char *end)
 {
   for (at++; at < end && *at != '"'; at++)
@@ -123,7 +123,8 @@ static const char *pass_string(const char *at, const char *end)
   return at < end ? at + 1 : end;
 }
 
-/* Moves *at to the byte after the next wide number, which `found` and `p` are then. */
+/* Finds the next wide number, fills in `found` and `p`, and moves *at to the byte after
+ * it. */
 static bool next_wide(const char **at, const char *end, struct lls_json_number *found,
                       struct parts *p)
 {
@@ -157,7 +158,7 @@ static void write_real(char *to, size_t length, const struct parts *p)
   char text[40] = LARGEST_TEXT;
   double value = value_of(p);
   if (p->integer && value < LLS_JSON_LARGEST) {
-    char scientific[40]; /* d.dddddddddddddddde+xx, the point as the locale writes it */
+    char scientific[40]; /* d.dddddddddddddddde+xx, with the locale's decimal point */
     snprintf(scientific, sizeof scientific, "%.*e", DOUBLE_DIGITS - 1, value);
     const char *mark = strchr(scientific, 'e');
     snprintf(text, sizeof text, "%c%.*se%d", scientific[0], DOUBLE_DIGITS - 1,
@@ -168,7 +169,7 @@ static void write_real(char *to, size_t length, const struct parts *p)
   memcpy(to + p->negative, text, strlen(text));
 }
 
-/* A copy in which wide numbers are reals; NULL without memory. */
+/* Returns a copy in which wide numbers are reals; NULL without memory. */
 static char *narrow(const char *text, size_t length)
 {
   char *copy = malloc(length);
@@ -182,8 +183,8 @@ static char *narrow(const char *text, size_t length)
   return copy;
 }
 
-/* The length of the object or list that the text begins with: what is after it is not
- * copied for each of many. */
+/* Returns the length of the object or list at the beginning of the text. A text of many
+ * values is so not copied whole for each of them. */
 static size_t length_of_value(const char *text, size_t length)
 {
   const char *at = text, *end = text + length;

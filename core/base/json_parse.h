@@ -22,20 +22,20 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define LLS_JSON_LARGEST 9e307 /* what stands for numbers above the largest double */
+#define LLS_JSON_LARGEST 9e307 /* replaces numbers above the largest double */
 
 /* [any] `flags` are Jansson's. Returns NULL with *why (may be NULL) if the text is not
  * JSON, or without memory (lls_json_shortages tells which). Places in *why are those of
  * `text`. */
 json_t *lls_json_parse(const char *text, size_t length, size_t flags, json_error_t *why);
 
-/* The same of a string that ends with a NUL; NULL is no JSON. */
+/* Like lls_json_parse, for a string that ends with a NUL; NULL counts as malformed. */
 json_t *lls_json_parse_string(const char *text, size_t flags, json_error_t *why);
 
-/* The same of the rest of a file, which stays open. */
+/* Like lls_json_parse, for the rest of a file, which stays open. */
 json_t *lls_json_parse_stream(FILE *file, size_t flags, json_error_t *why);
 
-/* The same of a named file; why->line is -1 if it can't be opened. */
+/* Like lls_json_parse, for a named file; why->line is -1 if it can't be opened. */
 json_t *lls_json_parse_file(const char *path, size_t flags, json_error_t *why);
 
 /* A number in a text. */
@@ -45,8 +45,8 @@ struct lls_json_number {
   bool integer; /* without fraction and exponent */
 };
 
-/* The first wide number in the text; false if there is none. Of a text that is no JSON
- * any number may be found. */
+/* Finds the first wide number in the text; returns false if there is none. In malformed
+ * JSON it may find any number. */
 bool lls_json_find_wide(const char *text, size_t length, struct lls_json_number *found);
 
 #endif

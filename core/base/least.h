@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The smaller and the larger of two, each argument evaluated once. */
+/* Functions for the smaller and the larger of two values; each argument is evaluated
+ * once. */
 #ifndef LLS_BASE_LEAST_H
 #define LLS_BASE_LEAST_H
 

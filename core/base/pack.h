@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers and arrays one behind the other, for another process of the same build: what
- * was put is taken in the same order, as it lies in memory. A failure sticks: no memory
- * to put more, or no more to take.
+ * Packs values and arrays into one buffer for another process of the same build, which
+ * unpacks them in the same order. Their bytes are copied as they lie in memory. A failure
+ * sticks: no memory to pack more, or no data left to unpack.
  */
 #ifndef LLS_BASE_PACK_H
 #define LLS_BASE_PACK_H
@@ -13,7 +13,8 @@
 #include <string.h>
 
 struct lls_pack {
-  char *data; /* (n) of (room), malloc's; whoever ends it frees or hands it on */
+  /* (n) used of (room) bytes from malloc; the user of the packed data frees it */
+  char *data;
   size_t n, room;
   bool failed;
 };
@@ -41,7 +42,8 @@ static inline void lls_pack_put(struct lls_pack *p, const void *from, size_t byt
   p->n += bytes;
 }
 
-/* Where the next `bytes` are, or NULL. Only as aligned as what was put before. */
+/* Returns the next `bytes`, or NULL. They are aligned only as far as the bytes packed
+ * before them. */
 static inline const void *lls_unpack_bytes(struct lls_unpack *u, size_t bytes)
 {
   u->failed |= bytes > u->n - u->at;

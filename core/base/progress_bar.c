@@ -60,7 +60,8 @@ void lls_progress_show(struct lls_progress *p, const struct lls_progress_state *
   double elapsed_s = (double)(now_ns - p->began_ns) * 1e-9;
   int full = s->share < 1 ? (int)(BAR * s->share) : BAR;
   char text[512];
-  FILE *out = fmemopen(text, sizeof text, "w"); /* at once, whoever else writes */
+  /* builds the whole text first, so that one write prints it */
+  FILE *out = fmemopen(text, sizeof text, "w");
   if (out == NULL)
     return;
   put_state(out, s, elapsed_s);
@@ -92,7 +93,7 @@ static void clear(const struct lls_progress *p)
     fputs("\r\033[K", stderr);
 }
 
-/* The last one leaves an empty line to whoever writes next. */
+/* After the last weight the bar's line is cleared for later output. */
 bool lls_progress_weights(void *progress, size_t done, size_t total)
 {
   if (done < total)

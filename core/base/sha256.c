@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256, by the letters of FIPS 180-4, sections 4 to 6. */
+/* SHA-256 with the variable names of FIPS 180-4, sections 4 to 6. */
 #include "core/base/sha256.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ void lls_sha256_add(struct lls_sha256 *h, const void *data, size_t n)
   }
 }
 
-/* 5.1.1: a bit, zeros, and the length in bits. */
+/* 5.1.1: pads with a 1 bit, zeros, and the length in bits. */
 void lls_sha256_end(struct lls_sha256 *h, char hex[LLS_SHA256_HEX])
 {
   uint64_t bits = h->bytes * 8;

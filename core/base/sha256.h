@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-256 (FIPS 180-4), as sha256sum prints it: what plugins are pinned by. */
+/* SHA-256 (FIPS 180-4) in hex digits, as sha256sum prints it. Plugins are pinned by
+ * it. */
 #ifndef LLS_BASE_SHA256_H
 #define LLS_BASE_SHA256_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#define LLS_SHA256_HEX 65 /* digits and the end */
+#define LLS_SHA256_HEX 65 /* digits and NUL */
 
 struct lls_sha256 {
   uint32_t state[8];

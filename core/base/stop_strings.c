@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain search: the text looked at is one token and what was held back before it. */
+/* A plain search is enough: the searched text is one token and the bytes held back before
+ * it. */
 #include "core/base/stop_strings.h"
 
 #include <stdlib.h>
@@ -29,7 +30,7 @@ bool lls_stop_find(const struct lls_stop_set *set, const char *text, size_t leng
   return true;
 }
 
-/* Length of the longest end of text that is a beginning of stop, but not all of it. */
+/* Returns the length of the longest end of text that is a proper beginning of stop. */
 static size_t overlap(const struct lls_stop_string *stop, const char *text, size_t length)
 {
   LLS_CHECK(stop->length > 0);

@@ -12,7 +12,8 @@
 
 #define SMALLEST 128
 
-/* A NUL is behind the text, which therefore never fills its memory. */
+/* True if the text is consistent. A NUL follows the text, so length stays below
+ * capacity. */
 static bool is_sound(const struct lls_text *text)
 {
   return text->data == NULL ? text->length == 0 && text->capacity == 0

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growable text: replies, headers, metrics. A zeroed struct is empty text.
+ * Growable text for replies, headers and metrics. A zeroed struct is empty text.
  *
- * An append that runs out of memory sets `failed` and drops what it was given, so that a
- * writer appends freely and asks once, at the end.
+ * An append that runs out of memory sets `failed` and adds nothing, so that a writer
+ * appends freely and checks `failed` once, at the end.
  */
 #ifndef LLS_BASE_TEXT_H
 #define LLS_BASE_TEXT_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 
 struct lls_text {
-  char *data; /* (length), and a NUL after it once something was appended */
+  char *data; /* (length), followed by a NUL after the first append */
   size_t length, capacity;
   bool failed;
 };
@@ -22,13 +22,13 @@ void lls_text_puts(struct lls_text *text, const char *string);
 void lls_text_printf(struct lls_text *text, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Makes room for `more` bytes at once; false when there is no memory. */
+/* Makes room for `more` bytes. Returns false without memory. */
 bool lls_text_reserve(struct lls_text *text, size_t more);
 /* Drops the first `count` bytes. */
 void lls_text_consume(struct lls_text *text, size_t count);
-/* Empty again, the memory kept. */
+/* Empties the text and keeps its memory. */
 void lls_text_clear(struct lls_text *text);
-/* Empty again, the memory given back. */
+/* Empties the text and frees its memory. */
 void lls_text_free(struct lls_text *text);
 
 #endif

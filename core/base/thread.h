@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining a thread with a limit, which POSIX threads lack. */
+/* Joins a thread with a time limit, which POSIX threads lack. */
 #ifndef LLS_BASE_THREAD_H
 #define LLS_BASE_THREAD_H
 
@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* False: it has not ended within timeout_ns, and can be joined again; LLS_NEVER = wait.
- */
+/* Returns false if the thread has not ended within timeout_ns; it can be joined again.
+ * LLS_NEVER waits without limit. */
 bool lls_thread_join(pthread_t, int64_t timeout_ns);
 
 #endif

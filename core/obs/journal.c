@@ -15,7 +15,8 @@
 
 #include <llmserve/host.h>
 
-/* "device:inode" of the stream that the service manager connected to the journal. */
+/* True if fd is the stream that the service manager connected to the journal:
+ * JOURNAL_STREAM has its "device:inode". */
 static bool is_journal(int fd)
 {
   const char *stream = getenv("JOURNAL_STREAM");
@@ -51,7 +52,7 @@ static int priority(uint32_t level)
   }
 }
 
-/* A value ends at its newline, so a message of several lines is sent as one. */
+/* A newline ends a field's value, so newlines in the message become blanks. */
 size_t lls_journal_record(uint32_t level, const char *where, const char *message,
                           char *record)
 {

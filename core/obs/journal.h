@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal's native protocol: one datagram a line of the log, with fields
- * (`journalctl LLMSERVE_WHERE=reload`). Documented as stable by systemd; no library.
+ * The native protocol of the systemd journal: one datagram for each line of the log, with
+ * fields (`journalctl LLMSERVE_WHERE=reload`). systemd documents it as stable, so no
+ * library is needed.
  */
 #ifndef LLS_OBS_JOURNAL_H
 #define LLS_OBS_JOURNAL_H
@@ -11,12 +12,13 @@
 
 #define LLS_JOURNAL_SOCKET "/run/systemd/journal/socket"
 
-/* A socket to write to, if fd is what JOURNAL_STREAM says the journal reads; else -1. */
+/* Returns a socket to the journal if JOURNAL_STREAM says that fd is connected to it; else
+ * -1. */
 int lls_journal_open(int fd);
 #define LLS_JOURNAL_MAX 4096
 
-/* The datagram of a line, in record (LLS_JOURNAL_MAX); its length. level: enum
- * lls_log_level. */
+/* Writes the datagram of a line to record (LLS_JOURNAL_MAX bytes) and returns its length.
+ * level: enum lls_log_level. */
 size_t lls_journal_record(uint32_t level, const char *where, const char *message,
                           char *record);
 

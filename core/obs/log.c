@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One formatted line per call, written at once so that lines of two threads never mix. */
+/* Formats one line per call and writes it with one write(2), so that lines of two threads
+ * never mix. */
 #include "core/obs/log.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static const char *level_name(uint32_t level)
   }
 }
 
-/* Misbehaviour is as loud as a warning. */
+/* True if the line is to be written. Misbehaviour of a plugin counts as a warning. */
 static bool wanted(const struct lls_log *log, uint32_t level)
 {
   uint32_t loudness = level > LLS_LOG_DEBUG ? LLS_LOG_WARNING : level;
@@ -48,7 +49,7 @@ static void emit(const struct lls_log *log, const void *line, size_t length)
   if (log->sink != NULL)
     lls_log_sink_put(log->sink, line, length);
   else if (write(log->fd, line, length) < 0)
-    errno = 0; /* nowhere left to complain */
+    errno = 0; /* there is no place to report the error */
 }
 
 static void timestamp(char *out, size_t size)
@@ -61,7 +62,8 @@ static void timestamp(char *out, size_t size)
   snprintf(out + used, size - used, ".%03ldZ", now.tv_nsec / 1000000);
 }
 
-/* Text of a client must not begin a line of its own, nor steer a terminal. */
+/* Replaces control characters: a client's text must not begin a new line or control a
+ * terminal. */
 static void hide_controls(char *line, size_t length)
 {
   for (size_t i = 0; i < length; i++)
@@ -81,7 +83,7 @@ static void write_text(const struct lls_log *log, const char *time, uint32_t lev
   emit(log, line, length);
 }
 
-/* One write, so that lines don't mix; released. */
+/* Writes the object as a line, with one write(2), and releases it. */
 static void write_object(const struct lls_log *log, json_t *line)
 {
   const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(9);
@@ -107,7 +109,7 @@ static void write_json(const struct lls_log *log, const char *time, uint32_t lev
     write_object(log, line);
 }
 
-/* NULL where text is not UTF-8: the field is left out. */
+/* Returns the field's value; NULL if its text is not UTF-8: the field is then omitted. */
 static json_t *field_json(const struct lls_log_field *field)
 {
   if (field->text != NULL)
@@ -130,12 +132,12 @@ static void write_request_json(const struct lls_log *log, uint32_t level,
     write_object(log, line);
 }
 
-/* Where a line goes that is no more than a message. */
+/* Writes a line that is only a message, without fields. */
 static void write_line(const struct lls_log *log, uint32_t level, const char *where,
                        const char *message)
 {
   char time[40];
-  if (log->format == LLS_LOG_JOURNAL) { /* it has its own time */
+  if (log->format == LLS_LOG_JOURNAL) { /* the journal adds the time */
     char record[LLS_JOURNAL_MAX];
     emit(log, record, lls_journal_record(level, where, message, record));
     return;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See log_sink.h. How not to wait depends on what the descriptor is. O_NONBLOCK belongs
- * to the open file, which stderr shares with our parent, so a pipe or a terminal is
- * opened again; where that is not allowed, poll says whether a line fits. A regular file
- * takes everything.
+ * See log_sink.h. How to write without waiting depends on the descriptor. O_NONBLOCK
+ * belongs to the open file, which stderr shares with the parent process. A pipe or a
+ * terminal is therefore opened again; if that is not allowed, poll tells if a line fits.
+ * A regular file never makes a writer wait.
  */
 #include "core/obs/log_sink.h"
 
@@ -25,16 +25,17 @@
 enum way { WAY_WRITE, WAY_POLL, WAY_SEND };
 
 struct lls_log_sink {
-  pthread_mutex_t mutex; /* of all that follows */
+  pthread_mutex_t mutex; /* protects all fields below */
   int fd;
-  bool owned; /* opened here */
+  bool owned; /* fd was opened here and is closed here */
   enum way way;
   struct lls_text kept; /* lines, each with its length (size_t) before it */
-  size_t taken;         /* of the first one's bytes */
+  size_t taken;         /* bytes of the first line that were written */
   uint64_t lost;
 };
 
-/* The same pipe or terminal with flags of its own; -1 where it may not be opened. */
+/* Opens the same pipe or terminal again with file flags of its own; -1 if not
+ * permitted. */
 static int open_again(int fd)
 {
   char path[32];
@@ -74,7 +75,8 @@ static bool wait_for_room(const struct lls_log_sink *sink, int most_ms)
   return poll(&room, 1, most_ms) > 0;
 }
 
-/* Bytes that were taken: 0 if it would have to wait, all of them if none ever will be. */
+/* Writes without waiting. Returns the bytes written: 0 if the write would wait. After a
+ * lasting error the line counts as lost, and all its bytes as written. */
 static size_t give(struct lls_log_sink *sink, const char *data, size_t length)
 {
   ssize_t n;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where lines of the log go without waiting for their reader: stderr (a file, a
- * pipe, a terminal, a socket) or the journal. What is not taken at once is kept, up to
- * LLS_SINK_BYTES, and written before what comes later; beyond that, lines are lost and
- * counted.
+ * Writes lines of the log without waiting for their reader, to stderr (a file, a pipe, a
+ * terminal, a socket) or the journal. Lines that can't be written at once are kept, up to
+ * LLS_SINK_BYTES, and written before later lines. Lines beyond that are lost and counted.
  *
- * Any thread may call; none waits for more than another one's write that does not wait.
+ * Any thread may call. A thread waits only while another thread is in one of these
+ * writes, none of which waits.
  */
 #ifndef LLS_OBS_LOG_SINK_H
 #define LLS_OBS_LOG_SINK_H
@@ -18,20 +18,22 @@
 
 struct lls_log_sink;
 
-/* fd is borrowed, its flags are left alone: other processes may share them. NULL without
- * memory. */
+/* Creates a sink for fd, which stays the caller's. Its flags are not changed, since other
+ * processes may share them. Returns NULL without memory. */
 struct lls_log_sink *lls_log_sink_create(int fd);
 
-/* Writes the line, keeps it for later, or loses it. */
+/* Writes the line, keeps it for later, or counts it as lost. */
 void lls_log_sink_put(struct lls_log_sink *sink, const void *line, size_t length);
 
-/* Writes what was kept, as far as it is taken; whether some is left. */
+/* Writes as many kept lines as possible without waiting. Returns true if some are
+ * left. */
 bool lls_log_sink_flush(struct lls_log_sink *sink);
 
-/* Lines lost since it was last asked; 0 as long as there is hardly room to say so. */
+/* Returns the lines lost since the last call; 0 while half of LLS_SINK_BYTES or more is
+ * in use, since the report needs room too. */
 uint64_t lls_log_sink_lost(struct lls_log_sink *sink);
 
-/* Waits at most so long for what was kept to be taken. */
+/* Waits at most most_ms milliseconds until the kept lines are written; frees the sink. */
 void lls_log_sink_destroy(struct lls_log_sink *sink, int most_ms);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Histograms, and samples as text; see metrics.h. */
+/* Counts histograms, and writes samples as text; see metrics.h. */
 #include "core/obs/metrics.h"
 
 #include <math.h>
@@ -49,17 +49,17 @@ void lls_metrics_head(struct lls_text *out, const char *name, const char *type,
 void lls_metrics_sample(struct lls_text *out, const char *name, const char *labels,
                         double value)
 {
-  /* counters are whole numbers: all their digits, as long as a double has them */
+  /* counters are integers: print all digits that a double can hold */
   int digits = value == floor(value) && fabs(value) < 0x1p53 ? 16 : 9;
   if (isnan(value))
-    value = (double)NAN; /* with a sign a page would not be read */
+    value = (double)NAN; /* parsers reject a NaN with a sign */
   if (labels[0] != '\0')
     lls_text_printf(out, "%s{%s} %.*g\n", name, labels, digits, value);
   else
     lls_text_printf(out, "%s %.*g\n", name, digits, value);
 }
 
-/* One line of a histogram; suffix is "_bucket", "_sum" or "_count". */
+/* Writes one line of a histogram; suffix is "_bucket", "_sum" or "_count". */
 static void histogram_line(struct lls_text *out, const char *name, const char *suffix,
                            const char *labels, double value)
 {

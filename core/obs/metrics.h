@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prometheus' text format, and the one kind of number that needs keeping: histograms. */
+/* Writes Prometheus' text format, and keeps histograms. */
 #ifndef LLS_OBS_METRICS_H
 #define LLS_OBS_METRICS_H
 
@@ -13,21 +13,22 @@
 struct lls_histogram {
   const double *bounds; /* (n_bounds) upper bounds, ascending; +Inf is implied */
   unsigned n_bounds;
-  uint64_t counts[LLS_HISTOGRAM_MAX + 1]; /* (n_bounds + 1) of each bucket alone */
+  uint64_t counts[LLS_HISTOGRAM_MAX + 1]; /* (n_bounds + 1) counts, not cumulative */
   double sum;
 };
 
-/* bounds stay valid as long as the histogram, which is emptied. */
+/* Empties the histogram. bounds must stay valid as long as the histogram. */
 void lls_histogram_init(struct lls_histogram *histogram, const double *bounds,
                         unsigned n_bounds);
 void lls_histogram_observe(struct lls_histogram *histogram, double value);
-/* Both of the same bounds, or `more` of none: it has nothing yet. */
+/* Adds `more` to `sum`. Both have the same bounds, or `more` has none because it is
+ * empty. */
 void lls_histogram_merge(struct lls_histogram *sum, const struct lls_histogram *more);
 uint64_t lls_histogram_count(const struct lls_histogram *histogram);
 
 /*
- * "# HELP" and "# TYPE" of a metric ("gauge", "counter", "histogram"); then its samples.
- * labels are name="value" pairs with commas between them, escaped, or "".
+ * Write "# HELP" and "# TYPE" of a metric ("gauge", "counter", "histogram"), then its
+ * samples. labels are name="value" pairs with commas between them, escaped, or "".
  */
 void lls_metrics_head(struct lls_text *out, const char *name, const char *type,
                       const char *help);
@@ -36,7 +37,7 @@ void lls_metrics_sample(struct lls_text *out, const char *name, const char *labe
 void lls_metrics_histogram(struct lls_text *out, const char *name, const char *labels,
                            const struct lls_histogram *histogram);
 
-/* name="value", the value escaped; after a comma if out is not empty. */
+/* Appends name="value" with the value escaped, after a comma if out is not empty. */
 void lls_metrics_label(struct lls_text *out, const char *name, const char *value);
 
 #endif

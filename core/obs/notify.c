@@ -26,14 +26,15 @@ void lls_notify(const char *format, ...)
   vsnprintf(text, sizeof text, format, args);
   va_end(args);
   memcpy(to.sun_path, path, strlen(path));
-  if (path[0] == '@') /* of the abstract namespace */
+  if (path[0] == '@') /* a name in the abstract namespace begins with NUL */
     to.sun_path[0] = '\0';
   socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + strlen(path));
   int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0)
     return;
   if (sendto(fd, text, strlen(text), MSG_NOSIGNAL, (struct sockaddr *)&to, length) < 0)
-    perror("llmserve: NOTIFY_SOCKET"); /* the manager will find us silent, and say so */
+    /* the service manager will notice the silence and report it */
+    perror("llmserve: NOTIFY_SOCKET");
   close(fd);
 }
 

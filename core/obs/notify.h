@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Telling the service manager how it goes: sd_notify(3)'s protocol, a datagram of
- * VARIABLE=value lines to the socket that NOTIFY_SOCKET names. Without one everything
- * here does nothing. The protocol is documented as stable and to be spoken by oneself, so
- * that no library is needed and every build has it.
+ * Reports the state of the server to the service manager with the protocol of
+ * sd_notify(3): a datagram of VARIABLE=value lines to the socket in NOTIFY_SOCKET.
+ * Without NOTIFY_SOCKET the functions do nothing. The protocol is documented as stable
+ * and simple enough to implement directly, so that no library is needed and every build
+ * has it.
  */
 #ifndef LLS_OBS_NOTIFY_H
 #define LLS_OBS_NOTIFY_H
 
 #include <stdint.h>
 
-/* [main] "READY=1\nSTATUS=..." */
+/* [main] Sends a state such as "READY=1\nSTATUS=...". */
 void lls_notify(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* [main] Nanoseconds within which WATCHDOG=1 is expected again and again; 0 =
- * it isn't. */
+/* [main] Returns the interval within which WATCHDOG=1 must be sent again and again; 0 if
+ * the watchdog is off. */
 int64_t lls_notify_watchdog_ns(void);
 
 #endif
