@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * [server] autopilot: each time another [server] history has passed, llmserve-whatif is
- * asked how the configurations that the owner named would have served it, and
- * core/config/autopilot_rule.h says whether that is a reason to change. A change is a
- * reload as any other; the file stays as it is, and SIGHUP makes it count again.
+ * [server] autopilot: after each period of [server] history, llmserve-whatif simulates
+ * how each configuration in [server] autopilot_policies would have served the traffic
+ * of the period, and core/config/autopilot_rule.h decides whether to change. A change
+ * is an ordinary reload with settings on top of the file. The file is not written, and
+ * SIGHUP returns to it.
  */
 #include <errno.h>
 #include <math.h>
@@ -29,7 +30,7 @@ static const json_t *result_of(const json_t *answer, const char *name)
   return NULL;
 }
 
-/* Lines of SECTION.KEY=VALUE. */
+/* Reads lines of SECTION.KEY=VALUE. */
 static int read_settings(const char *lines, struct lls_changes *out)
 {
   int rc = 0;
@@ -90,7 +91,7 @@ static double number(const json_t *value)
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-/* The objective in a report of llmserve-sim. */
+/* Returns the objective's value in a report of llmserve-sim, NaN if it has none. */
 static double objective_of(const json_t *answer, const json_t *report)
 {
   const char *key = json_string_value(json_object_get(answer, "metric"));
@@ -98,7 +99,7 @@ static double objective_of(const json_t *answer, const json_t *report)
   return number(json_is_object(value) ? json_object_get(value, "all") : value);
 }
 
-/* A configuration that its owner has named and nothing can be simulated with. */
+/* Warns of each configured candidate that could not be simulated. */
 static void warn_of_failed(struct server *s, const json_t *results)
 {
   size_t i;
@@ -113,8 +114,8 @@ static void warn_of_failed(struct server *s, const json_t *results)
   }
 }
 
-/* It did not fit the steps that were run, or was learnt from them; not said again round
- * after round. */
+/* Warns if the device's profile did not predict the measured steps, or was fitted to
+ * them; the same warning is not repeated in the next rounds. */
 static void warn_of_profile(struct server *s, const json_t *answer)
 {
   const json_t *profile = json_object_get(answer, "profile");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Finds what would keep a server from starting, without starting it: the model is put
- * together on the simulated device, which takes shapes and sizes and no numbers, so that
- * weights are looked for and measured and never read. Scheduler and cache manager are
- * created on it and asked whether they go with it and each other. The predictor is not:
- * it may open files that a running server has.
+ * together on the simulated device, which takes shapes and sizes but no values, so that
+ * weights are found and measured but not read. Scheduler and cache manager are created
+ * on it and check whether they can work with it and each other. The predictor is not
+ * created, because it may open files that a running server uses.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include "core/serve/serve.h"
 #include "core/serve/daemon.h"
 
-/* ---- one check each; 0, or why not ------------------------------------------------- */
+/* ---- single checks; each returns 0 or a negative errno ---------------------------- */
 
 static int check_model(struct server *s, struct lls_error *err)
 {
@@ -26,7 +26,8 @@ static int check_model(struct server *s, struct lls_error *err)
                 : server_read_pooling(s->config, &s->model, &s->pooling, err);
 }
 
-/* One that cannot be used is no failure: what it is for is refused. */
+/* A chat template that cannot be used is only a warning: the server refuses chat
+ * requests. */
 static int check_template(struct server *s, struct lls_error *err)
 {
   int rc = server_load_template(s, err);
@@ -51,8 +52,8 @@ static int check_keys(struct server *s, struct lls_error *err)
   return server_load_keys(s->config, &s->wanted_keys, err);
 }
 
-/* The real one, as a start takes it. Memory that is used
- * now, perhaps by a server with this configuration, is no reason. */
+/* Checks the real device as a start would. Memory in use now is not a reason to fail,
+ * since a server with this configuration may be running. */
 static int check_device(struct server *s, struct lls_error *err)
 {
   struct lls_device_options options = lls_device_options_of(s->config, &s->model);
@@ -104,14 +105,15 @@ static void destroy_stand_in(void *self)
   (void)self;
 }
 
-/* llmserve looks elsewhere whether the one that it stands for predicts. */
+/* True, because whether the real predictor predicts is checked elsewhere (server_warn).
+ */
 static uint32_t flags_of_stand_in(void *self)
 {
   (void)self;
   return LLS_PREDICTOR_PREDICTS;
 }
 
-/* For the predictor, which is not created. */
+/* Stands for the predictor, which is not created. */
 static const struct lls_plugin stand_in = {
     .kind = LLS_KIND_PREDICTOR, .id = "stand-in", .version = ""};
 static const struct lls_plugin_module stand_in_module = {
@@ -121,14 +123,15 @@ static const struct lls_plugin_module stand_in_module = {
                   .flags = flags_of_stand_in},
 };
 
-/* All instances have the one engine that is there: nothing will run. */
+/* Creates the policies. All instances share the one engine of the check, since no step
+ * runs. */
 static int check_policies(struct server *s, struct lls_error *err)
 {
   struct lls_loop_options options = lls_loop_options_of(s->config, &s->model);
   struct lls_loop_instance instances[LLS_MAX_INSTANCES];
   struct lls_log silent = {.fd = 2, .level = LLS_LOG_ERROR};
   struct lls_loop *loop;
-  if (s->engines[0] == NULL) /* which has been said */
+  if (s->engines[0] == NULL) /* its failure was reported before */
     return 0;
   for (uint32_t i = 0; i < s->instances.n; i++)
     instances[i] =
@@ -171,7 +174,8 @@ int lls_serve_check(struct lls_config *config)
     int rc = of_model[i](&s, &err);
     if (rc < 0)
       good = (print(stderr, err.text), false);
-    if (rc == -ENOMEM) /* policies would ask for tables of a cache that cannot be */
+    /* policies would ask for tables of a cache that cannot be created */
+    if (rc == -ENOMEM)
       break;
   }
   if (s.engines[0] != NULL)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another configuration under live requests. The file is read aside, checked whole and
- * held against what runs, and its plugins are created beside them (reload_prepare.c); the
- * step loop then changes policies at a step boundary. Until it says that it has, the old
- * configuration is the one that holds, and it stays if anything fails.
+ * Another configuration under live requests. Another thread reads and checks the whole
+ * file, compares it with the running configuration and creates its plugins while the
+ * old ones still run (reload_prepare.c); the step loop then changes policies at a step
+ * boundary. The old configuration holds until the loop reports the change, and stays if
+ * anything fails.
  */
 #include "core/serve/daemon.h"
 
@@ -41,7 +42,7 @@ static void record(struct server *s, bool good, const char *message)
     lls_api_reloaded(s->api);
 }
 
-/* The first error for whoever asked, all of them in the log. */
+/* Records the first error as the outcome of the reload, and logs all of them. */
 static void record_errors(struct server *s, const struct lls_config_errors *errors)
 {
   for (size_t i = 1; i < errors->n; i++)
@@ -51,7 +52,8 @@ static void record_errors(struct server *s, const struct lls_config_errors *erro
 
 /* ---- the change -------------------------------------------------------------------- */
 
-/* Code that stays moves into the new configuration, what it replaces into the old one. */
+/* Exchanges a plugin's code so that the code still in use moves into the new
+ * configuration, and the code it replaces into the old one. */
 static void keep(struct lls_policy *running, struct lls_policy *wanted,
                  enum lls_policy_change change)
 {
@@ -79,7 +81,7 @@ void server_take_over(struct server *s, struct reload *r)
     s->log.format = (uint32_t)c->server.log_format;
 }
 
-/* The front end has its part of it. */
+/* Gives the new configuration to the front end and the watchdog. */
 static void tell_api(struct server *s, struct reload *r)
 {
   const struct lls_config *c = s->config;
@@ -115,7 +117,7 @@ static void end(struct server *s, int rc, const struct lls_error *err)
     server_free_reload(s, r);
 }
 
-/* The loop takes over what was prepared. */
+/* Has the loop take over the prepared policies. */
 static void install(struct server *s, struct reload *r)
 {
   int rc = r->given_up ? -ETIME : r->status;
@@ -132,7 +134,8 @@ static void install(struct server *s, struct reload *r)
 static void begin(struct server *s)
 {
   struct lls_error err = {0};
-  if (s->reload != NULL || s->load.running) { /* later, with what the file says then */
+  /* begins after that, with the file as it is then */
+  if (s->reload != NULL || s->load.running) {
     s->reload_again = true;
     return;
   }

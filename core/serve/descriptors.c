@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Checks that enough files may be opened. This is tried before the first plugin is
- * opened, since libuv aborts where it can't open what it needs, and the loader of plugins
- * would only say that there are too many.
+ * opened, since libuv aborts if it can't open a file, and the plugin loader would only
+ * report too many open files.
  */
 #include "core/serve/serve.h"
 
@@ -13,8 +13,8 @@
 /* The event loop, signals, the log, listeners, and files that are read in between. */
 #define DESCRIPTORS 32
 
-/* A try tells whether the limit is too low, and whether most of it is in use by what
- * started us. */
+/* Opens files for a try, which shows whether the limit is too low, and whether most
+ * descriptors were inherited from the parent process. */
 int lls_serve_check_descriptors(struct lls_error *err)
 {
   int opened[DESCRIPTORS];

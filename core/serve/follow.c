@@ -7,7 +7,8 @@
 #include "core/cluster/remote.h"
 #include "core/serve/daemon.h"
 
-/* A signal that ends the server ends them through process 0. */
+/* Ignores the signals that end the server: process 0 gets them and ends the other
+ * processes. */
 static void leave_signals_to_process_0(void)
 {
   signal(SIGTERM, SIG_IGN);
@@ -17,7 +18,7 @@ static void leave_signals_to_process_0(void)
 
 #define RELOAD_NS (2 * LLS_NS_PER_S)
 
-/* A thread that hangs in a plugin uses what cannot be freed. */
+/* Ends reloads. If a thread hangs in a plugin, its objects cannot be freed. */
 static void end_reloads(struct server *s)
 {
   if (!server_end_reloads(s, RELOAD_NS))
@@ -26,7 +27,7 @@ static void end_reloads(struct server *s)
     server_free_reload(s, s->reloads);
 }
 
-/* rc, err: what went wrong before. */
+/* rc and err are the result of the earlier start. */
 int server_follow_instance(struct server *s, int rc, struct lls_error *err)
 {
   leave_signals_to_process_0();
@@ -35,7 +36,7 @@ int server_follow_instance(struct server *s, int rc, struct lls_error *err)
   if (rc == 0)
     rc = server_create_loop(s, err);
   if (rc < 0)
-    lls_remote_give_up(s->channel, lls_error_text(err, rc)); /* process 0 says it */
+    lls_remote_give_up(s->channel, lls_error_text(err, rc)); /* process 0 logs it */
   else if ((rc = lls_loop_follow(s->loop, err)) < 0)
     lls_log(&s->log, LLS_LOG_ERROR, "instances", "instance %u ends: %s", s->channel->self,
             lls_error_text(err, rc));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A reload where there is no front end: process 0 has read the file, and leads; the same
- * thread as there creates the policies (reload_prepare.c). */
+/* A reload in a process without a front end. Process 0 reads the file and leads; here
+ * as there the thread of reload_prepare.c creates the policies. */
 #include <errno.h>
 
 #include "core/serve/daemon.h"
 
-/* Nobody waits for it any more; it goes once its thread has returned. */
+/* Gives up the reload in progress; it is freed once its thread has returned. */
 static void give_up(struct server *s)
 {
   if (s->reload != NULL)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin's callback that does not return: the step thread cannot be helped, but main
- * looks at it, says so once, and lets /live, /health and the service manager know; a
- * reload is refused. Nor does the process wait for it for ever when it is told to stop.
+ * A plugin's callback that does not return: the step thread cannot be stopped, but main
+ * notices, logs it once, and makes /live, /health and the service manager report it; a
+ * reload is refused. A process that is asked to stop does not wait for such a callback
+ * forever.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +11,7 @@
 #include "core/obs/log_sink.h"
 #include "core/serve/daemon.h"
 
-/* For a step that is computed when all else has ended, beyond drain_timeout. */
+/* Time for the last step to end, in addition to drain_timeout. */
 #define LAST_STEP_NS (10 * LLS_NS_PER_S)
 
 static void on_look(uv_timer_t *timer)
@@ -28,7 +29,8 @@ static void on_look(uv_timer_t *timer)
     lls_log(&s->log, LLS_LOG_WARNING, "watchdog", "it has returned: requests go on");
 }
 
-/* Four looks within the limit, so that it is exceeded by half of it at most. */
+/* Checks four times within the limit, so that a hang is noticed after one and a half
+ * limits at most. */
 void server_look(struct server *s)
 {
   uint64_t every_ms = (uint64_t)s->config->server.watchdog / 1000000 / 4;
@@ -39,7 +41,8 @@ void server_look(struct server *s)
     uv_timer_stop(&s->look);
 }
 
-/* The objects that a hung thread uses cannot be freed: no destructor runs. */
+/* Exits without destructors, because the objects that a hung thread uses cannot be
+ * freed. */
 __attribute__((noreturn)) static void end_without(struct server *s, const char *what)
 {
   lls_log(&s->log, LLS_LOG_ERROR, "server", "%s: ending without it", what);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device and an engine for each instance. Instances on the CPU share its cores among
- * them, and the weights, which are not written.
+ * A device and an engine for each instance. Instances on the CPU divide its cores among
+ * them and share the weights, which are read-only.
  */
 #include <sched.h>
 
@@ -9,7 +9,7 @@
 #include "core/ranks/ranks.h"
 #include "core/serve/daemon.h"
 
-/* "instance 1: ", or nothing where there is only one. */
+/* Returns "instance 1: ", or "" if there is only one. */
 static const char *prefix(const struct server *s, uint32_t i, char text[32])
 {
   text[0] = '\0';
@@ -28,7 +28,8 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
     options.index = s->channel->local_rank;
   enum lls_device_choice choice = lls_device_choice_of(s->config, &s->model);
   struct lls_error why_not = {""};
-  if (i > 0 && choice == LLS_DEVICE_AUTO && s->devices[0] != NULL) /* as the first is */
+  /* the first instance's kind of device */
+  if (i > 0 && choice == LLS_DEVICE_AUTO && s->devices[0] != NULL)
     choice = s->devices[0]->is_host ? LLS_DEVICE_CPU : LLS_DEVICE_CUDA;
   int rc = lls_device_create(choice, &options, &s->devices[i], &why_not, err);
   if (rc < 0 && s->ranks != NULL)
@@ -50,8 +51,8 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
   return 0;
 }
 
-/* The threads that the device starts have its part of the cores; this thread then has all
- * of them again. */
+/* Creates a device while this thread is limited to the instance's cores, which the
+ * device's threads inherit; this thread then gets all cores back. */
 static int create_device_on_its_cores(struct server *s, uint32_t i, struct lls_error *err)
 {
   cpu_set_t all;
@@ -65,7 +66,7 @@ static int create_device_on_its_cores(struct server *s, uint32_t i, struct lls_e
   return rc;
 }
 
-/* How long blocks stay, where layers have windows. */
+/* Logs how long blocks are kept if layers have windows. */
 static void log_windows(struct server *s)
 {
   uint32_t window = lls_widest_window(&s->model), n = 0;
@@ -118,7 +119,7 @@ static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
   for (uint32_t k = 0;
        ops->chosen != NULL && ops->chosen(s->devices[i], k, line, sizeof line); k++)
     lls_log(&s->log, LLS_LOG_DEBUG, "device", "%s%s", prefix(s, i, before), line);
-  if (i == 0) { /* of all alike */
+  if (i == 0) { /* logged for the first only, since all are alike */
     log_windows(s);
     server_log_warnings(s);
   }
@@ -141,7 +142,7 @@ int server_create_instances(struct server *s, struct lls_error *err)
   return rc;
 }
 
-/* [step] A thread that computes itself does it on its instance's cores. */
+/* [step] Moves a step thread that computes itself to its instance's cores. */
 static void take_cores(void *context, uint32_t index)
 {
   const struct server *s = context;
@@ -161,7 +162,8 @@ void server_list_instances(struct server *s, struct lls_loop_instance *out)
 
 void server_destroy_instances(struct server *s)
 {
-  for (uint32_t i = LLS_MAX_INSTANCES; i-- > 0;) { /* the first has the weights */
+  /* last first, since the first owns the weights */
+  for (uint32_t i = LLS_MAX_INSTANCES; i-- > 0;) {
     lls_engine_destroy(s->engines[i]);
     if (s->devices[i] != NULL)
       s->devices[i]->ops->destroy(s->devices[i]);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * While the model is loaded. A thread of its own loads it, and main listens from the
- * first moment on: GET /live is well, everything else is a 503 that says when to come
- * again. When the thread is done, the connections go over to the front end as they are.
+ * Loading the model. A thread loads it while main already listens: GET /live answers
+ * 200, everything else a 503 with Retry-After. When the thread is done, the open
+ * connections pass to the front end.
  *
- * Invariant: until `loaded` comes, model, device, engine, tokeniser, template and loop
- * are the thread's; main touches none of them.
+ * Invariant: until `loaded` is received, the thread owns model, device, engine,
+ * tokeniser, template and loop; main touches none of them.
  */
 #include <string.h>
 
@@ -17,7 +17,7 @@
 
 /* ---- the thread -------------------------------------------------------------------- */
 
-/* Where there is no terminal to draw on. */
+/* Logs progress if stderr is no terminal. */
 static void log_progress(void *context, const char *text)
 {
   lls_log(&((struct server *)context)->log, LLS_LOG_INFO, "model", "%s", text);
@@ -48,7 +48,7 @@ static void load(void *context)
 
 /* ---- requests in the meantime ------------------------------------------------------ */
 
-/* As if the rest of the weights went as fast as those that are there. */
+/* Estimates the remaining time by the speed so far. */
 static unsigned seconds_left(const struct load *l)
 {
   size_t done = l->done, total = l->total;
@@ -150,7 +150,7 @@ void server_loaded(struct server *s)
     return;
   }
   server_ready(s);
-  uv_async_send(&s->wake); /* what has failed in the meantime */
+  uv_async_send(&s->wake); /* reports a rank that failed during loading */
   if (s->reload_again) {
     s->reload_again = false;
     server_reload(s);

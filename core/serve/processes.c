@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instances as processes that mpirun has started, each on any machine: process i has
- * instance i of the configuration, which all of them read. Process 0 is the server; what
- * the others do is in follow.c. Where an instance has several ranks each is a process:
- * the first of every so many has the instance, the others are what worker_ranks.c says.
+ * Instances as processes that mpirun has started, each on any machine: process i runs
+ * instance i of the configuration, which every process reads. Process 0 is the server;
+ * follow.c is the code of the other processes. If instances have n ranks, each rank is
+ * a process: ranks 0, n, 2n, ... run the instances, and the processes between them run
+ * worker_ranks.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 #include "core/ranks/ranks.h"
 #include "core/serve/daemon.h"
 
-/* All processes find the same, and one says it. */
+/* Fails. All processes find the same error, and process 0 reports it. */
 static int refuse(struct server *s, int rc, const char *key, struct lls_error *err)
 {
   if (server_is_other_rank(s))
@@ -60,7 +61,8 @@ int server_join_instances(struct server *s, uint32_t wanted, struct lls_error *e
     rc = check_number(s, wanted, ranks, err);
   if (rc < 0)
     return rc;
-  if (s->channel->shares_cores && s->ranks == NULL) /* ranks take theirs themselves */
+  /* with several ranks, each takes its cores itself */
+  if (s->channel->shares_cores && s->ranks == NULL)
     lls_cores_take(s->channel->local_rank, s->channel->local_n);
   bool speaks = !server_follows(s) && !server_is_other_rank(s);
   uint32_t number = s->channel->self * ranks + (s->ranks != NULL ? s->ranks->rank : 0);

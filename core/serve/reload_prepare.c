@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of a reload that is done beside main: reading the file, trying and opening the
- * plugins that are new, and creating them. That is in the hands of plugins, and requests
- * are served meanwhile. One whose create does not return for [server] watchdog is given
- * up: the reload is refused, the next one may come, and what was made is freed once it
- * returns.
+ * The part of a reload that runs on a thread of its own: reading the file, trying and
+ * opening new plugins, and creating them. How long plugins take is up to them, so
+ * requests are served meanwhile. If a plugin's create does not return within [server]
+ * watchdog, the reload is given up: it is refused, another reload may begin, and its
+ * objects are freed once create returns.
  *
- * Invariant: until `creating` the thread reads the running configuration and the policies
- * at work, which do not change while a reload is under way; from then on neither, so that
- * only then it can be given up.
+ * Invariant: until `creating` is set the thread reads the running configuration and
+ * policies, which do not change while a reload is in progress. Afterwards it reads
+ * neither, and only then can it be given up.
  */
 #include <errno.h>
 #include <string.h>
@@ -34,7 +34,8 @@ static struct lls_loop_policy choose(const struct lls_policy *running,
   }
 }
 
-/* A scheduler that was switched off knows nothing of what runs: it begins anew. */
+/* Compares the configurations. A scheduler that was switched off counts as replaced,
+ * because it does not know the running requests. */
 static struct lls_config_change compare(const struct server *s,
                                         const struct lls_config *wanted)
 {
@@ -46,8 +47,8 @@ static struct lls_config_change compare(const struct server *s,
   return change;
 }
 
-/* A configuration that cannot begin is refused for that, and not because it needs a
- * restart. */
+/* Checks that the new configuration could start, before checking that it needs no
+ * restart: the former is the more useful error. */
 static int check_wanted(struct reload *r)
 {
   const struct server *s = r->server;
@@ -58,7 +59,7 @@ static int check_wanted(struct reload *r)
   return rc == 0 ? lls_config_check_reload(s->config, &r->wanted, &r->error) : rc;
 }
 
-/* The file is good: what of it is new? */
+/* Plans the change from the running configuration to the one that was read. */
 static int plan_change(struct reload *r)
 {
   const struct lls_config *c = r->server->config, *w = &r->wanted;
@@ -67,8 +68,8 @@ static int plan_change(struct reload *r)
   for (uint32_t i = 0; i < LLS_KINDS; i++)
     change.policies.by_kind[i] =
         choose(&c->policies.by_kind[i], &w->policies.by_kind[i], r->change.by_kind[i]);
-  /* Elsewhere a process has what it was started with, and its policies are process 0's.
-   */
+  /* Process 0 has checked a packed configuration. In another process the core's keys
+   * stay as at its start, and only policies are taken from process 0. */
   int rc = r->packed != NULL ? 0 : check_wanted(r);
   if (rc == 0 && r->packed == NULL)
     rc = server_load_keys(w, &r->keys, &r->error);
@@ -84,7 +85,7 @@ static int read_config(struct reload *r)
                            : lls_config_reload(c, &r->changes, &r->wanted, &r->errors);
 }
 
-/* To the processes that have the other instances. */
+/* Sends the configuration to the processes of the other instances. */
 static int share(struct reload *r)
 {
   struct lls_pack p = {0};
@@ -119,8 +120,8 @@ static void *thread_main(void *argument)
   struct server *s = r->server;
   lls_crash_stack();
   r->status = prepare(r);
-  bool tells = r->packed == NULL; /* else main looks at it */
-  r->done = true; /* main may free it from here on, once this thread has ended */
+  bool tells = r->packed == NULL; /* in other processes main polls `done` */
+  r->done = true;                 /* from here main may join this thread and free r */
   if (tells)
     uv_async_send(&s->prepared);
   return NULL;
@@ -128,8 +129,9 @@ static void *thread_main(void *argument)
 
 /* ---- main's side ------------------------------------------------------------------- */
 
-/* All that requests set before, but for a reload of the file alone, and what they set
- * now; that is over with this reload, whatever becomes of it. */
+/* Sets r->changes to the settings of all earlier requests (none if the file alone is to
+ * count) plus the settings of this reload. The latter are used up even if the reload
+ * fails. */
 static int take_changes(struct server *s, struct reload *r)
 {
   int rc = s->afresh ? 0 : lls_changes_add(&r->changes, &s->config->changes);

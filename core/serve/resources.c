@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A configuration names folders and a profile, and asks for memory: this machine must
- * have them. That is looked at before the model is loaded, by a check and by a reload, so
- * that nobody finds out when it is too late; see daemon.h.
+ * have them. A start checks this before the model is loaded, and so do --check-config
+ * and a reload; see daemon.h.
  */
 #include "core/serve/daemon.h"
 
@@ -19,7 +19,8 @@
 #include "core/batch/store.h"
 #include "core/cost/find.h"
 
-/* A folder or file that is not there yet will be made, but no folder above it. */
+/* Checks the folder above a path. The server makes a missing folder or file itself, but
+ * not the folder above it. */
 static int check_above(const struct lls_config *c, const char *key, const char *path,
                        struct lls_error *err)
 {
@@ -38,8 +39,8 @@ static int check_above(const struct lls_config *c, const char *key, const char *
       path, above);
 }
 
-/* The store takes its lock when the model is there; a minute before is a better time to
- * hear it. */
+/* Checks early that the state folder is free. The store takes the lock only after the
+ * model is loaded, which may be a minute later. */
 int server_check_state_is_free(const struct lls_config *c, struct lls_error *err)
 {
   char lock[PATH_MAX];
@@ -76,8 +77,8 @@ int server_check_places(const struct lls_config *c, struct lls_error *err)
   return rc == 0 ? check_profile(c, err) : rc;
 }
 
-/* Caches that are surely in this device's memory: of other processes nobody knows here on
- * which machine they are. */
+/* Returns how many caches are surely in this device's memory. Instances in other
+ * processes may run on another machine and are not counted. */
 static uint64_t caches_on(const struct server *s, const struct lls_config *c,
                           const struct lls_device *device)
 {
@@ -90,7 +91,7 @@ static uint64_t caches_on(const struct server *s, const struct lls_config *c,
   return s->instances.n > ranks ? s->instances.n : ranks;
 }
 
-/* The host's memory, as the device sees it. */
+/* Sets *total to the size of the host's memory as the device reports it. */
 static int host_memory(struct lls_device *d, size_t *total)
 {
   size_t available;
@@ -98,7 +99,8 @@ static int host_memory(struct lls_device *d, size_t *total)
                                      : lls_host_memory_size(total, &available);
 }
 
-/* Host tiers beside a device that has memory of its own, or a cache that is `auto`. */
+/* Checks host tiers, for a device with memory of its own or if the cache's size is
+ * `auto`. */
 static int check_host_memory(const struct lls_config *c, uint64_t n,
                              struct lls_device *device, struct lls_error *err)
 {

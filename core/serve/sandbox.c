@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* [server] sandbox: when it begins, what is said of it, and what is done without. */
+/* Starts [server] sandbox, logs its state, and decides whether the server may run
+ * without it. */
 #include "core/serve/sandbox.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 
 #include "core/serve/daemon.h"
 
-/* Says how it went, and decides if the server can do without. */
+/* Logs the result, and fails if the configuration insists on the sandbox. */
 static int judge(struct server *s, int rc, const char *what, char *said,
                  const struct lls_error *why, struct lls_error *err)
 {
@@ -45,7 +46,7 @@ int server_give_up_calls(struct server *s, struct lls_error *err)
 {
   struct lls_admin_state *a = &s->admin;
   struct lls_error why = {0};
-  if (a->sandbox_calls[0] != '\0') /* it is known already that there is none */
+  if (a->sandbox_calls[0] != '\0') /* already known to be off */
     return 0;
   int rc = sandbox_calls(s->config, a->sandbox_calls, sizeof a->sandbox_calls, &why);
   return judge(s, rc, "system calls", a->sandbox_calls, &why, err);

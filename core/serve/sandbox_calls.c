@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The system calls that are left to a server at work, see sandbox.h. Whatever else it
- * calls is unknown to it: libraries then do without, as they do on older kernels. The
- * list has what llmserve, libuv, SQLite, glibc and the drivers of devices call; it has
- * nothing that changes identities, mounts, clocks, modules or other processes.
+ * The system calls that a running server may use, see sandbox.h. Any other call fails
+ * with ENOSYS, and libraries fall back as they do on older kernels. The list has the
+ * calls of llmserve, libuv, SQLite, glibc and device drivers, and none that changes
+ * identities, mounts, clocks, modules or other processes.
  */
 #include "config.h"
 
@@ -54,7 +54,7 @@ static const char *const calls[] = {
     "mmap", "mmap2", "mprotect", "munmap", "mremap", "msync", "madvise", "brk", "mlock",
     "mlock2", "munlock", "mbind", "get_mempolicy", "set_mempolicy", "memfd_create",
     "cachestat",
-    /* events and the network: sockets are there, or accepted */
+    /* events and the network, on sockets that exist or are accepted */
     "poll", "ppoll", "select", "_newselect", "pselect6", "epoll_create", "epoll_create1",
     "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd", "eventfd2",
     "signalfd4", "timerfd_create", "timerfd_settime", "timerfd_gettime", "socketpair",
@@ -76,7 +76,7 @@ static const char *const calls[] = {
     "getppid", "getpgrp", "getpgid", "getsid", "getuid", "geteuid", "getgid", "getegid",
     "getresuid", "getresgid", "getgroups", "uname", "sysinfo", "getrusage", "getrlimit",
     "setrlimit", "getrandom", "capget",
-    /* this: what a process of a trial may ask of its own */
+    /* this: a process of a trial may restrict itself further */
     "seccomp"};
 
 #define NEW_SPACES 0x7e020000u /* CLONE_NEWNS to CLONE_NEWNET */
@@ -85,7 +85,7 @@ static const char *const calls[] = {
 
 /* ---- conditions on arguments ------------------------------------------------------- */
 
-/* A call is allowed if all bits of `mask` of its argument are those of a value. */
+/* Allows a call if the bits of `mask` in its argument equal one of the values. */
 struct condition {
   const char *name;
   uint32_t argument, mask;
@@ -94,9 +94,10 @@ struct condition {
 };
 
 /*
- * clone makes threads and processes, no namespaces; clone3, whose flags lie in memory, is
- * unknown, and the C library falls back to clone. Bytes go to sockets that are connected.
- * ioctl may not type into a terminal. Limits are of this process.
+ * clone may make threads and processes but no namespaces. clone3, whose flags lie in
+ * memory, is unknown, and the C library falls back to clone. Sends need a connected
+ * socket. ioctl must not inject input into a terminal. A process may change only its
+ * own limits.
  */
 static const struct condition conditions[] = {
     {"clone", 0, NEW_SPACES, 1, {0}},
@@ -114,7 +115,7 @@ static const struct condition conditions[] = {
 
 /* ---- the filter -------------------------------------------------------------------- */
 
-/* Most instructions: the head, two a call, those of conditions, and the end. */
+/* Most instructions: the head, two for each call, the conditions, and the end. */
 #define MOST (256 + 2 * sizeof calls / sizeof *calls)
 
 struct filter {
@@ -154,7 +155,7 @@ static size_t half(uint32_t argument, unsigned high)
          (high == first ? sizeof(uint32_t) : 0);
 }
 
-/* Returns the call's number, -1 if this machine has none of that name. */
+/* Returns the call's number, or -1 if this machine has no call of that name. */
 static int number_of(const char *name)
 {
   int number = seccomp_syscall_resolve_name(name);
@@ -171,7 +172,8 @@ static void put_call(struct filter *f, const char *name)
   f->n_calls++;
 }
 
-/* The verdict on a call ends in its own instructions: no other number is looked at. */
+/* Adds a condition. Its instructions end with a verdict, so no later number is
+ * compared. */
 static void put_condition(struct filter *f, const struct condition *c)
 {
   int number = number_of(c->name);
@@ -188,7 +190,7 @@ static void put_condition(struct filter *f, const struct condition *c)
   f->n_calls++;
 }
 
-/* Everything but typing into a terminal. */
+/* Allows ioctl except for injecting input into a terminal. */
 static void put_ioctl(struct filter *f)
 {
   put_unless(f, (uint32_t)number_of("ioctl"), 6);
@@ -201,8 +203,8 @@ static void put_ioctl(struct filter *f)
   f->n_calls++;
 }
 
-/* The path must be the very string that a trial passes, of which the page is sealed: a
- * path in memory is nothing that a filter can read. */
+/* Allows execve only with the address of the path string that a trial passes, whose
+ * page is sealed, because a filter cannot read memory. */
 static void put_execve(struct filter *f, const char *path)
 {
   uint64_t at = (uint64_t)(uintptr_t)path;
@@ -216,7 +218,7 @@ static void put_execve(struct filter *f, const char *path)
   f->n_calls++;
 }
 
-/* Datagrams to the service manager; it gets no other socket. */
+/* Allows only the socket for datagrams to the service manager. */
 static void put_socket(struct filter *f)
 {
   put_unless(f, (uint32_t)number_of("socket"), 7);
@@ -230,8 +232,8 @@ static void put_socket(struct filter *f)
   f->n_calls++;
 }
 
-/* By hand: libseccomp 2.5's own generator dies where memory is short. Calls by another
- * machine's numbers are as unknown as the rest. */
+/* Writes the filter without libseccomp, since version 2.5's generator crashes if memory
+ * is short. Calls by another architecture's numbers fail like unlisted ones. */
 static void write_filter(struct filter *f, bool whatif)
 {
   put_load(f, offsetof(struct seccomp_data, arch));
@@ -253,7 +255,7 @@ static void write_filter(struct filter *f, bool whatif)
   put_verdict(f, SECCOMP_RET_ERRNO | ENOSYS);
 }
 
-/* Where the kernel can (6.10): nobody makes the page writable again. */
+/* Seals the page so that nothing can make it writable again, on kernels from 6.10 on. */
 static void seal(const char *text)
 {
 #ifdef SYS_mseal

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Landlock, by its own system calls, since C libraries have none: see sandbox.h and the
- * kernel's Documentation/userspace-api/landlock.rst. What a kernel does not know of it
- * yet is left out, by its ABI's number.
+ * kernel's Documentation/userspace-api/landlock.rst. Rights that the kernel's Landlock
+ * ABI does not have yet are left out.
  */
 #include "core/serve/sandbox.h"
 
@@ -76,7 +76,8 @@ struct rules {
   int rc;
 };
 
-/* A path that is not there needs no rule. Rights of folders mean nothing at a file. */
+/* Adds a rule for a path, unless it does not exist. Rights that only folders have are
+ * dropped for a file. */
 static void allow(struct rules *r, const char *path, uint64_t rights)
 {
   struct stat st;
@@ -98,18 +99,18 @@ static void allow(struct rules *r, const char *path, uint64_t rights)
 #define ALL             UINT64_MAX
 #define ALL_BUT_EXECUTE (ALL & ~(uint64_t)EXECUTE)
 
-/* The folder of a file that may be replaced by another one, as editors do. */
+/* Allows the folder of a file, since editors replace a file by a new one. */
 static void allow_folder_of(struct rules *r, const char *path, uint64_t rights)
 {
   char copy[PATH_MAX], real[PATH_MAX];
   if (path[0] == '\0' || snprintf(copy, sizeof copy, "%s", path) >= (int)sizeof copy)
     return;
   allow(r, dirname(copy), rights);
-  if (realpath(path, real) != NULL) /* the file may be a link to elsewhere */
+  if (realpath(path, real) != NULL) /* a link may lead to another folder */
     allow(r, dirname(real), rights);
 }
 
-/* A model's folder, and those that links in it lead to, as in the cache of
+/* Allows a model's folder and the folders that links in it lead to, as in the cache of
  * huggingface_hub. */
 static void allow_model(struct rules *r, const char *path)
 {
@@ -135,7 +136,7 @@ static void allow_search_path(struct rules *r)
   free(path);
 }
 
-/* Files that plugins are told of: each may be written, as a database is. */
+/* Allows the files in plugins' parameters, for writing too, as for a database. */
 static void allow_params(struct rules *r, const struct lls_policy *policy)
 {
   const struct lls_param_table *table = &policy->module->params;
@@ -185,7 +186,7 @@ static void allow_writes(struct rules *r, const struct lls_config *c)
   allow_devices(r, c->engine.device != LLS_DEVICE_CPU);
   allow(r, "/proc/self/task", READS | WRITE_FILE); /* names of threads */
   allow(r, c->server.state, ALL_BUT_EXECUTE);
-  if (access(c->server.state, F_OK) < 0) /* it is to be made */
+  if (access(c->server.state, F_OK) < 0) /* to be created later */
     allow_folder_of(r, c->server.state, ALL_BUT_EXECUTE);
   allow_folder_of(r, c->server.decisions, ALL_BUT_EXECUTE);
   allow(r, c->cache.measurements, ALL_BUT_EXECUTE);
@@ -207,7 +208,8 @@ static void allow_program(struct rules *r)
     allow(r, linker.dli_fname, EXECUTE | READ_FILE);
 }
 
-/* Programs that answer /admin/whatif, beside this one; they keep what they measure. */
+/* Allows the programs next to this one that answer /admin/whatif; they may store
+ * measurements. */
 static void allow_whatif(struct rules *r)
 {
   static const char *const names[] = {"llmserve-whatif", "llmserve-sim",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole, and the signals.
+ * lls_serve, from start to exit, and the signals.
  *
  *   SIGTERM, SIGINT: drain. No new requests, running ones finish or the deadline passes.
  *
@@ -8,9 +8,9 @@
  *
  *   /admin/drain: as SIGTERM, but exit with 3.
  *
- *   SIGHUP: reload the configuration; what can't be changed leaves everything as it is.
+ *   SIGHUP: reload the configuration; one that needs a restart changes nothing.
  *
- *   A service manager that gave a NOTIFY_SOCKET hears of all of it; see
+ *   A service manager that set NOTIFY_SOCKET is notified of all of these; see
  * service_manager.c.
  *
  *   A step that does not end by then, such as a plugin's callback that hangs: exit
@@ -89,7 +89,8 @@ static void on_prepared(uv_async_t *handle)
 
 /* ---- the whole ---- */
 
-/* The loop and its first way to be woken: the two which need descriptors. */
+/* Creates the event loop and the first handle to wake it, both of which need
+ * descriptors. */
 static int start_loop(struct server *s, struct lls_error *err)
 {
   int rc = uv_loop_init(&s->uv);
@@ -123,7 +124,7 @@ static void start_handles(struct server *s)
   uv_signal_start(&s->hangup, on_hangup, SIGHUP);
 }
 
-#define LOG_CLOSE_MS 1000 /* for its last lines to be read */
+#define LOG_CLOSE_MS 1000 /* for the reader to take the last lines */
 
 static void open_log(struct server *s)
 {
@@ -134,8 +135,8 @@ static void open_log(struct server *s)
   }
 }
 
-/* Before there is a thread besides this one: what it gives up, all of them do. Without
- * memory for a sink, writes of the log wait for their reader. */
+/* Restricts files before a second thread exists, since threads inherit the limits. If
+ * there is no memory for a log sink, log writes block until read. */
 static int give_up_files(struct server *s, struct lls_error *err)
 {
   int rc = server_give_up_files(s, err);
@@ -150,7 +151,8 @@ static void close_log(struct server *s)
     close(s->log.fd);
 }
 
-/* rc, err: what went wrong before. */
+/* Runs the event loop until the server is closed. rc and err: the result of the start
+ * so far. */
 static void run(struct server *s, int rc, struct lls_error *err)
 {
   start_handles(s);
@@ -164,7 +166,7 @@ static void run(struct server *s, int rc, struct lls_error *err)
   uv_loop_close(&s->uv);
 }
 
-/* Before there is a loop, which closing needs. */
+/* Ends before the event loop exists, which server_close needs. */
 static void give_up(struct server *s, int rc, const struct lls_error *err)
 {
   lls_log(&s->log, LLS_LOG_ERROR, "server", "%s", lls_error_text(err, rc));
@@ -172,8 +174,8 @@ static void give_up(struct server *s, int rc, const struct lls_error *err)
   server_destroy_parts(s);
 }
 
-/* A body of MiBs is given back to the system when it is freed: by itself malloc would
- * learn from the first one to keep such memory. */
+/* Has malloc return a freed body of MiBs to the system: without a fixed threshold it
+ * would raise its own after the first one and keep such memory. */
 static void set_malloc(void)
 {
 #ifdef __GLIBC__
@@ -195,10 +197,12 @@ int lls_serve(struct lls_config *config)
   struct lls_error err = {0};
   open_log(&s);
   set_malloc();
-  signal(SIGPIPE, SIG_IGN); /* a client that went away is an error code, not a signal */
+  /* writing to a closed connection shall be an error code, not a signal */
+  signal(SIGPIPE, SIG_IGN);
   lls_crash_install();
   int rc = server_join_ranks(&s, &err);
-  if (rc == -ECANCELED && !lls_ranks_is_first()) { /* process 0 says which cannot begin */
+  /* process 0 reports which process cannot start */
+  if (rc == -ECANCELED && !lls_ranks_is_first()) {
     lls_config_free(config);
     close_log(&s);
     lls_crash_may_exit();

@@ -7,16 +7,16 @@
 
 struct lls_config;
 
-/* Checks that the process may open as many files as serving takes; 0 or -EMFILE. Before
- * the configuration is loaded, which opens plugins. */
+/* Checks that the process may open as many files as serving takes; 0 or -EMFILE. Call
+ * it before the configuration is loaded, which opens plugins. */
 int lls_serve_check_descriptors(struct lls_error *err);
 
-/* Serves until it is told to stop, and frees the configuration, or the one that a reload
- * put in its place; the exit status of the process. */
+/* Serves until it is asked to stop, and returns the exit status of the process. Frees
+ * the configuration, or the one that a reload has replaced it by. */
 int lls_serve(struct lls_config *);
 
-/* Checks if it could serve, 0 or -1: errors and warnings go to
- * stderr, a sentence a line. Nothing is listened to and no weight is read. */
+/* Checks whether this configuration could serve: 0 or -1. Errors and warnings go to
+ * stderr, a sentence a line. It does not listen and reads no weight. */
 int lls_serve_check(struct lls_config *);
 
 #endif

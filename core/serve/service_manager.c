@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages to the service manager: ready, reloading, stopping (systemd's Type=notify and
- * Type=notify-reload), and, where it asks for it, that all goes on. The watchdog is fed
- * by the main thread while steps end or there is nothing to do: a plugin or a device that
- * hangs starves it.
+ * Messages to the service manager: ready, reloading, stopping (systemd's Type=notify
+ * and Type=notify-reload), and, if it requests that, the watchdog's keep-alive. The
+ * main thread sends it while steps complete or no request is running, so it stops if a
+ * plugin or a device hangs.
  */
 #include <time.h>
 
 #include "core/obs/notify.h"
 #include "core/serve/daemon.h"
 
-/* It has something to do and did nothing. */
+/* True if an instance has requests but completed no step since the last check. */
 static bool hangs(struct server *s, uint32_t instance)
 {
   struct lls_loop_status status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings that a start, a check and a reload read alike: the keys that
- * [server] names, how much of a request the cache holds; see daemon.h.
+ * Settings that a start, a check and a reload read alike: the keys that [server] names,
+ * how many tokens of a request the cache holds; see daemon.h.
  */
 #include "core/serve/daemon.h"
 
@@ -43,10 +43,10 @@ int server_load_template(struct server *s, struct lls_error *err)
 }
 
 /*
- * A block takes two units, one of K and one of V. A full one in int8 takes one, but what
- * a step computes is in the pool's own numbers until then, and a unit more is needed for
- * the first block that is made int8: with S blocks in a step, n blocks fit where
- * (n - S) + 2 S + 1 units do. Steps may end within a block: S is one more.
+ * A block takes two units, one of K and one of V. A full block in int8 takes one, but a
+ * step writes blocks in the pool's own type, and a unit more is needed to convert the
+ * first block to int8: with S blocks in a step, n blocks fit where (n - S) + 2 S + 1
+ * units do. A step may end within a block, so S counts one more.
  */
 static size_t blocks_in_pool(const struct lls_config *c, const struct lls_engine *engine)
 {
@@ -80,7 +80,8 @@ uint32_t server_max_context(const struct lls_config *c, const struct lls_engine 
   return tokens < context ? (uint32_t)tokens : context;
 }
 
-/* Weights that are quantised twice have lost twice, and are no smaller. */
+/* Warns if weights are quantised a second time: that loses accuracy again and saves
+ * nothing. */
 static void warn_of_weights(const struct lls_config *c,
                             const struct lls_model_config *model, server_say say,
                             void *context)
@@ -99,7 +100,7 @@ static void warn_of_weights(const struct lls_config *c,
   say(context, text.text);
 }
 
-/* A decoder's first token knows nothing of those after it. */
+/* Refuses CLS pooling for a decoder, whose first token does not attend to later ones. */
 static int refuse_cls(const struct lls_config *c, struct lls_pooling_config *out,
                       struct lls_error *err)
 {
@@ -134,7 +135,7 @@ int server_read_pooling(const struct lls_config *c, const struct lls_model_confi
     out->is_written = true;
   }
   if (c->model.pooling == LLS_CHOOSE_AUTO && model->labels > 0)
-    out->pooling = LLS_POOLING_CLS; /* what the head reads */
+    out->pooling = LLS_POOLING_CLS; /* the row that the head reads */
   if (c->model.pooling == LLS_CHOOSE_NONE)
     lls_fail(&out->why_none, -ENOTSUP, "[model] pooling = none");
   if (model->labels > 0 && out->pooling != LLS_POOLING_CLS &&
@@ -144,8 +145,8 @@ int server_read_pooling(const struct lls_config *c, const struct lls_model_confi
   return model->encoder ? 0 : refuse_cls(c, out, err);
 }
 
-/* Whoever sets it wants room. The pool stays as it is made, for a reload may bring a
- * manager that can. */
+/* Warns of int8 with a cache manager that does not use it. The pool stays ready for it,
+ * since a reload may bring a manager that does. */
 static void warn_of_int8(const struct lls_config *c, server_say say, void *context)
 {
   const struct lls_plugin_module *cache = c->policies.cache.module;

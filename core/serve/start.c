@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of the daemon and how the configuration makes them; see daemon.h. */
+/* Makes the parts of the daemon from the configuration; see daemon.h. */
 #include "core/serve/daemon.h"
 
 #include "core/assembly/options.h"
@@ -25,7 +25,7 @@ static void warn_of_template(struct server *s)
             "%s: chat requests that reach this will be refused", warning);
 }
 
-/* Warns of gaps in the model's files, and of choices that other servers do not make. */
+/* Warns of gaps in the model's files, and of defaults that differ from other servers'. */
 static void warn_of_model(struct server *s)
 {
   struct lls_error sentence;
@@ -83,15 +83,15 @@ static void wake_main(void *context)
   uv_async_send(&s->wake);
 }
 
-/* In a process that has no front end. */
+/* The loop's wake callback in a process without a front end. */
 static void wake_nobody(void *context)
 {
   (void)context;
 }
 
-#define DECISIONS_KEPT 9 /* of earlier starts, FILE.1 to FILE.9 */
+#define DECISIONS_KEPT 9 /* logs of earlier starts, FILE.1 to FILE.9 */
 
-/* [server] decisions: what arrives and what is planned goes to a file. */
+/* [server] decisions: records arrivals and plans in a file. */
 static int open_decisions(struct server *s, struct lls_loop_options *options,
                           struct lls_error *err)
 {
@@ -119,7 +119,7 @@ static int open_decisions(struct server *s, struct lls_loop_options *options,
   return 0;
 }
 
-/* [server] history: the last minutes' traffic is kept in memory. */
+/* [server] history: keeps the traffic of the last minutes in memory. */
 static int open_history(struct server *s, struct lls_loop_options *options,
                         struct lls_error *err)
 {
@@ -127,15 +127,15 @@ static int open_history(struct server *s, struct lls_loop_options *options,
   if (span_ns == 0 || server_follows(s))
     return 0;
   int rc = lls_history_create(span_ns, options, s->engines[0], &s->history, err);
-  if (rc == 0 && s->channel != NULL) /* process 0's instance sees but its own */
+  if (rc == 0 && s->channel != NULL) /* process 0's instance sees only its own traffic */
     options->front = lls_history_observer(s->history, options->front);
   else if (rc == 0)
     options->observer = lls_history_observer(s->history, options->observer);
   return rc;
 }
 
-/* Where nothing else is said, measurements are kept in the first StateDirectory= of the
- * service. */
+/* Keeps measurements in the service's first StateDirectory= unless [cache] measurements
+ * names a folder. */
 static void choose_folder(struct lls_loop_options *options, char *folder, size_t size)
 {
   const char *all = getenv("STATE_DIRECTORY");
@@ -205,8 +205,8 @@ static void on_idle(void *context)
   server_close_if_done(context);
 }
 
-/* Nobody who runs the service has asked for this end, so that its manager may start it
- * again. */
+/* Drains on a request to /admin/drain. The exit status differs from that of a stop by
+ * the service manager, so that the manager may start the server again. */
 static void on_drain(void *context, const char *asked_by)
 {
   struct server *s = context;
@@ -274,14 +274,15 @@ void server_destroy(struct server *s)
 {
   lls_loop_destroy(s->loop);
   server_stop_ranks(s);
-  lls_decision_log_destroy(s->decisions, NULL); /* it has said itself what is wrong */
+  lls_decision_log_destroy(s->decisions, NULL); /* the log reports its own errors */
   while (s->reloads != NULL)
     server_free_reload(s, s->reloads);
   if (s->api != NULL)
     lls_api_destroy(s->api);
   else
     lls_http_server_destroy(s->http);
-  lls_history_destroy(s->history); /* the api's threads may have been writing it */
+  /* after the api, whose threads may be writing the history */
+  lls_history_destroy(s->history);
   server_destroy_parts(s);
 }
 

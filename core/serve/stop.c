@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way down: drain, refuse new connections, then close what libuv has open; see
+/* Stops the server: drains, refuses new connections, then closes libuv's handles; see
  * daemon.h. */
 #include <stdlib.h>
 
 #include "core/serve/daemon.h"
 
-/* A connection that the kernel is making now is there after one round trip. */
+/* A connection that the kernel is accepting now arrives after one round trip. */
 #define LAST_CALL_LEAST_MS 50
 #define LAST_CALL_EVERY_MS 10
 #define LAST_CALL_MOST_MS  1000
@@ -30,7 +30,8 @@ static void on_http_closed(void *context)
   server_close_handles(context);
 }
 
-/* While the model is loaded: server_loaded calls again. */
+/* Closes the server. While the model is being loaded it does nothing, and server_loaded
+ * calls it again. */
 void server_close(struct server *s)
 {
   if (s->closing || s->load.running)
@@ -56,7 +57,8 @@ static bool is_done(const struct server *s)
   return s->stopping && lls_api_idle(s->api) && lls_loop_idle(s->loop);
 }
 
-/* Requests that came last are answered first (503, for the server drains). */
+/* Closes the server once the requests that arrived last were answered (with 503, since
+ * it drains), or the time for that is over. */
 static void on_last_call(uv_timer_t *timer)
 {
   struct server *s = timer->data;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The question what other policies would have done. A process of its own finds out:
- * llmserve-whatif, at idle priority and bounded in time and memory, that gets the traffic
- * and what runs in two files without names, and writes its answer into a third. The
- * server neither waits for it nor shares anything with it.
+ * Runs llmserve-whatif, which simulates how other policies would have served the recent
+ * traffic. It is a process at idle priority with bounded time and memory. It reads the
+ * traffic and the running configuration from two anonymous files and writes its answer
+ * into a third. The server neither waits for it nor shares other data with it.
  *
  *   ask --> the history is written, on a thread of the pool --> the process runs
  *       --> it and its messages have ended --> state, and s->whatif.ended
@@ -25,7 +25,8 @@
 
 #define PROGRAM   "llmserve-whatif"
 #define ARGUMENTS 24
-/* The first of the child's descriptors, in the order of WHATIF_HISTORY and so on. */
+/* The child's first descriptor of the files, which are in the order of WHATIF_HISTORY
+ * and so on. */
 #define FIRST_FILE 3
 #define PATH_OF(N) "/proc/self/fd/" #N
 
@@ -57,7 +58,7 @@ static void take_answer(struct whatif *w)
     fail(w, "the answer cannot be read");
 }
 
-/* Where the process and its pipe are both closed. */
+/* Ends a run, after the process and its pipe were closed. */
 static void end(struct server *s)
 {
   struct whatif *w = &s->whatif;
@@ -91,7 +92,7 @@ static void on_exit_of_child(uv_process_t *child, int64_t status, int signal)
   uv_close((uv_handle_t *)child, on_closed);
 }
 
-/* ---- what it says: progress, at the end perhaps why it failed ---------------------- */
+/* ---- stderr: progress, and at the end perhaps why it failed ----------------------- */
 
 static void take_line(struct whatif *w)
 {
@@ -132,7 +133,7 @@ static void on_said(uv_stream_t *stream, ssize_t n, const uv_buf_t *buffer)
 
 /* ---- its start --------------------------------------------------------------------- */
 
-/* Beside this program, else where PATH says. */
+/* Finds llmserve-whatif next to this program, else in PATH. */
 static void find_program(char *path, size_t size)
 {
   char own[PATH_MAX];
@@ -145,7 +146,7 @@ static void find_program(char *path, size_t size)
     snprintf(path, size, PROGRAM);
 }
 
-/* Each line becomes an argument; cuts the text. */
+/* Adds each line as an argument; the text is cut at its line ends. */
 static size_t add_lines(char **arguments, size_t n, const char *option, char *lines)
 {
   char *rest;
@@ -228,7 +229,7 @@ static void on_written(uv_work_t *work, int status)
   if (rc == 0)
     return;
   snprintf(w->line, sizeof w->line, PROGRAM " does not start: %s", uv_strerror(rc));
-  if (w->open > 0) { /* libuv wants both closed whatever became of them */
+  if (w->open > 0) { /* libuv wants both closed even if spawn failed */
     uv_close((uv_handle_t *)&w->child, on_closed);
     uv_close((uv_handle_t *)&w->said, on_closed);
   } else {
@@ -250,7 +251,7 @@ static int put(int fd, const char *data, size_t length)
   return 0;
 }
 
-/* On a thread of the pool: a full history is 10 MB. */
+/* Writes the history on a pool thread, since a full history is 10 MB. */
 static void on_write(uv_work_t *work)
 {
   struct server *s = work->data;

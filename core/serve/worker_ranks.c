@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tensor parallel ranks behind the server. Rank 0 is the server; the others have
- * neither policies nor requests and are threads of this process, or processes that mpirun
- * has started with it.
+ * The tensor parallel ranks of a server. Rank 0 is the server; the other ranks have
+ * neither policies nor requests and are threads of this process, or processes that
+ * mpirun has started with it.
  */
 #include <errno.h>
 #include <signal.h>
@@ -36,7 +36,7 @@ int server_join_ranks(struct server *s, struct lls_error *err)
                 : 0;
 }
 
-/* The model in that many parts, or why not. */
+/* Checks that the model can be divided into `size` parts. */
 static int check_shards(const struct server *s, uint32_t size, struct lls_error *err)
 {
   struct lls_shard shard;
@@ -103,7 +103,7 @@ int server_start_ranks(struct server *s, struct lls_error *err)
     rc = start_threads(s, n, err);
   if (rc < 0 || s->ranks == NULL)
     return rc;
-  if (!server_follows(s)) /* which looks itself */
+  if (!server_follows(s)) /* a following process polls for failures itself */
     lls_ranks_on_failure(s->ranks, wake, s);
   lls_log(&s->log, server_follows(s) ? LLS_LOG_DEBUG : LLS_LOG_INFO, "ranks",
           "%u share the model (%s), this is rank 0, process %d", n, s->ranks->ops->name,
@@ -112,7 +112,7 @@ int server_start_ranks(struct server *s, struct lls_error *err)
   return 0;
 }
 
-/* A signal that ends the server ends its ranks through rank 0. */
+/* Ignores the signals that end the server: rank 0 gets them and ends the other ranks. */
 static void leave_signals_to_rank_0(void)
 {
   signal(SIGTERM, SIG_IGN);
@@ -120,7 +120,7 @@ static void leave_signals_to_rank_0(void)
   signal(SIGHUP, SIG_IGN);
 }
 
-/* ---- its part of blocks that go to other instances --------------------------------- */
+/* ---- this rank's part of blocks that go to other instances ------------------------- */
 
 struct side {
   const struct server *server;
@@ -170,7 +170,7 @@ int server_follow(struct server *s)
   if (rc < 0)
     lls_ranks_fail(s->ranks, lls_error_text(&err, rc));
   else
-    rc = check_shards(s, s->ranks->size, &err); /* rank 0 finds the same */
+    rc = check_shards(s, s->ranks->size, &err); /* rank 0 gets the same result */
   if (rc == 0)
     rc = compute(s, &err);
   if (rc < 0)
@@ -188,7 +188,7 @@ void server_stop_ranks(struct server *s)
   if (s->ranks == NULL)
     return;
   lls_ranks_on_failure(s->ranks, NULL, NULL);
-  if (mine == NULL) /* the others wait for it */
+  if (mine == NULL) /* the other ranks wait for this engine */
     lls_ranks_fail(s->ranks, "did not start");
   lls_engine_dismiss(mine);
   if (lls_worker_ranks_stop(s->followers) == 0)
