@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host, Origin, CORS, key and type, in the order of access.h. */
+/* The checks of Host, Origin, CORS, key and type, in the order of access.h. */
 #include "core/api/access.h"
 
 #include <arpa/inet.h>
@@ -17,12 +17,13 @@ static const char *header(const struct lls_http_exchange *exchange, const char *
   return lls_http_request_header(&exchange->request, name);
 }
 
-/* The value of access-control-max-age: seconds that a browser need not ask again. */
+/* The value of access-control-max-age: seconds for which a browser may cache the answer
+ * to a preflight. */
 #define MAX_AGE "600"
 
 /* ---- Host ------------------------------------------------------------------------ */
 
-/* "http://localhost:*" is this origin on every port. */
+/* Returns true if the word is the pattern; "http://localhost:*" matches every port. */
 static bool matches(const char *pattern, size_t length, const char *word)
 {
   size_t stem = length;
@@ -36,7 +37,8 @@ static bool matches(const char *pattern, size_t length, const char *word)
   return rest[0] == '\0';
 }
 
-/* True if the list ("A B:* C", NULL is empty) has the word, in any case; "*" is any. */
+/* Returns true if the list ("A B:* C"; NULL: empty) contains the word, ignoring case;
+ * an item "*" matches every word. */
 static bool lists(const char *list, const char *word)
 {
   if (list == NULL)
@@ -50,7 +52,7 @@ static bool lists(const char *list, const char *word)
   return false;
 }
 
-/* The name of "NAME" or "NAME:PORT"; "" if it is too long to be one. */
+/* Copies NAME of "NAME" or "NAME:PORT"; "" if it is too long for a host name. */
 static void copy_name(const char *authority, char name[LLS_HOST_MAX])
 {
   size_t length = strcspn(authority, ":");
@@ -60,8 +62,9 @@ static void copy_name(const char *authority, char name[LLS_HOST_MAX])
 }
 
 /*
- * True if no stranger's page can have this name: an address is no name, and those without
- * a dot and below .localhost are not of the public DNS.
+ * Returns true if no foreign page can have this name: an address can't be resolved to
+ * another machine, and names without a dot or below .localhost are not in the public
+ * DNS.
  */
 static bool is_private(const char *authority)
 {
@@ -103,8 +106,8 @@ bool lls_access_host(const struct lls_api *api, struct lls_http_exchange *exchan
 
 /* ---- Origin ---------------------------------------------------------------------- */
 
-/* The value of access-control-allow-origin; NULL: nothing, the request has no origin or
- * one that is not allowed. */
+/* Returns the value of access-control-allow-origin, or NULL if the request has no
+ * origin or one that is not allowed. */
 static const char *allowed_origin(const struct lls_api *api,
                                   const struct lls_http_exchange *exchange)
 {
@@ -124,7 +127,8 @@ static bool changes_nothing(const struct lls_http_exchange *exchange)
   return false;
 }
 
-/* A page that a proxy serves under the name it has us under is no stranger's. */
+/* Returns true if the page's origin is the host name under which it reaches this
+ * server, as for a page that the same proxy serves. */
 static bool is_same_origin(const struct lls_api *api,
                            const struct lls_http_exchange *exchange, const char *origin)
 {
@@ -149,7 +153,7 @@ static bool check_origin(const struct lls_api *api,
   return false;
 }
 
-/* A browser sends any header only if it is named. */
+/* Allows all request headers that the browser lists: it sends no other ones. */
 static void permit(struct lls_http_exchange *exchange, const char *allow)
 {
   const char *headers =
@@ -171,7 +175,7 @@ bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchan
   const char *origin = allowed_origin(api, exchange);
   if (origin != NULL) {
     lls_http_add_header(exchange, "access-control-allow-origin", origin);
-    /* cookies and such are not for whoever asks, but a proxy before us may want them */
+    /* this server uses no cookies, but a proxy in front of it may need them */
     if (strcmp(origin, "*") != 0)
       lls_http_add_header(exchange, "access-control-allow-credentials", "true");
     lls_http_add_header(exchange, "access-control-expose-headers",
@@ -193,7 +197,7 @@ bool lls_access_cors(const struct lls_api *api, struct lls_http_exchange *exchan
 
 /* ---- keys ------------------------------------------------------------------------ */
 
-/* True if the request has one of these keys. */
+/* Returns true if the request has one of the keys; *tenant is then the key's tenant. */
 static bool holds(const struct lls_http_exchange *exchange,
                   const struct lls_api_keys *keys, const char **tenant)
 {
@@ -259,10 +263,11 @@ static bool check_admin_key(const struct lls_api *api,
   return false;
 }
 
-/* True if the address of the peer is that of a program on this machine: not of a proxy
- * that passes others' requests on, such as the sidecar of a service mesh, by which all
- * are from 127.0.0.1 or 127.0.0.6. A pod may have one, and so may whoever is reached from
- * other machines: there an address says nothing of who asks. */
+/* Returns true if the client runs on this machine. A proxy here may pass on requests of
+ * other machines, such as a service mesh's sidecar, whose requests all come from
+ * 127.0.0.1 or 127.0.0.6. A pod, or a server that other machines can reach, may have
+ * such a proxy: there a loopback address proves nothing, and the function returns
+ * false. */
 static bool is_here(const struct lls_api *api, struct lls_http_exchange *exchange)
 {
   static const char *const of_proxies[] = {"forwarded",
@@ -310,7 +315,8 @@ static bool check_reader(const struct lls_api *api, struct lls_http_exchange *ex
                                   : check_user(api, exchange, error);
 }
 
-/* The page of the console has no secrets; what it asks for may have. */
+/* Returns true for paths that need no key. The console's files contain no secrets; its
+ * requests for data are checked like other requests. */
 static bool is_open(const char *path)
 {
   static const char *const open[] = {"/health",  "/live", "/ready",

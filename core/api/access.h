@@ -18,7 +18,7 @@
  *            server listens on loopback alone and not in a pod. A client that can open
  *            [server] admin_socket is an admin without a key. /metrics, which names
  *            tenants, is open to every client if no keys are set, else to this machine
- *            and to clients with a key. The health endpoints are open to all.
+ *            and to clients with a key for it. The health endpoints are open to all.
  *   type     a body must be JSON, and its Content-Type must say so.
  *
  * A client that connects through a proxy on this machine counts as a remote client.

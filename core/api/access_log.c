@@ -11,7 +11,8 @@
 #define MAX_FIELDS 8
 #define CROWD_S    60
 
-/* Being told so is what probes ask for, and no error of anybody. */
+/* Returns true for a health probe answered with 503: the expected answer of a server
+ * that is not ready, not a client's error. */
 static bool is_probed(const struct lls_http_exchange *exchange)
 {
   const char *path = exchange->request.path;
@@ -60,7 +61,7 @@ static void say_unsaid(struct lls_access_log *access, const struct lls_log *log)
   access->unsaid = 0;
 }
 
-/* A field of what a client may have written; the text is to be freed. */
+/* Adds a field whose text may come from a client; the caller frees *repaired. */
 static void add_text(struct lls_log_field *fields, size_t *n, const char *name,
                      const char *text, struct lls_bytes *repaired)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deadlines are judged on main's clock, where the client's answer is written: what waits
- * between the step loop and the socket counts too.
+ * Judges deadlines and counts finished choices. Times are taken on [main], where the
+ * answer is written, so that the delay between step loop and socket counts too.
  */
 #include "core/api/account.h"
 
@@ -19,7 +19,7 @@ static enum lls_outcome outcome(const struct lls_choice *choice, uint32_t reason
 {
   bool pooled = choice->generation->params.pooling != LLS_POOLING_NONE;
   if (lls_stops_ended(choice) || reason == LLS_FINISH_STOP ||
-      (pooled && reason == LLS_FINISH_LENGTH)) /* nothing was cut off */
+      (pooled && reason == LLS_FINISH_LENGTH)) /* a vector is complete */
     return LLS_OUTCOME_STOP;
   if (reason == LLS_FINISH_CANCELLED)
     return LLS_OUTCOME_ABORT;
@@ -57,7 +57,7 @@ static bool has_deadline(const struct lls_slo *slo)
 
 /* ---- one choice ----------------------------------------------------------------- */
 
-/* Times of a choice in seconds; -1 for what did not come. */
+/* Times of a choice in seconds; -1 if the choice ended before. */
 struct times {
   double first, mean_gap, total, queue, prefill, decode;
 };
@@ -91,7 +91,7 @@ static double milliseconds(double s)
 
 static const char *const outcomes[LLS_OUTCOMES] = {"stop", "length", "abort", "error"};
 
-/* Times of what did not come are left out, and a tenant without a name. */
+/* Logs a finished choice, without unknown times (-1) and without an empty tenant. */
 static void log_line(const struct lls_choice *choice, const struct lls_event *event,
                      enum lls_outcome how, const struct times *t)
 {
@@ -119,7 +119,7 @@ static void log_line(const struct lls_choice *choice, const struct lls_event *ev
   for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
     if (fields[i].text != NULL ? fields[i].text[0] != '\0' : fields[i].number >= 0)
       known[n++] = fields[i];
-  /* a batch has many, and a file that tells of each */
+  /* a batch has many lines, and a file with the result of each */
   uint32_t level = generation->is_offline ? LLS_LOG_DEBUG : LLS_LOG_INFO;
   lls_log_request(api->config.log, level, "api", generation->label, known, n);
 }
@@ -200,7 +200,7 @@ void lls_account(const struct lls_choice *choice, const struct lls_event *event)
   if (complete)
     verdict = lls_account_verdict(slo, t.first, (double)choice->longest_gap_ns / 1e9,
                                   t.mean_gap, t.total);
-  /* who went away says nothing about the server */
+  /* a client's disconnect says nothing about the server */
   bool judged = has_deadline(slo) && how != LLS_OUTCOME_ABORT;
   api->stats.finished[how]++;
   log_line(choice, event, how, &t);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buckets by name in a hash; see accounts.h. An account with nothing used and nobody in
- * it says nothing, and is freed when there are many. */
+/* Accounts in a hash by tenant name; see accounts.h. An account without used limits and
+ * without running requests equals a new one: such accounts are freed when there are
+ * many. */
 #include "core/api/accounts.h"
 
 #include <math.h>
@@ -11,19 +12,19 @@
 
 #include "core/api/access.h"
 
-#define ACCOUNTS_MANY 4096 /* from here on idle ones are looked for */
+#define ACCOUNTS_MANY 4096 /* from this number on, idle accounts are freed */
 #define MINUTE_S      60.0
 #define RETRY_MOST_S  3600
 
 struct bucket {
   double used;
-  int64_t at_ns; /* when `used` was right */
+  int64_t at_ns; /* when `used` was last updated */
 };
 
 struct lls_account {
   char name[LLS_TENANT_BYTES];
   struct bucket requests, tokens;
-  uint32_t inside; /* requests that were let in and are not over */
+  uint32_t inside; /* admitted requests that are not finished */
   uint32_t references;
   UT_hash_handle hh;
 };
@@ -40,7 +41,8 @@ struct lls_tenant_limits lls_limits_of(const struct lls_api *api, const char *na
 
 /* ---- buckets ----------------------------------------------------------------------- */
 
-/* Lets run out what has since; limit 0: nothing is counted. */
+/* Lowers bucket->used by the leak since the last call and returns it; 0 without a
+ * limit. */
 static double used(struct bucket *bucket, int64_t limit, int64_t now_ns)
 {
   double seconds = (double)(now_ns - bucket->at_ns) / 1e9;
@@ -51,7 +53,7 @@ static double used(struct bucket *bucket, int64_t limit, int64_t now_ns)
   return bucket->used;
 }
 
-/* Seconds until `excess` has run out. */
+/* Returns the seconds until `excess` has leaked out of the bucket. */
 static double seconds_until(double excess, int64_t limit)
 {
   return excess > 0 ? excess * MINUTE_S / (double)limit : 0;
@@ -198,7 +200,8 @@ bool lls_accounts_allow(struct lls_api *api, const struct lls_http_exchange *exc
   return true;
 }
 
-/* "1.250s": as OpenAI's clients read it. */
+/* Adds OpenAI's x-ratelimit-* headers for `what` ("requests" or "tokens"); a time is
+ * written as "1.250s". */
 static void tell(struct lls_http_exchange *exchange, const char *what, int64_t limit,
                  double used_of_it)
 {

@@ -28,7 +28,7 @@ static json_t *section_json(const struct lls_config *c, const char *section,
 
 #define SECTION_MAX (2 * LLS_PLUGIN_ID_MAX)
 
-/* "scheduler.fcfs" */
+/* Writes the name of a plugin's section, such as "scheduler.fcfs". */
 static const char *section_of(const struct lls_plugin *d, char section[SECTION_MAX])
 {
   snprintf(section, SECTION_MAX, "%s.%s", lls_plugin_kind_name(d->kind), d->id);
@@ -74,8 +74,8 @@ static json_t *cache_json(const struct lls_loop_status *s)
       (json_int_t)s->host_units_total, "host_units_free", (json_int_t)s->host_units_free);
 }
 
-/* How well the time of the last steps was estimated, which all that policies promise and
- * simulations tell depends on. */
+/* Reports the error of the time estimates for the last steps; the promises of policies
+ * and the results of simulations depend on it. */
 static json_t *estimates_json(const struct lls_cost_accuracy *a)
 {
   return json_pack("{s:I, s:f, s:f}", "steps", (json_int_t)a->steps, "error", a->error,
@@ -84,7 +84,7 @@ static json_t *estimates_json(const struct lls_cost_accuracy *a)
 
 static const char *const instance_states[] = {"up", "silent", "lost"};
 
-/* A lost one has no levels; what it has counted is in the sums. */
+/* A lost instance has no levels; its counters stay in the sums. */
 static json_t *instance_json(struct lls_loop *loop, uint32_t i)
 {
   struct lls_instance_life life;
@@ -113,7 +113,7 @@ static json_t *instances_json(struct lls_loop *loop)
   return list;
 }
 
-/* Null where there is no [server] state. */
+/* Returns null if the server has no [server] state. */
 static json_t *batches_json(const struct lls_api *api)
 {
   struct lls_store_counts c;
@@ -182,7 +182,7 @@ static void add_policy(json_t *sections, const struct lls_config *c,
                       section_json(c, section, &policy->module->params));
 }
 
-/* Every key there is with its text, defaults too. */
+/* Returns every configuration key with its text, including defaults. */
 json_t *lls_admin_config(const struct lls_config *c)
 {
   json_t *sections = json_object();
@@ -245,7 +245,8 @@ static int check_number(json_t *set, struct lls_api_error *error)
                       LLS_CHANGES_MAX);
 }
 
-/* {"set": {"scheduler.sarathi": {"chunk": 256}}}; no body: nothing is set. */
+/* Reads a body such as {"set": {"scheduler.sarathi": {"chunk": 256}}}; without a body
+ * there are no changes. */
 static int read_changes(const struct lls_text *body, struct lls_changes *changes,
                         struct lls_api_error *error)
 {
@@ -294,7 +295,8 @@ static void begin_change(struct lls_api *api, struct lls_http_exchange *exchange
   }
 }
 
-/* They wait for one that reads the file after they asked, not for one under way. */
+/* A client waits for a reload that reads the file after its request, not for one that
+ * has already begun. */
 void lls_handle_admin_reload(void *context, struct lls_http_exchange *exchange)
 {
   struct lls_api *api = context;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making and ending the front end; routes.c has its paths. */
+/* Creates, drains and destroys the front end; routes.c has its paths. */
 #include "core/api/api.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "core/api/store_front.h"
 #include "core/api/work.h"
 
-/* FNV-1a of the names and versions that an answer comes from. */
+/* Sets the fingerprint: FNV-1a of llmserve's version and the model's name. */
 static void make_fingerprint(struct lls_api *api)
 {
   const char *const parts[] = {PACKAGE_VERSION, api->model_name};
@@ -26,7 +26,8 @@ static void make_fingerprint(struct lls_api *api)
            (unsigned long long)hash);
 }
 
-/* A server that listens already: what comes from now on is for the api. */
+/* Takes over a server that is already listening: the api handles its requests from now
+ * on. */
 static void take_over(struct lls_api *api, const struct lls_http_config *http)
 {
   api->http = api->config.http;
@@ -162,7 +163,7 @@ static void close_store(struct lls_api *api)
   lls_store_front_close(api, tell_closed);
 }
 
-/* Works that run on a thread still have to come back. */
+/* HTTP is closed, but work may still run on threads. */
 static void on_http_closed(void *context)
 {
   struct lls_api *api = context;
@@ -195,7 +196,7 @@ void lls_api_destroy(struct lls_api *api)
   if (api == NULL)
     return;
   LLS_API_ON_MAIN(api);
-  api->http_closed = true; /* no thread is given anything any more */
+  api->http_closed = true; /* from here on no work goes to a thread */
   while (api->generations != NULL)
     lls_generation_destroy(api->generations);
   lls_store_front_free(api);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An error's sentence, and its object; see api_error.h. */
+/* Formats an error's message and its JSON object; see api_error.h. */
 #include "core/api/api_error.h"
 
 #include <stdarg.h>
@@ -33,8 +33,8 @@ static const char *error_type(unsigned status)
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
-/* A text that quotes the request may be cut inside a character, or have a path in it that
- * is no UTF-8 at all. */
+/* Returns the text as valid UTF-8: a message that quotes the request may be cut inside
+ * a character, or contain a path that is not UTF-8. */
 static json_t *repaired(const char *text)
 {
   struct lls_bytes valid = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of parameters, and reading a request by it. */
+/* The table of parameters, and the function that reads a request with it. */
 #include "core/api/api_params.h"
 
 #include <ctype.h>
@@ -12,7 +12,7 @@
 #define BOTH         (LLS_COMPLETIONS | LLS_CHAT)
 #define MESSAGES     (LLS_CHAT | LLS_TOKENIZE_CHAT)
 #define VECTORS      (LLS_EMBEDDINGS | LLS_RERANK | LLS_SCORE)
-#define SERVED       (BOTH | VECTORS) /* by the step loop */
+#define SERVED       (BOTH | VECTORS) /* endpoints that use the step loop */
 #define ANY          (SERVED | LLS_TOKENIZE | LLS_TOKENIZE_CHAT | LLS_DETOKENIZE)
 #define MAX_TOKENS   LLS_PARAM_ENDLESS
 #define MAX_MS       1e12
@@ -56,8 +56,9 @@ static const struct lls_row rows[] = {
     FLAG("stream", BOTH, stream),
     GROUP("stream_options", stream_options),
     WHOLE("n", BOTH, n, 1, 128),
-    COUNT("n_predict", BOTH, max_tokens, 1),      /* llama.cpp's name, */
-    COUNT("max_new_tokens", BOTH, max_tokens, 1), /* SGLang's: OpenAI's says more */
+    COUNT("n_predict", BOTH, max_tokens, 1), /* llama.cpp's name */
+    COUNT("max_new_tokens", BOTH, max_tokens,
+          1), /* SGLang's; OpenAI's, read later, wins */
     COUNT("max_tokens", LLS_COMPLETIONS, max_tokens, 0),
     COUNT("max_tokens", LLS_CHAT, max_tokens, 1),
     COUNT("max_completion_tokens", LLS_CHAT, max_completion_tokens, 1),
@@ -102,7 +103,7 @@ static const struct lls_row rows[] = {
         .offset = AT(truncate_prompt_tokens), .min = 1, .max = MAX_TOKENS,
         .endless = true),
     ODD("service_tier", SERVED, lls_param_tier),
-    ODD("class", SERVED, lls_param_class), /* after the tier, for it says more */
+    ODD("class", SERVED, lls_param_class), /* after service_tier, so it wins */
     ODD("user", SERVED, lls_param_user),
     ODD("cache_salt", SERVED, lls_param_cache_salt),
     WHOLE("priority", SERVED, priority, INT32_MIN, INT32_MAX),
@@ -128,7 +129,7 @@ static const struct lls_row rows[] = {
     END,
 };
 
-/* Parameters that other readers take from the body. */
+/* Parameters that other code reads from the body. */
 static const struct {
   const char *name;
   unsigned endpoints;
@@ -159,7 +160,7 @@ static bool is_letter(char c)
   return isalnum((unsigned char)c) || c == '_';
 }
 
-/* True if the name is a word of the source. */
+/* Returns true if `name` occurs in `source` as a whole word. */
 static bool has_word(const char *source, const char *name)
 {
   size_t n = strlen(name);
@@ -169,7 +170,7 @@ static bool has_word(const char *source, const char *name)
   return false;
 }
 
-/* True if it is a variable that the chat template reads. */
+/* Returns true if `name` is a variable that the chat template reads. */
 static bool is_variable(const char *name, const struct lls_params_context *context)
 {
   size_t i = 0;
@@ -191,7 +192,8 @@ static bool is_known(const char *name, const struct lls_params_context *context)
   return false;
 }
 
-/* A parameter without effect: 0 if it may be ignored, which is reported. */
+/* Handles a parameter without effect: reports it and returns 0 if it may be ignored,
+ * else returns -1 with *error set. */
 static int unknown(const char *name, const json_t *value,
                    const struct lls_params_context *context, struct lls_api_error *error)
 {
@@ -254,7 +256,7 @@ static int check_members(const json_t *value, const struct lls_row *row,
   return 0;
 }
 
-/* The members of an object that holds nothing but plain values. */
+/* Reads the members of an object of plain values. */
 static int read_object(const json_t *value, const struct lls_row *row,
                        const struct lls_params_context *context,
                        struct lls_api_params *out, struct lls_api_error *error)
@@ -288,8 +290,8 @@ static int read_row(const json_t *value, const struct lls_row *row,
 
 /* ---- what one parameter says about another ---------------------------------------- */
 
-/* continuous_usage_stats is vLLM's, and asks for usage where include_usage says nothing,
- * as there; OpenAI's include_usage alone is false unless it is there. */
+/* vLLM's continuous_usage_stats implies include_usage if that is absent, as in vLLM.
+ * Otherwise an absent include_usage (OpenAI's) is false. */
 static int check_stream(const json_t *options, struct lls_api_params *out,
                         struct lls_api_error *error)
 {
@@ -333,7 +335,7 @@ static int check_limits(const struct lls_api_params *out, struct lls_api_error *
   return 0;
 }
 
-/* top_n: 0 is all, as in vLLM. */
+/* Checks the parameters of requests for vectors. top_n 0 means all, as in vLLM. */
 static int check_vectors(struct lls_api_params *out,
                          const struct lls_params_context *context,
                          struct lls_api_error *error)
@@ -364,7 +366,7 @@ static int check_vectors(struct lls_api_params *out,
                             "(Matryoshka)");
 }
 
-/* Refuses what the model is not for. */
+/* Refuses an endpoint that the model does not support. */
 static int check_model(const struct lls_params_context *context,
                        struct lls_api_error *error)
 {
@@ -381,7 +383,8 @@ static int check_model(const struct lls_params_context *context,
   return 0;
 }
 
-/* How the messages end. The default of one gives way to the other. */
+/* Refuses a body that sets both continue_final_message and add_generation_prompt to
+ * true; the latter's default of true does not count. */
 static int check_ending(const json_t *body, const struct lls_api_params *out,
                         struct lls_api_error *error)
 {
@@ -411,7 +414,8 @@ static int check_together(const json_t *body, struct lls_api_params *out,
   return check_limits(out, error);
 }
 
-/* A chat template writes special tokens itself. */
+/* Sets the defaults. add_special_tokens is off for chats, whose template writes the
+ * special tokens. */
 static void set_defaults(struct lls_api_params *out,
                          const struct lls_params_context *context)
 {

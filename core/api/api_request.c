@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of all endpoints before their own: is the server open, the body
- * as JSON, its parameters, unknown names; and common parts of refusals.
+ * The first steps of every endpoint: checks that the server accepts requests, parses
+ * the body as JSON, reads its parameters, reports unknown names. Also the common parts
+ * of refusals.
  */
 #include "core/api/api_internal.h"
 
@@ -14,7 +15,7 @@
 
 /* ---- unknown names ---------------------------------------------------------------- */
 
-#define MAX_NAME   100  /* bytes of a parameter that is reported */
+#define MAX_NAME   100  /* bytes of a reported parameter's name */
 #define MAX_HEADER 1024 /* bytes */
 
 bool lls_unknown_add(struct lls_unknown_names *names, const char *name)
@@ -58,7 +59,7 @@ json_t *lls_api_body(const struct lls_text *text, struct lls_api_error *error)
   uint64_t shortages = lls_json_shortages();
   json_t *body = lls_json_load(text->length > 0 ? text->data : "", text->length,
                                JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
-  /* the parser calls a failed allocation a syntax error, or takes a string for shorter */
+  /* without memory the parser reports a syntax error, or cuts a string short */
   bool no_memory = lls_json_shortages() != shortages;
   if (body == NULL || no_memory) {
     json_decref(body);
@@ -92,7 +93,8 @@ int lls_api_check_open(struct lls_api *api, struct lls_api_error *error)
   return -1;
 }
 
-/* A place becomes free each time that a running request is done. */
+/* Estimates the time from the rate at which running requests finish: each one frees a
+ * place. */
 unsigned lls_api_retry_after(struct lls_api *api)
 {
   struct lls_loop_status status;
@@ -106,7 +108,7 @@ unsigned lls_api_retry_after(struct lls_api *api)
   return wait > 1 ? (unsigned)(wait + 0.5) : 1;
 }
 
-/* A name as a header may have it: percent-encoded. */
+/* Appends a name to the header, percent-encoded. */
 static void put_name(struct lls_text *out, const char *name)
 {
   for (; *name != '\0'; name++) {

@@ -23,7 +23,7 @@ struct lls_batch_runner {
   struct lls_store_front *front;
   struct line *ready, *running; /* utlists */
   uint32_t n_ready, n_running;
-  bool asked;   /* the store for more */
+  bool asked;   /* a request to the store for more lines is pending */
   bool stopped; /* draining */
 };
 
@@ -43,7 +43,7 @@ static void free_line(struct line *line)
 
 /* ---- to the store ------------------------------------------------------------------ */
 
-/* The answer to a line; json NULL: there is none that stands. */
+/* The result of a line; json NULL: it has no final answer. */
 struct outcome {
   struct lls_store_job job;
   char batch[LLS_BATCH_ID_BYTES];
@@ -51,7 +51,7 @@ struct outcome {
   bool failed;
   char *json;
   uint32_t tries;
-  int64_t again_ns; /* json NULL: it is run again after that; 0: it will not be run */
+  int64_t again_ns; /* json NULL: delay until the next run; 0: no further run */
 };
 
 static void tell(struct lls_store_job *job, struct lls_store *store)
@@ -74,8 +74,8 @@ static void told(struct lls_store_job *job)
   free(outcome);
 }
 
-/* Takes what.json over. Without memory the line stays in hand, to be run after the next
- * start. */
+/* Posts the result to the store and takes what.json over. If out of memory, the line
+ * stays marked as taken and is run after the next start. */
 static void post_outcome(const struct line *line, struct outcome what)
 {
   struct lls_store *store = line->runner->front->store;
@@ -91,8 +91,8 @@ static void post_outcome(const struct line *line, struct outcome what)
   lls_store_post(store, &outcome->job);
 }
 
-/* Nothing is said of the line by what became of it: the server ends, or its engine did.
- */
+/* Returns true if the server is shutting down or the engine has failed: a failure then
+ * is not the line's fault. */
 static bool is_over(const struct lls_batch_runner *runner)
 {
   struct lls_api *api = runner->front->api;
@@ -100,7 +100,8 @@ static bool is_over(const struct lls_batch_runner *runner)
   return runner->stopped || api->draining || lls_loop_failed(api->config.loop, &why);
 }
 
-/* Decides what becomes of a line with this answer; json NULL: it could not be written. */
+/* Decides whether an answer is final or the line runs again; json NULL: out of memory
+ * for the answer. */
 static struct outcome judge(const struct line *line, unsigned status, const char *json)
 {
   uint32_t tries = line->what->tries + 1;
@@ -113,7 +114,7 @@ static struct outcome judge(const struct line *line, unsigned status, const char
   if (text != NULL)
     return (struct outcome){.failed = status != 200, .json = text};
   if (again_ns == 0)
-    again_ns = LLS_LINE_PAUSE_NS; /* no memory for the text of its last answer */
+    again_ns = LLS_LINE_PAUSE_NS; /* out of memory for the text of the last answer */
   return (struct outcome){.tries = tries, .again_ns = again_ns};
 }
 
@@ -128,7 +129,7 @@ static void on_answer(struct lls_offline *offline, unsigned status, const char *
   runner->n_running--;
   free_line(line);
   if (runner->front->store != NULL)
-    uv_async_send(&runner->front->wake); /* there is room for another */
+    uv_async_send(&runner->front->wake); /* another line may start */
 }
 
 /* ---- from the store ---------------------------------------------------------------- */
@@ -149,7 +150,7 @@ static void take(struct lls_store_job *job, struct lls_store *store)
 static void add_ready(struct lls_batch_runner *runner, struct lls_batch_line *what)
 {
   struct line *line = calloc(1, sizeof *line);
-  if (line == NULL) { /* in hand until the next start */
+  if (line == NULL) { /* stays taken in the store until the next start */
     lls_batch_line_free(what);
     return;
   }
@@ -201,7 +202,8 @@ lls_offline_run *lls_runner_of(const char *endpoint)
   return NULL;
 }
 
-/* Its tenant has used the tokens of this minute: others' lines go on. */
+/* Puts off a line whose tenant has used up its tokens, so that lines of other tenants
+ * can run. */
 static void put_off(struct line *line)
 {
   struct lls_batch_runner *runner = line->runner;
@@ -266,7 +268,8 @@ static void give_back(struct line *line)
   free_line(line);
 }
 
-/* A line that is being read, or whose answer is being written, goes on to its answer. */
+/* Gives back the lines for which test returns true, except a line that is being read or
+ * whose answer is being written: that line will be answered. */
 static void give_back_if(struct lls_batch_runner *runner, line_test test,
                          const void *context)
 {

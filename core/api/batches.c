@@ -15,7 +15,8 @@
 #define METADATA_KEY   64
 #define METADATA_VALUE 512
 #define WINDOW_MOST_S  (30 * 86400)
-#define BODY_MOST      65536 /* what is allowed fits; main reads it, and others wait */
+#define BODY_MOST      65536 /* enough for a valid body; small, since it is parsed on [main] \
+                              */
 
 /* ---- creating ---------------------------------------------------------------------- */
 
@@ -40,7 +41,8 @@ static int check_endpoint(const char *endpoint, struct lls_api_error *error)
                       endpoint);
 }
 
-/* "24h": OpenAI knows no other; here any number of seconds, minutes, hours or days. */
+/* Reads a completion window. OpenAI allows only "24h"; this server any number of
+ * seconds, minutes, hours or days. */
 static int read_window(const char *window, int64_t *seconds, struct lls_api_error *error)
 {
   static const struct {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /v1/chat/completions: messages in, rendered by the model's template, a message
- * out. */
+/* POST /v1/chat/completions: reads the messages and renders them with the model's chat
+ * template. */
 #include "core/api/chat.h"
 
 #include <errno.h>
@@ -20,14 +20,14 @@
 #define MAX_MESSAGES 4096
 #define MAX_ROLE     64 /* bytes */
 
-/* The role as templates know it: "developer" is what "system" was called. Which others
- * there are is the template's to say. */
+/* Returns the role that templates expect: "developer" is a new name of "system". Every
+ * other role is passed on, and the template accepts or refuses it. */
 static const char *template_role(const char *role)
 {
   return role != NULL && strcmp(role, "developer") == 0 ? "system" : role;
 }
 
-/* The text of content parts, a line end between two. */
+/* Appends the text of content parts, separated by line ends. */
 static int join_parts(const json_t *parts, size_t message, struct lls_text *out,
                       struct lls_api_error *error)
 {
@@ -49,7 +49,7 @@ static int join_parts(const json_t *parts, size_t message, struct lls_text *out,
   return 0;
 }
 
-/* A new reference to the content as one string, or NULL and why. */
+/* Returns the content as one string, a new reference; or NULL with *error set. */
 static json_t *content_text(const json_t *message, size_t index,
                             struct lls_api_error *error)
 {
@@ -75,8 +75,9 @@ static json_t *content_text(const json_t *message, size_t index,
   return text;
 }
 
-/* Arguments, which are text on the wire, as most templates read them: the object that the
- * text is. A new reference, or NULL where they are to stay. */
+/* Converts a call's arguments from JSON text, as clients send them, to an object, as
+ * most templates expect them. Returns a new reference, or NULL to leave them
+ * unchanged. */
 static json_t *arguments_object(const json_t *arguments)
 {
   if (!json_is_string(arguments))
@@ -89,7 +90,7 @@ static json_t *arguments_object(const json_t *arguments)
   return NULL;
 }
 
-/* For templates that want them as text. */
+/* Converts arguments to JSON text, for templates that expect text. */
 static json_t *arguments_text(const json_t *arguments)
 {
   char *text = json_is_object(arguments) ? json_dumps(arguments, 0) : NULL;
@@ -114,8 +115,8 @@ static json_t *template_calls(const struct lls_tool_dialect *dialect, const json
   return copy;
 }
 
-/* Copies the reasoning of an answer: gpt-oss' template calls it "thinking", and takes it
- * beside calls only where there is no content. */
+/* Copies the reasoning of an earlier answer. gpt-oss' template calls it "thinking", and
+ * accepts it together with calls only in a message without content. */
 static void copy_reasoning(const struct lls_tool_dialect *dialect, const json_t *message,
                            json_t *out)
 {
@@ -131,7 +132,7 @@ static void copy_reasoning(const struct lls_tool_dialect *dialect, const json_t 
     json_object_set(out, "thinking", text);
 }
 
-/* Copies the members that templates read beside role and content. */
+/* Copies the members that templates read in addition to role and content. */
 static void copy_rest(const struct lls_api_config *config, const json_t *message,
                       json_t *out)
 {
@@ -148,14 +149,16 @@ static void copy_rest(const struct lls_api_config *config, const json_t *message
   copy_reasoning(dialect, message, out);
 }
 
-/* Roles are words: templates print them where only the model's marks may stand. */
+/* Returns true if the role is one word. Templates print roles next to the model's
+ * special tokens, so a role must not contain any. */
 static bool is_role(const char *role)
 {
   size_t n = role != NULL ? strlen(role) : 0;
   return n > 0 && n <= MAX_ROLE && lls_tool_name_length(role, n) == n;
 }
 
-/* Content of users and tools, which cannot be trusted with special tokens. */
+/* Guards the content of users and tools (plain_text.h), which is not trusted to contain
+ * special tokens. */
 static json_t *guarded(const struct lls_api_config *config, const char *role,
                        json_t *text)
 {
@@ -186,8 +189,8 @@ static int add_message(const struct lls_api_config *config, const json_t *messag
   return lls_api_fail(error, 503, NULL, NULL, "out of memory");
 }
 
-/* Arguments of calls are JSON within strings, each a tree of its own: all together may
- * not cost more than a body. */
+/* Refuses messages whose calls' arguments, parsed as JSON, would together take more
+ * memory than a body may. */
 static int check_cost(const json_t *messages, struct lls_api_error *error)
 {
   struct lls_json_cost cost = {0};
@@ -211,7 +214,8 @@ static int check_cost(const json_t *messages, struct lls_api_error *error)
                       lls_json_cost_bytes(&cost) >> 20);
 }
 
-/* The messages as templates take them: known roles, contents in one string each. */
+/* Returns the messages in the form that templates expect: known roles, and each content
+ * one string. */
 static json_t *read_messages(const struct lls_api_config *config, const json_t *body,
                              struct lls_api_error *error)
 {
@@ -262,7 +266,7 @@ static int render(const struct lls_api_config *config, const json_t *messages,
                       lls_error_text(&why, status));
 }
 
-/* Documents are for templates that show them. */
+/* Refuses documents if the model's template does not show them. */
 static int check_documents(const struct lls_api_config *config, const json_t *body,
                            struct lls_api_error *error)
 {
@@ -277,7 +281,7 @@ static int check_documents(const struct lls_api_config *config, const json_t *bo
                       "none; put them into a message");
 }
 
-/* The variables of the template: a new reference, or NULL and why. */
+/* Returns the variables for the template, a new reference; or NULL with *error set. */
 static json_t *read_variables(const struct lls_api_config *config, const json_t *body,
                               struct lls_api_error *error)
 {
@@ -307,7 +311,7 @@ static json_t *read_variables(const struct lls_api_config *config, const json_t 
   return variables;
 }
 
-/* The text goes on with the last message. */
+/* Renders a chat whose last message the answer continues. */
 static int render_open(const struct lls_api_config *config, json_t *messages,
                        const json_t *variables, char **text, size_t *length,
                        struct lls_api_error *error)
@@ -321,7 +325,8 @@ static int render_open(const struct lls_api_config *config, json_t *messages,
   return -1;
 }
 
-/* The messages; for templates that hide tools with what they leave out. */
+/* Returns the messages; if the template shows no tools or no calls, these are added to
+ * the messages as text. */
 static json_t *shown_messages(const struct lls_api_config *config, const json_t *body,
                               const struct lls_api_params *params,
                               struct lls_api_error *error)
@@ -360,11 +365,11 @@ int lls_chat_render(const struct lls_api_config *config, const json_t *body,
   return status;
 }
 
-/* A new reference to the last message's content, if the assistant began with it. */
+/* Returns the last message's content, a new reference, if it is the assistant's. */
 static json_t *begun_content(const json_t *body, struct lls_api_error *error)
 {
   const json_t *messages = json_object_get(body, "messages");
-  size_t last = json_array_size(messages) - 1; /* rendered: there is one */
+  size_t last = json_array_size(messages) - 1; /* not empty: they have been rendered */
   const json_t *message = json_array_get(messages, last);
   const char *role = json_string_value(json_object_get(message, "role"));
   return strcmp(role, "assistant") == 0 ? content_text(message, last, error) : NULL;

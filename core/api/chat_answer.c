@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From text to the members of a message; see chat_answer.h. */
+/* Makes the members of a message from an answer's text; see chat_answer.h. */
 #include "core/api/chat_answer.h"
 
 #include <stdio.h>
@@ -8,11 +8,11 @@
 #include "core/base/json_memory.h"
 #include "text/tools/tool_grammar.h"
 
-#define SHORT_ID 9 /* letters and digits, as Mistral's templates insist on */
+#define SHORT_ID 9 /* letters and digits in an id that Mistral's templates accept */
 
 /* ---- before it begins ------------------------------------------------------------ */
 
-/* The tools of which one has to be called, or may be: a new reference. */
+/* Returns the tools that the answer may call, a new reference. */
 static json_t *wanted_tools(const struct lls_api_tools *tools)
 {
   if (tools->choice != LLS_TOOL_CHOICE_NAMED)
@@ -20,7 +20,8 @@ static json_t *wanted_tools(const struct lls_api_tools *tools)
   return json_pack("[{s:O}]", "function", (json_t *)tools->named);
 }
 
-/* A call that the model may make is held to its schema where the client asks for that. */
+/* Returns true if calls are optional and a tool is "strict": its calls must then follow
+ * its schema. */
 static bool holds_calls(const struct lls_tool_dialect *dialect,
                         const struct lls_api_params *params)
 {
@@ -37,7 +38,7 @@ static bool holds_calls(const struct lls_tool_dialect *dialect,
   return false;
 }
 
-/* True where the answer may begin with anything but its form. */
+/* Returns true if reasoning or a channel header may precede the requested format. */
 static bool is_framed(const struct lls_tool_dialect *dialect,
                       const struct lls_api_params *params, bool in_reasoning)
 {
@@ -48,9 +49,9 @@ static bool is_framed(const struct lls_tool_dialect *dialect,
 }
 
 /*
- * The answer keeps to one of these: calls, where tool_choice requires them, whatever
- * form was asked for; a call or the form, where the model chooses; the form. Each after
- * the thought (tool_grammar.h).
+ * The grammar of the answer is one of three, each after the reasoning (tool_grammar.h):
+ * calls, if tool_choice requires them, whatever format is requested; calls or the
+ * format, if the model may choose; the format alone.
  */
 int lls_chat_answer_require(const struct lls_api_config *config,
                             const struct lls_api_prompt_list *prompts,
@@ -136,7 +137,7 @@ size_t lls_chat_answer_text(struct lls_choice *choice, int32_t token, char *piec
   return n;
 }
 
-/* New calls get their ids. */
+/* Gives new calls their ids. */
 static void name_calls(struct lls_choice *choice)
 {
   const struct lls_tool_dialect *dialect = &choice->generation->api->config.dialect;
@@ -181,7 +182,8 @@ static json_t *string_of(const struct lls_text *text)
   return json_stringn(text->length > 0 ? text->data : "", text->length);
 }
 
-/* vLLM's name, and the one that it had before, which is llama.cpp's and DeepSeek's. */
+/* Adds the reasoning under vLLM's name and under its former name, which llama.cpp and
+ * DeepSeek use. */
 static void put_reasoning(json_t **object, const struct lls_choice *choice)
 {
   const struct lls_tool_answer *answer = &choice->answer;
@@ -216,7 +218,7 @@ json_t *lls_chat_answer_message(const struct lls_choice *choice)
   return message;
 }
 
-/* The first part of a call has its id and name. */
+/* Returns the unsent part of a call; the first part has the call's id and name. */
 static json_t *call_part(const struct lls_tool_answer *answer, uint32_t index)
 {
   const struct lls_tool_call *call = &answer->calls[index];

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * continue_final_message, vLLM's and transformers': the prompt ends where the last
- * message's content does, without what the template ends messages with, so that the
- * answer goes on from there.
+ * continue_final_message, as in vLLM and transformers: the prompt ends with the last
+ * message's content, without the template's end of a message, so that the model
+ * continues the content.
  *
- * Where that is in the rendered text cannot be told from the content, which may stand
- * there twice, trimmed or not at all: so it is marked in the content before. A mark that
- * has lost its blank was trimmed, and so would have been what the content ends with.
+ * The end of the content can't be found by searching for the content, which a template
+ * may print twice, trimmed or not at all. So a mark with a final blank is appended to
+ * the content before rendering. If the blank is missing afterwards, the template trims
+ * contents; then white space before the mark is removed too.
  */
 #include <string.h>
 
@@ -30,7 +31,7 @@ int lls_chat_mark_end(json_t *messages, struct lls_api_error *error)
   return rc == 0 ? 0 : lls_api_fail(error, 503, NULL, NULL, "out of memory");
 }
 
-/* The last mark in the text, or NULL. */
+/* Returns the last mark in the text, or NULL. */
 static char *find_mark(char *text, size_t length)
 {
   char *found = NULL, *end = text + length;
@@ -46,7 +47,7 @@ int lls_chat_cut_at_end(char *text, size_t *length, struct lls_api_error *error)
   if (end == NULL)
     return lls_api_fail(error, 400, NULL, "continue_final_message",
                         "the model's chat template does not show the last message's "
-                        "content, so that it can't be gone on with");
+                        "content, so it cannot be continued");
   bool trimmed = end[TRIMMED] != ' ';
   while (trimmed && end > text && strchr(" \t\r\n", end[-1]) != NULL)
     end--;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /v1/completions, text or token ids in, text out; and what chat.c shares: from a
- * request's body to the generation that it asks for, as work (work.h).
+ * POST /v1/completions; and the work (work.h) of all generation endpoints: it reads a
+ * request's body and makes the generation.
  */
 #include <stdlib.h>
 
@@ -16,21 +16,21 @@
 #include "core/base/json_memory.h"
 #include "text/grammar/compiled_grammar.h"
 
-#define MAX_ECHO_SCORES 20000 /* in a chunk: 0.5 MB, and 10 ms of main */
+#define MAX_ECHO_SCORES 20000 /* prompt tokens of a chunk: 0.5 MB, and 10 ms of main */
 
 struct reading {
   struct lls_work work;
   enum lls_endpoint endpoint;
   lls_prompt_reader read_prompts;
   struct lls_unknown_names unknown;
-  struct lls_offline *offline;       /* who waits where there is no exchange */
-  bool renames;                      /* errors tell of /v1/responses */
-  bool large;                        /* the body was */
-  struct lls_response_past past;     /* before it, of /v1/responses */
-  json_t *body;                      /* read, and waits for the items of its past */
-  struct lls_response *response;     /* of /v1/responses, until a generation has it */
-  char prefix_hash[LLS_PREFIX_HEX];  /* of the prompt; "": not read */
-  struct lls_generation *generation; /* what was asked for, or NULL and why: */
+  struct lls_offline *offline;      /* waits for the answer if there is no exchange */
+  bool renames;                     /* errors name parameters of /v1/responses */
+  bool large;                       /* the body is large */
+  struct lls_response_past past;    /* of /v1/responses: the earlier items */
+  json_t *body;                     /* parsed, waits for the items of its past; or NULL */
+  struct lls_response *response;    /* of /v1/responses, until the generation owns it */
+  char prefix_hash[LLS_PREFIX_HEX]; /* of the prompt; "": not computed */
+  struct lls_generation *generation; /* the result, or NULL and error is set */
   struct lls_api_error error;
 };
 
@@ -47,8 +47,8 @@ static int check_choices(const struct lls_api_config *config,
                       prompts->count, (long long)params->n, most);
 }
 
-/* Scores of a prompt are sent with its text, in a chunk that main writes: a long one
- * would be more than may wait for a client to read it. */
+/* Refuses to echo the logprobs of a long prompt. They are sent in one chunk, which
+ * [main] writes and which may not exceed the bytes that can wait for a slow client. */
 static int check_echo(const struct lls_api_params *params,
                       const struct lls_api_prompt_list *prompts,
                       struct lls_api_error *error)
@@ -74,7 +74,8 @@ static void hash_prefix(struct reading *reading, const json_t *body)
   lls_prefix_hash(&prefix, reading->prefix_hash);
 }
 
-/* The parameters and prompts of a request: 0, or -1 and why, with nothing to free. */
+/* Reads the parameters and prompts of a request. Returns 0; or -1 with the error set
+ * and nothing to free. */
 static int read_request(struct reading *reading, const json_t *body,
                         struct lls_api_params *params,
                         struct lls_api_prompt_list *prompts)
@@ -98,7 +99,7 @@ fail_prompts:
   return -1;
 }
 
-/* The request in other words, if it is one; the body is taken over. */
+/* Converts a body of /v1/responses to that of a chat; takes the body over. */
 static json_t *as_chat(struct reading *reading, json_t *body)
 {
   json_t *chat = body != NULL
@@ -111,7 +112,8 @@ static json_t *as_chat(struct reading *reading, json_t *body)
   return chat;
 }
 
-/* True if the body goes on from a response that is to be looked for first. */
+/* Returns true if the body continues a stored response whose items must be loaded
+ * first. */
 static bool has_past(const struct reading *reading, const json_t *body)
 {
   return reading->endpoint == LLS_RESPONSES && reading->past.why_none == NULL &&
@@ -119,7 +121,8 @@ static bool has_past(const struct reading *reading, const json_t *body)
          json_is_string(json_object_get(body, "previous_response_id"));
 }
 
-/* The body, when it is its turn; NULL: not yet, or why there is none. */
+/* Returns the parsed body. NULL: the items of its past must be loaded first
+ * (reading->body is set), or the body is invalid (the error is set). */
 static json_t *take_body(struct reading *reading)
 {
   json_t *body = reading->body;
@@ -133,7 +136,7 @@ static json_t *take_body(struct reading *reading)
   return reading->endpoint == LLS_RESPONSES ? as_chat(reading, body) : body;
 }
 
-/* Sets the generation, or the error. */
+/* Sets reading->generation or reading->error. */
 static void read_generation(struct reading *reading)
 {
   const struct lls_api_config *config = &reading->work.config;
@@ -166,8 +169,8 @@ static void read_generation(struct reading *reading)
   lls_prompts_free(&prompts);
 }
 
-/* A prompt that lacks a part would have another answer, and an error for want of memory
- * another sentence. */
+/* Makes the generation, and fails with a 503 if any JSON allocation failed: a prompt
+ * may then lack a part, and an error may have the wrong message. */
 static void make_generation(struct reading *reading)
 {
   uint64_t shortages = lls_json_shortages();
@@ -182,8 +185,8 @@ static void make_generation(struct reading *reading)
   lls_api_fail(&reading->error, 503, NULL, NULL, "out of memory");
 }
 
-/* Frees what the generation does not need: trees of millions of values would keep the
- * main thread too long. */
+/* Makes the generation, then frees the parsed body here: freeing a tree of millions of
+ * values would block [main] too long. */
 static void run(struct lls_work *work)
 {
   struct reading *reading = (struct reading *)work;
@@ -223,7 +226,7 @@ static void go_on(struct lls_api *api, void *context, struct lls_http_exchange *
 {
   struct reading *reading = context;
   reading->past.items = items;
-  reading->large = true; /* so may be what it goes on from */
+  reading->large = true; /* the items of its past may be large, too */
   if (exchange != NULL && items != NULL) {
     lls_work_begin(api, exchange, &reading->work, true);
     return;
@@ -233,7 +236,7 @@ static void go_on(struct lls_api *api, void *context, struct lls_http_exchange *
   reading->work.destroy(&reading->work);
 }
 
-/* Looks for the items of the past, and reads the body with them. */
+/* Loads the items of the conversation, then begins the work again with them. */
 static void look_back(struct reading *reading, struct lls_http_exchange *exchange)
 {
   struct lls_api *api = reading->work.api;
@@ -294,7 +297,7 @@ static void destroy(struct lls_work *work)
   free(reading);
 }
 
-/* NULL and why, where nothing new is taken. */
+/* Creates the work; returns NULL with *error set if no new requests are accepted. */
 static struct reading *make_reading(struct lls_api *api, enum lls_endpoint endpoint,
                                     lls_prompt_reader read_prompts,
                                     struct lls_api_error *error)
@@ -331,7 +334,8 @@ void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchan
                  reading->large || lls_structured_is_likely(body));
 }
 
-/* Always on a thread: nobody waits for it, and others may. */
+/* Always uses a thread: no client waits for this request, but clients may wait for
+ * [main]. */
 void lls_generation_run(struct lls_api *api, struct lls_text *body,
                         struct lls_offline *offline, enum lls_endpoint endpoint,
                         lls_prompt_reader read_prompts)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET /console: a page to look at the server and to steer it, made of the files in
- * share/console, which are in the binary. It holds nothing that would need a key: what it
- * shows it asks for as any client, with the key that its user gives it. The policy that
- * goes with it lets it load and ask nothing but this server.
+ * GET /console: a page for monitoring and controlling the server, made of the files in
+ * share/console, which are compiled in. The files contain no secrets, so they need no
+ * key: the page requests its data like any client, with the key that its user enters.
+ * Its content security policy lets it load from and connect to this server only.
  */
 #include <string.h>
 
@@ -44,7 +44,8 @@ static void send_file(const struct lls_api *api, struct lls_http_exchange *excha
   lls_http_add_header(exchange, "content-security-policy", policy);
   lls_http_add_header(exchange, "x-content-type-options", "nosniff");
   lls_http_add_header(exchange, "referrer-policy", "no-referrer");
-  lls_http_add_header(exchange, "cache-control", "no-cache"); /* or another version's */
+  lls_http_add_header(exchange, "cache-control",
+                      "no-cache"); /* else a browser may show another version's files */
   lls_http_reply(exchange, 200, type_of(name), console_files[i].text,
                  console_files[i].length);
 }
@@ -59,7 +60,7 @@ void lls_handle_console_file(void *context, struct lls_http_exchange *exchange)
   send_file(context, exchange, exchange->request.tail);
 }
 
-/* A browser finds the page; programs find that there is nothing. */
+/* Redirects browsers to the console, and answers other clients with 404. */
 void lls_handle_root(void *context, struct lls_http_exchange *exchange)
 {
   const struct lls_api *api = context;

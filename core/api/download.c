@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- *   READING (a job of the store) --> sent --all taken?--> READING ... --end--> over
+ *   READING (a job of the store) --> sent --all sent?---> READING ... --end--> over
  *                                            `--no--> TAKING --on_drained--^
  *
- * A client that goes away in READING is noticed when the job is done.
+ * If the client disconnects during READING, the download ends when the job is done.
  */
 #include "core/api/download.h"
 
@@ -21,12 +21,12 @@
 struct download {
   struct lls_store_job job;
   struct lls_api *api;
-  struct lls_http_exchange *exchange; /* NULL: gone */
+  struct lls_http_exchange *exchange; /* NULL: the client has disconnected */
   char tenant[LLS_TENANT_BYTES], id[LLS_STORE_WORD];
   bool found, reading;
   int64_t offset, n; /* n: bytes of the piece, or a negative errno */
   struct lls_error error;
-  size_t size; /* of a piece */
+  size_t size; /* bytes to read for a piece */
   char piece[PIECE];
 };
 
@@ -66,7 +66,7 @@ static void on_drained(void *owner)
     read_more(download);
 }
 
-/* The whole answer is over, well or not. */
+/* Ends the download, complete or not. */
 static void finish(struct download *download)
 {
   struct lls_http_exchange *exchange = download->exchange;
@@ -84,7 +84,7 @@ static void finish(struct download *download)
   free(download);
 }
 
-/* The head of the answer; true if it is all of it. */
+/* Sends the head of the answer; returns true if there is nothing more to send. */
 static bool begin(struct download *download)
 {
   struct lls_http_exchange *exchange = download->exchange;

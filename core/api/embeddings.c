@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts in, vectors out: POST /v1/embeddings; and texts compared, as by vLLM: POST
- * /v1/rerank (its, Jina's and Cohere's shape) and /v1/score. A score is the cosine of two
- * texts' vectors; of a cross-encoder, what it makes of both together.
+ * POST /v1/embeddings turns texts into vectors; POST /v1/rerank (in the format of vLLM,
+ * Jina and Cohere) and /v1/score (vLLM's) compare texts. A score is the cosine of the
+ * two texts' vectors, or the output of a cross-encoder for the pair.
  *
- * Each text, or pair, is a request of the step loop that asks for no token.
+ * Each text or pair is a request of the step loop that generates no tokens.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,14 +34,15 @@ void lls_run_embeddings(struct lls_api *api, struct lls_text *body,
 
 /* ---- texts to be compared ---------------------------------------------------------- */
 
-/* A text, or an object with one. */
+/* Returns the text of a string or of an object with the member "text". */
 static json_t *text_of(json_t *value)
 {
   json_t *text = json_is_object(value) ? json_object_get(value, "text") : value;
   return json_is_string(text) ? text : NULL;
 }
 
-/* Appends one text or an array of them; how many, or -1 and why. */
+/* Appends one text or an array of texts. Returns their number, or -1 with *error
+ * set. */
 static int append_texts(json_t *value, const char *param, json_t *out,
                         struct lls_api_error *error)
 {
@@ -60,7 +61,8 @@ static int append_texts(json_t *value, const char *param, json_t *out,
   return (int)n;
 }
 
-/* The last n texts, each with its partner among those before, or the only one there. */
+/* Makes pairs for a cross-encoder: each of the last n texts with its partner among the
+ * texts before them, or with the only one. */
 static int read_as_pairs(const struct lls_api_config *config, const json_t *texts,
                          size_t n, const char *param, const struct lls_api_params *params,
                          struct lls_api_prompt_list *prompts, struct lls_api_error *error)
@@ -80,8 +82,8 @@ static int read_as_pairs(const struct lls_api_config *config, const json_t *text
   return rc;
 }
 
-/* The texts as prompts, all of which are in `param` as far as errors go; the last n are
- * to be compared with those before. */
+/* Makes prompts of the texts; the last n are compared with the texts before them.
+ * Errors name the parameter `param`. */
 static int read_texts(const struct lls_api_config *config, json_t *texts, size_t n,
                       const char *param, const struct lls_api_params *params,
                       struct lls_api_prompt_list *prompts, struct lls_api_error *error)
@@ -93,7 +95,7 @@ static int read_texts(const struct lls_api_config *config, json_t *texts, size_t
   return rc;
 }
 
-/* The query first, then the documents. */
+/* Reads a query and documents; the query is the first prompt. */
 static int read_documents(const struct lls_api_config *config, const json_t *body,
                           const struct lls_api_params *params,
                           struct lls_api_prompt_list *prompts,
@@ -124,7 +126,8 @@ void lls_handle_rerank(void *context, struct lls_http_exchange *exchange)
   lls_generation_handle(context, exchange, LLS_RERANK, read_documents);
 }
 
-/* One text against many, or as many pairs as there are; the first ones first. */
+/* Appends text_1, then text_2: one text to compare with many, or two lists of equal
+ * length. */
 static int append_pairs(const json_t *body, json_t *texts, struct lls_api_error *error)
 {
   json_t *first = json_object_get(body, "text_1");
