@@ -71,7 +71,7 @@ static struct salt salt_of(const struct lls_generation *generation)
                    (isolate == LLS_ISOLATE_AUTO && api->keys.users != NULL);
   size_t tenant = by_tenant ? strlen(params->tenant) : 0;
   struct salt salt = {.bytes = tenant + 1 + params->cache_salt_bytes};
-  /* with its NUL, which no tenant name has inside */
+  /* the NUL after it ends the tenant: no name has a NUL inside */
   memcpy(salt.text, params->tenant, tenant);
   memcpy(salt.text + tenant + 1, params->cache_salt, params->cache_salt_bytes);
   if (salt.bytes == 1)

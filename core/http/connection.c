@@ -10,8 +10,7 @@
 
 #include "core/base/address.h"
 
-/* Unsent bytes that the kernel may hold. Bytes beyond these stay in the output buffers,
- * which count against the limits. */
+/* Unsent bytes that the kernel may hold; further bytes stay in the output buffers. */
 #define KERNEL_UNSENT_BYTES 131072
 
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer);
@@ -50,8 +49,7 @@ static bool may_enter(enum lls_http_phase from, enum lls_http_phase to)
   }
 }
 
-/* True outside of an exchange, which lasts from the end of a request to the end of its
- * answer. */
+/* An exchange lasts from the end of a request to the end of its answer. */
 static bool has_no_exchange(const struct lls_http_connection *connection)
 {
   const struct lls_http_exchange *exchange = &connection->exchange;
@@ -94,8 +92,7 @@ static void count_held(struct lls_http_connection *connection)
   connection->held = held;
 }
 
-/* Small requests may use a fifth more than the limit, so that large requests do not keep
- * them out. */
+/* Small requests may use a fifth more, so that large ones do not keep them out. */
 static bool may_hold(void *owner, size_t more, uint64_t body)
 {
   struct lls_http_connection *connection = owner;
@@ -181,8 +178,7 @@ static bool may_receive(const struct lls_http_connection *connection)
          lls_http_output_unsent(&connection->output) == 0;
 }
 
-/* Parses requests from data until one has to wait for its answer. Returns the bytes
- * used. */
+/* Parses requests from data until one has to wait. Returns the bytes used. */
 static size_t receive(struct lls_http_connection *connection, const char *data,
                       size_t length)
 {
@@ -192,8 +188,7 @@ static size_t receive(struct lls_http_connection *connection, const char *data,
   connection->feeding = true;
   while (used < length && may_receive(connection)) {
     size_t taken;
-    /* a body that goes to a sink may be large, so each of its pieces restarts the
-     * timeout */
+    /* each piece of a body for a sink restarts the timeout: such a body may be large */
     if (!parser->started || connection->exchange.request.sink.write != NULL)
       connection->since_ms = uv_now(connection->server->uv);
     int state = lls_http_parser_feed(parser, data + used, length - used, &taken);
@@ -318,8 +313,7 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 
 /* ---- answering ------------------------------------------------------------------ */
 
-/* Reports the answer, if it has begun, with on_answered, then on_over, and resets the
- * exchange for the next request. */
+/* Calls on_answered (if the answer has begun) and on_over; resets the exchange. */
 static void end_exchange(struct lls_http_connection *connection)
 {
   const struct lls_http_config *config = &connection->server->config;
@@ -497,8 +491,7 @@ void lls_http_connection_check(struct lls_http_connection *connection, uint64_t 
 
 /* ---- beginning ------------------------------------------------------------------ */
 
-/* Disables Nagle's algorithm, so that tokens are sent at once, and limits the unsent
- * bytes that the kernel keeps for a slow reader. */
+/* Sends tokens at once (no Nagle), and limits what waits in the kernel. */
 static void set_options(struct lls_http_connection *connection)
 {
   uv_os_fd_t fd;

@@ -42,7 +42,7 @@ enum lls_http_phase {
 struct lls_http_connection {
   union {
     uv_tcp_t tcp;
-    uv_pipe_t pipe; /* of the administrator's Unix socket */
+    uv_pipe_t pipe; /* a client of the administrator's Unix socket */
   };
   uv_shutdown_t shutdown;
   struct lls_http_server *server;
