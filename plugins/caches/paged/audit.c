@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* A stack or list of numbers below n: printed, and each marked to be met only once. */
+/* Prints a stack or list of numbers below n and checks that each occurs once. */
 static void walk(struct lls_pol_report *a, const char *name, uint32_t head,
                  const uint32_t *next, size_t stride, uint32_t n, uint32_t expected)
 {
@@ -39,7 +39,7 @@ static void audit_blocks(struct lls_pol_report *a)
         "neither held nor free, or both", b);
 }
 
-/* Lists are where their sequences say; none can be read before. */
+/* Checks which rows the sequences' lists are in; must pass before a list is read. */
 static bool audit_rows(struct lls_pol_report *a)
 {
   struct paged *m = a->m;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ownership of blocks: the stack of free ones, and those of free host blocks and of free
+/* Ownership of blocks: the stacks of free device blocks, of free host blocks and of free
  * rows for block lists. */
 #include "paged.h"
 
@@ -19,8 +19,8 @@ static uint32_t pop_free(struct paged *m)
   return b;
 }
 
-/* The one that was let go first, where none is free: its children went before, without a
- * window. */
+/* If no block is free, evicts the reusable block released first. Without a window its
+ * children were released, and so evicted, before it. */
 uint32_t paged_take(struct paged *m)
 {
   uint32_t b;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The paged cache manager's face to the core: parameters, creation, the transaction, and
- * the questions that change nothing. See paged.h for the idea, README for the paper.
+ * The paged cache manager's interface to the core: parameters, creation, the transaction,
+ * and the queries that change nothing. See paged.h for the idea, README for the paper.
  *
  * All memory is allocated here, once; nothing on the step path allocates. The block lists
  * are the largest part: every list has room for a full context, so that it lies in one
@@ -132,9 +132,8 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-/* KEEP_PREFIX: what is in the index stays there for others as long as no other needs the
- * memory. Nothing is kept on the host: host blocks are in no index.
- */
+/* KEEP_PREFIX: blocks in the index stay there for other requests until their memory is
+ * needed. Host blocks are never kept: they are in no index. */
 static void release(void *self, const struct lls_request *r, uint32_t flags)
 {
   struct paged *m = self;

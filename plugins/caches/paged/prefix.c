@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Automatic prefix sharing: what a sequence has to do with the index of full blocks.
+ * Automatic prefix sharing: a sequence's use of the index of full blocks.
  *
- * Blocks get into the index through computed() alone, when their contents exist. A
- * sequence that has computed a block that the index knows already (two equal prompts at
- * once) goes over to the known one and frees its own.
+ * Only computed() adds blocks to the index, when their contents exist. If a sequence has
+ * computed a block that the index has already (two equal prompts at once), it takes the
+ * indexed block and frees its own.
  */
 #include "paged.h"
 
-/* How many of the request's blocks [from, n) none holds; the index has them. */
+/* How many of the request's indexed blocks [from, n) have no holder. */
 static uint32_t unheld(const struct paged *m, const struct lls_request *r, uint32_t from,
                        uint32_t n)
 {
@@ -20,7 +20,7 @@ static uint32_t unheld(const struct paged *m, const struct lls_request *r, uint3
   return count;
 }
 
-/* How many leading blocks of the request the index has, if they serve. */
+/* How many leading blocks of the request can be taken from the index. */
 static uint32_t match(const struct paged *m, const struct lls_request *r)
 {
   uint32_t length = lls_request_length(r);
@@ -34,8 +34,9 @@ static uint32_t match(const struct paged *m, const struct lls_request *r)
   return n;
 }
 
-/* Those that are before the window behind `tokens` are let go again: they are as good as
- * new in the reusable list. The last one is kept, for the next block comes after it. */
+/* Takes n blocks from the index. Blocks before the window at `tokens` are released again,
+ * which makes them the newest of the reusable list. The last block is always held, since
+ * the next one is indexed as its child. */
 static void take_blocks(struct paged *m, struct sequence *s, const struct lls_request *r,
                         uint32_t n, uint32_t tokens)
 {
@@ -74,8 +75,9 @@ uint32_t paged_prefix(struct paged *m, struct sequence *s, const struct lls_requ
   return tokens;
 }
 
-/* Nothing can come after a block that was given back before it was known (a sequence that
- * was on the host, or was handed over): then no more of it gets into the index. */
+/* Adds a sequence's full blocks to the index. A block given back before it was indexed
+ * (of a sequence that was on the host, or was handed over) can't be a parent: then no
+ * further block of the sequence is added. */
 void paged_index(struct paged *m, struct sequence *s, const struct lls_request *r)
 {
   if (s->gone > 0 && s->indexed <= s->gone)
@@ -96,9 +98,9 @@ void paged_index(struct paged *m, struct sequence *s, const struct lls_request *
 
 /* ---- prefixes that outlive the process --------------------------------------------- */
 
-/* The block that was let go last comes first: before it stands its parent, which is let
- * go after its children. With a window a parent may be gone; then the child is of no use.
- */
+/* Lists reusable blocks, the last released first, so that each parent, which is released
+ * after its children, precedes them. With a window a parent may have been evicted; then
+ * the child is left out. */
 size_t paged_kept(struct paged *m, struct lls_kept_block *out, size_t max)
 {
   size_t n = 0;
@@ -122,7 +124,7 @@ size_t paged_kept(struct paged *m, struct lls_kept_block *out, size_t max)
   return n;
 }
 
-/* False: it has no parent, or is there already. */
+/* Returns false if the block's parent was not adopted or the index has the block. */
 static bool adopt_block(struct paged *m, struct lls_kept_block *blocks, size_t i)
 {
   struct lls_kept_block *kept = &blocks[i];
@@ -140,7 +142,7 @@ static bool adopt_block(struct paged *m, struct lls_kept_block *blocks, size_t i
   return true;
 }
 
-/* All are held at first, and let go in the order in which they were. */
+/* Holds all adopted blocks at first, then releases them in their former order. */
 size_t paged_adopt(struct paged *m, struct lls_kept_block *blocks, size_t n)
 {
   size_t taken = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on one sequence in a transaction: room for more tokens, with copy-on-write
- * and the way back from the host; and the two ways of leaving the device. Behind it, what
- * has left the window is given back.
+ * Operations on one sequence in a transaction: reserving slots for more tokens, with
+ * copy-on-write and swap-in; dropping and swapping out; and giving back blocks that have
+ * left the window.
  *
  * Blocks that a copy reads may be given to another sequence in the same step: all copies
  * end before the forward pass writes, and are carried out in the order they are listed.
@@ -16,7 +16,7 @@ static bool copies_have_room(const struct paged *m, uint32_t blocks)
   return m->n_copies + UINT64_C(2) * blocks <= m->max_copies;
 }
 
-/* Both units of a block, its first `slots` slots. */
+/* Lists the copies of a block's first `slots` slots, K and V. */
 static void copy_block(struct paged *m, enum lls_copy_kind kind, uint32_t source,
                        uint32_t target, uint32_t slots)
 {
@@ -50,7 +50,7 @@ static void bring_back(struct paged *m, struct sequence *s)
   set(m, &s->place, ON_DEVICE);
 }
 
-/* Is the next token's block in the index, so that it may not be written? */
+/* True if the next token's block is in the index, so that it must not be written. */
 static bool must_copy(const struct paged *m, const struct sequence *s)
 {
   return s->cached / m->block_tokens < s->indexed;
@@ -66,8 +66,8 @@ static void copy_on_write(struct paged *m, struct sequence *s)
   set(m, &s->indexed, i);
 }
 
-/* Leading blocks that it does without: of one that comes from another instance, whose
- * view says what is cached there, those that are needless from the start. */
+/* Leading blocks that the sequence does not need. A request that arrives from another
+ * instance with cached tokens lacks the blocks before its window from the start. */
 static uint32_t gone_of(const struct paged *m, const struct sequence *s,
                         const struct lls_request *r)
 {
@@ -80,7 +80,7 @@ uint32_t paged_peak(const struct paged *m, const struct sequence *s,
   return lls_pol_window_peak(&m->window, r, s->cached, gone_of(m, s, r), tokens);
 }
 
-/* The first blocks of a sequence. */
+/* Begins a sequence's block list, of which the first `gone` blocks are not held. */
 static void begin_list(struct paged *m, struct sequence *s, uint32_t gone)
 {
   set(m, &s->row, paged_take_row(m));
@@ -119,8 +119,7 @@ int paged_reserve(struct paged *m, struct sequence *s, const struct lls_request 
   return LLS_RESERVE_OK;
 }
 
-/* The last one that is in the index stays: the next one is known by what it comes after.
- */
+/* Keeps the last indexed block: it will be the parent of the next one. */
 void paged_trim(struct paged *m, struct sequence *s)
 {
   uint32_t gone = needless_blocks(m, s->cached);
@@ -130,7 +129,7 @@ void paged_trim(struct paged *m, struct sequence *s)
     paged_let_go(m, block_at(m, s, s->gone));
 }
 
-/* The last block first: see invariant 2. */
+/* Releases the last block first, so that children are released before their parents. */
 static void let_go_all(struct paged *m, const struct sequence *s)
 {
   for (uint32_t i = s->past; i-- > s->gone;)
@@ -176,6 +175,6 @@ int paged_swap_out(struct paged *m, struct sequence *s)
   }
   set(m, &s->place, ON_HOST);
   set(m, &s->past, n);
-  set(m, &s->indexed, 0); /* found, or made known again, when it is back */
+  set(m, &s->indexed, 0); /* indexed again when the sequence is back on the device */
   return 0;
 }

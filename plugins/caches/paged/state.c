@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole state as one blob, so that another generation of this plugin takes over every
- * block where it lies: which sequence holds which units, as any manager can read it, then
- * what holds for this pool and no other, which must be equal, then the arrays as they
- * are, then the block numbers of each list. A list itself is not copied: it has room for
+ * block in place. It contains, in this order: the units of each sequence, in the format
+ * that every manager reads; the pool's sizes, which must be equal; the arrays as they
+ * are; the block numbers of each list. Lists themselves are not copied: each has room for
  * a full context and is mostly empty.
  *
- * From another manager: sequences whose K and V lie in unit pairs that are not shared,
- * from the first token on.
- * Its other blocks are free; an index it has none.
+ * From another manager's blob, sequences are taken whose K and V lie in unshared unit
+ * pairs from the first token on. All other blocks become free, and the index is empty.
  */
 #include "paged.h"
 
 #include <llmserve/policy/holdings.h>
 #include <llmserve/policy/state.h>
 
-/* Before what is this plugin's alone; its number is the version of that. */
+/* Precedes the part that only this plugin reads; the number is the version of this part.
+ */
 static const char own[8] = "paged 5";
 
-struct pool { /* equal in both */
+struct pool { /* must be equal in both generations */
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, n_rows, row_blocks, window;
 };
 
@@ -28,7 +28,7 @@ static struct pool pool_of(const struct paged *m)
                        m->n_rows,       m->row_blocks, m->window.tokens};
 }
 
-/* Others take a sequence from its first token on. */
+/* True if another manager can take the sequence: all its blocks are on the device. */
 static bool is_whole(const struct sequence *s)
 {
   return s->admitted && s->row != LLS_POL_NIL && s->place == ON_DEVICE && s->gone == 0;
@@ -66,7 +66,7 @@ static void write_holdings(const struct paged *m, const struct lls_holdings *hea
   }
 }
 
-/* The arrays of this very pool: a reader has compared the pools before. */
+/* Writes or reads the arrays; a reader has checked before that the pools are equal. */
 static void pass_arrays(struct paged *m, struct lls_pol_state_walk *w)
 {
   char name[sizeof own];
@@ -129,7 +129,7 @@ static bool can_hold(const struct paged *m, const struct lls_holding *h)
          h->kv_count <= m->row_blocks && h->kv_count >= blocks_of(m, h->cached_tokens);
 }
 
-/* All of its blocks, or none. */
+/* Gives a sequence from another manager all of its blocks, or none. */
 static bool claim(struct paged *m, const struct lls_holding *h, const char *units)
 {
   uint32_t i = 0;

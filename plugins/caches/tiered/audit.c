@@ -27,7 +27,7 @@ static void say(struct audit *a, const char *what, uint32_t number)
   lls_pol_report_end_line(&a->report);
 }
 
-/* A unit with an owner: met for the first time. */
+/* Checks that a unit with an owner occurs for the first time. */
 static void meet(struct audit *a, uint32_t unit)
 {
   bool inside = unit < a->m->tiers[a->on_host].n_units;
@@ -38,7 +38,7 @@ static void meet(struct audit *a, uint32_t unit)
   a->m->marks[unit] = 1;
 }
 
-/* A block of the index that the sequence holds. */
+/* Marks an indexed block that a sequence holds. */
 static void meet_known(struct audit *a, uint32_t row, uint32_t i)
 {
   struct tiered *m = a->m;
@@ -128,7 +128,7 @@ static void audit_stack(struct audit *a)
   check(a, n == t->n_free, "free units miscounted", n);
 }
 
-/* The index: its holders are the sequences, its units nobody else's. */
+/* Checks the index: its counts of holders, and that its units are in no other list. */
 static void audit_known(struct audit *a)
 {
   struct tiered *m = a->m;
@@ -147,7 +147,7 @@ static void audit_known(struct audit *a)
         m->tiers[0].n_free);
 }
 
-/* Rows of lists: each with one sequence or on the free stack. */
+/* Checks that each row belongs to one sequence or is on the free stack. */
 static void audit_rows(struct audit *a)
 {
   const struct tiered *m = a->m;
@@ -169,7 +169,7 @@ static void audit_rows(struct audit *a)
   check(a, n + used == m->n_rows, "rows lost", used);
 }
 
-/* Those that move, and no others, each once. */
+/* Checks that `moving` has each sequence that moves once, and no other. */
 static void audit_moving(struct audit *a)
 {
   const struct tiered *m = a->m;

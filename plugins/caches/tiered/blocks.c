@@ -3,7 +3,8 @@
  * the lists in them. */
 #include "tiered.h"
 
-/* Changes that a verb makes per block, and besides; asked for before it starts. */
+/* Most changes in the journal by one operation, per block and in addition. Room for them
+ * is checked before the operation starts. */
 #define CHANGES_PER_BLOCK 40
 #define CHANGES_PER_VERB  32
 
@@ -20,7 +21,7 @@ void tiered_free_known(struct tiered *m, uint32_t b)
   tiered_free_unit(m, false, b);
 }
 
-/* A free one; else of the block that was let go first. */
+/* Takes a free unit, or one of the reusable block released first. */
 uint32_t tiered_take_unit(struct tiered *m, bool on_host)
 {
   struct tier *t = &m->tiers[on_host];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Full blocks: int8 where they are to be, and what others may have of them.
+ * Full blocks: their conversion to int8 and their sharing through the index.
  *
- * Blocks get into the index through computed() alone. An int8 one is known before its
- * numbers are there: the copies that make it come first in the next step, before all that
- * reads it. A sequence that has computed a block that the index knows already goes over
- * to the known one, and its own is free.
+ * Only computed() adds blocks to the index. An int8 block is indexed before its contents
+ * exist: the copies that convert it come first in the next step, before all that read it.
+ * If a sequence has computed a block that the index has already, it takes the indexed
+ * block and frees its own.
  */
 #include "tiered.h"
 
@@ -20,7 +20,7 @@ static void take_blocks(struct tiered *m, struct sequence *s, const struct lls_r
     lls_pol_prefixes_hold(&m->index, parent);
     tiered_put_known(m, s->row, i, parent);
   }
-  for (uint32_t i = gone; i-- > 0;) /* before the window: known, and held no more */
+  for (uint32_t i = gone; i-- > 0;) /* before the window: indexed, not held */
     lls_pol_prefixes_let_go(&m->index, known_block(m, s->row, i));
   set(m, &s->place, ON_DEVICE);
   set(m, &s->gone, gone);
@@ -30,9 +30,10 @@ static void take_blocks(struct tiered *m, struct sequence *s, const struct lls_r
   tiered_touch(m, s);
 }
 
-/* At least one token is left to compute, or there would be no logits; and no block of the
- * index is written, so of a prompt that is known as a whole the last block is computed
- * again. */
+/* Leaves at least one token to compute, without which there would be no logits. Indexed
+ * blocks are never written, so the last block of a fully indexed prompt is computed
+ * again.
+ */
 uint32_t tiered_prefix(struct tiered *m, struct sequence *s, const struct lls_request *r,
                        bool take)
 {
@@ -76,8 +77,8 @@ static void make_int8(struct tiered *m, const struct sequence *s, uint32_t i)
   m->host->count(m->host->context, "blocks_quantised", 1);
 }
 
-/* The i-th block, which comes after known ones: that of the index in its place, if it
- * knows the same; its own is in its own numbers yet, or int8 already. */
+/* Replaces the i-th block, whose predecessors are indexed, by the equal block of the
+ * index if there is one. is_int8: whether the sequence's own block is int8 already. */
 static bool go_over(struct tiered *m, const struct sequence *s, const struct lls_key *key,
                     uint32_t parent, uint32_t i, bool is_int8)
 {
@@ -103,15 +104,14 @@ static void make_known(struct tiered *m, const struct sequence *s,
   lls_pol_prefixes_insert(&m->index, b, parent, key);
 }
 
-/* Nothing can come after a block that was given back before it was known (a sequence that
- * was on the host, or was handed over): then no more of it gets into the index. */
+/* True if the sequence's blocks may be indexed. A block given back before it was indexed
+ * (of a sequence that was on the host, or was handed over) can't be a parent. */
 static bool is_shared(const struct tiered *m, const struct sequence *s)
 {
   return m->params.prefix_sharing && (s->gone == 0 || s->indexed > s->gone);
 }
 
-/* The last one that is in the index stays: the next one is known by what it comes after.
- */
+/* Keeps the last indexed block: it will be the parent of the next one. */
 static void trim(struct tiered *m, struct sequence *s)
 {
   uint32_t gone = lls_pol_max(s->gone, lls_pol_window_gone(&m->window, s->cached));

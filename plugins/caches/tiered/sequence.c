@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on one sequence: room for more tokens, the way back from the host if it is
- * needed at once, and the ways of leaving the device.
+ * Operations on one sequence: reserving slots for more tokens, swapping in if it must run
+ * at once, dropping and swapping out.
  *
  * Blocks that a copy before the step reads may be given to another sequence in the same
  * step: copies end before the forward pass writes, and are carried out in list order.
@@ -10,8 +10,8 @@
 
 #include <errno.h>
 
-/* Leading blocks that it does without: of one that comes from another instance, whose
- * view says what is cached there, those that are needless from the start. */
+/* Leading blocks that the sequence does not need. A request that arrives from another
+ * instance with cached tokens lacks the blocks before its window from the start. */
 static uint32_t gone_of(const struct tiered *m, const struct sequence *s,
                         const struct lls_request *r)
 {
@@ -27,7 +27,7 @@ uint32_t tiered_units_needed(const struct tiered *m, const struct sequence *s,
   return peak > held ? 2 * (peak - held) : 0;
 }
 
-/* All of its blocks to another row in the other tier, by copies before the step. */
+/* Moves all blocks of the sequence to the other tier, by copies before the step. */
 static void change_tier(struct tiered *m, struct sequence *s, bool to_host)
 {
   LLS_POL_CHECK(s->transfer == 0 && s->to_row == LLS_POL_NIL);
@@ -40,7 +40,7 @@ static void change_tier(struct tiered *m, struct sequence *s, bool to_host)
   tiered_free_row(m, s->row);
   set(m, &s->row, row);
   set(m, &s->place, to_host ? ON_HOST : ON_DEVICE);
-  set(m, &s->indexed, 0); /* found, or made known again, when it is back */
+  set(m, &s->indexed, 0); /* indexed again when the sequence is back on the device */
   tiered_touch(m, s);
 }
 

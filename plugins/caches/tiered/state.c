@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The whole state as one blob, so that another generation of this plugin takes over every
- * block where it lies: what must be equal in both comes first, then the arrays, then the
- * lists of each sequence, and the copies that the next step is to make.
+ * block in place: first the sizes, which must be equal in both, then the arrays, the
+ * lists of each sequence, and the copies pending for the next step.
  */
 #include "tiered.h"
 
@@ -13,7 +13,7 @@
 struct head {
   uint32_t block_tokens, device_units, host_units, n_slots, n_rows, row_blocks, int8,
       window;
-  /* from here on what changes */
+  /* the members below change while serving */
   uint32_t device_head, device_free, host_head, host_free, row_head, n_rows_free;
   uint32_t n_moving, last_transfer, n_pending;
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tiered cache manager's face to the core: parameters, creation, the transaction, and
- * the questions that change nothing. See tiered.h for the idea, README for the paper.
+ * The tiered cache manager's interface to the core: parameters, creation, the
+ * transaction, and the queries that change nothing. See tiered.h for the idea, README for
+ * the paper.
  *
  * All memory is allocated here, once. A sequence that holds units has a row with room for
  * two lists of a full context, one that moves has two; untouched room costs address space
@@ -27,7 +28,7 @@ static struct sequence *sequence_of(struct tiered *m, const struct lls_request *
 
 /* ---- life -------------------------------------------------------------------------- */
 
-/* The geometry's member came after others: 0 from a core that does not know it. */
+/* The geometry's int8, or 0 from an older core whose struct ends before this member. */
 static uint32_t int8_of(const struct lls_cache_geometry *g)
 {
   return g->size >= offsetof(struct lls_cache_geometry, int8) + sizeof g->int8
@@ -162,8 +163,8 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-/* KEEP_PREFIX: what is in the index stays there for others as long as no other needs the
- * memory. Nothing is kept on the host: host blocks are in no index. */
+/* KEEP_PREFIX: blocks in the index stay there for other requests until their memory is
+ * needed. Host blocks are never kept: they are in no index. */
 static void release(void *self, const struct lls_request *r, uint32_t flags)
 {
   struct tiered *m = self;

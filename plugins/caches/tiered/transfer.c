@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers: sequences on their way between the tiers while others compute.
+ * Transfers: moving sequences between the tiers while steps compute.
  *
- * What a sequence moves to is taken when the transfer starts, so that it never stops half
- * way for want of memory. Its copies are given to the engine block by block, in each step
- * so many as the link carries in `share` of the time that steps take; leaving before
- * coming, since those that leave make the room. A step that had more to copy than that
- * would wait for the copies, and with it all that run.
+ * The target blocks are taken when a transfer starts, so that it never stops half way for
+ * lack of memory. The engine gets the copies block by block, in each step as many as the
+ * link carries in `share` of a step's time; offloads before uploads, since they free
+ * memory. A step with more copies would have to wait for them, and all its requests too.
  */
 #include "tiered.h"
 
 #include <errno.h>
 
-#define STEPS 32 /* whose mean time the next one's is taken to be */
+#define STEPS 32 /* the mean of their times estimates the next step's */
 
 bool tiered_copies_have_room(const struct tiered *m, uint32_t blocks)
 {
@@ -73,7 +72,7 @@ int tiered_start(struct tiered *m, struct sequence *s, bool to_host)
   return 0;
 }
 
-/* Units that the link carries beside a step; all, where its speed is unknown. */
+/* Units that the link carries during a step; all if its speed is unknown. */
 static uint64_t budget(const struct tiered *m)
 {
   const struct lls_cost *cost = m->host->cost;
@@ -87,8 +86,8 @@ static uint64_t budget(const struct tiered *m)
   return units < 1 ? 1 : (uint64_t)units;
 }
 
-/* The next blocks of a sequence, from its last one on, at least one as long as there is
- * any budget. */
+/* Lists copies of a sequence's next blocks, the last block first; at least one if there
+ * is any budget left. */
 static void list_some(struct tiered *m, struct sequence *s, uint64_t *left)
 {
   bool to_host = s->place == ON_DEVICE;

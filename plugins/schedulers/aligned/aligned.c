@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests of about the same length are decoded together (AlignedServe; see README). Here
- * is what the parts are put together to: whose turn it is, parameters, figures.
+ * Requests of about the same length are decoded together (AlignedServe; see README). This
+ * file makes the plan from the other files' parts, gives prompts and decodes their turns,
+ * and has the parameters and statistics.
  */
 #include "aligned.h"
 
@@ -12,16 +13,16 @@
 
 /* ---- the plan ---------------------------------------------------------------------- */
 
-/* The pool is the host memory of those that prefill: cache manager and engine move it. */
+/* True if the pool is kept in the host memory of the prefill instances. */
 static bool is_remote(const struct aligned *a, const struct lls_step_view *view)
 {
   return a->params.pool == POOL_PREFILL && view->role != LLS_ROLE_MIXED &&
          view->preempt_mode == LLS_PREEMPT_SWAP && a->base.host->engine->async_transfers;
 }
 
-/* Part of the cache that is kept from prompts: for victims and what is on its way, and
- * for a next batch as soon as the pool is full, since the device would fill up with what
- * finds no room on the host. */
+/* The fraction of the cache that prompts may not use. It is kept for victims and
+ * transfers under way, and, once the pool is full, for the next batch: the device would
+ * otherwise fill up with requests that find no room on the host. */
 static double keep_free(const struct aligned *a, const struct lls_step_view *view)
 {
   struct lls_capacity host = {.size = sizeof host}, device = {.size = sizeof device};
@@ -48,7 +49,8 @@ static bool has_prompts(const struct aligned *a, const struct lls_step_view *vie
   return view->n_waiting > 0 || a->n_partial > 0;
 }
 
-/* Prompts, unless decodes have time left; those that can't are followed by the others. */
+/* Plans prompts unless decodes still have time due to them; if the kind whose turn it is
+ * can't run, plans the other one. */
 static void take_turns(struct aligned *a, struct lls_pol_step *s)
 {
   bool prompts = has_prompts(a, s->view);
@@ -87,7 +89,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   return 0;
 }
 
-/* After t of prompts, t (1 - share) / share of decodes. */
+/* A step of prompts of time t gives decodes the time t (1 - share) / share. */
 static void on_step(void *self, const struct lls_step_report *report)
 {
   struct aligned *a = self;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choice of the next batch out of the tree, the switch to it, and requests of the pool
- * that happen to fit the running batch.
+ * Chooses the next batch from the tree, switches to it, and adds requests of the pool to
+ * the running batch if they fit.
  *
- * The paper keeps both in the memory of prefill GPUs. Here they are decisions, and their
- * memory is wherever it is: what has to be copied is copied beside steps (moves.c).
+ * The paper keeps both in the memory of prefill GPUs. Here a batch is a decision,
+ * whichever tier holds its memory; moves.c copies memory to the device during steps.
  */
 #include "aligned.h"
 
 /* ---- the running batch ------------------------------------------------------------- */
 
-/* Blocks of all that run. */
+/* Blocks of all running requests. */
 uint64_t batch_blocks(const struct aligned *a)
 {
   uint64_t blocks = 0;
@@ -19,9 +19,9 @@ uint64_t batch_blocks(const struct aligned *a)
   return blocks;
 }
 
-/* Units by which what runs may still grow by others that join: fill_frac of the cache,
- * less what it has. What memory there is bounds it otherwise: blocks may be of several.
- */
+/* Units by which requests that join may still enlarge the running batch: fill_frac of the
+ * cache, less the batch's units. With fill_frac = 1 only free memory limits it, since
+ * requests may share blocks. */
 int64_t batch_room(const struct aligned *a, const struct lls_pol_step *s)
 {
   if (a->params.fill_frac >= 1)
@@ -30,9 +30,9 @@ int64_t batch_room(const struct aligned *a, const struct lls_pol_step *s)
          BLOCK_UNITS * (int64_t)batch_blocks(a);
 }
 
-/* True when what runs is too little to saturate the device (section 3.2), or `times`
- * that. A device that waits for memory is saturated by memory that is used, whatever
- * number of requests uses it. */
+/* True if the running batch is smaller than `times` the size that saturates the device
+ * (section 3.2). Memory bandwidth is the bottleneck, so the size is counted in blocks,
+ * not in requests. */
 bool batch_is_low(const struct aligned *a, const struct lls_pol_step *s, double times)
 {
   double most = a->params.bmax_frac * s->total_units / BLOCK_UNITS;
@@ -43,8 +43,8 @@ bool batch_is_low(const struct aligned *a, const struct lls_pol_step *s, double 
   return (double)batch_blocks(a) < times * a->params.switch_frac * most;
 }
 
-/* The lengths that a batch was made of; the longest have grown by a token a step since.
- * Of those that run it would be a ratchet: who joins widens it for others. */
+/* The range of lengths the batch was formed with, its end moved by a token for each step
+ * since. The range of the running requests would only widen, with each that joins. */
 struct tree_range batch_range(const struct aligned *a)
 {
   uint64_t most = a->tree.len_max, last = a->lengths.last + a->steps;
@@ -66,7 +66,7 @@ static uint32_t partition(uint32_t *v, uint32_t n)
   return kept;
 }
 
-/* The median length of all that run; of the spare ones while none does. */
+/* The median length of running requests, or of spare ones if none runs. */
 uint32_t batch_median(const struct aligned *a)
 {
   uint32_t *v = a->found, n = a->n_running, middle = n / 2;
@@ -94,7 +94,7 @@ static const char *const case_names[] = {
 
 /* ---- the next one ------------------------------------------------------------------ */
 
-/* Few are a batch if nothing else is to be done, or they have waited. */
+/* True if a batch may have few requests: nothing else is to run, or they have waited. */
 static bool may_be_small(const struct aligned *a, int64_t now_ns)
 {
   int64_t since_ns = now_ns;
@@ -108,8 +108,8 @@ static bool may_be_small(const struct aligned *a, int64_t now_ns)
   return now_ns - since_ns >= a->params.max_wait;
 }
 
-/* Even alone it could not be decoded here. What is offered is asked for all the same, so
- * that the instance that has it is told. */
+/* Rejects a request too large to be decoded here even alone. If another instance offers
+ * it, it is taken over as well, so that the core refuses it to that instance. */
 static bool reject_oversize(struct aligned *a, struct lls_pol_step *s,
                             const struct search_batch *b)
 {
@@ -121,8 +121,8 @@ static bool reject_oversize(struct aligned *a, struct lls_pol_step *s,
   return true;
 }
 
-/* Rmin of the paper is what saturates its device. Where Bmax can't hold as many of the
- * lengths that wait, a part of those it can. */
+/* Rmin of the paper is the number that saturates its device. If Bmax can't hold as many
+ * requests of the waiting lengths, a fraction of the number it can hold. */
 static uint32_t least_requests(const struct aligned *a, uint64_t bmax)
 {
   const struct tree_node *root = &a->tree.nodes[0];
@@ -132,7 +132,7 @@ static uint32_t least_requests(const struct aligned *a, uint64_t bmax)
   return a->params.rmin_frac > 0 && part < rmin ? (uint32_t)(part + 1) : rmin;
 }
 
-/* Blocks of those that belong together: Bmax, or a part of a pool that is deep. */
+/* Blocks of a class of lengths: Bmax, or a fraction of the pool if it holds more. */
 static uint64_t class_blocks(const struct aligned *a, uint64_t bmax)
 {
   double blocks = a->params.class_frac * (double)a->tree.nodes[0].blocks;
@@ -141,8 +141,9 @@ static uint64_t class_blocks(const struct aligned *a, uint64_t bmax)
   return blocks > (double)bmax ? (uint64_t)blocks : bmax;
 }
 
-/* A deep pool lets everybody wait for as long as it takes to serve it. Who waits for
- * several times that starves, or all would, always. */
+/* In a deep pool every request waits for as long as the pool takes to be served. A
+ * request starves after several times this wait, since otherwise all would starve at all
+ * times. */
 static int64_t starving_after(const struct aligned *a, uint64_t most)
 {
   double batches = 1 + (double)a->tree.nodes[0].blocks / (double)(most + 1);
@@ -152,8 +153,8 @@ static int64_t starving_after(const struct aligned *a, uint64_t most)
   return served_ns < 1e18 ? (int64_t)served_ns : INT64_MAX;
 }
 
-/* A batch that is more than Bmax begins with the shortest: they grow into the lengths
- * of the others, which join it as there is room (batch_fill). */
+/* Reduces a batch of more than Bmax blocks to its shortest requests: they grow into the
+ * lengths of the rest, which joins as memory becomes free (batch_fill). */
 static void begin_with_shortest(struct aligned *a, struct search_batch *b, uint64_t bmax)
 {
   struct tree_range r = {UINT32_MAX, 0};
@@ -223,10 +224,10 @@ bool batch_is_due(const struct aligned *a, const struct lls_pol_step *s)
          (a->n_running == 0 || (a->arriving == 0 && batch_is_low(a, s, 1)));
 }
 
-/* Section 3.3: the next batch replaces what is left of the one before, which waits in the
- * pool, where it is, for others as long. Not if the next one is all that waits: there
- * is nothing to choose from, and what is left would only be later. Nor where batches are
- * in order of arrival: what is left came first. */
+/* Section 3.3: the next batch replaces the remainder of the old one, which returns to the
+ * pool and waits there for requests of its length. Returns false if the next batch is all
+ * that waits, since the remainder would only be delayed; and with batches in order of
+ * arrival, since the remainder arrived first. */
 static bool replaces(const struct aligned *a)
 {
   return a->params.rest == REST_EVICT && a->params.batching != BATCHING_FCFS &&
@@ -252,7 +253,7 @@ static void learn_duration(struct aligned *a, int64_t now_ns)
   a->since_ns = now_ns;
 }
 
-/* The batch that is next becomes the newest, and waits for its turn as spare. */
+/* Makes the next batch the newest one: its requests become SPARE. */
 void batch_switch(struct aligned *a, struct lls_pol_step *s)
 {
   struct tree_range old = batch_range(a), new = a->next_lengths;
@@ -276,7 +277,8 @@ void batch_switch(struct aligned *a, struct lls_pol_step *s)
 
 /* ---- by chance --------------------------------------------------------------------- */
 
-/* Where the lengths of the batch are used up, lengths near them, rather than none. */
+/* Widens the batch's range by the configured slack, for when the pool has no requests of
+ * the batch's own lengths. */
 static struct tree_range with_slack(const struct aligned *a, struct tree_range r)
 {
   if (a->closed)
@@ -308,10 +310,10 @@ void batch_candidates(const struct aligned *a, uint64_t blocks, struct search_ba
     find_joining(a, blocks, UINT32_MAX, b);
 }
 
-/* A batch of all there was has no lengths of its own: it is filled as long as there is
- * room for all. Once others starve only those of the batch's own lengths join: they were
- * chosen with it, and without them it would run half empty, the pool would take longer to
- * serve, and more would starve. In order of arrival none of this is of use. */
+/* True if requests of the pool may join the batch. A batch of all lengths is filled as
+ * long as the whole pool fits. Once other lengths starve, only the batch's own lengths
+ * join: without them it would run half empty, the pool would take longer to serve, and
+ * more requests would starve. Batches in order of arrival follow none of these rules. */
 static bool may_fill(struct aligned *a, int64_t room, int64_t now_ns)
 {
   if (a->tag == 0 || a->params.batching == BATCHING_FCFS)
@@ -326,9 +328,9 @@ static int64_t join_units(const struct aligned *a, uint32_t slot)
   return BLOCK_UNITS * (int64_t)blocks_of(a, length_of(a, slot) + 1);
 }
 
-/* Section 3.5, dynamic scheduling: as many as there are seats and memory for. One that
- * there is no room for is passed by others, but not where the order is that of arrival:
- * who passes is shorter. */
+/* Section 3.5, dynamic scheduling: adds as many requests as there are seats and memory
+ * for. A request that does not fit is skipped, but ends the search in order of arrival:
+ * there, shorter requests would overtake it. */
 void batch_fill(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
 {
   uint32_t coming = a->n_running + a->spare.n;
@@ -339,7 +341,7 @@ void batch_fill(struct aligned *a, struct lls_pol_step *s, uint32_t seats)
   if (!may_fill(a, room, s->view->now_ns))
     return;
   find_joining(a, UINT64_MAX, seats - coming, &b);
-  int64_t batch = batch_room(a, s); /* which those join that are here already, too */
+  int64_t batch = batch_room(a, s); /* requests on the device already count as well */
   for (uint32_t i = 0; i < a->spare.n; i++) {
     int64_t units = join_units(a, a->spare.slots[i]);
     room -= is_resident(a, a->spare.slots[i]) ? 0 : units;

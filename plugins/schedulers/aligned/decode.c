@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The running batch (the paper's Algorithm 2): room for its next tokens,
- * at the cost of those that don't run and then of its longest, or of what is left of the
- * batch before; then, if none of it had to leave, others are let in, the nearest to its
- * median first (batching = fcfs: the oldest).
+ * The running batch (the paper's Algorithm 2). Memory for its next tokens is freed by
+ * preempting requests that do not run, then the remainder of the batch before or the
+ * longest running requests. If no running request was preempted, spare ones are admitted,
+ * the nearest to the median length first (batching = fcfs: the oldest).
  */
 #include "aligned.h"
 
@@ -28,7 +28,7 @@ uint32_t decode_units(struct aligned *a, const struct lls_pol_step *s,
 
 /* ---- room -------------------------------------------------------------------------- */
 
-/* Off the device; its place follows from how. */
+/* Preempts a request, or sends it back to a prefill instance, and sets its place. */
 static bool take_off(struct aligned *a, struct lls_pol_step *s, uint32_t slot,
                      enum place place)
 {
@@ -40,8 +40,8 @@ static bool take_off(struct aligned *a, struct lls_pol_step *s, uint32_t slot,
   return true;
 }
 
-/* The newest of those that are here and do not run, first of the pool, then of the next
- * batch, then of this one; prompts that were begun, if nothing else is left. */
+/* Preempts the newest resident request that does not run, of the pool, else of the next
+ * batch, else of this one; with `prompts` also a prompt that was begun. */
 static bool take_off_another(struct aligned *a, struct lls_pol_step *s, bool prompts)
 {
   static const enum place order[] = {POOL, NEXT, SPARE, QUEUE};
@@ -105,7 +105,7 @@ static bool at_block_end(const struct aligned *a, uint32_t slot)
   return length_of(a, slot) % a->block_tokens == 0;
 }
 
-/* Blocks that the next token of each takes (the paper's condition in Algorithm 2). */
+/* Blocks for the next token of each running request (the condition in Algorithm 2). */
 uint32_t decode_need(const struct aligned *a)
 {
   uint32_t blocks = 0;
@@ -114,9 +114,9 @@ uint32_t decode_need(const struct aligned *a)
   return blocks;
 }
 
-/* Ahead of that, where victims leave by way of the link between instances, which takes a
- * step or two: half of the headroom is left when they do. Who is here and does not run
- * leaves first. */
+/* Preempts before memory is short if victims leave over the link between instances, which
+ * takes a step or two: when half of the headroom is used. Requests that do not run leave
+ * first. */
 static uint32_t leave_early(struct aligned *a, struct lls_pol_step *s)
 {
   uint64_t tokens = (uint64_t)a->n_running * (uint64_t)a->params.headroom_iters / 2;
@@ -136,7 +136,7 @@ static uint32_t leave_early(struct aligned *a, struct lls_pol_step *s)
   return left;
 }
 
-/* Steps 2 and 3: how many of the running batch had to leave. */
+/* Steps 2 and 3: frees memory; returns how many running requests were preempted. */
 static uint32_t make_room(struct aligned *a, struct lls_pol_step *s)
 {
   uint32_t need = BLOCK_UNITS * decode_need(a), left = 0;
@@ -160,7 +160,8 @@ static uint32_t make_room(struct aligned *a, struct lls_pol_step *s)
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* A plan that was not carried out has left them where they were: off the device. */
+/* Makes running requests spare that are off the device: the plan that was to bring them
+ * was not carried out. */
 static void put_back_absent(struct aligned *a, int64_t now_ns)
 {
   for (uint32_t i = a->n_running; i-- > 0;)
@@ -168,8 +169,8 @@ static void put_back_absent(struct aligned *a, int64_t now_ns)
       members_set(a, a->running[i], SPARE, now_ns);
 }
 
-/* Room for the next tokens of one that runs alone: it may take what all others have. The
- * caller sees to it that it is not taken off for itself. */
+/* Reserves the next tokens of the only running request, if need be by preempting all
+ * others. The caller sees to it that the request is not its own victim. */
 static int reserve_alone(struct aligned *a, struct lls_pol_step *s,
                          const struct lls_request *r)
 {
@@ -180,9 +181,9 @@ static int reserve_alone(struct aligned *a, struct lls_pol_step *s,
   return rc;
 }
 
-/* The room was estimated: what is not there after all costs the one that lacks it, or, if
- * no other runs, those that don't. In a region (cache contiguous) it may be far more than
- * the block that was estimated. */
+/* Runs a request. Its memory was only estimated: if the reservation fails, the request is
+ * preempted, or, if it runs alone, requests that do not run are. With regions (cache
+ * contiguous) it may need far more than the block that was estimated. */
 static bool run_one(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
 {
   const struct lls_request *r = a->members[slot].request;
@@ -191,7 +192,7 @@ static bool run_one(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
   int rc = alone ? reserve_alone(a, s, r) : lls_pol_step_reserve(s, r, tokens);
   if (rc == LLS_RESERVE_OK)
     lls_pol_step_run(s, r, tokens);
-  else if (rc != LLS_RESERVE_LATER) /* alone in memory it could not grow either */
+  else if (rc != LLS_RESERVE_LATER) /* it could not grow even if alone in memory */
     members_reject(a, s, slot);
   else
     return !alone && take_off(a, s, slot, SPARE);
@@ -222,7 +223,7 @@ static bool run_all(struct aligned *a, struct lls_pol_step *s)
 struct door { /* of one plan */
   uint32_t seats;
   uint32_t free_units;
-  bool shut; /* not even those here already have room */
+  bool shut; /* a request on the device already had no room to grow */
 };
 
 static bool needs_a_copy(const struct aligned *a, uint32_t slot)
@@ -232,7 +233,7 @@ static bool needs_a_copy(const struct aligned *a, uint32_t slot)
          (m->request->state == LLS_PREEMPTED && a->ahead && a->n_running > 0);
 }
 
-/* Step 4: one too large for the headroom is let in if none runs. */
+/* Step 4: true if memory and headroom suffice for the request, or no request runs. */
 static bool has_room(struct aligned *a, const struct lls_pol_step *s, struct door *d,
                      uint32_t slot)
 {
@@ -250,7 +251,7 @@ static bool has_room(struct aligned *a, const struct lls_pol_step *s, struct doo
   return room;
 }
 
-/* True: it is no longer spare. */
+/* Tries to run a spare request. Returns true if it is no longer SPARE. */
 static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
                    uint32_t slot)
 {
@@ -260,7 +261,7 @@ static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
   uint32_t tokens = lls_pol_step_decode_tokens(s, r);
   int rc = lls_pol_step_reserve(s, r, tokens);
   if (rc == LLS_RESERVE_LATER && a->n_running == 0) {
-    members_set(a, slot, QUEUE, 0); /* not to be taken off for itself */
+    members_set(a, slot, QUEUE, 0); /* so that it is not its own victim */
     rc = reserve_alone(a, s, r);
     members_set(a, slot, SPARE, 0);
   }
@@ -276,7 +277,7 @@ static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
   return true;
 }
 
-/* The spare one that came next after request `id`; TREE_NIL: none did. */
+/* The spare request with the least id above `id`; TREE_NIL if there is none. */
 static uint32_t spare_after(const struct aligned *a, uint64_t id)
 {
   uint32_t best = TREE_NIL;
@@ -288,7 +289,8 @@ static uint32_t spare_after(const struct aligned *a, uint64_t id)
   return best;
 }
 
-/* batching = fcfs: who waits for a copy keeps nobody out, who waits for room does. */
+/* batching = fcfs: a request that waits for a copy is skipped; one that waits for memory
+ * ends the admission. */
 static void let_in_by_arrival(struct aligned *a, struct lls_pol_step *s, struct door *d)
 {
   uint32_t slot = spare_after(a, 0);
@@ -308,7 +310,7 @@ static void let_in_nearest(struct aligned *a, struct lls_pol_step *s, struct doo
   if (b->n == 0)
     return;
   uint32_t median = batch_median(a), right = buffer_find(a, b, median + 1);
-  uint32_t left = right; /* behind the next one on that side */
+  uint32_t left = right; /* one after the next one on the left */
   while (a->n_running < d->seats && s->sequences > 0 && s->tokens > 0 && !d->shut &&
          (left > 0 || right < b->n)) {
     bool to_left =
@@ -316,7 +318,7 @@ static void let_in_nearest(struct aligned *a, struct lls_pol_step *s, struct doo
                                           length_of(a, b->slots[right]) - median);
     uint32_t n = b->n;
     bool gone = let_in(a, s, d, b->slots[to_left ? left - 1 : right]);
-    if (n - b->n != gone) /* others of it were dropped to make room */
+    if (n - b->n != gone) /* other spare requests were dropped to make room */
       return;
     left -= to_left;
     right += to_left ? -(uint32_t)gone : !gone;
@@ -349,7 +351,7 @@ static void let_others_in(struct aligned *a, struct lls_pol_step *s, uint32_t se
 
 /* ---- when nothing moves ------------------------------------------------------------ */
 
-/* The oldest that is here; else the oldest on the host. */
+/* The oldest request on the device, or else on the host. */
 static uint32_t find_oldest(const struct aligned *a, const struct lls_step_view *view)
 {
   for (uint32_t i = 0; i < view->n_running; i++)
@@ -361,8 +363,8 @@ static uint32_t find_oldest(const struct aligned *a, const struct lls_step_view 
   return TREE_NIL;
 }
 
-/* All memory of the instance that has the offers may be theirs, with none to bring the
- * next batch to: one that can be had is, then. */
+/* Takes over one offer that fits: the offers may fill the memory of their instance, which
+ * then has none to bring the next batch to its device. */
 static void take_any(struct aligned *a, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->view->n_offered; i++) {
@@ -374,7 +376,7 @@ static void take_any(struct aligned *a, struct lls_pol_step *s)
   }
 }
 
-/* Memory can be shared out such that no batch fits and none can: one runs then. */
+/* Runs one request if memory is divided such that no batch fits. */
 static void force_one(struct aligned *a, struct lls_pol_step *s)
 {
   struct door door = {.seats = 1, .free_units = lls_pol_step_free_units(s)};
@@ -387,10 +389,10 @@ static void force_one(struct aligned *a, struct lls_pol_step *s)
   let_in(a, s, &door, slot);
 }
 
-/* Those that leave may wait for memory that offers to this instance hold there, and those
- * for what it holds here: nobody goes first. So the offers that fit are taken as they
- * are, the others go to the host there, and no batch is brought until one runs here or
- * all that leave have left. */
+/* Ends a deadlock: requests returning to another instance may wait for memory that offers
+ * hold there, and these offers for memory that the returning ones hold here. Offers that
+ * fit are taken over, other offers go to the host there, and no batch is brought here
+ * until a request runs or all returning ones have left. */
 static void give_way(struct aligned *a, struct lls_pol_step *s)
 {
   uint64_t free_units = lls_pol_step_free_units(s);

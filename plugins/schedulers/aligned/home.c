@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that go back to an instance that prefills, over the link between instances,
- * where the pool is of those (pool = prefill): the victims of a batch, which are its
- * Candidate Requests Buffer there, and what is left of a batch at a switch. That instance
- * takes them over as it has room and offers them again; until then their blocks are here.
+ * With pool = prefill, returns requests to a prefill instance over the link between
+ * instances: the victims of a batch, which form its Candidate Requests Buffer there, and
+ * the remainder of a batch at a switch. The instance takes them over as it has memory and
+ * offers them again; until then their blocks stay here.
  */
 #include "aligned.h"
 
-/* The blocks that are still here are taken to be as large as all that were to leave. */
+/* Estimates the units of requests not taken over yet, as if all that leave were equal. */
 void home_begin(struct aligned *a, const struct lls_step_view *view)
 {
   lls_pol_place_begin(&a->prefillers);
@@ -16,7 +16,7 @@ void home_begin(struct aligned *a, const struct lls_step_view *view)
   a->n_leaving = view->n_leaving;
 }
 
-/* One that came back once can't be copied, and stays. */
+/* A request that was refused once can't be copied, and stays. */
 bool home_send(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
 {
   struct member *m = &a->members[slot];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places of requests. Callbacks only note which requests to look at, since they have no
- * view; the next plan looks. If then the number of those that have something cached is
- * not the view's, a plan was not carried out as it was made, or the core planned a step
- * itself: all are looked at. At 1,600 alive that takes longer than the rest of a
- * plan, so it is not done in each.
+ * Places of requests. Callbacks have no view, so they only note which requests may have
+ * changed; the next plan checks these. If the number of requests with cached tokens then
+ * differs from the view's, a plan was not carried out or the core planned a step itself:
+ * all requests are checked. With 1,600 requests this takes longer than the rest of a
+ * plan, so it is not done in each plan.
  */
 #include "aligned.h"
 
@@ -38,7 +38,8 @@ static void buffer_insert(struct aligned *a, struct buffer *b, uint32_t slot)
   b->n++;
 }
 
-/* From the end of the list: by then its length may not be what it was put in with. */
+/* Searches all of the buffer: the request's length may have changed since its insertion.
+ */
 static void buffer_remove(struct buffer *b, uint32_t slot)
 {
   uint32_t at = 0;
@@ -109,7 +110,7 @@ static void put_in(struct aligned *a, uint32_t slot, int64_t now_ns)
   }
 }
 
-/* Those that are here and prefilled, as the view counts them. */
+/* True if the request is prefilled and on this instance, as the view counts it. */
 static uint32_t counts(const struct member *m)
 {
   return m->place != QUEUE && !m->offered;
@@ -159,7 +160,7 @@ static void forget(struct aligned *a, uint32_t slot)
       .fresh = m->fresh, .spare_id = m->spare_id, .spare_tag = m->spare_tag};
 }
 
-/* The slot's member is this request, from now on if it was not. */
+/* The request's member; initializes it if the slot belonged to another request. */
 static struct member *know(struct aligned *a, const struct lls_request *r)
 {
   struct member *m = member_of(a, r);
@@ -172,7 +173,7 @@ static struct member *know(struct aligned *a, const struct lls_request *r)
 
 /* ---- looking ----------------------------------------------------------------------- */
 
-/* In the tree and the buffers a request does not grow; one that did was run by others. */
+/* True if a request in the tree or a buffer has grown: the core itself planned a step. */
 static bool has_grown(const struct aligned *a, const struct member *m)
 {
   const struct lls_request *r = m->request;
@@ -220,7 +221,7 @@ static void look_at_fresh(struct aligned *a, int64_t now_ns)
 
 /* ---- offers ------------------------------------------------------------------------ */
 
-/* There is no event when an offer is withdrawn: it is not in the view any more. */
+/* Removes offers that are not in the view: no callback reports a withdrawn offer. */
 static void drop_offers(struct aligned *a, uint64_t seen)
 {
   for (uint32_t i = 0; i < a->n_offers; i++) {
@@ -260,7 +261,7 @@ static void note(struct aligned *a, const struct lls_request *r)
   m->fresh = true;
 }
 
-/* One that was offered keeps its place: it was taken over for it. */
+/* An offered request that was taken over keeps the place it had. */
 void members_on_arrival(void *self, const struct lls_request *r)
 {
   struct aligned *a = self;

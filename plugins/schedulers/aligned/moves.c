@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory ahead of need. The next batch is brought here while others compute: from the
- * host where the cache manager can (section 3.2, step 4 of figure 4), and from the
- * instance that prefilled it. What it lacks, and the next prompts do, is made free by
- * those of the pool that are here, the newest first: they go to the host, which is the
- * pool's memory.
+ * Moves memory before it is needed. The next batch is brought to the device while steps
+ * compute: from the host if the cache manager can (section 3.2, step 4 of figure 4), and
+ * from the instance that prefilled it. Memory that the next batch or the next prompts
+ * lack is freed by offloading resident requests of the pool, the newest first, to the
+ * host.
  */
 #include "aligned.h"
 
 struct moves { /* of one plan */
   struct lls_pol_step *s;
-  int64_t free_units; /* less what was promised in this plan */
+  int64_t free_units; /* less the units promised in this plan */
   int64_t floor;      /* units for the running batch to grow into */
-  int64_t lacking;    /* units of those that run next and are not here */
+  int64_t lacking;    /* units that the next batch needs but has not on the device */
 };
 
 /* ---- here -------------------------------------------------------------------------- */
 
-/* From another instance; one that can never be held is asked for, to be told so. */
+/* Takes a request over from another instance. A request larger than the whole cache is
+ * taken over as well, so that the core refuses it with LLS_REFUSED_NEVER_FITS. */
 static bool take_over(struct moves *m, const struct lls_request *r, int64_t units)
 {
   if (units + m->floor > m->free_units && units <= m->s->total_units)
@@ -38,7 +39,7 @@ static bool upload(struct aligned *a, struct moves *m, const struct lls_request 
   return true;
 }
 
-/* The instance that has it may have it on the host: its device is on the way. */
+/* Brings an offered request; if it is on its instance's host, uploads it there first. */
 static bool come(struct moves *m, const struct lls_request *r, int64_t units)
 {
   if (r->residency == LLS_RESIDENT_DEVICE)
@@ -48,8 +49,8 @@ static bool come(struct moves *m, const struct lls_request *r, int64_t units)
   return false;
 }
 
-/* The next batch waits on the device of the instance that has it: the Candidate Batch
- * Buffer. */
+/* Uploads the next batch to the device of the instance that offers it, where it waits:
+ * the Candidate Batch Buffer. */
 static void hint(struct aligned *a, struct moves *m)
 {
   for (uint32_t i = 0; i < a->next.n; i++) {
@@ -59,8 +60,8 @@ static void hint(struct aligned *a, struct moves *m)
   }
 }
 
-/* So do those that will join the running batch: or room that is there for them would be
- * empty while they are on two ways, one after the other. */
+/* Uploads requests that will join the running batch likewise: otherwise their memory here
+ * would stay empty during two transfers, one after the other. */
 static void stock(struct aligned *a, struct moves *m)
 {
   struct search_batch b = {0};
@@ -74,7 +75,8 @@ static void stock(struct aligned *a, struct moves *m)
   }
 }
 
-/* Those of a buffer that are not here; how many are on their way. */
+/* Brings the requests of a buffer that are not here; returns how many are on their way.
+ */
 static uint32_t bring(struct aligned *a, struct moves *m, const struct buffer *b)
 {
   uint32_t arriving = 0;
@@ -93,17 +95,17 @@ static uint32_t bring(struct aligned *a, struct moves *m, const struct buffer *b
   return arriving;
 }
 
-/* The next batch's turn is not far. Brought as soon as it is known it would take the
- * memory that the running one grows into and others join with: 40 % of it, most of the
- * time. */
+/* True if the next batch will run soon. If brought as soon as it is formed, it would take
+ * memory that the running batch needs for growth and for requests that join: 40 % of the
+ * memory, most of the time. */
 static bool is_near(const struct aligned *a, const struct lls_pol_step *s)
 {
   return a->ahead && batch_is_low(a, s, a->params.bring_at);
 }
 
-/* Offers that were not asked for yet are left where they are, as long as they hold
- * little of such a cache as this one; the others' memory is for prompts. Beyond that they
- * go to the host there (step 2 of figure 4), or are taken over. */
+/* Leaves offers not requested yet on their instance as long as they hold little memory,
+ * measured by this instance's cache: the memory there is for prompts. Further offers go
+ * to the host there (step 2 of figure 4), or are taken over. */
 static void relieve(struct aligned *a, struct moves *m)
 {
   const struct lls_step_view *view = m->s->view;
@@ -134,7 +136,7 @@ static void relieve(struct aligned *a, struct moves *m)
 
 /* ---- away -------------------------------------------------------------------------- */
 
-/* Units that come free as transfers go on. */
+/* Units that transfers under way will free. */
 static int64_t leaving_units(const struct aligned *a, const struct lls_step_view *view)
 {
   int64_t units = 0;
@@ -146,7 +148,7 @@ static int64_t leaving_units(const struct aligned *a, const struct lls_step_view
   return units;
 }
 
-/* Units of the prompts that the next step of prompts would like. */
+/* Units of the prompts in the next step of prompts. */
 static int64_t prompt_units(const struct aligned *a, const struct lls_step_view *view)
 {
   if (view->n_waiting == 0)
@@ -157,7 +159,7 @@ static int64_t prompt_units(const struct aligned *a, const struct lls_step_view 
   return BLOCK_UNITS * (int64_t)blocks_of(a, tokens);
 }
 
-/* Those of a place, the newest first, until so much is free. */
+/* Offloads requests of a place, the newest first, until `wanted` units are free. */
 static void offload(struct aligned *a, struct moves *m, enum place place, int64_t wanted,
                     int64_t *host_units)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prompts on an instance that decodes too: a step of prompts, then so many steps of
- * decodes that prompts have prefill_share of the time, as long as there is a request to
- * decode. The paper has a GPU for each and does not say.
+ * Prompts on an instance that decodes too: after a step of prompts, decodes run until
+ * prompts have had prefill_share of the time. The paper uses separate GPUs and has no
+ * rule for this.
  */
 #include "aligned.h"
 
 #include <llmserve/policy/prompts.h>
 
-/* Without a host the pool's memory is the device's, and all of it grows sooner or later.
- */
+/* Units kept free for growth. Without host memory the pool stays on the device, and all
+ * of its requests will grow. */
 static uint32_t reserve(const struct aligned *a, const struct lls_pol_step *s)
 {
   uint32_t n = a->n_running + a->spare.n + 1;
@@ -41,7 +41,7 @@ static void go_on(struct aligned *a, struct lls_pol_step *s,
       lls_pol_prompts_go_on(prompts, s, view->preempted[i]);
 }
 
-/* Two prompts that were begun may each lack what the other one has. */
+/* Ends a deadlock of two begun prompts, each of which lacks the other's memory. */
 static void force_one(struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail; i++) {

@@ -32,7 +32,7 @@ static bool add(const struct tree *t, struct search_batch *b, uint32_t slot,
   return true;
 }
 
-/* False: not all of that length fit. */
+/* Adds the requests of a length; returns false if not all fit. */
 static bool add_length(const struct tree *t, struct search_batch *b, uint32_t length,
                        uint64_t most, uint32_t requests)
 {
@@ -67,8 +67,8 @@ static void add_oldest(const struct tree *t, struct search_batch *b, uint32_t no
   }
 }
 
-/* The nearest to `inner`, whose entries are all in b, inside `around`; ties to the left.
- */
+/* Adds requests of the lengths in `around` nearest to `inner`, whose entries are all in
+ * b; of two equally near lengths the shorter one first. */
 static void widen(const struct tree *t, struct search_batch *b, struct tree_range inner,
                   struct tree_range around, uint64_t most, uint32_t requests)
 {
@@ -93,7 +93,7 @@ static struct tree_range span_of(const struct tree *t, uint32_t node)
   return (struct tree_range){tree_lowest(t, r), tree_highest(t, r)};
 }
 
-/* The batch of all of a node, by the nearest in another one around it. */
+/* Widens a batch of all entries of a node by the nearest entries of the node `around`. */
 static void widen_in(const struct tree *t, const struct search_limits *l, uint32_t around,
                      struct search_batch *b)
 {
@@ -110,8 +110,8 @@ static bool starves(const struct tree *t, const struct search_limits *l, int64_t
   return v->requests > 0 && now_ns - v->since_ns > l->starve_ns;
 }
 
-/* The deepest, and of these the one that starves for longest. Levels lie behind each
- * other, the deepest last. */
+/* The deepest starving node; of several, the one that has starved longest. The array has
+ * the levels in order, the deepest last. */
 static uint32_t most_starving(const struct tree *t, const struct search_limits *l,
                               int64_t now_ns)
 {
@@ -136,7 +136,9 @@ static void learn_since(struct tree *t)
       t->since_ns = t->nodes[i].since_ns;
 }
 
-/* No search as long as none can starve. */
+/* Returns a starving node; searches only if the tree's since_ns shows that one can
+ * starve.
+ */
 static uint32_t find_starving(struct tree *t, const struct search_limits *l,
                               int64_t now_ns)
 {
@@ -155,8 +157,9 @@ bool search_starves(struct tree *t, int64_t starve_ns, int64_t now_ns)
   return find_starving(t, &limits, now_ns) != TREE_NIL;
 }
 
-/* Not inside the parent alone: with a deep pool one always starves, and then most
- * batches would be of the few requests of 64 lengths. */
+/* Forms a batch from the oldest of a starving node and the nearest lengths, not from its
+ * parent alone: in a deep pool some node always starves, and most batches would then have
+ * only the few requests of 64 lengths. */
 static void feed(const struct tree *t, const struct search_limits *l, uint32_t node,
                  struct search_batch *b)
 {
@@ -177,7 +180,8 @@ static uint32_t densest_child(const struct tree *t, uint32_t node)
   return best;
 }
 
-/* None was taken since the oldest alone has too many blocks: it alone. */
+/* No request was added, since the oldest alone has more than bmax blocks: takes this one.
+ */
 static void take_oversize(const struct tree *t, struct search_batch *b)
 {
   uint32_t node = b->node;
