@@ -426,8 +426,7 @@ void lls_loop_cancel(struct lls_loop *l, uint64_t id)
   LLS_ON_MAIN(l);
   if (atomic_load(last) == id)
     return;
-  atomic_store(last, id); /* before posting: an instance that the request is migrating
-                             to checks this */
+  atomic_store(last, id); /* first: the target of a migration checks it */
   for (uint32_t i = 0; i < l->n; i++)
     lls_inbox_cancel(&l->threads[i].inbox, id);
 }

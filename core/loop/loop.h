@@ -165,8 +165,8 @@ bool lls_loop_idle(struct lls_loop *);
  * err has the reason of one that does not start. give_up: polled, NULL: never. */
 int lls_loop_await(struct lls_loop *, const _Atomic(bool) *give_up,
                    struct lls_error *err);
-/* [main] Runs a process other than 0, which submits all requests. Returns 0 when
- * process 0 sends stop; -errno if process 0 is lost or the engine fails. */
+/* [main] Runs the loop of a process other than 0 (process 0 takes submissions). Returns
+ * 0 when process 0 sends stop; -errno if process 0 is lost or the engine fails. */
 int lls_loop_follow(struct lls_loop *, struct lls_error *err);
 /* [main] Returns true if an instance was lost with its process; why names the last one.
  * Its requests that could not be moved elsewhere ended with an error. The service

@@ -122,8 +122,7 @@ bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
   LLS_ON_MAIN(l);
   if (l->change == NULL || !change(l, rc, err))
     return false;
-  lls_loop_prepared_free(l->change); /* of an installed change only this memory is left
-                                      */
+  lls_loop_prepared_free(l->change); /* if installed, only its memory is left */
   l->change = NULL;
   lls_loop_release_all(l);
   return true;
