@@ -100,6 +100,10 @@ void lls_http_connection_accept(struct lls_http_server *server, uv_stream_t *lis
 /* Closes the connection if one of its timeouts has passed. */
 void lls_http_connection_check(struct lls_http_connection *connection, uint64_t now_ms);
 
+/* True if it has taken longer than one of the timeouts allows: to send a request, to take
+ * an answer, or between two requests. */
+bool lls_http_connection_overdue(struct lls_http_connection *connection, uint64_t now_ms);
+
 /* Closes the connection now. on_gone is called later if an answer was due. */
 void lls_http_connection_close(struct lls_http_connection *connection);
 
