@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a connection has taken too long: to send a request (read_timeout), to take an answer
- * (write_timeout), or between two requests (idle_timeout). The sweep of server.c has each
- * connection checked, a quarter of the shortest timeout apart.
+ * When a connection has taken too long: to send a request (read_timeout), to take an
+ * answer (write_timeout), or between two requests (idle_timeout). The sweep of server.c
+ * has each connection checked, a quarter of the shortest timeout apart.
  */
 #include "core/http/connection.h"
 
