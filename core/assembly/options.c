@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Configuration to options; see options.h. */
+/* Fills options from a configuration; see options.h. */
 #include "core/assembly/options.h"
 
 #include "core/device/isa.h"
 
-/* The type of the weights, as far as the choice of a device depends on it. */
+/* Returns the element type of the weights that the choice of a device depends on. */
 static enum lls_dtype weight_numbers(const struct lls_config *c,
                                      const struct lls_model_config *model)
 {
@@ -12,7 +12,7 @@ static enum lls_dtype weight_numbers(const struct lls_config *c,
   case LLS_WEIGHTS_F32:
     return LLS_F32;
   case LLS_WEIGHTS_BF16:
-  case LLS_WEIGHTS_INT8: /* which are multiplied by bf16, where not in the CPU's way */
+  case LLS_WEIGHTS_INT8: /* multiplied by bf16, unless the CPU has its own way */
   case LLS_WEIGHTS_INT4:
     return LLS_BF16;
   default:
@@ -42,7 +42,7 @@ struct lls_device_options lls_device_options_of(const struct lls_config *c,
   };
 }
 
-/* Models in f32 are cached in f32, so that they stay exact; the others in bf16. */
+/* Models in f32 are cached in f32, so that they stay exact; other models in bf16. */
 static enum lls_dtype cache_element(const struct lls_config *c,
                                     const struct lls_model_config *model)
 {

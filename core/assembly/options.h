@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a configuration to the options of device, engine and loop: what the daemon, the
- * simulator and the profiler do alike. What only one of them has (wake-ups, clocks,
- * progress) the caller sets afterwards.
+ * Fills the options of device, engine and loop from a configuration, alike for the
+ * daemon, the simulator and the profiler. The caller then sets its own options (wake-ups,
+ * clocks, progress).
  */
 #ifndef LLS_ASSEMBLY_OPTIONS_H
 #define LLS_ASSEMBLY_OPTIONS_H
@@ -11,17 +11,16 @@
 #include "core/engine/engine.h"
 #include "core/loop/loop.h"
 
-/* Where nobody insists on a GPU an encoder gets the CPU, whose attention alone looks both
- * ways. */
+/* With device = auto an encoder gets the CPU: only its attention looks both ways. */
 enum lls_device_choice lls_device_choice_of(const struct lls_config *,
                                             const struct lls_model_config *);
 
 struct lls_device_options lls_device_options_of(const struct lls_config *,
                                                 const struct lls_model_config *);
-/* model_path and the configuration's texts are borrowed. */
+/* Borrows model_path and the configuration's strings. */
 struct lls_engine_options lls_engine_options_of(const struct lls_config *,
                                                 const struct lls_model_config *);
-/* Everything but engine, log and wake; the model's eos tokens are borrowed. */
+/* Fills all options but engine, log and wake. Borrows the model's eos tokens. */
 struct lls_loop_options lls_loop_options_of(const struct lls_config *,
                                             const struct lls_model_config *);
 

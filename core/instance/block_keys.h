@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of what a cache holds. The key of a request's i-th full block is
+ * Keys of cached blocks. The key of a request's i-th full block is
  *
- *   key[i] = SipHash-2-4-128(secret, key[i-1] | token ids of block i),   key[-1] = its
- * salt
+ *   key[i] = SipHash-2-4-128(secret, key[i-1] | token ids of block i),   key[-1] = salt
  *
- * so equal keys mean equal tokens in the block and in all before it, of requests with the
- * same salt. Cache managers share blocks by their keys alone and see no salt. Without the
- * secret, which is the process's own (or kept beside kept prompts), nobody can make two
- * prompts of one key: two of 1e9 blocks have the same by chance once in 1e20 servers. A
- * key of 16 tokens takes 40 ns (bench/block_keys).
+ * so equal keys mean equal tokens in the block and in all blocks before it, of requests
+ * with the same salt. Cache managers share blocks by their keys alone and see no salt.
+ * The secret belongs to the process (or is kept with kept prompts); without it no client
+ * can make two prompts with the same key. By chance two of 1e9 blocks have the same key
+ * once in 1e20 servers. A key of 16 tokens takes 40 ns (bench/block_keys).
  *
  * SipHash: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", 2012; the
- * variant of 128 bits is of its authors' reference.
+ * 128-bit variant is from its authors' reference code.
  */
 #ifndef LLS_INSTANCE_BLOCK_KEYS_H
 #define LLS_INSTANCE_BLOCK_KEYS_H
@@ -30,24 +29,25 @@ struct lls_key_secret {
 
 struct lls_key lls_siphash(const struct lls_key_secret *, const void *data, size_t bytes);
 
-/* The key of a block after `before`. */
+/* Returns the key of the block that follows the block with key `before`. */
 struct lls_key lls_key_next(const struct lls_key_secret *, const struct lls_key *before,
                             const int32_t *tokens, uint32_t n);
 
-/* The keys of one request, filled as its blocks get full. */
+/* The keys of one request, extended as its blocks get full. */
 struct lls_keys {
   struct lls_key_secret secret;
   struct lls_key root;      /* key[-1] */
-  struct lls_key *all;      /* room for every block it may have; NULL: it has none */
-  uint32_t block_tokens, n; /* n: of its full blocks, the first */
+  struct lls_key *all;      /* room for all its blocks; NULL: no keys */
+  uint32_t block_tokens, n; /* n: keys so far */
 };
 
-/* Names the blocks that `length` tokens fill; called by the thread that has the request.
- */
+/* Adds the keys of blocks that are full after `length` tokens. Called by the thread
+ * that owns the request. */
 void lls_keys_extend(struct lls_keys *, const int32_t *tokens, uint32_t length);
 
-/* The secret that is kept in FOLDER/prompts-secret, made at random where there is none:
- * keys of kept prompts mean the same after a restart. "" or NULL: at random. */
+/* Reads the secret from FOLDER/prompts-secret, so that keys of kept prompts stay valid
+ * after a restart; makes the file with a random secret if there is none. folder "" or
+ * NULL: a random secret without a file. */
 int lls_key_secret_find(const char *folder, struct lls_key_secret *,
                         struct lls_error *err);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answers of the cache manager are checked here; see cache_answers.c. Everything here
+ * Calls the cache manager and checks its answers; see cache_answers.c. Everything here
  * is [step].
  */
 #ifndef LLS_INSTANCE_CACHE_ANSWERS_H
@@ -8,10 +8,11 @@
 
 #include "core/instance/instance.h"
 
-/* Counts and logs an answer that the contract excludes; returns -EPROTO. */
+/* Counts and logs an answer that breaks the contract. Returns -EPROTO. */
 int lls_cache_breach(struct lls_instance *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Each fills *out, with zeros on failure, and returns 0 or a negative errno. */
+/* Each fills *out and returns 0, or fills it with zeros and returns a negative
+ * errno. */
 int lls_cache_capacity(struct lls_instance *, uint32_t tier, struct lls_capacity *out);
 int lls_cache_info(struct lls_instance *, const struct lls_request *,
                    struct lls_cache_info *out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event tells the owner of a request what has become of it. */
+/* An event reports a request's token or its end to the request's owner. */
 #ifndef LLS_INSTANCE_EVENT_H
 #define LLS_INSTANCE_EVENT_H
 
@@ -19,27 +19,27 @@ struct lls_event {
   void *owner;
   struct lls_sampled token; /* TOKEN */
   bool hidden_token;        /* TOKEN: a stop token, counted but not shown */
-  /* TOKEN: (n_forced) tokens that came with it, since nothing else could follow; valid as
-   * long as the request's events are */
+  /* TOKEN: (n_forced) tokens that the grammar forces after this one; valid as long as
+   * the request's events are */
   const int32_t *forced;
   uint32_t n_forced;
   /* TOKEN, with score_prompt: (prompt tokens), the first one empty; valid as long as
    * the request's events are */
   const struct lls_sampled *prompt_scores;
-  uint32_t n_prompt_scores; /* of them that came with this token */
-  /* of the prompt, found in the cache when the request first ran: not computed */
+  uint32_t n_prompt_scores; /* set with the first token, else 0 */
+  /* prompt tokens found in the cache when the request first ran, so not computed */
   uint32_t shared_tokens;
   /* FINISHED */
-  bool lost;             /* with ERROR: the process that had it is gone (lls_loop_lost) */
+  bool lost;             /* with ERROR: its process is lost (lls_loop_lost) */
   bool no_number;        /* with ERROR: the model's logits were not numbers */
   int32_t grammar_error; /* with ERROR: -errno of the answer's grammar, or 0 */
   uint32_t prompt_tokens, generated_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;
-  const float *pooled; /* (lls_engine_vector_columns) with pooling, of a request that
-                          ended with LENGTH; valid in the callback */
-  const struct lls_life *life; /* its phases (life.h), or NULL; likewise */
-  struct lls_live *live;       /* of the loop: freed by it when the callback returns */
+  const float *pooled; /* (lls_engine_vector_columns) with pooling, if the request ended
+                          with LENGTH; valid in the callback */
+  const struct lls_life *life; /* its phases (life.h), or NULL; valid in the callback */
+  struct lls_live *live;       /* the loop's: freed when the callback returns */
 };
 
 #endif

@@ -46,86 +46,90 @@ struct lls_fetches;
 struct lls_peer_loads;
 
 struct lls_instance {
-  /* It is in another process, and this is what is known of it here (remote.h): no thread
-   * steps it, its mail is sent there, and of the rest there is what peers may touch. */
+  /* The instance is in another process, and this struct stands for it (remote.h): no
+   * thread steps it, its inbox is sent there, and only the members that peers may use
+   * are set. */
   bool far;
-  struct lls_fetches *fetches; /* blocks from other processes; NULL: there are none */
-  /* Ends one of these whose request has ended. Set with `fetches`, which are of a room
-   * above. */
+  struct lls_fetches *fetches; /* NULL: no other processes */
+  /* Ends the fetch of a request that has ended. A pointer, since fetches belong to
+   * core/cluster, above this folder; set together with `fetches`. */
   void (*drop_fetch)(struct lls_fetches *, uint64_t ticket);
-  /* The trail of the thread that runs its steps, which alone may touch it; NULL: there is
-   * none, or it is parked, and main may. */
+  /* The trail of the step thread, which alone may use [step] members; NULL: no thread
+   * runs or it is parked, and main may use them. */
   _Atomic(const void *) owner;
   struct lls_engine *engine;
   struct lls_engine_caps caps;
   struct lls_topology topology;
   struct lls_instance_info info;
   struct lls_cost_model *cost;
-  struct lls_step_samples *samples; /* of its steps; NULL: it is far */
+  struct lls_step_samples *samples; /* its steps; NULL if far */
   const struct lls_log *log;
   struct lls_loop_observer observer;
   struct lls_policies policies;
   struct lls_cache_service service;
   uint32_t preempt_mode;           /* chosen from the scheduler's preferences */
-  struct lls_adoption adoption;    /* what the next step has to tell new policies */
-  uint64_t seed;                   /* of the policies' random streams */
+  struct lls_adoption adoption;    /* new policies, for the next step */
+  uint64_t seed;                   /* seeds the policies' random streams */
   char *model_name, *model_folder; /* for the embedding service, or NULL */
   char *prompts_folder;            /* where prompts are kept, or NULL */
-  uint64_t prompts_bytes;          /* at most; 0: none are kept */
+  uint64_t prompts_bytes;          /* most bytes to keep; 0: none */
 
-  struct lls_request_table *table; /* by_slot is ours, the rest is main's */
+  struct lls_request_table *table; /* by_slot is [step]'s, the rest is main's */
   struct lls_request_list waiting, running, preempted, moving;
-  /* (n_peers) all of the server's, this one among them, by index. Of the others only the
-   * inbox, the engine as a source of blocks, what left for here (migration.shelf), the
-   * board of its load and `broken` may be touched. */
+  /* (n_peers) all instances of the server by index, this one included. Of another
+   * instance only these may be used: its inbox, its engine as a source of blocks, the
+   * shelf of requests that left for here (migration.shelf), its load board, and
+   * `broken`. */
   struct lls_instance *const *peers;
   uint32_t n_peers;
-  const _Atomic uint64_t *cancelled; /* (slots) id last cancelled there; main writes */
+  const _Atomic uint64_t *cancelled; /* (slots) last id cancelled; main writes */
   struct lls_migration migration;
-  struct lls_peer_loads *loads; /* NULL: there is one instance alone */
+  struct lls_peer_loads *loads; /* NULL: the only instance */
 
-  struct lls_plan plan;               /* its items are allocated once */
-  struct lls_plan_memory plan_memory; /* what the scheduler gets instead */
-  uint64_t *alive; /* (max_requests) of adoption: ids in order of arrival */
-  uint64_t step;   /* number of the one under way */
+  struct lls_plan plan;               /* the core's copy */
+  struct lls_plan_memory plan_memory; /* the scheduler's copies */
+  uint64_t *alive; /* (max_requests) scratch of adoption: ids in order of arrival */
+  uint64_t step;   /* number of the current step */
   struct lls_transaction transaction;
   struct lls_step_batch batch;
-  int64_t idle_until_ns; /* of an empty plan, else 0 */
-  uint32_t empty_plans;  /* in a row, with work to do */
+  int64_t idle_until_ns; /* set by an empty plan, else 0 */
+  uint32_t empty_plans;  /* consecutive ones, with requests to run */
 
   int32_t *eos_tokens; /* (n_eos_tokens) the model's */
   uint32_t n_eos_tokens;
-  uint32_t strikes; /* so far; limits.strikes are too many */
+  uint32_t strikes; /* so far; limits.strikes of them switch the scheduler off */
   struct lls_loop_limits limits;
-  int64_t device_ns;  /* that the last step with tokens took */
-  int64_t mask_ns;    /* and for masks of grammars the last one that made any */
-  uint64_t mask_debt; /* mask_budget.c: units of work that steps did beyond their limit */
-  struct lls_inbox_content content; /* scratch of drain */
+  int64_t device_ns;  /* duration of the last step with tokens */
+  int64_t mask_ns;    /* time of the grammar masks in the last step that filled any */
+  uint64_t mask_debt; /* units of mask work beyond the steps' limits: mask_budget.c */
+  struct lls_inbox_content content; /* scratch for the inbox's messages */
 
   struct lls_inbox *inbox;
   struct lls_outbox *outbox;
   int64_t (*clock)(void *context);      /* the only source of time */
-  int64_t (*plan_clock)(void *context); /* of plan calls, for the plan budget */
+  int64_t (*plan_clock)(void *context); /* times plan calls, for the plan budget */
   void *clock_context;
 
-  /* Called once the device has a step to compute: calls lls_instance_count and sends the
-   * events. NULL: both are done at once. deferred: they have still to be done. */
+  /* Called when the device has begun a step: calls lls_instance_count and sends the
+   * previous step's events. NULL: they are not delayed. deferred: this work is still to
+   * be done. */
   void (*overlap)(void *context);
   void *overlap_context;
   bool deferred;
 
-  struct lls_loop_status status; /* filled step by step */
+  struct lls_loop_status status; /* updated during the step */
   struct lls_loop_policy_stats policy_stats;
-  int64_t policy_stats_ns; /* when they were taken, LLS_NEVER = they are to be */
-  bool policy_stats_taken; /* and have not been shown to others */
-  bool answered;           /* what main asked for is there, and it has not been woken */
+  int64_t policy_stats_ns; /* time of the last collection; LLS_NEVER: collect now */
+  bool policy_stats_taken; /* collected, not yet published */
+  bool answered;           /* a snapshot is ready, and main is still to be woken */
   bool failed;
   struct lls_error failure;
-  /* [any] It failed, or nothing is heard of its process: its blocks are worth nothing. */
+  /* [any] The instance failed, or its process is silent: its blocks must not be
+   * used. */
   atomic_bool broken;
-  _Atomic uint32_t returns; /* [any] how often it was broken and is not any more */
-  uint64_t clear;           /* the number of the last lls_inbox_clear */
-  _Atomic uint64_t cleared; /* [any] the same, once its events are published */
+  _Atomic uint32_t returns; /* [any] how often it recovered from `broken` */
+  uint64_t clear;           /* number of the last lls_inbox_clear handled */
+  _Atomic uint64_t cleared; /* [any] the same, once the events are published */
 };
 
 static inline int64_t lls_instance_now(const struct lls_instance *in)
@@ -133,13 +137,13 @@ static inline int64_t lls_instance_now(const struct lls_instance *in)
   return in->clock(in->clock_context);
 }
 
-/* [step] The calling thread runs the steps from now on, or (false) leaves it to main. */
+/* [step] own: the calling thread runs the steps from now on; else main may. */
 static inline void lls_instance_own(struct lls_instance *in, bool own)
 {
   atomic_store(&in->owner, own ? &lls_trail : NULL);
 }
 
-/* True if the calling thread may touch what is [step]. */
+/* Returns true if the calling thread may use [step] members. */
 static inline bool lls_instance_is_owned(const struct lls_instance *in)
 {
   const void *owner = atomic_load(&in->owner);
@@ -148,20 +152,21 @@ static inline bool lls_instance_is_owned(const struct lls_instance *in)
 
 #define LLS_ON_STEP(IN) LLS_CHECK(lls_instance_is_owned(IN))
 
-/* Requests that live here. */
+/* Returns how many requests the instance has, offered ones included. */
 static inline uint32_t lls_instance_alive(const struct lls_instance *in)
 {
   return in->waiting.n + in->running.n + in->preempted.n + in->moving.n +
          in->migration.offered.n + in->migration.fetching.n;
 }
 
-/* Steps are to be made: for them, or for what others have asked of those that left. */
+/* Returns true if a step is needed: for requests, or to move the blocks of requests
+ * that left, as another instance asked. */
 static inline bool lls_instance_has_work(const struct lls_instance *in)
 {
   return lls_instance_alive(in) > 0 || in->migration.n_shifting > 0;
 }
 
-/* Does the work that was left `deferred`. */
+/* Does the work that the last step `deferred`. */
 static inline void lls_instance_catch_up(struct lls_instance *in)
 {
   if (in->deferred)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The phases of a request and when they began, for whoever draws them. A phase is
- * noted where the request changes state, which is a few times in its life and not a step;
- * a request that is preempted again and again shows its first changes, and how many more
- * there were.
+ * The phases of a request and when they began, for displays. A phase is noted when the
+ * request changes state, which happens a few times in its life and not in each step. A
+ * request that is preempted again and again keeps its first changes, and the number of
+ * later ones.
  */
 #ifndef LLS_INSTANCE_LIFE_H
 #define LLS_INSTANCE_LIFE_H
@@ -14,7 +14,7 @@ enum lls_phase {
   LLS_PHASE_QUEUED,
   LLS_PHASE_PREFILL,
   LLS_PHASE_DECODE,
-  LLS_PHASE_PAUSED,  /* preempted: it is computed again, or has lost slots to others */
+  LLS_PHASE_PAUSED,  /* preempted: to be recomputed, or it has lost slots to others */
   LLS_PHASE_SWAPPED, /* preempted: its cache is on the host */
   LLS_PHASE_MOVING,  /* its cache is between tiers or instances */
 };
