@@ -8,7 +8,8 @@
 #include "text/grammar/text_search.h"
 #include "core/instance/lists.h"
 
-#define MAX_BAD_WORDS  256 /* each is compared with the answer's end before each draw */
+/* each word is compared with the answer's end before each draw */
+#define MAX_BAD_WORDS  256
 #define MAX_WORD_BYTES 256
 
 static int out_of_memory(struct lls_api_error *error)

@@ -12,7 +12,7 @@
 const char *lls_json_excerpt(const json_t *value, char *out, size_t size)
 {
   char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_ENSURE_ASCII |
-                                     JSON_REAL_PRECISION(15)); /* 0.1 as 0.1 */
+                                     JSON_REAL_PRECISION(15)); /* prints 0.1 as 0.1 */
   size_t length = text != NULL ? strlen(text) : 0;
   if (length < size)
     snprintf(out, size, "%s", text != NULL ? text : "?");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /tokenize and /detokenize, in the shapes of vLLM ("prompt" or "messages", and
- * "prompt" back) and of llama.cpp ("content", without BOS unless "add_special" asks for
- * it, and "content" back; "with_pieces"); GET /tokenizer_info, as vLLM has it.
+ * POST /tokenize and /detokenize, with the members of vLLM (in: "prompt" or "messages",
+ * out: "prompt") and of llama.cpp (in: "content", without BOS unless "add_special" is
+ * true, out: "content"; "with_pieces"); GET /tokenizer_info, as in vLLM.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -75,8 +75,8 @@ json_t *lls_wire_usage(const struct lls_generation *generation)
   return object;
 }
 
-/* True if an optional member is present: whole answers have it as null where the request
- * did not ask for it, as vLLM's do; chunks omit it. */
+/* True if an optional member is present. If the request did not ask for it, whole answers
+ * have it as null, like vLLM's, and chunks omit it. */
 static bool reports(const struct lls_generation *generation, bool wanted)
 {
   return wanted || !generation->params.stream;

@@ -25,7 +25,7 @@ _Noreturn void lls_check_failed(const char *condition, const char *file, int lin
   ((CONDITION) ? (void)0 : lls_check_failed(#CONDITION, __FILE__, __LINE__))
 #else
 #define LLS_CHECKING         false
-#define LLS_CHECK(CONDITION) ((void)(0 && (CONDITION))) /* compiled, not computed */
+#define LLS_CHECK(CONDITION) ((void)(0 && (CONDITION))) /* compiled, never evaluated */
 #endif
 
 /* Checks that the calling thread is OWNER, as the thread tag of a function demands. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one error idiom of the tree: functions return 0 or a negative errno, and say why
- * in a caller-owned struct lls_error, which may be NULL where it is not read.
+ * The error idiom of the whole tree: functions return 0 or a negative errno, and write
+ * the reason to the caller's struct lls_error, which may be NULL if the caller does not
+ * need it.
  *
  *   if (fd < 0)
  *     return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));

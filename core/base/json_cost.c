@@ -10,7 +10,8 @@
 /* Bytes that jansson 2.14 allocates on a 64-bit machine, rounded up as malloc does. */
 #define ARRAY_BYTES  (48 + 80)
 #define OBJECT_BYTES (112 + 160)
-#define MEMBER_BYTES 32 /* more than the name as a string: the pair, and its buckets */
+/* for each member, in addition to its name: the pair and its buckets */
+#define MEMBER_BYTES 32
 #define STRING_BYTES (48 + 24) /* without its text */
 #define PLACE_BYTES  16 /* for each element of an array: its table doubles when full */
 #define NUMBER_BYTES 32

@@ -15,13 +15,13 @@
 #include "core/base/json_memory.h"
 #include "core/base/text.h"
 
-#define INT64_DIGITS  19  /* of 2^63 - 1 */
+#define INT64_DIGITS  19  /* digits of 2^63 - 1 */
 #define DOUBLE_DIGITS 17  /* enough to distinguish all doubles */
 #define MOST_DIGITS   800 /* enough to decide which of two adjacent doubles is nearer */
 #define LARGEST_POWER 309 /* the largest double is below 10^309 */
 #define MOST_EXPONENT 1000000000
 #define LARGEST_TEXT  "9e307"
-#define SHORTEST_WIDE 5 /* 1e309 */
+#define SHORTEST_WIDE 5 /* bytes of 1e309 */
 
 /* ---- one number ----------------------------------------------------------------- */
 
@@ -152,7 +152,7 @@ bool lls_json_find_wide(const char *text, size_t length, struct lls_json_number 
   return next_wide(&text, text + length, found, &p);
 }
 
-/* Writes a real at `to` in place of a wide number of that length. */
+/* Writes a real at `to` over a wide number of `length` bytes. */
 static void write_real(char *to, size_t length, const struct parts *p)
 {
   char text[40] = LARGEST_TEXT;

@@ -24,9 +24,9 @@
 
 #define LLS_JSON_LARGEST 9e307 /* replaces numbers above the largest double */
 
-/* [any] `flags` are Jansson's. Returns NULL with *why (may be NULL) if the text is not
- * JSON, or without memory (lls_json_shortages tells which). Places in *why are those of
- * `text`. */
+/* [any] Parses a text; `flags` are Jansson's. Returns NULL with *why (may be NULL) if the
+ * text is not JSON, or without memory (lls_json_shortages tells which). Lines and columns
+ * in *why refer to `text`. */
 json_t *lls_json_parse(const char *text, size_t length, size_t flags, json_error_t *why);
 
 /* Like lls_json_parse, for a string that ends with a NUL; NULL counts as malformed. */

@@ -159,7 +159,7 @@ void lls_http_stream_begin(struct lls_http_exchange *exchange, unsigned status,
   if (connection->phase != LLS_HTTP_ANSWERING)
     return;
   if (exchange->request.http10)
-    exchange->request.keep_alive = false; /* the end of the connection ends the body */
+    exchange->request.keep_alive = false; /* the body ends when the connection closes */
   if (!make_head(connection, status, type,
                  exchange->request.http10 ? "" : "transfer-encoding: chunked\r\n", &head))
     return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of one connection; connection.h has the picture. */
+/* Receives the requests of one connection, and ends it; connection.h draws its phases. */
 #include "core/http/connection.h"
 
 #include <netinet/tcp.h>
@@ -82,7 +82,7 @@ static bool on_head(void *owner)
          config->on_head(config->context, &connection->exchange);
 }
 
-/* Brings server->held up to date with what this connection holds. */
+/* Updates server->held with the bytes that this connection holds. */
 static void count_held(struct lls_http_connection *connection)
 {
   const struct lls_http_request *request = &connection->exchange.request;
@@ -114,7 +114,7 @@ size_t lls_http_take_body(struct lls_http_exchange *exchange, struct lls_text *b
   count_held(connection);
   *body = exchange->request.body;
   exchange->request.body = (struct lls_text){0};
-  connection->held -= body->length; /* it stays in server->held */
+  connection->held -= body->length; /* its bytes stay in server->held */
   return body->length;
 }
 
@@ -148,7 +148,8 @@ static void begin_exchange(struct lls_http_connection *connection)
   struct lls_http_server *server = connection->server;
   server->counters.requests++;
   enter(connection, LLS_HTTP_ANSWERING);
-  lls_http_go_on(&connection->exchange); /* to notice if the client goes away */
+  /* keeps reading, to notice if the client leaves */
+  lls_http_go_on(&connection->exchange);
   connection->exchange.arrival_ns = (int64_t)uv_hrtime();
   connection->exchange.body_bytes =
       connection->exchange.request.body.length + connection->exchange.request.sunk_bytes;

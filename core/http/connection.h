@@ -119,7 +119,7 @@ void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned
 
 /* Runs the next sweep after the shortest allowed interval. */
 void lls_http_server_sweep_soon(struct lls_http_server *server);
-/* One of the server's handles has been closed. */
+/* Called when one of the server's handles has been closed. */
 void lls_http_server_handle_closed(struct lls_http_server *server);
 
 static inline bool lls_http_server_ends(const struct lls_http_server *server)

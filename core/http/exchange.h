@@ -33,7 +33,7 @@ struct lls_http_exchange {
    * whether the client still reads: a handler whose next piece may take long writes one
    * that clients ignore. May be NULL. */
   void (*on_ended)(void *owner);
-  struct lls_text headers; /* added to the answer's own */
+  struct lls_text headers; /* headers from handlers, sent with the answer's own */
   const void *route;       /* set by on_request, for on_answered */
   void *account;           /* set by on_request, for on_over */
   int64_t arrival_ns;      /* when the request was complete */
@@ -41,7 +41,7 @@ struct lls_http_exchange {
   unsigned status;         /* status of the answer, 0 before it begins */
   uint64_t answer_bytes;   /* bytes of the answer's body sent so far */
   char why[LLS_HTTP_WHY_BYTES]; /* message of an answer that is an error */
-  bool logged;                  /* the request has a line in the log, or will have */
+  bool logged;                  /* the request has a line in the log, or will get one */
 };
 
 /* Returns the client's address without its port, and whether it is on this machine. Both
@@ -52,11 +52,11 @@ bool lls_http_peer_is_local(struct lls_http_exchange *exchange);
  * and root can open. */
 bool lls_http_peer_is_admin(const struct lls_http_exchange *exchange);
 
-/* Adds a header to the answer; a value with control characters is left out. */
+/* Adds a header to the answer, unless its value has control characters. */
 void lls_http_add_header(struct lls_http_exchange *exchange, const char *name,
                          const char *value);
 
-/* The whole answer; type may be NULL where there is no body. */
+/* Sends the whole answer. type may be NULL if there is no body. */
 void lls_http_reply(struct lls_http_exchange *exchange, unsigned status, const char *type,
                     const void *body, size_t length);
 

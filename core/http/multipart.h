@@ -26,7 +26,7 @@ struct lls_multipart_events {
 };
 
 enum lls_multipart_state {
-  LLS_MULTIPART_BEFORE, /* the first delimiter */
+  LLS_MULTIPART_BEFORE, /* before the first delimiter */
   LLS_MULTIPART_DELIMITED,
   LLS_MULTIPART_HEADERS,
   LLS_MULTIPART_DATA,

@@ -38,7 +38,8 @@ static void on_written(uv_write_t *write, int status)
     output->on_drained(output);
 }
 
-/* Copies what the socket did not take: the pieces without their first `skip` bytes. */
+/* Keeps the bytes that the socket did not take: the pieces without their first `skip`
+ * bytes. */
 static void keep_rest(struct lls_http_output *output, const uv_buf_t *pieces,
                       unsigned count, size_t skip)
 {

@@ -21,7 +21,7 @@ struct lls_http_output {
   uv_write_t write;
   bool writing;
   struct lls_text in_flight, waiting;
-  uint64_t total; /* bytes ever sent here */
+  uint64_t total; /* bytes sent since the connection began */
   size_t *unread; /* the server's sum of the bytes that all outputs keep */
 };
 

@@ -81,7 +81,8 @@ static int on_url_complete(llhttp_t *llhttp)
   return end_string(llhttp->data);
 }
 
-/* Headers after the body would move the head, into which the request points. */
+/* Counts the headers after the body but does not store them: they would move the head, to
+ * which the request has pointers. */
 static int skip_trailer(struct lls_http_parser *parser, size_t length)
 {
   parser->trailer_bytes += length;

@@ -22,7 +22,7 @@ enum lls_http_line {
 
 struct lls_http_parser {
   llhttp_t llhttp;
-  struct lls_http_request *request; /* being filled */
+  struct lls_http_request *request; /* the request that is being filled */
   /* Called when the head is complete; may set request->sink. Returns false if the body is
    * not wanted: the request then counts as complete without it. May be NULL. */
   bool (*on_head)(void *owner);

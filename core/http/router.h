@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which handler answers a method and a path: a table, read from top to bottom. */
+/* Finds the handler of a method and a path in a table that is read from top to bottom. */
 #ifndef LLS_HTTP_ROUTER_H
 #define LLS_HTTP_ROUTER_H
 

@@ -34,13 +34,13 @@ struct lls_http_config {
 
 struct lls_http_counters {
   uint64_t accepted, refused; /* connections; refused: more than max_connections */
-  uint64_t requests;          /* complete ones */
+  uint64_t requests;          /* complete requests */
   uint64_t malformed;         /* answered with an error before they were complete */
   uint64_t timeouts;          /* closed for one of the three timeouts */
   uint64_t slow_readers;      /* cut off at [server] max_unsent */
   uint64_t crowded;           /* requests refused at [server] max_bodies */
   uint64_t gone;              /* clients that left before their answer was complete */
-  uint32_t open, busy;        /* connections now; of those, with a request in hand */
+  uint32_t open, busy; /* open connections; busy: those with a request in progress */
 };
 
 struct lls_http_server;

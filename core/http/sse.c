@@ -7,7 +7,8 @@
 void lls_sse_begin(struct lls_http_exchange *exchange)
 {
   lls_http_add_header(exchange, "cache-control", "no-cache");
-  lls_http_add_header(exchange, "x-accel-buffering", "no"); /* nginx: don't collect */
+  /* stops nginx from buffering */
+  lls_http_add_header(exchange, "x-accel-buffering", "no");
   lls_http_stream_begin(exchange, 200, LLS_SSE_TYPE);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Server-sent events as the clients of OpenAI's API read them. */
+/* Writes server-sent events in the form that clients of OpenAI's API read. */
 #ifndef LLS_HTTP_SSE_H
 #define LLS_HTTP_SSE_H
 

@@ -15,7 +15,8 @@
 
 struct lls_log_sink;
 
-enum lls_log_format { LLS_LOG_TEXT, LLS_LOG_JSON, LLS_LOG_JOURNAL /* fd: journal.h */ };
+/* LLS_LOG_JOURNAL: fd is a socket to the journal (journal.h) */
+enum lls_log_format { LLS_LOG_TEXT, LLS_LOG_JSON, LLS_LOG_JOURNAL };
 
 /* Owned by main, which may change level and format, and passed by pointer to all code
  * that logs. */
