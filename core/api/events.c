@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events of the step loop become text. A token is not sent before the next event of its
- * choice or the end of the batch, so that the last one can carry the finish reason.
+ * Turns events of the step loop into text. A token is held until the next event of its
+ * choice or the end of the batch of events, so that the last token is sent together
+ * with the finish reason.
  */
 #include <errno.h>
 #include <math.h>
@@ -54,7 +55,8 @@ static void remember_token(struct lls_choice *choice, const struct lls_sampled *
   choice->tokens[choice->n_unreported++] = *token;
 }
 
-/* By itself, not by its length. Calls of which something is missing are none to make. */
+/* The finish reason of an answer that was not cut by its length; "tool_calls" only if
+ * the answer's calls are complete. */
 static const char *stopped_reason(const struct lls_choice *choice)
 {
   return lls_tool_answer_calls(&choice->answer) ? "tool_calls" : "stop";
@@ -95,7 +97,8 @@ static void flush(struct lls_choice *choice)
   lls_reply_chunk(choice);
 }
 
-/* The scores live as long as the request in the step loop, the answer maybe longer. */
+/* Copies the prompt's scores, which are freed with the request in the step loop; the
+ * answer may be written later. */
 static void keep_scores(struct lls_choice *choice, const struct lls_event *event)
 {
   size_t bytes = choice->prompt->n_tokens * sizeof *choice->scores;
@@ -108,7 +111,7 @@ static void keep_scores(struct lls_choice *choice, const struct lls_event *event
     choice->generation->incomplete = true;
 }
 
-/* One more token; it may end the choice. */
+/* Adds a token to the choice; the token may end the choice. */
 static void add_token(struct lls_choice *choice, const struct lls_sampled *sampled,
                       bool hidden)
 {
@@ -128,7 +131,8 @@ static void add_token(struct lls_choice *choice, const struct lls_sampled *sampl
     stop_choice(choice);
 }
 
-/* With those that were forced behind it: they are sent together. */
+/* Adds an event's token and the tokens that the grammar forces after it; they are sent
+ * together. */
 static void on_token(struct lls_choice *choice, const struct lls_event *event)
 {
   struct lls_generation *generation = choice->generation;
@@ -158,8 +162,8 @@ static bool is_finite_vector(const struct lls_choice *choice)
   return true;
 }
 
-/* The client and the log are told: JSON has no such number, and a text of it means
- * nothing. */
+/* Sets the error and logs it, for a result that is not finite: JSON has no such number,
+ * and text sampled from such logits is meaningless. */
 static void fail_without_number(const struct lls_generation *generation,
                                 struct lls_api_error *error)
 {
@@ -173,7 +177,7 @@ static void fail_without_number(const struct lls_generation *generation,
   lls_api_fail(error, 500, "not_a_number", NULL, "%s", why);
 }
 
-/* True if the answer failed with this choice; then the error says how. */
+/* Returns true if this choice makes the whole answer fail; *error then says why. */
 static bool has_failed(const struct lls_choice *choice, const struct lls_event *event,
                        struct lls_api_error *error)
 {
@@ -189,7 +193,7 @@ static bool has_failed(const struct lls_choice *choice, const struct lls_event *
     return false;
   case LLS_FINISH_CAPACITY:
     if (choice->n_tokens > 0)
-      return false; /* ends early, as at the end of the context */
+      return false; /* a shorter answer, as at the end of the context */
     lls_api_fail(error, 400, "capacity_exceeded", NULL,
                  "the request needs more cache than this server has: shorten it");
     error->hopeless = true;
@@ -225,7 +229,7 @@ static bool has_failed(const struct lls_choice *choice, const struct lls_event *
   }
 }
 
-/* A live choice ends by itself: nothing is held back any more. */
+/* Ends a choice that was not stopped by its text: appends all text held back. */
 static void end_choice(struct lls_choice *choice, uint32_t reason)
 {
   char *piece = choice->generation->api->piece;
@@ -238,7 +242,8 @@ static void end_choice(struct lls_choice *choice, uint32_t reason)
   choice->finish_reason = stopped ? stopped_reason(choice) : "length";
 }
 
-/* Lives as long as the request in the step loop, the answer longer. */
+/* Copies the vector, which is freed with the request in the step loop, before the
+ * answer is written. */
 static void keep_vector(struct lls_choice *choice, const struct lls_event *event)
 {
   size_t bytes = choice->generation->api->config.vector_columns * sizeof(float);
@@ -285,7 +290,7 @@ void lls_generation_on_event(void *context, const struct lls_event *event)
   struct lls_choice *choice = event->owner;
   LLS_API_ON_MAIN((struct lls_api *)context);
   LLS_CHECK(choice->generation->api == context);
-  LLS_CHECK(choice->state != LLS_CHOICE_FINISHED); /* an end is the last event */
+  LLS_CHECK(choice->state != LLS_CHOICE_FINISHED); /* FINISHED is the last event */
   choice->shared_tokens = event->shared_tokens;
   if (event->kind == LLS_EVENT_TOKEN)
     on_token(choice, event);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The data of /admin/events (doc/api.md): counters and gauges as "figures", and the
- * requests of each instance as rows, "queues". Rows are arrays, and at most so many of a
- * state, since names and rows would be most of what is sent: 1,000 requests as objects
- * are 250 KB.
+ * requests of each instance as rows, "queues". To keep events small, rows are arrays
+ * without member names, and at most MOST_ROWS requests of a state are listed: 1,000
+ * requests as objects are 250 KB.
  */
 #include <string.h>
 
@@ -12,8 +12,8 @@
 #include "core/loop/policy_stats_json.h"
 #include "core/record/snapshot.h"
 
-#define MOST_ROWS        60 /* of a state */
-#define MOST_LINES       60 /* that a scheduler says */
+#define MOST_ROWS        60 /* requests listed for each state */
+#define MOST_LINES       60 /* lines of a scheduler's description */
 #define MOST_TENANTS     12
 #define LABEL_CHARACTERS 24
 
@@ -51,7 +51,8 @@ static json_t *memory_json(const struct lls_loop_status *s)
       "copied_bytes", (json_int_t)s->copied_bytes);
 }
 
-/* Counters: whoever looks twice has rates, and the parts of a step. */
+/* Counters of steps: from two events a client computes rates and the time of each part
+ * of a step. */
 static json_t *steps_json(const struct lls_loop_status *s)
 {
   return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "n", (json_int_t)s->steps, "plan_ns",
@@ -124,7 +125,7 @@ static json_t *label_json(const char *label)
 {
   size_t length = strnlen(label, LABEL_CHARACTERS);
   json_t *string = json_stringn(label, length);
-  return string != NULL ? string : json_null(); /* cut within a letter it is none */
+  return string != NULL ? string : json_null(); /* NULL if cut inside a character */
 }
 
 static json_t *row_json(const struct lls_api *api, const struct lls_snapshot_request *r)
@@ -140,7 +141,8 @@ static json_t *row_json(const struct lls_api *api, const struct lls_snapshot_req
       (json_int_t)r->host_units, lls_life_json(&r->life));
 }
 
-/* Units of requests that have no row, by form: they are in the picture of the cache. */
+/* Cache units of the requests without a row, by form; the console's picture of the
+ * cache includes them. */
 struct rest {
   uint64_t requests, owned[LLS_FORM_HIDDEN + 1], shared, host;
 };
@@ -161,7 +163,7 @@ static json_t *rest_json(const struct rest *rest)
                    (json_int_t)rest->shared, "host", (json_int_t)rest->host);
 }
 
-/* Those of a state follow each other in a snapshot. */
+/* Makes rows of a snapshot's requests, which are sorted by state. */
 static json_t *rows_json(const struct lls_api *api, const struct lls_snapshot *q,
                          struct rest *rest)
 {
@@ -193,7 +195,8 @@ static json_t *counts_json(const struct lls_snapshot *q)
   return counts;
 }
 
-/* {"tenant": {"running": 3, ...}} of those that a snapshot lists, the first tenants. */
+/* Returns {"tenant": {"running": 3, ...}} for the first MOST_TENANTS tenants of a
+ * snapshot. */
 static json_t *tenants_json(const struct lls_api *api, const struct lls_snapshot *q)
 {
   json_t *tenants = json_object();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET and DELETE of /v1/files, but for contents (download.c). */
+/* GET and DELETE of /v1/files; download.c sends the contents of files. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "core/api/store_call.h"
 #include "core/batch/file_table.h"
 
-#define LIST_MOST 10000 /* OpenAI's bound, and what is listed where nothing is said */
+#define LIST_MOST 10000 /* OpenAI's maximum and default of a list's length */
 
 static const char *or_null(const char *word)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making, cancelling and freeing generations; completions.c has where they come from,
- * submit.c and events.c their life. */
+/* Creates, cancels and frees generations. completions.c reads them from bodies,
+ * submit.c submits them, events.c handles their events. */
 #include "core/api/accounts.h"
 #include "core/api/chat_answer.h"
 #include "core/api/responses.h"
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <utlist.h>
 
-/* The prompt as the client wrote it, or what its ids stand for, each of them. */
+/* Begins the answer with the prompt: its text, or the decoded text of all its ids. */
 static void echo_prompt(const struct lls_api_config *config, struct lls_choice *choice)
 {
   const struct lls_api_prompt *prompt = choice->prompt;
@@ -25,7 +25,7 @@ static void echo_prompt(const struct lls_api_config *config, struct lls_choice *
   choice->ready = choice->text.length;
 }
 
-/* The answer begins with the last message's content, which is not looked at for calls. */
+/* Begins the answer with the last message's content, which is not parsed for calls. */
 static void echo_begun(struct lls_choice *choice)
 {
   const json_t *begun = choice->prompt->begun;
@@ -41,7 +41,7 @@ static int init_choice(const struct lls_api_config *config,
   const struct lls_api_params *params = &generation->params;
   struct lls_choice *choice = &generation->choices[index];
   choice->generation = generation;
-  choice->state = LLS_CHOICE_FINISHED; /* until it is submitted */
+  choice->state = LLS_CHOICE_FINISHED; /* until lls_generation_start submits it */
   choice->index = index;
   choice->prompt = &generation->prompts.prompts[index / (uint32_t)params->n];
   choice->reports = params->return_token_ids || params->logprobs != LLS_UNSET;
@@ -115,7 +115,8 @@ static void free_generation(struct lls_generation *generation)
   free(generation);
 }
 
-/* Millions of JSON values take a tenth of a second, for which no stream shall wait. */
+/* Work that frees a large generation on a thread: freeing millions of JSON values takes
+ * a tenth of a second, which would delay every stream. */
 struct dropping {
   struct lls_work work;
   struct lls_generation *generation;
@@ -175,17 +176,18 @@ void lls_generation_cancel(struct lls_generation *generation)
       lls_loop_cancel(generation->api->config.loop, generation->choices[i].request);
 }
 
-/* The client went away: the rest is not wanted. */
+/* The client has disconnected: cancels the rest of the answer. */
 static void on_gone(void *owner)
 {
   struct lls_generation *generation = owner;
-  /* it is told once, and not if it was answered */
+  /* called once, and only before the answer is complete */
   LLS_CHECK(generation->exchange != NULL);
   generation->exchange = NULL;
   lls_generation_cancel(generation);
 }
 
-/* A comment asks whether the client still reads its stream. */
+/* Called when the client has closed its sending side: writes a comment, which fails if
+ * the client no longer reads its stream. */
 static void on_ended(void *owner)
 {
   struct lls_generation *generation = owner;

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GET /health: 200 while new requests are taken, 503 otherwise; the body says why, and
- * "degraded" where they are answered by fewer instances than there should be. /ready: 200
- * while they are answered too; 503 also while the last instance of its kind, or a rank
- * that a step waits for, is not heard. /live: 200 as long as the process should not be
- * killed for a new one, which it should when its engine has failed or a plugin hangs;
- * what is not heard may come back, and ends the service itself after rank_timeout.
+ * The health endpoints, for load balancers and orchestrators. GET /health: 200 while
+ * new requests are accepted, else 503; the body says why, and says "degraded" if some
+ * instances are down. GET /ready: 200 if new requests are accepted and answered; 503
+ * also while the last instance of its kind, or a rank that a step waits for, sends no
+ * messages. GET /live: 503 if the process should be killed and restarted, because its
+ * engine has failed or a plugin hangs, else 200. A silent instance or rank does not
+ * count there: it may recover, and otherwise the process ends by itself after
+ * rank_timeout.
  */
 #include "core/api/api_internal.h"
 
-/* The plugin fell out of favour: served, but not as configured. */
+/* Returns why a plugin was replaced by its fallback, or null: requests are served, but
+ * not as configured. */
 static json_t *fallback_json(const struct lls_loop_status *status)
 {
   return status->fallen_back ? json_string(status->fallback_reason) : json_null();
 }
 
-/* The state in a word, or NULL: all is well; why is left alone unless it is known. */
+/* Returns "failed" or "hangs" with the reason in *why, or NULL if all is well. */
 static const char *trouble(const struct lls_api *api, struct lls_error *why)
 {
   if (lls_loop_failed(api->config.loop, why))

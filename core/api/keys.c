@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading keys, and comparing with all of them in the same time; see keys.h. */
+/* Reads key files, and compares a key with all keys in constant time; see keys.h. */
 #include "core/api/keys.h"
 
 #include "core/api/api_params.h"
@@ -12,14 +12,14 @@
 #include <string.h>
 #include <strings.h>
 
-#define KEY_BYTES     256 /* room of a key; a longer one is refused when it is read */
+#define KEY_BYTES     256 /* buffer of a key; a file with a longer key is refused */
 #define TENANT_SHARED "-" /* the tenant of clients without keys */
 #define LINE_BYTES    1024
 #define FILE_BYTES    (1 << 20)
 
 struct key {
-  unsigned char bytes[KEY_BYTES]; /* zeros after its end */
-  char tenant[LLS_TENANT_BYTES];  /* "" of TENANT_SHARED */
+  unsigned char bytes[KEY_BYTES]; /* padded with zeros */
+  char tenant[LLS_TENANT_BYTES];  /* "" for TENANT_SHARED */
 };
 
 struct lls_api_keys {
@@ -27,7 +27,8 @@ struct lls_api_keys {
   size_t count;
 };
 
-/* The name of a tenant that is one key alone: stable, and nothing of the key. */
+/* Names the tenant of a key without a tenant: by a hash, so that the name is stable and
+ * does not reveal the key. */
 static void name_after(struct key *key, size_t length)
 {
   char hex[LLS_SHA256_HEX];
@@ -47,7 +48,8 @@ static bool has_controls(const char *text)
   return false;
 }
 
-/* One line: key, space, tenant. NULL, or what is wrong with it. */
+/* Adds the key of a line "KEY TENANT". Returns NULL, or a message about what is
+ * wrong. */
 static const char *add_key(struct lls_api_keys *keys, const char *line)
 {
   struct key *key = &keys->keys[keys->count];
@@ -124,7 +126,7 @@ void lls_api_keys_free(struct lls_api_keys *keys)
   free(keys);
 }
 
-/* 1 if equal, 0 if not, in the same time. */
+/* Returns 1 if equal, else 0, in constant time. */
 static unsigned equal(const unsigned char *a, const unsigned char *b)
 {
   unsigned differences = 0;

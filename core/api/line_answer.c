@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See line_answer.h. A 500 mostly comes again with the same input: three tries, of which
- * two are for an instance that was lost. A 429 or 503 is a server that is busy, and a
- * batch has a day: the delays double up to a minute, for half an hour in all.
+ * See line_answer.h. A 500 usually repeats with the same input: a line gets three
+ * tries, since a lost instance may cause two of them. A 429 or 503 means a busy server,
+ * and a batch has a day: the delays double up to a minute, for half an hour in all.
  */
 #include "core/api/line_answer.h"
 
@@ -14,7 +14,7 @@
 
 #define TRIES_FAILED  3
 #define TRIES_REFUSED 35
-#define DOUBLED       6 /* delays; then LONGEST_S */
+#define DOUBLED       6 /* number of doubling delays; later ones are LONGEST_S */
 #define LONGEST_S     60
 
 int64_t lls_line_retry(unsigned status, uint32_t tries)

@@ -23,7 +23,7 @@ json_t *lls_life_json(const struct lls_life *life)
 
 static json_t *text_json(const char *text)
 {
-  json_t *string = json_string(text); /* cut within a letter it is none */
+  json_t *string = json_string(text); /* NULL if cut inside a character */
   return string != NULL ? string : json_null();
 }
 

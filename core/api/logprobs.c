@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log probabilities in their two shapes: four parallel arrays for completions, one object
- * a token for chats, where "bytes" carries a token that is half a character.
+ * Log probabilities in OpenAI's two formats: four parallel arrays for completions; one
+ * object per token for chats, whose "bytes" can hold a token that is only a part of a
+ * character.
  */
 #include <math.h>
 #include <stdio.h>
@@ -10,14 +11,14 @@
 #include "core/api/wire.h"
 #include "text/base/utf8.h"
 
-#define LOWEST (-9999.0) /* JSON has no infinity */
+#define LOWEST (-9999.0) /* stands for -infinity, which JSON lacks */
 
 static double finite_logprob(float logprob)
 {
   return isfinite(logprob) && (double)logprob > LOWEST ? (double)logprob : LOWEST;
 }
 
-/* The text of the token, as valid UTF-8 in out, which is emptied first. */
+/* Sets `out` to the token's text as valid UTF-8. */
 static void token_text(const struct lls_choice *choice, int32_t token,
                        struct lls_bytes *out)
 {
@@ -29,8 +30,8 @@ static void token_text(const struct lls_choice *choice, int32_t token,
     lls_utf8_repair(bytes, length, out);
 }
 
-/* The token's name: its text, or, where tokens of the same text are to be told
- * apart (vLLM's return_tokens_as_token_ids), "token_id:N". */
+/* Sets `out` to the token's text or, with vLLM's return_tokens_as_token_ids, to
+ * "token_id:N", which distinguishes tokens of the same text. */
 static void token_name(const struct lls_choice *choice, int32_t token,
                        struct lls_bytes *out)
 {
@@ -51,8 +52,8 @@ static size_t characters_of(const char *text, size_t length)
   return count;
 }
 
-/* Characters that a token of the answer has in the text: none if the text leaves it out.
- */
+/* Returns how many characters of the answer's text a token has; 0 if the text omits
+ * it. */
 static size_t shown_characters(const struct lls_choice *choice, int32_t token,
                                struct lls_bytes *text)
 {
@@ -80,7 +81,8 @@ static void set_logprob(json_t **top, struct lls_bytes *key, float logprob)
   key->length--;
 }
 
-/* The alternatives and the token itself; its own string stays in text. */
+/* Returns the alternatives and the sampled token, keyed by string; `text` keeps the
+ * string of the sampled token. */
 static json_t *top_by_string(const struct lls_choice *choice,
                              const struct lls_sampled *sampled, struct lls_bytes *text)
 {
@@ -109,7 +111,8 @@ static void add_token(struct arrays *to, const struct lls_choice *choice,
   lls_json_add(&to->offsets, json_integer((json_int_t)offset));
 }
 
-/* The first token of a prompt comes after nothing: it has no likelihood. */
+/* Adds the first token of a prompt, which has no probability, since no token precedes
+ * it. */
 static void add_first(struct arrays *to, const struct lls_choice *choice,
                       struct lls_bytes *text)
 {
@@ -125,8 +128,9 @@ static bool reports_prompt(const struct lls_choice *choice)
   return choice->generation->params.echo && !choice->begun && choice->scores != NULL;
 }
 
-/* Characters of the prompt as echo_prompt of generation.c shows it; where each token
- * begins goes to `to`, if any. What encoding put before a text is not part of it. */
+/* Returns the number of characters of the prompt as echo_prompt of generation.c shows
+ * it, without tokens that encoding added before the text. Appends the offset of each
+ * token to `to` unless that is NULL. */
 static size_t echoed(const struct lls_choice *choice, struct arrays *to,
                      struct lls_bytes *text)
 {
@@ -182,7 +186,7 @@ static void add_entry(json_t **entries, const struct lls_choice *choice, int32_t
                          (json_int_t)rank, "decoded_token", token_string(text)));
 }
 
-/* The token of the prompt and those that were likelier, or would have been. */
+/* Returns the entry of a prompt token: the token and its most likely alternatives. */
 static json_t *prompt_entry(const struct lls_choice *choice, const struct lls_sampled *s,
                             struct lls_bytes *text)
 {

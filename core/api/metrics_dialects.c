@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same numbers for dashboards that were made for others: names that vLLM has given up
- * ([server] metrics_legacy), and llama.cpp's ([server] metrics_llamacpp), which bear no
- * labels.
+ * The same metrics for dashboards of other servers: under names that vLLM no longer
+ * uses ([server] metrics_legacy), and under llama.cpp's, which have no labels ([server]
+ * metrics_llamacpp).
  */
 #include "core/api/prometheus.h"
 
@@ -50,8 +50,8 @@ static void llamacpp_tokens(struct lls_page *page, const struct lls_api *api,
                    "Number of generation tokens processed", status->generated_tokens);
   lls_page_number(page, "llamacpp:tokens_predicted_seconds_total", "counter",
                   "Total time spent generating tokens", writing_s);
-  /* over the server's life: where they began anew at each scrape, two scrapers would
-   * spoil each other's */
+  /* averages since the start: if they were reset at each scrape, two scrapers would
+   * disturb each other */
   lls_page_gauge(page, "llamacpp:prompt_tokens_seconds",
                  "Average prompt throughput in tokens/s.",
                  ratio((double)computed, reading_s));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Outcomes of requests over HTTP, by path: the http_ series, as FastAPI's
- * instrumentation names them beside vLLM's own. routes.c counts.
+ * Metrics of HTTP requests by path: the http_ series under the names of FastAPI's
+ * instrumentation, which vLLM exposes too. routes.c counts them.
  */
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ static void answers(struct lls_page *page, const struct lls_api *api)
     }
 }
 
-/* A summary without quantiles: of each path the sum and the number. */
+/* Writes a summary without quantiles: the sum and the count for each path. */
 static void sizes(struct lls_page *page, const struct lls_api *api, const char *name,
                   const char *help, size_t member)
 {

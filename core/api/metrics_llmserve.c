@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The series that are ours: the work of policies, and outcomes of requests. */
+/* The series llmserve_*: the work of policies, and outcomes of requests. */
 #include "core/api/prometheus.h"
 
 #include <stdio.h>
@@ -128,7 +128,7 @@ static void http_numbers(struct lls_page *page, const struct lls_api *api)
 
 /* ---- classes and tenants --------------------------------------------------------- */
 
-/* A family of samples, one for each group that has a number of it. */
+/* A family of metrics with one sample per group (a class or a tenant). */
 struct family {
   const char *name, *label, *help;
 };
@@ -225,7 +225,8 @@ static struct instance_labels labels_of(uint32_t index, uint32_t role)
   return l;
 }
 
-/* 0: lost, or nothing is heard of it now. */
+/* Writes 1 for each instance that is up, 0 for one that is lost or sends no
+ * messages. */
 static void instance_up(struct lls_page *page, struct lls_loop *loop)
 {
   static const char name[] = "llmserve_instance_up";
@@ -278,7 +279,8 @@ static void instance_units(struct lls_page *page, struct lls_loop *loop)
   }
 }
 
-/* The rest would be what is said above, where there is only one. */
+/* Writes the metrics per instance. With a single instance only its state is written:
+ * its other numbers would repeat the server's. */
 static void instance_numbers(struct lls_page *page, struct lls_loop *loop,
                              const struct lls_loop_status *status)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GET /metrics: the series that vLLM's dashboards and the Kubernetes inference gateway
- * read, under vLLM's names, units and meanings (metrics_vllm.c); and ours beside them as
- * llmserve_ (metrics_llmserve.c). Behind options what dashboards made for others read
- * (metrics_dialects.c).
+ * read, with vLLM's names, units and meanings (metrics_vllm.c), and this server's own
+ * as llmserve_* (metrics_llmserve.c). Options add the series that dashboards of other
+ * servers read (metrics_dialects.c).
  */
 #include <dirent.h>
 #include <sys/resource.h>
@@ -28,7 +28,8 @@ static const double length_bounds[] = {1,   2,   5,    10,   20,   50,  100,
                                        5e4, 1e5, 2e5,  5e5,  1e6,  2e6};
 static const double n_bounds[] = {1, 2, 5, 10, 20};
 
-/* The number of bounds up to the longest length of the model, as vLLM has them. */
+/* Returns the number of histogram bounds up to the model's maximum context, as in
+ * vLLM. */
 static unsigned length_bounds_within(uint32_t max_context)
 {
   unsigned n = 1;
@@ -57,7 +58,7 @@ void lls_api_stats_init(struct lls_api_stats *stats, uint32_t max_context)
 
 /* ---- the process, as Prometheus' own clients name it ---------------------------- */
 
-/* -1 where /proc is not there. */
+/* Returns the number of open files, or -1 without /proc. */
 static int open_files(void)
 {
   DIR *folder = opendir("/proc/self/fd");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Refusals of policies, and the figures that they report: a family for each kind and for
- * numbers of now and counters, with the policy's own name of the number as a label. A
- * family is left out where no policy has a number for it.
+ * Refusals of policies, and the numbers that policies report. Each kind of policy has a
+ * family of gauges and one of counters; a label has the policy's own name of the
+ * number. A family without numbers is omitted.
  */
 #include <stdio.h>
 

@@ -34,7 +34,7 @@ static void request_success(struct lls_page *page, const struct lls_api_stats *s
   for (unsigned i = 0; i < LLS_OUTCOMES; i++)
     lls_page_labelled(page, name, (double)stats->finished[i], "finished_reason",
                       reasons[i], NULL);
-  /* vLLM ends answers that go round in circles; nothing here does */
+  /* vLLM ends answers that repeat themselves; this server does not */
   lls_page_labelled(page, name, 0, "finished_reason", "repetition", NULL);
 }
 
@@ -55,7 +55,8 @@ static void sleep_state(struct lls_page *page)
   lls_page_labelled(page, name, 0, "sleep_state", "discard_all", NULL);
 }
 
-/* Without adapters, but the inference gateway's pickers look for it. */
+/* This server has no LoRA adapters, but the inference gateway's endpoint pickers read
+ * this series. */
 static void lora_info(struct lls_page *page)
 {
   static const char name[] = "vllm:lora_requests_info";
@@ -99,7 +100,7 @@ static void prompt_tokens_by_source(struct lls_page *page,
   lls_page_labelled(page, name, 0, "source", "external_kv_transfer", NULL);
 }
 
-/* For a dashboard that divides by it or adds it up. */
+/* Writes a counter that is always 0, for dashboards that divide by it or sum it. */
 static void never(struct lls_page *page, const char *name, const char *help)
 {
   lls_page_counter(page, name, help, 0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /v1/models, /v1/models/{id}, /version, /load: what this server has, and has to do.
- */
+/* GET /v1/models, /v1/models/{id}, /version and /load. */
 #include <string.h>
 
 #include "config.h"
@@ -42,7 +41,7 @@ void lls_handle_version(void *context, struct lls_http_exchange *exchange)
   lls_api_reply_json(exchange, 200, json_pack("{s:s}", "version", PACKAGE_VERSION));
 }
 
-/* Requests that are not answered yet, as vLLM counts them. */
+/* Answers with the number of unfinished requests, as vLLM counts them. */
 void lls_handle_load(void *context, struct lls_http_exchange *exchange)
 {
   const struct lls_api *api = context;
