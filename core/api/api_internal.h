@@ -35,7 +35,7 @@ struct lls_account;
 struct lls_route_stats {
   const char *path, *method; /* static; path "none" for requests without a route */
   uint64_t answers[LLS_STATUS_CLASSES]; /* by the status' first digit */
-  uint64_t received_bytes, sent_bytes;  /* of bodies */
+  uint64_t received_bytes, sent_bytes;  /* bytes of bodies */
   struct lls_histogram seconds;
 };
 
@@ -47,14 +47,14 @@ struct lls_api {
   char fingerprint[24]; /* changes with the model and with llmserve's version */
   int64_t created_s;    /* Unix time */
   struct lls_http_server *http;
-  struct lls_store_front *front;      /* files and batches; NULL: there is no store */
+  struct lls_store_front *front;      /* files and batches; NULL: no store */
   struct lls_generation *generations; /* utlist: not finished in the step loop */
   struct lls_choice *unflushed;       /* utlist: choices with text not sent yet */
   struct lls_wait *reload_waits;      /* exchanges waiting for a reload, by its number */
   struct lls_wait *queue_waits;       /* exchanges waiting for snapshot number `looks` */
   uint64_t looks;                     /* queue snapshots requested so far */
   bool looking;                       /* the last snapshot has not arrived yet */
-  struct lls_viewers viewers;         /* of /admin/events */
+  struct lls_viewers viewers;         /* clients of /admin/events */
   struct lls_lives lives;
   char *piece; /* room for the text of one token */
   struct lls_api_keyring keys;
@@ -76,7 +76,7 @@ struct lls_api {
   /* (n_routes) in the order of LLS_ROUTES; the last one is for no route */
   struct lls_route_stats routes[LLS_MAX_ROUTES];
   size_t n_routes;
-  struct lls_histogram answer_seconds; /* of all routes together */
+  struct lls_histogram answer_seconds; /* sum over all routes */
   bool draining;
 };
 

@@ -43,7 +43,7 @@ static void free_line(struct line *line)
 
 /* ---- to the store ------------------------------------------------------------------ */
 
-/* The result of a line; json NULL: it has no final answer. */
+/* The result of a line; json NULL: no final answer. */
 struct outcome {
   struct lls_store_job job;
   char batch[LLS_BATCH_ID_BYTES];

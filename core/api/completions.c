@@ -23,13 +23,14 @@ struct reading {
   enum lls_endpoint endpoint;
   lls_prompt_reader read_prompts;
   struct lls_unknown_names unknown;
-  struct lls_offline *offline;      /* waits for the answer if there is no exchange */
-  bool renames;                     /* errors name parameters of /v1/responses */
-  bool large;                       /* the body is large */
-  struct lls_response_past past;    /* of /v1/responses: the earlier items */
-  json_t *body;                     /* parsed, waits for the items of its past; or NULL */
-  struct lls_response *response;    /* of /v1/responses, until the generation owns it */
-  char prefix_hash[LLS_PREFIX_HEX]; /* of the prompt; "": not computed */
+  struct lls_offline *offline;   /* waits for the answer if there is no exchange */
+  bool renames;                  /* errors name parameters of /v1/responses */
+  bool large;                    /* the body is large */
+  struct lls_response_past past; /* of /v1/responses: the earlier items */
+  json_t *body;                  /* parsed, waits for the items of its past; or NULL */
+  struct lls_response
+      *response; /* the answer of /v1/responses, until the generation owns it */
+  char prefix_hash[LLS_PREFIX_HEX];  /* of the prompt; "": not computed */
   struct lls_generation *generation; /* the result, or NULL and error is set */
   struct lls_api_error error;
 };

@@ -167,9 +167,9 @@ static bool is_finite_vector(const struct lls_choice *choice)
 static void fail_without_number(const struct lls_generation *generation,
                                 struct lls_api_error *error)
 {
-  static const char why[] = "the model computed what is not a finite number (NaN or "
-                            "infinity): its weights are damaged, or too large for the "
-                            "type that it is served in";
+  static const char why[] =
+      "the model computed a value that is not a finite number (NaN or infinity): its "
+      "weights are damaged, or too large for the type that it is served in";
   const struct lls_log_field fields[] = {{.name = "error", .text = "not_a_number"},
                                          {.name = "why", .text = why}};
   lls_log_request(generation->api->config.log, LLS_LOG_ERROR, "api", generation->label,
@@ -222,8 +222,8 @@ static bool has_failed(const struct lls_choice *choice, const struct lls_event *
                    why.text[0] != '\0' ? why.text : "no reason is known");
     else
       lls_api_fail(error, 500, "grammar_error", NULL,
-                   "after %u tokens the answer cannot go on as its grammar asks: the "
-                   "log has the reason",
+                   "after %u tokens the answer can't continue within its grammar: see "
+                   "the server's log",
                    choice->n_tokens);
     return true;
   }

@@ -230,7 +230,7 @@ static struct instance_labels labels_of(uint32_t index, uint32_t role)
 static void instance_up(struct lls_page *page, struct lls_loop *loop)
 {
   static const char name[] = "llmserve_instance_up";
-  lls_page_head(page, name, "gauge", "1 while an instance is there and is heard.");
+  lls_page_head(page, name, "gauge", "1 while an instance is up and sends messages.");
   for (uint32_t i = 0; i < lls_loop_n_instances(loop); i++) {
     struct lls_instance_life life;
     struct lls_loop_status s;
@@ -297,7 +297,7 @@ static void instance_numbers(struct lls_page *page, struct lls_loop *loop,
   lls_page_counter(page, "llmserve_handed_bytes_total",
                    "Bytes of cache copied between instances.", status->handed_bytes);
   lls_page_number(page, "llmserve_handed_seconds_total", "counter",
-                  "Time that requests' blocks were on their way from other processes.",
+                  "Time spent transferring requests' blocks from other processes.",
                   (double)status->handed_ns / LLS_NS_PER_S);
 }
 

@@ -26,7 +26,7 @@ struct lls_row {
   const char *name;
   uint16_t endpoints; /* enum lls_endpoint, or-ed */
   uint8_t type;
-  size_t offset; /* of a bool, int64_t, double or int64_t (ns) in lls_api_params */
+  size_t offset; /* in lls_api_params, of a bool, int64_t, double or int64_t (ns) */
   double min, max;
   bool endless;                  /* -1 means LLS_ENDLESS, as in llama.cpp */
   lls_param_reader read;         /* LLS_ROW_SPECIAL */

@@ -33,7 +33,7 @@ enum lls_verdict {
 struct lls_group_stats {
   uint64_t requests, prompt_tokens, generated_tokens;
   uint64_t limited;                /* requests refused because of a tenant's limit */
-  uint64_t verdicts[LLS_VERDICTS]; /* of requests with deadlines */
+  uint64_t verdicts[LLS_VERDICTS]; /* counts of requests with deadlines */
 };
 
 struct lls_tenant {

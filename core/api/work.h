@@ -43,7 +43,7 @@ struct lls_work {
   void (*answer)(struct lls_work *work, struct lls_http_exchange *exchange);
   /* [main] Last: frees the work, whether it was run or not. */
   void (*destroy)(struct lls_work *work);
-  struct lls_text body;         /* of the request */
+  struct lls_text body;         /* the request's body */
   size_t held;                  /* [main] bytes of body counted by the HTTP server */
   struct lls_api_config config; /* a copy: main may change the api's meanwhile */
 
