@@ -15,8 +15,7 @@
 #define METADATA_KEY   64
 #define METADATA_VALUE 512
 #define WINDOW_MOST_S  (30 * 86400)
-#define BODY_MOST      65536 /* enough for a valid body; small, since it is parsed on [main] \
-                              */
+#define BODY_MOST      65536 /* fits a valid body; small, since [main] parses it */
 
 /* ---- creating ---------------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@ struct lls_api_prompt {
   size_t n_added;     /* tokens added before the text, such as BOS */
   size_t n_after;     /* tokens added after an encoder's text, such as [SEP] */
   size_t second_text; /* lls_engine_sequence.second_text */
-  char *text;         /* (text_bytes) of a prompt of ids: their text */
+  char *text;         /* (text_bytes) the prompt's text; decoded if from_ids */
   size_t text_bytes;
   bool in_reasoning; /* a rendered chat has opened the answer's reasoning */
   json_t *begun;     /* a chat's: the string that the answer begins with, or NULL */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tenants: dense numbers for the names that fairness goes by, and what is counted of
- * each.
+ * Tenants: maps the names by which fairness groups requests to small consecutive
+ * numbers, and keeps the counters of each tenant.
  *
- * Names come from clients, so their number is bounded: once all places are taken, the
- * tenant that has had nothing alive for longest gives up its place (and number), and what
- * was counted of it goes to "other". While all of them have something alive, newcomers
- * are "other" themselves. Number 0 is for requests that name no tenant.
+ * Names come from clients, so their number is bounded. When all places are taken, a new
+ * tenant gets the place (and number) of the tenant without unfinished requests that has
+ * been idle longest, whose counters are added to those of "other". While all tenants
+ * have unfinished requests, a new tenant counts as "other". Number 0 is for requests
+ * that name no tenant.
  */
 #ifndef LLS_API_TENANTS_H
 #define LLS_API_TENANTS_H
