@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways between [main] and the [step] threads, and between two of these.
+ * Messages between [main] and the [step] threads, and between step threads.
  *
- * Inbox: main posts new requests and ids to cancel, other instances post requests that
- * migrate and what became of those that came from here; the step thread takes all
- * of it at the start of a step. Outbox: the step thread collects a step's events and
- * publishes them at once, to the one delivery of all instances, where main takes them: so
- * a request that moves has its events in order. Each lock is held for a few pointer
- * moves, and neither side allocates on the step thread, but for the delivery when main is
- * behind by more than it ever was.
+ * Inbox: main posts new requests and ids to cancel; other instances post requests that
+ * migrate, and the fate of requests that left this instance. The step thread takes all
+ * messages at the start of a step. Outbox: the step thread collects a step's events and
+ * publishes them at once to one delivery shared by all instances, from which main takes
+ * them; so the events of a request that migrates stay in order. Each lock is held for a
+ * few pointer moves. No side allocates on the step thread, except for the delivery when
+ * main lags more than ever before.
  *
- * Instances of a simulation have a clock each. What one posts bears its time, and is not
- * seen by another before its own clock says so.
+ * Each instance of a simulation has a clock of its own. A message has its sender's time,
+ * and its receiver does not see it before its own clock has reached that time.
  */
 #ifndef LLS_INSTANCE_MAILBOX_H
 #define LLS_INSTANCE_MAILBOX_H
@@ -20,14 +20,15 @@
 
 #include "core/instance/request.h"
 
-/* A request that migrated has been taken, or has ended, and no longer needs its
- * blocks here. */
+/* A request that left this instance has been taken or has ended: its blocks here are no
+ * longer needed. */
 struct lls_settled {
   uint32_t slot;
   int64_t mailed_ns;
 };
 
-/* An instance to which a request is offered wants its blocks moved, where they are. */
+/* An instance that a request is offered to asks for its blocks to be moved to the other
+ * tier of the instance that has them. */
 struct lls_shift {
   uint64_t request;
   uint32_t slot;
@@ -35,16 +36,16 @@ struct lls_shift {
   int64_t mailed_ns;
 };
 
-/* The end of a fetch of blocks of another process (fetch.h). */
+/* The end of a fetch of blocks from another process (fetch.h). */
 struct lls_fetched {
   uint64_t request, ticket, bytes;
   bool good;
 };
 
-/* Where the blocks are, that were to be shifted, of a request offered to another process:
- * what was packed for it (left.c). */
+/* The new place of a shifted request's blocks, packed for the other process that the
+ * request is offered to (left.c). */
 struct lls_placed_there {
-  char *data; /* (bytes) malloc's */
+  char *data; /* (bytes) allocated with malloc */
   size_t bytes;
   uint32_t slot;
 };
@@ -53,9 +54,9 @@ struct lls_inbox {
   pthread_mutex_t lock;
   pthread_cond_t filled;
   struct lls_live *first, **last; /* requests in order, linked by next */
-  uint64_t *cancels; /* (capacity) ids; a request is cancelled at most once */
+  uint64_t *cancels;              /* (capacity) ids; each is posted once */
   uint32_t n_cancels, capacity;
-  bool cancels_lost; /* there were more, of requests that live elsewhere or did */
+  bool cancels_lost;           /* more ids were posted than fit */
   struct lls_settled *settled; /* (capacity) at most one for each slot */
   uint32_t n_settled;
   struct lls_shift *shifts; /* (capacity) at most one for each slot */
@@ -64,15 +65,15 @@ struct lls_inbox {
   uint32_t n_fetched;
   struct lls_placed_there *placed; /* (capacity) at most one for each slot */
   uint32_t n_placed;
-  bool end_all;   /* all that live there are to end with an error */
-  uint64_t clear; /* all that live there, or left there, do so elsewhere; 0: no */
-  /* (capacity) from predictors that took their time */
+  bool end_all;   /* every request of the instance is to end with an error */
+  uint64_t clear; /* not 0: forget all requests, which are continued elsewhere */
+  /* (capacity) predictions that came after the arrival */
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
-  struct lls_snapshot *asked; /* the snapshot that main wants; NULL: none */
-  bool stop;                  /* main wants the step thread to end */
-  bool hold;   /* main wants it to wait between two steps, to touch what is [step] */
-  bool parked; /* it waits for that */
+  struct lls_snapshot *asked; /* the snapshot that main requests; NULL: none */
+  bool stop;                  /* main asks the step thread to end */
+  bool hold;   /* main asks it to park between two steps, to use [step] members */
+  bool parked; /* it has parked */
 };
 
 struct lls_late_prediction {
@@ -82,33 +83,34 @@ struct lls_late_prediction {
 
 int lls_inbox_init(struct lls_inbox *, uint32_t max_requests);
 void lls_inbox_free(struct lls_inbox *);
-/* [main] an arrival; [step] of another instance: as live->move says */
+/* [main] Posts a new request; [step] of another instance: one that migrates.
+ * live->move.mail is the kind. */
 void lls_inbox_post(struct lls_inbox *, struct lls_live *);
 /* [step] of another instance */
 void lls_inbox_settle(struct lls_inbox *, uint32_t slot, int64_t now_ns);
 void lls_inbox_shift(struct lls_inbox *, const struct lls_shift *);
-/* [any] the thread of a channel: core/cluster/remote.c */
+/* [any] from a channel's thread: core/cluster/remote.c */
 void lls_inbox_fetched(struct lls_inbox *, const struct lls_fetched *);
 void lls_inbox_end_all(struct lls_inbox *);
-/* number, not 0: shown in lls_instance.cleared when it is done. */
+/* number, not 0: stored in lls_instance.cleared when the inbox has been cleared. */
 void lls_inbox_clear(struct lls_inbox *, uint64_t number);
-/* [step] of another instance, in another process; takes the data over */
+/* [step] of an instance in another process. Takes ownership of the data. */
 void lls_inbox_placed(struct lls_inbox *, const struct lls_placed_there *);
 void lls_inbox_cancel(struct lls_inbox *, uint64_t id);        /* [main] */
 void lls_inbox_ask(struct lls_inbox *, struct lls_snapshot *); /* [main] */
 void lls_inbox_stop(struct lls_inbox *);                       /* [main] */
 /* [main] Asks the step thread to park; it does so at the next step boundary. */
 void lls_inbox_hold(struct lls_inbox *);
-bool lls_inbox_is_parked(struct lls_inbox *); /* [main] all it wrote is visible then */
-void lls_inbox_release(struct lls_inbox *);   /* [main] it goes on */
-/* [step] Parks if it was asked to, and tells main through `wake`. */
+bool lls_inbox_is_parked(struct lls_inbox *); /* [main] if true, sees all its writes */
+void lls_inbox_release(struct lls_inbox *);   /* [main] unparks it */
+/* [step] Parks if main has asked for it, and wakes main. */
 void lls_inbox_park(struct lls_inbox *, void (*wake)(void *context), void *context);
-/* [any] -ENOSPC if more are waiting than requests can live. */
+/* [any] Posts a late prediction. Returns -ENOSPC if the list is full. */
 int lls_inbox_predicted(struct lls_inbox *, uint64_t request,
                         const struct lls_prediction *);
 
-/* The result of lls_inbox_take; the arrays are of lls_inbox_content_init, (max_requests)
- * each. */
+/* The result of lls_inbox_take, in arrays of (max_requests) that lls_inbox_content_init
+ * allocates. */
 struct lls_inbox_content {
   struct lls_live *arrivals; /* linked by next, in order */
   uint64_t *cancels;
@@ -132,11 +134,11 @@ struct lls_inbox_content {
 
 int lls_inbox_content_init(struct lls_inbox_content *, uint32_t max_requests);
 void lls_inbox_content_free(struct lls_inbox_content *);
-/* [step] Everything posted so far, but by instances whose clock was beyond now_ns. */
+/* [step] Takes all messages, except those with a time after now_ns. */
 void lls_inbox_take(struct lls_inbox *, int64_t now_ns, struct lls_inbox_content *);
-/* From when on there is something to take: 0 = in any case, LLS_NEVER = nothing. */
+/* Returns the earliest time of a message: 0: take it at once; LLS_NEVER: no message. */
 int64_t lls_inbox_due_ns(struct lls_inbox *);
-/* [step] Sleeps until something is posted or timeout_ns have passed; LLS_NEVER = no
+/* [step] Sleeps until a message is posted or timeout_ns have passed; LLS_NEVER: no
  * limit. */
 void lls_inbox_wait(struct lls_inbox *, int64_t timeout_ns);
 
@@ -148,27 +150,29 @@ struct lls_event_buffer {
 /* The events that all instances have published, for main. */
 struct lls_delivery {
   pthread_mutex_t lock;
-  struct lls_event_buffer ready; /* both sides, under lock */
+  struct lls_event_buffer ready; /* posted by [step], taken by main, under lock */
   struct lls_event_buffer taken; /* [main] being handed out */
 };
 
 int lls_delivery_init(struct lls_delivery *, size_t events_per_step);
 void lls_delivery_free(struct lls_delivery *);
-/* [main] The events published since the last call; valid until the next. */
+/* [main] Returns the events published since the last call, valid until the next
+ * call. */
 const struct lls_event_buffer *lls_delivery_take(struct lls_delivery *);
 
 struct lls_outbox {
-  struct lls_event_buffer filling; /* [step] this step's, no lock needed */
+  struct lls_event_buffer filling; /* [step] the current step's, without a lock */
   struct lls_delivery *delivery;
 };
 
-/* The same events_per_step for all of a delivery's. */
+/* All outboxes of a delivery have the same events_per_step. */
 int lls_outbox_init(struct lls_outbox *, struct lls_delivery *, size_t events_per_step);
 void lls_outbox_free(struct lls_outbox *);
-/* [step] An event to fill in, every member the kind has; at most events_per_step between
- * two publishes. */
+/* [step] Adds an event, of which the caller sets every member that its kind has. At
+ * most events_per_step between two publishes. */
 struct lls_event *lls_outbox_add(struct lls_outbox *);
-/* [step] 0, or -ENOMEM: nothing is lost, publish again before the next step. */
+/* [step] Publishes the step's events. Returns 0; -ENOMEM: the events are kept, and the
+ * caller must publish again before the next step. */
 int lls_outbox_publish(struct lls_outbox *);
 
 #endif

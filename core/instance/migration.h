@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requests of an instance that are on their way from or to others. */
+/* The requests of an instance that migrate to or from other instances. */
 #ifndef LLS_INSTANCE_MIGRATION_H
 #define LLS_INSTANCE_MIGRATION_H
 
@@ -13,7 +13,7 @@ struct lls_engine_pull;
 struct lls_live;
 struct lls_pull;
 
-/* Copies that bring sequences from the blocks of one instance into those of another. */
+/* Block copies from one instance's pool to another's. */
 struct lls_pulls {
   struct lls_pull *list; /* (max) */
   uint32_t n, max;
@@ -21,34 +21,35 @@ struct lls_pulls {
 
 enum lls_left_place { LLS_LEFT_HERE, LLS_LEFT_HOST, LLS_LEFT_MOVING };
 
-/* Where the blocks are of a request that has left; left.c says who may touch it when. */
+/* The place of the blocks of a request that has left; left.c says which thread may use
+ * it when. */
 struct lls_left {
   _Atomic uint32_t place; /* enum lls_left_place */
   int64_t since_ns;       /* by the clock of the instance that has the blocks */
   uint64_t transfer;      /* the cache manager's, if started */
   uint32_t target;        /* instance that it is offered to */
   bool to_host, started;
-  bool shifted;                  /* so `blocks` is where it is, and no list before */
+  bool shifted;                  /* `blocks` is its place, not the earlier lists */
   struct lls_block_table blocks; /* its lists are in entries */
 };
 
 /* Requests between two instances; migrate.c, left.c. */
 struct lls_migration {
-  struct lls_request_list offered; /* by others, not yet here */
-  /* of these, those that have room here and whose blocks come from another process, which
-   * takes as long as it takes; no policy but the cache manager sees them meanwhile */
+  struct lls_request_list offered; /* by other instances, not yet taken */
+  /* offered requests with memory reserved here, whose blocks are being fetched from
+   * another process; meanwhile no policy but the cache manager sees them */
   struct lls_request_list fetching;
-  struct lls_request *left; /* (slots) of those that left: as the manager knows them */
-  uint32_t n_left;          /* whose blocks are still here */
-  struct lls_live *late;    /* that are offered after this step; linked by next */
-  struct lls_left *shelf;   /* (slots) where those are; others read it too */
-  uint32_t *shifting; /* (max_requests) slots of those asked for, the oldest first */
+  struct lls_request *left; /* (slots) views, for the cache manager */
+  uint32_t n_left;          /* requests that left and whose blocks are still here */
+  struct lls_live *late;    /* to be offered after this step; linked by next */
+  struct lls_left *shelf;   /* (slots) their blocks; other instances read it */
+  uint32_t *shifting;       /* (max_requests) slots to move as asked, oldest first */
   uint32_t n_shifting;
   struct lls_block_entry *entries; /* (slots, max_entries) */
   uint32_t max_entries;
-  struct lls_live **taken;       /* (max_taken) in this step */
-  struct lls_engine_pull *pulls; /* (max_taken) of each */
-  struct lls_pulls copies;       /* of all */
+  struct lls_live **taken;       /* (max_taken) requests taken in this step */
+  struct lls_engine_pull *pulls; /* (max_taken) one for each */
+  struct lls_pulls copies;       /* of all `pulls` */
   uint32_t n_taken, max_taken, n_pulls;
 };
 

@@ -10,21 +10,22 @@ struct lls_step_view;
 
 /* Counts at the end of a step, for an observer. */
 struct lls_loop_census {
-  uint32_t waiting, running, preempted; /* requests; preempted: moving ones too */
-  uint32_t offered;                     /* by other instances, and not taken yet */
-  uint64_t cached_tokens;               /* of running ones, on the device */
+  uint32_t waiting, running, preempted; /* preempted includes moving ones */
+  uint32_t offered;                     /* by other instances, not yet taken */
+  uint64_t cached_tokens;               /* of running requests, on the device */
   uint32_t device_units_total, device_units_free;
-  int64_t plan_ns; /* of the plan call, by the plan clock */
+  int64_t plan_ns; /* duration of the plan call by the plan clock */
 };
 
 /*
- * An observer of decisions that takes no part: the simulator's report, the
- * decision log. Called on the step thread; must not call the loop. NULL = not interested.
+ * Callbacks for an observer (the simulator's report, the decision log). They are called
+ * on the step thread and must not call the loop. NULL: not called.
  */
 struct lls_loop_observer {
   void *context;
-  void (*on_arrival)(void *context, const struct lls_request *); /* prediction set */
-  /* The plan that is carried out; `own`: the scheduler's, not the built-in order's. */
+  void (*on_arrival)(void *context, const struct lls_request *); /* prediction is set */
+  /* The plan that is carried out. own: made by the scheduler, not by the built-in
+   * order. */
   void (*on_plan)(void *context, const struct lls_step_view *, const struct lls_plan *,
                   bool own);
   void (*on_step)(void *context, const struct lls_step_report *,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Figures of the policies of an instance, for whoever shows them: current values and
- * counted events. */
+/* Figures of an instance's policies, for displays: current values and counted
+ * events. */
 #ifndef LLS_INSTANCE_POLICY_FIGURES_H
 #define LLS_INSTANCE_POLICY_FIGURES_H
 
 #include "core/instance/loop_status.h"
 #include "core/plugin/kinds.h"
 
-#define LLS_MAX_POLICY_STATS     32 /* of a kind, of a policy */
+#define LLS_MAX_POLICY_STATS     32 /* values, and as many counters, of a policy */
 #define LLS_POLICY_STAT_NAME_MAX 32
 
 struct lls_policy_stat {
@@ -18,7 +18,7 @@ struct lls_policy_stat {
 struct lls_policy_stats {
   char name[LLS_POLICY_NAME_MAX]; /* as in the log; "" before the first step */
   uint32_t n, n_counters;
-  struct lls_policy_stat figures[LLS_MAX_POLICY_STATS];  /* (n) of now */
+  struct lls_policy_stat figures[LLS_MAX_POLICY_STATS];  /* (n) current values */
   struct lls_policy_stat counters[LLS_MAX_POLICY_STATS]; /* (n_counters) */
 };
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A request while it is alive: the view that policies see, and what only the core needs.
+ * A live request: the view that policies see, and members for the core only.
  *
- * Made on [main] at submission with every byte it will ever need, handed to [step]
- * through the inbox, and freed on [main] when its FINISHED event has been handed out. In
- * between only [step] touches it: the thread of the instance that has it, and no other.
+ * It is made on [main] at submission with all memory that it will ever need, passed to
+ * [step] through the inbox, and freed on [main] when its FINISHED event has been handed
+ * out. In between only one thread uses it: [step] of the instance that has the request.
  *
- * Ids carry their slot: id = sequence * slots + slot, with slots a power of two. So ids
- * increase with arrival, and an id finds its request in one load: no hash on the step
- * path.
+ * Ids contain their slot: id = sequence * slots + slot, with slots a power of two. So
+ * ids increase with arrival, and an id finds its request in one load: no hash on the
+ * step path.
  */
 #ifndef LLS_INSTANCE_REQUEST_H
 #define LLS_INSTANCE_REQUEST_H
@@ -25,57 +25,57 @@ enum lls_placed {
   LLS_PLACED_RESERVED,
   LLS_PLACED_PREEMPTED,
   LLS_PLACED_MOVING, /* its transfer starts */
-  LLS_PLACED_TAKEN,  /* from another instance: there is room for what is cached there */
+  LLS_PLACED_TAKEN,  /* from another instance, with memory for its cache */
 };
 
 /* Why a request is in an inbox. */
 enum lls_mail {
   LLS_MAIL_ARRIVAL,
-  LLS_MAIL_OFFER,  /* by another instance, which has its blocks */
-  LLS_MAIL_RETURN, /* ... to which it comes back */
-  LLS_MAIL_AGAIN,  /* its blocks are lost with a process: all its tokens are prefilled */
+  LLS_MAIL_OFFER,  /* from another instance, which has the blocks */
+  LLS_MAIL_RETURN, /* an offer goes back to that instance */
+  LLS_MAIL_AGAIN,  /* its process is lost: all tokens are prefilled again */
 };
 
 /* A request on its way between instances; migrate.c. */
 struct lls_move {
   uint32_t mail;     /* enum lls_mail */
-  int64_t mailed_ns; /* by the sender's clock; LLS_NEVER: whenever it is found */
-  bool offered;      /* it waits in the offered list of its instance */
-  bool fetching;     /* then in the fetching list: its blocks are on their way */
-  uint64_t ticket;   /* of that */
-  int64_t began_ns;  /* likewise */
+  int64_t mailed_ns; /* by the sender's clock; LLS_NEVER: due at once */
+  bool offered;      /* it is in an offered list */
+  bool fetching;     /* it is in a fetching list: its blocks are on their way */
+  uint64_t ticket;   /* of the fetch */
+  int64_t began_ns;  /* when the fetch began */
   uint32_t source;   /* instance that has the blocks */
-  uint32_t to;       /* instance that it goes to */
-  bool late;         /* some of its blocks are INT8: it is offered after the step */
+  uint32_t to;       /* instance that it is offered to */
+  bool late;         /* some blocks are INT8: it is offered after the step */
   uint32_t cached_tokens;
-  uint32_t units;                  /* of that device that it held when it left */
+  uint32_t units;                  /* device units that it held when it left */
   uint32_t refusal;                /* of a return: enum lls_refusal */
-  struct lls_block_table blocks;   /* there; its lists are in entries */
+  struct lls_block_table blocks;   /* at the source; its lists are in entries */
   struct lls_block_entry *entries; /* (max_entries) in the request's allocation */
   uint32_t max_entries;            /* 0: there is only one instance */
 };
 
-/* A grammar that the answer keeps to; constraint.c. The state follows the tokens of the
- * answer, so it goes with the request, whatever becomes of its cache. */
+/* The grammar of an answer; constraint.c. The state follows the answer's tokens, so it
+ * migrates with the request and outlives its cache. */
 struct lls_constraint {
   struct lls_grammar *grammar; /* NULL: none; the request's reference */
   struct lls_grammar_state *state;
-  /* a bit for each token of the vocabulary; NULL: no grammar, and no lists but the stop
-   * tokens */
+  /* one bit for each token of the vocabulary; NULL: no grammar, and no lists except
+   * stop tokens */
   uint32_t *mask;
   struct lls_mask_progress progress;
-  uint64_t spent; /* units of work, for the next token so far */
-  uint64_t cost;  /* ... and for the one before it */
-  bool whole;     /* the mask is, of the next token */
-  bool postponed; /* the mask was not whole in this step: nothing was drawn */
-  int failed;     /* -errno: no mask could be made for the next token, or it was not
-                   * taken */
+  uint64_t spent; /* units of work so far for the next token */
+  uint64_t cost;  /* units of work for the last token */
+  bool whole;     /* the mask of the next token is complete */
+  bool postponed; /* the mask was incomplete in this step: nothing was drawn */
+  int failed;     /* -errno: the next token's mask could not be made, or the grammar
+                     refused the token */
 };
 
 struct lls_live {
-  struct lls_request view; /* first: policies' handles are pointers to it */
+  struct lls_request view; /* first, since policies' handles point to it */
   struct lls_live *next;   /* link in the inbox */
-  void *owner;             /* main's; back in every event */
+  void *owner;             /* main's; copied to every event */
   int32_t *tokens;         /* (max_length) prompt then output; in this allocation */
   struct lls_keys keys;    /* of its full blocks; in this allocation */
   uint32_t max_length;
@@ -90,17 +90,17 @@ struct lls_live {
   uint32_t *allowed;  /* the tokens that may ever be drawn, or NULL: all */
   int32_t *bad_words; /* (n_bad_words) as lls_submission has them */
   uint32_t n_bad_words;
-  int32_t *held;  /* room for the stop tokens and the grammar's ends; NULL without it */
-  bool exhausted; /* nothing may be drawn in this step: the answer ends */
+  int32_t *held;  /* (with a grammar) scratch for stop tokens and the grammar's ends */
+  bool exhausted; /* no token is allowed in this step: the answer ends */
   bool no_number; /* the model's logits were not numbers: the answer fails */
   /* (prompt_tokens) or NULL; each entry is written once, before the first token is
    * sent, and then is main's to read; in this allocation */
   struct lls_sampled *scores;
-  uint32_t n_scored; /* of them are there, the first, which has nothing, included */
+  uint32_t n_scored; /* scores present, including the first, which is empty */
   uint32_t score_logprobs;
   uint32_t pooling; /* enum lls_pooling */
   uint32_t second_text;
-  uint32_t n_pooled; /* tokens of which the vector is in `pooled`, or is not wanted */
+  uint32_t n_pooled; /* tokens whose vector is in `pooled`, or is not needed */
   float *pooled;     /* (vector_columns) or NULL; in this allocation */
   char *label;       /* in this allocation */
   char *text;        /* (text_bytes) or NULL; in this allocation */
@@ -108,17 +108,17 @@ struct lls_live {
   uint64_t user[LLS_USER_WORDS];
   int64_t first_token_ns;
   struct lls_life life;
-  uint32_t prefix_tokens; /* of the prompt, found in the cache when it first ran */
-  bool announced;         /* the scheduler knows it: on_finish is due */
+  uint32_t prefix_tokens; /* prompt tokens found in the cache when it first ran */
+  bool announced;         /* the scheduler knows it, and must get on_finish */
 
   uint32_t placed;       /* enum lls_placed */
   uint32_t preempt_mode; /* of LLS_PLACED_PREEMPTED */
-  /* of LLS_PLACED_RESERVED: tokens cached before, to be computed now, and asked for (more
-   * than computed if others had some of them) */
+  /* of LLS_PLACED_RESERVED: tokens cached before; to compute now; reserved by the
+   * scheduler (more than run_tokens if a shared prefix has some of them) */
   uint32_t context, run_tokens, asked_tokens;
-  uint64_t transfer;      /* the cache manager's, of LLS_MOVING */
-  bool was_decoding;      /* before this step: its place in the cache stays as it was */
-  uint64_t named_in_step; /* 1 + the last plan that named it: finds duplicates */
+  uint64_t transfer;      /* of LLS_MOVING: the cache manager's number of it */
+  bool was_decoding;      /* before this step: then only its length changes */
+  uint64_t named_in_step; /* 1 + the last step whose plan named it: finds duplicates */
   bool doomed;            /* can never be placed: ends after this step's commit */
   struct lls_move move;
 };
@@ -128,20 +128,20 @@ static inline struct lls_live *lls_live_of(const struct lls_request *view)
   return (struct lls_live *)(uintptr_t)view;
 }
 
-/* After tokens were appended: names the blocks that they have filled. */
+/* Extends the keys, after tokens were appended. */
 static inline void lls_live_name_blocks(struct lls_live *live)
 {
   lls_keys_extend(&live->keys, live->tokens, lls_request_length(&live->view));
   live->view.n_keys = live->keys.n;
 }
 
-/* Prompt tokens still to be scored. */
+/* Returns how many prompt tokens are still to be scored. */
 static inline uint32_t lls_live_unscored(const struct lls_live *live)
 {
   return live->scores != NULL ? live->view.prompt_tokens - live->n_scored : 0;
 }
 
-/* It is one of its stop tokens. */
+/* Returns true for one of the request's stop tokens. */
 static inline bool lls_live_stops_at(const struct lls_live *live, int32_t token)
 {
   for (uint32_t i = 0; i < live->n_stop_tokens; i++)
@@ -150,22 +150,22 @@ static inline bool lls_live_stops_at(const struct lls_live *live, int32_t token)
   return false;
 }
 
-/* A score needs the row before it to be computed, a mean all rows: then nothing of the
- * prompt may be taken from others. */
+/* Returns true if no prefix may be shared: a score needs the row before it to be
+ * computed, a mean needs all rows. */
 static inline bool lls_live_needs_every_row(const struct lls_live *live)
 {
   return lls_live_unscored(live) > 0 ||
          (live->pooling == LLS_POOLING_MEAN && live->n_pooled < live->view.prompt_tokens);
 }
 
-/* The part that all requests of a loop have in common. */
+/* Parameters shared by all requests of a loop. */
 struct lls_live_context {
   const int32_t *eos_tokens; /* (n_eos_tokens) */
   uint32_t n_eos_tokens;
-  uint32_t block_tokens;   /* of the cache, if requests may migrate, else 0 */
+  uint32_t block_tokens;   /* of the cache; 0: requests cannot migrate */
   uint32_t vector_columns; /* of the engine */
   uint32_t vocabulary;
-  uint32_t key_tokens; /* of the cache's blocks, which keys name; 0: there is no cache */
+  uint32_t key_tokens; /* tokens of a block that a key names; 0: no keys */
   struct lls_key_secret secret;
 };
 
@@ -175,7 +175,7 @@ struct lls_live *lls_live_create(const struct lls_submission *,
                                  uint32_t slot, uint32_t max_new_tokens, int64_t now_ns);
 void lls_live_free(struct lls_live *);
 
-/* Slots and ids, of all instances together [main]. */
+/* Free slots and the next id, shared by all instances [main]. */
 struct lls_slots {
   uint32_t n;           /* power of two */
   uint32_t *free_slots; /* stack */
@@ -185,20 +185,20 @@ struct lls_slots {
 
 int lls_slots_init(struct lls_slots *, uint32_t max_requests);
 void lls_slots_free(struct lls_slots *);
-/* -ENOSPC if all are taken. */
+/* Returns -ENOSPC if all slots are taken. */
 int lls_slots_take(struct lls_slots *, uint32_t *slot, uint64_t *id);
 void lls_slots_give_back(struct lls_slots *, uint32_t slot);
 
-/* The requests in the slots, of those that an instance has [step]. */
+/* The requests that an instance has, by slot [step]. */
 struct lls_request_table {
   uint32_t slots;
-  struct lls_live **by_slot; /* (slots) NULL where no request of this instance is */
+  struct lls_live **by_slot; /* (slots) NULL: the instance has no request in the slot */
 };
 
 int lls_request_table_init(struct lls_request_table *, const struct lls_slots *);
 void lls_request_table_free(struct lls_request_table *);
 
-/* NULL if it is not alive, or elsewhere. */
+/* Returns NULL if the request is not alive or another instance has it. */
 static inline struct lls_live *lls_request_table_find(const struct lls_request_table *t,
                                                       uint64_t id)
 {
