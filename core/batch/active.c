@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Batches from their rows to memory, and back to rows; see active.h. */
+/* Loads batches from their rows into memory, and writes them back; see active.h. */
 #include "core/batch/active.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 static const char *const states[] = {"validating", "in_progress", "finalizing",
                                      "cancelling"};
 
-/* Each commit writes 16 bytes of a line in hand; far more than main runs at once, since
- * those that wait for another try are among them. */
+/* Most lines in hand. Each commit writes 16 bytes for every one. This is far more than
+ * main runs at once, because lines that wait for another try count too. */
 #define MOST_IN_HAND 4096
 
 /* ---- lines in hand ----------------------------------------------------------------- */
@@ -90,7 +90,7 @@ static void copy(char *out, size_t size, sqlite3_stmt *row, int column)
   snprintf(out, size, "%s", text != NULL ? (const char *)text : "");
 }
 
-/* Pairs of a line's number and offset. */
+/* Reads the lines in hand from pairs of a line's number and offset. */
 static int read_in_hand(struct lls_active *active, const int64_t *pairs, int bytes)
 {
   for (size_t i = 0; i + 1 < (size_t)bytes / sizeof *pairs; i += 2) {
@@ -133,7 +133,8 @@ static int read_row(void *context, sqlite3_stmt *row)
                       sqlite3_column_bytes(row, 14));
 }
 
-/* Bytes that a crash left behind those that count are cut off. */
+/* Opens a result file and cuts off bytes after those that count, which a crash has
+ * left. */
 static int open_result(const struct lls_store *store, struct lls_batch_results *file,
                        struct lls_error *err)
 {
@@ -198,7 +199,8 @@ void lls_active_forget(struct lls_store *store, struct lls_active *active)
   store->admitting = true;
 }
 
-/* The next batch that is not active: 1, 0 if there is none. */
+/* Makes the next batch active that is not yet. Returns 1, 0 if there is none, or a
+ * negative errno. */
 static int admit_one(struct lls_store *store, int64_t *after, struct lls_error *err)
 {
   struct lls_active *active = calloc(1, sizeof *active);
@@ -215,7 +217,8 @@ static int admit_one(struct lls_store *store, int64_t *after, struct lls_error *
   bool known = found && lls_active_find(store, active->id) != NULL;
   if (found && !known)
     status = open_files(store, active, err);
-  if (status == -ENOENT) { /* others shall not wait for what never comes */
+  /* its input is gone: fail it, so that later batches can proceed */
+  if (status == -ENOENT) {
     lls_log(store->log, LLS_LOG_ERROR, "batch", "%s: it has failed", err->text);
     status = lls_batches_set_status(store, active->seq, active->object, "failed", err);
     known = true;

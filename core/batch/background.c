@@ -2,9 +2,8 @@
 /*
  * The work of the store between jobs: a piece for each active batch at a time.
  *
- * Where writing fails, as on a full disk, everything stays as it is in memory and is
- * tried again; nothing is handed out meanwhile, so that what waits to be written has a
- * bound.
+ * If a write fails, as on a full disk, memory keeps the data and the write is repeated.
+ * No line is handed out until it succeeds, so that the pending data is bounded.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,12 +17,12 @@
 #include "core/batch/validation.h"
 
 #define TRY_AGAIN_NS (2 * LLS_NS_PER_S)
-#define WAIT_MS      250 /* for answers that are not written, or a batch to expire */
+#define WAIT_MS      250 /* for pending answers, or a batch that may expire */
 #define SWEEP_NS     (60 * LLS_NS_PER_S)
-#define IDLE_MS      60000 /* where there is no batch: a job ends it */
+#define IDLE_MS      60000 /* without batches; a posted job ends the wait */
 
-/* As step. The last answers are written before the status says that there are no more:
- * else a crash between the two would take them away. */
+/* Does what step does. It writes the last answers before the status that says there are
+ * no more; otherwise a crash between the two would lose them. */
 static int step_in_progress(struct lls_store *store, struct lls_active *active,
                             struct lls_error *err)
 {
@@ -38,7 +37,7 @@ static int step_in_progress(struct lls_store *store, struct lls_active *active,
   return status < 0 ? status : active->state != LLS_ACTIVE_IN_PROGRESS;
 }
 
-/* 1: there is more to do at once, 0: not now, or negative and why. */
+/* Returns 1 if there is more to do at once, 0 if not now, or a negative errno. */
 static int step(struct lls_store *store, struct lls_active *active, struct lls_error *err)
 {
   switch (active->state) {
@@ -53,7 +52,8 @@ static int step(struct lls_store *store, struct lls_active *active, struct lls_e
   }
 }
 
-/* A step may end a batch: then another has its place. */
+/* Does a step of each active batch. A step that ends a batch puts another in its place.
+ */
 static int step_all(struct lls_store *store, struct lls_error *err)
 {
   int more = 0;
@@ -101,7 +101,7 @@ static void publish_counts(struct lls_store *store)
   pthread_mutex_unlock(&store->mutex);
 }
 
-/* Tells main once that there are lines. */
+/* Wakes main when lines have become available. */
 static void tell_of_lines(struct lls_store *store)
 {
   bool any = false;
@@ -115,7 +115,8 @@ static void tell_of_lines(struct lls_store *store)
     store->wake(store->wake_context);
 }
 
-/* Clients are not shown what has expired, whenever this comes: it is for the room. */
+/* Deletes expired files and responses from time to time to save space. Clients do not
+ * see them after they have expired, even before the sweep. */
 static int sweep(struct lls_store *store, struct lls_error *err)
 {
   int64_t now_ns = lls_store_now_ns();

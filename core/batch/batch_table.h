@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Batches as clients see them: a row each, with OpenAI's object as JSON in it. Its counts
- * are columns of their own, which progress.c moves on. Everything is of [store].
+ * Batches as clients see them: a row for each, with OpenAI's object as JSON. The counts
+ * of lines are columns of their own, which progress.c updates. All functions run on
+ * [store].
  */
 #ifndef LLS_BATCH_BATCH_TABLE_H
 #define LLS_BATCH_BATCH_TABLE_H
@@ -14,7 +15,7 @@
 #define LLS_BATCH_ENDPOINT 32
 
 struct lls_batch_request {
-  const char *tenant; /* of the key that asks, "" */
+  const char *tenant; /* tenant of the request's key; "" without tenants */
   char input[LLS_FILE_ID_BYTES];
   char endpoint[LLS_BATCH_ENDPOINT];
   char window[16]; /* as the client wrote it */
@@ -22,18 +23,18 @@ struct lls_batch_request {
   json_t *metadata; /* an object, or NULL; borrowed */
 };
 
-/* New references, or NULL and why: *status is -ENOENT where there is none of this tenant,
- * -EINVAL where the file's purpose is not batch. */
+/* Return new references, or NULL with err and *status: -ENOENT if the tenant has no
+ * such batch or file, -EINVAL if the file's purpose is not batch. */
 json_t *lls_batches_create(struct lls_store *store,
                            const struct lls_batch_request *request, int *status,
                            struct lls_error *err);
 json_t *lls_batches_find(struct lls_store *store, const char *tenant, const char *id,
                          int *status, struct lls_error *err);
-/* Newest first, one more than `limit` where there are more. */
+/* Lists batches, newest first; returns one more than `limit` if there are more. */
 json_t *lls_batches_list(struct lls_store *store, const char *tenant, const char *after,
                          int64_t limit, int *status, struct lls_error *err);
-/* Sets the status in the object and the row, and the time of it in the object:
- * "completed" has "completed_at". */
+/* Sets the status in the object and the row, and the object's time of that status, such
+ * as "completed_at" for "completed". */
 int lls_batches_set_status(struct lls_store *store, int64_t seq, json_t *object,
                            const char *batch_status, struct lls_error *err);
 

@@ -21,7 +21,8 @@ int lls_database_fail(struct lls_database *database, struct lls_error *err)
                   sqlite3_errmsg(database->db));
 }
 
-/* A damaged file is not set aside: without its rows the files would be taken away. */
+/* Fails to open. A damaged database is not moved aside, because the next start would
+ * delete all files that have no row. */
 static int fail_open(struct lls_database *database, const char *path,
                      struct lls_error *err)
 {
@@ -34,8 +35,8 @@ static int fail_open(struct lls_database *database, const char *path,
                   path, sqlite3_errmsg(database->db));
 }
 
-/* Makes the file for the server's user alone, since clients' texts are in it; SQLite
- * gives the files beside a database the same mode. A failure is SQLite's to tell. */
+/* Creates the file readable by the server's user alone, since it has clients' texts;
+ * SQLite gives the other files of a database the same mode. SQLite reports a failure. */
 static void create_private(const char *path)
 {
   int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);

@@ -83,7 +83,7 @@ static bool is_with_main(const struct lls_active *active)
   return false;
 }
 
-/* One line; 0 or negative. */
+/* Writes the error answer of one line that was not run. Returns 0 or a negative errno. */
 static int refuse_one(struct lls_active *active)
 {
   struct lls_raw_line raw;
@@ -107,7 +107,7 @@ static int refuse_one(struct lls_active *active)
 
 /* ---- the end ----------------------------------------------------------------------- */
 
-/* The file becomes the client's, if there is anything in it. */
+/* Makes a result file visible to the client unless it is empty. */
 static int publish(struct lls_store *store, struct lls_active *active,
                    const struct lls_batch_results *result, const char *what,
                    struct lls_error *err)

@@ -51,8 +51,8 @@ static int add_bytes(void *context, sqlite3_stmt *row)
   return 0;
 }
 
-/* Fails the upload if its tenant's files, with all that are on their way, would take more
- * than they may with `length` more bytes. */
+/* Fails the upload if `length` more bytes would exceed the tenant's quota, in which its
+ * files and all its uploads in progress count. */
 static void check_quota(struct lls_upload *upload, struct lls_store *store, size_t length)
 {
   const struct lls_upload *other;
@@ -111,7 +111,7 @@ static int sync_folder(const struct lls_store *store)
 
 int lls_upload_finish(struct lls_upload *upload, struct lls_store *store)
 {
-  lls_upload_write(upload, store, NULL, 0); /* an empty file is one, too */
+  lls_upload_write(upload, store, NULL, 0); /* creates the file even if it is empty */
   if (upload->status == 0 && (fsync(upload->fd) != 0 || sync_folder(store) != 0))
     fail_upload(upload, -errno, "written");
   upload->file.created_s = (int64_t)time(NULL);
@@ -155,7 +155,7 @@ int lls_files_add(struct lls_store *store, const struct lls_file *file,
 }
 
 #define COLUMNS "id, purpose, filename, bytes, created, expires"
-/* Gone for clients, though the sweep has not come yet (background.c). */
+/* Hides expired files from clients before the sweep deletes them (background.c) */
 #define NOT_EXPIRED "(expires = 0 OR expires > unixepoch())"
 #define BATCH_GOES_ON                                                                    \
   "status IN ('validating', 'in_progress', 'finalizing', 'cancelling')"
@@ -284,8 +284,8 @@ static int remove_row_file(void *context, sqlite3_stmt *row)
   return 0;
 }
 
-/* The row goes first: what is left of a crash between the two has no row, and the next
- * start takes it away. */
+/* Deletes the row before the file: after a crash between the two, the file has no row
+ * and the next start deletes it. */
 int lls_files_expire(struct lls_store *store, int64_t now_s, struct lls_error *err)
 {
   return lls_database_run(&store->database, remove_row_file, store, err,

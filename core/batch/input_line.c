@@ -15,7 +15,7 @@
 
 /* ---- reading ----------------------------------------------------------------------- */
 
-/* Reads more of the file behind what is in the buffer; 0 or a negative errno. */
+/* Reads more of the file to the end of the buffer. Returns 0 or a negative errno. */
 static int fill(struct lls_line_reader *reader)
 {
   struct lls_text *buffer = &reader->buffer;
@@ -33,7 +33,7 @@ static int fill(struct lls_line_reader *reader)
   return 0;
 }
 
-/* The next line with its end; its length, 0 at the end of the file. */
+/* Finds the next line. Returns its length with the line end, 0 at the end of the file. */
 static int64_t find_line(struct lls_line_reader *reader)
 {
   for (size_t seen = 0;;) {

@@ -10,7 +10,8 @@
 #include "core/base/json_memory.h"
 #include "core/batch/store_internal.h"
 
-/* A commit flushes two files and the database: some 10 ms on a disk, once for so many. */
+/* Answers that make a commit due. A commit flushes two files and the database, some 10
+ * ms on a disk, so many answers share one. */
 #define COMMIT_ANSWERS 256
 #define COMMIT_BYTES   (1 << 20)
 #define COMMIT_NS      (250 * LLS_NS_PER_MS)
@@ -35,7 +36,7 @@ int lls_progress_reread(struct lls_active *active, const struct lls_in_hand *in_
   return status == 1 ? 0 : status == 0 ? -ENODATA : status;
 }
 
-/* NULL: there is no memory. */
+/* Returns NULL if out of memory. */
 static struct lls_batch_line *make_line(const struct lls_active *active,
                                         const struct lls_raw_line *raw,
                                         const struct lls_input_line *input)
@@ -60,8 +61,9 @@ static struct lls_batch_line *make_line(const struct lls_active *active,
   return line;
 }
 
-/* The line to be run, which is in hand; NULL: it cannot be, which is its answer, or there
- * is no memory for it now, and it stays in hand until the next start. */
+/* Returns the line in hand to be run. Returns NULL if the line is invalid, which has
+ * become its answer, or if out of memory, in which case it stays in hand until the next
+ * start. */
 static struct lls_batch_line *read_line(struct lls_active *active,
                                         const struct lls_raw_line *raw)
 {
@@ -78,7 +80,7 @@ static struct lls_batch_line *read_line(struct lls_active *active,
   return line;
 }
 
-/* A line that is in hand, to be run again. */
+/* Hands out a line in hand again. */
 static int take_again(struct lls_active *active, struct lls_in_hand *in_hand,
                       struct lls_batch_line **out)
 {
@@ -88,15 +90,16 @@ static int take_again(struct lls_active *active, struct lls_in_hand *in_hand,
   in_hand->out = true;
   int status = lls_progress_reread(active, in_hand, &reader, &raw);
   if (status == 0)
-    *out = read_line(active, &raw); /* may take it out of in_hand */
+    *out = read_line(active, &raw); /* an invalid line is removed from in_hand */
   if (*out != NULL)
     (*out)->tries = tries;
   lls_line_reader_free(&reader);
   return status;
 }
 
-/* A line that was in hand when the process ended before, or is due again, or the next
- * one. 0 or negative; *out NULL: it is answered already, or stays in hand. */
+/* Takes a line that is due again or was in hand when the previous process ended, else
+ * the next line of the input. Returns 0 or a negative errno; *out is NULL if the line
+ * is already answered or stays in hand. */
 static int take_one(struct lls_active *active, struct lls_batch_line **out)
 {
   struct lls_raw_line raw;
@@ -113,7 +116,7 @@ static int take_one(struct lls_active *active, struct lls_batch_line **out)
   return 0;
 }
 
-/* The next batch in turn that has lines, or NULL. */
+/* Returns the next batch in turn that has lines, or NULL. */
 static struct lls_active *next_in_turn(struct lls_store *store)
 {
   for (uint32_t i = 0; i < store->n_active; i++) {
@@ -124,7 +127,8 @@ static struct lls_active *next_in_turn(struct lls_store *store)
   return NULL;
 }
 
-/* The input is not what it was when it was checked: what is left of it cannot be run. */
+/* Gives up the remaining lines of a batch whose input has changed since it was checked.
+ */
 static void give_up(struct lls_store *store, struct lls_active *active, int status)
 {
   lls_log(store->log, LLS_LOG_ERROR, "batch", "%s: its input cannot be read further: %s",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See response_table.h. A response expires after 30 days, as OpenAI's do; one that others
- * go on from stays for them, unseen, until they are gone.
+ * See response_table.h. A response expires after 30 days, as OpenAI's do; one that
+ * others continue is hidden from clients then, and deleted after them.
  */
 #include "core/batch/response_table.h"
 
@@ -16,8 +16,8 @@
 
 #define KEPT_S        (30 * INT64_C(86400))
 #define EVICT_AT_ONCE "16"
-#define LARGEST_NAME  256      /* bytes of a tenant's name, and more */
-#define CHAIN_MOST    "100000" /* rows; a guard against a database that is a circle */
+#define LARGEST_NAME  256      /* bytes; more than any tenant's name has */
+#define CHAIN_MOST    "100000" /* most rows; a guard against a cycle in the database */
 
 /* ---- room -------------------------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ static int add_bytes(void *context, sqlite3_stmt *row)
   return 0;
 }
 
-/* All of them are added up once; from then on the sum is kept up. */
+/* Adds up the bytes of all responses once; later changes update the sum. */
 static int count_bytes(struct lls_store *store, struct lls_error *err)
 {
   int64_t bytes = 0;
@@ -45,7 +45,8 @@ static int count_bytes(struct lls_store *store, struct lls_error *err)
   return status;
 }
 
-/* Takes away the oldest of one tenant; the newest of all stays. *freed: their bytes. */
+/* Deletes the tenant's oldest responses, except for the newest of all tenants. *freed:
+ * their bytes. */
 static int evict(struct lls_store *store, const char *tenant, int64_t *freed,
                  struct lls_error *err)
 {
@@ -60,7 +61,7 @@ static int evict(struct lls_store *store, const char *tenant, int64_t *freed,
   return status;
 }
 
-/* Keeps a tenant to its own limit; 0: it has none. */
+/* Deletes responses until the tenant is within its own limit; 0: it has none. */
 static int make_room_of(struct lls_store *store, const char *tenant, int64_t most_bytes,
                         struct lls_error *err)
 {
@@ -81,8 +82,8 @@ static int keep_name(void *context, sqlite3_stmt *row)
   return 0;
 }
 
-/* Takes from the tenant that has most, so that nobody loses what is less than a fair
- * share to another. */
+/* Deletes responses of the tenant that has most, so that no tenant within a fair share
+ * loses responses because of another. */
 static int make_room(struct lls_store *store, int64_t most_bytes, struct lls_error *err)
 {
   char largest[LARGEST_NAME] = "";
@@ -117,12 +118,12 @@ int lls_responses_put(struct lls_store *store, const struct lls_stored_response 
   status = make_room_of(store, response->tenant, room->tenant_bytes, NULL);
   if (status == 0)
     status = make_room(store, room->bytes, NULL);
-  if (status != 0) /* it is stored; room is tried for again */
+  if (status != 0) /* the response is stored; the next one tries again to make room */
     lls_log(store->log, LLS_LOG_WARNING, "responses", "old ones cannot be taken away");
   return 0;
 }
 
-/* ---- looking ----------------------------------------------------------------------- */
+/* ---- finding ----------------------------------------------------------------------- */
 
 static json_t *column_json(sqlite3_stmt *row, int column)
 {
@@ -158,7 +159,7 @@ struct chain {
   const char *id;
   bool with_output;
   size_t most_bytes, bytes;
-  struct lls_json_cost cost; /* of the items as trees */
+  struct lls_json_cost cost; /* of the items as JSON trees */
   json_t *items;
   struct lls_error *err;
 };
@@ -169,7 +170,8 @@ static void append(json_t *items, json_t *more)
   json_decref(more);
 }
 
-/* Rows from the first response on: found, object, input, depth, id. */
+/* Takes one row of the chain, from the requested response backwards: found, object,
+ * input, depth, id. */
 static int take_link(void *context, sqlite3_stmt *row)
 {
   struct chain *chain = context;
@@ -202,7 +204,8 @@ static int take_link(void *context, sqlite3_stmt *row)
   return 0;
 }
 
-/* Only the response that is asked for must not have expired. */
+/* Collects the items. Only the requested response must not have expired; those before
+ * it may have. */
 json_t *lls_responses_items(struct lls_store *store, const char *tenant, const char *id,
                             bool with_output, int *status, struct lls_error *err)
 {
@@ -226,7 +229,7 @@ json_t *lls_responses_items(struct lls_store *store, const char *tenant, const c
   return NULL;
 }
 
-/* ---- going ------------------------------------------------------------------------- */
+/* ---- deleting ---------------------------------------------------------------------- */
 
 int lls_responses_delete(struct lls_store *store, const char *tenant, const char *id,
                          struct lls_error *err)
@@ -240,7 +243,8 @@ int lls_responses_delete(struct lls_store *store, const char *tenant, const char
   return status == 0 && freed == 0 ? none(id, err) : status;
 }
 
-/* One end of each chain at a time: the sweep comes again. */
+/* Deletes the last expired response of each chain; later sweeps delete the ones before.
+ */
 int lls_responses_expire(struct lls_store *store, struct lls_error *err)
 {
   int64_t freed = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See schema.h. The database counts the steps that it had (user_version). A step that was
- * released stays as it is; a change is another step.
+ * See schema.h. The database counts the steps applied to it (user_version). A released
+ * step is never edited; a change of the tables is a new step.
  *
- * Invariant: the first step may find its tables there, in databases that are older than
- * the counting of steps.
+ * Invariant: the first step must accept that its tables exist, in databases from before
+ * steps were counted.
  */
 #include "core/batch/schema.h"
 
@@ -23,7 +23,7 @@ static const char *const steps[] = {
     " expires INTEGER NOT NULL,"
     " total INTEGER NOT NULL DEFAULT 0, completed INTEGER NOT NULL DEFAULT 0,"
     " failed INTEGER NOT NULL DEFAULT 0,"
-    /* how far it has come: see progress.h */
+    /* progress: see progress.h */
     " next_line INTEGER NOT NULL DEFAULT 0, next_offset INTEGER NOT NULL DEFAULT 0,"
     " in_hand BLOB, output_bytes INTEGER NOT NULL DEFAULT 0,"
     " error_bytes INTEGER NOT NULL DEFAULT 0);"
@@ -33,7 +33,7 @@ static const char *const steps[] = {
     "ALTER TABLE files ADD COLUMN expires INTEGER NOT NULL DEFAULT 0;"
     "CREATE INDEX files_by_expiry ON files (expires) WHERE expires > 0;",
 
-    /* see response_table.h; `previous` names one that may be gone */
+    /* see response_table.h; `previous` may name a deleted one */
     "CREATE TABLE responses ("
     " seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT UNIQUE NOT NULL,"
     " tenant TEXT NOT NULL, previous TEXT, bytes INTEGER NOT NULL,"
@@ -51,7 +51,7 @@ static int keep_version(void *context, sqlite3_stmt *row)
   return 0;
 }
 
-/* A step and the number that says that it was taken are one commit. */
+/* Applies a step and updates the count of steps in one commit. */
 static int take_step(struct lls_database *database, const char *step, int version,
                      struct lls_error *err)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See seen_ids.h. One transaction that never ends: nothing is to be kept. */
+/* See seen_ids.h. The database is temporary, so all insertions are one transaction that
+ * never commits. */
 #include "core/batch/seen_ids.h"
 
 #include <errno.h>

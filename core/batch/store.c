@@ -15,11 +15,11 @@
 #include "core/batch/schema.h"
 #include "core/batch/store_internal.h"
 
-#define JOBS_AT_ONCE 64 /* then batches have a turn, and what was answered is written */
+#define JOBS_AT_ONCE 64 /* then batches get a turn, and pending answers are written */
 
 /* ---- the thread -------------------------------------------------------------------- */
 
-/* Runs the first job, with the mutex released meanwhile. */
+/* Runs the first job, with the mutex released while it runs. */
 static void run_job(struct lls_store *store)
 {
   struct lls_store_job *job = store->posted;

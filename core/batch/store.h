@@ -3,10 +3,10 @@
  * The folder of [server] state, which outlives the process: an SQLite database (files,
  * batches and how far each has come) and the files themselves.
  *
- * Two threads: [main] posts jobs and is told of their end; [store] is a thread of the
- * store, which alone touches database and files, so that main never waits for a disk.
- * Between jobs it moves batches on (background.c): checks their lines, writes what they
- * have answered, ends them.
+ * Two threads: [main] posts jobs, and each job's `done` runs on it; [store], the
+ * store's own thread, alone uses the database and files, so that main never waits for a
+ * disk. Between jobs it advances batches (background.c): checks their lines, writes
+ * their answers, ends them.
  *
  *   core/batch/database.c    SQLite
  *   core/batch/file_table.c       uploads, results
@@ -28,44 +28,48 @@
 #include "core/base/error.h"
 #include "core/obs/log.h"
 
-/* Behind the folder's name. */
+/* Follows the folder's name in a message. */
 #define LLS_STORE_IN_USE " is in use by another server: give each a folder of its own"
 
 struct lls_store;
 
 struct lls_store_options {
-  const char *folder;          /* made if it is not there; copied */
-  const char *model_name;      /* that lines may ask for; copied; NULL: any */
-  const char *replica;         /* in ids; copied; NULL or "": alone */
-  size_t max_line;             /* bytes */
+  const char *folder;     /* created if it does not exist; copied */
+  const char *model_name; /* the model that lines may name; copied; NULL: any */
+  /* this replica's name, for ids; copied; NULL or "": none */
+  const char *replica;
+  size_t max_line;             /* most bytes of a batch's line */
   const struct lls_log *log;   /* may be NULL */
-  void (*wake)(void *context); /* [store] lls_store_deliver has something to do */
+  void (*wake)(void *context); /* [store] asks main to call lls_store_deliver */
   void *wake_context;
 };
 
-/* One errand; first member of what a kind of job needs more. */
+/* A job; the first member of the struct of each kind of job. */
 struct lls_store_job {
   void (*run)(struct lls_store_job *job, struct lls_store *store); /* [store] */
   void (*done)(struct lls_store_job *job);                         /* [main] frees it */
-  struct lls_store_job *prev, *next;                               /* of the store */
+  /* owned by the store */
+  struct lls_store_job *prev, *next;
 };
 
 /* Counts for /metrics and /admin/status. */
 struct lls_store_counts {
-  uint32_t validating, in_progress, ending; /* batches */
-  uint64_t lines_queued;                    /* of those: neither answered nor failed */
-  uint64_t lines_completed, lines_failed;   /* since the start of the process */
-  bool blocked; /* nothing can be written, as on a full disk */
+  uint32_t validating, in_progress, ending; /* numbers of batches */
+  /* lines of these batches without an answer or error */
+  uint64_t lines_queued;
+  uint64_t lines_completed, lines_failed; /* since the start of the process */
+  bool blocked;                           /* writing fails, as on a full disk */
 };
 
-/* [main] Waits for the disk. Another process that has the folder open is -EBUSY. */
+/* [main] Opens the store; waits for the disk. Returns -EBUSY if another process has the
+ * folder open. */
 int lls_store_open(const struct lls_store_options *options, struct lls_store **out,
                    struct lls_error *err);
 
 /* [main] Jobs run in the order in which they are posted. */
 void lls_store_post(struct lls_store *store, struct lls_store_job *job);
 
-/* [main] Calls `done` of the jobs that have run. */
+/* [main] Calls `done` of the jobs that have finished. */
 void lls_store_deliver(struct lls_store *store);
 
 /* [main] True if a batch has lines to hand out. */
@@ -74,7 +78,7 @@ bool lls_store_has_lines(struct lls_store *store);
 /* [main] */
 void lls_store_count(struct lls_store *store, struct lls_store_counts *out);
 
-/* [main] Runs what was posted, commits, ends the thread and delivers; frees the store. */
+/* [main] Runs the posted jobs, commits, ends the thread and delivers; frees the store. */
 void lls_store_close(struct lls_store *store);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A part of the lines at a time, so that other jobs have their turn; memory does not grow
- * with the lines.
+ * Checks some lines at a time, so that other jobs get their turn; memory does not grow
+ * with the number of lines.
  */
 #include "core/batch/validation.h"
 
@@ -11,7 +11,7 @@
 #include "core/batch/store_internal.h"
 
 #define LINES_AT_ONCE 1000
-#define MAX_ERRORS    100 /* then no further line is looked at */
+#define MAX_ERRORS    100 /* then validation stops */
 
 static int begin(struct lls_active *active, struct lls_error *err)
 {
