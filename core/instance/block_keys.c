@@ -54,7 +54,8 @@ static uint64_t sip_half(struct sip *s)
   return s->v[0] ^ s->v[1] ^ s->v[2] ^ s->v[3];
 }
 
-/* `rest`: the last bytes, fewer than 8, of `bytes` in all. */
+/* Ends the hash. `rest`: the last bytes, fewer than 8; `bytes`: length of the whole
+ * input. */
 static struct lls_key sip_end(struct sip *s, uint64_t rest, size_t bytes)
 {
   struct lls_key key;
@@ -128,7 +129,8 @@ static int read_secret(const char *path, struct lls_key_secret *secret)
   return n == sizeof *secret ? 0 : -EINVAL;
 }
 
-/* Whole or not at all: another process may look for it at the same time. */
+/* Links a complete file into place, since another process may look for it at the same
+ * time. Returns -EEXIST if there is one. */
 static int write_secret(const char *path, const struct lls_key_secret *secret)
 {
   char new[PATH_MAX];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers of a cache manager, checked before anything relies on them: counts that are
- * used as bounds, enums that are used as indices, pointers that are followed. An answer
- * that the contract excludes is a breach: it is counted, logged with the manager's name,
- * and treated as no answer. Entries of a table and copies are checked by the engine,
- * which knows the pool (core/engine/tables.c).
+ * Checks a cache manager's answers before they are used: counts used as bounds, enums
+ * used as indices, pointers that are followed. An answer that breaks the contract is a
+ * breach: it is counted, logged with the manager's name, and treated as no answer. Table
+ * entries and copies are checked by the engine, which knows the pool
+ * (core/engine/tables.c).
  */
 #include "core/instance/cache_answers.h"
 
@@ -72,7 +72,7 @@ static bool is_list(const struct lls_instance *in, const struct lls_block_entry 
                     uint32_t n)
 {
   uint32_t most = in->caps.max_context + lls_engine_pool_shape(in->engine)->block_tokens;
-  return n <= most && (n == 0 || list != NULL); /* each entry has a token or more */
+  return n <= most && (n == 0 || list != NULL); /* an entry has one token or more */
 }
 
 int lls_cache_table(struct lls_instance *in, const struct lls_request *r,
@@ -95,7 +95,7 @@ int lls_cache_table(struct lls_instance *in, const struct lls_request *r,
                           found.v_count, found.x_count);
 }
 
-/* Each slot of either pool is the source and the target of a copy, which is more than any
+/* Most copies: each slot of both pools as source and as target, which is more than any
  * step needs. */
 int lls_cache_copies(struct lls_instance *in, const struct lls_copy **list, uint32_t *n)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a request on the step thread: it arrives, changes state, ends. Every list,
- * the cache manager, the scheduler and the client hear of an end here and nowhere else,
- * so that a request ends exactly once.
+ * The life of a request on the step thread: it arrives, changes state, ends. Only here
+ * an end is reported to lists, cache manager, scheduler and client, so that a request
+ * ends exactly once.
  */
 #include "core/instance/lifecycle.h"
 
@@ -136,9 +136,9 @@ void lls_lifecycle_predict(struct lls_instance *in, struct lls_live *live)
   struct lls_prompt prompt = prompt_of(live);
   struct lls_prediction prediction = {.made_ns = LLS_NEVER};
   if (live->pooling != LLS_POOLING_NONE)
-    return; /* its length is no question */
+    return; /* a pooled request generates no tokens */
   int rc = LLS_CALL(p, predictor, predict, live->view.id, &prompt, &prediction);
-  if (rc == 0 || rc == -EINPROGRESS) /* then what it says meanwhile, if anything */
+  if (rc == 0 || rc == -EINPROGRESS) /* the latter: preliminary, if any */
     lls_lifecycle_take_prediction(in, live, &prediction);
 }
 
@@ -216,7 +216,7 @@ void lls_lifecycle_arrive_again(struct lls_instance *in, struct lls_live *live)
   v->state = LLS_WAITING;
   v->queue_enter_ns = lls_instance_now(in);
   v->forced_tokens = 0;
-  v->preemptions++; /* as if by recompute */
+  v->preemptions++; /* counted as preempted by recompute */
   lls_lifecycle_arrive(in, live);
   if (v->state != LLS_FINISHED && atomic_load(&in->cancelled[v->slot]) == v->id)
     lls_lifecycle_finish(in, live, LLS_FINISH_CANCELLED);
@@ -226,7 +226,7 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
 {
   struct lls_policies *p = &in->policies;
   if (!live->announced)
-    return; /* it never got past the cache manager: no policy knows it */
+    return; /* refused by the cache manager: no policy knows it */
   if (!p->scheduler_off) {
     if (LLS_HAS(p, scheduler, on_finish))
       LLS_CALL(p, scheduler, on_finish, &live->view, reason);
@@ -234,7 +234,7 @@ static void announce_end(struct lls_instance *in, struct lls_live *live, uint32_
   LLS_CALL(p, cache, release, &live->view, LLS_KEEP_PREFIX);
 }
 
-/* One that is offered here: the instance that has its blocks lets go of them. */
+/* Ends an offered request: the instance that has its blocks frees them. */
 static void end_offer(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_migration *h = &in->migration;
@@ -282,12 +282,12 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
       .first_token_ns = live->first_token_ns,
       .finished_ns = lls_instance_now(in),
       .prediction = v->prediction,
-      .lost = in->failed && in->info.index > 0, /* process 0 may have it go on */
+      .lost = in->failed && in->info.index > 0, /* process 0 may continue it */
       .no_number = live->no_number,
       .grammar_error = live->constraint.failed,
       .pooled = reason == LLS_FINISH_LENGTH ? live->pooled : NULL,
       .life = &live->life,
-      .live = live, /* goes back to main, which made it */
+      .live = live, /* main, its creator, frees it */
   };
 }
 

@@ -69,7 +69,7 @@ bool lls_lists_have_mask(const struct lls_submission *s, size_t n_stop_tokens,
          n_stop_tokens >= vocabulary;
 }
 
-/* All tokens of the vocabulary, and no bit behind them. */
+/* Sets the bits of all tokens, and no bits after them. */
 static void fill(uint32_t *mask, uint32_t vocabulary)
 {
   size_t words = lls_mask_words(vocabulary);
@@ -95,7 +95,7 @@ void lls_lists_fill_base(const struct lls_submission *s, uint32_t vocabulary,
 
 /* ---- before each draw -------------------------------------------------------------- */
 
-/* Clears the last token of each word whose others the answer ends with. */
+/* Clears the last token of each bad word whose earlier tokens end the answer so far. */
 static void ban_words(const struct lls_live *live, uint32_t vocabulary, uint32_t *mask)
 {
   const struct lls_request *v = &live->view;
@@ -109,7 +109,8 @@ static void ban_words(const struct lls_live *live, uint32_t vocabulary, uint32_t
   }
 }
 
-/* Clears tokens of the mask; those that were in it are added to the held ones. */
+/* Clears tokens of the mask; with a grammar, those that were set are stored in
+ * `held`. */
 static void hold(const struct lls_live *live, const int32_t *tokens, uint32_t n_tokens,
                  uint32_t vocabulary, uint32_t *mask, uint32_t *n_held)
 {
@@ -122,8 +123,8 @@ static void hold(const struct lls_live *live, const int32_t *tokens, uint32_t n_
   }
 }
 
-/* Clears the stop tokens and those that end the grammar's text, but with a grammar not if
- * nothing else is in the mask. */
+/* Clears the stop tokens and the tokens that end the grammar's text. With a grammar
+ * they stay if no other token is allowed. */
 static void ban_stops(const struct lls_live *live, uint32_t vocabulary, uint32_t *mask)
 {
   const struct lls_grammar *grammar = live->constraint.grammar;
@@ -144,8 +145,8 @@ static bool holds_stops(const struct lls_live *live)
   return live->view.generated_tokens < live->min_new_tokens;
 }
 
-/* Leaves of a mask what the lists allow too; false if nothing is left. Then the mask has
- * a token all the same, since devices draw one: commit.c drops it. */
+/* Clears the tokens that the lists forbid. Returns false if none is left; the mask then
+ * still has a token, since devices draw one, and commit.c drops it. */
 static bool cut(const struct lls_live *live, uint32_t *mask, uint32_t vocabulary)
 {
   size_t words = lls_mask_words(vocabulary);
@@ -160,7 +161,7 @@ static bool cut(const struct lls_live *live, uint32_t *mask, uint32_t vocabulary
   return false;
 }
 
-/* The same of the whole vocabulary, which becomes the request's mask. */
+/* Sets the request's mask to the whole vocabulary, less what the lists forbid. */
 static bool cut_all(const struct lls_live *live, uint32_t vocabulary)
 {
   fill(live->constraint.mask, vocabulary);

@@ -18,7 +18,7 @@ void lls_loop_status_bind(struct lls_loop_status *status)
   status->step_tokens.n_bounds = sizeof step_bounds / sizeof step_bounds[0];
 }
 
-/* Means over all steps. */
+/* Adds estimates, as means over all steps. */
 static void add_estimates(struct lls_cost_accuracy *sum,
                           const struct lls_cost_accuracy *more)
 {

@@ -14,54 +14,54 @@
 
 struct lls_policy_status {
   char name[LLS_POLICY_NAME_MAX]; /* as in the log */
-  uint64_t refusals;              /* requests it has refused since it took over */
-  uint64_t breaches;              /* answers its contract excludes, likewise */
+  uint64_t refusals;              /* requests it refused since it took over */
+  uint64_t breaches;              /* answers that broke its contract, since then */
 };
 
-/* A snapshot taken at the end of each step; for /metrics, /health and tests. */
+/* A snapshot of the end of each step; for /metrics, /health and tests. */
 struct lls_loop_status {
   uint64_t arrived;                 /* requests */
-  uint64_t handed_over, taken_over; /* to and from other instances */
-  uint64_t handed_bytes;            /* of cache that came with these */
-  int64_t handed_ns; /* that it took from other processes, of each request, summed */
-  uint32_t offered;  /* by others, and not taken yet */
+  uint64_t handed_over, taken_over; /* requests, to and from other instances */
+  uint64_t handed_bytes;            /* of their cache, copied here */
+  int64_t handed_ns; /* time of transfers from other processes, summed over requests */
+  uint32_t offered;  /* by other instances, not yet taken */
   uint64_t steps, plans_refused, plans_late, items_refused;
   uint32_t waiting, running, preempted;
   uint32_t device_units_total, device_units_free, host_units_total, host_units_free;
   uint64_t prompt_tokens, generated_tokens, shared_tokens; /* counters */
-  uint64_t forced_tokens; /* of the generated ones, those that were not drawn */
-  uint64_t grammar_work;  /* units of it (compiled_grammar.h), for answers' next tokens */
-  uint64_t postponed_draws; /* steps in which a request drew nothing for its sake */
+  uint64_t forced_tokens;   /* generated tokens that the grammar forced, not drawn */
+  uint64_t grammar_work;    /* its units (compiled_grammar.h), for next tokens */
+  uint64_t postponed_draws; /* draws that waited a step for their mask */
   uint64_t preempted_recompute, preempted_swap;
-  uint64_t displaced; /* requests that lost slots to others, and with them their place */
-  /* of requests that ended by themselves, with a prediction: how many, and by how many
-   * tokens the predictions were off, all together */
+  uint64_t displaced; /* requests that lost slots to others and were preempted for it */
+  /* requests with a prediction that ended by themselves; the sum of the differences
+   * between predicted and actual tokens */
   uint64_t predicted, prediction_error;
   uint64_t copied_bytes;
   uint64_t finished[LLS_FINISH_ERROR + 1]; /* by enum lls_finish_reason */
-  uint64_t reload_recomputed; /* requests a reload made to be prefilled again */
+  uint64_t reload_recomputed;              /* requests that a reload made prefill again */
   int64_t plan_ns_sum, step_ns_sum, device_ns_sum;
   uint64_t batch_tokens_sum, batch_sequences_sum;
-  struct lls_histogram plan_seconds, step_tokens; /* of each step */
-  struct lls_cost_accuracy estimates;             /* of the last steps' time */
-  /* tokens in the cache by enum lls_form; of preempted sequences too */
+  struct lls_histogram plan_seconds, step_tokens; /* of all steps */
+  struct lls_cost_accuracy estimates;             /* of recent steps' durations */
+  /* cached tokens by enum lls_form, of preempted requests too */
   uint64_t cached_on_device[LLS_FORM_HIDDEN + 1], cached_on_host[LLS_FORM_HIDDEN + 1];
   struct {
     LLS_EACH_KIND_OF(struct lls_policy_status);
   } policies;
-  bool fallen_back; /* the built-in order is in charge */
+  bool fallen_back; /* the built-in order has replaced the scheduler */
   bool draining;
   char fallback_reason[LLS_ERROR_MAX];
 };
 
-/* Gives its histograms the bounds of this process: of a status that is new, or came from
+/* Sets the histograms' bounds to this process's, in a status that is new or came from
  * another process. */
 void lls_loop_status_bind(struct lls_loop_status *);
-/* Adds the counters and levels of `more`. */
+/* Adds the counters and levels of `more` to `sum`. */
 void lls_loop_status_add(struct lls_loop_status *sum, const struct lls_loop_status *more);
 
-/* SILENT: nothing was heard of its process for 2 s, or for as long a step waits for
- * another rank of it; LOST: for good. */
+/* SILENT: its process sent nothing for 2 s, or a step waits that long for another rank;
+ * LOST: for good. */
 enum lls_instance_state {
   LLS_INSTANCE_UP,
   LLS_INSTANCE_SILENT,
@@ -69,7 +69,7 @@ enum lls_instance_state {
 };
 struct lls_instance_life {
   uint32_t state;
-  struct lls_error why; /* not UP: a sentence that names it */
+  struct lls_error why; /* not UP: the reason, with the instance */
 };
 
 #endif

@@ -171,7 +171,7 @@ bool lls_inbox_is_parked(struct lls_inbox *in)
 void lls_inbox_release(struct lls_inbox *in)
 {
   pthread_mutex_lock(&in->lock);
-  LLS_CHECK(in->hold); /* it was held before */
+  LLS_CHECK(in->hold); /* main has called hold */
   in->hold = in->parked = false;
   pthread_cond_broadcast(&in->filled);
   pthread_mutex_unlock(&in->lock);
@@ -181,7 +181,8 @@ void lls_inbox_park(struct lls_inbox *in, void (*wake)(void *context), void *con
 {
   pthread_mutex_lock(&in->lock);
   while (in->hold && !in->stop) {
-    if (!in->parked) { /* again, where a hold came before this thread saw the release */
+    if (!in->parked) { /* after a second hold, which came before this thread saw the
+                          release */
       in->parked = true;
       wake(context);
     }
@@ -205,7 +206,7 @@ int lls_inbox_predicted(struct lls_inbox *in, uint64_t request,
   return rc;
 }
 
-/* Requests that are due, in order, to the end of *out; the others stay. */
+/* Moves requests that are due to *out, in order; the others stay. */
 static void take_requests(struct lls_inbox *in, int64_t now_ns, struct lls_live **out)
 {
   struct lls_live **from = &in->first;
@@ -274,7 +275,8 @@ void lls_inbox_content_free(struct lls_inbox_content *c)
   free(c->placed);
 }
 
-/* Mail without a time of its own: it is between processes, whose clocks are real. */
+/* Takes messages without a time: they come from other processes, whose clocks are
+ * real. */
 static void take_far(struct lls_inbox *in, struct lls_inbox_content *out)
 {
   memcpy(out->fetched, in->fetched, in->n_fetched * sizeof *in->fetched);
@@ -371,7 +373,7 @@ static int reserve(struct lls_event_buffer *b, size_t capacity)
   return 0;
 }
 
-/* Moves all of `from` behind what is in `to`. */
+/* Moves all events of `from` to the end of `to`. */
 static int append(struct lls_event_buffer *to, struct lls_event_buffer *from)
 {
   size_t wanted = to->n + from->n;

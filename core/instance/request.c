@@ -9,7 +9,7 @@
 #include "core/base/check.h"
 #include "core/instance/lists.h"
 
-/* Hands out aligned pieces of one allocation; with base NULL it only measures. */
+/* Allocates aligned pieces of one allocation; base NULL: only measures. */
 struct carver {
   char *base;
   size_t used;
@@ -116,7 +116,7 @@ static void begin_grammar(struct lls_live *live, struct lls_grammar *grammar,
   lls_grammar_state_init(p->grammar_state, grammar);
 }
 
-/* Copies what lists.c keeps to. */
+/* Copies the submission's lists (lists.c). */
 static void set_lists(struct lls_live *live, const struct lls_submission *s,
                       const struct lls_live_context *context, const struct pieces *p)
 {
@@ -133,7 +133,8 @@ static void set_lists(struct lls_live *live, const struct lls_submission *s,
   lls_lists_fill_base(s, vocabulary, p->allowed);
 }
 
-/* Entries of a K and a V list with an entry for each block, or a longer X list. */
+/* Returns the entries of a K and a V list with one entry for each block, or a longer X
+ * list. */
 static uint32_t entries_of(uint32_t max_length, uint32_t block_tokens)
 {
   return block_tokens > 0 ? 2 * (max_length / block_tokens + 2) : 0;

@@ -42,8 +42,8 @@ static void move(struct lls_request_list *l, uint32_t to, uint32_t from, uint32_
   memmove(&l->items[to], &l->items[from], n * sizeof *l->items);
 }
 
-/* Where the list has come to the end of its room it goes back to the beginning, once in
- * `capacity` insertions at most. */
+/* A list that has reached the end of its memory moves back to the beginning, at most
+ * once in `capacity` insertions. */
 static void make_room(struct lls_request_list *l)
 {
   if (l->items + l->n < l->room + 2 * (size_t)l->capacity)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests in order of id, which is order of arrival: the lists of a step's view. An
- * array of pointers, since plan walks it; arrivals append, and a removal moves whichever
- * side of it is shorter: nothing at all for the first that came, which most policies
- * take, where moving all that come after it made long queues quadratic.
+ * Requests in order of id, which is order of arrival: the lists of a step's view. They
+ * are arrays of pointers, since plan walks them. An arrival is appended. A removal moves
+ * the shorter side: nothing if the first request leaves, the usual case in most
+ * policies. (Moving all later requests made long queues quadratic.)
  */
 #ifndef LLS_INSTANCE_REQUEST_LIST_H
 #define LLS_INSTANCE_REQUEST_LIST_H

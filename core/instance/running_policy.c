@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of policies that their contract excludes; see running_policy.h. */
+/* Counts answers that break a policy's contract; see running_policy.h. */
 #include "core/instance/running_policy.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "core/instance/instance.h"
 
-#define ALL_OF 10 /* breaches are logged one by one; then each power of two */
+#define ALL_OF 10 /* so many breaches are logged one by one; then each power of two */
 
 void lls_policy_breach(struct lls_policy_host *h, const char *format, ...)
 {

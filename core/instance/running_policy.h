@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plugins at work in an instance, one of each kind: code, state, and what stands
- * behind the host that each of them sees; how they are called, and what becomes of
- * answers that their contract excludes. Whoever makes and destroys them is in
- * core/policy.
+ * The plugins of an instance, one of each kind: code, state, and the host that each
+ * plugin sees; how they are called, and how answers that break their contract are
+ * counted. core/policy creates and destroys them.
  */
 #ifndef LLS_INSTANCE_RUNNING_POLICY_H
 #define LLS_INSTANCE_RUNNING_POLICY_H
@@ -32,46 +31,45 @@ struct lls_policy_counter {
 };
 
 struct lls_policy_host {
-  struct lls_host host;        /* what the plugin gets */
+  struct lls_host host;        /* passed to the plugin */
   struct lls_engine_caps caps; /* its host.engine */
   struct lls_instance *instance;
   const char *name; /* "scheduler fcfs" */
   char name_text[LLS_POLICY_NAME_MAX];
-  struct lls_error failure; /* of the last host->fail */
-  uint64_t refusals;        /* requests that ended because of it */
-  uint64_t breaches;        /* answers that its contract excludes */
-  bool bad_prefix;          /* of a cache manager: it is asked for none any more */
+  struct lls_error failure; /* the last host->fail message */
+  uint64_t refusals;        /* requests that it ended */
+  uint64_t breaches;        /* answers that broke its contract */
+  bool bad_prefix;          /* (cache manager) its prefixes are not used any more */
   uint64_t random_state[LLS_RANDOM_STREAMS];
   struct lls_policy_counter counters[LLS_MAX_POLICY_STATS];
   uint32_t n_counters;
   struct lls_embed_service embed; /* host->extension(LLS_EMBED) */
 };
 
-/* [step] Counts an answer that the contract excludes, and logs it unless many came
- * before. */
+/* [step] Counts an answer that breaks the contract; logs it unless there were many. */
 void lls_policy_breach(struct lls_policy_host *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* True if the calling thread may call the plugin [step]. */
+/* [step] Returns true if the calling thread may call the plugin. */
 bool lls_policy_host_is_owned(const struct lls_policy_host *);
 
 struct lls_running_policy {
   const struct lls_plugin_module *module;
-  void *self; /* what create gave */
+  void *self; /* created by the plugin */
   const void *params;
   struct lls_policy_host *host;
 };
 
 struct lls_policies {
   LLS_EACH_KIND_OF(struct lls_running_policy);
-  bool scheduler_off; /* fell back to the built-in order */
+  bool scheduler_off; /* switched off: the built-in order plans */
 };
 
 #define LLS_KIND_OF_scheduler LLS_KIND_SCHEDULER
 #define LLS_KIND_OF_cache     LLS_KIND_CACHE
 #define LLS_KIND_OF_predictor LLS_KIND_PREDICTOR
 
-/* CALLBACK of the policy of this KIND, noted in case it crashes or never returns [step].
- */
+/* [step] Calls CALLBACK of the policy of KIND, and notes the call in case it crashes or
+ * hangs. */
 #define LLS_CALL(P, KIND, CALLBACK, ...)                                                 \
   LLS_NOTED(                                                                             \
       LLS_KIND_OF_##KIND, #CALLBACK,                                                     \
@@ -81,15 +79,15 @@ struct lls_policies {
 /* True if the policy has that callback. */
 #define LLS_HAS(P, KIND, CALLBACK) ((P)->KIND.module->KIND.CALLBACK != NULL)
 
-/* Likewise of the scheduler, which is not called any more once it was switched off. */
+/* True if the scheduler has the callback and was not switched off. */
 #define LLS_SCHEDULER_HAS(P, CALLBACK)                                                   \
   (!(P)->scheduler_off && LLS_HAS(P, scheduler, CALLBACK))
 
-/* Returns what a policy returned: 0 or a negative errno, as it has to be; -EPROTO and a
- * sentence for what is neither. */
+/* Checks a callback's return value. Returns it if it is 0 or negative; else -EPROTO
+ * (the host's failure says why). */
 int lls_policy_rc(struct lls_policy_host *, int rc);
 
-/* CALLBACK of struct lls_plugin_common, of a running policy of whatever kind. */
+/* Calls CALLBACK of struct lls_plugin_common, for a running policy of any kind. */
 #define LLS_CALL_COMMON(POLICY, CALLBACK, ...)                                           \
   LLS_NOTED((POLICY)->module->descriptor->kind, #CALLBACK,                               \
             lls_plugin_common((POLICY)->module)                                          \

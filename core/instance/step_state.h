@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The step of an instance that is under way: transaction, batch, and what a change of
- * policies left to it. */
+/* The state of an instance's current step: transaction, batch, and the work that a
+ * change of policies left to it. */
 #ifndef LLS_INSTANCE_STEP_STATE_H
 #define LLS_INSTANCE_STEP_STATE_H
 
@@ -12,38 +12,37 @@
 struct lls_engine_sequence;
 struct lls_live;
 
-/* One thing done to the cache in the open transaction, so that rollback can undo marks.
- */
+/* One change to the cache in the open transaction, for rollback. */
 struct lls_placement {
   struct lls_live *live;
-  uint32_t mark_before; /* the manager's mark when it was done */
+  uint32_t mark_before; /* the manager's mark before the change */
 };
 
 struct lls_transaction {
   bool open;
-  struct lls_placement *done; /* (capacity) in order, each request once */
+  struct lls_placement *done; /* (capacity) in order, each request at most once */
   uint32_t n_done, capacity;
-  bool displaced; /* slots of requests that the plan does not name, maybe */
+  bool displaced; /* requests that the plan does not name may have lost slots */
 };
 
-/* The plan of this step, carried out: rows of the engine's batch. */
+/* The step's plan as rows of the engine's batch. */
 struct lls_step_batch {
   struct lls_live **live;                /* (max_sequences) */
   struct lls_engine_sequence *sequences; /* (max_sequences) */
   struct lls_block_table *tables;        /* (max_sequences) */
   struct lls_step_result *results;       /* (max_sequences) */
   struct lls_chunk_shape *chunks;        /* (max_sequences) scratch for the cost model */
-  uint32_t *decode_context;              /* (max_sequences) likewise */
+  uint32_t *decode_context;              /* (max_sequences) scratch, too */
   uint32_t n;
-  /* (max_sequences) whose last row waits for its mask: mask_turns.c */
+  /* (max_sequences) requests whose last row waits for its mask: mask_turns.c */
   struct lls_live **held;
   uint32_t n_held;
-  bool swaps; /* something is copied from or to the host */
+  bool swaps; /* there are copies from or to the host */
 };
 
-/* Which policies took over in a reload and are to be told of what is alive. */
+/* A policy that was replaced in a reload, and must learn of live requests. */
 struct lls_succession {
-  bool replaced, imported; /* imported: it knows them from its predecessor */
+  bool replaced, imported; /* imported: it knows them from its predecessor's state */
 };
 
 struct lls_adoption {
@@ -60,10 +59,10 @@ struct lls_plan_memory {
   struct lls_plan_item *items; /* (max_items) */
   struct lls_step_view *view;
   struct lls_cache_service *service;
-  const struct lls_request **lists;      /* (max_listed) the view's, one after another */
+  const struct lls_request **lists;      /* (max_listed) all lists of the view */
   struct lls_instance_load *loads;       /* (n_loads) */
   const struct lls_instance_load **list; /* (n_loads) pointers to `loads` */
-  struct lls_step_result *results;       /* (max_results) of the report of a step */
+  struct lls_step_result *results;       /* (max_results) of a step's report */
   uint32_t max_listed, n_loads, max_results;
 };
 

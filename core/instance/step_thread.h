@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An instance with what it needs to be run: its mail, its table, its thread, and its
- * status for others to read. One for each instance of a loop, whose thread is run by
- * core/loop/step_run.c.
+ * An instance with everything it needs to run: inbox, outbox, request table, thread, and
+ * its status for other threads. A loop has one for each instance; core/loop/step_run.c
+ * runs the thread.
  */
 #ifndef LLS_INSTANCE_STEP_THREAD_H
 #define LLS_INSTANCE_STEP_THREAD_H
 
 #include "core/instance/instance.h"
 
-/* A step thread as main sees it, which looks for one that hangs (core/loop/hang.h). */
+/* Main's record of a step thread, to detect that it hangs (core/loop/hang.h). */
 struct lls_hang {
-  _Atomic(const struct lls_trail *) trail; /* [step] sets it; NULL: it has not begun */
-  /* the rest is [main]'s */
-  uint64_t calls, outermost; /* of the trail at the last look */
-  int64_t since_ns;          /* no later than that the callback under way began */
+  _Atomic(const struct lls_trail *) trail; /* [step] sets it; NULL: not running */
+  /* the members below are [main]'s */
+  uint64_t calls, outermost; /* of the trail at the last check */
+  int64_t since_ns;          /* when the current callback was first seen */
   bool hangs;
   struct lls_error why; /* names plugin and callback */
 };
@@ -26,17 +26,17 @@ struct lls_step_thread {
   struct lls_request_table table;
   pthread_t thread;
   bool running; /* the thread was started */
-  bool created; /* all of it */
-  bool busy;    /* [main] of a manual loop: its last step ran something */
+  bool created; /* completely */
+  bool busy;    /* [main] (manual loop) its last step ran something */
   void (*wake)(void *context);
   void *wake_context;
   void (*begin)(void *context, uint32_t index);
   void *begin_context;
-  struct lls_hang hang;          /* [main] but for its trail */
-  _Atomic uint64_t posted;       /* arrivals; [main], and the channel's thread */
-  struct lls_snapshot *snapshot; /* [main], unless it was asked to show them; or NULL */
+  struct lls_hang hang;          /* [main], except its trail */
+  _Atomic uint64_t posted;       /* arrivals so far; [main] and the channel's thread */
+  struct lls_snapshot *snapshot; /* or NULL; [main], except while one is requested */
 
-  /* under status_lock: written by [step] after each step, read by anyone */
+  /* under status_lock: written by [step] after each step, read by any thread */
   pthread_mutex_t status_lock;
   struct lls_loop_status status;
   struct lls_loop_policy_stats policy_stats;

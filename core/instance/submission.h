@@ -17,38 +17,37 @@ struct lls_submission {
   const char *text; /* the prompt as text for the predictor, or NULL; copied */
   size_t text_bytes;
   const char *label; /* the client's request id or NULL; copied */
-  /* history and banned are the loop's business; bias and allowed are copied */
+  /* the loop sets history and banned; bias and allowed are copied */
   struct lls_sampling sampling;
-  /* NULL, or what the answer keeps to; the request takes a reference of its own. Compiled
-   * for the model's vocabulary and its end-of-sequence tokens. */
+  /* NULL, or the answer's grammar, of which the request takes a reference. Compiled for
+   * the model's vocabulary and its end-of-sequence tokens. */
   struct lls_grammar *grammar;
-  uint32_t max_new_tokens;    /* 1..; cut to what the context has room for; 0 with
-                                 pooling, and only then */
-  uint32_t min_new_tokens;    /* no stop token is drawn before that many */
+  uint32_t max_new_tokens;    /* 1..; cut to the context; 0 only with pooling */
+  uint32_t min_new_tokens;    /* no stop token is drawn before this many tokens */
   const int32_t *stop_tokens; /* (n_stop_tokens) besides the model's own; copied */
   uint32_t n_stop_tokens;
-  /* (n_bad_words) what the answer never has: of each word how many tokens it has, 1..,
-   * and then they; copied */
+  /* (n_bad_words) words that the answer must not have: for each the number of its
+   * tokens, 1.., then the tokens; copied */
   const int32_t *bad_words;
   uint32_t n_bad_words;
   bool ignore_eos;
-  bool score_prompt;       /* events tell how likely the prompt's tokens were */
-  uint32_t score_logprobs; /* alternatives of each */
-  uint32_t pooling; /* enum lls_pooling: NONE, LAST, CLS, or MEAN, which leaves a sum; of
-                     * an encoder not NONE */
-  uint32_t second_text;   /* lls_engine_sequence.second_text */
+  bool score_prompt;       /* events have the prompt tokens' log probabilities */
+  uint32_t score_logprobs; /* alternatives for each token */
+  uint32_t pooling;     /* enum lls_pooling: NONE, LAST, CLS, or MEAN, which leaves a sum;
+                           an encoder needs one */
+  uint32_t second_text; /* lls_engine_sequence.second_text */
   uint32_t request_class; /* enum lls_class */
   int32_t priority;
   uint32_t tenant;
   const char *tenant_name; /* NULL: none; copied */
-  /* (salt_bytes) requests find each other's prefixes where this is equal; or, without
-   * any, what it has become in another process (block_keys.h, the root) */
+  /* (salt_bytes) only requests with equal salts share prefixes; with salt_bytes 0: the
+   * key root computed in another process (block_keys.h) */
   const void *salt;
   size_t salt_bytes;
   struct lls_key salted;
   struct lls_slo slo; /* LLS_NEVER where unset */
-  void *owner;        /* comes back in every event */
-  int64_t arrival_ns; /* when it came, for a load that knows better; 0 = now */
+  void *owner;        /* copied to every event */
+  int64_t arrival_ns; /* arrival time, if the caller knows it; 0: now */
 };
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The verbs of the cache transaction of a step: what a scheduler does through its cache
- * service, what the fallback order does, and what placement and migration do for a plan,
- * is done by these. Each leaves a note of the request and of the manager's mark before,
- * so that a rollback undoes both sides alike.
+ * The cache transaction of a step. Schedulers (through the cache service), the fallback
+ * order, placement and migration all change the cache with these functions. Each notes
+ * the request and the manager's mark before the change, so that a rollback undoes both
+ * sides alike.
  *
  * Invariants: outside of an open transaction there are no notes, and every request is
- * LLS_PLACED_NOT; within one, a request is noted at most once, and `placed` says for
- * what.
+ * LLS_PLACED_NOT; inside, a request is noted at most once, and `placed` says what was
+ * done.
  */
 #include "core/instance/transaction.h"
 
@@ -45,8 +45,8 @@ int lls_transaction_rollback(struct lls_instance *in, uint32_t mark)
   return LLS_CALL(&in->policies, cache, rollback, mark);
 }
 
-/* A manager that answers so holds blocks that it does not know: its prefixes are left
- * alone from now on, and requests compute theirs. */
+/* A manager that shares a whole request holds blocks that it does not know. Its
+ * prefixes are not used any more, and requests compute theirs. */
 static void note_bad_prefix(struct lls_instance *in, const struct lls_live *live,
                             uint32_t found)
 {
@@ -70,7 +70,7 @@ uint32_t lls_transaction_prefix(struct lls_instance *in, struct lls_live *live, 
     return 0;
   uint32_t mark = take ? LLS_CALL(p, cache, mark) : 0;
   uint32_t found = LLS_CALL(p, cache, prefix, &live->view, take);
-  if (found < lls_request_length(&live->view)) /* the last one is always computed */
+  if (found < lls_request_length(&live->view)) /* the last token is always computed */
     return found;
   if (take)
     LLS_CALL(p, cache, rollback, mark);
@@ -85,8 +85,7 @@ int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
   LLS_ON_STEP(in);
   LLS_CHECK(in->transaction.open);
   if (in->migration.n_left > 0)
-    flags &=
-        ~(uint32_t)LLS_MAY_DISPLACE; /* blocks that another instance may be reading */
+    flags &= ~(uint32_t)LLS_MAY_DISPLACE; /* another instance may be reading blocks */
   if (live->placed != LLS_PLACED_NOT || tokens == 0 ||
       tokens > lls_request_pending(&live->view))
     return -EINVAL;
