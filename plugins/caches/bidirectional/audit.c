@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * audit: the whole state as text, equal for equal states, and every invariant of
- * bidirectional.h checked. A state that was read from a blob may say anything, so nothing
- * is followed before it was found to lead inside.
+ * bidirectional.h checked. A state read from a blob may hold any values, so each index is
+ * checked for its range before it is used.
  */
 #include "bidirectional.h"
 
@@ -47,7 +47,7 @@ static void audit_blocks(struct lls_pol_report *a)
 
 /* ---- sequences --------------------------------------------------------------------- */
 
-/* All of a gap has copies. */
+/* Checks that each missing token of a gap has a copy on the host. */
 static void audit_gap(struct lls_pol_report *a, const struct sequence *s, uint32_t from,
                       uint32_t until)
 {
@@ -60,7 +60,7 @@ static void audit_gap(struct lls_pol_report *a, const struct sequence *s, uint32
   }
 }
 
-/* One part of a list; false where the list can't be followed on. */
+/* Checks one part of a list; returns false if its link to the next part is invalid. */
 static bool audit_link(struct lls_pol_report *a, uint32_t slot, uint32_t part,
                        uint32_t before, uint32_t token)
 {
@@ -159,7 +159,7 @@ static uint32_t missing_in(const struct bidirectional *m, const struct host_bloc
   return missing;
 }
 
-/* Owners' tables and host blocks agree; nothing of either is read before. */
+/* Checks that owners' tables and host blocks agree; must pass before either is used. */
 static bool audit_tables(struct lls_pol_report *a)
 {
   const struct bidirectional *m = a->m;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bidirectional cache manager's face to the core: parameters, creation, the
- * transaction, and the questions that change nothing. See bidirectional.h for the idea,
+ * The bidirectional cache manager's interface to the core: parameters, creation, the
+ * transaction, and the queries that change nothing. See bidirectional.h for the idea,
  * README for the paper. All memory is allocated here, once.
  */
 #include "bidirectional.h"
@@ -195,7 +195,7 @@ static int rollback(void *self, uint32_t to)
   return lls_pol_journal_rollback(&((struct bidirectional *)self)->journal, to);
 }
 
-/* Said once; how often it is, is counted. */
+/* Logs once that the host is full; counts each case. */
 static void report_full_host(struct bidirectional *m)
 {
   lls_pol_count(m->host, "kept_by_full_host", m->kept_by_host);
@@ -225,7 +225,7 @@ static int commit(void *self)
   return 0;
 }
 
-/* A real-time sequence's next tokens may take slots from others. */
+/* Notes a real-time sequence, whose next tokens may displace other sequences' tokens. */
 static void note_grown(struct bidirectional *m, const struct sequence *s)
 {
   if (s->end != LLS_LEFT_TO_RIGHT || m->n_grown == m->n_slots)
@@ -315,7 +315,8 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached_to
 
 /* ---- questions --------------------------------------------------------------------- */
 
-/* Units that any request can reserve without another's slots: blocks without an owner. */
+/* free_units counts blocks without an owner at either end: any request can reserve them
+ * without displacing tokens. */
 static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
 {
   const struct bidirectional *m = self;
@@ -442,7 +443,7 @@ static int import_state(void *self, const struct lls_blob *in)
 static int reconfigure(void *self, const void *params)
 {
   struct bidirectional *m = self;
-  int64_t mode = m->params.mode; /* not while sequences lie as it says */
+  int64_t mode = m->params.mode; /* fixed: existing sequences are laid out by it */
   m->params = *(const struct params *)params;
   m->params.mode = mode;
   return 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of tokens on the host: made when a token is to lose its slot, or beside the step
- * before where that can be known (transfer.c), and kept for the next time as long as the
- * memory is not needed (BROS, section 5: checkpointing).
+ * Copies of tokens on the host. A copy is made when a token loses its slot, or during the
+ * step before if this can be foreseen (transfer.c). It is kept for later displacements
+ * until its memory is needed (BROS, section 5: checkpointing).
  *
  * All copies of a step are carried out in the order in which they are listed, those
  * BEFORE_STEP before any slot is written. So a slot that such a copy reads may be given
@@ -75,7 +75,7 @@ void bidi_free_host(struct bidirectional *m, struct sequence *s)
       free_block(m, table_of(m, s)[group] - 1);
 }
 
-/* Copies that are not needed now make room, around the clock; there is one. */
+/* Frees the next idle host block, searching from host_hand on; there must be one. */
 static void free_idle(struct bidirectional *m)
 {
   uint32_t block = m->host_hand;
@@ -149,8 +149,8 @@ static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
   set(m, &m->n_copies, m->n_copies + 2);
 }
 
-/* Copies the tokens without a copy among [from, until) of one group: one copy from the
- * first such to the last. How many. */
+/* Copies the tokens in [from, until) of one group that have no copy, by one copy from the
+ * first to the last of them. Returns how many. */
 static uint32_t copy_out(struct bidirectional *m, uint32_t part, uint32_t block,
                          uint32_t from, uint32_t until, enum lls_copy_order order)
 {

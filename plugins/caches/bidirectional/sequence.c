@@ -24,14 +24,14 @@ static bool can_displace(const struct request *q, uint32_t other)
          !is_held(&m->sequences[m->parts[other].owner]);
 }
 
-/* Slots of a block that a part at this end may have, those it has included. */
+/* The most slots that a part at this end of the block may have. */
 static uint32_t usable(const struct request *q, uint32_t part)
 {
   uint32_t other = part ^ 1;
   return q->m->block_tokens - (can_displace(q, other) ? 0 : q->m->parts[other].count);
 }
 
-/* The lowest block that is full of slots to be displaced. */
+/* The lowest block whose slots are all owned by a sequence that may be displaced. */
 static uint32_t find_displaceable(const struct request *q)
 {
   const struct bidirectional *m = q->m;
@@ -62,7 +62,7 @@ static uint32_t find_block(const struct request *q)
   return left ? find_displaceable(q) : LLS_POL_NIL;
 }
 
-/* The last tokens of the other end's part leave it. */
+/* Displaces the last n tokens of the part at the other end. */
 static int displace(struct bidirectional *m, uint32_t other, uint32_t n)
 {
   uint32_t until = end_of(m, other);
@@ -141,7 +141,7 @@ static int restore(struct request *q)
   return 0;
 }
 
-/* No more slots than there are can be had. */
+/* True if the request needs more slots than the device has. */
 static bool hopeless(const struct request *q, uint32_t slots)
 {
   const struct bidirectional *m = q->m;
@@ -207,7 +207,7 @@ uint32_t bidi_restore_units(const struct bidirectional *m, const struct sequence
 
 /* ---- leaving ----------------------------------------------------------------------- */
 
-/* Slots behind its cached tokens go back. */
+/* Gives back the slots after the sequence's cached tokens. */
 static void trim(struct bidirectional *m, struct sequence *s)
 {
   while (in_step(s)) {

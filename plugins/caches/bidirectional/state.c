@@ -15,10 +15,10 @@
 #include <llmserve/policy/holdings.h>
 #include <llmserve/policy/state.h>
 
-/* Before what is this plugin's alone; its number is the version of that. */
+/* Precedes the part that only this plugin reads; the number is its version. */
 static const char own[16] = "bidirectional 2";
 
-struct pool { /* equal in both */
+struct pool { /* must be equal in both generations */
   uint32_t block_tokens, n_blocks, n_host_blocks, n_slots, most_tokens, mode;
 };
 
@@ -154,7 +154,7 @@ static bool can_hold(const struct bidirectional *m, const struct lls_holding *h)
          h->kv_count >= blocks_of(m, h->cached_tokens);
 }
 
-/* All of its tokens, or none of it. */
+/* Takes all tokens of a sequence from another manager, or none. */
 static void take_over(struct bidirectional *m, const struct lls_holding *h,
                       const char *units)
 {

@@ -27,7 +27,7 @@ void bidi_free_row(struct bidirectional *m, struct sequence *s)
   s->listed = 0;
 }
 
-/* Around the clock, one that is not in this step; LLS_POL_NIL if all are. */
+/* The next row, from row_hand on, not used in this step; LLS_POL_NIL if all are used. */
 static uint32_t next_row(struct bidirectional *m)
 {
   for (uint32_t i = 0; i < m->n_rows; i++) {
@@ -51,7 +51,7 @@ static bool take_row(struct bidirectional *m, struct sequence *s)
   return true;
 }
 
-/* From the end on, to the first that is as it was. */
+/* Writes entries from the last one back to the first that has not changed. */
 static void write_entries(const struct bidirectional *m, struct sequence *s,
                           struct lls_block_entry *k, struct lls_block_entry *v)
 {

@@ -18,7 +18,8 @@
 
 /* ---- checkpoints a step ahead ------------------------------------------------------ */
 
-/* 1 if there was anything to copy. What is being moved has copies of its own. */
+/* Returns 1 if tokens were copied. A sequence being moved is copied as a whole instead.
+ */
 static uint32_t copy_part(struct bidirectional *m, uint32_t part)
 {
   uint32_t owner = m->parts[part].owner;
@@ -69,7 +70,7 @@ void bidi_checkpoint_ahead(struct bidirectional *m)
 
 /* ---- whole sequences --------------------------------------------------------------- */
 
-/* All of it has a copy when the step is over. */
+/* Copies all of a sequence, so that each token has a copy when the step ends. */
 static int copy_all(struct bidirectional *m, struct sequence *s)
 {
   if (s->slots == 0 || in_step(s))

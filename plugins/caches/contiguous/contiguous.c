@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contiguous cache manager's face to the core: each sequence gets one region when it
- * starts, for as long as it may get. What schedulers over it are compared with: most of a
- * region is not used for most of the time.
+ * The contiguous cache manager's interface to the core: each sequence gets one region
+ * when it starts, for the greatest length it may reach. It is the baseline of
+ * comparisons, in which most of a region is unused for most of the time.
  */
 #include "contiguous.h"
 
@@ -125,7 +125,7 @@ static int commit(void *self)
   return 0;
 }
 
-/* Blocks of the region that r gets, at least `tokens` of room; at most all there are. */
+/* Blocks of the region for r, at least for `tokens`, at most those of the cache. */
 static uint32_t region_of(const struct contiguous *m, const struct lls_request *r,
                           uint64_t tokens)
 {

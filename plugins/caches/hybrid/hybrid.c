@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hybrid cache manager's face to the core: parameters, creation, the transaction, and
- * the questions that change nothing. See hybrid.h for the idea, README for the paper.
+ * The hybrid cache manager's interface to the core: parameters, creation, the
+ * transaction, and the queries that change nothing. See hybrid.h for the idea, README for
+ * the paper.
  *
  * All memory is allocated here, once. A sequence that holds units has a row with room for
  * three lists of a full context; untouched room costs address space only.

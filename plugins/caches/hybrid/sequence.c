@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on one sequence in a transaction: room for more tokens in its form, the
- * way from hidden to KV form, and letting go.
+ * Operations on one sequence in a transaction: reserving slots for more tokens in its
+ * form, changing from hidden to KV form, and dropping it.
  */
 #include "hybrid.h"
 
 #include <errno.h>
 
-/* Changes that a verb makes per unit, and besides; asked for before it starts. */
+/* Most changes in the journal by one operation, per unit and in addition. Room for them
+ * is checked before the operation starts. */
 #define CHANGES_PER_UNIT 5
 #define CHANGES_PER_VERB 16
 
@@ -112,7 +113,8 @@ uint32_t hybrid_units_needed(const struct hybrid *m, const struct sequence *s,
   return wanted > held ? units_of(form, wanted - held) : 0;
 }
 
-/* A form can be chosen for what is not cached yet, and left for KV at any time. */
+/* True if the sequence may take the form: any form while it has no cached token, its own,
+ * or KV. */
 static bool may_take(const struct sequence *s, uint32_t form)
 {
   return s->cached == 0 || s->form == form || form == LLS_FORM_KV;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Handed over to another generation, or to another cache manager: which sequence holds
- * which units, from which the rest follows. Units without an owner go to the free stack
- * in order, K and V of a block beside each other again.
+ * Hands the state over to another generation or another cache manager. The blob has the
+ * units of each sequence, from which the rest follows. Units without an owner go to the
+ * free stack in order, so that K and V of a block are adjacent again.
  */
 #include "hybrid.h"
 

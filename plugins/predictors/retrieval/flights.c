@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a prompt to its prediction, and from its answer into the history. A
+ * Predicts a length for each prompt and adds its answer to the history. A
  * prompt is in flight from predict to observe and keeps its vector meanwhile,
  * so that it is encoded once; answers of prompts that are not in flight
  * (predicted before a reload, or pushed out by later ones) are encoded again.
@@ -43,8 +43,8 @@ static bool is_whole(const struct retrieval *r, const struct job *job)
          job->bytes <= TOKEN_BYTES * (size_t)r->params.encoder_tokens;
 }
 
-/* The oldest goes where there are too many: a request that was cancelled never
- * ends. */
+/* Begins a flight; frees the oldest if there are too many: a cancelled request is never
+ * observed. */
 static struct flight *begin_flight(struct retrieval *r, const struct job *job,
                                    uint64_t ticket)
 {
@@ -86,7 +86,8 @@ static bool has_model(const struct retrieval *r)
   return r->params.fallback == FALLBACK_MLP && r->regressor != NULL;
 }
 
-/* s0 = auto: where nothing is better than a far neighbour, none is too far. */
+/* The least similarity of a neighbour. s0 = auto: any, if there is no length model to use
+ * instead. */
 static double threshold(const struct retrieval *r)
 {
   if (!isnan(r->params.s0))
@@ -144,7 +145,7 @@ static void learn(struct retrieval *r, struct flight *f)
   end_flight(r, f);
 }
 
-/* The vector is there: the flights that wait for it are served. */
+/* Uses a flight's vector: reports its prediction, and adds its answer to the history. */
 static void on_vector(struct retrieval *r, struct flight *f)
 {
   if (f->answered == 0 || !f->quiet)
@@ -177,7 +178,7 @@ static float *encoded(const struct retrieval *r, const struct job *job)
   return NULL;
 }
 
-/* Gets the flight its vector, now or through JOB_VECTOR. */
+/* Computes the flight's vector, or starts the encoder, which posts JOB_VECTOR. */
 static void find_vector(struct retrieval *r, struct flight *f, const struct job *job)
 {
   if (r->embedder != NULL && r->params.async) {

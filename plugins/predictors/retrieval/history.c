@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two generations, looked up together; see history.h. */
+/* Two generations, searched together; see history.h. */
 #include "plugins/predictors/retrieval/history.h"
 
 #include <llmserve/policy/check.h>
@@ -22,7 +22,7 @@ struct generation {
   uint32_t n;
 };
 
-/* Rows that were read, the newest first, and are not in a graph yet. */
+/* Rows read from the store, the newest first, that are not in a graph yet. */
 struct loading {
   uint32_t n;
   float *vectors;        /* (2 capacity, dims) */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AccelGen: a token budget that keeps every step within the tightest deadline of the
- * requests in it; the least time left first; the rest of the step to those whose demand
- * for tokens and memory is nearest to what is left of both.
+ * AccelGen: a token budget keeps every step within the tightest deadline of its requests.
+ * Requests with the least slack come first; the rest of the step goes to requests whose
+ * demand for tokens and memory is nearest to the remainder of both.
  */
 #include "accelgen.h"
 
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Plans between two questions to the cost model, which learns while it serves; and while
- * it knows nothing at all. */
+/* Plans between two readings of the cost model, which learns while serving: usually, and
+ * while it has no estimates yet. */
 enum { MEASURE_EVERY = 256, ASK_EVERY = 16 };
 
 static void measure(struct accelgen *a)
@@ -24,7 +24,8 @@ static void measure(struct accelgen *a)
                           host->engine->max_step_tokens);
 }
 
-/* Units of a block of KV: what one more of them adds to a prompt's need. */
+/* Measures the units of a KV block: the need of a prompt of two blocks less that of one.
+ */
 static void measure_block(struct accelgen *a, const struct lls_pol_step *s)
 {
   const struct lls_step_view *v = s->view;

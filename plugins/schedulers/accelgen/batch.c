@@ -34,7 +34,7 @@ uint32_t accelgen_run(struct accelgen *a, struct lls_pol_step *s,
                       struct accelgen_candidate *c, uint32_t tokens, bool cut)
 {
   const struct lls_request *r = c->request;
-  if (c->fresh) { /* others may have left more of it, or less */
+  if (c->fresh) { /* the prefix index may have changed */
     c->tokens = lls_pol_max(lls_pol_step_pending(s, r), 1);
     tokens = lls_pol_min(tokens, c->tokens);
   }
@@ -52,7 +52,7 @@ uint32_t accelgen_run(struct accelgen *a, struct lls_pol_step *s,
     return tokens;
   }
   s->cache->rollback(s->cache->context, mark);
-  a->jobs[r->slot].prefix = UINT32_MAX; /* others may have less of it by now */
+  a->jobs[r->slot].prefix = UINT32_MAX; /* the index may have less of it */
   if (rc != LLS_RESERVE_LATER) {
     lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
     c->done = true;
@@ -80,7 +80,7 @@ bool accelgen_hopeless(struct accelgen *a, struct lls_pol_step *s,
   return true;
 }
 
-/* It is off the device now. */
+/* Updates the state of a preempted candidate. */
 static void note_eviction(struct accelgen *a, struct accelgen_candidate *c)
 {
   c->done = true;
@@ -102,8 +102,8 @@ static void heap_add(struct lls_pol_heap *h, struct accelgen_candidate *c, int64
   h->entries[h->n++] = (struct lls_pol_heap_entry){.key = key, .tie = c->id, .item = c};
 }
 
-/* Decodes, then prompts under way, in order of slack if that will matter: to sort
- * hundreds of them takes longer than to run them. */
+/* Lists the resident requests: decodes, then begun prompts. They are in order of slack
+ * only with `sorted`: sorting hundreds takes longer than planning them. */
 static void set_order(struct accelgen *a, struct lls_pol_step *s, bool sorted)
 {
   static const int64_t after_decodes = INT64_C(1) << 60;
@@ -165,7 +165,7 @@ static uint32_t urgent_tokens(const struct accelgen *a, const struct lls_pol_ste
 
 void accelgen_admit_urgent(struct accelgen *a, struct lls_pol_step *s)
 {
-  uint32_t held = a->under_way; /* of those, which may have free slots */
+  uint32_t held = a->under_way; /* begun prompts left, which may have free slots */
   a->heap.n = 0;
   for (uint32_t i = a->n_decodes; i < a->n_all; i++)
     if (a->candidates[i].urgent && !a->candidates[i].done)
@@ -234,7 +234,7 @@ void accelgen_admit_literally(struct accelgen *a, struct lls_pol_step *s)
 
 /* ---- none could be taken ---------------------------------------------------------- */
 
-/* On the device: a prompt under way before a decode, then with the largest slack. */
+/* Order of victims: begun prompts before decodes, then by the largest slack. */
 static bool leaves_before(const struct accelgen_candidate *a,
                           const struct accelgen_candidate *b)
 {

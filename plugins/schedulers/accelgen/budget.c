@@ -29,7 +29,7 @@ static uint32_t context_of(const struct accelgen_candidate *c)
   return lls_request_length(c->request) - c->tokens;
 }
 
-/* The prompt is late even if it is all that runs. */
+/* True if the request misses its deadline even if it runs alone. */
 static bool is_hopeless(const struct accelgen *a, const struct accelgen_candidate *c,
                         int64_t slo_ns)
 {

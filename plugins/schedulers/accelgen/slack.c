@@ -56,7 +56,7 @@ static int64_t jct_slo(const struct accelgen *a, const struct lls_request *r)
   return r->slo.completion_ns != LLS_NEVER ? r->slo.completion_ns : a->params.jct_slo;
 }
 
-/* Its wait for the next iteration begins. */
+/* Begins a request's wait for its next iteration. */
 static void wait_from(struct accelgen *a, const struct lls_request *r, int64_t now_ns)
 {
   struct accelgen_jct *j = &a->jobs[r->slot].jct;
@@ -68,7 +68,8 @@ static void wait_from(struct accelgen *a, const struct lls_request *r, int64_t n
   accelgen_jct_wait(j, now_ns, r->arrival_ns + jct_slo(a, r) - now_ns, work, n_ck + s_g);
 }
 
-/* When it has to begin by what is known now: its T_r is 0 then. */
+/* The latest time at which the request must begin, by current estimates: its T_r is 0
+ * then. */
 static int64_t last_start_ns(const struct accelgen *a, const struct lls_request *r)
 {
   const struct accelgen_job *job = &a->jobs[r->slot];
@@ -90,7 +91,7 @@ void accelgen_arrived(struct accelgen *a, const struct lls_request *r)
 
 /* ---- after a step ------------------------------------------------------------------ */
 
-/* The first run after a preemption: how long that was. */
+/* Measures the pause of a request that runs for the first time after a preemption. */
 static void resumed(struct accelgen *a, const struct lls_request *r, int64_t started_ns)
 {
   int64_t pause = started_ns - r->queue_enter_ns;
@@ -186,7 +187,7 @@ static bool before(const struct accelgen_candidate *a, const struct accelgen_can
   return a->key < b->key || (a->key == b->key && a->id < b->id);
 }
 
-/* The queue: its head, the first that may wait, and prompts that are under way. */
+/* Adds a request to the queue; updates head, first and the count of begun prompts. */
 static void add_to_queue(struct accelgen *a, const struct lls_step_view *v,
                          const struct lls_request *r)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A list in the order of when a job ran last, linked by slot: in a step those that ran go
- * to its end, so that the oldest is always the first. Looking through all 1,600 live jobs
- * for it took as long as the rest of a plan.
+ * A list of jobs in the order in which they last ran, linked by slot. Jobs that ran in a
+ * step move to its end, so the oldest is always the first. A search of all 1,600 live
+ * jobs for the oldest took as long as the rest of a plan.
  *
- * One that comes during a step is older than those that ran in it: its place is looked
- * for from the end.
+ * A job that arrives during a step is older than those that ran in it, so its place is
+ * searched from the end.
  */
 #include "alise.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Speculative scheduling (ALISE, section 3): levels by the remaining time that a
- * predicted length makes, shortest first inside a level. Where it is known what
- * predictions are worth, T follows from that (worth.c); else, as in the paper, a job that
- * outlives its prediction doubles it and sinks a level. One that has not run for `age` is
- * lifted before all others until it has run for `boost`.
+ * predicted length gives, shortest first inside a level. Once enough predictions have
+ * been compared with answers, T is corrected by their errors (worth.c); before, as in the
+ * paper, a job that outlives its prediction doubles it and sinks a level. A job that has
+ * not run for `age` is lifted before all others until it has run for `boost`.
  *
- * A job's place is one number, see key_of; it changes with what ran, with a prediction,
- * with age and with what all estimates are made of, never by time alone.
+ * A job's place is one number, see key_of; it changes when the job runs, gets a
+ * prediction, ages, or the cost model's times change, never by time alone.
  */
 #include <llmserve/policy/ahead.h>
 #include <llmserve/policy/check.h>
@@ -26,14 +26,14 @@ struct params {
   bool evict, ahead, learn;
 };
 
-struct job {          /* of a slot */
-  uint32_t length;    /* Lh, as believed now */
-  uint32_t least;     /* level it has sunk to, 1 at first */
-  int64_t ran_ns;     /* when it ran last; its arrival before that */
-  int64_t boosted_ns; /* since when it is lifted, 0 = it is not */
-  int64_t boost_ns;   /* time it may still run so */
-  uint32_t level;     /* where its T is counted in waits; 0 = nowhere */
-  int64_t counted;    /* that T */
+struct job {          /* one for each slot */
+  uint32_t length;    /* Lh, the current estimate */
+  uint32_t least;     /* highest level it may have: 1, until it sinks */
+  int64_t ran_ns;     /* time it last ran, or its arrival */
+  int64_t boosted_ns; /* time it was lifted, 0 = it is not lifted */
+  int64_t boost_ns;   /* run time left until it is no longer lifted */
+  uint32_t level;     /* level in which its T is counted; 0 = none */
+  int64_t counted;    /* the T counted there */
   int64_t key;        /* its place when it was counted */
 };
 
@@ -44,17 +44,17 @@ struct alise {
   struct alise_times times;
   struct alise_waits waits;
   struct alise_worth worth;
-  struct alise_ages ages; /* of all that are not lifted */
+  struct alise_ages ages; /* jobs that are not lifted */
   struct lls_pol_ahead ahead;
   struct job *jobs; /* (max_requests) */
   uint64_t steps;
   int64_t last_ended_ns; /* when the last step did */
   int64_t n_lifted;
-  bool drops;          /* memory is short, and who gives its own is prefilled again */
-  bool estimates_anew; /* they are not those that jobs were counted by */
+  bool drops;          /* memory is short and an evicted request is prefilled again */
+  bool estimates_anew; /* estimates changed: jobs must be counted again */
 };
 
-#define LEARN_STEPS 256 /* between two questions to the cost model */
+#define LEARN_STEPS 256 /* steps between two readings of the cost model */
 #define LEVEL_BITS  56  /* room for T of a level: two years */
 
 static struct job *job_of(const struct alise *a, const struct lls_request *r)
@@ -70,8 +70,8 @@ static uint32_t level_of(const struct alise *a, const struct job *j, double rema
   return level > j->least ? level : j->least;
 }
 
-/* The remaining length, from what predictions have been worth; as long as that is
- * unknown, Lh. */
+/* The remaining length, corrected by the errors of past predictions; from Lh alone while
+ * too few are known. */
 static double remaining_of(const struct alise *a, const struct lls_request *r)
 {
   const struct job *j = job_of(a, r);
@@ -82,7 +82,8 @@ static double remaining_of(const struct alise *a, const struct lls_request *r)
   return alise_remaining(&a->times, r, left);
 }
 
-/* The lifted first, in the order they were; then level, T. */
+/* A place as one number: lifted jobs first, in the order they were lifted; then by level
+ * and T. */
 static int64_t place_of(const struct job *j, uint32_t level, double remaining)
 {
   const double most = (double)(INT64_C(1) << LEVEL_BITS) - 1;
@@ -91,8 +92,8 @@ static int64_t place_of(const struct job *j, uint32_t level, double remaining)
   return ((int64_t)level << LEVEL_BITS) + (int64_t)(remaining < most ? remaining : most);
 }
 
-/* The time of a request on the device is known since it was counted; one that has lost
- * its memory since has its tokens to compute again. */
+/* The key of a request. On the device it is the one computed when the request was
+ * counted; a request that lost its memory since then must compute its tokens again. */
 static int64_t key_of(void *scheduler, const struct lls_request *r)
 {
   const struct alise *a = scheduler;
@@ -133,9 +134,9 @@ static void count_list(struct alise *a, const struct lls_request *const *list, u
     count(a, list[i]);
 }
 
-/* Two jobs are compared by one estimate, wherever they are. If those on the device kept
- * places of before until they run, each would come before the other one as soon as it is
- * off the device, and they would change places for ever. */
+/* Counts all jobs again, so that any two are compared by the same estimates. If jobs on
+ * the device kept old places until they run, of two jobs each would rank before the other
+ * as soon as it is off the device, and they would swap for ever. */
 static void count_all(struct alise *a, const struct lls_step_view *view)
 {
   count_list(a, view->waiting, view->n_waiting);
@@ -166,8 +167,8 @@ static void on_prediction(void *self, const struct lls_request *r)
   lls_pol_backlog_changed(&a->priority.waiting.backlog, r);
 }
 
-/* The answer goes on although it should have ended, and none was ever so much longer than
- * predicted: Lh doubles, and it sinks a level. */
+/* The answer is longer than predicted, and by more than any past answer: doubles Lh and
+ * lets the job sink a level. */
 static void demote(struct alise *a, const struct lls_request *r)
 {
   struct job *j = job_of(a, r);
@@ -192,7 +193,7 @@ static void lift(struct alise *a, const struct lls_request *r, int64_t now_ns)
   lls_pol_backlog_changed(&a->priority.waiting.backlog, r);
 }
 
-/* It has its place again. */
+/* Ends the lift of a job. */
 static void put_down(struct alise *a, struct job *j)
 {
   LLS_POL_CHECK(j->boosted_ns <= 0 || a->n_lifted > 0);
@@ -206,7 +207,7 @@ static void ran(struct alise *a, const struct lls_request *r,
   struct job *j = job_of(a, r);
   j->ran_ns = report->ended_ns;
   j->boost_ns -= report->ended_ns - report->started_ns;
-  if (j->boost_ns <= 0 && !a->drops) /* else it would lose what it now has */
+  if (j->boost_ns <= 0 && !a->drops) /* else it might lose its memory at once */
     put_down(a, j);
   if (j->boosted_ns == 0)
     alise_ages_set(&a->ages, r, j->ran_ns);
@@ -245,9 +246,9 @@ static int64_t lifted_on_device(const struct alise *a, const struct lls_step_vie
   return n;
 }
 
-/* A lifted request waits for memory: it gets what becomes free, before all others, but
- * nobody's. Under overload all that wait have aged, and each would throw out the one that
- * was lifted before it. */
+/* True if a lifted request waits for memory. It gets free memory before all others but
+ * evicts no request: under overload all waiting requests have aged, and each would evict
+ * the one that was lifted before it. */
 static bool lifted_waits(const struct alise *a, const struct lls_step_view *view)
 {
   return a->n_lifted > 0 && view->n_waiting + view->n_preempted > 0 &&

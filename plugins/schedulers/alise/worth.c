@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The worth of predictions: how often answers were so many times as long as
- * predicted, from all that have ended, whatever predicted them. A job that has g of Lh
- * tokens is one of those that were longer than g / Lh of their prediction, and what is
- * left of it follows from these.
+ * The worth of predictions: the distribution of actual / predicted length over all ended
+ * answers, of all predictors. A job that has g of Lh tokens belongs to the answers longer
+ * than g / Lh of their prediction, and its remaining length is estimated from these.
  *
- * That is not their mean. Of two jobs with the same mean the one that may soon be over
- * should run: if it is not, it can still be stopped. Gittins (1979): what counts is the
- * least, over all d, of
+ * The estimate is not their mean. Of two jobs with the same mean, the one that may end
+ * soon should run: if it does not end, it can still be stopped. Gittins (1979): the index
+ * is the least, over all d, of
  *
  *   expected time until it ends or has run for d / probability that it ends within d
  *
  * which is Lh - g where predictions are true, and the mean where the wait tells nothing.
  * (Aalto, Ayesta and Righter, 2009, for queues.)
  *
- * Ratios are kept by bins of an eighth of a doubling, each with the mean of what fell
- * into it, so that true predictions are true to the token. After 4,096 answers the older
- * ones count half as much with each 2,048 new ones.
+ * Ratios are kept in bins of an eighth of a doubling, each with the mean of its ratios,
+ * so that exact predictions remain exact to the token. After 4,096 answers the older ones
+ * count half as much with each 2,048 new ones.
  */
 #include "alise.h"
 
 #include <math.h>
 
 #define PER_DOUBLING 8
-#define FIRST        64 /* answers before anything is said */
+#define FIRST        64 /* answers before the first estimate */
 #define MOST         4096
 
 static uint32_t bin_of(double ratio)
@@ -54,8 +53,8 @@ static struct alise_line best_line(const struct alise_worth *w, uint32_t first, 
   return best;
 }
 
-/* A job in a bin does not end before the next one; one that has not begun may end in any.
- */
+/* Computes `left` for each bin of g / Lh: a job in a bin ends in a later one, and a job
+ * without tokens may end in any. */
 static void make_lines(struct alise_worth *w)
 {
   w->left[0] = best_line(w, 0, 0);

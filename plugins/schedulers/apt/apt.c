@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Apt-Serve: in every iteration the requests, and the forms to cache them in, that are
- * worth most for the memory; prompts or decodes, whichever have waited longer together.
+ * Apt-Serve: each iteration runs prompts or decodes, whichever have waited longer in
+ * total. It chooses the requests, and the forms to cache them in, with the greatest value
+ * that fits into memory.
  */
 #include "apt.h"
 
@@ -9,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A prompt longer than a step was begun: it goes on before others begin. */
+/* Continues a prompt longer than a step, before other prompts begin. */
 static bool continue_prefill(struct apt *a, struct lls_pol_step *s)
 {
   uint32_t budget = lls_pol_min((uint32_t)a->params.max_tokens, s->view->max_tokens);
@@ -23,9 +24,9 @@ static bool continue_prefill(struct apt *a, struct lls_pol_step *s)
   return s->runs > 0;
 }
 
-/* Prompts if U_R <= U_W, the sums of what all have waited, and one of them fits. Each
- * piece of a prompt that is longer than a step is an iteration like others: it would hold
- * up all that decode for as long as the whole of it takes. */
+/* Plans prompts if U_R <= U_W (the total waiting times) and a prompt fits, else decodes.
+ * Each chunk of a prompt longer than a step is an iteration of its own, chosen by this
+ * rule; otherwise the prompt would delay all decodes until it is complete. */
 static void separate(struct apt *a, struct lls_pol_step *s)
 {
   bool urgent = a->n_running == 0 || a->urgency_running <= a->urgency_waiting;

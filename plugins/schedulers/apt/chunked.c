@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Apt-Serve-S (section 6.7): prompts in pieces beside the decodes, within a token budget.
- * Greedy says which of those that wait are worth the memory that is free; those that run
- * leave only when it is short. A form is fixed with the first piece.
+ * Apt-Serve-S (section 6.7): chunks of prompts in the same steps as decodes, within a
+ * token budget. The greedy algorithm chooses waiting requests for the free memory;
+ * running ones are preempted only if memory is short. The first chunk fixes a request's
+ * form.
  */
 #include "apt.h"
 
-/* Prompts that were begun hold all of their room; the longest waiting first. */
+/* Continues begun prompts, which have all their memory; the longest waiting first. */
 static void continue_prompts(struct apt *a, struct lls_pol_step *s, uint32_t budget)
 {
   const struct lls_engine_caps *engine = a->base.host->engine;
@@ -21,8 +22,8 @@ static void continue_prompts(struct apt *a, struct lls_pol_step *s, uint32_t bud
   }
 }
 
-/* One of S that is not on the device, above the watermark, or what is kept from the
- * violated. */
+/* Begins a chosen request that is not on the device, leaving the watermark free, or, for
+ * a violated request, the reserve. */
 static void begin_prompt(struct apt *a, struct lls_pol_step *s, struct candidate *c,
                          uint32_t budget)
 {
@@ -36,7 +37,7 @@ static void begin_prompt(struct apt *a, struct lls_pol_step *s, struct candidate
     apt_admit(a, s, c, budget, false);
 }
 
-/* Units that the decodes of this step take. */
+/* Units by which the decodes of this step grow. */
 static uint64_t growth(const struct apt *a)
 {
   uint64_t units = 0;
@@ -49,8 +50,8 @@ static uint64_t growth(const struct apt *a)
   return units;
 }
 
-/* For those of S that are in time and begin in this step, before the decodes are planned:
- * those that make room are not among them. */
+/* Makes room for chosen requests that are in time and begin in this step. Runs before
+ * decodes are planned, so that preempted requests are not among these. */
 static void make_room(struct apt *a, struct lls_pol_step *s, uint32_t n_taken,
                       uint32_t budget)
 {
@@ -66,9 +67,9 @@ static void make_room(struct apt *a, struct lls_pol_step *s, uint32_t n_taken,
   }
 }
 
-/* Greedy over those that wait, for what is left when all that run have grown. The paper's
- * choice is over all and all memory, in which keys and values seem to fit always; those
- * that run keep their forms, so that what is free decides on the others'. */
+/* Runs greedy over the waiting requests, for the memory left after the growth of running
+ * ones. The paper's choice is over all requests and all memory, where KV form seems to
+ * fit always; but running requests keep their forms, so the free memory decides. */
 static struct greedy_solution choose(struct apt *a, const struct lls_pol_step *s)
 {
   uint64_t kept = growth(a) + s->watermark_units;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A decode iteration: one token of each running request. Nothing changes its form while
- * all of them fit; when they don't, the densest are kept (incumbent), or greedy decides
- * anew over forms and all (literal, the paper's text).
+ * A decode iteration: one token of each running request. All keep their forms while they
+ * fit. If they don't, the densest are kept (incumbent), or greedy chooses requests and
+ * forms again (literal, the paper's text).
  */
 #include "apt.h"
 
@@ -26,8 +26,8 @@ static void run_all(const struct apt *a, struct lls_pol_step *s)
 
 /* ---- all of them ------------------------------------------------------------------- */
 
-/* Units that may go into K and V in the place of hidden vectors in this step: those that
- * are free when all have grown. */
+/* Units for upgrades from hidden to KV form in this step: those free after the growth of
+ * all requests. */
 static uint64_t room_for_upgrades(const struct apt *a, const struct lls_pol_step *s)
 {
   uint64_t growth = s->watermark_units, as_kv = 0, free = lls_pol_step_free_units(s);
@@ -51,7 +51,7 @@ static uint64_t room_for_upgrades(const struct apt *a, const struct lls_pol_step
   return free > growth && free - growth > dearer ? free - growth - dearer : 0;
 }
 
-/* Room for a token, in KV form if there is that much. */
+/* Reserves a token, in KV form if *room suffices for the upgrade. */
 static int grow(struct apt *a, struct lls_pol_step *s, const struct candidate *c,
                 uint64_t *room)
 {
@@ -64,7 +64,8 @@ static int grow(struct apt *a, struct lls_pol_step *s, const struct candidate *c
   return reserve(s, c->request, LLS_FORM_NONE);
 }
 
-/* Room for a token of each; false: not for all of them, and nothing is reserved. */
+/* Reserves a token of each request. Returns false, with nothing reserved, if not all fit.
+ */
 static bool all_fit(struct apt *a, struct lls_pol_step *s)
 {
   uint32_t mark = s->cache->mark(s->cache->context), n = 0, tokens = 0;
@@ -91,7 +92,7 @@ static uint32_t held_units(const struct lls_pol_step *s, const struct lls_reques
   return info.device_units;
 }
 
-/* cur: units it holds after this step. A prompt that was begun has all of its room. */
+/* cur: units the request holds after this step. A begun prompt has all of its memory. */
 static uint32_t current_units(const struct apt *a, const struct lls_pol_step *s,
                               const struct candidate *c)
 {
@@ -110,7 +111,7 @@ static void preempt(struct apt *a, struct lls_pol_step *s, const struct candidat
     c->request->user[1] |= APT_WANTS_HIDDEN;
 }
 
-/* The order in which they stay: those with something to lose by p / cur. */
+/* The rank by which requests are kept: p / cur, if the request can still be in time. */
 static double worth_keeping(const struct apt *a, const struct candidate *c,
                             uint32_t units)
 {
@@ -119,8 +120,8 @@ static double worth_keeping(const struct apt *a, const struct candidate *c,
   return c->standing == APT_SPARE || units == 0 ? a->eps : 1 + c->pending / units;
 }
 
-/* In order of p / cur, those that fit into what all of them hold now, and what is free.
- * Shared blocks are counted once a holder on both sides. */
+/* Keeps requests in order of p / cur while they fit into the units they all hold and the
+ * free ones. A shared block counts once for each holder, in both sums. */
 static void keep_densest(struct apt *a, struct lls_pol_step *s)
 {
   uint64_t room = lls_pol_step_free_units(s), used = 0;
@@ -151,8 +152,8 @@ static void keep_densest(struct apt *a, struct lls_pol_step *s)
   }
 }
 
-/* Reserving may fail for requests that arithmetic kept: then the least dense make room.
- */
+/* Runs the kept requests. If a reservation fails all the same, the least dense ones are
+ * preempted. */
 static void run_kept(struct apt *a, struct lls_pol_step *s)
 {
   uint32_t before = s->preempted;
@@ -174,9 +175,9 @@ static bool upgrade(struct apt *a, struct lls_pol_step *s, const struct lls_requ
   return true;
 }
 
-/* Greedy over all that run; another form than the one it has is a new start, but for KV
- * in the place of hidden form, which the cache can do in this step. In chunked mode
- * `taken` holds those that wait and begin after the decodes: it stays as it is. */
+/* Runs greedy over all running requests. A changed form means prefilling again, except
+ * from hidden to KV form, which the cache converts in this step. In chunked mode `taken`
+ * holds waiting requests that begin after the decodes, so it is left unchanged. */
 static void literal(struct apt *a, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < a->n_running; i++)

@@ -20,7 +20,7 @@ struct search {
   struct lls_pol_heap *heap;
   uint32_t *taken;
   struct greedy_solution out;
-  uint32_t tokens; /* of the chosen */
+  uint32_t tokens; /* sum over the chosen */
   uint32_t least_units, least_tokens;
   double single; /* value of the best blocked request alone */
   uint32_t single_index;
@@ -46,7 +46,7 @@ struct lls_pol_heap_entry apt_by_density(double density, bool upgrade, uint32_t 
 
 /* ---- increments -------------------------------------------------------------------- */
 
-/* N rho m: what hidden form costs all in a step. */
+/* N rho m: the time that hidden form costs all requests in a step. */
 static double penalty(const struct greedy_problem *p, const struct candidate *c)
 {
   return p->n_rho * c->kv;
@@ -66,7 +66,7 @@ static uint32_t size_of(const struct candidate *c, uint32_t form)
   return form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
 }
 
-/* Density of the violated: those that can't be in time any more come after the others. */
+/* The density of a violated request; half of eps if it can no longer be in time. */
 static double next_to_nothing(const struct greedy_problem *p, const struct candidate *c)
 {
   return c->standing == APT_LOST ? p->eps / 2 : p->eps;
@@ -81,7 +81,7 @@ static double gain(const struct greedy_problem *p, const struct candidate *c,
   return form == LLS_FORM_HIDDEN ? c->pending - penalty(p, c) : c->pending;
 }
 
-/* The form of its first increment; NONE: no form of it fits or is worth anything. */
+/* The form of a request's first increment; NONE if no form fits or has a value. */
 static uint32_t first_form(const struct greedy_problem *p, const struct candidate *c)
 {
   if (c->held != LLS_FORM_NONE)
@@ -97,7 +97,7 @@ static uint32_t first_form(const struct greedy_problem *p, const struct candidat
   return worth ? LLS_FORM_HIDDEN : LLS_FORM_NONE;
 }
 
-/* Increments of all that fit at all; form is the one it would take first. */
+/* Collects the first increments of all requests that fit; sets `form` to their form. */
 static void collect(struct search *s)
 {
   const struct greedy_problem *p = s->p;
@@ -128,7 +128,8 @@ static uint64_t left(const struct search *s)
   return s->p->memory - s->out.used;
 }
 
-/* A prompt that no step would hold is taken if it is the first. */
+/* True if the request would exceed the limits of a step. The first prompt chosen may
+ * exceed the token limit. */
 static bool over_caps(const struct search *s, const struct candidate *c)
 {
   return s->out.n >= s->p->sequences ||
@@ -185,7 +186,7 @@ static void consider_single(struct search *s, const struct candidate *c)
   }
 }
 
-/* False: the increment does not fit. */
+/* Takes an increment; returns false if it does not fit. */
 static bool step_one(struct search *s, const struct lls_pol_heap_entry *e)
 {
   struct candidate *c = e->item;
@@ -206,7 +207,8 @@ static bool step_one(struct search *s, const struct lls_pol_heap_entry *e)
   return false;
 }
 
-/* Nothing in the heap fits any more; what was blocked by memory may win alone. */
+/* True if no increment in the heap fits. A request blocked by memory may still win alone.
+ */
 static bool is_full(const struct search *s)
 {
   return left(s) < s->least_units;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A prefill iteration: greedy over waiting requests, within the free memory
- * (section 5.3). The chosen are let in in order of arrival, as far as they can be
- * reserved.
+ * (section 5.3). The chosen requests are admitted in order of arrival, as far as their
+ * memory can be reserved.
  */
 #include "apt.h"
 
@@ -49,8 +49,8 @@ bool apt_admit(struct apt *a, struct lls_pol_step *s, struct candidate *c,
   return true;
 }
 
-/* Units that turning all hidden form on the device into KV would take. An upgrade is
- * worth theta2, a violated request eps: those may not take its room. */
+/* Units for upgrading all hidden form on the device to KV. An upgrade is worth theta2, a
+ * violated request eps, so violated requests may not use this memory. */
 static uint64_t kept_for_upgrades(const struct apt *a)
 {
   uint64_t units = 0;
@@ -66,8 +66,8 @@ uint64_t apt_kept_from_violated(const struct apt *a, const struct lls_pol_step *
   return s->watermark_units + (uint64_t)reserve + kept_for_upgrades(a);
 }
 
-/* True if c may be let in now: above the reserve if its value is next to nothing, else at
- * the cost of requests that have nothing to lose. */
+/* True if c may be admitted now. If its value is eps, `kept` units must stay free;
+ * otherwise requests that a pause costs nothing are preempted for it. */
 static bool has_room(struct apt *a, struct lls_pol_step *s, const struct candidate *c,
                      uint64_t kept)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bound of a pause. The paper's rule gives a request that has waited longer than its
- * limit next to no value, and the one that is paused under overload is so until the
- * overload is over: minutes. Here one that has begun comes before all others when it has
- * waited for max_stall, and takes the room of running ones, which then wait no longer
- * than that themselves; while one finds no room nobody begins.
+ * The longest pause. By the paper's rule a request that has waited longer than its limit
+ * has almost no value, so a request paused under overload stays paused until the overload
+ * ends: minutes. Here a begun request that has waited for max_stall comes before all
+ * others and preempts running ones, which then wait no longer than max_stall themselves.
+ * While such a request finds no memory, no other request begins.
  *
- * Who gives way: those that were late already before those that are in time, and of them
- * the one let in first. One that has just come back stays for max_stall, so that the time
- * spent on computing caches again is bounded too.
+ * Victims: late requests before those in time; of these the one admitted first. A request
+ * that has just returned stays for max_stall, which bounds the time spent on prefilling
+ * caches again.
  */
 #include "apt.h"
 
@@ -38,7 +38,7 @@ static struct candidate *next_to_give_way(const struct apt *a)
   return best;
 }
 
-/* Units that those hold which may be asked for theirs. */
+/* Units of the running requests that may be preempted. */
 static uint64_t others_units(const struct apt *a)
 {
   uint64_t units = 0;
@@ -65,7 +65,7 @@ static bool find_room(struct apt *a, struct lls_pol_step *s, const struct lls_re
   return true;
 }
 
-/* The one that has waited longest, of those that were not looked at in this plan. */
+/* The stalled request that has waited longest, of those not tried in this plan. */
 static struct candidate *longest_waiting(struct apt *a)
 {
   struct candidate *best = NULL;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which requests have something to lose. The limit is on the 99th percentile of a
- * request's gaps, so with more than a hundred of them one may be of any length: one that
- * has such a gap to spare is paused for one without, and comes back when there is room
- * for it to stay. One that has missed its first token can't be in time any more and gives
- * way before all.
+ * Which requests a further pause would make late. The limit is on the 99th percentile of
+ * a request's gaps, so with more than a hundred gaps one may have any length. A request
+ * with such a gap to spare is paused for one without, and returns when there is memory
+ * for it to stay. A request whose first token was late can't be in time any more and is
+ * preempted before all others.
  */
 #include "apt.h"
 
-/* Words of a request: gaps beyond the limit so far, and its last token when that was
- * looked at. A gap that goes on is not among them yet. */
+/* User words of a request: number of gaps beyond the limit, and the time of its last
+ * token when they were counted. A gap not ended yet is not counted. */
 enum { LATE_GAPS = 2, LOOKED_AT_NS = 3 };
 
 /* P99 of n gaps, linear between ranks (numpy's), is none of the k longest as soon as
@@ -65,8 +65,8 @@ uint64_t apt_spare_units(const struct apt *a)
   return units;
 }
 
-/* The lost ones first, then the largest: it is the fewest that have to compute what
- * they had again. */
+/* Lost requests first, then the largest, so that the fewest requests must be prefilled
+ * again. */
 static struct candidate *next_to_pause(const struct apt *a)
 {
   struct candidate *best = NULL;

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-#define EPS_SCALE 1e-4 /* of the least value per unit: next to nothing */
-#define MAX_ETA   0.75 /* of the bytes of keys and values: more are not worth hiding */
+#define EPS_SCALE 1e-4 /* times the least value per unit */
+#define MAX_ETA   0.75 /* most hidden / KV bytes for which hidden form is used */
 
 static double seconds(int64_t ns)
 {
@@ -23,13 +23,13 @@ uint32_t apt_units(const struct apt *a, uint32_t tokens, uint32_t form)
   return (uint32_t)ceil(a->eta * m - 1e-9);
 }
 
-/* The time that it may wait for its next token. */
+/* The time that a request may wait for its next token. */
 static int64_t limit_ns(const struct apt *a, const struct lls_request *r)
 {
   return r->generated_tokens == 0 ? apt_first_limit_ns(a, r) : apt_gap_limit_ns(a, r);
 }
 
-/* It has begun, and its pause has become too long. */
+/* True if the request has begun and been off the device for too long. */
 static bool is_stalled(const struct apt *a, const struct lls_request *r,
                        int64_t waited_ns, bool on_device)
 {
@@ -37,8 +37,8 @@ static bool is_stalled(const struct apt *a, const struct lls_request *r,
          waited_ns > apt_gap_limit_ns(a, r);
 }
 
-/* violated_i = p_i > SLO; not for ever, unless sticky: p starts again with each token.
- * With late_share, those that have nothing to lose by waiting. */
+/* violated_i = p_i > SLO; unless sticky, only until the next token, which resets p. With
+ * late_share, requests that waiting costs nothing. */
 static bool is_violated(const struct apt *a, const struct lls_request *r,
                         int64_t waited_ns, bool on_device, uint32_t standing)
 {
@@ -87,7 +87,7 @@ static double value(const struct apt *a, const struct lls_request *r, uint32_t h
 }
 
 /* rho is what a unit adds to a step, scaled: m units are m * block_tokens / 2 tokens.
- * Where hidden form pays for itself it costs nobody anything. */
+ * Where hidden form pays for itself its price is 0. */
 static double price_of_hidden(struct apt *a, const struct lls_form_info *hidden,
                               uint32_t total_units)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BROS: real-time requests by their next token's deadline, best-effort requests in the
- * time and the memory that they leave.
+ * BROS: real-time requests run in order of their next token's deadline, best-effort
+ * requests in the time and memory left over.
  */
 #include "bros.h"
 

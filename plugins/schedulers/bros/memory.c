@@ -23,7 +23,7 @@ static bool has_memory(const struct bros_candidate *c)
   return !c->gone && bros_is_there(c);
 }
 
-/* Blocks come free if it leaves: it has some that no real-time request shares. */
+/* True if dropping the request frees blocks: no real-time request shares some of them. */
 static bool frees_blocks(const struct lls_cache_service *cache,
                          const struct bros_candidate *c)
 {
@@ -31,7 +31,7 @@ static bool frees_blocks(const struct lls_cache_service *cache,
   return cache->info(cache->context, c->request, &info) == 0 && info.owned_units > 0;
 }
 
-/* The last of the first *left candidates that may be dropped; *left is behind it then. */
+/* The last of the first *left candidates that may be dropped; sets *left to its index. */
 static struct bros_candidate *latest(const struct bros *b, struct bros_candidate *from,
                                      uint32_t *left, const struct bros_candidate *keeper)
 {
@@ -55,7 +55,7 @@ static struct bros_candidate *best_effort_victim(struct bros *b,
   return x->request->id > y->request->id ? x : y;
 }
 
-/* The next real-time request that was not looked at yet. */
+/* The real-time request to drop next: of those still in the heap. */
 static struct bros_candidate *realtime_victim(const struct bros *b)
 {
   const struct lls_pol_heap_entry *last = NULL;
@@ -67,7 +67,8 @@ static struct bros_candidate *realtime_victim(const struct bros *b)
   return last != NULL ? last->item : NULL;
 }
 
-/* Real-time requests leave for those there already, and for the head. */
+/* True if real-time requests may be dropped for this one: it is on the device, or the
+ * head. */
 static bool may_drop_realtime(const struct bros *b, const struct bros_candidate *keeper)
 {
   return b->params.drop == BROS_ANY || bros_is_there(keeper) ||
@@ -87,7 +88,7 @@ static bool drop_one(struct bros *b, struct lls_pol_step *s,
   return true;
 }
 
-/* Back to where the candidate's reservation began. */
+/* Undoes the candidate's reservation and all later ones. */
 static void undo(struct bros *b, struct lls_pol_step *s, const struct bros_candidate *c)
 {
   LLS_POL_CHECK(c->n_items <= s->plan->n_items && c->n_dropped <= b->dropped.n);
@@ -121,7 +122,7 @@ static bool leaves_room(struct bros *b, const struct lls_pol_step *s,
          (bros_is_realtime(c->request) && best_effort_victim(b, c) != NULL);
 }
 
-/* Where nobody is on the host, its cache may have no use for it. */
+/* A cache without a sequence on the host may not use the host at all. */
 bool bros_host_has_room(const struct bros *b, const struct lls_pol_step *s,
                         const struct bros_candidate *c)
 {
@@ -153,7 +154,7 @@ int bros_reserve(struct bros *b, struct lls_pol_step *s, struct bros_candidate *
   return late ? LLS_RESERVE_LATER : rc;
 }
 
-/* They were reserved after all others. */
+/* Arriving requests were reserved after all others, so the rollback affects only them. */
 static void release_arriving(struct bros *b, struct lls_pol_step *s)
 {
   const struct bros_list *l = &b->arriving;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Overload: more requests than can be in time, whoever is chosen.
+ * Overload: more requests than can be in time, whichever are chosen.
  *
  * T_res is the least slack of all that can be in time (section 4.1), so that one with
  * little time left keeps every step short. Where there is time for all that is right.
  * Where there is not, a short step pays its fixed cost for a few tokens, and all others
- * become late for the one: under overload nobody's deadline is kept for long. Then the
- * tightest are left out of the minimum, and count as missed, as many of them as lets most
+ * become late for the one: soon no deadline is met at all. Then the tightest requests are
+ * left out of the minimum, and count as missed; their number is the one that lets most
  * tokens a second be in time:
  *
  *   rate(T) = n(T) / C(n(T))    n: requests with slack >= T, in order of it, while C <= T

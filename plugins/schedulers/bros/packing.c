@@ -45,7 +45,7 @@ static double time_with(const struct bros *b, const struct bros_candidate *c,
   return bros_time(&b->cost, &load);
 }
 
-/* It fits neither now nor alone. */
+/* Ends a request that would not fit even alone. */
 static void reject(struct lls_pol_step *s, struct bros_candidate *c)
 {
   lls_plan_reject(s->plan, c->request, LLS_FINISH_CAPACITY);
@@ -54,8 +54,8 @@ static void reject(struct lls_pol_step *s, struct bros_candidate *c)
 
 /* ---- real-time requests ------------------------------------------------------------ */
 
-/* Popping a thousand that can't run takes longer than the rest of the plan: `out` says
- * which isn't looked at any more. */
+/* Removes the entries from the heap for which `out` is true. Popping a thousand requests
+ * that can't run would take longer than the rest of the plan. */
 static void leave_out(struct lls_pol_heap *h, const struct bros_candidate *like,
                       bool (*out)(const struct bros_candidate *like,
                                   const struct bros_candidate *))
@@ -79,8 +79,9 @@ static bool would_come(const struct bros_candidate *like, const struct bros_cand
   return !bros_is_there(c);
 }
 
-/* Time is too short for a missed one. Where it is for a token without context, too, or
- * has been for MISFITS of its phase, all of that phase that have missed are left out. */
+/* The time does not suffice for a missed request. If it does not suffice for one token
+ * without context either, or has not for MISFITS requests of the phase, leaves out all
+ * missed requests of the phase. */
 static void skip_missed(struct bros *b, const struct bros_candidate *c)
 {
   const struct bros_candidate least = {.tokens = 1, .prompt = c->prompt};
@@ -94,7 +95,8 @@ static bool is_forced(const struct bros *b, const struct bros_candidate *c)
   return b->rt_ready.n == 0 && !b->cost_exit && (b->n_attainable == 0 || c->starved);
 }
 
-/* No memory for it. Those there may have room still, if it is not. */
+/* Handles a failed reservation. Returns true if packing may go on: the request was
+ * rejected, or it is not on the device, so that requests on the device may still grow. */
 static bool refused(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c,
                     int rc)
 {
@@ -105,7 +107,7 @@ static bool refused(struct bros *b, struct lls_pol_step *s, struct bros_candidat
   return rc == LLS_RESERVE_NEVER || !bros_is_there(c);
 }
 
-/* False: no other one is to be looked at. */
+/* Tries to add a real-time request; returns false if no further one is to be tried. */
 static bool try_realtime(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c)
 {
   bool forced = is_forced(b, c);
@@ -139,13 +141,13 @@ static void pack_realtime(struct bros *b, struct lls_pol_step *s)
 
 /* ---- best-effort requests ---------------------------------------------------------- */
 
-/* How long the batch may take if v is not in it: (6) with x = 0. */
+/* The longest batch that keeps v in time if v is not in it: (6) with x = 0. */
 static double latest_end(const struct bros *b, const struct bros_candidate *v)
 {
   return v->slack - (b->t_avg > 0 ? b->t_avg : 0);
 }
 
-/* c instead of the last real-time request of the batch. */
+/* True if c can replace the last real-time request of the batch. */
 static bool can_replace(const struct bros *b, const struct bros_candidate *c)
 {
   if (!b->params.replace || b->rt_ready.n == 0)
@@ -161,7 +163,8 @@ static bool fits(const struct bros *b, const struct bros_candidate *c)
   return batch_size(b) < b->seats && (b->guaranteed || time_with(b, c, NULL) <= b->t_res);
 }
 
-/* Later requests of this batch have to leave the deferred one its time, too. */
+/* Takes the last real-time request out of the batch. The batch must still end early
+ * enough for it. */
 static void defer_last(struct bros *b)
 {
   const struct bros_candidate *v = b->rt_ready.items[--b->rt_ready.n];
@@ -172,15 +175,16 @@ static void defer_last(struct bros *b)
   b->n_replaced++;
 }
 
-/* Something is missing of it, and is to come back beside the step rather than before. */
+/* True if missing tokens of c should be restored during the step rather than before it.
+ */
 static bool should_arrive(const struct bros *b, const struct bros_candidate *c)
 {
   return c->missing > 0 && batch_size(b) > 0 && !b->guaranteed &&
          b->base.host->engine->async_transfers;
 }
 
-/* One that has only just been displaced waits for a plan more. False: the link has as
- * much to do as there is time, or there is no memory. */
+/* Adds c to `arriving`, unless it was displaced just now: then it waits for the next
+ * plan. Returns false if the link has no time left, or memory is short. */
 static bool try_arriving(struct bros *b, struct lls_pol_step *s, struct bros_candidate *c)
 {
   struct bros_load load = b->load;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A decode instance (and a mixed one, which is both for itself). Requests that are here
- * run first come, first served, the last swapped out when memory is short and brought
- * back first, as vLLM does it (<llmserve/policy/prefill_first.h>); then offers are taken
- * over, while those that have come and not run yet hold little.
+ * A decode instance (or a mixed one, which also prefills). Its requests run first come,
+ * first served; if memory is short the last one is swapped out, as in vLLM
+ * (<llmserve/policy/prefill_first.h>). Then offers are taken over, as long as requests
+ * that were taken over but have not run hold little memory.
  */
 #include "distserve.h"
 
@@ -14,7 +14,7 @@ static uint32_t units_of(const struct lls_step_view *view, const struct lls_requ
   return info.device_units;
 }
 
-/* Units of requests that were taken over and have not run: they wait here. */
+/* Units of requests that were taken over and have not run on this instance. */
 static uint32_t waiting_units(const struct lls_step_view *view)
 {
   uint32_t units = 0;
@@ -32,8 +32,9 @@ static uint32_t needed_units(const struct lls_step_view *view,
   return need.new_units;
 }
 
-/* How many are taken over: FIFO while waiting < accept_frac of all and it fits; what
- * would not fit even an empty instance is asked for all the same, to be told so. */
+/* Takes offers over in order of arrival while waiting units < accept_frac of all and they
+ * fit; returns how many. A request larger than the whole cache is taken over as well, so
+ * that the core refuses it with LLS_REFUSED_NEVER_FITS. */
 static uint32_t accept(struct distserve *d, const struct lls_step_view *view,
                        struct lls_plan *out)
 {

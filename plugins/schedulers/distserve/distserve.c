@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Prefill and decode on instances of their own, first come, first served on both
- * (DistServe; see README). What a role does is a file each; here is what they share.
+ * (DistServe; see README). This file has the parts that the roles share.
  */
 #include "distserve.h"
 
@@ -29,7 +29,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   return 0;
 }
 
-/* From another instance, or come back from one: nothing is known of it here. */
+/* Clears the user words of a request that is new, or arrives from another instance. */
 static void on_arrival(void *self, const struct lls_request *r)
 {
   (void)self;

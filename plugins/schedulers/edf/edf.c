@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Earliest deadline first: in every step those run whose next deadline comes soonest,
- * whichever of the request's deadlines that is. A request without comes after all others,
- * in order of arrival.
+ * Earliest deadline first: every step runs the requests with the earliest next deadline,
+ * whichever of a request's deadlines it is. Requests without a deadline follow in order
+ * of arrival.
  */
 #include <llmserve/policy/priority.h>
 

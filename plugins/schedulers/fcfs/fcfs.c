@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * First come, first served with continuous batching, prefill first: vLLM's scheduling.
- * What it does is in <llmserve/policy/prefill_first.h>; its order is that of the view.
+ * The algorithm is in <llmserve/policy/prefill_first.h>; the order is that of the view.
  */
 #include <llmserve/policy/prefill_first.h>
 #include <llmserve/policy/scheduler.h>

@@ -30,7 +30,7 @@ struct mlfq {
   struct params params;
   struct lls_pol_priority priority;
   struct lls_pol_dropped dropped;
-  int64_t front, back; /* places before and after all that were given out */
+  int64_t front, back; /* the next places at the front and the back */
   int64_t steps;
   uint32_t requests[FIGURES]; /* on each level, on the last those deeper too: counted as
                                  they move, since a server asks every second */
@@ -148,7 +148,7 @@ static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
   lls_pol_backlog_on_finish(self, r, reason);
 }
 
-/* A request that has come to the host waits there among the others. */
+/* An offload has ended: the request waits on the host, in its queue. */
 static void on_transfer(void *self, uint64_t transfer, const struct lls_request *r)
 {
   (void)transfer;
@@ -194,14 +194,15 @@ static bool host_is_short(const struct mlfq *m, const struct lls_step_view *v)
   return host.free_units < m->params.host_reserve * host.total_units;
 }
 
-/* Only who has starved is in front of level 0. */
+/* True if the request was lifted for starving: only such places are negative. */
 static bool has_starved(const struct lls_request *r)
 {
   return (int64_t)r->user[PLACE] < 0;
 }
 
-/* A waiting request takes memory of those after it if they get it back by a copy; for its
- * level alone, not for having starved: under overload all have. */
+/* True if a waiting request may evict later ones: if these are swapped, not dropped, and
+ * if its level ranks it first, not starvation: under overload all requests have starved.
+ */
 static bool may_evict(struct mlfq *m, const struct lls_step_view *v)
 {
   const struct lls_pol_heap *waiting = &m->priority.waiting.heap;

@@ -77,7 +77,8 @@ static void run_running(const struct orca *o, struct lls_pol_step *s)
   }
 }
 
-/* True: it runs, or never will; the next one may be looked at. */
+/* Starts a request. Returns true if it runs or was rejected: the next one may be tried.
+ */
 static bool start(struct orca *o, struct lls_pol_step *s, const struct lls_request *r)
 {
   uint32_t pending = lls_pol_step_pending(s, r);

@@ -41,7 +41,8 @@ static void flip(struct rr *rr)
   rr->side = rr->side == REALTIME ? BEST_EFFORT : REALTIME;
 }
 
-/* On the device: this side by arrival, then the other. How many are of this side. */
+/* Orders the resident requests: this side's by arrival, then the other side's. Returns
+ * how many are of this side. */
 static uint32_t set_order(struct rr *rr, struct lls_pol_step *s, uint32_t side)
 {
   const struct lls_step_view *v = s->view;

@@ -24,7 +24,7 @@ void budget_free(struct budget *b)
 
 /* ---- a deadline for the step ------------------------------------------------------- */
 
-/* A step of one stream, the shortest, takes longer: no step could keep it. */
+/* True if even the shortest step, of one stream, takes longer than the deadline. */
 static bool is_hopeless(const struct budget *b, const struct lls_cost *cost,
                         uint32_t decodes)
 {

@@ -23,7 +23,7 @@ struct srpt {
   struct lls_pol_ahead ahead;
 };
 
-enum { ESTIMATE = 1 }; /* user word: length of the whole answer, as believed now */
+enum { ESTIMATE = 1 }; /* user word: current estimate of the whole answer's length */
 
 static uint32_t estimate_of(const struct lls_request *r)
 {
@@ -48,8 +48,8 @@ static void on_prediction(void *self, const struct lls_request *r)
   lls_pol_backlog_changed(((struct lls_pol_scheduler *)self)->backlog, r);
 }
 
-/* The answer goes on although it should have ended: what the predictor says now, else it
- * is believed to be half done; never more than it may have. */
+/* The answer is longer than its estimate: takes a new prediction, or else twice the
+ * tokens so far; at most max_new_tokens. */
 static void overrun(const struct srpt *s, const struct lls_request *r)
 {
   struct lls_prediction p = {0};
@@ -70,7 +70,7 @@ static void on_step(void *self, const struct lls_step_report *report)
   }
 }
 
-/* Everybody waits for all before it, so the order is that of waiting times too. */
+/* A request waits for all that precede it, so this order is that of waiting times too. */
 static void rank(void *scheduler, int64_t now_ns, struct lls_pol_ahead_candidate *c)
 {
   (void)now_ns;

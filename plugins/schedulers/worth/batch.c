@@ -12,9 +12,10 @@
 
 /* ---- who gives way ----------------------------------------------------------------- */
 
-/* Best effort before others, prompts before streams, streams that lose no deadline by it
- * before those that do. Of those that never named one who has most left, whose memory is
- * held longest; of all others the last to come. */
+/* Rank of a running request; the largest is preempted first. Best effort precedes other
+ * classes, prompts precede streams, streams without a deadline precede those with one. Of
+ * streams without a deadline the one with most tokens left, which would hold its memory
+ * longest, is first; otherwise the last to arrive. */
 static int64_t keeps(const struct worth *w, const struct lls_request *r)
 {
   bool prompt = r->generated_tokens == 0, owed = worth_owed(r);
@@ -60,16 +61,16 @@ static void run_streams(struct worth *w, struct lls_pol_step *s, bool best)
 
 /* ---- prompts ----------------------------------------------------------------------- */
 
-/* Units that stay free when a candidate is let in: what streams will grow by whose gap is
- * lost if they leave, twice for those on the device (the others have each other's
- * memory), and, where it has no deadline any more, a part for those that have one. */
+/* Units that must stay free when a candidate is admitted: the growth of streams that a
+ * pause makes late, twice for those on the device; and, if the candidate has no deadline
+ * to meet, a fraction for requests that have one. */
 static uint32_t spare_units(const struct worth *w, const struct lls_pol_step *s,
                             const struct worth_candidate *c)
 {
   double streams = w->n_growing + w->n_owed;
   double blocks = streams * w->learned.headroom / s->cache->block_tokens;
   double spare = blocks * w->block_units;
-  if (c->stream) /* it has stood still, and takes what is free */
+  if (c->stream) /* it was preempted, and may use all free memory */
     return w->block_units;
   if (!c->kept)
     spare += w->params.reserve * w->learned.deadlines * s->total_units;
@@ -133,8 +134,8 @@ static enum lls_pol_step_answer reserve(struct worth *w, struct lls_pol_step *s,
                                    : lls_pol_step_admit(s, r, pending);
 }
 
-/* Others may have left more of its prompt since that was looked up, or less: a chunk
- * takes longer the more there is before it. */
+/* The context of a candidate's next chunk, on which its time depends. Looks the prefix up
+ * again, since the index may have changed. */
 static uint32_t context_of(struct worth *w, const struct lls_pol_step *s,
                            struct worth_candidate *c)
 {
@@ -146,8 +147,8 @@ static uint32_t context_of(struct worth *w, const struct lls_pol_step *s,
   return lls_request_length(c->request) - c->pending;
 }
 
-/* One that finds no memory closes the door behind it, but not for those that have theirs.
- * False: the step is full. */
+/* Runs a candidate. If it finds no memory, no later one is admitted; those with memory
+ * still run. Returns false if the step is full. */
 static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate *c)
 {
   const struct lls_engine_caps *engine = w->base.host->engine;
@@ -227,7 +228,8 @@ static void run_prompts(struct worth *w, struct lls_pol_step *s)
     run_started(w, s);
 }
 
-/* A stream that could not grow even alone has been rejected. */
+/* True if the plan has an item for the request, such as the rejection of a stream that
+ * could not grow even alone. */
 static bool named(const struct lls_pol_step *s, const struct lls_request *r)
 {
   for (uint32_t i = 0; i < s->plan->n_items; i++)
@@ -236,7 +238,7 @@ static bool named(const struct lls_pol_step *s, const struct lls_request *r)
   return false;
 }
 
-/* Nothing could run: the first of all goes on at the cost of the others. */
+/* For an empty plan: runs the first request, if need be by preempting others. */
 static void progress(struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->runs == 0; i++) {

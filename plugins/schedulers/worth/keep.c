@@ -21,7 +21,7 @@ static void push(struct lls_pol_heap *h, struct worth_candidate *c, int64_t key)
       h, (struct lls_pol_heap_entry){.key = key, .tie = c->request->id, .item = c});
 }
 
-struct demand { /* of those kept so far */
+struct demand { /* sums over the candidates kept so far */
   int64_t time;
   double memory, seats;
 };
@@ -33,7 +33,7 @@ static void add(struct demand *d, const struct worth_candidate *c, int sign)
   d->seats += sign * c->seats;
 }
 
-/* Time until so much of something has come free, at its pace. */
+/* Time until `amount` has come free at per_ns. */
 static int64_t wait_for(double amount, double per_ns)
 {
   double ns = amount > 0 ? amount / per_ns : 0;
@@ -46,7 +46,7 @@ static int64_t longest(int64_t a, int64_t b, int64_t c)
   return ab > c ? ab : c;
 }
 
-/* When the last of them is done: what comes first is short, time, memory or seats. */
+/* When the last kept candidate can be done, given time, memory and seats. */
 static int64_t end_of(const struct worth_order *o, const struct demand *d)
 {
   return longest(d->time, wait_for(d->memory - o->free, o->freed_per_ns),
@@ -115,7 +115,8 @@ void worth_keep(struct worth_order *o, int64_t now_ns)
     c->slack = c->due - now_ns - end_of(o, &d) - o->steps_ns - c->caution;
     o->kept[o->n_kept++] = o->kept[i];
   }
-  if (o->more && o->n_kept > 0) /* nobody knows their slack: none without one passes */
+  if (o->more &&
+      o->n_kept > 0) /* the slack of further deadlines is unknown: none may be passed */
     o->all[o->kept[o->n_kept - 1]].slack = 0;
   o->crowded = d.memory > o->free;
   o->seated = d.seats > o->seats;
@@ -124,15 +125,15 @@ void worth_keep(struct worth_order *o, int64_t now_ns)
 
 /* ---- what comes next --------------------------------------------------------------- */
 
-/* The time that others wait longer if it passes them. */
+/* The time by which c delays the candidates it passes. */
 static int64_t passing(const struct worth_order *o, const struct worth_candidate *c)
 {
   return longest(c->time, o->crowded ? wait_for(c->memory, o->freed_per_ns) : 0,
                  o->seated ? wait_for(c->seats, o->seats_per_ns) : 0);
 }
 
-/* The densest of those kept that makes none late which it passes; the least slack of all.
- */
+/* The densest kept candidate that makes no passed one late; *least_slack is the least
+ * slack of all kept ones. */
 static uint32_t densest(const struct worth_order *o, int64_t *least_slack)
 {
   uint32_t best = UINT32_MAX;

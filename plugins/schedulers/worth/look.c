@@ -2,18 +2,17 @@
 /*
  * The worth and the cost of each request. Its worth per time is its slowdown so far,
  * weighed by its class and priority: (waited + size) / size, the highest response ratio
- * next of Brinch Hansen, which is shortest first among those that have just come and lets
- * nobody wait for ever. A wait slows down the answer as well as what the others pay for:
- * both ratios count, waited / cost + waited / time of the answer.
+ * next of Brinch Hansen, which is shortest first among new requests and lets no request
+ * starve. Both the cost and the answer's own time measure a wait, so both ratios count:
+ * waited / cost + waited / time of the answer.
  */
 #include "worth.h"
 
 #include <math.h>
 
-/* Most that a plan looks at, see ends.h, beside those that urgent.h lists. 4,096 took
- * four times as long, most of an overloaded simulation, and kept fewer deadlines: the
- * more that wait are looked at, the more of them are short and late and pass who is in
- * time. */
+/* Most waiting requests that a plan considers (ends.h), in addition to those in urgent.h.
+ * 4,096 took four times as long, most of an overloaded simulation, and kept fewer
+ * deadlines: among more requests, more are short and late and pass those in time. */
 enum { LOOK = 1024 };
 
 static const double best_effort = 0.1; /* weight of that class */
@@ -74,8 +73,8 @@ static int64_t due_of(const struct worth *w, const struct lls_request *r, double
   return due;
 }
 
-/* The smaller, the more it weighs: tenths of a priority, of which best effort is 3.3
- * below the others. */
+/* A request's level in tenths of a priority, the least first; best effort is 3.3
+ * priorities after the other classes. */
 static int32_t level_of(const struct lls_request *r)
 {
   int32_t p = r->priority < -16 ? -16 : r->priority > 16 ? 16 : r->priority;
@@ -181,7 +180,7 @@ static void add_list(struct worth *w, const struct lls_step_view *v,
   }
 }
 
-/* Best effort gives its memory to whatever is in time. */
+/* Tokens held by best effort, which gives its memory to requests that are in time. */
 static double held_by_best_effort(const struct lls_step_view *v)
 {
   double tokens = 0;

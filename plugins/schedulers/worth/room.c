@@ -93,7 +93,7 @@ void worth_has_chunk(struct worth *w, uint32_t context, uint32_t tokens)
   w->unknown -= lls_pol_min(w->unknown, tokens);
 }
 
-/* True if so many tokens are some, and enough for all that waits. */
+/* True if `tokens` is not 0 and suffices for all requests that wait. */
 static bool waits_less(const struct lls_step_view *v, uint64_t tokens)
 {
   uint64_t pending = v->n_preempted; /* each has one at least */
@@ -105,10 +105,10 @@ static bool waits_less(const struct lls_step_view *v, uint64_t tokens)
   return pending <= tokens && tokens > 0;
 }
 
-/* Tokens that prompts may have in this step. As long as nobody asked for a shorter gap
- * than the usual one and little waits, a part of that: streams end sooner, and make
- * room, for first tokens that come a step later. Where there is no stream nobody gains
- * (1.0 of AccelGen's load kept .9 points less). */
+/* Tokens that prompts may have in this step. If no stream has a shorter gap than the
+ * usual one and few tokens wait, the step gets only a fraction of the gap: streams then
+ * end sooner and free memory, for first tokens that come a step later. Without a stream
+ * this gains nothing (1.0 of AccelGen's load kept .9 points less). */
 static uint32_t set_time(struct worth *w, const struct lls_step_view *v, int64_t gap,
                          uint32_t most)
 {

@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TRIES = 30 }; /* filled steps after which the margin is as they were */
-#define UNTRIED 1.25 /* until then */
-#define WORST   2.0  /* most of them: what is beyond was not the estimates' fault */
+enum { TRIES = 30 }; /* filled steps from which the margin is set */
+#define UNTRIED 1.25 /* the margin before */
+#define WORST   2.0  /* the largest margin set from them */
 
 /* Units of a block of KV: what one more of them adds to a request's need. */
 static void measure_block(struct worth *w, const struct lls_pol_step *s)
