@@ -40,7 +40,7 @@ struct lls_step_batch {
   bool swaps; /* there are copies from or to the host */
 };
 
-/* A policy that was replaced in a reload, and must learn of live requests. */
+/* How a reload changed one policy. A replaced one must learn of live requests. */
 struct lls_succession {
   bool replaced, imported; /* imported: it knows them from its predecessor's state */
 };

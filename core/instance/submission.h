@@ -22,7 +22,7 @@ struct lls_submission {
   /* NULL, or the answer's grammar, of which the request takes a reference. Compiled for
    * the model's vocabulary and its end-of-sequence tokens. */
   struct lls_grammar *grammar;
-  uint32_t max_new_tokens;    /* 1..; cut to the context; 0 only with pooling */
+  uint32_t max_new_tokens;    /* 1..; cut to the context; with pooling always 0 */
   uint32_t min_new_tokens;    /* no stop token is drawn before this many tokens */
   const int32_t *stop_tokens; /* (n_stop_tokens) besides the model's own; copied */
   uint32_t n_stop_tokens;
