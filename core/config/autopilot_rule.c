@@ -7,7 +7,7 @@
 
 #define FIRST_BAR 8
 
-/* ---- what was taken back ----------------------------------------------------------- */
+/* ---- barred configurations --------------------------------------------------------- */
 
 static void put_name(char to[LLS_AUTOPILOT_NAME], const char *name)
 {
@@ -16,7 +16,8 @@ static void put_name(char to[LLS_AUTOPILOT_NAME], const char *name)
   to[length] = '\0';
 }
 
-/* The place of a name, else the one that is free for longest; its index. */
+/* Returns the index of a name in `barred`, or else the index to replace: the entry with
+ * the least left to wait. */
 static unsigned place_of(const struct lls_autopilot *a, const char *name)
 {
   unsigned free = 0;
@@ -55,7 +56,7 @@ static void pass_round(struct lls_autopilot *a)
 
 /* ---- judging ----------------------------------------------------------------------- */
 
-/* By more than the margin. */
+/* True if x is worse than `than` by more than the margin. */
 static bool worse(double x, double than, const struct lls_autopilot_round *r)
 {
   return r->more ? x < than * (1 - r->margin) : x > than * (1 + r->margin);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When a server changes to another configuration by itself ([server] autopilot): a rule
- * without a clock, told of one round after another, each of which is an answer of
- * llmserve-whatif about the traffic since the one before.
+ * without a clock. The caller passes it one round after another; each round is an
+ * answer of llmserve-whatif about the traffic since the previous one.
  *
- * - A change is made when the same candidate was best three times in a row, farther ahead
- *   each time than the simulation is off.
- * - The round after a change judges it. It is taken back if what was served is worse than
- *   before, and worse than what ran before would have served of the same traffic: its
- *   simulation, off by as much as it was before. So heavier traffic alone takes nothing
- *   back, nor does a simulation alone.
- * - A configuration that was taken back is not chosen again for 8 rounds, the next time
- *   for 16, and so on: a simulator that is wrong about it is asked ever less often.
+ * - It changes to a candidate that was best three times in a row, each time by more
+ *   than the margin (the error of the simulation).
+ * - The round after a change judges it. It is reverted if the served objective is worse
+ *   than before, and also worse than the previous configuration would have achieved
+ *   with the same traffic, by its simulation corrected by its earlier error. So neither
+ *   heavier traffic alone nor a simulation alone reverts a change.
+ * - A reverted configuration is barred for 8 rounds, the next time for 16, and so on:
+ *   the more often the simulator is wrong about a configuration, the more rarely it is
+ *   tried.
  *
- * Hence at most one change in three rounds, and none that a round did not follow.
+ * Hence there is at most one change in three rounds, and a round judges every change.
  */
 #ifndef LLS_CONFIG_AUTOPILOT_RULE_H
 #define LLS_CONFIG_AUTOPILOT_RULE_H
@@ -22,31 +23,37 @@
 
 #define LLS_AUTOPILOT_ROUNDS 3
 #define LLS_AUTOPILOT_NAME   256
-#define LLS_AUTOPILOT_BARRED 32 /* configurations that are remembered */
+#define LLS_AUTOPILOT_BARRED 32 /* most barred configurations that are remembered */
 
 struct lls_autopilot_round {
-  const char *best; /* name of a candidate; NULL: no difference that can be told */
-  double margin;    /* a part: how far simulated and served are apart */
-  bool more;        /* more of the objective is better */
-  double served;    /* the objective as it was; NaN: not known */
-  double simulated; /* of what runs; NaN: not known */
-  double before;    /* simulated, of what ran before the last change; NaN: not known */
+  const char *best; /* name of the best candidate; NULL: no significant difference */
+  double margin;    /* relative difference of simulated and served */
+  bool more;        /* a larger objective is better */
+  double served;    /* the measured objective; NaN: not known */
+  /* the objective simulated with the running configuration; NaN: not known */
+  double simulated;
+  /* the objective simulated with the configuration before the last change; NaN: not
+   * known */
+  double before;
 };
 
 enum lls_autopilot_act { LLS_AUTOPILOT_STAY, LLS_AUTOPILOT_CHANGE, LLS_AUTOPILOT_BACK };
 
 struct lls_autopilot {
-  char best[LLS_AUTOPILOT_NAME]; /* of the last rounds; after a change, what runs */
+  /* best candidate of the last rounds; after a change the running one */
+  char best[LLS_AUTOPILOT_NAME];
   unsigned in_a_row;
   bool trial;                             /* the next round judges a change */
-  double served_before, simulated_before; /* of the round that made it */
+  double served_before, simulated_before; /* of the round that made the change */
   struct {
     char name[LLS_AUTOPILOT_NAME];
-    unsigned rounds, next; /* still barred for; then, if it is taken back again */
+    /* rounds still barred; rounds to bar if it is reverted again */
+    unsigned rounds, next;
   } barred[LLS_AUTOPILOT_BARRED];
 };
 
-/* Zeroed it begins. CHANGE: to round->best; BACK: to what ran before the last change. */
+/* Applies the rule to one round; the state begins zeroed. CHANGE: change to
+ * round->best; BACK: return to the configuration before the last change. */
 enum lls_autopilot_act lls_autopilot_tell(struct lls_autopilot *,
                                           const struct lls_autopilot_round *);
 

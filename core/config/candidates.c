@@ -29,7 +29,7 @@ static int wrong(const char *text, const char *what, struct lls_error *err)
                   text, what);
 }
 
-/* Cuts at each '+'; how many parts there are. */
+/* Cuts at each '+'. Returns the number of parts. */
 static size_t cut(char *policies, char *parts[PARTS])
 {
   size_t n = 0;
@@ -43,7 +43,8 @@ static size_t cut(char *policies, char *parts[PARTS])
   return n;
 }
 
-/* Which of the parameters are paths only their plugin knows, which is not opened here. */
+/* Refuses policies and parameters that a request may not set. Only a plugin knows which
+ * of its parameters are paths, and it is not opened here, so no value may have a '/'. */
 static int check_request(char *const parts[PARTS], size_t n, const char *parameters,
                          struct lls_error *err)
 {
@@ -57,8 +58,8 @@ static int check_request(char *const parts[PARTS], size_t n, const char *paramet
 
 /* ---- the grid: PARAMETER=VALUES with a colon before each -------------------------- */
 
-/* The end of a parameter: the next colon behind which there is another one. A colon
- * within VALUES is that of a step. */
+/* Returns the end of a parameter: the next colon with another PARAMETER= after it. A
+ * colon within VALUES precedes a step. */
 static char *next_parameter(char *text)
 {
   for (char *colon = strchr(text, ':'); colon != NULL; colon = strchr(colon + 1, ':')) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Candidates of llmserve-whatif and [server] autopilot_policies: each point of each grid
- * that was asked for.
+ * Candidates of llmserve-whatif and [server] autopilot_policies: the points of one or
+ * more grids.
  *
  *   SCHEDULER[+CACHE[+PREDICTOR]][:PARAMETER=VALUES]...
  *
- * A part that is omitted stays as it runs; parameters are the scheduler's, VALUES as
- * --sweep of llmserve-sim takes them: A..B:STEP.
+ * An omitted policy is the running one. Parameters belong to the scheduler. VALUES are
+ * as for --sweep of llmserve-sim: A..B:STEP.
  */
 #ifndef LLS_CONFIG_CANDIDATES_H
 #define LLS_CONFIG_CANDIDATES_H
@@ -17,11 +17,12 @@
 #include "core/base/error.h"
 
 #define LLS_CANDIDATES_MAX      256
-#define LLS_CANDIDATES_TEXT_MAX 4096 /* of all of them, with its end */
+#define LLS_CANDIDATES_TEXT_MAX 4096 /* most bytes of all texts, with the terminator */
 
 struct lls_candidate {
-  char *name;     /* as people know it: "apt+hybrid late_share=0.01" */
-  char *settings; /* lines of SECTION.KEY=VALUE beside those of what runs */
+  char *name; /* the name in reports: "apt+hybrid late_share=0.01" */
+  /* lines of SECTION.KEY=VALUE that differ from the running configuration */
+  char *settings;
 };
 
 struct lls_candidates {
@@ -29,8 +30,9 @@ struct lls_candidates {
   size_t n;
 };
 
-/* Candidates of the texts, with commas, spaces or line ends between; those of a request
- * as changes.h allows them, with policies that are there. Negative with a sentence. */
+/* Reads candidates from texts separated by commas, spaces or line ends. by_request:
+ * refuses settings that requests may not make (changes.h) and policies that are not
+ * installed. Returns a negative errno with err on failure. */
 int lls_candidates_read(const char *texts, bool by_request, struct lls_candidates *out,
                         struct lls_error *err);
 void lls_candidates_free(struct lls_candidates *);

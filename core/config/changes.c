@@ -10,7 +10,7 @@
 #include "core/base/text.h"
 #include "core/plugin/loader.h"
 
-/* Takes the text over. */
+/* Adds a text and takes ownership of it. */
 static int put(struct lls_changes *c, char *text)
 {
   size_t name = strcspn(text, "=") + 1;

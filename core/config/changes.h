@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Settings that requests made while the server ran (POST /admin/reload with a body):
- * they count instead of the file's and the command line's until a reload without any
- * reads the file again. Nothing is ever written to the file.
+ * they override the file and the command line until a reload without settings reads the
+ * file again. The file is never written.
  *
- * A request may be of somebody who may not write the file, and must not gain by it what
- * only that may do: open a file or a shared object. So a request can name plugins that
- * are on the search path, and set their parameters, but no path.
+ * The sender of a request may have no right to write the file, and must not gain the
+ * rights of the file's owner: to open a file or a shared object. So a request can name
+ * plugins that are on the search path, and set their parameters, but no path.
  */
 #ifndef LLS_CONFIG_CHANGES_H
 #define LLS_CONFIG_CHANGES_H
@@ -16,8 +16,8 @@
 
 #include "core/base/error.h"
 
-/* The most settings of a request: more than all keys of a server together, and few enough
- * to be compared with each other. */
+/* Most settings of a request: more than all keys of a server, and few enough to compare
+ * each with each. */
 #define LLS_CHANGES_MAX 500
 
 struct lls_changes {
@@ -25,15 +25,15 @@ struct lls_changes {
   char **list; /* (n) "SECTION.KEY=VALUE" each, malloc'ed */
 };
 
-/* Instead of what was set for the key before; -ENOMEM. */
+/* Adds a setting; it replaces an earlier one of the same key. Returns 0 or -ENOMEM. */
 int lls_changes_set(struct lls_changes *, const char *section, const char *key,
                     const char *value);
-/* All of `more` likewise. */
+/* Adds every setting of `more` like lls_changes_set. */
 int lls_changes_add(struct lls_changes *, const struct lls_changes *more);
 void lls_changes_free(struct lls_changes *);
 
-/* Tells whether a request may name this policy: -EACCES for a path, -ENOENT with the
- * names that there are. Nothing is opened for it. */
+/* Checks that a request may name this policy, without opening it. Returns -EACCES for a
+ * path, or -ENOENT with the names of the installed policies in err. */
 int lls_changes_check_policy(uint32_t kind, const char *name, struct lls_error *err);
 
 #endif

@@ -28,7 +28,8 @@ static bool equal_values(const struct lls_param *p, const void *a, const void *b
 
 /* ---- the core's keys -------------------------------------------------------------- */
 
-/* Defaults may follow from other keys: those are told of first. */
+/* Why a key's value changed: it was set (SAID), or its default follows from another key
+ * (FOLLOWS). Keys that were set are reported first. */
 enum reason { SAID, FOLLOWS, REASONS };
 
 static int needs_restart(const struct lls_config *running,

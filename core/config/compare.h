@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A configuration that was read again, against the one that runs. */
+/* Compares a configuration that was read again with the running one. */
 #ifndef LLS_CONFIG_COMPARE_H
 #define LLS_CONFIG_COMPARE_H
 
 #include "core/config/config.h"
 
-/* 0 if only keys differ that may change while running; else -EPERM, and the sentence
- * names the first other one with both values. */
+/* Returns 0 if the configurations differ only in keys that may change while running;
+ * else -EPERM, and err names the first other key with both values. */
 int lls_config_check_reload(const struct lls_config *running,
                             const struct lls_config *wanted, struct lls_error *err);
 
 enum lls_policy_change {
   LLS_POLICY_SAME,     /* code and parameters */
   LLS_POLICY_RENEWED,  /* the same code takes other parameters while running */
-  LLS_POLICY_REPLACED, /* other code, or parameters it only takes at create */
+  LLS_POLICY_REPLACED, /* other code, or parameters that it takes only at create */
 };
 
 struct lls_config_change {
@@ -23,7 +23,8 @@ struct lls_config_change {
 struct lls_config_change lls_config_compare(const struct lls_config *running,
                                             const struct lls_config *wanted);
 
-/* "scheduler: fcfs 1.0 replaced by sarathi 1.0; ...", "policies as before" if nothing. */
+/* Describes the changes: "scheduler: fcfs 1.0 replaced by sarathi 1.0; ...", or
+ * "policies as before". */
 void lls_config_describe_change(const struct lls_config *running,
                                 const struct lls_config *wanted,
                                 const struct lls_config_change *, char *text,

@@ -52,7 +52,7 @@ static void check_section(struct lls_loading *l, const struct lls_ini_entry *ent
       entry->section, lls_nearest_clause(&nearest, "[]", clause));
 }
 
-/* Checks that need no table: every section is known, no key is set twice. */
+/* Makes the checks that need no table: every section is known, no key is set twice. */
 static void check_entries(struct lls_loading *l)
 {
   const struct lls_ini *ini = &l->config->ini;
@@ -97,7 +97,7 @@ static int bind_sections(struct lls_loading *l)
   return 0;
 }
 
-/* ---- the whole --------------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------------------- */
 
 static char *folder_of(const char *path)
 {
@@ -143,7 +143,8 @@ static int read_lines(struct lls_loading *l, struct lls_error *err)
   return ini->path != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory");
 }
 
-/* The sections that requests may set, which are those of policies. */
+/* True if requests may set this key, which belongs to a policy's section or names a
+ * policy. */
 static bool may_change(const char *change)
 {
   static const char plugins[] = "plugins.";
@@ -226,7 +227,7 @@ int lls_config_unpack(const struct lls_config *running, struct lls_unpack *packe
       .config = config, .errors = errors, .packed = packed, .serving = true};
   const struct lls_changes none = {0};
   int rc = load(&l, NULL, 0, &none);
-  if (rc == 0) { /* should it be read here again */
+  if (rc == 0) { /* for a later reload in this process */
     config->settings = running->settings;
     config->n_settings = running->n_settings;
     config->has_file = running->has_file;

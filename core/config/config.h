@@ -20,7 +20,7 @@ struct lls_server_config {       /* [server] */
   struct lls_api_limits api;     /* first: see sections.c */
   const char *listen;            /* HOST:PORT or [v6]:PORT, well formed */
   int64_t drain_timeout;         /* ns, as all timeouts */
-  const char *api_keys;          /* file, or "": everybody may ask */
+  const char *api_keys;          /* file, or "": no key is needed */
   int64_t log_level;             /* enum lls_log_level, LLS_LOG_ERROR..LLS_LOG_DEBUG */
   int64_t log_format;            /* enum lls_log_format */
   const char *decisions;         /* "": not recorded */
@@ -28,20 +28,21 @@ struct lls_server_config {       /* [server] */
   int64_t watchdog;              /* ns */
   const char *admin_keys;        /* file, or "": any client on this machine */
   const char *admin_socket;      /* path, or "": none */
-  const char *state;             /* folder, or "": nothing outlives it */
-  const char *replica;           /* its name among them, or "" */
-  int64_t history;               /* ns; 0: none is kept */
+  const char *state;             /* folder, or "": no state outlives the process */
+  const char *replica;           /* name of this replica, or "": it is the only one */
+  int64_t history;               /* ns; 0: not kept */
   int64_t sandbox;               /* enum lls_sandbox_choice */
   bool autopilot;
-  const char *autopilot_policies, *autopilot_objective; /* as llmserve-whatif's */
+  const char *autopilot_policies, *autopilot_objective; /* as for llmserve-whatif */
 };
 
-/* AUTO: as far as this kernel and build have it. ON: or the server does not start. */
+/* AUTO: as far as the kernel and build support it. ON: the server does not start
+ * without. */
 enum lls_sandbox_choice { LLS_SANDBOX_AUTO, LLS_SANDBOX_OFF, LLS_SANDBOX_ON };
 
 enum lls_load_format { LLS_LOAD_AUTO, LLS_LOAD_DUMMY };
 
-/* AUTO: as the model's folder says. */
+/* AUTO: by the files in the model's folder. */
 enum lls_pooling_choice {
   LLS_CHOOSE_AUTO,
   LLS_CHOOSE_NONE,
@@ -59,10 +60,11 @@ struct lls_model_section {                    /* [model] */
   int64_t pooling;                            /* enum lls_pooling_choice */
 };
 
-/* The transport of tensor parallel ranks. AUTO: MPI where it started the process. */
+/* The transport of tensor parallel ranks. AUTO: MPI if it started the process, else
+ * threads. */
 enum lls_ranks_choice { LLS_RANKS_AUTO, LLS_RANKS_THREADS, LLS_RANKS_MPI };
 
-/* Ways of blocks to other processes. AUTO: the first that there is. */
+/* How blocks travel to other processes. AUTO: the first available way. */
 enum lls_blocks_by {
   LLS_BLOCKS_BY_AUTO,
   LLS_BLOCKS_BY_NCCL,
@@ -70,7 +72,7 @@ enum lls_blocks_by {
   LLS_BLOCKS_BY_HOST
 };
 
-/* When what is measured before serving is measured. */
+/* When to run the measurements that precede serving. */
 enum lls_measure_choice { LLS_MEASURE_ONCE, LLS_MEASURE_ALWAYS };
 
 struct lls_engine_config {      /* [engine] */
@@ -78,11 +80,11 @@ struct lls_engine_config {      /* [engine] */
   int64_t threads;              /* 0 = one per core */
   bool pin;                     /* each thread to a core */
   int64_t isa;                  /* enum lls_isa, LLS_NEVER = the best this CPU has */
-  int64_t tensor_parallel_size; /* ranks; LLS_NEVER = as many as were started, or 1 */
+  int64_t tensor_parallel_size; /* ranks; LLS_NEVER = the number of started ranks, or 1 */
   int64_t ranks;                /* enum lls_ranks_choice */
   int64_t rank_timeout;         /* ns */
   int64_t blocks_by;            /* enum lls_blocks_by */
-  int64_t instances;            /* LLS_NEVER = as many as there are roles, or 1 */
+  int64_t instances;            /* LLS_NEVER = the number of roles, or 1 */
   const char *roles, *gpus;     /* lists; core/config/instance_list.h reads them */
   int64_t max_step_tokens;
   int64_t max_sequences; /* of one step */
@@ -115,10 +117,10 @@ struct lls_plugins_config {                  /* [plugins] */
   const char *scheduler_sha256, *cache_sha256, *predictor_sha256; /* or "": any file */
 };
 
-/* A chosen plugin, with its section bound. */
+/* A chosen plugin, with the parameters of its section bound. */
 struct lls_policy {
   struct lls_plugin_module *module;
-  void *params; /* what create takes */
+  void *params; /* parameters for create */
 };
 
 struct lls_config {
@@ -128,14 +130,15 @@ struct lls_config {
   struct lls_cache_config cache;
   struct lls_plugins_config plugins;
   struct lls_tenant_limits tenants;      /* [tenants] */
-  struct lls_tenant_override *overrides; /* [tenant.NAME]; as server.api has them */
+  struct lls_tenant_override *overrides; /* [tenant.NAME]; server.api borrows them */
   struct {
     LLS_EACH_KIND_OF(struct lls_policy);
   } policies;
-  struct lls_ini ini;          /* the file as read, for messages that name a line */
-  const char *const *settings; /* (n_settings) what counted before the file; borrowed */
+  struct lls_ini ini; /* the file as read, for messages that name a line */
+  /* (n_settings) of the command line; they override the file; borrowed */
+  const char *const *settings;
   size_t n_settings;
-  struct lls_changes changes; /* what requests have set, on top of all that */
+  struct lls_changes changes; /* settings by requests; they override both */
   bool has_file;
 };
 
@@ -154,44 +157,46 @@ struct lls_config_errors {
 
 /*
  * Reads, checks and binds the whole file. On failure there is at least one error, each
- * "FILE:LINE: ...", and no config to free; the errors are always to be freed and start
- * zeroed.
+ * "FILE:LINE: ...", and no config to free. `errors` must be zeroed before, and always
+ * freed after.
  */
 int lls_config_load(const char *path, struct lls_config *config,
                     struct lls_config_errors *errors);
 /*
- * The same, with settings from elsewhere that count instead of the file's or besides:
- * "SECTION.KEY=VALUE" each, as in "scheduler.sarathi.chunk=256". path NULL: nothing but
- * those. They have to live as long as the configuration.
+ * Does so with n further settings that override or complete the file:
+ * "SECTION.KEY=VALUE" each, as in "scheduler.sarathi.chunk=256". path NULL: there are
+ * only the settings. They must outlive the configuration.
  */
 int lls_config_load_with(const char *path, const char *const *settings, size_t n,
                          struct lls_config *config, struct lls_config_errors *errors);
-/* The warning that a scheduler orders by lengths but the predictor, %s, predicts none;
- * and a test for it, as far as names tell. */
+/* The warning that a scheduler orders by lengths but the predictor, %s, predicts none,
+ * and the test for it, which knows policies by their names. */
 #define LLS_NO_PREDICTIONS                                                               \
   "orders by predicted lengths, and %s predicts nothing: it goes by max_tokens, first "  \
   "come, first served among equals; set a predictor in [plugins]"
 bool lls_config_lacks_predictions(const struct lls_config *);
-/* The running configuration's file and settings once more, with these changes, in a
- * server at work: no plugin can end it by being opened (lls_plugin_open_tried). */
+/* Reads the running configuration's file and settings again, with these changes, in a
+ * running server: plugins are first opened in another process, where a crash does no
+ * harm (lls_plugin_open_tried). */
 int lls_config_reload(const struct lls_config *running, const struct lls_changes *changes,
                       struct lls_config *config, struct lls_config_errors *errors);
-/* The same of what another process has read, as lls_ini_pack of its `ini`: with its
- * settings and changes, instead of those here. */
+/* Does so with a file that another process has read and packed (lls_ini_pack of its
+ * `ini`, which includes its settings and changes) instead of this process's file. */
 int lls_config_unpack(const struct lls_config *running, struct lls_unpack *packed,
                       struct lls_config *config, struct lls_config_errors *errors);
 void lls_config_free(struct lls_config *);
 void lls_config_errors_free(struct lls_config_errors *);
 
 /*
- * "FILE:LINE: [section] key: " and the sentence, for what turns out wrong only later (a
- * model that can't be read); FILE alone if the key isn't set there. Returns code.
+ * Sets err to "FILE:LINE: [section] key: " and the sentence, for an error found after
+ * loading (such as a model that can't be read); without LINE if the file does not set
+ * the key. Returns code.
  */
 int lls_config_fail(const struct lls_config *, struct lls_error *err, int code,
                     const char *section, const char *key, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
 
-/* The text a key has: as in the file, else its default. */
+/* Returns the text of a key as in the file, or else its default. */
 const char *lls_config_text(const struct lls_config *, const char *section,
                             const struct lls_param *);
 
@@ -200,7 +205,7 @@ struct lls_section {
   const char *name;
   const char *sentence;
   struct lls_param_table table;
-  size_t offset; /* of its struct in struct lls_config */
+  size_t offset; /* of the section's struct in struct lls_config */
 };
 
 /* Ends with a NULL name. */

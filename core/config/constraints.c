@@ -28,7 +28,7 @@ static void check_listen(struct lls_loading *l)
                       listen);
 }
 
-/* It goes into ids and headers, and ends where the '-' behind it is. */
+/* Checks [server] replica: it is part of ids and headers, and in ids a '-' ends it. */
 static void check_replica(struct lls_loading *l)
 {
   static const char letters[] =
@@ -54,7 +54,8 @@ static int find_policy(const struct lls_loading *l, uint32_t kind, const char *n
   return rc;
 }
 
-/* The policy of this kind in a candidate's settings, malloc'ed; NULL: none. */
+/* Returns the policy of this kind in a candidate's settings, malloc'ed; NULL if it
+ * names none. */
 static char *policy_in(const char *settings, uint32_t kind)
 {
   char key[64];
@@ -63,8 +64,8 @@ static char *policy_in(const char *settings, uint32_t kind)
   return at != NULL ? strndup(at + n, strcspn(at + n, "\n")) : NULL;
 }
 
-/* That its policies are there; of which parameters they have the simulator tells. Points
- * of one grid have the same ones, which are told once. */
+/* Checks that a candidate's policies exist; the simulator checks the parameters. Points
+ * of one grid have the same policies, so an error equal to `told` is not repeated. */
 static void check_candidate(struct lls_loading *l, unsigned line,
                             const struct lls_candidate *candidate, struct lls_error *told)
 {
@@ -134,7 +135,7 @@ static bool has_suffix(const char *text, const char *suffix)
   return length >= end && strcasecmp(text + length - end, suffix) == 0;
 }
 
-/* The mistake in a path that looks like something else. */
+/* Returns the likely mistake in a path that looks like something else. */
 static const char *misunderstood(const char *path, char *text, size_t size)
 {
   const char *slash = strchr(path, '/');
@@ -143,7 +144,7 @@ static const char *misunderstood(const char *path, char *text, size_t size)
   if (slash == NULL || slash == path || path[0] == '.' || slash[1] == '\0' ||
       strchr(slash + 1, '/') != NULL)
     return "";
-  const char *kind = strchr(slash, ':'); /* as llama.cpp has it: org/name:Q4_K_M */
+  const char *kind = strchr(slash, ':'); /* llama.cpp's notation: org/name:Q4_K_M */
   if (kind != NULL)
     snprintf(text, size,
              ": if that is a model at Hugging Face, download it first (hf download %.*s "
@@ -170,7 +171,7 @@ static void cannot_open_model(struct lls_loading *l, unsigned line, int code)
       code == ENOENT ? misunderstood(entry->value, text, sizeof text) : "");
 }
 
-/* The number of .gguf files in a folder; the name of the first in `name`. */
+/* Returns the number of .gguf files in a folder; `name` gets the name of the first. */
 static unsigned count_gguf(const char *folder, char *name, size_t size)
 {
   unsigned n = 0;
@@ -183,7 +184,8 @@ static unsigned count_gguf(const char *folder, char *name, size_t size)
   return n;
 }
 
-/* A folder without config.json: its other files tell what to name. */
+/* Reports a folder without config.json; its other files show which path to set instead.
+ */
 static void no_config(struct lls_loading *l, unsigned line, const char *config, int code)
 {
   char name[NAME_MAX + 1], hint[NAME_MAX + 128] = "";
@@ -209,13 +211,13 @@ static void check_model(struct lls_loading *l)
   const char *path = l->config->model.path;
   struct stat st;
   if (path == NULL)
-    return; /* missing is complained of already */
+    return; /* reported as missing already */
   unsigned line = lls_loading_line(l, "model", "path");
   char *config = lls_path_join(path, "config.json");
   if (stat(path, &st) < 0)
     cannot_open_model(l, line, errno);
   else if (S_ISREG(st.st_mode) && has_suffix(path, ".gguf"))
-    ; /* what is in it is seen when it is read */
+    ; /* the contents are checked when the template is read */
   else if (!S_ISDIR(st.st_mode))
     lls_loading_error(l, line,
                       "[model] path: expected a model folder or a .gguf file; '%s' is "
@@ -226,8 +228,8 @@ static void check_model(struct lls_loading *l)
   free(config);
 }
 
-/* The name at the end of a path. A snapshot in the hub's cache,
- * .../models--org--name/snapshots/HASH, is called org/name. Changes the path. */
+/* Returns the last name of a path, which it changes. A snapshot in the hub's cache,
+ * .../models--org--name/snapshots/HASH, is called org/name. */
 static const char *name_of(char *path)
 {
   static const char models[] = "models--";
@@ -246,8 +248,9 @@ static const char *name_of(char *path)
   return name;
 }
 
-/* The last name of the model's path, links and dots resolved, without ".gguf". A file in
- * the hub's cache is a link to a hash, and is called as the link. */
+/* Sets the served model's name to the last name of its path, with links and dots
+ * resolved and without ".gguf". A file in the hub's cache is a link to a hash, so the
+ * link's name is used. */
 static void default_model_name(struct lls_loading *l)
 {
   struct lls_config *c = l->config;
@@ -255,7 +258,7 @@ static void default_model_name(struct lls_loading *l)
     return;
   char *real = realpath(c->model.path, NULL);
   if (real == NULL)
-    return; /* check_model has said so */
+    return; /* check_model has reported it */
   if (has_suffix(c->model.path, ".gguf") && !has_suffix(real, ".gguf")) {
     const char *last = strrchr(c->model.path, '/');
     free(real);
@@ -282,7 +285,7 @@ static void check_instances(struct lls_loading *l)
                       err.text);
 }
 
-/* More answers than there are places could never run: they are too many, too. */
+/* Limits the answers of one request to max_requests, since more could never run. */
 static void limit_choices(struct lls_config *c)
 {
   if (c->server.api.max_choices > c->engine.max_requests)
@@ -313,8 +316,8 @@ static void check_kept_prompts(struct lls_loading *l)
                       "state, which is not set");
 }
 
-/* A path that is not there yet may be made, the folder above it by a service's manager.
- */
+/* Checks a path that the server writes. If it does not exist the server may create it,
+ * and a service manager the folder above. */
 static void check_written(struct lls_loading *l, const char *key, const char *path,
                           bool folder)
 {
@@ -326,7 +329,8 @@ static void check_written(struct lls_loading *l, const char *key, const char *pa
                     folder ? "no folder" : "a folder", folder ? "one" : "a file in it");
 }
 
-/* As browsers send it: nothing else is ever equal to one. */
+/* True if the word is an origin as browsers send it; any other text would never match
+ * one. */
 static bool is_origin(const char *word, size_t length)
 {
   const char *end = word + length;

@@ -46,13 +46,13 @@ static int add_value(struct lls_axis *axis, const char *text, size_t length)
   return 0;
 }
 
-/* A number and the letters behind it. */
+/* A number and the letters after it. */
 struct quantity {
   double number;
   char unit[8];
 };
 
-/* Returns what is behind the quantity, NULL: there is none at `text`. */
+/* Reads a quantity. Returns the text after it, or NULL if there is none at `text`. */
 static const char *read_quantity(const char *text, struct quantity *out)
 {
   char *end;
@@ -67,8 +67,8 @@ static const char *read_quantity(const char *text, struct quantity *out)
   return end + letters;
 }
 
-/* The quantity in another unit; one without a unit has that one. -EINVAL: one of them is
- * no unit, or one is of time and the other of memory. */
+/* Converts the quantity to another unit; one without a unit is taken to have that unit.
+ * Returns -EINVAL if a unit is unknown, or if one is of time and the other of memory. */
 static int convert(struct quantity *q, const char *unit)
 {
   uint32_t from_type, to_type;
@@ -81,8 +81,8 @@ static int convert(struct quantity *q, const char *unit)
   return 0;
 }
 
-/* FIRST..LAST[:STEP], all in LAST's unit, or FIRST's where LAST has none. False: it is no
- * range. */
+/* Reads FIRST..LAST[:STEP] in LAST's unit, or in FIRST's if LAST has none. Returns
+ * false if the text is no range. */
 static bool read_range(const char *text, struct quantity *first, struct quantity *last,
                        struct quantity *step)
 {
@@ -100,8 +100,8 @@ static bool read_range(const char *text, struct quantity *first, struct quantity
   return convert(first, last->unit) == 0 && convert(step, last->unit) == 0;
 }
 
-/* 1: the text was FIRST..LAST[:STEP] and its quantities are values now; 0: it is no
- * range; -ERANGE: it ends before it begins. */
+/* Adds the values of FIRST..LAST[:STEP]. Returns 1; 0 if the text is no range; -ERANGE
+ * if it ends before it begins. */
 static int add_range(struct lls_axis *axis, const char *text)
 {
   struct quantity first, last, step;
@@ -110,7 +110,7 @@ static int add_range(struct lls_axis *axis, const char *text)
   if (first.number > last.number)
     return -ERANGE;
   double steps = (last.number - first.number) / step.number +
-                 1e-9; /* 0.3 is three steps of 0.1, too */
+                 1e-9; /* so that 0.3 counts as three steps of 0.1 */
   if (!(step.number > 0) || !isfinite(steps) || steps > POINTS_MAX)
     return -EINVAL;
   for (int64_t i = 0; (double)i <= steps; i++) {

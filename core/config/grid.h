@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 
-/* "A..B": two numbers; 0, -ERANGE: A > B, -EINVAL: it is none. */
+/* Reads "A..B", two numbers. Returns 0; -ERANGE if A > B; -EINVAL if it is no range. */
 int lls_range_parse(const char *text, double *low, double *high);
 
 #define LLS_AXES_MAX 8
@@ -23,19 +23,19 @@ struct lls_axis {
 struct lls_grid {
   struct lls_axis axes[LLS_AXES_MAX];
   size_t n_axes;
-  bool listed; /* points are the first values of all axes, the second ones, ..., and no
-                  product */
+  /* point i has the ith value of every axis, instead of the product of all axes */
+  bool listed;
 };
 
 /*
- * One more axis from NAME=A,B,C or NAME=FIRST..LAST or NAME=FIRST..LAST:STEP: numbers, or
- * durations and amounts of memory as in "100ms..1s:50ms"; a number without a unit has
- * LAST's. The step is 1 by default. -EINVAL if it is none, -EEXIST if the name is there
- * already, -E2BIG if there are too many axes or points.
+ * Adds an axis from NAME=A,B,C or NAME=FIRST..LAST or NAME=FIRST..LAST:STEP: numbers,
+ * or durations and amounts of memory as in "100ms..1s:50ms"; a number without a unit
+ * has LAST's. The step is 1 by default. Returns -EINVAL if the text is no axis, -EEXIST
+ * if the grid has the name already, -E2BIG if there are too many axes or points.
  */
 int lls_grid_add(struct lls_grid *, const char *text, size_t length,
                  struct lls_error *err);
-/* One more value of a listed grid's axis, which is made where it is not there. */
+/* Adds a value to an axis of a listed grid, and the axis if it does not exist. */
 int lls_grid_append(struct lls_grid *, const char *name, const char *value,
                     struct lls_error *err);
 void lls_grid_free(struct lls_grid *);

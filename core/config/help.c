@@ -24,7 +24,7 @@ void lls_print_wrapped(FILE *out, const char *margin, const char *text)
   fputc('\n', out);
 }
 
-/* The part of a description that follows the values. */
+/* Returns the end of a description, after the values. */
 static const char *promise(const struct lls_param *p)
 {
   if (p->flags & LLS_PARAM_EXPERIMENTAL)
@@ -32,7 +32,8 @@ static const char *promise(const struct lls_param *p)
   return p->flags & LLS_PARAM_RELOADABLE ? "; may change while running" : "";
 }
 
-/* As a piece of an ini: what it is as a comment, then the key with its default. */
+/* Prints a parameter as a piece of an ini: a comment that describes it, then the key
+ * with its default. */
 static void print_param(FILE *out, const struct lls_param *p)
 {
   char expected[256], line[512];
@@ -54,7 +55,7 @@ static void say_hidden(FILE *out, const char *margin, unsigned n)
             n > 1 ? "s" : "", n > 1 ? "them" : "it");
 }
 
-/* Returns how many it left out. */
+/* Prints the parameters. Returns how many it left out. */
 static unsigned print_params(FILE *out, const struct lls_param_table *table,
                              bool experimental)
 {
@@ -71,7 +72,7 @@ static unsigned print_params(FILE *out, const struct lls_param_table *table,
 
 struct printing {
   FILE *out;
-  const char *name; /* only of that name; NULL: all */
+  const char *name; /* print only the plugin of this name; NULL: all */
   uint32_t kind;
   unsigned n; /* printed so far */
   bool experimental;
@@ -96,7 +97,8 @@ static int print_plugin(void *context, const char *name, const char *path)
   return 0;
 }
 
-/* Those of that name, or all; how many there are. */
+/* Prints the plugins named p.name, or all if it is NULL. Returns how many were printed.
+ */
 static unsigned print_plugins(struct printing p)
 {
   for (p.kind = LLS_KIND_SCHEDULER; p.kind <= LLS_KIND_PREDICTOR; p.kind++)

@@ -6,17 +6,17 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Every section and key there is, those of the plugins found included. EXPERIMENTAL
- * parameters are counted only, unless they are asked for. */
+/* Prints every section and key, with those of all plugins found. EXPERIMENTAL
+ * parameters are only counted unless `experimental` is true. */
 void lls_help_config(FILE *out, bool experimental);
 
-/* Every plugin found, a line each; one that is refused is listed with the reason. */
+/* Prints every plugin found, a line each; a refused one is listed with the reason. */
 void lls_help_plugins(FILE *out);
-/* All that is known of the plugins called `name`, of whatever kind; false: there is none.
- */
+/* Prints all that is known of the plugins called `name`, of every kind. Returns false
+ * if there is none. */
 bool lls_help_plugin(FILE *out, const char *name, bool experimental);
 
-/* Words of text, wrapped to a terminal's 80 columns, every line after the margin. */
+/* Prints the words of text wrapped to 80 columns, with the margin before every line. */
 void lls_print_wrapped(FILE *out, const char *margin, const char *text);
 
 #endif

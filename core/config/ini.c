@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * inih tells its handler no line numbers and no empty sections, and says only where the
- * first bad line is. All three come from the reader here, through which inih gets its
- * lines one by one: it counts them, notes section lines itself, and finds at each line
- * whether the one before was understood.
+ * first bad line is. The reader in this file supplies all three. inih gets its lines
+ * one by one through it: it counts lines, notes section lines itself, and checks at
+ * each line whether inih understood the previous one.
  */
 #include "core/config/ini.h"
 
@@ -18,10 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* inih cuts longer names of sections and keys without a word. */
+/* inih silently cuts longer names of sections and keys. */
 #define NAME_MAX_LENGTH 49
 
-/* Far beyond what there is to set: looking keys up is no work for a hash. */
+/* Far above the number of keys that exist, and small enough for a linear search. */
 #define MAX_ENTRIES 2000
 #define MAX_BYTES   (1 << 20)
 
@@ -30,8 +30,9 @@ struct reading {
   struct lls_ini *ini;
   lls_ini_complain complain;
   void *context;
-  unsigned line;   /* the one inih has now */
-  bool understood; /* blank, comment, section, complained of, or seen by the handler */
+  unsigned line; /* number of the line that inih is reading */
+  /* blank, comment, section, complained about, or passed to the handler */
+  bool understood;
   bool no_memory;
   bool full;
 };
@@ -82,8 +83,7 @@ static int on_pair(void *context, const char *section, const char *key, const ch
   return 1;
 }
 
-/* Is there a comment in what stands before a bracket? So inih takes it: ; behind a blank.
- */
+/* True if there is a comment before a bracket, as inih finds it: a ';' after a blank. */
 static bool has_comment(const char *text, size_t length)
 {
   for (size_t i = 1; i < length; i++)
@@ -96,7 +96,7 @@ static void note_section(struct reading *r, const char *text)
 {
   size_t length = strcspn(text, "]");
   if (text[length] != ']' || has_comment(text, length))
-    return; /* inih does not understand it either */
+    return; /* inih does not accept this line either */
   if (length >= NAME_MAX_LENGTH) {
     complain(r, "a section name of more than 48 characters; none is that long");
     return;
@@ -113,7 +113,7 @@ static void end_line(struct reading *r)
     complain(r, "expected 'key = value', '[section]' or a comment");
 }
 
-/* Looks at a line before inih does; returns where it begins. */
+/* Checks a line before inih parses it; returns where it begins. */
 static char *look_at_line(struct reading *r, char *line)
 {
   if (r->line == 1 && strncmp(line, "\xEF\xBB\xBF", 3) == 0)
@@ -125,8 +125,8 @@ static char *look_at_line(struct reading *r, char *line)
   return line;
 }
 
-/* fgets for inih. A line that does not fit is complained of and given to inih
- * as blank. */
+/* Reads a line for inih like fgets. A line that is too long is complained about, and
+ * inih gets a blank line instead. */
 static char *next_line(char *buffer, int size, void *context)
 {
   struct reading *r = context;

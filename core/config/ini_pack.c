@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file that one process has read, for others: its path, then its entries. */
+/* Packs a file that one process has read, for other processes: its path, then its
+ * entries. */
 #include <errno.h>
 #include <stdint.h>
 
 #include "core/config/ini.h"
 
-/* Each text is its length with the end, 0 = NULL, and as many bytes. */
+/* Writes a text as its length with the terminator (0 = NULL) and that many bytes. */
 static void put_text(struct lls_pack *p, const char *text)
 {
   uint64_t bytes = text != NULL ? strlen(text) + 1 : 0;

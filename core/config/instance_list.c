@@ -15,7 +15,8 @@ const char *lls_role_name(uint32_t role)
   return role < sizeof names / sizeof *names ? names[role] : "unknown";
 }
 
-/* One word of a list: false at the end, or where a comma has nothing before it. */
+/* Finds the next word of a list. Returns false at the end, or if a comma has no word
+ * before it. */
 static bool next_word(const char **list, const char **word, int *length)
 {
   *list += strspn(*list, " \t");
@@ -52,7 +53,7 @@ static int read_gpu(const char *word, int length, uint32_t *out, struct lls_erro
   return 0;
 }
 
-/* 0: the list is empty and says nothing. */
+/* Reads a list. Returns 0 with *n = 0 if it is empty. */
 static int read_list(const char *list, uint32_t out[LLS_MAX_INSTANCES], uint32_t *n,
                      int (*read)(const char *, int, uint32_t *, struct lls_error *),
                      struct lls_error *err)

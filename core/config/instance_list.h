@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* [engine] instances, roles and gpus: one of each for every instance. */
+/* [engine] instances, roles and gpus: a role and a GPU for each instance. */
 #ifndef LLS_CONFIG_INSTANCE_LIST_H
 #define LLS_CONFIG_INSTANCE_LIST_H
 
@@ -17,7 +17,7 @@ struct lls_instances {
   uint32_t gpu[LLS_MAX_INSTANCES];
 };
 
-/* 0, or -EINVAL with the sentence and the key that it is about. */
+/* Returns 0, or -EINVAL with err, which names the key. */
 int lls_instances_read(const struct lls_engine_config *, struct lls_instances *out,
                        const char **key, struct lls_error *err);
 /* "mixed", "prefill", "decode" */

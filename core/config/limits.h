@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of sections that their users take as they are: the section's struct begins
- * with one (config.h), the user keeps a copy, and a key that is added is a member here,
- * an entry in sections.c, and the code that looks at it. Types are those of parameters;
- * durations are ns. Texts are borrowed until the user is given others.
+ * Parts of the configuration that other folders use unchanged. A section's struct
+ * begins with its part (config.h), and the user keeps a copy of it. A new key takes a
+ * member here, an entry in sections.c, and the code that uses it. Types are those of
+ * parameters; durations are ns. Texts are borrowed until the user gets new limits.
  */
 #ifndef LLS_CONFIG_LIMITS_H
 #define LLS_CONFIG_LIMITS_H
@@ -22,21 +22,21 @@ struct lls_http_limits { /* of [server]: the HTTP server's */
   int64_t max_connections;
   int64_t max_header;   /* bytes of the request line and headers */
   int64_t max_body;     /* bytes, decoded */
-  int64_t max_bodies;   /* bytes of all requests that are held, and of unread answers */
-  int64_t max_unsent;   /* bytes of a stream, answered but not read: then it is cut off */
+  int64_t max_bodies;   /* bytes of all held requests and unread answers together */
+  int64_t max_unsent;   /* unread bytes of a streamed answer, above which it is cut off */
   int64_t idle_timeout; /* between two requests of a connection */
   int64_t read_timeout; /* from a request's first byte to its last */
-  int64_t write_timeout; /* without a byte of the answer being taken */
+  int64_t write_timeout; /* time in which a client reads no byte of the answer */
 };
 
-/* True if requests for other models are answered. AUTO: where everybody may ask, which a
- * loaded configuration has made TRUE or FALSE. */
+/* True if requests for other models are answered. AUTO means TRUE if no API key is
+ * needed; loading replaces it by TRUE or FALSE. */
 enum lls_any_model { LLS_ANY_MODEL_AUTO, LLS_ANY_MODEL_FALSE, LLS_ANY_MODEL_TRUE };
 
-/* Which answers have a line in the log; those to generations have their own. */
+/* Which answers are logged. Answers to generations have log lines of their own. */
 enum lls_access_log_choice {
   LLS_ACCESS_LOG_OFF,
-  LLS_ACCESS_LOG_REFUSED, /* errors, and what was done to the server */
+  LLS_ACCESS_LOG_REFUSED, /* errors, and administrators' actions */
   LLS_ACCESS_LOG_ALL,
 };
 
@@ -53,31 +53,32 @@ struct lls_tenant_override {
 
 struct lls_api_limits { /* of [server]: the front end's */
   struct lls_http_limits http;
-  int64_t max_choices;     /* prompts x n of one request; at most [engine] max_requests */
-  int64_t keep_alive;      /* a comment after a stream's silence of so long; 0 = none */
-  int64_t request_timeout; /* from a request's arrival to its end; 0 = none */
-  bool strict_params;      /* unknown parameters are refused */
+  int64_t max_choices; /* prompts x n of one request; at most [engine] max_requests */
+  /* silence of a stream after which a comment is sent; 0 = never */
+  int64_t keep_alive;
+  int64_t request_timeout;    /* from a request's arrival to its end; 0 = none */
+  bool strict_params;         /* unknown parameters are refused */
   bool escape_special_tokens; /* core/api/plain_text.h */
   int64_t any_model;          /* enum lls_any_model */
-  bool metrics_legacy;        /* /metrics has the names that vLLM gave up, too */
-  bool metrics_llamacpp;      /* and those of llama.cpp */
-  bool console;               /* there is a page at /console */
-  /* Lists with spaces between, "*" is any; "" or NULL: none. [main] */
-  const char *allowed_origins; /* whose pages may ask */
-  const char *allowed_hosts;   /* names of this server besides those of this machine */
+  bool metrics_legacy;        /* /metrics also has the names that vLLM has dropped */
+  bool metrics_llamacpp;      /* /metrics also has llama.cpp's names */
+  bool console;               /* /console has a page */
+  /* Lists separated by spaces; "*" is any; "" or NULL: none. [main] */
+  const char *allowed_origins; /* origins whose pages may send requests */
+  const char *allowed_hosts;   /* names of this server in addition to this machine's */
   int64_t access_log;          /* enum lls_access_log_choice */
-  int64_t max_upload;          /* bytes of a file and its form */
-  int64_t batch_requests;      /* lines of batches that run at once; LLS_NEVER only until
-                                  the configuration is loaded */
-  int64_t max_inputs; /* texts of a request for vectors; as max_choices is limited */
-  int64_t stored_responses; /* bytes in the database; 0 = none are stored */
-  /* Limits of a tenant without a section of its own, and the sections. [main] */
+  int64_t max_upload;          /* bytes of an uploaded file and its form */
+  /* batch lines that run at once; loading replaces LLS_NEVER */
+  int64_t batch_requests;
+  int64_t max_inputs;       /* texts of a request for vectors; limited like max_choices */
+  int64_t stored_responses; /* bytes in the database; 0 = responses are not stored */
+  /* Limits of a tenant without a section of its own, and all tenants' sections. [main] */
   struct lls_tenant_limits tenant;
-  const struct lls_tenant_override *tenants; /* (n_tenants) borrowed as texts are */
+  const struct lls_tenant_override *tenants; /* (n_tenants) borrowed like texts */
   size_t n_tenants;
 };
 
-/* The defaults of sections.c, for tests, which have no configuration. */
+/* The defaults of sections.c, for tests, which load no configuration. */
 #define LLS_API_DEFAULT_LIMITS                                                           \
   ((struct lls_api_limits){.http = {.max_connections = 16384,                            \
                                     .max_header = 32 << 10,                              \
@@ -96,24 +97,26 @@ struct lls_api_limits { /* of [server]: the front end's */
                            .max_upload = 512 << 20,                                      \
                            .batch_requests = 32})
 
-/* [cache] isolate: between whom prefixes are not shared. AUTO: TENANT where there are
+/* [cache] isolate: which requests do not share prefixes. AUTO: TENANT if there are
  * keys. */
 enum lls_isolate { LLS_ISOLATE_AUTO, LLS_ISOLATE_TENANT, LLS_ISOLATE_NONE };
 
 struct lls_loop_limits { /* of [plugins] */
   int64_t plan_budget;   /* CPU time of one plan call, 0 = no limit */
   int64_t strikes;       /* bad or late plans before the built-in order takes over */
-  int64_t mask_work;     /* units of work for grammars in a step, 0 = no limit */
-  bool jump_ahead;       /* tokens that alone can follow are computed as one chunk */
+  int64_t mask_work;     /* work for grammars in a step, 0 = no limit */
+  /* tokens that are the only possible continuation are computed as one chunk */
+  bool jump_ahead;
 };
 
 struct lls_pool_limits { /* of [cache] */
-  /* Where the pool's size is not given and the device has memory of its own: this much of
-   * all its memory is the engine's, weights included, and the pool gets what is left of
-   * it (core/engine/memory_profile.c); 0 = as said there. */
+  /* Used if the pool's size is not set and the device has memory of its own: this
+   * fraction of the device's memory is the engine's, weights included, and the pool
+   * gets the rest of it (core/engine/memory_profile.c). 0 = the size by
+   * core/engine/pool_size.c. */
   double gpu_memory_utilization;
   int64_t host_memory; /* bytes of the host tier, 0 = none, LLS_NEVER = what fits */
-  int64_t int8;        /* enum lls_int8: where blocks may be of int8 numbers */
+  int64_t int8;        /* enum lls_int8: which blocks may be int8 */
 };
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared while a configuration is loaded: the errors that are collected, each at
- * the line to blame, and the binding of one section's entries to a struct; see loading.h.
+ * Shared code of loading a configuration: collects errors, each at the line to blame,
+ * and binds one section's entries to a struct; see loading.h.
  */
 #include "core/config/loading.h"
 
@@ -27,7 +27,7 @@ void lls_loading_add(struct lls_loading *l, unsigned line, const struct lls_erro
   struct lls_config_error *list =
       realloc(errors->list, (errors->n + 1) * sizeof *errors->list);
   if (list == NULL)
-    return; /* one sentence less to read; loading fails in any case */
+    return; /* one error less is reported; loading fails in any case */
   size_t at = errors->n++;
   for (; at > 0 && comes_before(line, list[at - 1].line); at--)
     list[at] = list[at - 1];
@@ -41,8 +41,8 @@ static bool is_full(const struct lls_loading *l)
   return l->errors->n >= LLS_CONFIG_MAX_ERRORS;
 }
 
-/* Other formats allow it, and here it is part of the value: often all that is wrong in a
- * line. */
+/* Returns a hint at a habit from other formats (a # comment, quotation marks) that here
+ * is part of the value; it is often the only mistake in a line. */
 static const char *habit_of(const struct lls_ini *ini, unsigned line)
 {
   for (size_t i = 0; i < ini->n; i++) {
@@ -57,7 +57,7 @@ static const char *habit_of(const struct lls_ini *ini, unsigned line)
   return "";
 }
 
-/* Where a sentence's reader finds what it is about. */
+/* Writes the FILE:LINE that an error message is about. */
 static const char *place_of(const char *path, unsigned line, char *text, size_t size)
 {
   if (line == LLS_INI_SET)
@@ -148,7 +148,7 @@ const char *lls_config_text(const struct lls_config *config, const char *section
 
 /* ---- binding ----------------------------------------------------------------------- */
 
-/* The section of the core that has this key, or NULL. */
+/* Returns the core's section that has this key, or NULL. */
 static const char *home_of(const char *key)
 {
   for (const struct lls_section *s = lls_sections; s->name != NULL; s++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A configuration while it is being loaded: what the files of this folder share. */
+/* A configuration while it is being loaded; shared by the files of this folder. */
 #ifndef LLS_CONFIG_LOADING_H
 #define LLS_CONFIG_LOADING_H
 
@@ -8,20 +8,21 @@
 struct lls_loading {
   struct lls_config *config;
   struct lls_config_errors *errors;
-  const char *path;          /* of the file */
-  struct lls_unpack *packed; /* instead: what another process has read */
-  char *folder;              /* it is in: what its paths are relative to */
-  bool failed;               /* there was an error */
-  bool serving;              /* requests are alive that a plugin's crash would end */
+  const char *path; /* of the file */
+  /* read by another process, instead of the file; NULL: read the file */
+  struct lls_unpack *packed;
+  char *folder; /* the file's folder, which its paths are relative to */
+  bool failed;  /* there was an error */
+  bool serving; /* the server runs: a plugin's crash would end requests */
 };
 
 /* ---- loading.c: no file of this folder is below it --------------------------------- */
 
-/* One more error; line 0 = of the file as a whole. */
+/* Adds an error; line 0 = the file as a whole. */
 void lls_loading_error(struct lls_loading *, unsigned line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The same, where the sentence is there already. */
+/* Adds an error whose sentence exists already. */
 void lls_loading_add(struct lls_loading *, unsigned line, const struct lls_error *error);
 
 /* Adds how many errors were left out, if any were. */
@@ -35,19 +36,21 @@ unsigned lls_loading_line(const struct lls_loading *, const char *section,
 void lls_loading_bind(struct lls_loading *, const char *section,
                       const struct lls_param_table *, void *values);
 
-/* plugin_sections.c: opens the chosen plugins, binds their sections, checks all the
- * others. */
+/* plugin_sections.c: opens the chosen plugins, binds their sections, and checks the
+ * sections of other plugins. */
 void lls_loading_policies(struct lls_loading *);
 void lls_policy_close(struct lls_policy *);
 
-/* "scheduler.fcfs": the kind and "fcfs"; 0 if it is no plugin's section. */
+/* Returns the kind of a plugin's section such as "scheduler.fcfs", with "fcfs" in
+ * *name; 0 for any other section. */
 uint32_t lls_section_kind(const char *section, const char **name);
 
-/* tenant_sections.c: binds [tenant.NAME] by the table of [tenants], which is bound. */
+/* tenant_sections.c: binds [tenant.NAME] by the table of [tenants], which must be bound
+ * first. */
 void lls_loading_tenants(struct lls_loading *, const struct lls_param_table *);
 bool lls_section_is_tenant(const char *section);
 
-/* constraints.c: what a table can't say about the core's own keys. */
+/* constraints.c: checks constraints on the core's own keys that a table can't express. */
 void lls_loading_check(struct lls_loading *);
 
 #endif

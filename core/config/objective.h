@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The objective that the best candidate is best in: --objective of llmserve-whatif, which
- * says how it follows from the traffic where it is auto, and [server]
- * autopilot_objective. */
+/* The objective by which candidates are compared: --objective of llmserve-whatif, whose
+ * manual says how `auto` follows from the traffic, and [server] autopilot_objective. */
 #ifndef LLS_CONFIG_OBJECTIVE_H
 #define LLS_CONFIG_OBJECTIVE_H
 
@@ -11,13 +10,13 @@
 
 struct lls_objective {
   const char *name;
-  const char *key; /* in a report of llmserve-sim */
-  bool more;       /* is better */
+  const char *key; /* its key in a report of llmserve-sim */
+  bool more;       /* a larger value is better */
 };
 
-/* NULL: there is none of that name. */
+/* Returns the objective of this name, or NULL. */
 const struct lls_objective *lls_objective_find(const char *name);
-/* -EINVAL with a sentence: neither auto nor one of them. */
+/* Returns 0, or -EINVAL with err if the name is neither auto nor an objective. */
 int lls_objective_check(const char *name, struct lls_error *err);
 
 #endif

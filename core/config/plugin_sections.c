@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plugins of a configuration. The three chosen ones stay open with their parameters
- * bound; a section of another plugin is checked against that plugin too, so that an ini
- * that keeps settings for several policies is right for all of them.
+ * bound; a section of another plugin is checked against that plugin too, so that in an
+ * ini with settings for several policies all settings are valid.
  */
 #include "core/config/loading.h"
 
@@ -37,7 +37,7 @@ void lls_policy_close(struct lls_policy *policy)
   *policy = (struct lls_policy){0};
 }
 
-/* The digest that a plugin of this kind must have; "": any. */
+/* Returns the digest that a plugin of this kind must have; "": any. */
 static const char *pin_of(const struct lls_loading *l, uint32_t kind)
 {
   const struct lls_plugins_config *p = &l->config->plugins;
@@ -62,7 +62,8 @@ static void open_policy(struct lls_loading *l, uint32_t kind, const char *name,
     return;
   }
   const struct lls_param_table *table = &out->module->params;
-  void *params = calloc(1, table->size + 1); /* + 1: there may be no parameters */
+  /* + 1 because a plugin may have no parameters */
+  void *params = calloc(1, table->size + 1);
   if (params == NULL || lls_params_default(table, l->folder, params, &err) < 0) {
     lls_loading_error(l, line, "plugin '%s': %s", name, lls_error_text(&err, -ENOMEM));
     free(params);
@@ -74,7 +75,8 @@ static void open_policy(struct lls_loading *l, uint32_t kind, const char *name,
   lls_loading_bind(l, section, table, params);
 }
 
-/* A path is relative to the ini's folder; a name goes as it is. */
+/* Opens a chosen plugin. A path is relative to the ini's folder; a name is searched
+ * for. */
 static void open_chosen(struct lls_loading *l, uint32_t kind, const char *name,
                         struct lls_policy *out)
 {
@@ -104,8 +106,9 @@ static void check_other_section(struct lls_loading *l, const struct lls_ini_entr
   const char *name;
   uint32_t kind = lls_section_kind(entry->section, &name);
   const struct lls_config *c = l->config;
+  /* the section may be that plugin's, which failed to open */
   if (kind == 0 || pin_of(l, kind)[0] != '\0' ||
-      LLS_OF_KIND(&c->policies, kind)->module == NULL || /* it may be that one's */
+      LLS_OF_KIND(&c->policies, kind)->module == NULL ||
       is_chosen(LLS_OF_KIND(&c->policies, kind), kind, name))
     return;
   struct lls_policy other;

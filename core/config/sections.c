@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core's own keys. An entry here and a member in config.h, or in limits.h where
- * another room takes it as it is, and the code that looks at it is all a new key needs:
- * reading, checking, --help-config and the man page come from the table.
+ * The core's own keys. A new key takes an entry here, a member in config.h (or in
+ * limits.h, if another folder uses it unchanged), and the code that uses it: reading,
+ * checking, --help-config and the man page come from the table.
  *
  * A section's struct begins with its part in limits.h, so that an offset in the part is
  * one in the section.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sections [tenant.NAME]: what they leave open is as [tenants] has it. The list is
- * the configuration's, and the front end borrows it with the limits.
+ * The sections [tenant.NAME]: a key that a section does not set has its value of
+ * [tenants]. The configuration owns the list, and the front end borrows it with the
+ * limits.
  */
 #include "core/config/loading.h"
 
