@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache as a picture: a cell is a group of units, coloured by what they hold. Units of a
-// request lie beside each other, a shade lighter in every second request, so that one can see
-// how many there are and how large; where in the memory a unit is nobody says.
+// request are drawn next to each other, a shade lighter in every second request, so that the number
+// and size of requests can be seen. The position of a cell is not the unit's place in memory.
 import { colour, legend, picture, element } from "./elements.js";
 import { percent, whole } from "./format.js";
 
 const rows = 12;
 const FORM_HIDDEN = 2;
-// Of a row of the event "queues".
+// The columns of a row of the event "queues".
 export const ROW = { id: 0, label: 1, state: 2, level: 3, tenant: 4, prompt: 5, generated: 6, cached: 7, preemptions: 8,
   predicted: 9, priority: 10, age: 11, form: 12, owned: 13, shared: 14, host: 15, life: 16 };
 
@@ -34,13 +34,13 @@ function runsOf(queues, tier, used) {
   if (tier === "host") runs.push(["host", queues.rest.host, 0]);
   else runs.push(["kv", held.kv, 0], ["hidden", held.hidden, 0]);
   const own = runs.reduce((sum, [, units]) => sum + units, 0);
-  // What several hold counts once, however many there are: it is what is left of the used.
+  // A unit shared by several requests counts once: the used units less those with one owner.
   if (tier === "device") runs.push(["shared", Math.max(0, Math.min(shared, used - own)), 0]);
   return runs.filter(([, units]) => units > 0);
 }
 
-// The cache bidirectional lays real-time requests from the one end of the memory and of each
-// block, best-effort ones from the other: so are they drawn, with what is free between them.
+// The cache bidirectional fills the memory and each block with real-time requests from one end
+// and best-effort requests from the other: they are drawn like this, with the free units between.
 function fromBothEnds(runs, queues, free) {
   const levels = new Map(queues.rows.filter((row) => row[ROW.owned] + row[ROW.shared] > 0).map((row, i) => [i + 1, row[ROW.level]]));
   const left = [], right = [], middle = [];
@@ -70,7 +70,7 @@ export function cells() {
     context.globalAlpha = 1;
   }
 
-  // Of one instance: its figures and its queues, and the name of its cache manager.
+  // Draws one instance, from its figures, its queues and the name of its cache manager.
   root.draw = (figures, queues, manager) => {
     const kind = manager in LEGENDS ? manager : "others";
     if (legendOf !== kind) marks.replaceChildren(legend(LEGENDS[kind]));

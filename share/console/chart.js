@@ -11,7 +11,7 @@ export function chart(height, series, options) {
     const width = canvas.clientWidth;
     if (history.length < 2 || width === 0) return;
     const total = (sample) => series.reduce((sum, [of]) => (options.stacked ? sum + sample.values[of] : Math.max(sum, sample.values[of])), 0);
-    // One in twenty may leave the chart: a pause would flatten all the others.
+    // One value in twenty may exceed the chart: else a single pause would flatten all other values.
     const totals = history.map(total).sort((a, b) => a - b);
     const most = options.most ?? Math.max(1e-9, totals[Math.floor(0.95 * (totals.length - 1))]);
     const end = history[history.length - 1].time;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chat with the model: streamed, with what a client can ask for, and how the answer came.
+// A chat with the model: streamed, with a client's parameters and the answer's timing.
 import { eventsOf, ask, send, whyOf } from "./connection.js";
 import { copyButton, element, labelled, picture, colour, select, tiles } from "./elements.js";
 import { duration, short } from "./format.js";
@@ -69,7 +69,7 @@ function asPython(body) {
 
 // ---- how an answer came -------------------------------------------------------------------
 
-// The times of its pieces, and of them what is told.
+// Collects the times of an answer's pieces and computes the timing that is shown.
 function makeTimes() {
   const times = { began: performance.now(), at: [], tokens: 0, prompt: 0 };
   times.note = () => times.at.push(performance.now());
@@ -132,7 +132,7 @@ export function make(section) {
     again.disabled = is || messages.length === 0;
   }
 
-  // Adds what an event says to the message and its element.
+  // Adds an event's text to the message and its element.
   function take(data, message, thought, content, times) {
     if (data.error) throw new Error(data.error.message);
     const delta = data.choices?.[0]?.delta ?? {};

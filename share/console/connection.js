@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What goes to the server and comes from it: requests with the key of this tab, streams of
-// events, and the one stream that all views are fed from.
+// Communication with the server: requests with the key of this tab, streams of events, and the
+// one stream of events that all views read.
 
 const place = "llmserve key";
 
@@ -9,7 +9,7 @@ export const key = {
   set: (text) => (text === "" ? sessionStorage.removeItem(place) : sessionStorage.setItem(place, text)),
 };
 
-// Told of when an answer says that the key does not do.
+// Called when the server refuses the key.
 export const keyWanted = new EventTarget();
 
 function headersOf(body) {
@@ -27,7 +27,7 @@ export async function send(method, path, body, signal) {
   return answer;
 }
 
-// The sentence of an answer that is an error.
+// The message of an error answer.
 export async function whyOf(answer) {
   const body = await answer.json().catch(() => null);
   return body?.error?.message ?? `the server answered ${answer.status}`;
@@ -63,8 +63,8 @@ export async function* eventsOf(answer) {
 
 const pause = (ms) => new Promise((wake) => setTimeout(wake, ms));
 
-// Hands on every event of /admin/events for as long as the page is there, and says in a
-// sentence (null: all is well) when there is none to be had.
+// Passes on every event of /admin/events for as long as the page is open. While no events can
+// be read it reports a message with the reason, and null when they can be read again.
 export async function follow(onEvent, onTrouble) {
   for (let wait = 500; ; wait = Math.min(2 * wait, 5000)) {
     try {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Elements of the page, made and filled without markup in strings: what comes from outside
-// is text.
+// Elements of the page, made and filled without markup in strings, so that data from outside
+// can only become text.
 
 // element("p", {class: "quiet", onclick: f}, "text", other elements)
 export function element(tag, attributes = {}, ...children) {
@@ -51,7 +51,7 @@ export function select(names, chosen) {
   return element("select", {}, ...names.map(([value, text]) => element("option", { value, selected: value === chosen }, text)));
 }
 
-// The page of another host has no clipboard without TLS; browsers still copy what is selected.
+// A page from another host has no clipboard without TLS; browsers can still copy a selection.
 function copySelected(text) {
   const area = element("textarea", { readonly: true, "aria-hidden": true }, text);
   document.body.append(area);
@@ -70,7 +70,7 @@ async function copied(text) {
   }
 }
 
-// A button that copies what a function says.
+// A button that copies the text which a function returns.
 export function copyButton(name, text) {
   const button = element("button", { type: "button" }, name);
   button.addEventListener("click", async () => {
@@ -80,8 +80,8 @@ export function copyButton(name, text) {
   return button;
 }
 
-// A canvas with its context in CSS pixels; height in such. It is a picture with a name that
-// says what it shows, for those that do not see it.
+// A canvas with its context in CSS pixels; height in CSS pixels too. Its name
+// describes the picture for screen readers.
 export function picture(height) {
   const canvas = element("canvas", { role: "img", "aria-label": "nothing yet" });
   canvas.style.height = `${height}px`;

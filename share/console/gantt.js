@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lives of requests as bars over time: what is alive, and the last few hundred that ended.
+// Requests as bars over time: the active ones, and the last few hundred that ended.
 // Zoomed by wheel, buttons or + and -, moved by dragging or the arrow keys; 0 follows the
 // present again.
 import { colour, element, legend, picture } from "./elements.js";
@@ -45,7 +45,7 @@ export function gantt() {
     button("\u2190", "Earlier", () => move(-0.25)), button("\u2192", "Later", () => move(0.25)), button("now", "Follow the present", follow));
   const root = element("div", {}, buttons, canvas, legend(PHASES.map((phase) => [phase, NAMES[phase] ?? phase])), text);
 
-  // Each life in the first lane that is free: [[life, lane], ...]
+  // Puts each life into the first free lane: [[life, lane], ...]
   function place(from, to) {
     const lanes = [], found = [];
     for (const one of lives) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame: which view is shown, the API key, and the stream that feeds the views. A view is
-// a module with make(section), which gives {figures, queues, lives, shown}, all optional:
-// what to do with each event, and when it comes into sight.
+// a module with make(section), which returns {figures, queues, lives, shown}, all optional:
+// the handlers of each event, and of the moment when the view is shown.
 import { follow, key, keyWanted } from "./connection.js";
 import * as chat from "./chat.js";
 import * as now from "./now.js";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the server does now: counts, the cache, where a step's time goes, whose deadlines are
-// kept, and what the policies say of themselves.
+// The server's present state: counts, the cache, the parts of a step's time, the deadlines kept
+// and missed, and the policies' own figures.
 import { cells } from "./cells.js";
 import { chart } from "./chart.js";
 import { element, legend, panel, select, labelled, table, tiles } from "./elements.js";
@@ -12,7 +12,7 @@ const MINUTE = 60000;
 const OUTCOMES = ["in time", "first token late", "gap too long", "pace too slow", "end late", "failed"];
 const LEVELS = ["none", "realtime", "best_effort"];
 
-// Figures of a second as rates, from two events.
+// Rates per second, from two events.
 function ratesOf(before, after, i) {
   const a = before.instances[i], b = after.instances[i];
   const seconds = Math.max(0.001, (after.time - before.time) / 1000);
@@ -26,8 +26,8 @@ function ratesOf(before, after, i) {
   };
 }
 
-// Deadlines kept and missed since SPAN ago: the difference of counters, and before the first
-// event what is known of the requests that had ended.
+// Deadlines kept and missed since SPAN ago: the difference of counters; for the time
+// before the first event, the requests that had ended are counted.
 function makeVerdicts() {
   const seen = []; // [{time, classes: {none: [...]}}]
   const past = []; // [time, class, outcome]
@@ -40,8 +40,8 @@ function makeVerdicts() {
     addPast(lives) {
       for (const life of lives) if (life[8] >= 0 && seen.length > 0 && life[10] <= seen[0].time) past.push([life[10], LEVELS[life[2]], life[8]]);
     },
-    // Of the last minute, of all classes: whose first token came in time, and of these whose
-    // gaps were short enough; NaN where nobody had a deadline.
+    // Over the last minute and all classes: the fraction of requests whose first token came in
+    // time, and of these the fraction whose gaps were short enough; NaN without deadlines.
     attained() {
       const last = seen[seen.length - 1], first = seen.findLast((one) => one.time <= last.time - MINUTE) ?? seen[0];
       const n = OUTCOMES.map((_, i) => LEVELS.reduce((all, level) => all + last.classes[level][i] - first.classes[level][i], 0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The policies that run: each parameter with what it does, other values for them, and other
-// policies. What is applied goes through the server's reload, which takes all of it or none.
+// The loaded policies: each parameter with its meaning and a control to change it, and controls to
+// choose other policies. Changes go through the server's reload, which applies all or none.
 import { ask } from "./connection.js";
 import { copyButton, element, select } from "./elements.js";
 
@@ -33,7 +33,7 @@ export function make(section) {
 
   const changed = () => controls.filter(({ control, was }) => control.value !== was);
 
-  // What runs with these controls, as the lines that a file would have.
+  // The configuration of these controls, as lines of llmserve.ini.
   function writeIni() {
     const sections = new Map([["plugins", []]]);
     for (const { section: of, name, control, param } of controls) {
@@ -107,7 +107,7 @@ export function make(section) {
     answer.textContent = text;
   }
 
-  // The reload, with these settings or of the file alone.
+  // Reloads, with these settings or from the file alone.
   async function reload(set) {
     apply.disabled = back.disabled = true;
     try {
@@ -139,7 +139,7 @@ export function make(section) {
   return {
     back: () => read(),
     onNames: (told) => (names = told),
-    // Somebody else has reloaded, and nothing is being changed here.
+    // Another client has reloaded, and no change is pending in this page.
     figures(data) {
       if (known !== null && data.generation !== known.generation && changed().length === 0) {
         known.generation = data.generation;

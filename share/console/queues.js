@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who runs and who waits, what the scheduler says of it, and requests' lives over time.
+// Running and waiting requests, the scheduler's description of its order, and requests over time.
 import { ROW } from "./cells.js";
 import { colour, element, labelled, panel, picture, select, table } from "./elements.js";
 import { duration, whole } from "./format.js";
@@ -9,7 +9,7 @@ const LEVELS = ["", "realtime", "best effort"];
 const OUTCOMES = ["in time", "first token late", "gap too long", "pace too slow", "end late", "failed"];
 const KEPT = 600; // lives that ended
 
-// A request's life so far as a bar of its phases.
+// A bar of the phases of a request so far.
 function bar(row) {
   const canvas = picture(12);
   canvas.style.width = "9rem";

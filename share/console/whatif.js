@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What if: the traffic of the last minutes is simulated with other policies, and the answer
-// says which would have been better, if it can be told. The server simulates, in a process of
-// its own; here the question is put and the answer shown, also one that somebody else asked for.
+// What if: the server simulates the traffic of the last minutes with other policies, in a process
+// of its own, and says which would have been better if the difference is significant. This view
+// sends the question and shows the last answer, even if another client asked for it.
 import { send, whyOf } from "./connection.js";
 import { element, labelled, panel, select, table } from "./elements.js";
 import { duration, percent, short, whole } from "./format.js";
 
 const OBJECTIVES = ["auto", "goodput", "throughput", "ttft", "ttft_p99", "tpot", "tpot_p99", "latency", "latency_p99", "normalised", "stall"];
-// What is shown of a report (doc/api.md): the path of a number, its name for people, how it is written.
+// The numbers shown of a report (doc/api.md): path, label, format.
 const COLUMNS = [
   ["request_goodput", "goodput, requests/s", short], ["slo_attainment.all", "attained", percent], ["mean_e2el_ms", "mean latency", duration],
   ["p99_e2el_ms", "P99 latency", duration], ["mean_ttft_ms", "mean TTFT", duration], ["max_itl_ms", "longest stall", duration],
@@ -17,14 +17,14 @@ const GROUPS = [["slo_attainment_by_class", "class"], ["slo_attainment_by_tenant
 
 const at = (report, path) => path.split(".").reduce((object, name) => object?.[name], report ?? undefined);
 
-// The columns of which at least one of the reports has the number, with those by class and tenant.
+// The columns for which at least one report has a number, with the columns by class and tenant.
 function columnsOf(reports) {
   const groups = GROUPS.flatMap(([key, kind]) => [...new Set(reports.flatMap((report) => Object.keys(report?.[key] ?? {})))]
     .filter((name) => name !== "none").map((name) => [`${key}.${name}.all`, `attained, ${kind} ${name}`, percent]));
   return [...COLUMNS, ...groups].filter(([path]) => reports.some((report) => typeof at(report, path) === "number"));
 }
 
-// {"plugins.scheduler": ...} of lines SECTION.KEY=VALUE, as POST /admin/reload takes them.
+// Turns lines SECTION.KEY=VALUE into {section: {key: value}}, the form that POST /admin/reload takes.
 function settingsOf(lines) {
   const set = {};
   for (const line of lines.split("\n").filter((one) => one.includes("="))) {
@@ -34,7 +34,7 @@ function settingsOf(lines) {
   return set;
 }
 
-// The answer as a table; `apply` is called with a candidate. The first result is what runs.
+// The answer as a table; `apply` is called with a candidate. The first result is the running one.
 function resultOf(answer, apply) {
   const [runs, ...others] = answer.results;
   const columns = columnsOf([answer.served, ...answer.results.map(({ report }) => report)]);

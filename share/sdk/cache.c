@@ -3,13 +3,13 @@
  * unit and a V unit; it takes one from the stack of free ones whenever its last one is
  * full, and gives all back at its end. No host tier, no sharing.
  *
- * All that a transaction changes is words, and each goes through a journal of (word, old
- * value): rolling back puts the old values back, the last one first, so that it is exact
- * whatever is added here. For sharing that is a count of holders for each block, for a
- * host tier a second stack and a word that says where a sequence is.
+ * A transaction changes words only, each through a journal of (word, old value): a
+ * rollback restores the old values, the last one first, and stays exact when words are
+ * added. To add sharing, add a count of holders for each block; to add a host tier, a
+ * second stack and a word with the tier of each sequence.
  *
  * In a reload the next generation takes over which sequence holds which blocks, so that
- * none is prefilled again. It believes what it was given if audit finds nothing wrong.
+ * none is prefilled again. It accepts the imported state if audit finds nothing wrong.
  */
 #include <llmserve/cache.h>
 #include <llmserve/policy/journal.h>
@@ -21,11 +21,11 @@
 #include <string.h>
 
 struct sequence {  /* by slot */
-  uint32_t blocks; /* of its lists that are its own */
+  uint32_t blocks; /* entries in use of its lists */
   uint32_t cached; /* tokens */
 };
 
-struct pool { /* what a state is good for */
+struct pool { /* a state fits a pool with the same numbers */
   uint32_t block_tokens, per_list, n_slots, total;
 };
 
@@ -37,7 +37,7 @@ struct state {
   uint32_t *free;                /* (total) a stack of blocks */
   uint32_t *blocks;              /* (n_slots, per_list) */
   struct lls_block_entry *lists; /* (n_slots, K and V, per_list) what table shows */
-  uint8_t *seen;                 /* (total) by audit */
+  uint8_t *seen;                 /* (total) used by audit only */
   struct lls_pol_journal journal;
 };
 
@@ -75,7 +75,7 @@ static void pop_blocks(struct state *s, uint32_t slot)
   set(s, &q->cached, 0);
 }
 
-/* A block is four words at most, whether it comes or goes. */
+/* Taking or freeing a block changes at most four words. */
 static bool has_room(const struct state *s, uint32_t blocks)
 {
   return lls_pol_journal_has_room(&s->journal, 4 * (uint64_t)blocks + 1);
@@ -150,7 +150,7 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-/* flags: what others may still find of it, which is nothing without sharing. */
+/* flags: the part that other requests may still share; without sharing there is none. */
 static void release(void *self, const struct lls_request *r, uint32_t flags)
 {
   (void)flags;
@@ -272,7 +272,7 @@ static int audit(void *self, const struct lls_sink *sink)
 
 /* ---- what a reload takes over ----------------------------------------------------- */
 
-#define STATE_VERSION 1 /* of what parts passes */
+#define STATE_VERSION 1 /* of the exported state */
 
 static int parts(void *manager, struct lls_pol_state_walk *w)
 {
@@ -280,7 +280,7 @@ static int parts(void *manager, struct lls_pol_state_walk *w)
   struct pool pool = s->pool;
   lls_pol_state_pass(w, &pool, sizeof pool);
   if (memcmp(&pool, &s->pool, sizeof pool) != 0)
-    return -ENOTSUP; /* it was of another pool */
+    return -ENOTSUP; /* the state is of another pool */
   lls_pol_state_pass(w, &s->n_free, sizeof s->n_free);
   lls_pol_state_pass(w, s->free, s->pool.total * sizeof *s->free);
   lls_pol_state_pass(w, s->sequences, s->pool.n_slots * sizeof *s->sequences);
@@ -341,8 +341,8 @@ static int create(const struct lls_host *host, const void *params,
   s->pool.total = g->device_units / 2;
   s->pool.per_list = blocks_for(s, host->engine->max_context);
   s->pool.n_slots = host->engine->max_requests;
-  s->journal.max =
-      16 * (s->pool.total + s->pool.n_slots) + 1024; /* every block comes, goes, twice */
+  s->journal.max = 16 * (s->pool.total + s->pool.n_slots) +
+                   1024; /* every block taken and freed, twice */
   s->sequences = calloc(s->pool.n_slots, sizeof *s->sequences);
   s->free = calloc((size_t)s->pool.total + 1, sizeof *s->free);
   s->blocks = calloc((size_t)s->pool.n_slots * s->pool.per_list, sizeof *s->blocks);

@@ -1,16 +1,16 @@
 /*
- * example: answers will be as long as answers have been of late. A moving average of the
- * lengths observed, for each tenant (some share one) and each power of two of the
+ * example: predicts the length of recent answers. Keeps a moving average of the observed
+ * lengths, for each tenant (some share one) and each power of two of the
  * prompt's length, since long prompts have other answers than short ones, with their mean
  * deviation:
  *
  *   deviation += weight (|length - mean| - deviation)
  *   mean      += weight (length - mean)
  *
- * An answer that its client cut off, longer than what was expected by then, says that the
- * mean is too small; a shorter one says nothing.
+ * If a client cuts off an answer that is already longer than the mean, the mean is too
+ * small; a shorter one gives no information.
  *
- * What was learnt goes on to the next generation in a reload, through export and import.
+ * In a reload the averages pass to the next generation, through export and import.
  */
 #include <llmserve/predictor.h>
 
@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define CLASSES       33 /* of prompts: the bits of their length */
-#define TENANTS       64 /* that are told apart */
+#define TENANTS       64 /* with averages of their own */
 #define STATE_VERSION 2
 
 struct params {
@@ -59,7 +59,7 @@ static int predict(void *self, uint64_t ticket, const struct lls_prompt *prompt,
   uint32_t most = prompt->max_new_tokens;
   (void)ticket;
   if (a->mean == 0)
-    return -ENOENT; /* can't tell */
+    return -ENOENT; /* no prediction yet */
   *out = (struct lls_prediction){
       .length = tokens_of(a->mean, most),
       .low = tokens_of(a->mean - 1.6 * a->deviation, most), /* 80 % if they are normal */
@@ -93,7 +93,7 @@ static void on_end(void *self, const struct lls_prompt *prompt, uint32_t length,
     learn(s, prompt, length);
 }
 
-/* It ran longer than predicted: half as long again. */
+/* The answer outlived its prediction: predicts half as many tokens more. */
 static int overrun(void *self, const struct lls_request *r, struct lls_prediction *out)
 {
   const struct state *s = self;

@@ -33,7 +33,7 @@ struct state {
 
 /* ---- the order ------------------------------------------------------------------ */
 
-/* In tokens; less goes first. */
+/* A request's rank in tokens; the lowest runs first. */
 static double rank(const struct state *s, int64_t now_ns, const struct lls_request *r)
 {
   double waited_s = (double)(now_ns - r->queue_enter_ns) / LLS_NS_PER_S;
@@ -54,7 +54,7 @@ static int64_t slack_ns(const struct state *s, int64_t now_ns,
   return deadline_ns - now_ns - (prefill_ns != LLS_NEVER ? prefill_ns : 0);
 }
 
-/* A deadline that is lost makes no request urgent. */
+/* A request that can no longer meet its deadline is not urgent. */
 static bool is_urgent(const struct state *s, int64_t slack)
 {
   return slack >= 0 && slack < s->params.urgent;
@@ -96,7 +96,7 @@ static bool is_full(const struct lls_pol_step *step)
   return step->tokens == 0 || step->sequences == 0;
 }
 
-/* Those that run go on; the last of them make room if they must. */
+/* Running requests continue; if memory is short, the last of them are preempted. */
 static void go_on(struct lls_pol_step *step)
 {
   for (uint32_t i = 0; i < step->tail && !is_full(step); i++) {
@@ -122,7 +122,7 @@ static bool let_in(struct lls_pol_step *step, const struct lls_request *r,
   return answer != LLS_POL_STEP_NOT_NOW;
 }
 
-/* Those that were moved to the host come back before any new request. */
+/* Requests that were moved to the host return before any new request starts. */
 static void fill_up(struct state *s, struct lls_pol_step *step)
 {
   const struct lls_step_view *view = step->view;
