@@ -115,8 +115,8 @@ void worth_keep(struct worth_order *o, int64_t now_ns)
     c->slack = c->due - now_ns - end_of(o, &d) - o->steps_ns - c->caution;
     o->kept[o->n_kept++] = o->kept[i];
   }
-  if (o->more &&
-      o->n_kept > 0) /* the slack of further deadlines is unknown: none may be passed */
+  /* the slack of further deadlines is unknown: none of them may be passed */
+  if (o->more && o->n_kept > 0)
     o->all[o->kept[o->n_kept - 1]].slack = 0;
   o->crowded = d.memory > o->free;
   o->seated = d.seats > o->seats;
