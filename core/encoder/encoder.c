@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts to an engine's sequences, and its sums to vectors; see encoder.h. */
+/* Turns texts into an engine's sequences, and its pooled sums into vectors; see
+ * encoder.h. */
 #include "core/base/least.h"
 #include "core/encoder/encoder.h"
 
@@ -20,11 +21,12 @@ struct lls_encoder {
   struct lls_tokenizer *tokenizer;
   struct lls_device *device;
   struct lls_engine *engine;
-  uint32_t max_tokens, max_rows; /* of a text, of a pass */
+  uint32_t max_tokens, max_rows; /* most tokens of a text, and of a pass */
 
-  /* The pass; one text has a token at least. */
-  struct lls_engine_sequence *sequences; /* (n_texts) of (max_rows) */
-  int32_t **ids;                         /* (n_texts) of (max_rows), this one's to free */
+  /* The current pass; each text has at least one token. */
+  struct lls_engine_sequence *sequences; /* (max_rows) n_texts are used */
+  /* (max_rows) n_texts are used; the encoder frees them */
+  int32_t **ids;
   uint32_t n_texts, n_rows;
 };
 
@@ -53,12 +55,13 @@ static int create_engine(struct lls_encoder *e, const struct lls_encoder_options
       .max_tokens = e->max_rows,
       .max_sequences = e->max_rows,
       .block_tokens = 16,
-      .cache_bytes = 4096, /* which nothing is written to */
+      .cache_bytes = 4096, /* the engine never writes to the cache */
   };
   return lls_engine_create(&engine, &e->config, e->device, &e->engine, err);
 }
 
-/* The smallest of what the model, its training and the options allow. */
+/* Sets max_tokens to the least of the limits by the model, its training and the
+ * options. */
 static void set_limits(struct lls_encoder *e, const struct lls_encoder_options *o)
 {
   e->max_tokens = lls_longest_text(&e->config);
@@ -143,7 +146,7 @@ uint64_t lls_encoder_fingerprint(const struct lls_encoder *e)
 
 /* ---- a pass ------------------------------------------------------------------- */
 
-/* To length 1. */
+/* Scales a vector to length 1. */
 static void normalise(float *vector, uint32_t dims)
 {
   double squares = 0;
@@ -168,7 +171,8 @@ static int finish_pass(struct lls_encoder *e, struct lls_error *err)
   return rc;
 }
 
-/* A long text loses its end, but not the token that ends it, [SEP]. Takes ids over. */
+/* Adds a text to the pass and takes ownership of ids. A text cut to n tokens keeps its
+ * last token, [SEP]. */
 static void add_text(struct lls_encoder *e, int32_t *ids, uint32_t n_ids, uint32_t n,
                      float *vector)
 {
@@ -184,7 +188,8 @@ static void add_text(struct lls_encoder *e, int32_t *ids, uint32_t n_ids, uint32
   e->n_rows += n;
 }
 
-/* An empty text, without special tokens, has a row all the same. */
+/* Tokenises a text. An empty text without special tokens gets one token, since each
+ * needs a row. */
 static int tokenise(const struct lls_encoder *e, const struct lls_encoder_text *text,
                     int32_t **ids, uint32_t *n, struct lls_error *err)
 {

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Encoders: texts to vectors of unit length, by a BERT-type model on the CPU device, as
- * sentence-transformers does: tokens, layers, the mean of the last layer's rows or the
- * first of them, divided by its length.
+ * sentence-transformers does: tokens, layers, the mean of the last layer's rows or its
+ * first row, divided by its length.
  *
  * An encoder has an engine, a device and threads of its own: it shares nothing with the
- * engine that serves. One thread at a time may use it; service.h has that
- * thread.
+ * serving engine. One thread at a time may use it, such as the thread of service.h.
  */
 #ifndef LLS_ENCODER_ENCODER_H
 #define LLS_ENCODER_ENCODER_H
@@ -20,18 +19,17 @@
 struct lls_encoder;
 
 struct lls_encoder_options {
-  const char *folder; /* config.json, *.safetensors, tokenizer.json or vocab.txt; or a
-                       * GGUF file */
-  uint32_t threads;   /* the caller's among them; 0 = as many as cores */
-  uint32_t
-      max_tokens;    /* of a text, the rest is cut off; 0 = as many as the model takes */
-  uint32_t max_rows; /* tokens of one pass, whole texts; 0 = 512 */
+  const char *folder;  /* config.json, *.safetensors, tokenizer.json or vocab.txt; or a
+                        * GGUF file */
+  uint32_t threads;    /* threads, the caller's included; 0 = one for each core */
+  uint32_t max_tokens; /* of a text, which is cut after them; 0 = the model's limit */
+  uint32_t max_rows;   /* most tokens of a pass, which takes whole texts; 0 = 512 */
   enum lls_weight_format weights;
-  const char *isa; /* NULL = the best */
+  const char *isa; /* instruction set; NULL = the best that the CPU has */
 };
 
 struct lls_encoder_text {
-  const char *text; /* UTF-8, (bytes) */
+  const char *text; /* UTF-8, `bytes` long */
   size_t bytes;
 };
 
@@ -40,10 +38,11 @@ int lls_encoder_create(const struct lls_encoder_options *, struct lls_encoder **
 void lls_encoder_destroy(struct lls_encoder *); /* NULL is fine */
 
 uint32_t lls_encoder_dims(const struct lls_encoder *);
-/* A number of what makes the vectors: those of another are not comparable. */
+/* Returns a hash of the files that determine the vectors. Vectors of encoders with
+ * different fingerprints are not comparable. */
 uint64_t lls_encoder_fingerprint(const struct lls_encoder *);
 
-/* vectors (n, dims); what is in them after an error is of no use. */
+/* Encodes n texts into vectors (n, dims), whose contents are undefined after an error. */
 int lls_encoder_encode(struct lls_encoder *, const struct lls_encoder_text *, size_t n,
                        float *vectors, struct lls_error *err);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads of sentence-transformers' files what core/model/pooling.h knows; a folder without
- * them is pooled by the mean.
+ * Reads how to pool from sentence-transformers' files (core/model/pooling.h); a folder
+ * without these files is pooled by the mean.
  */
 #include "core/encoder/folder.h"
 
@@ -36,7 +36,7 @@ static int read_pooling(const char *folder, bool *first_row, struct lls_error *e
 
 /* ---- fingerprint ------------------------------------------------------------------- */
 
-#define STRIDE (1 << 20) /* of large files a piece of each MiB */
+#define STRIDE (1 << 20) /* of a large file, one piece in each MiB is hashed */
 #define PIECE  4096
 
 static uint64_t hash_bytes(uint64_t hash, const unsigned char *data, size_t n)
@@ -46,7 +46,7 @@ static uint64_t hash_bytes(uint64_t hash, const unsigned char *data, size_t n)
   return hash;
 }
 
-/* name NULL: the "folder" is a file. */
+/* Adds a file to the hash. name NULL: the "folder" is the file itself. */
 static uint64_t hash_file(uint64_t hash, const char *folder, const char *name)
 {
   char path[4096];

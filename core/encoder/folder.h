@@ -9,8 +9,8 @@
 #include "core/base/error.h"
 
 struct lls_encoder_folder {
-  bool first_row;       /* the first row is the text's vector, not the mean of all */
-  uint64_t fingerprint; /* of the files that make the vectors */
+  bool first_row;       /* pool by the first row instead of the mean of all rows */
+  uint64_t fingerprint; /* hash of the files that determine the vectors */
 };
 
 int lls_encoder_folder_read(const char *folder, struct lls_encoder_folder *out,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue of texts and a thread that encodes them, at most LLS_EMBED_BATCH at a time: all
- * that waited while the batch before ran. A text that waits alone is a batch of one, so
- * nothing is held back to fill one.
+ * A queue of texts and a thread that encodes them, at most LLS_EMBED_BATCH at a time. A
+ * batch has all texts that were queued while the previous one ran, even if that is a
+ * single text: none is held back to fill a batch.
  *
- * The encoder belongs to the holder of `encoding`: the thread for a batch, or a caller of
- * encode. `lock` guards the queue only and is never held while anything is computed, so
- * that submit is short enough for the step path.
+ * The holder of `encoding` owns the encoder: the thread while it runs a batch, or a
+ * caller of encode. `lock` guards the queue only and is never held while anything is
+ * computed, so that submit is short enough for the step path.
  */
 #include "core/encoder/service.h"
 
@@ -34,11 +34,11 @@ struct lls_embedder {
   char folder[PATH_MAX];
   struct lls_encoder *encoder;
   pthread_mutex_t encoding;
-  float *vectors; /* (LLS_EMBED_BATCH, dims) the thread's */
+  float *vectors; /* (LLS_EMBED_BATCH, dims) used by the thread */
   pthread_t thread;
   bool running;
 
-  pthread_mutex_t lock; /* of what follows */
+  pthread_mutex_t lock; /* guards the following members */
   pthread_cond_t filled;
   struct job *queue;
   uint32_t queued;
@@ -47,7 +47,7 @@ struct lls_embedder {
 
 /* ---- the thread --------------------------------------------------------------- */
 
-/* Waits for texts; how many there are, 0 = stop. */
+/* Waits for texts and takes them from the queue. Returns how many, 0 = stop. */
 static uint32_t take(struct lls_embedder *e, struct job *batch[LLS_EMBED_BATCH])
 {
   uint32_t n = 0;
@@ -106,7 +106,8 @@ static int open_encoder(struct lls_embedder *e, struct lls_error *err)
   e->vectors = calloc(LLS_EMBED_BATCH, lls_encoder_dims(e->encoder) * sizeof *e->vectors);
   if (e->vectors == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  if (e->options.done == NULL) /* only encode is going to be called */
+  /* then only encode will be called, which needs no thread */
+  if (e->options.done == NULL)
     return 0;
   rc = -pthread_create(&e->thread, NULL, thread_main, e);
   if (rc < 0)

@@ -7,10 +7,11 @@
 
 #include "core/base/error.h"
 
-/* The service that a plugin sees, and its parts; lives as long as the plugin's host. */
+/* The service that a plugin sees, and its own members; must live as long as the
+ * plugin's host. */
 struct lls_embed_service {
   struct lls_embed embed;
-  const char *model_folder; /* of the served model, NULL = there is none */
+  const char *model_folder; /* folder of the served model, NULL = none */
 };
 
 /* model_name and model_folder are borrowed; NULL is fine. */

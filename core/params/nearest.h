@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The known word that a mistyped one may mean: the nearest by edit distance, unless more
- * than half of what was written would have to change. */
+/* Finds the known word that a mistyped one may mean: the nearest by edit distance, if
+ * at most half of the mistyped word would have to change. */
 #ifndef LLS_PARAMS_NEAREST_H
 #define LLS_PARAMS_NEAREST_H
 
-#define LLS_NEAREST_MAX    64 /* longer words are compared by their beginning */
+#define LLS_NEAREST_MAX    64 /* only the beginning of longer words is compared */
 #define LLS_NEAREST_CLAUSE (LLS_NEAREST_MAX + 24)
 
 struct lls_nearest {
-  const char *word;           /* what was written */
-  char best[LLS_NEAREST_MAX]; /* "" as long as none was near */
-  unsigned distance;          /* of best */
+  const char *word;           /* the mistyped word */
+  char best[LLS_NEAREST_MAX]; /* nearest word so far; "" = none is near enough */
+  unsigned distance;          /* edit distance of `best` */
 };
 
 void lls_nearest_offer(struct lls_nearest *, const char *candidate);
 
-/* "; the nearest is 'best'" for the end of an error's sentence, with such a mark before
- * and after it; "" where none was near. Returns out. */
+/* Writes "; the nearest is 'best'" for the end of an error message, with marks[0]
+ * before and marks[1] after the word; "" if no word was near enough. Returns out. */
 const char *lls_nearest_clause(const struct lls_nearest *, const char marks[static 2],
                                char out[static LLS_NEAREST_CLAUSE]);
 

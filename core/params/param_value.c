@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One value: text to member, and the sentence that says what would have been right. */
+/* Converts one value from text to struct member, and words the error that says what was
+ * expected. */
 #include "core/params/params.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@ struct unit {
   int64_t scale;
 };
 
-/* The first is what a bare number means; from small to large for printing. */
+/* The first unit is that of a number without one; the others are ordered from small to
+ * large for printing. */
 static const struct unit duration_units[] = {
     {"", LLS_NS_PER_S},
     {"ns", 1},
@@ -36,7 +38,7 @@ static const struct unit byte_units[] = {
     {NULL, 0},
 };
 
-static const double unbounded = 9.2e18; /* next to the most an int64_t holds */
+static const double unbounded = 9.2e18; /* close to the largest int64_t */
 
 size_t lls_param_member_bytes(uint32_t type)
 {
@@ -83,7 +85,7 @@ static int read_int(const char *text, int64_t *out)
   return errno == ERANGE ? -ERANGE : 0;
 }
 
-/* inf and nan, which strtod reads, are no numbers here. */
+/* Reads a number; refuses inf and nan, which strtod accepts. */
 static int read_float(const char *text, double *out)
 {
   char *end;
@@ -91,7 +93,7 @@ static int read_float(const char *text, double *out)
   return end == text || *end != '\0' || !isfinite(*out) ? -EINVAL : 0;
 }
 
-/* A number and its unit, with or without a space between. */
+/* Reads a number and its unit, with or without a space between them. */
 static int read_scaled(const char *text, const struct unit *units, int64_t *out)
 {
   char *end;
@@ -180,7 +182,8 @@ char *lls_path_join(const char *folder, const char *path)
   return asprintf(&joined, "%s/%s", folder, path) < 0 ? NULL : joined;
 }
 
-/* Opening one waits for its other end, maybe for ever. */
+/* True if the path is a pipe, which must not be opened: that may wait forever for its
+ * other end. */
 static bool is_pipe(const char *path)
 {
   struct stat st;
@@ -252,7 +255,7 @@ int lls_param_bind(const struct lls_param *p, const char *text, const char *fold
 
 /* ---- saying what is expected ------------------------------------------------------- */
 
-/* In the largest unit that leaves a whole number. */
+/* Prints a value in the largest unit that leaves a whole number. */
 static void format_scaled(int64_t value, const struct unit *units, char *buffer,
                           size_t size)
 {

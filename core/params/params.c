@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of parameters and the structs bound to them; one value is param_value.c's. */
+/* Tables of parameters and the structs bound to them; param_value.c converts single
+ * values. */
 #include "core/params/params.h"
 
 #include <ctype.h>
@@ -104,7 +105,8 @@ static int check_description(const struct lls_param *p, struct lls_error *err)
   return 0;
 }
 
-/* No two parameters of one name, nor with members that overlap. */
+/* Checks that two parameters have different names and that their members do not
+ * overlap. */
 static int check_apart(const struct lls_param *a, const struct lls_param *b,
                        struct lls_error *err)
 {
