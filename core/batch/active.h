@@ -37,7 +37,7 @@ enum lls_active_state {
 /* A line that was handed out and has no answer on the disk yet. */
 struct lls_in_hand {
   uint64_t number;
-  int64_t offset; /* of the line in the input */
+  int64_t offset; /* offset of the line in the input */
   bool out;       /* main is running it */
   uint32_t tries; /* runs of it that ended without a final answer */
   int64_t due_ns; /* earliest time to hand it out again, on lls_store_now_ns's clock */

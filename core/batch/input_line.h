@@ -16,8 +16,8 @@
 struct lls_line_reader {
   int fd;
   size_t max_line;
-  uint64_t number; /* of the next line, from 0 */
-  int64_t offset;  /* of the next line */
+  uint64_t number; /* number of the next line, from 0 */
+  int64_t offset;  /* offset of the next line in the file */
   struct lls_text buffer;
   size_t used; /* bytes of the buffer before the next line */
   bool ended;  /* the rest of the file is in the buffer */

@@ -159,7 +159,7 @@ struct chain {
   const char *id;
   bool with_output;
   size_t most_bytes, bytes;
-  struct lls_json_cost cost; /* of the items as JSON trees */
+  struct lls_json_cost cost; /* memory cost of the items as JSON trees */
   json_t *items;
   struct lls_error *err;
 };

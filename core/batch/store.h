@@ -12,12 +12,12 @@
  *   core/batch/file_table.c       uploads, results
  *   core/batch/batch_table.c batches as rows and as JSON
  *   core/batch/input_line.c  lines of a batch's input
- *   core/batch/validation.c  each of them checked before any is run
+ *   core/batch/validation.c  checks all lines before any is run
  *   core/batch/progress.c    lines handed out, answers written
- *   core/batch/ending.c      what is left when a batch is cancelled or expires, and ends
- *   core/batch/response_table.c   responses that are stored
- *   core/batch/schema.c      the tables, and how older ones become today's
- *   core/batch/background.c  which of these comes next; takes away what has expired
+ *   core/batch/ending.c      the end of a batch: completed, cancelled or expired
+ *   core/batch/response_table.c   stored responses
+ *   core/batch/schema.c      the tables, and the upgrade of older databases
+ *   core/batch/background.c  schedules this work; deletes expired files
  */
 #ifndef LLS_BATCH_STORE_H
 #define LLS_BATCH_STORE_H

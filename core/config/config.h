@@ -87,10 +87,10 @@ struct lls_engine_config {      /* [engine] */
   int64_t instances;            /* LLS_NEVER = the number of roles, or 1 */
   const char *roles, *gpus;     /* lists; core/config/instance_list.h reads them */
   int64_t max_step_tokens;
-  int64_t max_sequences; /* of one step */
+  int64_t max_sequences; /* most sequences of one step */
   int64_t max_context;   /* tokens; 0 = the model's own limit */
   int64_t max_requests;  /* alive at once, running and waiting */
-  int64_t seed;          /* of sampling without a seed, and of dummy weights */
+  int64_t seed;          /* for sampling without a seed, and for dummy weights */
   const char *profile;   /* file or name, for llmserve-whatif; "": it measures */
 };
 
@@ -205,7 +205,7 @@ struct lls_section {
   const char *name;
   const char *sentence;
   struct lls_param_table table;
-  size_t offset; /* of the section's struct in struct lls_config */
+  size_t offset; /* offset of the section's struct in struct lls_config */
 };
 
 /* Ends with a NULL name. */

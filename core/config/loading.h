@@ -8,7 +8,7 @@
 struct lls_loading {
   struct lls_config *config;
   struct lls_config_errors *errors;
-  const char *path; /* of the file */
+  const char *path; /* the file's path */
   /* read by another process, instead of the file; NULL: read the file */
   struct lls_unpack *packed;
   char *folder; /* the file's folder, which its paths are relative to */

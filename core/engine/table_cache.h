@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Block tables that are kept from one step to the next, for a device that computes beside
- * the host (lls_device.asynchronous): table_cache.c.
+ * Keeps block tables from one step to the next, for a device that computes concurrently
+ * with the host (lls_device.asynchronous): table_cache.c.
  */
 #ifndef LLS_ENGINE_TABLE_CACHE_H
 #define LLS_ENGINE_TABLE_CACHE_H

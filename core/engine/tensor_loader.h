@@ -10,7 +10,7 @@
 struct lls_loader {
   struct lls_weights *w;
   const struct lls_weights_source *source;
-  const struct lls_model_config *config; /* of the whole model */
+  const struct lls_model_config *config; /* the whole model's configuration */
   const struct lls_shard *shard;         /* the part to load */
   const struct lls_tensor_names *names;
   const char *prefix;

@@ -81,7 +81,7 @@ static const char *const calls[] = {
 
 #define NEW_SPACES 0x7e020000u /* CLONE_NEWNS to CLONE_NEWNET */
 #define SET_VMA    0x53564d41u /* PR_SET_VMA: names of malloc's mappings */
-#define TYPE_BITS  0x0fu       /* of a socket's type, without its flags */
+#define TYPE_BITS  0x0fu       /* the bits of a socket's type without its flags */
 
 /* ---- conditions on arguments ------------------------------------------------------- */
 

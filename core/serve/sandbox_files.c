@@ -53,7 +53,8 @@ enum {
   TRUNCATE = 1 << 14,        /* 3 */
   IOCTL_DEV = 1 << 15,       /* 5 */
   CONNECT_TCP = 1 << 1,      /* 4, of the network */
-  SCOPE_ABSTRACT = 1 << 0,   /* 6, of what is reached outside: sockets without a file */
+  /* 6: limits access to abstract Unix sockets outside the sandbox */
+  SCOPE_ABSTRACT = 1 << 0,
   SCOPE_SIGNAL = 1 << 1,
   READS = READ_FILE | READ_DIR,
 };
