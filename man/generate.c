@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Man pages from the tables that configuration is read with:
+ * Writes man pages from the parameter tables of the configuration:
  *
  *   generate config               the sections of llmserve.ini, for llmserve.ini(5)
  *   generate plugin KIND_NAME README PRESET
- *                                 a whole page about a plugin; a scheduler's preset names
- * the policies that it is shown with
+ *                                 a whole page about a plugin; the cache manager and
+ * predictor in a scheduler's preset become its SEE ALSO
  *
  * Runs while llmserve is built; plugins are looked for as always (LLS_PLUGIN_PATH).
  */
@@ -19,7 +19,7 @@
 
 #include "core/config/config.h"
 
-/* Text as roff shows it as it is. */
+/* Prints text escaped, so that roff shows it unchanged. */
 static void put(const char *text)
 {
   if (*text == '.' || *text == '\'')

@@ -67,7 +67,7 @@ export function make(section) {
     "candidate, in a process of its own; what really ran is simulated too, and only differences larger than the error of that count."),
     panel("Question", form, said), panel("Answer", answer));
 
-  let asking = null; // the timer of the next look
+  let asking = null; // the timer of the next poll
 
   function say(text, good) {
     said.className = good ? "quiet" : "bad";

@@ -341,8 +341,8 @@ static int create(const struct lls_host *host, const void *params,
   s->pool.total = g->device_units / 2;
   s->pool.per_list = blocks_for(s, host->engine->max_context);
   s->pool.n_slots = host->engine->max_requests;
-  s->journal.max = 16 * (s->pool.total + s->pool.n_slots) +
-                   1024; /* every block taken and freed, twice */
+  s->journal.max =
+      16 * (s->pool.total + s->pool.n_slots) + 1024; /* each block: taken, freed, twice */
   s->sequences = calloc(s->pool.n_slots, sizeof *s->sequences);
   s->free = calloc((size_t)s->pool.total + 1, sizeof *s->free);
   s->blocks = calloc((size_t)s->pool.n_slots * s->pool.per_list, sizeof *s->blocks);
