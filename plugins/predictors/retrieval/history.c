@@ -159,10 +159,10 @@ static int put(struct history *h, const float *vector, struct entry e)
   return rc < 0 ? rc : generation_add(&h->young, vector, e);
 }
 
-/* The geometric mean of an answer and those before it: of answers that are sampled one
- * says less than two (by arithmetic: if their logarithms are normal with a deviation of
- * .42, the error is .59 from the last and .49 from this), and where all are alike it is
- * theirs. */
+/* The geometric mean of an answer's length and the earlier estimate for the same prompt.
+ * Sampled answers differ, so two predict better than one (by arithmetic: if their
+ * logarithms are normal with a deviation of .42, the error is .59 from the last one and
+ * .49 from this mean); equal answers keep their length. */
 static uint32_t blend_lengths(uint32_t before, uint32_t now)
 {
   return (uint32_t)lround(sqrt((double)before * now));
@@ -225,7 +225,7 @@ int history_load(struct history *h)
   return store_load(h->store, h->newest, (uint32_t)most, keep_row, h);
 }
 
-/* From the oldest to the newest, as they came. */
+/* Inserts rows from the oldest to the newest, in the order in which they were written. */
 int history_load_some(struct history *h, uint32_t most)
 {
   struct loading *l = &h->loading;

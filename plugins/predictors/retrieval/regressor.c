@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the file, and one forward pass; see regressor.h. */
+/* Reads the file and computes the forward pass; see regressor.h. */
 #include "plugins/predictors/retrieval/regressor.h"
 
 #include <errno.h>

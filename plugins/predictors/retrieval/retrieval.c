@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ALISE, section 3.1: the length of an answer is looked up among the answers to
- * prompts like it. Making and destroying, and what the core calls on [step],
- * which only copies the prompt and leaves: looking up takes milliseconds where
- * this takes microseconds.
+ * ALISE, section 3.1: the length of an answer is estimated from the answers to
+ * similar prompts. This file has creation, destruction and the calls on [step].
+ * These only post a copy of the prompt, which takes microseconds; the search,
+ * which takes milliseconds, is the worker's.
  */
 #include "plugins/predictors/retrieval/retrieval.h"
 

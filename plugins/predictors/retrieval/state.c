@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state that a reload hands over: the running figures, and the history where no file
- * has it. A successor with a file reads what its predecessor wrote since it was made.
+ * The state that a reload hands over: the running statistics, and the history if it is in
+ * no file. A successor with a file reads the rows its predecessor wrote since then.
  */
 #include "plugins/predictors/retrieval/retrieval.h"
 
@@ -53,7 +53,7 @@ static int export_locked(struct retrieval *r, struct lls_blob *out)
   return 0;
 }
 
-/* Nothing is predicted any more after this: the successor takes over at once. */
+/* Stops the worker: no prediction is made after this, since the successor takes over. */
 int state_export(struct retrieval *r, struct lls_blob *out)
 {
   worker_stop(r);

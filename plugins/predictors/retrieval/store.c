@@ -92,7 +92,7 @@ static int prepare(struct store *s)
   return 0;
 }
 
-/* The statements that name a model and a space always name these. */
+/* Binds the store's model and space in the statements that take them. */
 static void bind_owner(struct store *s)
 {
   sqlite3_stmt *const all[] = {s->add, s->drop, s->load};
@@ -120,8 +120,8 @@ static bool is_corrupt(const struct store *s)
   return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
 
-/* It stays beside for repair, with its journal; one that was there before
- * goes. */
+/* Renames a damaged file and its journal, to be repaired by hand; replaces
+ * files set aside earlier. */
 static int set_aside(const struct store *s, const char *why)
 {
   static const char *const parts[] = {"", "-wal", "-shm"};
@@ -161,7 +161,7 @@ static int try_database(struct store *s)
   return rc;
 }
 
-/* A history is not worth a server that does not start. */
+/* Sets a damaged file aside and begins an empty one, so that the server can start. */
 static int begin_anew(struct store *s)
 {
   char why[128];
@@ -238,7 +238,7 @@ int store_load(struct store *s, int64_t after, uint32_t most,
 
 /* ---- writing ----------------------------------------------------------------------- */
 
-/* From now on nothing is written: predictions go on without. */
+/* Stops all further writing; predictions continue from memory. */
 static int give_up(struct store *s, const char *why)
 {
   if (!s->lost)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that works jobs off, and what it does when there are none: it puts
- * rows that were read at start into their places, some at a time, and commits.
+ * The thread that carries out jobs. When idle it inserts rows read at start into
+ * the history, some at a time, and commits.
  */
 #include "plugins/predictors/retrieval/retrieval.h"
 
@@ -51,7 +51,7 @@ bool worker_post(struct retrieval *r, struct job *job)
   return room;
 }
 
-/* The next job; NULL: there is none now (idle), or none any more (*stop). */
+/* Takes the next job; NULL if the queue is empty, and *stop if it will stay so. */
 static struct job *take(struct retrieval *r, bool wait, bool *stop)
 {
   pthread_mutex_lock(&r->lock);
@@ -68,7 +68,7 @@ static struct job *take(struct retrieval *r, bool wait, bool *stop)
   return job;
 }
 
-/* False: nothing was left to do. */
+/* Inserts some rows or commits; returns false if nothing was left to do. */
 static bool use_idle_time(struct retrieval *r)
 {
   pthread_mutex_lock(&r->work);

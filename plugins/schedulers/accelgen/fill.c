@@ -13,7 +13,8 @@ uint32_t accelgen_room(const struct accelgen *a, const struct lls_pol_step *s,
 
 /* ---- demands ----------------------------------------------------------------------- */
 
-/* Blocks that come back from the host, in tokens, and the free slots of the last one. */
+/* Sets the tokens of blocks to restore from the host, and the free slots of the last one.
+ */
 static void held(const struct accelgen *a, const struct lls_pol_step *s,
                  const struct lls_request *r, struct accelgen_option *o)
 {
@@ -28,9 +29,9 @@ static void held(const struct accelgen *a, const struct lls_pol_step *s,
 }
 
 /*
- * Cut are prompts that take several steps: long ones, those that no step would hold, and
- * what was begun; and the short ones where chunk_short says so, else they are taken whole
- * or not at all. What is cut begins alone.
+ * Prompts that take several steps may be cut: long ones, those larger than any step, and
+ * begun ones. Short prompts are cut with chunk_short, else taken whole or not at all. No
+ * cut prompt begins while another one is unfinished.
  */
 static void set_cut(const struct accelgen *a, const struct accelgen_candidate *c,
                     struct accelgen_option *o)
@@ -76,7 +77,7 @@ static bool may_wait(const struct accelgen_candidate *c)
   return !c->urgent && !c->done;
 }
 
-/* A request could have its last chunk now. As long as none does, no other begins. */
+/* True if a begun prompt could have its last chunk in this step. */
 static bool one_may_end(const struct accelgen *a, uint32_t tokens)
 {
   for (uint32_t i = a->n_decodes; i < a->n_all && a->candidates[i].started; i++)
@@ -85,10 +86,9 @@ static bool one_may_end(const struct accelgen *a, uint32_t tokens)
   return false;
 }
 
-/* Collects the late requests, or the others and those under way: those with a slack up to
- * `most`, without those that could not be taken anyhow; false if some were left out
- * because of it.
- */
+/* Collects requests with a slack up to `most`: late ones, or those in time and begun
+ * prompts. Leaves out requests that could not be taken in any case. Returns false if some
+ * were left out for their slack. */
 static bool set_pool(struct accelgen *a, const struct lls_pol_step *s, bool late,
                      int64_t most, struct accelgen_pool *p)
 {
@@ -111,7 +111,7 @@ static bool set_pool(struct accelgen *a, const struct lls_pol_step *s, bool late
   return all;
 }
 
-/* So many of the picked tokens run. */
+/* Reduces a pick to `tokens`. */
 static void pick_fewer(const struct accelgen_pool *p, struct accelgen_pick *pick,
                        uint32_t tokens)
 {
@@ -120,7 +120,7 @@ static void pick_fewer(const struct accelgen_pool *p, struct accelgen_pick *pick
   pick->memory = o->before + accelgen_memory(tokens, o->slots, p->block_tokens);
 }
 
-/* Picks until nothing fits; how many. */
+/* Picks and plans requests until none fits; returns how many. */
 static uint32_t take(struct accelgen *a, struct lls_pol_step *s, struct accelgen_pool *p)
 {
   struct accelgen_pick pick;
@@ -144,7 +144,8 @@ static uint32_t take(struct accelgen *a, struct lls_pol_step *s, struct accelgen
   return n;
 }
 
-/* From those with a slack up to the first one's and gamma; if nothing fits, from all. */
+/* Takes requests whose slack is at most the first one's plus gamma; if none fits, from
+ * all requests. */
 static void take_similar(struct accelgen *a, struct lls_pol_step *s, bool late,
                          uint32_t first, struct accelgen_pool *p)
 {
@@ -161,8 +162,8 @@ static void take_similar(struct accelgen *a, struct lls_pol_step *s, bool late,
   lls_pol_scheduler_count(&a->base, "selected", n);
 }
 
-/* The late come after all others, and leave some of the cache to those that come: what
- * they take they keep until they end. */
+/* Late requests come after all others and leave a reserve of the cache free for new
+ * requests, since they keep their memory until they end. */
 static void select_from_pool(struct accelgen *a, struct lls_pol_step *s, uint32_t memory)
 {
   uint32_t total = accelgen_room(a, s, s->total_units);
@@ -187,7 +188,7 @@ static void select_from_pool(struct accelgen *a, struct lls_pol_step *s, uint32_
 
 /* ---- without the method `batch` ---------------------------------------------------- */
 
-/* The first that doesn't fit ends it. */
+/* Takes requests in the order of the queue until one does not fit. */
 static void take_in_order(struct accelgen *a, struct lls_pol_step *s, uint32_t memory)
 {
   a->heap.n = 0;
@@ -211,7 +212,7 @@ static void take_in_order(struct accelgen *a, struct lls_pol_step *s, uint32_t m
     one.options[0] = accelgen_option(a, s, c);
     one.n = 1;
     if (one.options[0].exclusive && one.under_way > 0)
-      continue; /* it waits for those under way, others don't wait for it */
+      continue; /* it waits for begun prompts; later requests need not wait for it */
     if (!a->params.chunk)
       fit_uncut(a, s, c, &one.options[0]);
     if (!accelgen_hopeless(a, s, c) && take(a, s, &one) == 0)

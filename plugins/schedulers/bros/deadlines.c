@@ -20,7 +20,7 @@
 
 #include <math.h>
 
-/* User words: which group of tokens it is in, and when that began. */
+/* User words: the group of a request's next token, and the time it began. */
 enum { GROUP, GROUP_BEGAN_NS };
 
 static const int64_t behind = INT64_C(1) << 60; /* more than any slack */
@@ -65,8 +65,8 @@ static int64_t slack_ns(const struct bros *b, const struct lls_request *r)
   return size * tpot_slo(b, r) - t - (int64_t)before;
 }
 
-/* The work of the request if it ran. Prefixes that others have are seen when it is
- * reserved. */
+/* Sets the tokens and context of the request's next run. Shared prefixes are not looked
+ * up before it is reserved. */
 static void describe(const struct lls_request *r, struct bros_candidate *c)
 {
   uint32_t pending = lls_request_pending(r);
@@ -136,8 +136,8 @@ static void look_at(struct bros *b, const struct lls_request *const *list, uint3
   LLS_POL_CHECK(b->best_effort.n <= b->best_effort.capacity);
 }
 
-/* The one that has missed and not run for longest, if it is too long; one in a tenth of
- * that time, since each delays all others. */
+/* Puts the request first that has missed its deadline and waited longest, if longer than
+ * `starve`. At most one in a tenth of this time, since each delays all others. */
 static void put_starved_first(struct bros *b)
 {
   int64_t since_ns = b->view->now_ns - b->starved_ran_ns;
@@ -150,7 +150,7 @@ static void put_starved_first(struct bros *b)
   e->key -= c->starved ? 2 * behind : 0;
 }
 
-/* Those with less slack can't be in time. */
+/* Marks requests with less slack than t_res as not attainable. */
 static void give_up(struct bros *b, double t_res)
 {
   b->n_left_out = 0;

@@ -32,7 +32,7 @@ static void observe(struct normal *m, double tokens, double pairs, double second
   m->n++;
 }
 
-/* Gaussian elimination with those terms alone that are used; the others are 0. */
+/* Gaussian elimination over the used terms; the coefficients of unused ones are 0. */
 static void solve(const struct normal *m, const bool used[TERMS], double out[TERMS])
 {
   double a[TERMS][TERMS + 1];
@@ -71,7 +71,7 @@ static void fit_line(const struct normal *m, struct bros_line *line)
 
 /* ---- asking ------------------------------------------------------------------------ */
 
-/* Prompts of `tokens` together, none longer than a context. */
+/* Adds the estimate for prompts of `tokens` together, none longer than a context. */
 static bool ask_prompts(struct bros *b, const struct lls_cost *cost, uint32_t tokens,
                         struct normal *out)
 {
@@ -130,7 +130,7 @@ void bros_fit(struct bros *b, const struct lls_cost *cost)
                     : b->steps + (b->steps < MOST_STEPS ? b->steps : MOST_STEPS);
 }
 
-/* From the time of a block and of 64 of them; a block is two units. */
+/* Fits c0 and c1 to the times of copying 1 and 64 blocks; a block is two units. */
 void bros_fit_swap(struct bros *b, const struct lls_cache_service *cache)
 {
   enum { BLOCKS = 64 };
