@@ -32,6 +32,8 @@
 #include "core/plugin/crash.h"
 #include "core/serve/daemon.h"
 
+#define FAILED_START_S 2 /* process 0 has said why the start failed */
+
 /* ---- signals, and the step loop's wake ---- */
 
 static void on_stop_signal(uv_signal_t *handle, int signal)
@@ -201,8 +203,10 @@ int lls_serve(struct lls_config *config)
   signal(SIGPIPE, SIG_IGN);
   lls_crash_install();
   int rc = server_join_ranks(&s, &err);
-  /* process 0 reports which process cannot start */
+  /* Process 0 reports which process cannot start. This one ends after it: a launcher ends
+   * all processes when one ends with a failure, process 0 with its message unsaid too. */
   if (rc == -ECANCELED && !lls_ranks_is_first()) {
+    nanosleep(&(struct timespec){.tv_sec = FAILED_START_S}, NULL);
     lls_config_free(config);
     close_log(&s);
     lls_crash_may_exit();
