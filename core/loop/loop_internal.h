@@ -6,6 +6,8 @@
 #ifndef LLS_LOOP_LOOP_INTERNAL_H
 #define LLS_LOOP_LOOP_INTERNAL_H
 
+#include <stdatomic.h>
+
 #include "core/cluster/remote.h"
 #include "core/loop/loop.h"
 #include "core/loop/reload.h"
@@ -30,8 +32,8 @@ struct lls_loop {
   uint32_t max_requests, max_context, vocabulary;
   struct lls_live_context live; /* shared by all requests */
   uint32_t alive;               /* submitted and not yet handed out as finished */
-  bool draining;
-  bool asked;                        /* a snapshot is being collected */
+  atomic_bool draining; /* main sets it; lls_loop_status may be called on any thread */
+  bool asked;           /* a snapshot is being collected */
   struct lls_loop_prepared *change;  /* until it is installed or refused; NULL: none */
   struct lls_loop_change_ops others; /* in a process other than 0 */
 };
