@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention over the hidden form itself. Where nothing turns K, K = Wk x + bk and
- * V = Wv x + bv are linear in a token's X, so
+ * Attention computed on the hidden form directly. Without rotary embedding, K = Wk x +
+ * bk and V = Wv x + bv are linear in a token's X, so
  *
  *   q.(Wk x + bk) = (Wk^T q).x + c         c is the same for all tokens: softmax drops it
  *   sum p (Wv x + bv) = Wv (sum p x) + bv  for the weights p add up to 1
  *
- * and a row meets cached tokens without their K and V. With H heads and d numbers in X
- * that is 4 d H operations a token and layer, where restoring K and V takes 4 d d
- * (restore.c): head_dim times fewer for one row, as many for head_dim rows of a sequence.
- * No K or V is written anywhere.
+ * so a row attends to cached tokens without their K and V. With H heads and a hidden
+ * size of d this takes 4 d H operations a token and layer; restoring K and V takes 4 d
+ * d (restore.c). That is head_dim times fewer for one row, and equally many for
+ * head_dim rows of a sequence. No K or V is written.
  *
- * LLS_ABSORB_ROWS rows are taken at a time, so that the rows of Wk and Wv are read once
- * for them. A head of a row belongs to one thread, its tokens are taken in order in tiles
- * whose size only the model decides: results depend neither on the batch nor on the
- * number of threads.
+ * LLS_ABSORB_ROWS rows are processed together, so that Wk and Wv are read once for all
+ * of them. One thread computes a head of a row, and takes its tokens in order, in tiles
+ * whose size depends on the model alone. So results depend neither on the batch nor on
+ * the number of threads.
  *
- * Ranks have some heads' Wk and Wv each, and some columns of every token's X. A rank
- * makes Wk^T q of its heads, all get them, and each meets its columns of X with all
- * heads; the scores are added up over the ranks, and the sums of X put together from
- * their columns. What goes between ranks for a row is 2 H d numbers and H a token, where
- * gathering X takes d a token: less as soon as a row has more than some 2 H tokens behind
- * it.
+ * Each tensor-parallel rank has Wk and Wv of some heads and some columns of every
+ * token's X. A rank computes Wk^T q of its heads and sends it to all ranks; each rank
+ * multiplies its columns of X with the vectors of all heads. The scores are summed over
+ * the ranks, and sum p x is gathered from the ranks' columns. A row transfers 2 H d
+ * values, and H for each cached token; gathering X takes d for each token, which is
+ * more as soon as a row has over some 2 H cached tokens.
  *
  * Bytes and operations of a call: hidden x (hidden + hidden) weights read for each round
  * of rows; X of each row's tokens, twice where it is more than a tile; 4 x tokens x heads
@@ -37,9 +37,11 @@
 #include <errno.h>
 #include <string.h>
 
-#define TILE_FLOATS 65536 /* of a thread's scratch: X of some tokens, or a panel */
-#define INPUTS      2048  /* of a panel at a time */
-#define STRIDE      (INPUTS + 16) /* from row to row of it: in L1 not all of one set */
+/* floats of a thread's scratch: a tile of X, or a weight panel */
+#define TILE_FLOATS 65536
+#define INPUTS      2048 /* inputs of a panel read at a time */
+/* floats from row to row of a panel; padded to spread rows over L1 sets */
+#define STRIDE (INPUTS + 16)
 
 _Static_assert(TILE_FLOATS * sizeof(float) <= LLS_ATTENTION_SCRATCH,
                "a thread's scratch");
@@ -47,9 +49,9 @@ _Static_assert(INPUTS *LLS_PANEL <= TILE_FLOATS, "a panel in a tile");
 
 struct absorbed_row {
   const struct lls_step_sequence *sequence;
-  uint32_t row;       /* of the step */
-  uint32_t tokens;    /* that it sees, its own included */
-  size_t first_score; /* of its (all heads, tokens) */
+  uint32_t row;       /* index in the step */
+  uint32_t tokens;    /* tokens that the row attends to, its own included */
+  size_t first_score; /* index of its first score in pool->scores; (all heads, tokens) */
 };
 
 struct absorbing {
@@ -59,20 +61,21 @@ struct absorbing {
   float *out;        /* (rows of the step, heads head_dim) */
   float scale;
   uint32_t layer, heads, head_dim, hidden;
-  uint32_t all_heads, first_head; /* of all ranks; where this one's begin */
-  uint32_t share;                 /* numbers of X that are here */
+  uint32_t all_heads, first_head; /* heads of all ranks; this rank's first one */
+  uint32_t share;                 /* columns of X that this rank holds */
   uint32_t n_rows;
   size_t n_scores;
   struct absorbed_row at[LLS_ABSORB_ROWS];
 };
 
-/* A head's vector of X's size, of all ranks' heads: Wk^T q, and later sum p x. */
+/* Returns a vector of `hidden` floats for one of all ranks' heads: first Wk^T q, later
+ * sum p x. */
 static float *vector_of(const struct absorbing *a, uint32_t row, uint32_t head)
 {
   return a->device->pool->absorbed + ((size_t)row * a->all_heads + head) * a->hidden;
 }
 
-/* Wk^T q of a head of this rank, before the others have it. */
+/* Wk^T q of a head of this rank, before it is gathered to all ranks. */
 static float *own_query(const struct absorbing *a, uint32_t row, uint32_t head)
 {
   return a->device->pool->absorbed_part + ((size_t)row * a->heads + head) * a->hidden;
@@ -91,8 +94,8 @@ static float *scores_of(const struct absorbing *a, uint32_t row, uint32_t head)
   return a->device->pool->scores + r->first_score + (size_t)head * r->tokens;
 }
 
-/* The LLS_PANEL rows of a panel, n inputs of each from `first` on; (LLS_PANEL, STRIDE).
- * Inputs come in twos, `first` is even. */
+/* Reads a panel's LLS_PANEL rows, n inputs of each from `first` on, into tile
+ * (LLS_PANEL, STRIDE). `first` is even, since inputs are packed in pairs. */
 static void read_panel(const struct absorbing *a, size_t panel, uint32_t first,
                        uint32_t n, float *tile)
 {
@@ -114,8 +117,8 @@ static void read_panel(const struct absorbing *a, size_t panel, uint32_t first,
   }
 }
 
-/* The first panel of a head's K (part 1) or V (2); K's and V's heads are as many as q's.
- */
+/* The panel where a head's K (part 1) or V (2) begins; K and V have as many heads as
+ * q. */
 static size_t first_panel(const struct absorbing *a, uint32_t part, uint32_t head)
 {
   return ((size_t)part * a->heads + head) * a->head_dim / LLS_PANEL;
@@ -196,7 +199,8 @@ static void soften(const struct absorbing *a, uint32_t row, uint32_t head)
     scores[i] *= part;
 }
 
-/* So many tokens stay in L1 while the heads pass: 32 KiB, but eight tokens at least. */
+/* The number of tokens whose X stays in L1 while all heads use it: 32 KiB, but at least
+ * 8 tokens. */
 static uint32_t tile_tokens(uint32_t columns)
 {
   uint32_t most = TILE_FLOATS / columns, near = TILE_FLOATS / 8 / columns;
@@ -216,7 +220,8 @@ static void each_tile(const struct heads *h,
   }
 }
 
-/* Calls `use` for this thread's part of all rows' heads, those of a row together. */
+/* Calls `use` for this thread's share of all (row, head) pairs; heads of a row come
+ * together. */
 static void each_row(const struct absorbing *a, unsigned thread, unsigned n_threads,
                      void (*use)(const struct heads *))
 {
@@ -302,7 +307,7 @@ bool lls_cpu_absorbs(const struct lls_device *device, const struct lls_weight *q
          head_dim % LLS_PANEL == 0 && qkv->columns <= TILE_FLOATS;
 }
 
-/* The next rows from `*sequence`, `*row` on; false if there are none. */
+/* Collects the next rows, from `*sequence`, `*row` on; false if there are none left. */
 static bool next_rows(struct absorbing *a, uint32_t *sequence, uint32_t *row)
 {
   const struct lls_device_step *step = a->device->step;

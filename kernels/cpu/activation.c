@@ -49,7 +49,7 @@ void lls_cpu_gated(struct lls_device *device, enum lls_activation kind, const vo
   struct lls_cpu_device *d = lls_cpu(device);
   struct activating w = {.kernels = &d->kernels.rows,
                          .kind = kind,
-                         .x = (float *)x, /* only read by gated_task */
+                         .x = (float *)x, /* gated_task only reads x */
                          .y = y,
                          .n_rows = n_rows,
                          .columns = columns};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tile that spreads (linear.h) asks for a few lines in each of its steps: a burst of
- * them would hold up the loads of what is wanted now. */
+/* Prefetching for tiles that spread it (linear.h): each step prefetches a few lines.
+ * All at once would delay the loads that the tile needs now. */
 #ifndef LLS_CPU_AHEAD_H
 #define LLS_CPU_AHEAD_H
 
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/simd.h"
 
-/* Lines of a step, so that `steps` of them ask for all. */
+/* Sets how many lines each step prefetches, so that `steps` of them cover all. */
 INLINE void share_out(const struct lls_ahead ahead[LLS_AHEAD], size_t steps,
                       size_t share[LLS_AHEAD])
 {

@@ -14,7 +14,7 @@
 
 #define TILE_ROWS  16
 #define TILE_BYTES 1024
-#define TILE_DEPTH 32 /* inner dimension, of bf16 */
+#define TILE_DEPTH 32 /* bf16 elements of the inner dimension */
 
 /* The compiler does not know that tile instructions read and write memory, and takes the
  * configuration for 8 bytes instead of 64 (gcc 12). */
@@ -39,7 +39,7 @@ static inline void amx_configure(const struct amx_shape shapes[8])
   _tile_loadconfig(&config);
 }
 
-/* All of them whole. */
+/* Configures all eight tiles at their full size. */
 static inline void amx_begin(void)
 {
   const struct amx_shape whole = {TILE_ROWS, 64};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of a whole batch: cut into items, each some rows of one sequence, taken by
- * the threads one after the other for every KV head.
+ * Attention of a whole batch. The batch is cut into items, each some rows of one
+ * sequence; threads take (item, KV head) pairs one after the other.
  *
  * An item is at most 128 queries (rows x q heads of a KV head), so that a tile of K and V
- * is widened once for many of them. A sequence's tokens are taken in chunks of 1,024,
- * each with a softmax state of its own, merged in token order. That is how a long context
- * is shared out where there are fewer items than threads, and since the chunks are the
- * same whether it is shared out or not, a row's result depends neither on the batch
- * around it, nor on how its prompt was cut, nor on the number of threads.
+ * is widened to f32 once for many queries. A sequence's tokens are taken in chunks of
+ * 1,024, each with a softmax state of its own, merged in token order. So several
+ * threads can share a long context where there are fewer items than threads. The chunks
+ * are the same whether they are shared or not, so a row's result depends neither on the
+ * batch around it, nor on how its prompt was cut, nor on the number of threads.
  */
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/cpu.h"
@@ -20,23 +20,23 @@
 #include <stdatomic.h>
 
 #define CHUNK_TOKENS    1024
-#define PARTS_BYTES     ((size_t)512 << 10) /* a thread: states of shared rows */
-#define ITEM_COST_FIXED 16 /* queries that cost as much as widening K and V */
+#define PARTS_BYTES     ((size_t)512 << 10) /* of each thread: states of shared rows */
+#define ITEM_COST_FIXED 16 /* the fixed cost of widening K and V, in queries */
 
-/* Rows of a sequence, and the chunks of tokens that any of them sees. */
+/* Some rows of a sequence, and the chunks of tokens that any of these rows sees. */
 struct rows {
   const struct lls_step_sequence *sequence;
-  uint32_t first, n; /* of the sequence's rows in this step */
+  uint32_t first, n; /* rows of the sequence in this step */
   uint32_t first_chunk, past_chunk;
 };
 
-/* The work that a thread takes at a time: all chunks of some rows, or a share of them,
- * whose states are put together in the end. */
+/* The work that a thread takes at a time: all chunks of some rows, or some of their
+ * chunks (shared), whose states are merged at the end. */
 struct item {
   struct rows rows;
   uint32_t first_chunk, past_chunk;
   bool shared;
-  size_t parts; /* shared: where the states of the rows' chunks begin, floats */
+  size_t parts; /* if shared: index in run.parts of the states of the rows' chunks */
 };
 
 struct run {
@@ -50,9 +50,9 @@ struct run {
                  const struct lls_attention_state *out, void *scratch);
   struct item *items; /* (n_items) */
   uint32_t n_items;
-  float *parts; /* (parts_size) states (chunks, kv_heads) of rows that are shared out */
+  float *parts; /* (parts_size) states (chunks, kv_heads) of shared rows */
   size_t parts_used, parts_size;
-  atomic_uint next; /* item x head to take next */
+  atomic_uint next; /* the next (item, KV head) to take */
 };
 
 /* ---- states ---------------------------------------------------------------------- */
@@ -88,8 +88,8 @@ static void merge(const struct lls_attention_state *into,
   }
 }
 
-/* A query's values are divided by the sum of its weights. A sink is one token more, whose
- * value is 0: its weight joins the sum. */
+/* Returns the factor that normalises a query's values: 1 / the sum of its weights. A
+ * sink counts as one more token of value 0, so only its weight joins the sum. */
 static float worth(const struct run *r, uint32_t head, float max, float sum)
 {
   if (r->shape.sinks == NULL)
@@ -220,7 +220,7 @@ static void attention_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-/* Puts the states of shared rows together: few, or they would not have been shared. */
+/* Merges the states of shared rows on one thread: such rows are few. */
 static void merge_parts(const struct run *r)
 {
   for (const struct item *item = r->items; item < r->items + r->n_items; item++) {
@@ -239,7 +239,7 @@ static void merge_parts(const struct run *r)
 
 /* ---- sharing out ----------------------------------------------------------------- */
 
-/* Rows that make one item's queries, from `first` on. */
+/* The rows, from `first` on, that together make the queries of one item. */
 static struct rows rows_from(const struct run *r, const struct lls_step_sequence *s,
                              uint32_t first)
 {
@@ -256,7 +256,7 @@ static struct rows rows_from(const struct run *r, const struct lls_step_sequence
   };
 }
 
-/* Work of a head of some rows, in queries x tokens. */
+/* Estimates the work of some rows for one head, in queries x tokens. */
 static uint64_t cost(const struct run *r, const struct rows *rows)
 {
   uint64_t tokens = (uint64_t)rows->sequence->context + rows->first + rows->n;
@@ -287,7 +287,8 @@ static void add_cost(struct run *r, const struct rows *rows, uint64_t *total)
   *total += cost(r, rows);
 }
 
-/* One item, or as many as make each at most `grain` of work, if their states fit. */
+/* Adds one item, or splits the rows' chunks into several of at most `grain` work each,
+ * if run.parts has space for their states. */
 static void add_items(struct run *r, const struct rows *rows, uint64_t *grain)
 {
   uint64_t chunks = rows->past_chunk - rows->first_chunk, n = cost(r, rows) / *grain + 1;
@@ -307,7 +308,7 @@ static void add_items(struct run *r, const struct rows *rows, uint64_t *grain)
   r->parts_used += n > 1 ? floats : 0;
 }
 
-/* Nothing that a thread takes should be more than half of its share of the whole. */
+/* Builds the items; none costs more than half of a thread's fair share. */
 static void share_out(struct run *r)
 {
   uint64_t total = 0, grain;
@@ -318,7 +319,8 @@ static void share_out(struct run *r)
 
 /* ---- the operation --------------------------------------------------------------- */
 
-/* An item has a row of its own, or is one of at most 2 x threads parts. */
+/* Space for all items: each has a row of its own, or is one of at most 2 x threads
+ * parts. */
 static size_t items_bytes(size_t rows, size_t threads)
 {
   return (rows + 2 * threads) * sizeof(struct item);

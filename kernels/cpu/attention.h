@@ -17,15 +17,15 @@
 #define LLS_HEAD_DIM_MAX      256
 #define LLS_ATTENTION_QUERIES 128 /* most queries of a call */
 
-/* One of K and V of one head of one layer, as the block table scatters it. */
+/* K or V of one KV head of one layer: the blocks that a block table lists. */
 struct lls_kv_list {
   const char *base; /* block 0's slot 0 of this layer and head */
   size_t unit_bytes, slot_bytes;
-  /* The same of INT8 blocks, whose slots have head_dim bytes; NULL: there are none. */
+  /* The same for INT8 blocks, whose slots have head_dim bytes; NULL: none exist. */
   const char *int8;
   size_t int8_bytes;      /* half a unit */
-  const uint16_t *scales; /* (2, head_dim) of half 0: steps, least numbers */
-  size_t scale_stride;    /* numbers, from half to half */
+  const uint16_t *scales; /* of half 0: (2, head_dim) steps, then least values */
+  size_t scale_stride;    /* f16 values from half to half */
   uint32_t head_dim;
   uint32_t block_tokens;
   const struct lls_block_entry *entries; /* (n_entries) */
@@ -33,8 +33,9 @@ struct lls_kv_list {
 };
 
 struct lls_attention_task {
-  const float *q;    /* row r, head g of the group: q + r * q_stride + g * head_dim */
-  size_t q_stride;   /* floats */
+  /* queries; row r, head g of the group: q + r * q_stride + g * head_dim */
+  const float *q;
+  size_t q_stride;   /* in floats */
   uint32_t n_rows;   /* row r has position first_position + r */
   uint32_t group;    /* q heads of this KV head; n_rows * group <= QUERIES */
   uint32_t head_dim; /* at most LLS_HEAD_DIM_MAX */
@@ -42,18 +43,18 @@ struct lls_attention_task {
   float scale;
   float soft_cap;  /* 0 = none */
   uint32_t window; /* 0 = none */
-  bool bf16;       /* the cache's element, else f32 */
+  bool bf16;       /* the cache holds bf16, else f32 */
   struct lls_kv_list k, v;
 };
 
 /* State of every query (row r, head g at index r * group + g) over a token range. */
 struct lls_attention_state {
   float *max;    /* (queries) largest score x log2 e, -FLT_MAX if no token was visible */
-  float *sum;    /* (queries) of weights 2^(score log2 e - max) */
-  float *values; /* (queries, lls_attention_stride) of weight x v */
+  float *sum;    /* (queries) sum of the weights 2^(score log2 e - max) */
+  float *values; /* (queries, lls_attention_stride) sum of weight x v */
 };
 
-/* Floats from one query's values to the next: whole vectors of any level. */
+/* Floats from one query's values to the next: a multiple of every level's vector. */
 static inline uint32_t lls_attention_stride(uint32_t head_dim)
 {
   return (head_dim + 15) & ~15u;
@@ -63,15 +64,15 @@ static inline uint32_t lls_attention_stride(uint32_t head_dim)
 #define LLS_ATTENTION_SCRATCH ((size_t)384 << 10)
 
 struct lls_cpu_attention_kernels {
-  /* head_dim a multiple of 8. The state over tokens [begin, end), begin a multiple of 64,
-   * cut by each row's causal limit and window. scratch (LLS_ATTENTION_SCRATCH), 64-byte
-   * aligned. */
+  /* Computes the state over tokens [begin, end), masked by each row's causal limit and
+   * window. head_dim is a multiple of 8, begin of 64. scratch (LLS_ATTENTION_SCRATCH)
+   * is 64-byte aligned. */
   void (*attend)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
                  const struct lls_attention_state *out, void *scratch);
   /* The same for a cache of bf16. */
   void (*attend_bf16)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
                       const struct lls_attention_state *out, void *scratch);
-  /* The same for any head_dim; always the plain one. */
+  /* The same for any head_dim; every level has the generic version. */
   void (*attend_any)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
                      const struct lls_attention_state *out, void *scratch);
 };

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of one KV head over a bf16 cache on AMX (amx.h), q and weights rounded to
- * bf16, scores, softmax and sums in f32. Caches of f32 are left to AVX-512.
+ * Attention of one KV head over a bf16 cache on AMX (amx.h): q and weights are rounded
+ * to bf16; scores, softmax and sums are f32. Caches of f32 use the AVX-512 kernel.
  *
- * Queries are taken in groups of 16, one in each lane of a vector, and everything about
- * them stands upright, a row for a token or a dim:
+ * Queries are processed in groups of 16, one in each lane of a vector, and all matrices
+ * are transposed, with a row for each token or dim:
  *
  *   scores (tokens, queries) = K (tokens, dims) q (dims, queries)       K as it is cached
  *   values (dims, queries)  += V (dims, tokens) p (tokens, queries)     V turned around
  *
  * So maxima, sums and masks need no exchange between lanes, two rows of weights are one
- * of a B tile, and K is loaded from the cache where 16 tokens lie in one block. What is
- * left to rearrange, V, is turned once for all groups of a call.
+ * row of a B tile, and K is loaded from the cache directly where 16 tokens lie in one
+ * block. Only V has to be transposed, once for all groups of a call.
  *
- * A row's result does not depend on its company: a query keeps its lane to itself, tokens
- * are taken in the same tiles of 64 whoever asks, tokens that it doesn't see weigh
- * exactly 0, and a tile of which it sees nothing changes none of its numbers.
+ * A row's result does not depend on the rest of the batch: each query has its own lane,
+ * the tiles of 64 tokens are the same for all queries, masked tokens weigh exactly 0,
+ * and a tile whose tokens are all masked leaves the query's state unchanged.
  *
  * Bytes of a call: tokens x head_dim x 2 (K, V) x 2, each read once.
  * Operations: queries (up to 16) x tokens x 4 head_dim on the tiles, and some 12 vector
- * instructions for 16 weights. In a prefill the tiles with their loads and stores take as
- * long as the weights; taking turns between groups did not make them overlap (measured).
+ * instructions for 16 weights. In prefill the tile instructions with their loads and
+ * stores take as long as the vector instructions; alternating between groups did not
+ * make them overlap (measured).
  */
 #include <math.h>
 
@@ -28,7 +29,7 @@
 #include "kernels/cpu/attention_tile.h"
 #include "kernels/cpu/cpu.h"
 
-#define GROUP  LANES /* queries */
+#define GROUP  LANES /* queries of a group */
 #define GROUPS (LLS_ATTENTION_QUERIES / GROUP)
 #define DIMS   LLS_HEAD_DIM_MAX
 
@@ -38,18 +39,19 @@ struct work {
   uint16_t q[GROUPS][DIMS * GROUP];   /* (dims / 32, 16 pairs, 16 queries, 2) */
   float values[GROUPS][DIMS * GROUP]; /* (dims, 16) */
   uint16_t v[TILE * DIMS];            /* (2, dims / 16, 16 dims, 32 tokens) */
-  uint16_t k[TILE * DIMS];            /* (tokens, dims): those that don't lie in a row */
-  float s[TILE * GROUP];              /* (tokens, 16) scores */
-  uint16_t p[TILE * GROUP];           /* (2, 16 pairs, 16 queries, 2) weights */
+  /* (tokens, dims): copies of tokens that are not contiguous */
+  uint16_t k[TILE * DIMS];
+  float s[TILE * GROUP];    /* (tokens, 16) scores */
+  uint16_t p[TILE * GROUP]; /* (2, 16 pairs, 16 queries, 2) weights */
   float max[GROUPS][GROUP], sum[GROUPS][GROUP];
   int32_t position[GROUPS][GROUP];
-  uint16_t zeros[DIMS];           /* a token of no consequence */
-  uint16_t wide[2 * TILE * DIMS]; /* (2 tokens, dims): those that are INT8 */
+  uint16_t zeros[DIMS];           /* stands in for a missing token */
+  uint16_t wide[2 * TILE * DIMS]; /* (2 tokens, dims): INT8 tokens, widened to bf16 */
   struct tokens tokens[2];        /* this tile's and the next one's */
 };
 _Static_assert(sizeof(struct work) <= LLS_ATTENTION_SCRATCH, "scratch is too small");
 
-/* Where 16 tokens of K are: the first, and from one to the next. */
+/* Where 16 tokens of K are: the first, and the bytes from one to the next. */
 struct k_tile {
   const char *at;
   ptrdiff_t stride;
@@ -62,7 +64,7 @@ static uint32_t round_up(uint32_t n, uint32_t unit)
 
 /* ---- rearranging ----------------------------------------------------------------- */
 
-/* 16 bytes of each of four places. */
+/* Loads 16 bytes from each of four addresses into one vector. */
 INLINE __m512i load_four(const char *a, const char *b, const char *c, const char *d)
 {
 #define QUARTER(p) _mm_loadu_si128((const __m128i *)(p))
@@ -73,7 +75,7 @@ INLINE __m512i load_four(const char *a, const char *b, const char *c, const char
 #undef QUARTER
 }
 
-/* (16, 16) words turned around: word c of row r becomes word r of row c. */
+/* Transposes (16, 16) 32-bit words: word c of row r becomes word r of row c. */
 INLINE void turn_words(const void *from, size_t stride, __m512i out[16])
 {
   const char *p = from;
@@ -94,7 +96,8 @@ INLINE void turn_words(const void *from, size_t stride, __m512i out[16])
   }
 }
 
-/* Eight dims of 32 tokens, from `byte` of each on, turned around: (8 dims, 32 tokens). */
+/* Transposes eight dims of 32 tokens, from `byte` of each token on: (8 dims, 32
+ * tokens). */
 INLINE void turn_tokens(const char *const token[32], size_t byte, uint16_t *to)
 {
   __m512i x[8], y[8], z[8];
@@ -121,7 +124,8 @@ INLINE void turn_tokens(const char *const token[32], size_t byte, uint16_t *to)
   }
 }
 
-/* INT8 tokens of one block in bf16: the addresses become those. */
+/* Widens INT8 tokens of one block to bf16; the tokens' addresses then point to the
+ * copies. */
 static void widen_run(struct work *w, struct tokens *t, uint32_t first, uint32_t n,
                       uint32_t head_dim)
 {
@@ -141,7 +145,7 @@ static void widen_run(struct work *w, struct tokens *t, uint32_t first, uint32_t
     t->at[i] = (const char *)(w->wide + i * head_dim);
 }
 
-/* Bf16 is what the tiles multiply. */
+/* Widens a tile's INT8 tokens to bf16, which the tile instructions multiply. */
 static void widen_int8(struct work *w, struct tokens *t, uint32_t first, uint32_t n,
                        uint32_t head_dim)
 {
@@ -153,7 +157,8 @@ static void widen_int8(struct work *w, struct tokens *t, uint32_t first, uint32_
   }
 }
 
-/* The tile's V; the dims up to a multiple of 16 and the tokens up to 32 are zeros. */
+/* Transposes the tile's V; dims up to a multiple of 16 and tokens up to 32 are
+ * zeros. */
 static void load_v(struct work *w, const char **token, uint32_t n, uint32_t head_dim)
 {
   uint32_t dims = round_up(head_dim, TILE_ROWS);
@@ -168,7 +173,7 @@ static void load_v(struct work *w, const char **token, uint32_t n, uint32_t head
   }
 }
 
-/* 16 tokens of K, of which n are known: where they are, or copies of them. */
+/* 16 tokens of K, n of which exist: their place in the cache, or in `copy`. */
 static struct k_tile k_tile(uint16_t *copy, const char *const *token, uint32_t n,
                             uint32_t head_dim)
 {
@@ -185,7 +190,7 @@ static struct k_tile k_tile(uint16_t *copy, const char *const *token, uint32_t n
   return (struct k_tile){(const char *)copy, (ptrdiff_t)dims * 2};
 }
 
-/* The four tiles of K; those beyond n repeat the first. */
+/* Loads the four K tiles; those beyond token n repeat the first. */
 static void load_k(struct work *w, const char *const *token, uint32_t n,
                    uint32_t head_dim, struct k_tile k[4])
 {
@@ -197,7 +202,7 @@ static void load_k(struct work *w, const char *const *token, uint32_t n,
   }
 }
 
-/* The queries of a group, rounded: row by row into s's place, from there into B tiles. */
+/* Loads a group's queries as bf16 B tiles; w->s is used for the rows in between. */
 static void load_q(const struct lls_attention_task *t, struct work *w, uint32_t group)
 {
   uint32_t dims = round_up(t->head_dim, TILE_DEPTH), queries = t->n_rows * t->group;
@@ -249,8 +254,8 @@ static void multiply_scores(struct work *w, const struct k_tile k[4], const uint
   _tile_stored(3, w->s + 768, 64);
 }
 
-/* values (tiles x 16 dims, 16) += V p over `halves` x 32 tokens, v_stride
- * numbers apart */
+/* values (tiles x 16 dims, 16) += V p over `halves` x 32 tokens; v_stride: elements
+ * from one dim tile of V to the next half. */
 INLINE void multiply_dims(float *values, const uint16_t *v, size_t v_stride,
                           const uint16_t *p, uint32_t halves, const unsigned tiles)
 {
@@ -308,10 +313,10 @@ static void multiply_values(struct work *w, float *values, uint32_t n, uint32_t 
 /* ---- softmax --------------------------------------------------------------------- */
 
 /*
- * 2^x for x <= 0, 0 below -126 and for what is not a number: 2^floor(x) times a cubic in
- * the rest, which is 1 at 0 and off by 8.6e-5 of the value at most (least largest error,
- * by Lawson's algorithm), a twentieth of what rounding to bf16 takes off. Lanes that
- * would be subnormal are not computed: that takes microcode.
+ * 2^x for x <= 0, 0 below -126 and for NaN: 2^floor(x) times a cubic in the rest, which
+ * is 1 at 0 and off by 8.6e-5 of the value at most (least largest error, by Lawson's
+ * algorithm), a twentieth of what rounding to bf16 takes off. Subnormal results are not
+ * computed, since they would take microcode.
  */
 INLINE vf exp2_short(vf x)
 {
@@ -323,7 +328,7 @@ INLINE vf exp2_short(vf x)
   return _mm512_maskz_scalef_ps(normal, p, x);
 }
 
-/* Scores of the tokens that a query does not see become -inf, if there are any. */
+/* Sets the scores of masked tokens to -inf, if there are any. */
 static void mask(const struct lls_attention_task *t, const struct work *w, uint32_t group,
                  uint32_t first, uint32_t n, float *s)
 {
@@ -347,7 +352,7 @@ static void mask(const struct lls_attention_task *t, const struct work *w, uint3
   }
 }
 
-/* Scores scaled and capped; those that nobody sees may be anything. */
+/* Scales and caps scores; those of masked tokens may be anything. */
 static void cap_scores(const struct lls_attention_task *t, float *s, uint32_t rows)
 {
   float slope = 2 * t->scale / t->soft_cap;
@@ -369,7 +374,8 @@ INLINE vf largest(const float *s, uint32_t rows)
   return vmax(vmax(top[0], top[1]), vmax(top[2], top[3]));
 }
 
-/* p = 2^(scale s - max) for four tokens at a time, rounded into pairs; their sum. */
+/* p = 2^(scale s - max) for four tokens at a time, rounded to pairs of bf16; returns
+ * their sum. */
 INLINE vf weigh(struct work *w, uint32_t rows, float scale, vf max, struct ahead *ahead)
 {
   const __m512i pairs =
@@ -394,7 +400,7 @@ INLINE vf weigh(struct work *w, uint32_t rows, float scale, vf max, struct ahead
   return vadd(vadd(sum[0], sum[1]), vadd(sum[2], sum[3]));
 }
 
-/* Scales the earlier sums by `decay`, which is 1 where no larger score came. */
+/* Scales the earlier sums by `decay`, which is 1 where the maximum did not grow. */
 INLINE void decay_values(float *values, uint32_t dims, vf decay)
 {
   if (_mm512_cmp_ps_mask(decay, vset(1.0f), _CMP_NEQ_UQ) == 0)
@@ -452,7 +458,7 @@ static void attend_tile(const struct lls_attention_task *t, struct work *w,
     attend_group(t, w, group, k, first, n, ahead);
 }
 
-/* The state of a group's queries, turned back: a row for each. */
+/* Writes the state of a group's queries, transposed back: a row for each query. */
 static void write_state(const struct lls_attention_task *t, const struct work *w,
                         uint32_t group, const struct lls_attention_state *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention with vectors of 8. */
+/* Attention with 8 floats a vector. */
 #include "kernels/cpu/attention_simd.h"
 
 void lls_cpu_attention_avx2(struct lls_cpu_attention_kernels *k)

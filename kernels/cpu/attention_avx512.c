@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention with vectors of 16. Over a cache of bf16, q and the weights are rounded to
- * bf16 as on AMX, and so are the numbers of INT8 blocks, and multiplied in pairs, twice
- * as many at once as of f32; K and V need not be widened.
+ * Attention with 16 floats a vector. Over a cache of bf16, q, the weights and the
+ * values of INT8 blocks are rounded to bf16, as on AMX, and multiplied in pairs: twice
+ * as many products an instruction as in f32. So K and V need not be widened.
  */
 #include "kernels/cpu/attention_simd.h"
 

@@ -2,10 +2,10 @@
 /*
  * Attention of encoders: every row sees all rows of its sequence in the step.
  *
- * The kernels are those of attention.c. They read K and V through a list of blocks, and
- * here the whole of a sequence is one block: its rows of qkv, `columns` floats apart. A
- * causal row at position p sees tokens 0..p; all rows of a task are put at the position
- * of the sequence's last token, and the range asked for ends there.
+ * It uses the kernels of attention.c, which read K and V through a list of blocks. Here
+ * one block is the whole sequence: its rows of qkv, `columns` floats apart. A causal
+ * row at position p sees tokens 0..p; so all rows of a task get the position of the
+ * sequence's last token, where the range of tokens ends.
  */
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/cpu.h"
@@ -23,10 +23,10 @@ struct run {
   float *out; /* (n_rows, heads head_dim) */
   void (*attend)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
                  const struct lls_attention_state *out, void *scratch);
-  atomic_uint next; /* sequence x head to take next */
+  atomic_uint next; /* the next (sequence, KV head) to take */
 };
 
-/* K's or V's vectors of a head: one block from `first` on. */
+/* A head's K or V vectors as a list of one block that begins at `first`. */
 static struct lls_kv_list rows_as_list(const struct run *r, const float *first,
                                        const struct lls_block_entry *entry)
 {
@@ -52,7 +52,8 @@ static void write_out(const struct run *r, size_t first_row, uint32_t n_rows,
   }
 }
 
-/* All rows of a sequence with one KV head, as many at a time as the kernels take. */
+/* Computes all rows of a sequence for one KV head, as many at a time as a kernel
+ * accepts. */
 static void run_head(const struct run *r, const struct lls_step_sequence *s,
                      uint32_t head, char *scratch)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention in plain C, one query after the other, sums in double: the reference. */
+/* Attention in plain C, one query after the other, with sums in double: the
+ * reference. */
 #include <math.h>
 
 #include "kernels/cpu/attention_tile.h"
 #include "core/device/numbers.h"
 
-/* A token's vector, of bytes where it has scales. */
+/* A token's vector; if it has scales, its elements are INT8. */
 struct vector {
   const char *at;
   const uint16_t *scales; /* (2, n) or NULL */
@@ -44,8 +45,8 @@ static double dot(const float *q, const struct vector *k)
   return sum;
 }
 
-/* One query over the tokens of a tile that it sees; state in double, values
- * (head_dim). */
+/* One query over the visible tokens of a tile; state and values (head_dim) in
+ * double. */
 static void attend_query(const struct lls_attention_task *t, const float *q,
                          const struct tokens *tokens, uint32_t begin, uint32_t end,
                          double *max, double *sum, double *values)

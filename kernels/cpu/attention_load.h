@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tile of K and V from the cache into the thread's scratch, for attention_simd.h: K
- * turned around, V as it is, both widened to f32 or, for AVX-512, as pairs of bf16 in
- * words of 32 bits, two dims of K and two tokens of V.
+ * Loads a tile of K and V from the cache into the thread's scratch, for
+ * attention_simd.h. K is transposed, V is not. Both are widened to f32 or, for AVX-512,
+ * kept as pairs of bf16 in 32-bit words: two dims of K, or two tokens of V.
  */
 #ifndef LLS_CPU_ATTENTION_LOAD_H
 #define LLS_CPU_ATTENTION_LOAD_H
@@ -11,32 +11,34 @@
 #include "core/device/numbers.h"
 #include "kernels/cpu/simd.h"
 
-/* From row to row of a tile; not a power of two, which would be one set of the cache. */
+/* floats from row to row of a tile; a power of two would use one cache set only */
 #define K_STRIDE           (TILE + 16)
 #define V_STRIDE(head_dim) ((((head_dim) + 15) & ~15u) + 16)
 
 struct work {
   float q[LLS_ATTENTION_QUERIES * LLS_HEAD_DIM_MAX]; /* (queries, head_dim) */
   float s[LLS_ATTENTION_QUERIES * TILE];      /* (queries, tokens) scores, weights */
-  float decay[LLS_ATTENTION_QUERIES + 64];    /* four vectors at a time */
+  float decay[LLS_ATTENTION_QUERIES + 64];    /* factors for four vectors at a time */
   float k[LLS_HEAD_DIM_MAX * K_STRIDE];       /* (head_dim, tokens) */
   float v[TILE * V_STRIDE(LLS_HEAD_DIM_MAX)]; /* (tokens, head_dim) */
-  float wide[8 * LLS_HEAD_DIM_MAX];           /* eight tokens, some of which are INT8 */
-  float scale[2 * LLS_HEAD_DIM_MAX]; /* (2, HEAD_DIM_MAX) of scales_of, with zeros */
+  /* eight widened tokens, when some of them are INT8 */
+  float wide[8 * LLS_HEAD_DIM_MAX];
+  /* (2, HEAD_DIM_MAX) widened scales of the block `scales_of`, padded with zeros */
+  float scale[2 * LLS_HEAD_DIM_MAX];
   const uint16_t *scales_of;
   struct tokens tokens[2]; /* this tile's and the next one's */
 };
 _Static_assert(sizeof(struct work) <= LLS_ATTENTION_SCRATCH, "scratch is too small");
 
-/* min(n, LANES) numbers of an INT8 token; the lanes beyond are 0, where its scales are.
- */
+/* Loads min(n, LANES) values of an INT8 token; lanes beyond n are 0, since the padded
+ * scales are. */
 INLINE vf load_codes(const char *codes, const float *scale, size_t n)
 {
   vf q = vget_u8((const uint8_t *)codes, n);
   return vfma(q, vload(scale), vload(scale + LLS_HEAD_DIM_MAX));
 }
 
-/* Four 32-bit words of eight tokens, turned around: out[i] holds word i of each. */
+/* Transposes four 32-bit words of eight tokens: out[i] holds word i of each. */
 INLINE void turn(const char *const token[8], size_t byte, __m256 out[4])
 {
   __m256 x[4];
@@ -53,7 +55,8 @@ INLINE void turn(const char *const token[8], size_t byte, __m256 out[4])
   out[3] = _mm256_shuffle_ps(b, d, 0xee);
 }
 
-/* A word of bf16 is two dims: the even one moves up, the odd one is there already. */
+/* A 32-bit word holds two bf16 dims: the even one is shifted up, the odd one is in
+ * place. */
 INLINE void load_k_bf16(const char *const token[8], uint32_t head_dim, float *k)
 {
   const __m256 high = _mm256_castsi256_ps(_mm256_set1_epi32((int)0xffff0000));
@@ -81,7 +84,7 @@ INLINE void load_k_f32(const char *const token[8], uint32_t head_dim, float *k)
 }
 
 #ifdef __AVX512BF16__
-/* (head_dim / 2, tokens) words: the pairs that lie together. */
+/* Stores K as (head_dim / 2, tokens) words, each a pair of adjacent dims. */
 INLINE void load_k_pairs(const char *const token[8], uint32_t head_dim, float *k)
 {
   for (uint32_t d = 0; d < head_dim; d += 8, k += 4 * K_STRIDE) {
@@ -99,7 +102,8 @@ INLINE __m512i load_words(const char *token, uint32_t d, uint32_t head_dim)
   return _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, token + d * 2));
 }
 
-/* (head_dim) words: a dim of two tokens, the second one 0 if n is 1. */
+/* Stores V as (head_dim) words, each one dim of two tokens; the second is 0 if n is
+ * 1. */
 INLINE void load_v_pairs(const char *const *token, uint32_t n, uint32_t head_dim,
                          float *v)
 {
@@ -112,7 +116,7 @@ INLINE void load_v_pairs(const char *const *token, uint32_t n, uint32_t head_dim
   }
 }
 
-/* load_v_pairs of INT8 tokens of one block. */
+/* The same as load_v_pairs for INT8 tokens of one block. */
 INLINE void load_v_pairs_int8(const char *const *token, uint32_t n, const float *scale,
                               uint32_t head_dim, float *v)
 {
@@ -127,7 +131,7 @@ INLINE void load_v_pairs_int8(const char *const *token, uint32_t n, const float 
   }
 }
 
-/* Words of two dims: both numbers rounded to bf16. */
+/* 32-bit words of two dims, both rounded to bf16. */
 INLINE __m256 pair_of(__m256 even, __m256 odd)
 {
   const __m256i pairs =
@@ -136,7 +140,7 @@ INLINE __m256 pair_of(__m256 even, __m256 odd)
   return _mm256_castsi256_ps(_mm256_permutexvar_epi16(pairs, both));
 }
 
-/* n numbers as pairs of bf16, which may take their place; n a multiple of 8. */
+/* Rounds n floats to pairs of bf16; out may be x. n is a multiple of 8. */
 INLINE void narrow(const float *x, uint32_t n, float *out)
 {
   for (uint32_t i = 0; i < n; i += 16) {
@@ -190,10 +194,10 @@ INLINE void load_v(const char *token, bool bf16, uint32_t head_dim, float *v)
 /* ---- INT8 ------------------------------------------------------------------------ */
 
 /*
- * Numbers of INT8 blocks, least + step q (int8.c), are made in registers on the way into
- * the tile, where they are f32 or, in pairs, rounded to bf16: off by 2^-9 of themselves,
- * as a cache of bf16 is. Steps and least numbers are widened once for a block's tokens,
- * which lie in a row.
+ * INT8 values, least + step q (int8.c), are computed in registers while a tile is
+ * loaded. In pairs they are rounded to bf16, with a relative error of 2^-9 like that of
+ * a bf16 cache. Steps and least values are widened once for all tokens of a block,
+ * since these are consecutive.
  */
 INLINE const float *widen_scales(struct work *w, const uint16_t *scales,
                                  uint32_t head_dim)
@@ -213,7 +217,7 @@ INLINE const float *widen_scales(struct work *w, const uint16_t *scales,
   return w->scale;
 }
 
-/* One token, widened. */
+/* Loads one token, widened. */
 INLINE void load_int8(const char *token, const float *scale, uint32_t head_dim,
                       float *out)
 {
@@ -224,8 +228,8 @@ INLINE void load_int8(const char *token, const float *scale, uint32_t head_dim,
     vstore_part(out + whole, rest, load_codes(token + whole, scale + whole, rest));
 }
 
-/* Sixteen dims of eight tokens turned around, or the last eight of head_dim: a word is
- * four dims of a token. */
+/* Transposes 16 dims of eight tokens, or the last 8 of head_dim; a 32-bit word is four
+ * dims of a token. */
 INLINE void turn_codes(const char *const token[8], uint32_t d, uint32_t head_dim,
                        __m256 out[4])
 {
@@ -243,7 +247,7 @@ INLINE void turn_codes(const char *const token[8], uint32_t d, uint32_t head_dim
   turn(at, 0, out);
 }
 
-/* Eight tokens of one block. */
+/* Loads eight tokens of one INT8 block. */
 INLINE void load_k_int8(const char *const token[8], const float *scale, uint32_t head_dim,
                         const bool pairs, float *k)
 {
@@ -276,7 +280,7 @@ INLINE void load_k_int8(const char *const token[8], const float *scale, uint32_t
   }
 }
 
-/* One token of either kind into w->wide, at its place among eight. */
+/* Widens one token, INT8 or not, into w->wide, at its place among eight. */
 INLINE const char *make_wide(const struct lls_attention_task *t, bool bf16,
                              struct work *w, const char *at, const uint16_t *scales,
                              uint32_t place, const bool pairs)
@@ -291,7 +295,7 @@ INLINE const char *make_wide(const struct lls_attention_task *t, bool bf16,
   return (const char *)to;
 }
 
-/* Eight tokens of K of several blocks, some of them INT8. */
+/* Loads eight tokens of K from several blocks, some of which are INT8. */
 INLINE void load_k_mixed(const struct lls_attention_task *t, bool bf16, const bool pairs,
                          struct work *w, const struct tokens *tokens, uint32_t first)
 {
@@ -305,7 +309,7 @@ INLINE void load_k_mixed(const struct lls_attention_task *t, bool bf16, const bo
     load_k_f32(token, t->head_dim, w->k + first);
 }
 
-/* Do so many tokens have their scales in common, or none of them any? */
+/* Do n tokens all share the same scales, or all have none? */
 INLINE bool alike(const struct tokens *t, uint32_t first, uint32_t n)
 {
   bool same = true;
@@ -340,7 +344,7 @@ INLINE void load_tile_k(const struct lls_attention_task *t, bool bf16, const boo
   }
 }
 
-/* (tokens / 2, head_dim) words. */
+/* Stores V as (tokens / 2, head_dim) words. */
 INLINE void load_tile_v_pairs(const struct lls_attention_task *t, struct work *w,
                               const struct tokens *tokens, uint32_t n)
 {
@@ -378,11 +382,13 @@ INLINE void load_tile_v(const struct lls_attention_task *t, bool bf16, struct wo
   }
 }
 
-/* n tokens; scores of those beyond, up to sixteens, are masked. */
+/* Loads n tokens; the scores of padding tokens, up to a multiple of 16, are masked
+ * later. */
 INLINE void load_tile(const struct lls_attention_task *t, bool bf16, const bool pairs,
                       struct work *w, const struct tokens *tokens, uint32_t n)
 {
-  w->scales_of = NULL; /* what lies there may have changed since the last call */
+  /* the block at this address may have changed since the last call */
+  w->scales_of = NULL;
   load_tile_k(t, bf16, pairs, w, tokens, n);
   if (pairs)
     load_tile_v_pairs(t, w, tokens, n);

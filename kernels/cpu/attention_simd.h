@@ -2,13 +2,13 @@
 /*
  * Attention of one KV head with vectors, included by attention_avx2.c and _avx512.c.
  *
- * Tokens are taken in tiles of 64. A tile's K is turned around (dim, token) and its V
- * kept (token, dim), both widened to f32 in the thread's scratch (or not: bf16 in pairs,
- * attention_load.h). Then, for all queries:
- * scores = q K, softmax, values = decay values + p V, the two products in panels of
- * columns that stay in the first-level cache while the queries pass over them, up to 6
- * at a time. Every sum has one accumulator and a fixed order, however the queries
- * are grouped, so that a row's result does not depend on which rows are computed with it.
+ * Tokens are processed in tiles of 64. A tile's K is transposed to (dim, token) and its
+ * V stays (token, dim), both widened to f32 in the thread's scratch, or kept as pairs
+ * of bf16 (attention_load.h). Then, for all queries: scores = q K, softmax, values =
+ * decay values + p V, the two products in panels of columns that stay in L1 while up to
+ * 6 queries at a time are multiplied with them. Every sum has one accumulator and a
+ * fixed order, however the queries are grouped, so a row's result does not depend on
+ * the rows computed with it.
  *
  * Bytes of a call: tokens x head_dim x 2 (K, V) x element, each read once.
  * Operations: queries x visible tokens x (4 head_dim + about 20 for the exponential).
@@ -20,17 +20,17 @@
 
 #include "kernels/cpu/attention_load.h"
 
-#define ROWS 6 /* most queries of a product: 12 sums and 3 operands in registers */
+#define ROWS 6 /* most queries in a product: 12 sums and 3 operands fit in registers */
 
 /* ---- products -------------------------------------------------------------------- */
 
 struct matrix {
   float *at;
-  size_t stride; /* from row to row */
+  size_t stride; /* in floats, from row to row */
 };
 
-/* a b + sum of f32, or of words that are pairs of bf16, which AVX-512 multiplies at once.
- */
+/* a b + sum of f32, or of words that are pairs of bf16, which AVX-512 multiplies in one
+ * instruction. */
 INLINE vf vdot(vf a, vf b, vf sum, const bool pairs)
 {
 #ifdef __AVX512BF16__
@@ -72,7 +72,7 @@ INLINE void product(unsigned R, unsigned C, const float *a, size_t a_stride,
   }
 }
 
-/* How wide a panel of columns can be, in vectors; few rows need more of them. */
+/* The width of a panel of columns, in vectors; with few rows it can be larger. */
 INLINE unsigned panel_vectors(unsigned rows, size_t columns)
 {
   unsigned widest = rows == 1 ? 64 / LANES : rows == 2 ? 4 : 2;
@@ -81,7 +81,8 @@ INLINE unsigned panel_vectors(unsigned rows, size_t columns)
   return widest;
 }
 
-/* Panels of `multiply`, each of which asks for a helping for each block of rows. */
+/* The number of panels in `multiply`; each prefetches one burst for each block of
+ * rows. */
 INLINE unsigned panels_of(unsigned rows, size_t columns)
 {
   unsigned n = 0;
@@ -138,9 +139,9 @@ INLINE void multiply(unsigned rows, struct matrix a, unsigned depth, struct matr
 /* ---- softmax --------------------------------------------------------------------- */
 
 /*
- * 2^x of four vectors, x <= 0: steps taken side by side since each waits four cycles
- * for the one before. 0 below -126 and for what is not a number; else the power series of
- * e^(f ln 2) to the 6th power on [-1/2, 1/2], which leaves out 1.2e-7 of the value.
+ * 2^x of four vectors, x <= 0. The four are interleaved, since each step has a latency
+ * of four cycles. The result is 0 below -126 and for NaN; otherwise the power series of
+ * e^(f ln 2) to the 6th power on [-1/2, 1/2], whose relative error is 1.2e-7.
  */
 INLINE void exp2_four(vf x[4])
 {
@@ -165,7 +166,7 @@ INLINE void exp2_four(vf x[4])
     x[i] = vselect(vless(vset(-126.0f), x[i]), vpower2(p[i], n[i]), vzero());
 }
 
-/* Scores of the tokens that a query does not see become -inf. */
+/* Sets the scores of masked tokens to -inf. */
 INLINE void mask(float *s, uint32_t columns, uint32_t begin, uint32_t end)
 {
   for (uint32_t i = 0; i < begin && i < columns; i++)
@@ -174,7 +175,7 @@ INLINE void mask(float *s, uint32_t columns, uint32_t begin, uint32_t end)
     s[i] = -INFINITY;
 }
 
-/* A query's scores, scaled and capped; those that nobody sees may be anything. */
+/* Scales and caps a query's scores; those of masked tokens may be anything. */
 static void cap_scores(const struct lls_attention_task *t, float *s)
 {
   float slope = 2 * t->scale / t->soft_cap;
@@ -190,7 +191,7 @@ INLINE float largest(const float *s, uint32_t columns)
   return vmaximum(top);
 }
 
-/* s = 2^(scale s - max); the sum of it. */
+/* s = 2^(scale s - max); returns the sum of s. */
 INLINE float weigh(float *s, uint32_t columns, float scale, float max)
 {
   vf sum = vzero();
@@ -209,8 +210,8 @@ INLINE float weigh(float *s, uint32_t columns, float scale, float max)
   return vsum(sum);
 }
 
-/* Rows [begin, end) of s: weights under the new max; decay: what the old sums
- * are worth. */
+/* Turns rows [begin, end) of s into weights under the new maximum; `decay` gets the
+ * factors for the old sums. */
 static void softmax(const struct lls_attention_task *t, uint32_t token, uint32_t n,
                     uint32_t begin, uint32_t end, const struct lls_attention_state *out,
                     struct work *w)

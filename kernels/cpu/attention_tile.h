@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the tokens of a tile lie: the block table turned into one address a token, so
- * that the kernels need not know of block sizes, part-filled blocks or directions.
+ * Turns the block table into one address for each token of a tile, so that the kernels
+ * need not know block sizes, part-filled blocks or the order of slots.
  */
 #ifndef LLS_CPU_ATTENTION_TILE_H
 #define LLS_CPU_ATTENTION_TILE_H
@@ -14,10 +14,11 @@
 
 #define TILE 64
 
-/* A position in a list; moves forward only. */
+/* A position in a list of blocks; it only moves forward. */
 struct cursor {
   const struct lls_kv_list *list;
-  const struct lls_block_entry *entry; /* holds the token asked for last, or is before */
+  /* the entry of the last token looked up, or an earlier one */
+  const struct lls_block_entry *entry;
 };
 
 static inline struct cursor cursor_at(const struct lls_kv_list *l, uint32_t token)
@@ -26,15 +27,15 @@ static inline struct cursor cursor_at(const struct lls_kv_list *l, uint32_t toke
   return (struct cursor){.list = l, .entry = l->entries + entry};
 }
 
-/* Where the tokens of a tile are: K's, then V's. */
+/* The addresses of a tile's tokens: K's, then V's. */
 struct tokens {
   const char *at[2 * TILE];
-  /* (2, head_dim) steps and least numbers of an INT8 token, else NULL; set if int8 is */
+  /* (2, head_dim) steps and least values of an INT8 token, else NULL; valid if int8 */
   const uint16_t *scales[2 * TILE];
-  bool int8; /* any of them may be */
+  bool int8; /* some of the tokens may be INT8 */
 };
 
-/* Slot 0 of an entry's block, and from slot to slot. */
+/* Returns slot 0 of an entry's block and sets the bytes from slot to slot. */
 static inline const char *block_of(const struct lls_kv_list *l,
                                    const struct lls_block_entry *e, size_t *slot_bytes)
 {
@@ -46,9 +47,9 @@ static inline const char *block_of(const struct lls_kv_list *l,
   return l->int8 + e->block * l->int8_bytes;
 }
 
-/* The addresses of tokens [first, first + n), and whose scales they need. The list covers
- * them, but maybe the first ones, not all: those no query sees, and they get the address
- * of one that is there, for what they are multiplied with is 0 and has to be a number. */
+/* Writes the addresses of tokens [first, first + n), and their scales. The list may
+ * lack the first of these tokens, which no query sees. They get the address of a token
+ * that exists, because their values, multiplied by 0, must be finite. */
 static inline void addresses(struct cursor *c, uint32_t first, uint32_t n,
                              const char *out[TILE], const uint16_t *scales[TILE])
 {
@@ -92,8 +93,8 @@ static inline void tile_visible(uint32_t position, uint32_t window, uint32_t fir
     *end = n;
 }
 
-/* A tile's tokens from `first` on, up to `end`. How many there are; K's are filled up to
- * eights with the last one. */
+/* Finds the addresses of a tile's tokens from `first` on, up to `end`, and returns
+ * their number. K's are padded to a multiple of 8 with the last one. */
 static inline uint32_t tile_addresses(struct cursor *k, struct cursor *v, uint32_t first,
                                       uint32_t end, struct tokens *out)
 {
@@ -109,15 +110,16 @@ static inline uint32_t tile_addresses(struct cursor *k, struct cursor *v, uint32
   return n;
 }
 
-/* The next tile's vectors, asked for in small helpings between products: a core can wait
- * for some 20 lines at a time, and blocks lie anywhere, which it cannot foresee. */
+/* Prefetches the next tile's vectors in short bursts between products: a core can have
+ * some 20 cache lines outstanding, and its hardware prefetcher cannot predict scattered
+ * blocks. */
 struct ahead {
   const char *const *token;
-  unsigned left, helping; /* vectors */
-  size_t bytes;           /* of one */
+  unsigned left, helping; /* vectors left, and in a burst */
+  size_t bytes;           /* prefetched of each vector */
 };
 
-/* Bytes of a token; where there are INT8 blocks nearly all are. */
+/* Bytes to prefetch for a token; where INT8 blocks exist, nearly all are INT8. */
 static inline size_t usual_bytes(const struct lls_kv_list *l)
 {
   return l->int8 != NULL ? l->head_dim : l->slot_bytes;
@@ -133,11 +135,13 @@ static inline void fetch(struct ahead *a)
   }
 }
 
-/* Cuts [*begin, *end) to the tokens that any row of the task sees, begin to a tile. */
+/* Narrows [*begin, *end) to the tokens that any row of the task sees; begin is rounded
+ * down to a tile. */
 static inline void tile_range(const struct lls_attention_task *t, uint32_t *begin,
                               uint32_t *end)
 {
-  uint32_t past = t->first_position + t->n_rows; /* the last row sees up to there */
+  /* the token after the last one that the last row sees */
+  uint32_t past = t->first_position + t->n_rows;
   uint32_t oldest, any;
   tile_visible(t->first_position, t->window, 0, past, &oldest, &any);
   oldest -= oldest % TILE;
@@ -157,7 +161,7 @@ static inline void tile_queries(const struct lls_attention_task *t, uint32_t fir
   *end = (uint32_t)rows * t->group;
 }
 
-/* The state of queries that have seen nothing. */
+/* Sets the state of queries that have seen no token yet. */
 static inline void state_clear(const struct lls_attention_state *s, uint32_t queries,
                                uint32_t stride)
 {

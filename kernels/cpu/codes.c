@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of codes (core/device/row_codes.h) into panels (codes.h). */
+/* Packs rows of codes (core/device/row_codes.h) into panels (codes.h). */
 #include "kernels/cpu/codes.h"
 #include "core/device/numbers.h"
 #include "core/device/quantised.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Floats of 8 bits are multiplied as bf16. */
+/* 8-bit floats are multiplied as bf16. */
 static const enum lls_packed packed_as[] = {
     [LLS_NO_CODES] = LLS_PACKED_BF16,
     [LLS_CODES4] = LLS_PACKED_CODES4,
@@ -54,7 +54,7 @@ static uint32_t quad_at(const uint8_t *code)
   return quad;
 }
 
-/* One output's 64 codes; every operation stays within its byte. */
+/* Packs one output's 64 codes; each operation touches only the output's own bytes. */
 static void pack_codes(uint8_t *record, unsigned bits, size_t o, const uint8_t *code)
 {
   unsigned wide = bits - 4, shared = wide == 1 ? 8 : 4;
@@ -78,7 +78,7 @@ static void pack_codes(uint8_t *record, unsigned bits, size_t o, const uint8_t *
   }
 }
 
-/* Scales of a row in f16, as the exponent's power of two makes them fit. */
+/* Packs a row's scales as f16, multiplied by a power of two so that they fit. */
 static void pack_halves(struct lls_weight *w, size_t output,
                         const struct lls_row_codes *row)
 {
@@ -98,14 +98,15 @@ static void pack_halves(struct lls_weight *w, size_t output,
   }
 }
 
-/* x / of, a whole number; 1 where x is of it as `of` is: none, or infinite. */
+/* Returns x / of, a whole number; 1 if both are 0 or both infinite. */
 static int8_t multiple(float x, float of)
 {
   float whole = x / of;
   return whole >= -128 && whole <= 127 ? (int8_t)whole : 1;
 }
 
-/* Scales of a row that a file has by blocks, whose blocks are at `blocks`. */
+/* Packs the scales of a row stored in blocks, as in Q4_K files; its blocks are at
+ * `blocks`. */
 static void pack_blocks(struct lls_weight *w, size_t output,
                         const struct lls_row_codes *row, enum lls_dtype type,
                         const void *blocks)

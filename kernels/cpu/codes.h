@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights of 4 to 8 bits: how a panel (linear.h) of them lies, and x for them.
+ * The layout of panels (linear.h) of 4 to 8-bit weights, and of x for them.
  *
  * A weight is scale * (code - zero), or scale * code + offset, with one scale (and
  * offset) for 32 inputs of an output, 16 in CODES6. x is quantised as it is packed: 32
- * inputs of a row have one scale, their largest magnitude / 127. So a group's product is
- * one of whole numbers, exact in 32 bits, and only groups are added up in f32, in their
- * order: all levels of one kind of instruction make the same numbers, whatever is in the
- * group.
+ * inputs of a row have one scale, their largest magnitude / 127. So a group's product
+ * is an integer, exact in 32 bits, and only the groups' products are added in f32, in
+ * order. Levels with the same kind of instruction give the same results, however rows
+ * are grouped.
  *
  * A panel is a sequence of *records*, 64 inputs of its 16 outputs:
  *
@@ -18,8 +18,8 @@
  *   scales   (groups, 16)
  *   offsets  the same, of formats that have them
  *
- * Scales and offsets are what is read most beside the codes, so they are kept as small as
- * they are exact:
+ * Next to the codes, scales and offsets are most of the bytes read, so each is stored
+ * in the smallest form that is exact:
  *
  *   HALF   f16, times a power of two of each output, which `finish` multiplies by: the
  *          largest of an output is in [2^14, 2^15), and what a file has in f16 or in
@@ -42,8 +42,8 @@
 /* 32 inputs of a row. A group of rows is (inputs / 32, rows) of these. */
 struct lls_codes_x {
   int8_t code[LLS_CODES_GROUP];
-  float scale, sum; /* sum of the codes, times scale: for offsets */
-  int32_t start[2]; /* -zero * sum of the codes, of all or of each 16 */
+  float scale, sum; /* sum = sum of the codes * scale, for offsets */
+  int32_t start[2]; /* -zero * sum of the codes: of all, or of each half of 16 */
 };
 
 #define LLS_CODES_BLOCK_RECORDS 4
@@ -54,7 +54,7 @@ enum lls_codes_scales { LLS_SCALES_HALF, LLS_SCALES_BLOCK, LLS_SCALES_FLOAT };
 struct lls_codes_layout {
   uint8_t bits;
   uint8_t zero;
-  uint8_t groups; /* of a record */
+  uint8_t groups; /* scale groups of a record */
   bool offset;
   enum lls_codes_scales scales;
 };
@@ -94,7 +94,8 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
   }
 }
 
-/* F(name, packed, what it becomes for many rows) of each. AMX has its own, AVX2 none. */
+/* Lists the formats: F(name, packed, the format it is expanded to for many rows). AMX
+ * has its own expanded formats; AVX2 has none. */
 #define LLS_CODES_FORMATS(F)                                                             \
   F(codes8, LLS_PACKED_CODES8, LLS_PACKED_CODES8)                                        \
   F(codes4, LLS_PACKED_CODES4, LLS_PACKED_CODES8)                                        \
@@ -106,7 +107,9 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
   F(codes8_offset, LLS_PACKED_CODES8_OFFSET, LLS_PACKED_CODES8_OFFSET)                   \
   F(codes8_short, LLS_PACKED_CODES8_SHORT, LLS_PACKED_CODES8_SHORT)
 
-/* Bytes before a record's scales; of a group's scales; of all scales; of all of it. */
+/* lls_codes_bytes: bytes of a record's codes; lls_codes_group_bytes: of one group's
+ * scales; lls_codes_scale_bytes: of all scales (or offsets); lls_codes_record: of the
+ * whole record. */
 static inline size_t lls_codes_bytes(enum lls_packed p)
 {
   return (size_t)LLS_CODES_CODES / 8 * lls_codes_layout(p).bits;
@@ -127,7 +130,8 @@ static inline size_t lls_codes_record(enum lls_packed p)
   return lls_codes_bytes(p) + lls_codes_scale_bytes(p) * (1 + lls_codes_layout(p).offset);
 }
 
-/* Records until the next scales of a block, and the bytes of these. */
+/* lls_codes_records: records that share a block's scales; lls_codes_tail: bytes of
+ * these scales, which follow the records. */
 static inline size_t lls_codes_records(enum lls_packed p)
 {
   return lls_codes_layout(p).scales == LLS_SCALES_BLOCK ? LLS_CODES_BLOCK_RECORDS : 1;
@@ -144,8 +148,8 @@ static inline size_t lls_codes_at(enum lls_packed p, size_t k)
          records / lls_codes_records(p) * lls_codes_tail(p);
 }
 
-/* Where the bits of input k of output o are: in byte low[at], and in byte high[high_at],
- * `high_shift` up. */
+/* The place of the bits of input k of output o: the low ones in byte low[at], the high
+ * ones in byte high[high_at], shifted left by `high_shift`. */
 struct lls_codes_place {
   size_t at, high_at;
   unsigned shift, high_shift;
@@ -178,7 +182,7 @@ static inline unsigned lls_codes_get(const uint8_t *record, unsigned bits, size_
   return code;
 }
 
-/* Sets it, where all bits are 0 so far. */
+/* Stores the code of input k (of 64) of output o, whose bits are all 0 so far. */
 static inline void lls_codes_set(uint8_t *record, unsigned bits, size_t k, size_t o,
                                  unsigned code)
 {

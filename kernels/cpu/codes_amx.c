@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of codes (codes.h) with many rows on AMX (amx.h): a B tile are the quads of a
- * group as they lie in an expanded record, A are 16 rows of x, C whole numbers. Few rows
- * are AVX-512's: they stream the weights by, which tiles would not do sooner.
+ * Products of codes (codes.h) with many rows on AMX (amx.h): a B tile holds the quads
+ * of a group as an expanded record has them, A 16 rows of x, C integers. A few rows are
+ * left to AVX-512: there the memory bandwidth is the limit, which tiles would not
+ * raise.
  *
- * A tile holds 64 inputs, but only as many are multiplied at once as share a scale: 32,
- * 16 in the short formats. An instruction takes 16 cycles for its 16 rows whatever their
- * depth, so filling up with zeros would be no faster; tiles are configured half or a
- * quarter as deep instead, and need no zeros. After each, C goes through the first-level
- * cache into 16 registers, the sums of 16 rows. For 16 rows x 16 outputs x 32 inputs:
+ * A tile could hold 64 inputs, but only inputs that share a scale are multiplied at
+ * once: 32, 16 in the short formats. An instruction takes 16 cycles for its 16 rows
+ * whatever their depth, so filling up with zeros would be no faster; tiles are
+ * configured half or a quarter as deep instead, and need no zeros. After each, C goes
+ * through the first-level cache into 16 registers, the sums of 16 rows. For 16 rows x
+ * 16 outputs x 32 inputs:
  *
  *   tiles       16 cycles  one product
  *   stores      16         C's rows
  *   vectors     24         16 x (to float, scale of weights x scale of x, add), two ports
  *   loads       28         16 of A, 8 of B, 16 of C, 16 scales of x, two ports
  *
- * If they overlapped, as C of one group is scaled while the next is multiplied, that were
- * 585 operations a cycle of the tiles' 2,048, where AVX512-VNNI makes 205 of 256. They do
- * not: prefill of 512 is 1.5 times AVX512-VNNI's, not 2.9 (bench/engine -i, and why:
- * bench/results/peer.md). Sums of 32 rows would halve B's loads, but not fit into the
- * registers.
+ * If they overlapped, with C of one group scaled while the next is multiplied, this
+ * would be 585 operations a cycle of the tiles' 2,048; AVX512-VNNI reaches 205 of 256.
+ * They do not overlap: prefill of 512 is 1.5 times AVX512-VNNI's, not 2.9 (bench/engine
+ * -i, and why: bench/results/peer.md). Sums of 32 rows would halve B's loads, but not
+ * fit into the registers.
  *
- * Whole numbers are exact and scaled as AVX-512 does it: both levels make the same bits.
+ * Integers are exact and are scaled as on AVX-512, so both levels give the same bits.
  */
 #include "kernels/cpu/ahead.h"
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/codes_avx512.h"
 #include "kernels/cpu/cpu.h"
 
-#define ROW_BLOCK 528 /* whole tiles of rows, and whole groups of AVX-512's */
+#define ROW_BLOCK 528 /* whole tiles of rows, and whole groups of the AVX-512 kernel */
 #define PANELS    2
-/* The registers, of even groups and of odd ones. */
+/* Tile registers, two sets for even and odd groups. */
 #define C0 0
 #define C1 1
 #define A0 2
@@ -59,12 +61,12 @@ static void pack_tiles(const float *x, size_t stride, size_t n_rows, size_t colu
 
 /* ---- products -------------------------------------------------------------------- */
 
-/* Whole numbers of a group, (16 rows, 16 outputs), on their way to the sums. */
+/* Integer products of a group, (16 rows, 16 outputs), before they are scaled. */
 struct whole {
   int32_t sum[TILE_ROWS * LLS_PANEL];
 } __attribute__((aligned(64)));
 
-/* A's rows are where pack_tiles put the codes of each row. */
+/* Multiplies a group. A's rows are where pack_tiles put the codes of each row. */
 INLINE void multiply_group(const char *quads, const int8_t *x, const int odd,
                            struct whole *out)
 {
@@ -103,7 +105,8 @@ INLINE void scale_group(const struct whole *whole, const char *scales,
     sum[r] = _mm512_fmadd_ps(offset, _mm512_set1_ps(x[r].sum), sum[r]);
 }
 
-/* One panel times 16 rows. Each group is scaled after the next one's product began. */
+/* Multiplies one panel with 16 rows. Each group is scaled after the next one's product
+ * began. */
 INLINE void multiply(const struct lls_tile *t, const char *record, float *sums,
                      struct lls_ahead ahead[LLS_AHEAD], enum lls_packed packed)
 {
@@ -153,7 +156,7 @@ INLINE void tile(const struct lls_tile *t, enum lls_packed packed)
 
 /* ---- the table ------------------------------------------------------------------- */
 
-/* A's rows are the inputs of a group, B's their quads. */
+/* Configures the tiles: A's rows are the inputs of a group, B's rows are quads. */
 INLINE void begin(enum lls_packed packed)
 {
   const uint8_t depth = LLS_CODES_STEP / lls_codes_layout(packed).groups;
@@ -191,7 +194,7 @@ INLINE enum lls_packed signed_of(enum lls_packed packed)
   static void expand_##name(const char *panel, size_t inputs, const uint8_t *table,      \
                             const char *next, char *out)                                 \
   {                                                                                      \
-    (void)next; /* tiles ask for it, a few lines at a time */                            \
+    (void)next; /* the tiles prefetch it, a few lines at a time */                       \
     expand(panel, inputs, table, lls_codes_layout(packed).zero, out, packed,             \
            signed_of(packed));                                                           \
   }

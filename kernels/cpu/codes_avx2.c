@@ -3,31 +3,31 @@
  * codes_simd.h for AVX2, whose product of bytes (maddubs: unsigned times signed) adds two
  * in 16 bits.
  *
- * Codes of up to 6 bits are small: as whole numbers from 0 to m, 2 n products fit in 16
- * bits while 2 n m 127 <= 32,767. So a row takes two instructions for a quad and 8
- * outputs, product and addition, and two more for every n quads: 8 with codes up to 15, 4
- * up to 32, 2 up to 63. One core of a Zen 3 made 190, 157 and 126 GOP/s so in a loop
- * over the first-level cache (bench/results/peer.md), and 100 with codes of 8 bits.
+ * Codes of up to 6 bits are small: as integers from 0 to m, 2 n products fit in 16 bits
+ * while 2 n m 127 <= 32,767. So a row takes two instructions (product, addition) for a
+ * quad and 8 outputs, and two more for every n quads: 8 with codes up to 15, 4 up to
+ * 32, 2 up to 63. One core of a Zen 3 made 190, 157 and 126 GOP/s in a loop over L1
+ * (bench/results/peer.md), and 100 with codes of 8 bits.
  *
- * Those of 8 bits, where 2 x 255 x 127 does not fit, are multiplied as magnitudes, up to
- * 128, and x takes their signs; two products a sum, four instructions.
+ * For 8-bit codes 2 x 255 x 127 does not fit; their magnitudes, up to 128, are
+ * multiplied, and x takes their signs: four instructions for two products.
  *
- * Codes are unpacked for each group of rows anew: as bytes they took twice the loads,
- * which cost as much.
+ * Codes are unpacked again for each group of rows: storing them as bytes doubled the
+ * loads, which cost as much.
  *
  * Both registers of a panel's outputs are multiplied at once, so that a quad of x is
  * broadcast once: broadcasts bound this loop (125 instead of 190 GOP/s with one each).
  */
 #include "kernels/cpu/codes_simd.h"
 
-/* gcc takes sums of whole numbers apart to make all products first, and has no registers
- * for them: 110 instead of 190 GOP/s. A sum that is kept stays where it was written. */
+/* gcc would compute all products before it adds any, and runs out of registers: 110
+ * instead of 190 GOP/s. KEEP makes a sum stay where the source adds it. */
 #define KEEP(v) __asm__("" : "+x"(v))
 
-#define EVEN_ZERO  8  /* of codes 0 to 15 that stand for -8 to 7 */
-#define TABLE_ZERO 16 /* what is added to a table's numbers, -16 to 16 (codes.c) */
+#define EVEN_ZERO  8  /* the zero of codes 0 to 15 for -8 to 7 */
+#define TABLE_ZERO 16 /* added to a table's values, -16 to 16 (codes.c) */
 
-/* Quads whose products fit in 16 bits. */
+/* The number of quads whose products fit in 16 bits. */
 INLINE int quads_that_fit(enum lls_packed packed, const bool even)
 {
   switch (packed) {
@@ -44,7 +44,7 @@ INLINE int quads_that_fit(enum lls_packed packed, const bool even)
   }
 }
 
-/* Quad i of both registers of outputs, as whole numbers from 0 on. */
+/* Unpacks quad i for both registers of outputs, as integers from 0 on. */
 INLINE void load_small(const char *record, const int half, const int i,
                        enum lls_packed packed, const bool even, __m256i table,
                        __m256i w[2])
@@ -55,7 +55,7 @@ INLINE void load_small(const char *record, const int half, const int i,
         load_stored(record, half, i, v, even ? LLS_PACKED_CODES4_OFFSET : packed, table);
 }
 
-/* n quads from the first on, times the rows: sums of pairs in 16 bits. */
+/* Multiplies n quads, from `first` on, with the rows: sums of pairs in 16 bits. */
 INLINE void multiply_small(const char *record, const int half, const int first,
                            const int n, const struct lls_codes_x *x, const int rows,
                            enum lls_packed packed, const bool even, __m256i table,
@@ -79,8 +79,9 @@ INLINE void multiply_small(const char *record, const int half, const int first,
   }
 }
 
-/* A row's sums in 32 bits start with the zero's part. Of CODES4 x->start has that of
- * 128, where its codes have theirs. */
+/* The start value of a row's 32-bit sums, which accounts for the codes' zero. For
+ * CODES4 x->start is computed for a zero of 128, so it is adapted to the codes' real
+ * zero. */
 INLINE __m256i start_of(const struct lls_codes_x *x, const int part,
                         enum lls_packed packed, const bool even)
 {
@@ -111,7 +112,7 @@ INLINE void add_small(const char *record, const int half, const int part,
   }
 }
 
-/* 32 inputs with codes of 8 bits. */
+/* Adds the products of 32 inputs with 8-bit codes. */
 INLINE void add_signed(const char *record, const int half, const struct lls_codes_x *x,
                        const int rows, __m256i *whole)
 {
@@ -137,7 +138,7 @@ INLINE void add_signed(const char *record, const int half, const struct lls_code
   }
 }
 
-/* The products of a part, scaled, onto the rows' sums. */
+/* Adds the scaled products of one scale group to the rows' sums. */
 INLINE void add_part(const char *record, const char *tail, const int half, const int part,
                      const struct lls_codes_x *x, const int rows, enum lls_packed packed,
                      const bool even, __m256i table, __m256 *sum)
@@ -179,7 +180,7 @@ INLINE void add_half(const char *record, const char *tail, const int half,
   }
 }
 
-/* Codes 0 to 15 that stand for -8 to 7, as all formats but MXFP4 have them. */
+/* Do the codes 0 to 15 stand for -8 to 7? True for all formats but MXFP4. */
 INLINE bool is_even(const uint8_t *table)
 {
   return table[0] == 128 - EVEN_ZERO && table[15] == 128 + 15 - EVEN_ZERO;

@@ -16,15 +16,15 @@
 
 #define MAX_ROWS  6
 #define ROW_BLOCK 258
-#define AHEAD     3072 /* bytes asked for ahead where the weights stream by; bench/linear */
-/* Memory asked for so far ahead goes into the second-level cache: the first has room for
- * that of the present product. */
+#define AHEAD     3072 /* bytes prefetched ahead where weights stream by; bench/linear */
+/* Memory prefetched this far ahead goes to L2, since L1 has space for the present
+ * product's lines only. */
 #define FAR 4096
 
 /* ---- products -------------------------------------------------------------------- */
 
-/* Half a record times all rows, onto their sums. Quad by quad for all of them, so that no
- * instruction waits for the one before it. */
+/* Adds half a record times all rows to their sums. It takes one quad for all rows
+ * before the next quad, so that no instruction waits for the one before it. */
 INLINE void add_rows(const __m512i w[8], const __m512 scale[2], __m512 offset,
                      const struct lls_codes_x *x, const int rows, enum lls_packed packed,
                      __m512 *sum)
@@ -60,16 +60,16 @@ INLINE void add_rows(const __m512i w[8], const __m512 scale[2], __m512 offset,
     sum[r] = _mm512_fmadd_ps(offset, _mm512_set1_ps(x[r].sum), sum[r]);
 }
 
-/* The panels of a tile ask for memory while they are multiplied: each for as much as it
- * has, from `stream` on (NULL: none), or all together for `ahead` of a tile that spreads.
- */
+/* The memory that a tile's panels prefetch while they are multiplied: each as many
+ * bytes as its own, from `stream` on (NULL: none); or, in a tile that spreads, all
+ * together `ahead`. */
 struct wants {
   const char *stream;
   struct lls_ahead ahead[LLS_AHEAD];
   size_t share[LLS_AHEAD];
 };
 
-/* A block's scales stand behind its last record. */
+/* A block's scales follow its last record. */
 INLINE const char *tail_of(const char *panel, size_t k, enum lls_packed packed)
 {
   const size_t block = lls_codes_records(packed) * LLS_CODES_STEP;
@@ -83,10 +83,10 @@ INLINE bool last_of_block(size_t k, enum lls_packed packed)
 }
 
 /*
- * One panel. Codes of 8 bits are left to the hardware (suit_zen4), which asks ahead of
- * lines that are read in their order: compilers keep to it where both halves stand in
- * this loop and move x on themselves. In a function for a record gcc turned them around,
- * and one row took half as long again.
+ * One panel. Codes of 8 bits rely on the hardware prefetcher (suit_zen4), which works
+ * where lines are read in their order: compilers keep to it where both halves stand in
+ * this loop and move x on themselves. In a function for a record gcc turned them
+ * around, and one row took half as long again.
  */
 INLINE void multiply(const struct lls_tile *t, const char *panel, struct wants *wants,
                      float *sums, const int rows, enum lls_packed packed)
@@ -141,8 +141,8 @@ INLINE void multiply(const struct lls_tile *t, const char *panel, struct wants *
 
 /* ---- many rows: two panels of bytes at once -------------------------------------- */
 
-/* Inputs of one scale times the rows of both panels. A quad of x is broadcast once for
- * the two. */
+/* Adds the inputs of one scale times the rows, for both panels. Each quad of x is
+ * broadcast once for the two. */
 INLINE void multiply_part(const char *const quads[2], const struct lls_codes_x *x,
                           const int part, const int rows, enum lls_packed packed,
                           __m512i whole[2][MAX_ROWS])
@@ -167,8 +167,8 @@ INLINE void multiply_part(const char *const quads[2], const struct lls_codes_x *
   }
 }
 
-/* One panel's products of a part, scaled, onto its sums, which stay in memory: the
- * registers hold 12 products and what they are made of. */
+/* Adds one panel's products of a scale group, scaled, to its sums. The sums stay in
+ * memory, because the registers hold 12 products and their operands. */
 INLINE void add_part(const char *record, const int half, const int part,
                      const struct lls_codes_x *x, const int rows, enum lls_packed packed,
                      const __m512i whole[MAX_ROWS], float *sums)
@@ -194,9 +194,9 @@ INLINE void add_part(const char *record, const int half, const int part,
 
 /*
  * The loop of prefill. For 32 inputs of 6 rows: 96 instructions of 64 products each, and
- * 24 that scale and add, which the same two units make: 80 % of the integer rate at most
- * (measured: 820 of 1,020 GOP/s on a Zen 5 core). Beside them 96 loads, of which 16 are
- * the weights' 1,024 bytes, from the first-level cache.
+ * 24 that scale and add, which the same two units execute: 80 % of the integer rate at
+ * most (measured: 820 of 1,020 GOP/s on a Zen 5 core). In addition 96 loads from L1, 16
+ * of which read the weights' 1,024 bytes.
  */
 INLINE void multiply_pair(const struct lls_tile *t, const int rows,
                           enum lls_packed packed)
@@ -229,8 +229,8 @@ INLINE void multiply_pair(const struct lls_tile *t, const int rows,
   }
 }
 
-/* A panel that streams by asks for memory from there on: panels follow each other, so
- * the next one is what is ahead. */
+/* A panel that streams by prefetches from here on. Panels follow each other in memory,
+ * so the next panel is ahead of this one. */
 INLINE const char *stream_of(const struct lls_tile *t, const char *panel)
 {
   if (t->lead == 0 || t->stream_ahead == 0)
@@ -289,18 +289,18 @@ INLINE void tile(const struct lls_tile *t, enum lls_packed packed)
   static void expand_##name(const char *panel, size_t inputs, const uint8_t *table,      \
                             const char *next, char *out)                                 \
   {                                                                                      \
-    (void)next; /* tiles ask for it, a few lines at a time */                            \
+    (void)next; /* the tiles prefetch it, a few lines at a time */                       \
     expand(panel, inputs, table, 0, out, packed, many);                                  \
   }
 LLS_CODES_FORMATS(FORMAT)
 
 /*
- * Zen 4 makes an instruction of 512 bits in two halves, and unpacks in two of its four
- * units, which do not multiply: codes unpacked anew for each group cost nothing there up
- * to about 64 rows (16 rows of 4 bits: 120 instead of 131 ms of two cores), beyond that
- * broadcasting x for one panel costs more. Its first-level cache waits for 24 lines at
- * most, so that memory is asked into the second, and codes of 8 bits, read line by
- * line, are left to the hardware (one row of 1.1B: 40 instead of 36 tokens/s).
+ * Zen 4 executes a 512-bit instruction in two halves, and unpacks in two of its four
+ * units, which do not multiply: unpacking codes again for each group costs nothing
+ * there up to about 64 rows (16 rows of 4 bits: 120 instead of 131 ms of two cores),
+ * beyond that broadcasting x for one panel costs more. Its L1 can have 24 lines
+ * outstanding at most, so memory is prefetched into L2; codes of 8 bits, read line by
+ * line, rely on the hardware prefetcher (one row of 1.1B: 40 instead of 36 tokens/s).
  */
 static void suit_zen4(struct lls_linear_kernel *k, unsigned bits)
 {
@@ -311,7 +311,8 @@ static void suit_zen4(struct lls_linear_kernel *k, unsigned bits)
 void lls_cpu_codes_avx512(struct lls_cpu_linear_kernels *k)
 {
   __builtin_cpu_init();
-  bool zen4 = __builtin_cpu_is("amdfam19h"); /* of which Zen 3 has no AVX-512 */
+  /* the same family as Zen 3, which has no AVX-512 */
+  bool zen4 = __builtin_cpu_is("amdfam19h");
 #define ENTER(name, packed, many)                                                        \
   k->of[packed].tile = tile_##name;                                                      \
   k->of[packed].pack = pack_##name;                                                      \

@@ -16,17 +16,17 @@ INLINE __m512i load(const char *p)
   return _mm512_loadu_si512(p);
 }
 
-/* The low halves of bytes, shifted down by `by`. */
+/* The low four bits of each byte of v, after a shift down by `by`. */
 INLINE __m512i nibble(__m512i v, const int by)
 {
   return _mm512_and_si512(_mm512_srli_epi16(v, by), _mm512_set1_epi8(15));
 }
 
-/* Bit `wide` of quad i among those that share the bytes, in its place above the nibble.
- */
+/* The `wide` high bits of quad i, from bytes that several quads share, moved above the
+ * low four bits. */
 INLINE __m512i high_bits(__m512i v, const int i, const int wide)
 {
-  const int shift = i * wide; /* to come to 4 */
+  const int shift = i * wide; /* moves the bits to bit 4 */
   __m512i moved =
       shift <= 4 ? _mm512_slli_epi16(v, 4 - shift) : _mm512_srli_epi16(v, shift - 4);
   return _mm512_and_si512(moved, _mm512_set1_epi8(wide == 1 ? 16 : 48));
@@ -60,7 +60,7 @@ INLINE __m512 load_halves(const char *p)
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
 
-/* A group's scales or offsets; `block`: what a block's are multiples of. */
+/* A group's scales or offsets; BLOCK formats store multiples of `block`. */
 INLINE __m512 load_scales(const char *p, enum lls_packed packed, __m512 block)
 {
   if (lls_codes_layout(packed).scales == LLS_SCALES_HALF)
@@ -82,7 +82,7 @@ INLINE void load_block(const char *tail, enum lls_packed packed, __m512 out[2])
     out[1] = load_halves(tail + LLS_PANEL * sizeof(uint16_t));
 }
 
-/* A record's scales, and offsets, as the expanded have them. */
+/* A record's scales, and offsets, in the expanded format. */
 INLINE void expand_scales(const char *record, const __m512 block[2],
                           enum lls_packed packed, enum lls_packed many, char *out)
 {
@@ -102,7 +102,7 @@ INLINE void expand_scales(const char *record, const __m512 block[2],
   }
 }
 
-/* Records of bytes for many rows, less `zero`. */
+/* Expands records to bytes for many rows, and subtracts `zero` from the codes. */
 INLINE void expand(const char *record, size_t inputs, const uint8_t *table_bytes,
                    const int zero, char *out, enum lls_packed packed,
                    enum lls_packed many)
@@ -134,13 +134,14 @@ INLINE void expand(const char *record, size_t inputs, const uint8_t *table_bytes
 
 /* ---- x --------------------------------------------------------------------------- */
 
-/* 16 numbers as codes in 32 bits; their sum. */
+/* Returns 16 floats quantised to codes in 32 bits. */
 INLINE __m512i codes_of(__m512 x, __m512 inverse)
 {
   return _mm512_cvtps_epi32(_mm512_mul_ps(x, inverse));
 }
 
-/* The largest magnitude; infinite or no number if any is: their bits are the largest. */
+/* The largest magnitude; infinite or NaN if any value is: as integers their bits are
+ * the largest. */
 INLINE float largest_of(__m512 a, __m512 b)
 {
   const __m512i positive = _mm512_set1_epi32(0x7fffffff);
@@ -164,13 +165,13 @@ INLINE void quantise(__m512 a, __m512 b, enum lls_packed packed, struct lls_code
   int of_first = layout.groups == 2 ? sum : _mm512_reduce_add_epi32(first);
   out->scale = largest - largest == 0 ? largest / 127 : largest - largest;
   out->sum = out->scale * (float)sum;
-  /* The codes of what is not finite have no meaning, and sums that may overflow. */
+  /* Codes of non-finite values are arbitrary, and their sums may overflow: unsigned. */
   out->start[0] = (int32_t)(0u - (unsigned)layout.zero * (unsigned)of_first);
   out->start[1] =
       (int32_t)(0u - (unsigned)layout.zero * ((unsigned)sum - (unsigned)of_first));
 }
 
-/* (inputs / 32, out_rows), the first n_rows of each. */
+/* Quantises the first n_rows of each (inputs / 32, out_rows). */
 INLINE void quantise_rows(const float *x, size_t stride, size_t n_rows, size_t columns,
                           size_t inputs, enum lls_packed packed, size_t out_rows,
                           struct lls_codes_x *out)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * codes_simd.h for AVX-VNNI, which adds four products of bytes, unsigned codes of weights
- * times signed ones of x, in 32 bits. The 16 registers hold 8 sums of rows, and what four
- * inputs take: for a row and 8 outputs one instruction.
+ * times signed ones of x, in 32 bits. The 16 registers hold the sums of 8 rows and the
+ * operands of four inputs: one instruction for a row and 8 outputs.
  */
 #include "kernels/cpu/codes_simd.h"
 
-/* Quads of half a record that share a scale times the rows, scaled, onto their sums.
- * Codes are multiplied as they are stored: a row's sums start with the zero's part. */
+/* Adds the products of half a record's quads that share a scale, scaled, to the rows'
+ * sums. Codes are multiplied as stored; a row's sums start with the zero's share. */
 INLINE void add_part(const char *record, const char *tail, const int half, const int part,
                      const struct lls_codes_x *x, const int v, const int rows,
                      enum lls_packed packed, __m256i table, __m256 *sum)
@@ -54,7 +54,7 @@ INLINE void add_half(const char *record, const char *tail, const int half,
   }
 }
 
-/* Tables are all the same here. */
+/* Tables need no distinction at this level. */
 INLINE bool is_even(const uint8_t *table)
 {
   (void)table;
@@ -63,7 +63,7 @@ INLINE bool is_even(const uint8_t *table)
 
 /* ---- bytes for many rows --------------------------------------------------------- */
 
-/* A record's scales, and offsets, as the expanded have them. */
+/* A record's scales, and offsets, in the expanded format. */
 INLINE void expand_scales(const char *record, const char *tail, enum lls_packed packed,
                           enum lls_packed many, char *out)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reference products of codes (codes.h), one for every format: groups in whole
- * numbers, their sum in double. Also how x is quantised, to what a level's instructions
- * need.
+ * The reference products of codes (codes.h), the same code for every format: groups in
+ * integers, their sum in double. Also quantises x as each level's instructions need it.
  */
 #include "core/device/numbers.h"
 #include "kernels/cpu/codes.h"
@@ -11,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Where x is not a finite number its scale is none, and no product with it is. */
+/* If any input is not finite, the scale is NaN, and so is every product that uses this
+ * group. */
 static void quantise(const float *x, size_t n, const struct lls_codes_layout *layout,
                      struct lls_codes_x *out)
 {
@@ -52,7 +52,7 @@ static size_t skip(size_t n_rows, size_t k)
   return k / LLS_CODES_GROUP * n_rows * sizeof(struct lls_codes_x);
 }
 
-/* The product of `n` inputs from the k-th of the record on, less the zero's part. */
+/* The product of `n` inputs from the record's k-th on, with the zero subtracted. */
 static int32_t product(const uint8_t *record, enum lls_packed packed,
                        const uint8_t *table, size_t k, size_t n, size_t o,
                        const struct lls_codes_x *x)
@@ -67,7 +67,7 @@ static int32_t product(const uint8_t *record, enum lls_packed packed,
   return sum;
 }
 
-/* The i-th of scales or offsets; `block`: what a block's are multiples of. */
+/* The i-th scale or offset; BLOCK formats store multiples of `block`. */
 static double scale_at(const uint8_t *scales, enum lls_packed packed, size_t i,
                        uint16_t block)
 {
@@ -81,8 +81,8 @@ static double scale_at(const uint8_t *scales, enum lls_packed packed, size_t i,
   }
 }
 
-/* One output of one row in a record, the k-th of a panel; x: its two parts, `rows` apart.
- */
+/* One row times one output of the panel's k-th record; x: the record's two groups,
+ * `rows` apart. */
 static double record_sum(const uint8_t *panel, size_t k, const struct lls_tile *t,
                          enum lls_packed packed, size_t o, const struct lls_codes_x *x)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Codes (codes.h) in registers of 256 bits, included by codes_avx2.c and codes_avxvnni.c,
- * which say how half a record is multiplied: the loop around that, a record's codes and
- * scales, and x quantised. A panel's 16 outputs are two
- * registers. Whole numbers are exact: both levels make the same bits.
+ * Codes (codes.h) in registers of 256 bits, included by codes_avx2.c and
+ * codes_avxvnni.c, which provide the product of half a record. Here are the loop around
+ * it, the unpacking of codes and scales, and the quantising of x. A panel's 16 outputs
+ * are two registers. Integers are exact, so both levels give the same bits.
  */
 #ifndef LLS_CPU_CODES_SIMD_H
 #define LLS_CPU_CODES_SIMD_H
@@ -13,7 +13,7 @@
 #include "kernels/cpu/simd.h"
 
 #define MAX_ROWS 4
-#define AHEAD    2048 /* bytes asked for ahead where the weights stream by */
+#define AHEAD    2048 /* bytes prefetched ahead where the weights stream by */
 
 /* ---- a record's codes ------------------------------------------------------------ */
 
@@ -24,13 +24,14 @@ INLINE __m256i load(const char *p)
 
 INLINE __m256i high_bits(__m256i v, const int i, const int wide)
 {
-  const int shift = i * wide; /* to come to 4 */
+  const int shift = i * wide; /* moves the bits to bit 4 */
   __m256i moved =
       shift <= 4 ? _mm256_slli_epi16(v, 4 - shift) : _mm256_srli_epi16(v, shift - 4);
   return _mm256_and_si256(moved, _mm256_set1_epi8(wide == 1 ? 16 : 48));
 }
 
-/* Quad i of the record's `half`, outputs 8 v to 8 v + 7; as stored, unpacked. */
+/* Quad i of the record's `half`, outputs 8 v to 8 v + 7: unpacked, still with the
+ * zero. */
 INLINE __m256i load_stored(const char *record, const int half, const int i, const int v,
                            enum lls_packed packed, __m256i table)
 {
@@ -56,8 +57,8 @@ INLINE __m256 load_halves(const char *p)
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
 
-/* A group's scales or offsets, outputs 8 v on; `block`: what a block's are multiples of.
- */
+/* A group's scales or offsets, outputs 8 v on; BLOCK formats store multiples of
+ * `block`. */
 INLINE __m256 load_scales(const char *p, const int v, enum lls_packed packed,
                           __m256 block)
 {
@@ -79,7 +80,7 @@ INLINE __m256 load_block(const char *tail, const int i, const int v,
                                      : load_halves(tail + (size_t)(2 * i + v) * of_8);
 }
 
-/* The scale of a part of half a record, and its offset; outputs 8 v on. */
+/* The scale and the offset of a scale group in half a record; outputs 8 v on. */
 INLINE __m256 load_scale(const char *record, const char *tail, const int half,
                          const int part, const int v, enum lls_packed packed)
 {
@@ -103,7 +104,7 @@ INLINE __m256i load_table(const uint8_t *table)
   return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)table));
 }
 
-/* Four inputs of a row, for all outputs. */
+/* Four inputs of a row, broadcast for all outputs. */
 INLINE __m256i quad_of(const struct lls_codes_x *x, const int i)
 {
   int32_t quad;
@@ -113,14 +114,14 @@ INLINE __m256i quad_of(const struct lls_codes_x *x, const int i)
 
 /* ---- products -------------------------------------------------------------------- */
 
-/* The including file's: half a record times the rows, scaled, onto their sums (rows, 2).
- * `even`: what it says of CODES4's table. */
+/* Provided by the including file: adds half a record times the rows, scaled, to their
+ * sums (rows, 2). `even`: the result of its is_even for CODES4's table. */
 INLINE void add_half(const char *record, const char *tail, int half,
                      const struct lls_codes_x *x, int rows, enum lls_packed packed,
                      bool even, const uint8_t *table, __m256 *sum);
 INLINE bool is_even(const uint8_t *table);
 
-/* One panel; asks for as much memory from `ahead` on. */
+/* Multiplies one panel; prefetches as many bytes from `ahead` on. */
 INLINE void multiply(const struct lls_tile *t, const char *record, const char *ahead,
                      float *sums, const int rows, enum lls_packed packed, const bool even)
 {
@@ -149,7 +150,7 @@ INLINE void multiply(const struct lls_tile *t, const char *record, const char *a
     _mm256_storeu_ps(sums + i * 8, sum[i]);
 }
 
-/* Panels follow each other in memory, so what is ahead of one is the next. */
+/* Panels follow each other in memory, so a panel prefetches the next one. */
 INLINE void run(const struct lls_tile *t, const int rows, enum lls_packed packed,
                 const bool even)
 {
@@ -193,8 +194,8 @@ INLINE int32_t sum_of(__m256i v)
   return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1)));
 }
 
-/* The largest magnitude of 32; infinite or no number if any is: their bits are the
- * largest. */
+/* The largest of 32 magnitudes; infinite or NaN if any value is: as integers their bits
+ * are the largest. */
 INLINE float largest_of(const __m256 x[4])
 {
   const __m256i positive = _mm256_set1_epi32(0x7fffffff);
@@ -224,7 +225,7 @@ INLINE void quantise(const __m256 x[4], enum lls_packed packed, struct lls_codes
                                      _mm256_packs_epi32(code[2], code[3]));
   bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
   _mm256_storeu_si256((__m256i *)out->code, bytes);
-  /* The codes of what is not finite have no meaning, and sums that may overflow. */
+  /* Codes of non-finite values are arbitrary, and their sums may overflow: unsigned. */
   unsigned first = (unsigned)sum_of(_mm256_add_epi32(code[0], code[1]));
   unsigned second = (unsigned)sum_of(_mm256_add_epi32(code[2], code[3]));
   out->scale = largest - largest == 0 ? largest / 127 : largest - largest;

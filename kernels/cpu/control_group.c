@@ -15,14 +15,15 @@ const struct lls_control_groups lls_control_groups = {.root = "/sys/fs/cgroup",
 
 /* ---- the group and those above it ----------------------------------------------- */
 
-/* The folders from the process's own group up to the root of what is mounted. */
+/* A walk over the folders from the process's own group up to the root of the mount. */
 struct walk {
   char folder[PATH_MAX];
-  size_t root; /* length */
+  size_t root; /* length of the root's path */
   bool more;
 };
 
-/* Is the controller one of "cpu,cpuacct"? "" is version 2, whose list is empty. */
+/* Does a list such as "cpu,cpuacct" name the controller? Version 2 has an empty list,
+ * for "". */
 static bool names(const char *list, size_t length, const char *controller)
 {
   size_t wanted = strlen(controller);
@@ -69,7 +70,8 @@ static void go_up(struct walk *w)
     *slash = '\0';
 }
 
-/* The numbers of a file in the walk's folder; how many there are, "max" being none. */
+/* Reads the numbers of a file in the walk's folder, and returns how many; "max" counts
+ * as none. */
 static int numbers_in(const struct walk *w, const char *name, double numbers[2])
 {
   char path[PATH_MAX + 64], text[64] = "";
@@ -106,7 +108,7 @@ static void look_at_memory(struct walk w, const char *most, const char *now,
   for (; w.more; go_up(&w)) {
     if (numbers_in(&w, most, bytes) < 1 ||
         !(bytes[0] >= 0 && bytes[0] < (double)INT64_MAX / 2))
-      continue; /* version 1 writes nearly 2^63 where there is none */
+      continue; /* version 1 writes nearly 2^63 for no limit */
     size_t here = (size_t)bytes[0],
            taken = numbers_in(&w, now, used) >= 1 ? (size_t)used[0] : 0;
     size_t rest = here > taken ? here - taken : 0;

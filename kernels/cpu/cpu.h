@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the files of this folder: the device, its table of kernels, its scratch.
+ * What the files of this folder share: the device, its table of kernels and its scratch
+ * memory.
  *
  * Two layers. A *kernel* works on plain pointers on one thread, exists per ISA level and
  * is reached through struct lls_cpu_kernels. An *operation* is a member of
@@ -31,7 +32,8 @@ struct lls_cpu_kernels {
   struct lls_cpu_int8_kernels int8;           /* int8.h */
 };
 
-/* Each level's own entries; linear_*.c, codes_*.c. */
+/* One function for each level: enters its kernels into the table; linear_*.c,
+ * codes_*.c. */
 void lls_cpu_linear_generic(struct lls_cpu_linear_kernels *);
 void lls_cpu_codes_generic(struct lls_cpu_linear_kernels *);
 #ifdef __x86_64__
@@ -44,30 +46,32 @@ void lls_cpu_linear_amx(struct lls_cpu_linear_kernels *);
 void lls_cpu_codes_amx(struct lls_cpu_linear_kernels *);
 #endif
 
-/* isa_table.c: the table of a level. */
+/* isa_table.c: fills the table for a level. */
 void lls_cpu_kernels_fill(struct lls_cpu_kernels *, enum lls_isa);
 
-#define LLS_CPU_ROPES 2 /* that layers of a step have in turns */
+/* rotary embeddings cached, since layers of a model may alternate between two */
+#define LLS_CPU_ROPES 2
 
 struct lls_cpu_device {
-  struct lls_device base; /* first: what the vtable is called with */
+  struct lls_device base; /* first: the device pointer that the vtable's functions get */
   struct lls_device_options options;
   enum lls_isa isa;
   struct lls_cpu_kernels kernels;
   struct lls_cpu_threads *threads;
   unsigned n_threads;
 
-  /* Working memory of the operations; what is in it does not outlive one of them. */
+  /* Working memory of the operations; its contents do not outlive one operation. */
   void *shared; /* (shared_bytes) for all threads, 2 MiB aligned */
   size_t shared_bytes;
   char *scratch; /* (n_threads, scratch_bytes) each thread's own, 2 MiB aligned */
   size_t scratch_bytes;
 
-  /* From step_begin to step_end. */
+  /* Valid from step_begin to step_end. */
   struct lls_pool *pool;
   const struct lls_device_step *step;
   struct lls_rope_shape
-      ropes[LLS_CPU_ROPES]; /* what angles were made for, all 0 = nothing yet */
+      /* the rope that each set of angles was made for; all 0: none yet */
+      ropes[LLS_CPU_ROPES];
   float *angles; /* (ROPES, max_rows, rotary_dims) cosines, then sines; rope.c */
   int status;    /* first error since step_begin, 0 = none */
   struct lls_error error;
@@ -89,11 +93,12 @@ void lls_cpu_step_fail(struct lls_cpu_device *, int code, const char *format, ..
 
 /* ranks.c: x (n) becomes the sum of all ranks' x. */
 void lls_cpu_sum(struct lls_cpu_device *, float *x, size_t n);
-/* The ranks' parts (n_rows, share of columns) side by side on all of them. */
+/* Gathers the ranks' parts (n_rows, share of columns) side by side on all ranks. */
 void lls_cpu_gather_to_all(struct lls_cpu_device *, const float *part, uint32_t n_rows,
                            size_t columns, float *y);
 
-/* Runs a task over rows, alone if waking the others would take longer. */
+/* Runs a task over rows, on the caller alone if waking the other threads would take
+ * longer. */
 static inline void lls_cpu_run_rows(const struct lls_cpu_device *d, lls_cpu_task task,
                                     void *arg, size_t n_rows, size_t columns)
 {
@@ -103,7 +108,8 @@ static inline void lls_cpu_run_rows(const struct lls_cpu_device *d, lls_cpu_task
     lls_cpu_run(d->threads, task, arg);
 }
 
-/* The part [*begin, *end) of n items that falls to a thread, in multiples of `grain`. */
+/* The part [*begin, *end) of n items that a thread computes, in multiples of
+ * `grain`. */
 static inline void lls_cpu_share(size_t n, size_t grain, unsigned thread,
                                  unsigned n_threads, size_t *begin, size_t *end)
 {

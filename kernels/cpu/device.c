@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU device: its threads, its working memory and the vtable. Operations run at once,
- * in the order they are called, on all threads together; each returns when it is done.
+ * The CPU device: its threads, its working memory and the vtable. Operations run at
+ * once, in call order, each on all threads together, and return when they are done.
  */
 #include "core/base/least.h"
 #include "core/ranks/ranks.h"
@@ -40,7 +40,7 @@ static int memory(struct lls_device *device, size_t *total, size_t *available)
   return lls_cpu_memory_size(total, available);
 }
 
-/* The processor's name from the kernel; "" where it gives none. */
+/* The processor's name as Linux reports it; "" if it reports none. */
 static void processor_name(char *name, size_t size)
 {
   char line[256];
@@ -82,7 +82,7 @@ static void describe(struct lls_device *device, char *text, size_t size)
            (double)total * 1e-9);
 }
 
-/* Both kinds are ordinary memory here. */
+/* Device and host memory are both ordinary memory here. */
 static int alloc(struct lls_device *device, enum lls_memory kind, size_t bytes,
                  void **out)
 {
@@ -160,7 +160,8 @@ static const struct lls_device_ops ops = {
     .attention_both_ways = lls_cpu_attention_both_ways,
 };
 
-/* Room for the hungriest operation; a thread also unpacks one row while loading. */
+/* Allocates the scratch of the operation that needs most; a thread also unpacks a row
+ * in it while loading. */
 static int allocate_scratch(struct lls_cpu_device *d)
 {
   size_t columns = d->options.max_columns, rows = d->options.max_rows;
@@ -181,8 +182,8 @@ static int allocate_scratch(struct lls_cpu_device *d)
   return rc != 0 ? rc : lls_cpu_memory_alloc(d->shared_bytes, &d->shared);
 }
 
-/* Devices that the control group's time is for: those of all instances and ranks on this
- * machine. */
+/* The number of devices that share the control group's processor time: those of all
+ * instances and ranks on this machine. */
 static unsigned shares_of(const struct lls_device_options *o)
 {
   return (o->shares > 0 ? o->shares : 1) * (o->ranks != NULL ? o->ranks->local_size : 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows taken from tables and from each other: embeddings, gather, and the addition. */
+/* Rows read from tables or copied from other rows (embeddings, gather), and the
+ * addition of rows. */
 #include "core/device/tensor.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
@@ -11,7 +12,7 @@
 struct lookup {
   struct lls_cpu_device *device;
   const struct lls_tensor_view *table;
-  const int32_t *ids; /* (n_rows) of the table's rows, less offset */
+  const int32_t *ids; /* (n_rows) indices of the table's rows, minus offset */
   int32_t offset;
   bool add;
   float scale;
@@ -34,7 +35,8 @@ static void lookup_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-/* An id from outside would be read from anywhere: refuse the step and embed nothing. */
+/* Checks the ids. An id beyond the table would read foreign memory: the step fails and
+ * nothing is embedded. */
 static bool in_table(struct lookup *w)
 {
   for (uint32_t i = 0; i < w->device->step->n_rows; i++) {
@@ -101,7 +103,8 @@ void lls_cpu_add(struct lls_device *device, const void *x, uint32_t n_rows,
   lls_cpu_run_rows(d, add_task, &w, n_rows, columns);
 }
 
-/* Few rows, once a step: not worth waking anybody. */
+/* Copies on the calling thread: the rows are few, once a step, and waking threads would
+ * take longer. */
 void lls_cpu_gather(struct lls_device *device, const void *x, const uint32_t *rows,
                     uint32_t n_rows, uint32_t columns, void *y)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixtures of experts: choosing (Shazeer et al., 2017, section 2.1), sorting rows by
- * expert, and the products of each expert with its rows, one after the other, each by all
- * threads.
+ * Mixtures of experts: the choice of experts (Shazeer et al., 2017, section 2.1), the
+ * sorting of rows by expert, and each expert's products with its rows. Experts run one
+ * after the other, each on all threads.
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
@@ -49,8 +49,8 @@ static bool is_chosen(const uint32_t *expert, uint32_t n, uint32_t e)
   return false;
 }
 
-/* The best of those not chosen yet, the first of equals; some one even among numbers that
- * are none. */
+/* Returns the best expert not chosen yet: the first of equals, and some expert even if
+ * all scores are NaN. */
 static uint32_t best_left(const float *scores, uint32_t n, const uint32_t *chosen,
                           uint32_t n_chosen)
 {
@@ -95,7 +95,7 @@ static void choose_task(void *arg, unsigned thread, unsigned n_threads)
            r->weight + i * r->active);
 }
 
-/* Counts, then places: entries of an expert stay in the order of their rows. */
+/* Counting sort: the entries of an expert stay in the order of their rows. */
 static void sort(const struct lls_route *r, size_t n_rows)
 {
   size_t entries = n_rows * r->active;

@@ -5,23 +5,24 @@
  *
  *   q = round((x - least) / step),  step = (most - least) / 255,  x' = least + step q
  *
- * The paper's form has a zero point, x' = step (q - z) with z = round(-least / step). It
- * says the same, but z of a channel of large numbers that differ little, as K has them,
- * is beyond what f16 counts exactly; least is not.
+ * The paper's form has a zero point, x' = step (q - z) with z = round(-least / step).
+ * It is equivalent, but for a channel of large values that differ little, as in K, z is
+ * too large for f16 to hold exactly, and least is not.
  *
- * least is rounded down to f16 and step, made of that, up: so all numbers lie between
- * least and least + 255 step, none is clipped, and |x - x'| <= step / 2 (but for the
- * rounding of x' itself). Numbers beyond f16's 65504 and what is no number are taken for
- * the nearest that is.
+ * least is rounded down to f16, and step, computed from the rounded least, up. So all
+ * values lie between least and least + 255 step, none is clipped, and |x - x'| <= step
+ * / 2 (but for the rounding of x' itself). Values beyond f16's 65504, and NaN, are
+ * replaced by a finite value.
  *
- * A block of b tokens takes b + 4 bytes a channel, of bf16 2b: 0.625 of it at b = 16.
+ * A block of b tokens takes b + 4 bytes a channel; in bf16 it takes 2b. At b = 16 the
+ * ratio is 0.625.
  */
 #include "kernels/cpu/int8.h"
 #include "kernels/cpu/pool.h"
 
 #include <string.h>
 
-/* The slots of one head in both blocks. */
+/* The slots of one head in the wide and the INT8 block. */
 static struct lls_int8_head head_of(const struct lls_pool_shape *s, size_t head,
                                     struct lls_pool_block wide, uint32_t wide_slot,
                                     struct lls_pool_block int8, uint32_t slot,

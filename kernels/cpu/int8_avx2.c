@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* INT8 blocks with vectors of 8. */
+/* INT8 blocks with 8 channels a vector. */
 #include "kernels/cpu/int8_simd.h"
 
 void lls_cpu_int8_avx2(struct lls_cpu_int8_kernels *k)

@@ -8,18 +8,18 @@
 #define F16_MOST 65504.0f
 #define STEPS    255
 
-/* The f16 next below, or x itself. */
+/* Rounds x down to an f16 value. */
 static uint16_t round_down(float x)
 {
   uint16_t h = lls_f32_to_f16(x);
   if (lls_f16_to_f32(h) <= x)
     return h;
   if (h == 0)
-    return 0x8001; /* the negative one next to zero */
+    return 0x8001; /* the f16 next below zero */
   return h & 0x8000 ? h + 1 : h - 1;
 }
 
-/* The f16 next above x >= 0, or x itself. */
+/* Rounds x >= 0 up to an f16 value. */
 static uint16_t round_up(float x)
 {
   uint16_t h = lls_f32_to_f16(x);
@@ -78,7 +78,7 @@ void lls_cpu_int8_quantise(const struct lls_int8_head *h, uint32_t first, uint32
     float step = lls_f16_to_f32(h->scales[dim]), per_step = step > 0 ? 1 / step : 0;
     for (uint32_t slot = 0; slot < h->n_slots; slot++) {
       float q = (number_at(h, slot, dim) - base) * per_step + 0.5f;
-      q = q > 0 ? q : 0; /* what is no number, too */
+      q = q > 0 ? q : 0; /* also replaces NaN */
       h->codes[(size_t)slot * h->dims + dim] = (uint8_t)(q < STEPS ? q : STEPS);
     }
   }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * INT8 blocks with vectors, a channel in each lane, included by int8_avx2.c and
- * _avx512.c; channels that fill no vector are the plain ones'. Products and sums are
- * rounded one by one, not fused, so that all levels give the same bits.
- *
- * Bytes of a block: numbers read twice, the second time from the first-level cache.
+ * int8_avx512.c. Channels that do not fill a vector are left to the generic kernel.
+ * Each product and sum is rounded on its own, not fused, so that all levels give the
+ * same bits. Bytes of a block: values are read twice, the second time from L1.
  */
 #ifndef LLS_CPU_INT8_SIMD_H
 #define LLS_CPU_INT8_SIMD_H
@@ -43,7 +42,7 @@ INLINE vf number_at(const struct lls_int8_head *h, size_t i, const bool bf16)
   return vload((const float *)(const void *)h->numbers + i);
 }
 
-/* vmax and vmin take their second operand where the first is not a number. */
+/* Clips x. vmax and vmin return their second operand if the first is NaN. */
 INLINE vf clipped(vf x)
 {
   return vmin(vmax(x, vset(-F16_MOST)), vset(F16_MOST));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking the CPU, and Linux for the tiles; see isa.h. */
+/* Finds the ISA level from CPUID, and asks Linux for the AMX tiles; see isa.h. */
 #include "kernels/cpu/isa.h"
 
 #include <errno.h>

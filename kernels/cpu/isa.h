@@ -5,9 +5,10 @@
 
 #include "core/device/isa.h"
 
-/* The highest level this machine runs. Asks the kernel for AMX where the CPU has it. */
+/* The highest level that this machine runs. Asks Linux for AMX if the CPU has it. */
 enum lls_isa lls_isa_best(void);
-/* -EINVAL: no such name; -ENOTSUP: this CPU does not have it. NULL: the best. */
+/* Sets *out to the level of that name; NULL: to the best one. Returns -EINVAL if no
+ * level has the name, -ENOTSUP if this CPU does not have the level. */
 int lls_isa_from_name(const char *name, enum lls_isa *out);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kernels a level has: its own over those of the levels below. */
+/* Fills a level's table: its own kernels replace those of the levels below. */
 #include "kernels/cpu/cpu.h"
 
 void lls_cpu_kernels_fill(struct lls_cpu_kernels *k, enum lls_isa isa)

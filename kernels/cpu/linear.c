@@ -5,12 +5,11 @@
  * Rows are taken in blocks of the kernel's row_block. All threads pack a block's rows of
  * x together (shared memory), then each multiplies them by its own panels:
  *
- *   few rows (one group)   a tile runs over all inputs: the weights stream by once
- *   more                   for a block of panels, for LLS_DEPTH inputs, for each panel,
- *                          for each group: the panel's piece (16 KiB in bf16) stays in L1
- *                          while the groups pass, the block's x (96 x 512 f32 = 192 KiB,
- *                          AMX 512 x 512 bf16 = 512 KiB) in L2 while the panels pass,
- *                          and so do the sums (96 KiB, AMX 512 KiB)
+ *   few rows (one group): a tile runs over all inputs, and the weights stream by once
+ *   more: for a block of panels, for LLS_DEPTH inputs, for each panel, for each group:
+ * the panel's piece (16 KiB in bf16) stays in L1 while the groups pass, the block's x (96
+ * x 512 f32 = 192 KiB, AMX 512 x 512 bf16 = 512 KiB) in L2 while the panels pass, and so
+ * do the sums (96 KiB, AMX 512 KiB)
  *
  * The weights come from memory once for every row block: at 2 TFLOP/s and 512 rows of
  * bf16 that is 4 GB/s, at 96 rows it would be 21. The order of additions does not depend
@@ -21,41 +20,43 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
 
-#define AHEAD       2048 /* bytes of a stream asked for ahead of its use; bench/linear */
-#define TURNS       4 /* parts a thread's share is taken in: what a late thread can lose */
-#define TILE_PANELS 4 /* of the widest tile */
+#define AHEAD 2048 /* bytes of a stream prefetched ahead of its use; bench/linear */
+/* parts that a thread's share is cut into: a late thread loses at most one */
+#define TURNS       4
+#define TILE_PANELS 4 /* panels of the widest tile */
 
 struct product {
   struct lls_cpu_device *device;
-  const struct lls_linear_kernel *kernel;  /* whose tiles multiply */
-  const struct lls_linear_kernel *expands; /* makes panels for `kernel`; or NULL */
+  const struct lls_linear_kernel *kernel; /* the kernel whose tiles multiply */
+  /* the kernel that expands panels for `kernel`, or NULL */
+  const struct lls_linear_kernel *expands;
   const struct lls_weight *weight;
   const float *x; /* (n_rows, columns) */
   float *y;       /* (n_rows, rows of the weight) */
   size_t y_stride;
   size_t n_rows; /* at most row_block */
-  bool many;     /* rows: groups share panels while they are in cache */
+  bool many;     /* more than one group: groups share a panel while it is cached */
   size_t row_units, groups;
-  size_t sum_stride; /* floats of a panel's sums */
+  size_t sum_stride; /* floats from one panel's sums to the next */
   bool add;
   const char *packed; /* (groups, group_bytes) */
   size_t group_bytes;
 };
 
-/* Bytes of a panel of so many inputs, or before input `inputs` of it. */
+/* Bytes of a panel of `inputs` inputs; so also the offset of an input in it. */
 static size_t panel_bytes(enum lls_packed packed, size_t inputs)
 {
   return lls_packed_codes(packed) ? lls_codes_at(packed, inputs)
                                   : inputs * LLS_PANEL * lls_packed_bytes(packed);
 }
 
-/* The first row of group g; of the one past the last: how many rows there are. */
+/* The first row of group g; for g = groups: the number of rows. */
 static size_t group_row(const struct product *p, size_t g)
 {
   return lls_least_size(p->row_units * g / p->groups * p->kernel->row_unit, p->n_rows);
 }
 
-/* Items are pieces of LLS_DEPTH inputs of a group. */
+/* The number of pack_task's items for one group: pieces of LLS_DEPTH inputs. */
 static size_t pieces_of(const struct lls_weight *w)
 {
   return (w->inputs + LLS_DEPTH - 1) / LLS_DEPTH;
@@ -78,7 +79,7 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-/* Writes the sums of a block of panels. */
+/* Scales the sums of a block of panels, adds the bias and writes them to y. */
 static void finish(const struct product *p, const float *sums, size_t first_panel,
                    size_t n_panels)
 {
@@ -98,18 +99,18 @@ static void finish(const struct product *p, const float *sums, size_t first_pane
   p->kernel->finish(&f);
 }
 
-/* A block of panels, of which some inputs are being multiplied. */
+/* A block of panels, and the range of inputs that is being multiplied. */
 struct block {
-  size_t first, n; /* panels */
-  size_t k, n_k;   /* inputs */
+  size_t first, n; /* range of panels */
+  size_t k, n_k;   /* range of inputs */
   float *sums;     /* (n, sum_stride) */
-  char *expanded;  /* (panels of a tile, ...) what the kernel expands */
+  char *expanded;  /* (panels of a tile, ...) panels that the kernel has expanded */
 };
 
-/* Memory that is asked for in so many turns. */
+/* Memory to prefetch, a part in each turn. */
 struct wanted {
   const char *at;
-  size_t lines, each; /* of a turn */
+  size_t lines, each; /* lines in all, and in each turn */
 };
 
 static struct wanted wanted(const char *at, size_t bytes, size_t turns)
@@ -125,8 +126,9 @@ static struct lls_ahead turn_of(const struct wanted *w, size_t turn)
                             lls_least_size(w->each, w->lines - first)};
 }
 
-/* The first input of what follows the block's inputs, and how many: their successors,
- * after the last the first ones, of the panels that the thread most likely takes next. */
+/* Returns the first input, and *n the number, of the range multiplied after the
+ * block's: the following inputs or, after the last, the first inputs of the next
+ * block's panels. */
 static size_t next_inputs(const struct product *p, const struct block *b, size_t *n)
 {
   size_t past = b->k + b->n_k < p->weight->inputs ? b->k + b->n_k : 0;
@@ -134,7 +136,7 @@ static size_t next_inputs(const struct product *p, const struct block *b, size_t
   return past;
 }
 
-/* The panels wanted after the block's i-th and those with it, by all groups together. */
+/* The panels that follow those of the tile at i. All groups together prefetch them. */
 static void next_panels(const struct product *p, const struct block *b, size_t i,
                         struct wanted out[LLS_AHEAD - 1])
 {
@@ -152,13 +154,14 @@ static void next_panels(const struct product *p, const struct block *b, size_t i
   }
 }
 
-/* Where the block's inputs are in x of a group of so many rows. */
+/* The place of the block's inputs in the packed x of a group of `rows` rows. */
 struct group_x {
-  size_t rows, at;       /* bytes from the group's first */
-  struct lls_ahead next; /* what the panels of one tile ask for, in the first group */
+  size_t rows, at; /* rows; bytes from the beginning of the group */
+  /* the part of the next x that one tile prefetches, in the first group */
+  struct lls_ahead next;
 };
 
-/* Their successors are wanted by all panels together. */
+/* All panels of the block together prefetch the next inputs of x. */
 static struct group_x group_x(const struct product *p, const struct block *b, size_t i,
                               size_t rows)
 {
@@ -172,7 +175,7 @@ static struct group_x group_x(const struct product *p, const struct block *b, si
                           .next = turn_of(&x, i / kernel->panels)};
 }
 
-/* All groups times the panels of one tile, the block's from the i-th on. */
+/* Multiplies all groups with the panels of one tile, from the block's i-th panel on. */
 static void multiply_groups(const struct product *p, const struct block *b, size_t i,
                             struct lls_tile *tile)
 {
@@ -196,12 +199,12 @@ static void multiply_groups(const struct product *p, const struct block *b, size
         tile->ahead[1 + j] = turn_of(&panels[j], g);
     }
     p->kernel->tile(tile);
-    tile->lead = 0; /* the first group has asked for all of the next panel */
+    tile->lead = 0; /* the first group has prefetched all of the next panel */
   }
 }
 
-/* The panels of a tile as bytes, in the thread's scratch beyond the sums; the panels that
- * follow are asked for meanwhile. */
+/* Expands the panels of a tile into the thread's scratch, behind the sums, and
+ * prefetches the next panels meanwhile. */
 static void expand(const struct product *p, const struct block *b, struct lls_tile *tile)
 {
   const struct lls_weight *w = p->weight;
@@ -264,14 +267,16 @@ static void product_task(void *arg, unsigned thread, unsigned n_threads)
     p->kernel->end();
 }
 
-/* Panels a thread takes at a time: some turns each, in whole tiles. */
+/* The number of panels that a thread takes at a time: whole tiles, and TURNS such parts
+ * in a thread's share. */
 static size_t grain_of(size_t panels, unsigned n_threads)
 {
   size_t grain = panels / (n_threads * TURNS) / TILE_PANELS * TILE_PANELS;
   return grain < TILE_PANELS ? TILE_PANELS : lls_least_size(grain, LLS_PANEL_BLOCK);
 }
 
-/* The kernels for that many rows: those of the weight's own format if they are few. */
+/* Chooses the kernels for n_rows: those of the weight's own format if the rows are
+ * few. */
 static void choose_kernels(struct product *p)
 {
   const struct lls_linear_kernel *of = p->device->kernels.linear.of;
@@ -281,7 +286,7 @@ static void choose_kernels(struct product *p)
   p->kernel = p->expands != NULL ? &of[own->expanded] : own;
 }
 
-/* At most row_block rows. */
+/* Multiplies at most row_block rows. */
 static void multiply_rows(struct lls_cpu_device *d, struct product *p)
 {
   const struct lls_weight *w = p->weight;
@@ -300,7 +305,7 @@ static void multiply_rows(struct lls_cpu_device *d, struct product *p)
   lls_cpu_run(d->threads, product_task, p);
 }
 
-/* y: (n_rows, y_stride), from the first output of these on. */
+/* y: (n_rows, y_stride), beginning at the part's first output. */
 static void multiply_part(struct lls_cpu_device *d, const struct lls_weight *w,
                           const float *x, size_t n_rows, bool add, float *y,
                           size_t y_stride)

@@ -7,9 +7,9 @@
  * two B tiles feed four C tiles, so four tile loads serve four products.
  *
  * Bytes and operations of one pass over a panel: 16 x inputs x 2 read once,
- * 2 x 16 x inputs x 16 operations per A tile, however few of its rows are used; a product
- * takes 16 cycles, the memory some 100 for the tile it needs, so that few rows cost the
- * same as 16.
+ * 2 x 16 x inputs x 16 operations per A tile, however few of its rows are used. A
+ * product takes 16 cycles, and memory takes some 100 to deliver the tile it needs, so
+ * few rows cost the same as 16.
  */
 #include "kernels/cpu/ahead.h"
 #include "kernels/cpu/amx.h"
@@ -18,7 +18,7 @@
 #define MAX_ROWS  32
 #define ROW_BLOCK 512
 
-/* The registers; the instructions want literal numbers. */
+/* Tile registers; the instructions require literal numbers. */
 #define C00 0 /* rows 0..15, first panel */
 #define C01 1
 #define C10 2
@@ -33,7 +33,7 @@ static size_t tiles_of(size_t n_rows)
   return (n_rows + TILE_ROWS - 1) / TILE_ROWS;
 }
 
-/* LANES numbers at k of a row of `columns`, 0 from there on, rounded. */
+/* Loads LANES values at k of a row of `columns`, rounded to bf16; 0 beyond its end. */
 INLINE __m256i load_rounded(const float *row, size_t k, size_t columns)
 {
   size_t n = columns < k ? 0 : columns - k;
@@ -41,7 +41,7 @@ INLINE __m256i load_rounded(const float *row, size_t k, size_t columns)
   return (__m256i)_mm512_cvtneps_pbh(some);
 }
 
-/* (inputs / 32, row tiles, 16, 32); each row is read from front to back. */
+/* Packs x as (inputs / 32, row tiles, 16, 32); each row is read from front to back. */
 static void pack_tiles(const float *x, size_t stride, size_t n_rows, size_t columns,
                        size_t inputs, void *out)
 {
@@ -69,8 +69,9 @@ INLINE void prefetch(const char *p, size_t bytes)
     _mm_prefetch(p + line, _MM_HINT_T0);
 }
 
-/* C (row tiles, panels) += 32 inputs. What passes by only once, the weights if `stream`,
- * else x, is loaded past the first-level cache (tileloaddt1), which is the other's. */
+/* C (row tiles, panels) += 32 inputs. The operand that is used only once (the weights
+ * if `stream`, else x) is loaded past L1 (tileloaddt1), which holds the other
+ * operand. */
 INLINE void multiply_tiles(const char *const b[2], const char *x, const int panels,
                            const int row_tiles, const bool stream)
 {
@@ -97,8 +98,8 @@ INLINE void multiply_tiles(const char *const b[2], const char *x, const int pane
 #undef LOAD
 }
 
-/* All inputs of a tile that asks for what is `ahead` of the same streams, or, where that
- * is NULL, for its share of what others want. The loop that everything else is for. */
+/* Multiplies all inputs of a tile: the innermost loop. It prefetches `ahead` in the
+ * same streams or, if that is NULL, its share of w's lines. */
 INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const char *x,
                      size_t inputs, const int panels, const int row_tiles,
                      enum lls_packed packed, struct lls_ahead *spread)
@@ -123,7 +124,7 @@ INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const
   }
 }
 
-/* C from the sums (two panels' of up to 32 rows), or 0. */
+/* Loads C from the sums (up to 32 rows of two panels), or sets it to 0. */
 INLINE void load_sums(const float *sums, size_t stride, bool more, const int panels,
                       const int row_tiles)
 {
@@ -153,7 +154,7 @@ INLINE void store_sums(float *sums, size_t stride, const int panels, const int r
     _tile_stored(C11, sums + stride + TILE_ROWS * LLS_PANEL, 64);
 }
 
-/* One or two panels, from the `first` on. */
+/* Multiplies one or two panels, from `first` on. */
 INLINE void part(const struct lls_tile *t, size_t first, const int panels,
                  const int row_tiles, enum lls_packed packed)
 {
@@ -167,7 +168,8 @@ INLINE void part(const struct lls_tile *t, size_t first, const int panels,
   if (t->lead == 0) {
     multiply(w, NULL, t->panel_bytes, x, t->inputs, panels, row_tiles, packed, ahead);
   } else {
-    size_t near = t->inputs - t->lead; /* inputs whose lead is in the same panels */
+    /* inputs for which the prefetched ones are in the same panels */
+    size_t near = t->inputs - t->lead;
     multiply(w, w + t->lead * input_bytes, t->panel_bytes, x, near, panels, row_tiles,
              packed, ahead);
     multiply(w + near * input_bytes, w + panels * t->panel_bytes, t->panel_bytes,

@@ -47,7 +47,7 @@ static void tile_bf16(const struct lls_tile *t)
   tile(t, sizeof(uint16_t), LLS_PACKED_BF16);
 }
 
-/* (inputs / 2, rows, 2) bf16 */
+/* Packs x as (inputs / 2, rows, 2) bf16. */
 static void pack_pairs(const float *x, size_t stride, size_t n_rows, size_t columns,
                        size_t inputs, void *out)
 {

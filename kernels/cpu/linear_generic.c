@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The reference tiles: plain C, one row at a time, sums in double over all inputs of a
- * call. Also how x is packed wherever it stays f32: (inputs, rows), which the levels
- * above share since it costs next to nothing.
+ * call. Also packs x where it stays f32, as (inputs, rows). The levels above use the
+ * same function, since packing takes little time.
  */
 #include "kernels/cpu/cpu.h"
 #include "core/device/numbers.h"
@@ -91,7 +91,7 @@ static void finish(const struct lls_finish *f)
   }
 }
 
-/* One group always, so that no sum is cut and rounded between two calls. */
+/* Uses a single group, so that no sum is cut and rounded between two calls. */
 void lls_cpu_linear_generic(struct lls_cpu_linear_kernels *k)
 {
   const struct lls_linear_kernel common = {
@@ -105,7 +105,7 @@ void lls_cpu_linear_generic(struct lls_cpu_linear_kernels *k)
       .finish = finish,
   };
   for (int i = 0; i < LLS_N_PACKED; i++)
-    k->of[i] = common; /* codes_generic.c has those of codes */
+    k->of[i] = common; /* codes_generic.c enters the codes' kernels */
   k->of[LLS_PACKED_F32].tile = tile_f32;
   k->of[LLS_PACKED_F16].tile = tile_f16;
   k->of[LLS_PACKED_BF16].tile = tile_bf16;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tiles of a vector level, included by linear_avx2.c and linear_avx512.c, which say
- * how many sums a tile has at most (MAX_SUMS vectors) and how many panels it takes at
- * once for a number of rows. Both multipliers are kept busy by 8 sums in
- * registers (latency 4, two a cycle); x is read once, broadcast, for all panels.
+ * The tiles of a vector level, included by linear_avx2.c and linear_avx512.c, which
+ * define the most sums of a tile (MAX_SUMS vectors) and its panels for each number of
+ * rows. Both multipliers are kept busy by 8 sums in registers (latency 4, two a cycle);
+ * x is read once, broadcast, for all panels.
  *
  * Weights become f32 in registers: bf16 by a shift and a mask, f16 by a conversion
  * instruction. Where the CPU multiplies pairs of bf16 (PAIRS), x is rounded to bf16 and
@@ -16,11 +16,11 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/simd.h"
 
-#define VECTORS (LLS_PANEL / LANES) /* of a panel's outputs */
+#define VECTORS (LLS_PANEL / LANES) /* vectors of a panel's outputs */
 
 #ifdef __AVX512F__
 
-INLINE vf load_even(const char *p) /* of LANES pairs of bf16 */
+INLINE vf load_even(const char *p) /* the even elements of LANES pairs of bf16 */
 {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(p), 16));
 }
@@ -37,7 +37,7 @@ INLINE vf load_even(const char *p)
   __m256i pairs = _mm256_loadu_si256((const __m256i *)p);
   return _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
 }
-/* volatile: the mask is read each time, since the 16 registers are taken */
+/* volatile: the mask is loaded for each use, since all 16 registers are taken */
 static const volatile __m256i high = {
     (long long)0xffff0000ffff0000, (long long)0xffff0000ffff0000,
     (long long)0xffff0000ffff0000, (long long)0xffff0000ffff0000};
@@ -49,7 +49,8 @@ INLINE vf load_odd(const char *p)
 
 #endif
 
-/* Vector v of the outputs of input `odd` of the two that begin at w. */
+/* Vector v of the outputs of one of the two inputs that begin at w: the second if
+ * `odd`. */
 INLINE vf load_weight(const char *w, enum lls_packed packed, const int odd, const int v)
 {
   size_t at = (size_t)(odd * LLS_PANEL + v * LANES);
@@ -65,8 +66,8 @@ INLINE vf load_weight(const char *w, enum lls_packed packed, const int odd, cons
 
 /*
  * sum (panels, rows, VECTORS) += the two inputs at x (2, rows) times those at w. The
- * order is what the compiler needs to keep all sums in registers: weights first, of one
- * panel with AVX2, of all with AVX-512.
+ * compiler needs this order to keep all sums in registers: weights first, of one panel
+ * with AVX2, of all panels with AVX-512.
  */
 INLINE void multiply_two(const char *w, size_t panel_bytes, const float *x,
                          const int panels, const int rows, enum lls_packed packed,
@@ -94,7 +95,7 @@ INLINE void multiply_two(const char *w, size_t panel_bytes, const float *x,
 }
 
 #ifdef PAIRS
-/* The same for pairs of bf16: x (rows, 2). */
+/* The same as multiply_two for pairs of bf16: x (rows, 2). */
 INLINE void multiply_pair(const char *w, size_t panel_bytes, const uint32_t *x,
                           const int panels, const int rows, vf *sum)
 {
@@ -112,7 +113,8 @@ INLINE void multiply_pair(const char *w, size_t panel_bytes, const uint32_t *x,
 }
 #endif
 
-/* All `inputs` at w and x, asking for the lines at `ahead` of the same streams. */
+/* Multiplies all `inputs` at w and x, and prefetches the lines at `ahead` in the same
+ * streams. */
 INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const char *x,
                      size_t inputs, const int panels, const int rows,
                      enum lls_packed packed, vf *sum)
@@ -140,7 +142,8 @@ INLINE void multiply(const char *w, const char *ahead, size_t panel_bytes, const
   }
 }
 
-/* sums (panels, sum_stride) = or += sum (panels, rows, VECTORS). */
+/* Stores sum (panels, rows, VECTORS) into sums (panels, sum_stride), or adds it if
+ * `more`. */
 INLINE void keep(const struct lls_tile *t, float *sums, bool more, const int panels,
                  const int rows, const vf *sum)
 {
@@ -155,13 +158,13 @@ INLINE void keep(const struct lls_tile *t, float *sums, bool more, const int pan
   }
 }
 
-/* `panels` panels, from the `first` on. */
+/* Multiplies `panels` panels, from `first` on. */
 INLINE void part(const struct lls_tile *t, size_t first, const int panels, const int rows,
                  const size_t x_bytes, enum lls_packed packed)
 {
   const size_t input_bytes = LLS_PANEL * lls_packed_bytes(packed);
   const char *w = t->weight + first * t->panel_bytes, *x = t->x;
-  /* The input that is prefetched at k: k + lead, or of the next panels k - (inputs -
+  /* The input to prefetch at k: k + lead or, in the next panels, k - (inputs -
    * lead). */
   size_t turn = t->inputs - t->lead;
   const char *same = t->lead != 0 ? w + t->lead * input_bytes : t->x_next;
@@ -181,7 +184,7 @@ INLINE void part(const struct lls_tile *t, size_t first, const int panels, const
   }
 }
 
-/* All panels, `panels` at a time. */
+/* Multiplies all panels, `panels` at a time. */
 INLINE void run(const struct lls_tile *t, const int panels, const int rows,
                 const size_t x_bytes, enum lls_packed packed)
 {
@@ -192,7 +195,7 @@ INLINE void run(const struct lls_tile *t, const int panels, const int rows,
     part(t, i, 1, rows, x_bytes, packed);
 }
 
-/* y (rows, outputs) from the sums, row by row, since rows of y are far apart. */
+/* Writes y (rows, outputs) from the sums, row by row, since rows of y are far apart. */
 INLINE void finish_as(const struct lls_finish *f, const bool scale, const bool bias,
                       const bool add)
 {

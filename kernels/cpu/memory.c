@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An allocation is one mapping of its own: [spare | note page | 2 MiB aligned data]. The
- * note holds what to unmap. The kernel is asked for transparent huge pages (madvise),
- * which it gives only to whole 2 MiB pieces. A matrix or the tail of one that fills a
- * quarter of a piece gets all of it: the matrices of MiniLM have 0.9 to 1.2 MB, 5,000
- * small pages in each pass, more than the second-level TLB holds; a small vector wastes
- * none.
+ * An allocation is one mapping of its own: [spare | note page | 2 MiB aligned data].
+ * The note holds the address and size to unmap. Linux is asked for transparent huge
+ * pages (madvise), which it gives only to whole 2 MiB pieces. A matrix, or its tail,
+ * that fills at least a quarter of a piece gets the whole piece: the matrices of MiniLM
+ * have 0.9 to 1.2 MB, together 5,000 small pages in each pass, more than the
+ * second-level TLB holds. Small vectors get small pages.
  *
- * Pages that the administrator has set aside (vm.nr_hugepages) are not tried: a MAP_FIXED
- * of them that fails leaves a hole in the mapping, where another thread's memory may move
- * in before it is unmapped with the rest.
+ * Pages that the administrator has set aside (vm.nr_hugepages) are not used: a failed
+ * MAP_FIXED of them leaves a hole in the mapping, where another thread's memory may be
+ * mapped, which would then be unmapped with the rest.
  */
 #include "kernels/cpu/memory.h"
 
@@ -31,7 +31,8 @@ struct note {
   size_t map_bytes;
 };
 
-#define WORTH_ONE (HUGE_PAGE / 4) /* bytes of a piece from which on it is one */
+/* bytes from which on the last piece gets a whole huge page */
+#define WORTH_ONE (HUGE_PAGE / 4)
 
 static size_t round_up(size_t bytes, size_t unit)
 {
@@ -51,7 +52,7 @@ int lls_cpu_memory_alloc(size_t bytes, void **out)
   char *data = (char *)round_up((uintptr_t)map + NOTE_PAGE, HUGE_PAGE);
   size_t tail = data_bytes % HUGE_PAGE;
   size_t huge_bytes = tail < WORTH_ONE ? data_bytes : round_up(data_bytes, HUGE_PAGE);
-  madvise(data, huge_bytes, MADV_HUGEPAGE); /* a kernel without them: only slower */
+  madvise(data, huge_bytes, MADV_HUGEPAGE); /* without huge pages it is only slower */
   *(struct note *)(data - NOTE_PAGE) = (struct note){map, map_bytes};
   *out = data;
   return 0;
@@ -65,7 +66,7 @@ void lls_cpu_memory_free(void *data)
   munmap(note.map, note.map_bytes);
 }
 
-/* The number after `key` in a file; 0 if none. */
+/* The number after `key` in a file; 0 if there is none. */
 static size_t number_in(const char *path, const char *key)
 {
   char line[256];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * RMS norms of queries and keys: of each head (Qwen3), or of all heads together (OLMo 2).
- * Ranks that share those heads add up their squares first: one sum of two numbers a row.
- * A key-value head that several ranks have counts on each, in the squares as in the
- * number of columns, so that the mean is the same.
+ * Where all heads are normed together, ranks first add up their squares: one sum of two
+ * values a row. A KV head that several ranks hold is counted by each, both in the
+ * squares and in the number of columns, so the mean stays the same.
  */
 #include "core/ranks/ranks.h"
 #include "kernels/cpu/cpu.h"
@@ -16,16 +16,16 @@ struct qk_norming {
   const struct lls_attention_shape *shape;
   const struct lls_qk_norm_shape *norm;
   float *qkv;     /* (n_rows, columns) */
-  float *squares; /* (n_rows, 2) of q and k, where ranks share them */
+  float *squares; /* (n_rows, 2) sums of squares of q and k, where ranks share them */
   size_t n_rows, columns;
   uint32_t ranks;
 };
 
-/* q is part 0, k part 1. */
+/* q is part 0, k is part 1. */
 struct qk_part {
   float *x;
   const float *weight;
-  size_t n; /* columns */
+  size_t n; /* number of columns */
 };
 
 static struct qk_part part_of(const struct qk_norming *w, size_t row, int which)

@@ -2,7 +2,7 @@
 /*
  * The operations of the CPU device: one function for each member of struct
  * lls_device_ops, with its signature (declared here through the vtable's own types, so
- * that a difference is a compile error), and what they want of working memory.
+ * that a difference is a compile error), and their needs of working memory.
  */
 #ifndef LLS_CPU_OPS_H
 #define LLS_CPU_OPS_H
@@ -16,15 +16,16 @@ int lls_cpu_step_end(struct lls_device *, struct lls_error *);
 
 /* linear.c */
 struct lls_cpu_linear_kernels;
-size_t lls_cpu_linear_scratch(const struct lls_cpu_linear_kernels *); /* of each thread */
+/* bytes of each thread */
+size_t lls_cpu_linear_scratch(const struct lls_cpu_linear_kernels *);
 size_t lls_cpu_linear_shared(const struct lls_cpu_linear_kernels *,
-                             size_t max_columns); /* bytes of all together */
+                             size_t max_columns); /* bytes shared by all threads */
 void lls_cpu_linear(struct lls_device *, const struct lls_weight *, const void *x,
                     uint32_t n_rows, enum lls_linear_store, void *y);
 void lls_cpu_logits(struct lls_device *, const struct lls_weight *, const void *x,
                     uint32_t n_rows, float *y);
 
-/* y (n_rows, n_outputs) of the outputs from `first` on, a multiple of LLS_PANEL. */
+/* y (n_rows, n_outputs): the outputs from `first` on, a multiple of LLS_PANEL. */
 void lls_cpu_linear_part(struct lls_device *, const struct lls_weight *, size_t first,
                          size_t n_outputs, const float *x, uint32_t n_rows, float *y);
 
@@ -42,7 +43,7 @@ void lls_cpu_attend_hidden(struct lls_device *, const struct lls_attention_shape
                            uint32_t layer, const struct lls_weight *qkv, const void *rows,
                            void *out);
 
-/* ranks.c: with options.ranks */
+/* ranks.c: used with options.ranks */
 void lls_cpu_all_reduce(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
 void lls_cpu_gather_columns(struct lls_device *, const float *part, uint32_t n_rows,
                             uint32_t columns, float *y);
@@ -98,8 +99,8 @@ void lls_cpu_norm(struct lls_device *, enum lls_norm_kind, const void *x,
                   uint32_t columns, void *y);
 void lls_cpu_norm_qk(struct lls_device *, const struct lls_attention_shape *,
                      const struct lls_qk_norm_shape *, void *qkv);
-size_t lls_cpu_rope_bytes(size_t max_rows); /* of the device's angles */
-/* (2, rotary_dims / 2) cosines, then sines of a position. */
+size_t lls_cpu_rope_bytes(size_t max_rows); /* bytes of the device's angles */
+/* (2, rotary_dims / 2) cosines, then sines, of a position. */
 void lls_cpu_angles(const struct lls_rope_shape *, double position, float *cosine);
 void lls_cpu_rope(struct lls_device *, const struct lls_attention_shape *,
                   const struct lls_rope_shape *, void *qkv);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pool's memory, copies between its tiers, and writing K and V of a step into it.
- * Copies are memory copies on the calling thread: a device that computes on the CPU has
- * nothing to overlap them with.
+ * The pool's memory, copies between its tiers, and writing a step's K and V into it.
+ * Copies run on the calling thread: a device that computes on the CPU cannot overlap
+ * them with its work.
  */
 #include "kernels/cpu/pool.h"
 #include "core/ranks/ranks.h"
@@ -39,7 +39,8 @@ static int allocate_tier(const struct lls_pool_shape *s, bool host, char **units
   return rc;
 }
 
-/* Address space until sequences in hidden form are run. */
+/* Allocates the scratch of sequences in hidden form. It stays address space until such
+ * sequences run. */
 static int allocate_scratch(struct lls_pool *p, uint32_t ranks, struct lls_error *err)
 {
   const struct lls_pool_shape *s = &p->shape;
@@ -124,7 +125,7 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
 
 /* ---- copies ---------------------------------------------------------------------- */
 
-/* Where a copy reads or writes: a unit of one of the tiers, or half of one. */
+/* The block that a copy reads or writes: a unit of one of the tiers, or half of one. */
 static struct lls_pool_block block_at(const struct lls_pool *p, bool host,
                                       uint32_t element, uint32_t index)
 {
@@ -137,7 +138,7 @@ static struct lls_pool_block block_at(const struct lls_pool *p, bool host,
                                  .scales = scales + index * scale_numbers};
 }
 
-/* So many slots in every layer and head. */
+/* Copies n_slots slots in every layer and head. */
 static void copy_heads(const struct lls_pool *p, const char *from, char *to,
                        uint32_t n_slots)
 {
@@ -161,7 +162,7 @@ static int copy_slots(const struct lls_cpu_int8_kernels *k, const struct lls_poo
   }
   size_t first = c->slot * p->slot_bytes;
   size_t target = (size_t)(c->slot + c->shift) * p->slot_bytes;
-  if (c->n_slots == p->shape.block_tokens) /* whole blocks are contiguous */
+  if (c->n_slots == p->shape.block_tokens) /* whole blocks are contiguous in memory */
     memmove(to.numbers, from.numbers, p->unit_bytes);
   else
     copy_heads(p, from.numbers + first, to.numbers + target, c->n_slots);
@@ -225,7 +226,8 @@ int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
   return 0;
 }
 
-/* So many slots of every layer and head lie one behind the other in `packed`. */
+/* Copies n_slots slots of every layer and KV head between the pool and the contiguous
+ * buffer `packed` (out: pool to buffer). Returns the end of the packed data. */
 static char *pack_heads(const struct lls_pool *p, char *at, char *packed,
                         uint32_t n_slots, bool out)
 {
@@ -236,8 +238,8 @@ static char *pack_heads(const struct lls_pool *p, char *at, char *packed,
   return packed;
 }
 
-/* An INT8 block as it is packed: its bytes, then its scales, which are aligned since
- * heads have an even number of channels. */
+/* The packed form of an INT8 block: its bytes, then its scales, which are aligned,
+ * since heads have an even number of channels. */
 static struct lls_pool_block packed_block(const struct lls_pool *p, char *packed)
 {
   size_t bytes = lls_block_bytes(&p->shape, LLS_ELEMENT_INT8);
@@ -271,7 +273,7 @@ int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
 int lls_cpu_pool_unpack(struct lls_device *device, struct lls_pool *pool,
                         const struct lls_pull *list, size_t n, const void *from)
 {
-  char *packed = (char *)(uintptr_t)from; /* is read */
+  char *packed = (char *)(uintptr_t)from; /* only read from */
   for (size_t i = 0; i < n; i++) {
     const struct lls_pull *c = &list[i];
     if (!lls_pull_target_fits(&pool->shape, c))

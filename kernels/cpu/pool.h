@@ -3,10 +3,10 @@
  * The unit blocks of one instance, on the device and on the host.
  *
  * A unit block is (layers, kv_heads, block_tokens, head_dim) of the cache's element, so
- * that moving a whole block between tiers is one copy and a slot is one contiguous
- * vector. K is stored like V: turning a tile of K around while it is widened to f32
- * costs the attention kernel no more than widening it (attention_simd.h), and a copy of
- * single slots need not know what a block holds.
+ * moving a whole block between tiers is one copy, and a slot is one contiguous vector.
+ * K is stored like V: transposing a tile of K while widening it costs the attention
+ * kernel no more than widening alone (attention_simd.h), and a copy of single slots is
+ * the same for K and V.
  */
 #ifndef LLS_CPU_POOL_H
 #define LLS_CPU_POOL_H
@@ -16,24 +16,28 @@
 struct lls_pool {
   struct lls_pool_shape shape;
   size_t slot_bytes; /* one vector: head_dim elements */
-  size_t head_bytes; /* block_tokens of them */
+  size_t head_bytes; /* block_tokens slots */
   size_t unit_bytes;
   char *device; /* (device_units, unit_bytes) */
-  char *host;   /* (host_units, unit_bytes), NULL if there are none */
-  /* Scales of the halves of units: (2 units, layers, kv_heads, 2, head_dim); int8.c. NULL
-   * where the tier has no INT8 blocks. */
+  char *host;   /* (host_units, unit_bytes), NULL without a host tier */
+  /* Scales of the halves of units: (2 units, layers, kv_heads, 2, head_dim); int8.c.
+   * NULL if the tier has no INT8 blocks. */
   uint16_t *device_scales, *host_scales;
 
-  /* With scratch_units: K and V restored in the layer under way, and on the way there. */
-  char *scratch;     /* (scratch_units, kv_heads, head_bytes) */
+  /* Only with scratch_units: K and V restored for the present layer, and intermediate
+   * results. */
+  char *scratch;     /* (scratch_units, kv_heads, head_bytes) restored K and V */
   float *restored_x; /* (LLS_RESTORE_ROWS, kv columns) this rank's part of X */
-  float *whole_x;    /* (LLS_RESTORE_ROWS, hidden) of all ranks; restored_x if alone */
-  float *restored;   /* (LLS_RESTORE_ROWS, 2 kv columns) k, v */
-  float *angles; /* (n_angles of max_context, rotary_dims) as of rope.c, by position */
+  /* (LLS_RESTORE_ROWS, hidden) X of all ranks; equals restored_x for a single rank */
+  float *whole_x;
+  float *restored; /* (LLS_RESTORE_ROWS, 2 kv columns) k, v */
+  /* (n_angles of max_context, rotary_dims), laid out as in rope.c, by position */
+  float *angles;
   uint32_t n_angles;
 
-  /* Likewise, where head_dim is a multiple of LLS_PANEL: of rows that attend to X. Heads
-   * and hidden are those of all ranks; the part is the whole where one is alone. */
+  /* For rows that attend to X directly (absorb.c), where head_dim is a multiple of
+   * LLS_PANEL. Heads and hidden are those of all ranks; a single rank's part is the
+   * whole. */
   float *absorbed;      /* (LLS_ABSORB_ROWS, heads, hidden) */
   float *absorbed_part; /* (LLS_ABSORB_ROWS, heads, share of hidden) */
   float *scores;        /* (LLS_ABSORB_ROWS, heads, max_context) */
@@ -42,11 +46,11 @@ struct lls_pool {
 #define LLS_RESTORE_ROWS                                                                 \
   512 /* tokens restored at a time: a matrix product of many rows */
 
-#define LLS_ABSORB_ROWS 16 /* that read Wk and Wv together */
+#define LLS_ABSORB_ROWS 16 /* rows that read Wk and Wv together */
 
-/* The units that a sequence's K and V lists name. */
+/* The units that a sequence's K and V block lists refer to. */
 struct lls_pool_units {
-  char *base; /* unit 0's slot 0 of a layer and head */
+  char *base; /* slot 0 of unit 0, for a layer and head */
   size_t unit_bytes;
 };
 
@@ -68,7 +72,7 @@ static inline struct lls_pool_units lls_pool_units(const struct lls_pool *p,
                                  p->unit_bytes};
 }
 
-/* Where slot of `token` begins in the unit of entry e, behind a head's slot 0. */
+/* Offset of a token's slot in the unit of entry e, from the head's slot 0. */
 static inline size_t lls_pool_slot_offset(const struct lls_pool *p,
                                           const struct lls_block_entry *e, uint32_t token)
 {
@@ -78,18 +82,20 @@ static inline size_t lls_pool_slot_offset(const struct lls_pool *p,
   return slot * p->slot_bytes;
 }
 
-/* A block of either element in one of the tiers. */
+/* A block of one of the tiers, INT8 or of the cache's element. */
 struct lls_pool_block {
-  char *numbers;    /* (layers, kv_heads, block_tokens, head_dim) */
-  uint16_t *scales; /* (layers, kv_heads, 2, head_dim); NULL: of the cache's element */
+  char *numbers; /* (layers, kv_heads, block_tokens, head_dim) */
+  /* (layers, kv_heads, 2, head_dim); NULL: the block has the cache's element */
+  uint16_t *scales;
 };
 
-/* One whole block to another; int8.c. */
+/* Copies a whole block, with conversion; int8.c. */
 struct lls_cpu_int8_kernels;
 void lls_cpu_convert(const struct lls_cpu_int8_kernels *, const struct lls_pool_shape *,
                      struct lls_pool_block from, struct lls_pool_block to);
 
-/* n_slots of an INT8 one, from one slot on, to those of one of the cache's element. */
+/* Widens n_slots slots of an INT8 block, from one slot on, into a block of the cache's
+ * element. */
 void lls_cpu_widen(const struct lls_cpu_int8_kernels *, const struct lls_pool_shape *,
                    struct lls_pool_block from, uint32_t from_slot, char *to,
                    uint32_t to_slot, uint32_t n_slots);
@@ -101,7 +107,7 @@ void lls_pool_write_slot(const struct lls_cpu_device *, struct lls_pool_units,
                          const float *row, const struct lls_block_entry *e,
                          uint32_t token);
 
-/* X of a token in a layer, widened; restore.c. */
+/* Reads X of a token in a layer, widened; restore.c. */
 void lls_pool_read_x(const struct lls_pool *, uint32_t layer,
                      const struct lls_block_table *, uint32_t token, float *to);
 

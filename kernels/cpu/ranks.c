@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU device with other ranks: it hands its activations, which are f32 in
- * host memory, to the transport. A rank that has failed in this step does not go on
- * computing with the others, so that no token is drawn from its numbers.
+ * The CPU device with other ranks: it passes its activations, f32 in host memory, to
+ * the transport. A rank that has failed in this step takes no part in further sums, so
+ * that no token is drawn from its values.
  */
 #include "core/ranks/ranks.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
 
-/* 0 if this rank can take part. */
+/* Returns 0 if this rank can take part in a sum. */
 static int ready(struct lls_cpu_device *d)
 {
   if (d->status != 0)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hidden form: a token's X, the input of the layer's q, k, v products, is kept
- * instead of its K and V, and these are made again in each step (Apt-Serve, section 4.1).
+ * The hidden form: a token's X, the input of the layer's q, k, v products, is cached
+ * instead of its K and V, and these are computed again in each step (Apt-Serve, section
+ * 4.1).
  *
  * Tokens of all sequences are restored together, LLS_RESTORE_ROWS at a time, so that the
- * products have many rows whatever the batch. A row of a product does not depend on its
- * company (linear.h), so K and V are the ones that the KV form keeps, bit for bit where X
- * is kept in f32.
+ * products have many rows whatever the batch. A row of a product does not depend on the
+ * other rows (linear.h), so K and V equal those of the KV form, bit for bit if X is
+ * kept in f32.
  *
- * With tensor parallel ranks each keeps its part of X, as long as its part of K, and they
- * put the parts together before the product: the hidden form is half the size on every
- * rank, and costs one gather of X a layer.
+ * Each tensor-parallel rank keeps its part of X, as long as its part of K, and the
+ * ranks gather the parts before the product: the hidden form is half the size of the KV
+ * form on every rank, and costs one gather of X a layer.
  *
  * Bytes and operations of a call: tokens x hidden x element read, twice that written;
  * 2 x tokens x hidden x 2 kv columns operations.
@@ -23,7 +24,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* A walk over the tokens to be restored, sequence by sequence. */
+/* A walk over the tokens to restore, sequence by sequence. */
 struct walk {
   uint32_t sequence, token;
 };
@@ -31,18 +32,18 @@ struct walk {
 struct restoring {
   struct lls_cpu_device *device;
   const struct lls_rope_shape *rope;
-  uint32_t layer, n_rows, columns; /* rows of this round; kv columns */
+  uint32_t layer, n_rows, columns; /* n_rows: rows of this round; columns: KV columns */
   struct walk rows[LLS_RESTORE_ROWS];
 };
 
-/* The entry of a list that a token is in. */
+/* The entry of a list that contains a token. */
 static const struct lls_block_entry *entry_of(const struct lls_block_entry *list,
                                               uint32_t n, uint32_t token)
 {
   return list + lls_pool_find(list, n, token);
 }
 
-/* Units that hold X are the cache's own, whatever K and V are restored to. */
+/* Units that hold X are the cache's own; K and V may be restored to scratch units. */
 static struct lls_pool_units x_units(const struct lls_pool *p, uint32_t layer)
 {
   return (struct lls_pool_units){p->device + lls_pool_head_offset(p, layer, 0),
@@ -124,7 +125,7 @@ static void write_task(void *arg, unsigned thread, unsigned n_threads)
 
 /* ---- the operations ----------------------------------------------------------- */
 
-/* The next tokens; false if there are none. */
+/* Collects the next tokens; false if there are none left. */
 static bool next_rows(struct restoring *r, struct walk *at)
 {
   const struct lls_device_step *step = r->device->step;
@@ -140,7 +141,7 @@ static bool next_rows(struct restoring *r, struct walk *at)
   return r->n_rows > 0;
 }
 
-/* Angles of all positions up to the longest one of the step, made once. */
+/* Computes the angles of all positions up to the step's longest one, once each. */
 static void make_angles(const struct restoring *r)
 {
   struct lls_pool *p = r->device->pool;

@@ -4,9 +4,9 @@
  * (i, i + rotary_dims / 2).
  *
  * Angles are taken in double: position 1,000,000 times a frequency of 1 needs 20 bits
- * before the point, which leaves an f32 four after it. Cosines and sines of a step's rows
- * are made in the first layer that has them and serve the others: 40 ns a pair, which for
- * 2,048 rows and 32 pairs is 3 ms a step but would be 60 in 22 layers.
+ * before the point, which leaves an f32 four after it. The first layer that needs the
+ * cosines and sines of a step's rows computes them for all layers: a pair takes 40 ns,
+ * so 2,048 rows of 32 pairs take 3 ms a step; in each of 22 layers it would be 60 ms.
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"
@@ -18,12 +18,12 @@ struct turning {
   struct lls_cpu_device *device;
   const struct lls_rope_shape *rope;
   float *qkv;    /* (n_rows, columns) */
-  float *angles; /* (n_rows, rotary_dims) the device's room for this rope */
+  float *angles; /* (n_rows, rotary_dims) the device's angles for this rope */
   size_t columns, rotated_heads, head_dim;
-  bool fresh; /* cosines and sines are there already */
+  bool fresh; /* the cosines and sines are already computed */
 };
 
-/* The room for a row: (2, rotary_dims / 2) cosines, then sines. */
+/* The angles of a row: (2, rotary_dims / 2) cosines, then sines. */
 static float *row_angles(const struct turning *w, size_t row)
 {
   return w->angles + row * w->rope->rotary_dims;
@@ -67,7 +67,7 @@ static bool same_rope(const struct lls_rope_shape *a, const struct lls_rope_shap
          a->rotary_dims == b->rotary_dims && a->attention_factor == b->attention_factor;
 }
 
-/* The place of this rope's angles; the last one where all are others'. */
+/* The index of this rope's angles; if no entry is free, the last one is replaced. */
 static int place_of(const struct lls_cpu_device *d, const struct lls_rope_shape *rope)
 {
   int i = 0;
@@ -77,7 +77,7 @@ static int place_of(const struct lls_cpu_device *d, const struct lls_rope_shape 
   return i;
 }
 
-/* Bytes of a call: rows x (heads + kv_heads) x rotary_dims x 8; operations: 3 for 4. */
+/* Bytes of a call: rows x (heads + kv_heads) x rotary_dims x 8. Operations: 3 a dim. */
 void lls_cpu_rope(struct lls_device *device, const struct lls_attention_shape *shape,
                   const struct lls_rope_shape *rope, void *qkv)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that work on one row of n floats: norms, activations, rotation, roundings and
- * the reductions of sampling. n is any number; pointers need no alignment; outputs may be
- * the inputs where the comment says so.
+ * Kernels that work on one row of n floats: norms, activations, rotation, rounding and
+ * the reductions of sampling. n is any number; pointers need no alignment; an output
+ * may be an input where the comment says so.
  */
 #ifndef LLS_CPU_ROWS_H
 #define LLS_CPU_ROWS_H
@@ -27,17 +27,17 @@ struct lls_cpu_row_kernels {
   void (*add)(const float *x, size_t n, float *y);
   /* (a, b) = (a cos - b sin, b cos + a sin) */
   void (*rotate)(const float *cosine, const float *sine, size_t n, float *a, float *b);
-  /* to nearest, ties to even */
+  /* rounds to nearest, ties to even */
   void (*to_bf16)(const float *x, size_t n, uint16_t *y);
-  /* the largest of x, not-a-number left out; -INFINITY if there is none */
+  /* the largest of x, ignoring NaN; -INFINITY if there is none */
   float (*max)(const float *x, size_t n);
   /* out[i] = q . x[i], x (n_rows, n) with rows `stride` floats apart */
   void (*dots)(const float *q, const float *x, size_t stride, size_t n_rows, size_t n,
                float *out);
-  /* y += sum of p[i] x[i], likewise */
+  /* y += sum of p[i] x[i], with x as in `dots` */
   void (*weigh)(const float *p, const float *x, size_t stride, size_t n_rows, size_t n,
                 float *y);
-  /* y = exp((x - max) scale), 0 for not-a-number; the sum of it; y may be x */
+  /* y = exp((x - max) scale), 0 for NaN; returns the sum of y; y may be x */
   double (*exp_sum)(const float *x, float max, float scale, size_t n, float *y);
 };
 

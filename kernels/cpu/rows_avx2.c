@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row kernels with vectors of 8. */
+/* The row kernels with 8 floats a vector. */
 #include "kernels/cpu/rows_simd.h"
 
 void lls_cpu_rows_avx2(struct lls_cpu_row_kernels *k)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row kernels in plain C, sums and functions in double: the reference. */
+/* The row kernels in plain C, with sums and functions in double: the reference. */
 #include "kernels/cpu/rows.h"
 #include "core/device/numbers.h"
 

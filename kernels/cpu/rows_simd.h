@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The row kernels with vectors, included by rows_avx2.c and rows_avx512.c. Rows are a few
- * thousand floats and just written by the product before, so that they are in the cache
- * and each is bound by instructions: bytes and operations stand above those that matter.
+ * The row kernels with vectors, included by rows_avx2.c and rows_avx512.c. A row has a
+ * few thousand floats, which the product before has just written, so they are in the
+ * cache and the instructions are the limit. Bytes and operations are given where they
+ * matter.
  */
 #ifndef LLS_CPU_ROWS_SIMD_H
 #define LLS_CPU_ROWS_SIMD_H
@@ -76,7 +77,8 @@ INLINE vf silu(vf x)
   return vdiv(x, vadd(vset(1.0f), vexp(vsub(vzero(), x))));
 }
 
-/* x sigmoid(1.702 x) of x up to 7; what it is multiplied with, between -6 and 8. */
+/* x sigmoid(1.702 x) for x clamped to at most 7, times the other half clamped to
+ * -6..8. */
 INLINE vf clamped_silu(vf x)
 {
   vf g = vmin(x, vset(7.0f));
@@ -93,7 +95,7 @@ INLINE vf gelu_tanh(vf x)
 {
   vf cube = vmul(vmul(x, x), x);
   vf u = vfma(cube, vset(0.044715f), x);
-  vf e = vexp(vmul(u, vset(-1.5957691216f))); /* -2 sqrt(2 / pi) */
+  vf e = vexp(vmul(u, vset(-1.5957691216f))); /* the factor is -2 sqrt(2 / pi) */
   return vdiv(x, vadd(vset(1.0f), e));
 }
 
@@ -159,7 +161,7 @@ INLINE void activate_row(const enum lls_activation kind, const float *gate,
 INLINE void activate_any(enum lls_activation kind, const float *gate, const float *up,
                          size_t n, float *y)
 {
-  switch (kind) { /* one loop each */
+  switch (kind) { /* a separate loop for each kind */
   case LLS_ACT_RELU:
     activate_row(LLS_ACT_RELU, gate, up, n, y);
     break;
@@ -229,7 +231,7 @@ static void to_bf16(const float *x, size_t n, uint16_t *y)
   }
 }
 
-/* Bytes 4 n. vmax takes its second operand where the first is not a number. */
+/* Bytes 4 n. vmax returns its second operand if the first is NaN. */
 static float max(const float *x, size_t n)
 {
   vf top[2] = {vset(-INFINITY), vset(-INFINITY)};
@@ -244,8 +246,8 @@ static float max(const float *x, size_t n)
   return best;
 }
 
-/* Bytes 8 n, operations about 18 n. Sums of 4,096 at a time keep the error of adding a
- * vocabulary of small numbers below that of the numbers. */
+/* Bytes 8 n, operations about 18 n. Partial sums of 4,096 values keep the rounding
+ * error of a large vocabulary's sum below that of the values. */
 static double exp_sum(const float *x, float top, float scale, size_t n, float *y)
 {
   double total = 0;
@@ -257,7 +259,7 @@ static double exp_sum(const float *x, float top, float scale, size_t n, float *y
       vf p = vexp(vmul(difference, vset(scale)));
       vput(y + i, end - i, p);
       if (end - i < LANES)
-        p = vload_part(y + i, end - i); /* lanes beyond are not zero */
+        p = vload_part(y + i, end - i); /* lanes beyond the end are not zero */
       sum = vadd(sum, p);
     }
     total += (double)vsum(sum);
@@ -289,7 +291,7 @@ static void dots(const float *q, const float *x, size_t stride, size_t n_rows, s
   }
 }
 
-/* Four vectors of y stay in registers while the rows of x pass. */
+/* Four vectors of y stay in registers while all rows of x are added. */
 static void weigh(const float *p, const float *x, size_t stride, size_t n_rows, size_t n,
                   float *y)
 {

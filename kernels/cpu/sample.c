@@ -4,14 +4,15 @@
  * penalties and logit_bias, temperature, min_p, top_k, top_p, draw.
  *
  * All three filters keep the likeliest tokens down to some boundary, so the boundary is
- * looked for instead of sorting the vocabulary: tokens above a falling threshold are
- * gathered until they are surely enough, and among them a quickselect finds where the
- * count (top_k) or the mass (top_p) is reached. Equal probabilities count as ordered by
- * id. The draw itself walks the kept tokens by id, so that rounding in the logits, which
- * may swap neighbours in an order by probability, hardly ever changes the outcome.
+ * searched instead of sorting the vocabulary: tokens above a falling threshold are
+ * gathered until they are certainly enough, and among them a quickselect finds where
+ * the count (top_k) or the mass (top_p) is reached. Equal probabilities are ordered by
+ * id. The draw itself walks the kept tokens by id, so that rounding in the logits,
+ * which may swap neighbours in an order by probability, hardly ever changes the
+ * outcome.
  *
- * Not-a-number is never drawn. If all that is allowed is -infinity, the token is the
- * lowest that is allowed; if it is not a number, there is no token (LLS_NO_NUMBER).
+ * A NaN logit is never drawn. If all allowed logits are -infinity, the lowest allowed
+ * token is chosen; if all are NaN, there is no token (LLS_NO_NUMBER).
  */
 #include "core/device/sampling.h"
 #include "kernels/cpu/cpu.h"
@@ -21,7 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GREEDY_BELOW 1e-5f /* a temperature this small would only overflow */
+#define GREEDY_BELOW                                                                     \
+  1e-5f /* a lower temperature would only overflow: taken as greedy                      \
+         */
 
 struct candidate {
   float p;
@@ -33,17 +36,17 @@ struct row {
   const struct lls_sampling *params;
   size_t vocab;
   float *logits;            /* (vocab) */
-  float *raw;               /* (vocab) the logits as they came */
-  float *p;                 /* (vocab) weights, the likeliest 1 */
+  float *raw;               /* (vocab) the unmodified logits */
+  float *p;                 /* (vocab) weights; the likeliest token's is 1 */
   struct candidate *chosen; /* (vocab) */
-  uint32_t *count;          /* (vocab) zeros between rows */
+  uint32_t *count;          /* (vocab) occurrences in the history; all 0 between rows */
 };
 
 /* ---- penalties ------------------------------------------------------------------- */
 
 #define SEEN (UINT32_C(1) << 31)
 
-/* The history's token i; -1 if it is none of the vocabulary. */
+/* The history's token i; -1 if it is outside the vocabulary. */
 static int64_t history_at(const struct row *r, uint32_t i)
 {
   int32_t token = r->params->history[i];
@@ -58,7 +61,8 @@ static float penalised(const struct lls_sampling *s, float logit, uint32_t outpu
   return logit;
 }
 
-/* Prompt and output count for repetition, the output alone for the other two. */
+/* Applies the penalties: repetition counts prompt and output, the other two the output
+ * only. */
 static void penalise(const struct row *r)
 {
   const struct lls_sampling *s = r->params;
@@ -83,7 +87,7 @@ static void penalise(const struct row *r)
   }
 }
 
-/* A word at a time: most of a mask's are all zeros, or all ones. */
+/* Applies the mask a word at a time, since most words are all zeros or all ones. */
 static void mask(const struct row *r)
 {
   const uint32_t *allowed = r->params->allowed;
@@ -116,7 +120,7 @@ static void adjust(const struct row *r)
 
 /* ---- log probabilities ----------------------------------------------------------- */
 
-/* Sorts a token into the n best so far; false if it is not one of them. */
+/* Inserts a token into the n best so far; false if it is not one of them. */
 static void keep_best(struct lls_sampled *out, uint32_t n, int32_t token, float logit)
 {
   uint32_t i = out->n_top < n ? out->n_top++ : n - 1;
@@ -151,7 +155,8 @@ static bool before(struct candidate a, struct candidate b)
   return a.p > b.p || (a.p == b.p && a.id < b.id);
 }
 
-/* The tokens of at least weight `least` (and more than none), by id; their mass. */
+/* Gathers the tokens of weight `least` or more (but above 0), by id; *mass is their
+ * sum. */
 static size_t gather(const struct row *r, float least, double *mass)
 {
   size_t n = 0;
@@ -172,7 +177,8 @@ static void swap(struct candidate *a, struct candidate *b)
   *b = c;
 }
 
-/* Brings those that come before some pivot to the front; where the pivot then is. */
+/* Partitions c[low..high] around a pivot in the order of `before`; returns its final
+ * index. */
 static size_t partition(struct candidate *c, size_t low, size_t high)
 {
   size_t middle = low + (high - low) / 2, last = high - 1, to = low;
@@ -199,9 +205,9 @@ static double measure(const struct candidate *c, size_t low, size_t high, bool m
 }
 
 /*
- * How many of n candidates, taken in order, are needed for their mass (or else count)
- * to reach `target`; those are then the first ones, the last of them in its place. n if
- * it is never reached.
+ * Returns how many of n candidates, taken in order, it takes for their mass (or, if
+ * !mass, their count) to reach `target`. These become the first ones in c, and the last
+ * of them is in its place. Returns n if the target is not reached.
  */
 static size_t select_until(struct candidate *c, size_t n, bool mass, double target)
 {
@@ -223,8 +229,8 @@ static size_t select_until(struct candidate *c, size_t n, bool mass, double targ
   return high;
 }
 
-/* Gathers enough candidates for a filter: all, or those above a lower and
- * lower weight. */
+/* Gathers enough candidates for a filter, with a threshold of weight that falls until
+ * they suffice or are all. */
 static size_t gather_until(const struct row *r, float least, bool mass, double target,
                            double *found)
 {
@@ -236,17 +242,18 @@ static size_t gather_until(const struct row *r, float least, bool mass, double t
   return gather(r, least, found);
 }
 
-/* Leaves in `chosen` what the filters keep, by id; total is the mass of everything. */
+/* Leaves the tokens that pass the filters in `chosen`, by id; total is the mass of all
+ * tokens. */
 static size_t filter(const struct row *r, double total)
 {
   const struct lls_sampling *s = r->params;
   bool by_count = s->top_k > 0 && (size_t)s->top_k < r->vocab, by_mass = s->top_p < 1;
-  float least = s->min_p < 1 ? s->min_p : 1; /* the likeliest weighs 1 */
+  float least = s->min_p < 1 ? s->min_p : 1; /* the likeliest token weighs 1 */
   size_t n;
   double mass;
   if (!by_count && !by_mass)
     return gather(r, least, &mass);
-  if (least > 0) /* what top_p is a share of */
+  if (least > 0) /* top_p is a share of the mass that min_p leaves */
     gather(r, least, &total);
   if (by_count) {
     n = gather_until(r, least, false, s->top_k, &mass);
@@ -279,8 +286,8 @@ static bool is_banned(const struct row *r, size_t token)
   return false;
 }
 
-/* The first of the tokens with the largest logit; with no number among them the first
- * that may be. */
+/* The first of the tokens with the largest logit; if all are NaN, the first allowed
+ * one. */
 static int32_t greedy(const struct row *r, float top)
 {
   size_t first = 0;
@@ -305,7 +312,7 @@ static int32_t draw(const struct row *r, size_t n)
   return r->chosen[n - 1].id;
 }
 
-/* How likely a token is that is known already: one of the prompt. */
+/* Computes the log probability of a known token, such as one of the prompt. */
 static void score_row(struct row *r, struct lls_sampled *out)
 {
   int32_t target = r->params->target;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A vector of LANES floats and the few words that the kernels of this folder need of
- * it, for the ISA level that the including file is compiled for. A kernel is written once
- * against these words (NAME_simd.h) and compiled by NAME_avx2.c and NAME_avx512.c; the
- * plain C reference (NAME_generic.c) does not use them.
+ * A vector of LANES floats and the few operations that the kernels of this folder need,
+ * for the ISA level that the including file is compiled for. A kernel is written once
+ * against these operations (NAME_simd.h) and compiled by NAME_avx2.c and NAME_avx512.c;
+ * the plain C reference (NAME_generic.c) does not use them.
  *
- * Only static functions, so that no level's code can be linked in place of another's.
+ * All functions are static, so that one level's code cannot be linked in place of
+ * another's.
  */
 #ifndef LLS_CPU_SIMD_H
 #define LLS_CPU_SIMD_H
@@ -17,7 +18,8 @@
 
 #define INLINE static inline __attribute__((always_inline, unused))
 
-/* Loops over registers must vanish: an accumulator with a variable index is in memory. */
+/* Loops over registers must be unrolled: an accumulator with a variable index would be
+ * in memory. */
 #ifdef __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -93,7 +95,7 @@ INLINE vf vfnma(vf a, vf b, vf c) /* c - a b */
 {
   return _mm512_fnmadd_ps(a, b, c);
 }
-INLINE vf vmax(vf a, vf b) /* b where a is not a number */
+INLINE vf vmax(vf a, vf b) /* b if a is NaN */
 {
   return _mm512_max_ps(a, b);
 }
@@ -215,7 +217,7 @@ INLINE vf vfnma(vf a, vf b, vf c) /* c - a b */
 {
   return _mm256_fnmadd_ps(a, b, c);
 }
-INLINE vf vmax(vf a, vf b) /* b where a is not a number */
+INLINE vf vmax(vf a, vf b) /* b if a is NaN */
 {
   return _mm256_max_ps(a, b);
 }
@@ -279,7 +281,7 @@ INLINE vf vget(const float *p, size_t n)
 {
   return n >= LANES ? vload(p) : vload_part(p, n);
 }
-/* min(n, LANES) bytes as floats; likewise. */
+/* min(n, LANES) bytes as floats; the lanes beyond are 0. */
 INLINE vf vget_u8(const uint8_t *p, size_t n)
 {
   return n >= LANES ? vload_u8(p) : vload_u8_part(p, n);
@@ -293,9 +295,10 @@ INLINE void vput(float *p, size_t n, vf v)
 }
 
 /*
- * e^x: e^(x - n ln 2) 2^n, the power series to the 6th power on [-ln2/2, ln2/2], which
- * leaves out 1.2e-7 of the value at the ends. exp(0) = 1 exactly; 0 below -87.33, where
- * 2^n would be subnormal, and for not-a-number; above 88.37 the value there.
+ * e^x: e^(x - n ln 2) 2^n, the power series to the 6th power on [-ln2/2, ln2/2], whose
+ * relative error is 1.2e-7 at the ends. exp(0) = 1 exactly. The result is 0 below
+ * -87.33, where 2^n would be subnormal, and for NaN; above 88.37 it is the value at
+ * 88.37.
  */
 INLINE vf vexp(vf x)
 {

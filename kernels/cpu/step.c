@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step of the CPU device: what its operations work on, and the first of them that
- * failed. Operations return nothing; step_end tells what went wrong.
+ * A step of the CPU device: the arrays that its operations work on, and the first
+ * error. Operations return nothing; step_end returns the error.
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/ops.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vectors and lookup tables. A table of a model file is not copied: a step reads a few
- * rows of it, and the page cache holds those. Only random tables need memory.
+ * Vectors and lookup tables. A table of a model file is not copied: a step reads few of
+ * its rows, and the page cache holds them. Only random tables take memory.
  */
 #include "kernels/cpu/table.h"
 #include "core/device/tensor.h"
@@ -45,7 +45,7 @@ static void fill_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-/* Gives the table random numbers of its own, in bf16. */
+/* Allocates random values for the table, in bf16. */
 static int fill_random(struct lls_cpu_device *d, struct lls_cpu_table *table)
 {
   struct lls_tensor_view *view = &table->view;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two counters carry a run. `generation` is raised by the caller: a worker that sees it
- * change runs the task. `pending` counts the workers still running it: the last one to
- * finish brings it to 0, which lets the caller go on. Both are waited for by spinning a
- * while, then by sleeping on a futex, so an idle server costs nothing.
+ * Two counters carry a run. The caller increments `generation`, and a worker that sees
+ * it change runs the task. `pending` counts the workers still running it: the last one
+ * to finish brings it to 0, and the caller returns. Both sides wait by spinning for a
+ * while, then by sleeping on a futex, so an idle server uses no CPU.
  *
- * A step of a 22-layer model makes some 300 runs, a few microseconds apart: SPINS is some
- * 50 us, after which a wake-up by the kernel (5 us) is cheap in comparison to what is
- * being waited for, and a core that another process wants is not held for nothing. Where
- * there are more threads than cores, spinning only takes time from the thread waited for,
- * so there is none.
+ * A step of a 22-layer model makes some 300 runs, a few microseconds apart: SPINS is
+ * some 50 us. After such a wait a wake-up by the kernel (5 us) adds little, and the
+ * core is free for other processes. Where there are more threads than cores, spinning
+ * only takes time from the thread waited for, so they sleep at once.
  */
 #include "kernels/cpu/threads.h"
 
@@ -30,7 +29,8 @@
 #define CACHE_LINE 64
 
 struct worker {
-  _Alignas(CACHE_LINE) _Atomic size_t next; /* of its share of the items to take */
+  /* the next item of its share that is not taken */
+  _Alignas(CACHE_LINE) _Atomic size_t next;
   size_t end;
   struct lls_cpu_threads *threads;
   pthread_t handle;
@@ -40,15 +40,15 @@ struct worker {
 struct lls_cpu_threads {
   unsigned count;
   unsigned spins;
-  lls_cpu_task task; /* of the present generation; NULL: leave */
+  lls_cpu_task task; /* of the present generation; NULL: the worker exits */
   void *arg;
-  size_t grain;           /* of the items to take */
+  size_t grain;           /* items taken at a time */
   struct worker *workers; /* (count); [0] is the caller */
-  cpu_set_t caller_cores; /* of the caller before it was pinned */
+  cpu_set_t caller_cores; /* the caller's affinity before it was pinned */
   bool pinned;
   _Alignas(CACHE_LINE) _Atomic uint32_t generation;
   _Alignas(CACHE_LINE) _Atomic uint32_t pending;
-  _Atomic uint32_t sleepers; /* workers asleep on generation */
+  _Atomic uint32_t sleepers; /* number of workers asleep on `generation` */
 };
 
 static void pause_core(void)
@@ -70,7 +70,7 @@ static void futex_wake(_Atomic uint32_t *word)
   syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Waits until *word is no longer `old`; returns what it is then. */
+/* Waits until *word differs from `old`; returns the new value. */
 static uint32_t await_change(struct lls_cpu_threads *t, _Atomic uint32_t *word,
                              uint32_t old)
 {
@@ -88,8 +88,9 @@ static uint32_t await_change(struct lls_cpu_threads *t, _Atomic uint32_t *word,
   return now;
 }
 
-/* Changes are made before `sleepers` is read, and it is raised before the word is read
- * again: one of the two sides sees the other. */
+/* Wakes the threads asleep on `word`, after it was changed. The changer writes the word
+ * before it reads `sleepers`; a sleeper raises `sleepers` before it reads the word
+ * again. So at least one of the two sees the other. */
 static void wake_sleepers(struct lls_cpu_threads *t, _Atomic uint32_t *word)
 {
   if (atomic_load(&t->sleepers) > 0)
@@ -160,7 +161,7 @@ bool lls_cpu_take(struct lls_cpu_threads *t, unsigned thread, size_t *begin, siz
   return false;
 }
 
-/* The index-th core of `allowed`, counting round. */
+/* The index-th core in `allowed`, modulo their number. */
 static unsigned nth_core(const cpu_set_t *allowed, unsigned index)
 {
   unsigned left = index % (unsigned)CPU_COUNT(allowed);
@@ -175,10 +176,10 @@ static void pin(pthread_t thread, const cpu_set_t *allowed, unsigned index)
   cpu_set_t one;
   CPU_ZERO(&one);
   CPU_SET(nth_core(allowed, index), &one);
-  pthread_setaffinity_np(thread, sizeof one, &one); /* best effort: only speed is lost */
+  pthread_setaffinity_np(thread, sizeof one, &one); /* a failure only costs speed */
 }
 
-/* Starts worker `index`, on its own core if asked to. */
+/* Starts worker `index`, on its own core if `pinned`. */
 static int start_worker(struct lls_cpu_threads *t, unsigned index)
 {
   struct worker *w = &t->workers[index];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packs matrices into panels (linear.h), once, at load: every thread converts its own
- * panels, a row at a time through f32, so loading needs no memory beyond the packed
- * matrix and touches each huge page first on the thread that will read it.
+ * Packs matrices into panels (linear.h) once, while loading. Every thread converts its
+ * own panels, a row at a time through f32. So loading needs no memory beyond the packed
+ * matrix, and the thread that will read a huge page is the first to touch it.
  *
- * Formats. AUTO keeps the model's own type: nothing is lost, f16 included, which stays
- * f16 in memory and becomes f32 in registers, and codes keep their bits (codes.c). Parts
- * of different types, as Q4_K_M files have q, k and v, make a list of matrices.
+ * Formats: AUTO keeps the model's own type, so nothing is lost. f16 stays f16 in memory
+ * and becomes f32 in registers; codes keep their bits (codes.c). Parts of different
+ * types, such as q, k and v of Q4_K_M files, become a list of matrices.
  */
 #include "core/device/numbers.h"
 #include "core/device/quantised.h"
@@ -28,7 +28,7 @@ struct packing {
   size_t n_parts;
 };
 
-/* Puts one output's weights x (columns) into its panel, which is zero so far. */
+/* Packs one output's weights x (columns) into its panel, which must be zero there. */
 static void pack_output(struct lls_weight *w, size_t output, const float *x)
 {
   char *panel = w->data + output / LLS_PANEL * w->panel_bytes;
@@ -68,7 +68,7 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-/* The packing of one part. */
+/* The format that one part is packed in. */
 static enum lls_packed packed_as(const struct lls_tensor_view *part,
                                  enum lls_weight_format format)
 {
@@ -113,7 +113,7 @@ static int check_parts(const struct lls_cpu_device *d,
   return 0;
 }
 
-/* Memory for `rows` outputs in whole panels; scale and bias follow the panels. */
+/* Allocates `rows` outputs in whole panels; scale and bias follow the panels. */
 static int allocate(struct lls_weight *w, bool has_bias)
 {
   size_t vector = w->panels * LLS_PANEL * sizeof(float);
@@ -142,7 +142,7 @@ static void read_biases(struct lls_weight *w, const struct lls_tensor_view *part
   }
 }
 
-/* Parts that are packed alike: one matrix. */
+/* Makes one matrix of parts that have the same packed format. */
 static int create_alike(struct lls_cpu_device *d, const struct lls_tensor_view *parts,
                         const struct lls_tensor_view *biases, size_t n_parts,
                         enum lls_packed packed, struct lls_weight **out,
@@ -177,7 +177,8 @@ static int create_alike(struct lls_cpu_device *d, const struct lls_tensor_view *
   return 0;
 }
 
-/* Can the second be the same matrix as the first? CODES4 have one table. */
+/* Can the second part be in the same matrix as the first? All CODES4 of a matrix share
+ * one table. */
 static bool alike(const struct lls_tensor_view *a, const struct lls_tensor_view *b,
                   enum lls_weight_format format)
 {
