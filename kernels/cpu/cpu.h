@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of this folder share: the device, its table of kernels and its scratch
+ * Shared by the files of this folder: the device, its table of kernels and its scratch
  * memory.
  *
  * Two layers. A *kernel* works on plain pointers on one thread, exists per ISA level and

@@ -22,9 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GREEDY_BELOW                                                                     \
-  1e-5f /* a lower temperature would only overflow: taken as greedy                      \
-         */
+/* a lower temperature would only overflow, so it is taken as greedy */
+#define GREEDY_BELOW 1e-5f
 
 struct candidate {
   float p;
