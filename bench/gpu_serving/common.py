@@ -19,7 +19,7 @@ DEVICE = os.environ.get("DEVICE", "cuda")
 MODELS = os.environ.get("MODELS", "llama-3-8b,opt-13b").split(",")
 STEP_TOKENS = int(os.environ.get("STEP_TOKENS", "2048"))  # of a step, in all parts
 SEQUENCES = int(os.environ.get("SEQUENCES", "256"))
-LENGTHS = Path(os.environ.get("LENGTHS") or ROOT / "bench/papers/lengths/sharegpt.csv")
+LENGTHS = Path(os.environ.get("LENGTHS") or ROOT / "experiments/papers/lengths/sharegpt.csv")
 
 # Datasheets: bytes/s of memory, operations/s of bf16 without sparsity. What bench/gpu measures goes first.
 DATASHEETS = {"h100-80g": (3.35e12, 989e12), "h200": (4.8e12, 989e12)}

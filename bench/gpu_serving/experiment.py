@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The papers' policies at the shape of OPT-13B with the cache of a 40 GB card: what policies.py runs on a GPU, and
-fidelity.py in the simulator. As bench/papers/real does it with a small model on a CPU: each system is its preset, its
+fidelity.py in the simulator. As experiments/papers/real does it with a small model on a CPU: each system is its preset, its
 times scaled from the A100's 30 ms between two tokens to this machine's; deadlines are 15 times a lone request's first
 token and 20 times its gap; the knee is what fcfs serves of a full queue."""
 import json
@@ -15,7 +15,7 @@ import common as c
 MODEL = os.environ.get("POLICIES_MODEL", str(c.ROOT / "bench/opt-13b"))
 CACHE = os.environ.get("POLICIES_CACHE", "12746752000")  # bytes that etc/profiles/a100-40g.ini leaves OPT-13B
 HOST = os.environ.get("POLICIES_HOST", "8GiB")  # of the systems that have a use for it
-LENGTHS = os.environ.get("POLICIES_LENGTHS", str(c.ROOT / "bench/papers/lengths/humaneval.csv"))
+LENGTHS = os.environ.get("POLICIES_LENGTHS", str(c.ROOT / "experiments/papers/lengths/humaneval.csv"))
 ENGINE = (f"engine.max_step_tokens={c.STEP_TOKENS}", f"engine.max_sequences={c.SEQUENCES}", f"cache.device_memory={CACHE}")
 TIMES = {"apt": {"max_stall": 5}, "alise": {"first": 0.5, "age": 10, "boost": 0.5}, "aligned": {"starve": 5, "max_wait": 1},
          "accelgen": {"gamma": 0.75}, "worth": {"gap": 0.2, "max_stall": 10}}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """bench/gpu_serving/serve.py OUT [SECONDS]: llmserve over HTTP on a GPU, dummy weights in the shapes of Llama-3-8B and
 OPT-13B, with SEQUENCES (256) clients in a closed loop: each sends a prompt of random tokens, as long as one of ShareGPT's
-(bench/papers/lengths), reads as many tokens as that one's answer has, and goes on with the next.
+(experiments/papers/lengths), reads as many tokens as that one's answer has, and goes on with the next.
 
 SECONDS (60) are for all models, starts included. Rates, batch and idle time are of the server's /metrics between two
 looks, the first when the load has filled up; latencies are llmserve-bench's, of requests that began after that. Beside a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See viewers.h. figures.c and MOST_LIVES bound the rows of an event, so that a viewer
- * takes less than 50 KB a second at any load (bench/results/console). */
+ * takes less than 50 KB a second at any load (experiments/results/console). */
 #include "core/api/viewers.h"
 
 #include <stdlib.h>

@@ -13,7 +13,7 @@
  *
  * This saves time on the host's critical path, between the results of a step and the
  * launch of the next: with 256 sequences of 2,048 tokens (65,536 entries) half of it
- * (bench/gap; bench/results/gap-2026-11-22.md).
+ * (bench/gap; experiments/results/gap-2026-11-22.md).
  *
  * The previous step, and so its copy to the device, has ended when this step's lists
  * are written, so one arena is enough. Lists have spare room to grow. The lists of

@@ -20,8 +20,8 @@
  * If they overlapped, with C of one group scaled while the next is multiplied, this
  * would be 585 operations a cycle of the tiles' 2,048; AVX512-VNNI reaches 205 of 256.
  * They do not overlap: prefill of 512 is 1.5 times AVX512-VNNI's, not 2.9 (bench/engine
- * -i, and why: bench/results/peer.md). Sums of 32 rows would halve B's loads, but not
- * fit into the registers.
+ * -i, and why: experiments/results/peer.md). Sums of 32 rows would halve B's loads, but
+ * not fit into the registers.
  *
  * Integers are exact and are scaled as on AVX-512, so both levels give the same bits.
  */

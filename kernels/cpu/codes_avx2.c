@@ -7,7 +7,7 @@
  * while 2 n m 127 <= 32,767. So a row takes two instructions (product, addition) for a
  * quad and 8 outputs, and two more for every n quads: 8 with codes up to 15, 4 up to
  * 32, 2 up to 63. One core of a Zen 3 made 190, 157 and 126 GOP/s in a loop over L1
- * (bench/results/peer.md), and 100 with codes of 8 bits.
+ * (experiments/results/peer.md), and 100 with codes of 8 bits.
  *
  * For 8-bit codes 2 x 255 x 127 does not fit; their magnitudes, up to 128, are
  * multiplied, and x takes their signs: four instructions for two products.

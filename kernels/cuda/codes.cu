@@ -8,7 +8,8 @@
  * their order, so that a row's result does not depend on what else is in the step. No
  * block waits for another. Blocks that shared a tile's columns and met in device
  * memory (few.cu, which does more rows) seemed to cost an H200 some 6 us a launch beside
- * 10 us of bytes; this kernel was no faster there (bench/results/h200-2026-11-27.md).
+ * 10 us of bytes; this kernel was no faster there
+ * (experiments/results/h200-2026-11-27.md).
  *
  * Bytes. Weights come through a ring of four stages in shared memory, a kilobyte each for
  * a warp: with two or three blocks 50 KB and more are under way to a multiprocessor,

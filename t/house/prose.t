@@ -37,7 +37,7 @@ sub look {
     push @dangling, place($path, $text, $-[0]) . " $&" while $text =~ /$outside/g;
 }
 find({ no_chdir => 1, wanted => \&look }, grep { -e } map { "$top/$_" }
-    qw(README CONTRIBUTING.md NEWS bench core doc etc include kernels man plugins sdk share t text tools));
+    qw(README CONTRIBUTING.md NEWS bench core doc etc experiments include kernels man plugins sdk share t text tools));
 
 cmp_ok($files, '>', 900, 'the files are there');
 is("@begins", '', 'no comment begins with a fragment');

@@ -12,8 +12,9 @@ my ($source, $build) = map { realpath($_) } @ENV{qw(LLS_SRCDIR LLS_BUILDDIR)};
 plan skip_all => 'git not found' if system('command -v git >/dev/null') != 0;
 plan skip_all => 'not a git checkout' if !-e "$source/.git" || system("git -C '$source' status >/dev/null 2>&1") != 0;
 
-# The repository's own, the scripts that once made data (tools/README), and what was measured, with what repeats it.
-my $only_here = qr{\A\.(?:ci|github)/|\Abench/(?:papers|league|results)/|\A\.gitignore\z|\Atools/(?:README\z|[\w/-]+\.py\z)};
+# Not in a release: CI, the scripts which once made data (tools/README), experiments with their results, and the fuzzers'
+# corpora (t/fuzz/replay.c skips without its corpus).
+my $only_here = qr{\A\.(?:ci|github)/|\Aexperiments/|\At/fuzz/corpus/|\A\.gitignore\z|\Atools/(?:README\z|[\w/-]+\.py\z)};
 
 delete @ENV{qw(MAKEFLAGS MAKELEVEL MFLAGS)};
 my $folder = tempdir(CLEANUP => 1) . '/dist';
@@ -22,4 +23,5 @@ is $?, 0, 'make distdir' or diag $out;
 chomp(my @ours = qx(git -C '$source' ls-files));
 cmp_ok scalar(@ours), '>', 1000, 'git has files';
 is_deeply [grep { !/$only_here/ && -e "$source/$_" && !-e "$folder/$_" } @ours], [], 'all of them are in a tarball';
+is_deeply [grep { m{\A(?:experiments|t/fuzz/corpus)/} && -e "$folder/$_" } @ours], [], 'without what was measured and the corpora';
 done_testing;

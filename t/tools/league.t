@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# bench/league: a scheduler of somebody else takes part, named by its path from where the league is called.
+# experiments/league: a scheduler of somebody else takes part, named by its path from where the league is called.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -9,7 +9,7 @@ use File::Temp qw(tempdir);
 use Test::More;
 
 my ($source, $build) = map { abs_path($ENV{$_} // '.') } qw(LLS_SRCDIR LLS_BUILDDIR);
-plan skip_all => 'a release is without bench/league' if !-d "$source/bench/league";
+plan skip_all => 'a release is without experiments/league' if !-d "$source/experiments/league";
 my $folder = tempdir(CLEANUP => 1);
 copy("$build/.libs/scheduler_sjf.so", $folder) or BAIL_OUT("scheduler_sjf.so: $!");
 chdir $folder or BAIL_OUT("$folder: $!");
@@ -17,13 +17,13 @@ chdir $folder or BAIL_OUT("$folder: $!");
 my @cell = (qw(--quick --jobs 1 --workloads tenants --policies), 'scheduler_sjf,vtc');
 my $out = 'a';
 for my $name ('scheduler_sjf.so', './scheduler_sjf.so', "$folder/scheduler_sjf.so") {
-    my $said = qx('$^X' '$source/bench/league/league' @cell --plugin '$name' --out @{[++$out]} '$build' 2>&1);
+    my $said = qx('$^X' '$source/experiments/league/league' @cell --plugin '$name' --out @{[++$out]} '$build' 2>&1);
     is $?, 0, "--plugin $name" or diag $said;
     like $said, qr/^scheduler_sjf +\d\.\d\d /m, '  it has a rank';
 }
 ok -s "$out/league.html", 'and there is a page';
 
-sub runs { my ($n) = qx('$^X' '$source/bench/league/league' @cell --plugin scheduler_sjf.so --out $out @_ '$build' 2>&1) =~ / of (\d+) runs to go/; return $n // 0 }
+sub runs { my ($n) = qx('$^X' '$source/experiments/league/league' @cell --plugin scheduler_sjf.so --out $out @_ '$build' 2>&1) =~ / of (\d+) runs to go/; return $n // 0 }
 utime 1, 1, 'scheduler_sjf.so';
 is runs(), 0, 'what is known is not run again';
 utime time, time + 9, 'scheduler_sjf.so';

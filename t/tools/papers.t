@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# bench/papers: its scripts compile, its rule judges as it says, and canned numbers become the page they should.
-# No script is run: that takes minutes, and is bench/papers/all's.
+# experiments/papers: its scripts compile, its rule judges as it says, and canned numbers become the page they should.
+# No script is run: that takes minutes, and is experiments/papers/all's.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);
@@ -9,8 +9,8 @@ use Test::More;
 
 my $folder;
 BEGIN {
-    $folder = ($ENV{LLS_SRCDIR} // '.') . '/bench/papers';
-    plan skip_all => 'a release is without bench/papers' if !-d $folder;
+    $folder = ($ENV{LLS_SRCDIR} // '.') . '/experiments/papers';
+    plan skip_all => 'a release is without experiments/papers' if !-d $folder;
 }
 use lib $folder;
 use Headlines qw(headline headline_of verdict verdict_before);
@@ -116,11 +116,11 @@ is_deeply { counts(\&verdict, @lines) }, { met => 1, beyond => 1, 'in kind' => 1
 
 # ---- what no script says any more -----------------------------------------------------------
 {
-    my $part = sub { my ($name, $ran, @more) = @_; return { system => 'BROS', name => $name, command => "bench/papers/bros build $name", ran => $ran, @more } };
+    my $part = sub { my ($name, $ran, @more) = @_; return { system => 'BROS', name => $name, command => "experiments/papers/bros build $name", ran => $ran, @more } };
     my $old  = sub { my ($claim, %more) = @_; return { system => 'BROS', claim => $claim, %more } };
     my @old  = (
         $old->('said', part => 'pure'), $old->('silent', part => 'pure'), $old->('not run', part => 'rates'), $old->('hours', part => 'slow'),
-        $old->('by command', command => 'N=1 bench/papers/bros --headlines build pure'), $old->('renamed', part => 'gone'), $old->('by hand', command => 'x'),
+        $old->('by command', command => 'N=1 experiments/papers/bros --headlines build pure'), $old->('renamed', part => 'gone'), $old->('by hand', command => 'x'),
     );
     my $left = sub { my $rates = shift; return [map { $_->{claim} } still_said(\@old, [$old->('said')], [$part->('pure', 1), $part->('rates', $rates), $part->('slow', 0, long => 1)])] };
     is_deeply $left->(0), ['said', 'not run', 'hours', 'renamed', 'by hand'], 'a part that ran takes along what it does not say';

@@ -5,7 +5,7 @@
  * from what was served: by as much as a token took longer than it was simulated to, each
  * step is simulated longer. For SmolLM2 on a core of its own that is 1 % of a step, for
  * the demo model, whose steps take 0.4 ms, as much as the step
- * (bench/results/whatif-2026-11-24.md).
+ * (experiments/results/whatif-2026-11-24.md).
  */
 #ifndef LLS_WHATIF_CALIBRATE_H
 #define LLS_WHATIF_CALIBRATE_H

@@ -8,7 +8,7 @@
  * % behind fcfs with steps 10 % shorter, and 49 % with steps 2 % longer. The same load
  * served twice there, an idle machine both times, took 2,149 and 2,439 ms, which steps
  * 2.5 % apart make of it; within one round of bench/fidelity/whatif they drifted by 4 %
- * (bench/results/whatif-2026-11-27.md).
+ * (experiments/results/whatif-2026-11-27.md).
  */
 #ifndef LLS_WHATIF_STEADY_H
 #define LLS_WHATIF_STEADY_H

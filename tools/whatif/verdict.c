@@ -13,7 +13,7 @@
 
 /* Others have not the same beside the device as the policy that it was fitted to: with 40
  * % of a token's time fitted, simulated and served were up to 10 % apart for them
- * (bench/results/whatif-2026-11-27.md). */
+ * (experiments/results/whatif-2026-11-27.md). */
 #define FITTED_MARGIN 0.2
 
 /* ---- judging ---------------------------------------------------------------------- */

@@ -75,7 +75,7 @@ static void set_from_log(double mean, double deviation, double trust,
  * The mean of the logarithms, weighted by similarity: neighbours are few and off by a
  * factor, not by a number of tokens, and so is the length model, whose errors are others.
  * Five neighbours alone are off by 5 to 7 % more than with it, and it alone by 1 to 4 %
- * (deviation of the logarithm, bench/results/predictor-*.md).
+ * (deviation of the logarithm, experiments/results/predictor-*.md).
  */
 bool estimate_from_both(const struct neighbour *near, uint32_t n, double s0, double mean,
                         double deviation, uint32_t max_new_tokens,

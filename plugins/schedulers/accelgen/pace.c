@@ -6,7 +6,7 @@
  * The paper measures the pivot where throughput "nearly saturates" (section 3.1) as the
  * forward size grows, and has 768 for OPT-13B on an A100. Here the cost model is asked
  * for it: the smallest multiple of 64 with 99 % of the largest throughput, which for that
- * model and device is 704 (bench/papers/accelgen, pivot).
+ * model and device is 704 (experiments/papers/accelgen, pivot).
  */
 #include "accelgen.h"
 

@@ -181,7 +181,7 @@ bool apt_admit(struct apt *, struct lls_pol_step *, struct candidate *, uint32_t
 void apt_prefill(struct apt *, struct lls_pol_step *);
 /* Units that must stay free when a violated request is admitted. Its value eps is that of
  * one step, but it holds its units until it ends, and requests that arrive before then
- * wait: bench/papers/apt-serve-why, part held. */
+ * wait: experiments/papers/apt-serve-why, part held. */
 uint64_t apt_kept_from_violated(const struct apt *, const struct lls_pol_step *);
 /* For an empty plan: admits the oldest waiting request, or rejects it. */
 void apt_last_resort(struct apt *, struct lls_pol_step *);

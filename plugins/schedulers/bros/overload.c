@@ -15,7 +15,7 @@
  * token of each request in each of its periods.
  *
  * Off by default: with all that begin kept in time, new prompts wait for longer. What it
- * gains and loses: bench/papers/bros, part memory.
+ * gains and loses: experiments/papers/bros, part memory.
  */
 #include "bros.h"
 
