@@ -1,29 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Offers that are taken, see migrate.c: room in the transaction, copies once it is
- * committed, by the engine's step or fetched beside the steps, then the request. */
+/* Incoming requests which the plan takes (migrate.c): memory is reserved in the
+ * transaction; after its commit the blocks are copied by the engine's step or fetched
+ * concurrently with the steps; then the request lives here. */
 #include "core/cluster/migrate.h"
 
 #include <errno.h>
 
 #include "core/cluster/fetch.h"
-#include "core/cluster/left.h"
+#include "core/cluster/offered.h"
 #include "core/cluster/pulls.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
 #include "core/instance/transaction.h"
 
-/* ---- room ------------------------------------------------------------------------- */
+/* ---- memory ----------------------------------------------------------------------- */
 
-/* So many are on their way already that it has to wait for its turn. */
+/* Returns true if LLS_MAX_FETCHES are under way or planned, so that this one must wait.
+ */
 static bool must_wait(const struct lls_instance *in, const struct lls_live *live)
 {
   const struct lls_migration *h = &in->migration;
   uint32_t n = h->fetching.n;
-  if (!in->peers[live->move.source]->far)
+  if (!in->peers[live->move.source]->remote)
     return false;
   for (uint32_t i = 0; i < h->n_taken; i++)
-    n += in->peers[h->taken[i]->move.source]->far;
+    n += in->peers[h->taken[i]->move.source]->remote;
   return n >= LLS_MAX_FETCHES;
 }
 
@@ -32,10 +34,10 @@ static void take(struct lls_instance *in, struct lls_live *live)
   struct lls_policies *p = &in->policies;
   struct lls_migration *h = &in->migration;
   if (live->view.residency != LLS_RESIDENT_DEVICE || must_wait(in, live)) {
-    lls_lifecycle_refuse(in, live, LLS_REFUSED_NO_MEMORY); /* it has to be uploaded */
+    lls_lifecycle_refuse(in, live, LLS_REFUSED_NO_MEMORY); /* upload it first */
     return;
   }
-  if (!lls_left_find(in, live)) {
+  if (!lls_offered_find_lists(in, live)) {
     live->move.refusal = LLS_REFUSED_UNSUPPORTED;
     return;
   }
@@ -64,7 +66,7 @@ void lls_migrate_take(struct lls_instance *in)
   for (uint32_t i = 0; i < in->plan.n_items; i++) {
     const struct lls_plan_item *item = &in->plan.items[i];
     struct lls_live *live = lls_request_table_find(in->table, item->request);
-    if (item->kind == LLS_PLAN_MIGRATE && live != NULL && live->move.offered &&
+    if (item->kind == LLS_PLAN_MIGRATE && live != NULL && live->move.incoming &&
         item->target == in->info.index)
       take(in, live);
   }
@@ -72,7 +74,8 @@ void lls_migrate_take(struct lls_instance *in)
 
 /* ---- copies ----------------------------------------------------------------------- */
 
-/* The copies from `first` on are of another process's blocks: they are no step's. */
+/* Fetches the blocks of the copies from `first` on from another process, and removes
+ * these copies from those that the step makes. */
 static bool fetch(struct lls_instance *in, struct lls_live *live, uint32_t first)
 {
   struct lls_migration *h = &in->migration;
@@ -82,7 +85,7 @@ static bool fetch(struct lls_instance *in, struct lls_live *live, uint32_t first
   if (lls_fetches_begin(in->fetches, &live->view, m->source, h->copies.list + first, n,
                         &m->ticket) < 0)
     return false;
-  lls_request_list_remove(&h->offered, &live->view);
+  lls_request_list_remove(&h->incoming, &live->view);
   lls_request_list_insert(&h->fetching, &live->view);
   m->fetching = true;
   m->began_ns = lls_instance_now(in);
@@ -101,25 +104,25 @@ static bool pull(struct lls_instance *in, struct lls_live *live)
                         lls_engine_pool_shape(in->engine)->block_tokens))
     return false;
   const struct lls_instance *source = in->peers[m->source];
-  if (source->far)
+  if (source->remote)
     return fetch(in, live, first);
   h->pulls[h->n_pulls++] = (struct lls_engine_pull){
       .from = source->engine, .n = h->copies.n - first, .list = h->copies.list + first};
   return true;
 }
 
-/* The room that it has taken cannot be filled from where it is: it is given back. */
+/* The blocks cannot be copied: releases the reserved memory. */
 static void untake(struct lls_instance *in, struct lls_live *live)
 {
   lls_migrate_refuse(in, live, LLS_REFUSED_UNSUPPORTED);
 }
 
-/* Those that never fit, in this step's offers. */
+/* Returns the incoming requests that this step found can never be taken. */
 static void return_misfits(struct lls_instance *in)
 {
-  const struct lls_request_list *offered = &in->migration.offered;
-  for (uint32_t i = offered->n; i-- > 0;) {
-    struct lls_live *live = lls_live_of(offered->items[i]);
+  const struct lls_request_list *incoming = &in->migration.incoming;
+  for (uint32_t i = incoming->n; i-- > 0;) {
+    struct lls_live *live = lls_live_of(incoming->items[i]);
     if (live->move.refusal != 0)
       lls_migrate_refuse(in, live, live->move.refusal);
   }
@@ -156,11 +159,11 @@ uint64_t lls_migrate_bytes(const struct lls_instance *in)
 
 /* ---- arrived ---------------------------------------------------------------------- */
 
-/* Its blocks are here, all of them. */
+/* All blocks have been copied. */
 static void arrive(struct lls_instance *in, struct lls_live *live)
 {
   struct lls_request *v = &live->view;
-  live->move.offered = false;
+  live->move.incoming = false;
   LLS_CALL(&in->policies, cache, computed, v, v->cached_tokens);
   lls_inbox_settle(in->peers[live->move.source]->inbox, v->slot, lls_instance_now(in));
   in->status.taken_over++;
@@ -172,7 +175,7 @@ void lls_migrate_arrived(struct lls_instance *in)
   struct lls_migration *h = &in->migration;
   LLS_ON_STEP(in);
   for (uint32_t i = 0; i < h->n_taken; i++) {
-    lls_request_list_remove(&h->offered, &h->taken[i]->view);
+    lls_request_list_remove(&h->incoming, &h->taken[i]->view);
     arrive(in, h->taken[i]);
   }
   h->n_taken = 0;

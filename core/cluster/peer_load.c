@@ -37,10 +37,10 @@ void lls_peer_loads_fini(struct lls_instance *in)
 
 static uint32_t offered_units(const struct lls_instance *in)
 {
-  const struct lls_request_list *offered = &in->migration.offered;
+  const struct lls_request_list *incoming = &in->migration.incoming;
   uint32_t units = 0;
-  for (uint32_t i = 0; i < offered->n; i++)
-    units += lls_live_of(offered->items[i])->move.units;
+  for (uint32_t i = 0; i < incoming->n; i++)
+    units += lls_live_of(incoming->items[i])->move.units;
   return units;
 }
 

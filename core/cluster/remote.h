@@ -5,10 +5,11 @@
  *
  * To everything above and beside it an instance in another process is one more in the
  * list of peers: a stand-in, whose inbox takes requests, offers, returns and settlements
- * as any does, and whose board and shelf can be read. The one difference is who empties
- * that inbox: not a step thread but the channel's thread here, which sends what was in it
- * to the other process, whose channel's thread puts it into the inbox of the real one.
- * Events go the other way: from the real one's delivery to that of process 0.
+ * as any does, and whose load board and offered blocks can be read. The one difference is
+ * who empties that inbox: not a step thread but the channel's thread here, which sends
+ * what was in it to the other process, whose channel's thread puts it into the inbox of
+ * the real one. Events go the other way: from the real one's delivery to that of process
+ * 0.
  *
  *   main, step threads -> inbox of a stand-in -> channel -> inbox -> step thread
  *   main <- delivery of process 0 <- channel <- delivery <- step thread

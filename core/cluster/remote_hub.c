@@ -7,20 +7,21 @@
 
 /* ---- events ------------------------------------------------------------------------ */
 
-void lls_hub_publish(struct lls_remote *far)
+void lls_hub_publish(struct lls_remote *remote)
 {
-  if (far->outbox.filling.n == 0)
+  if (remote->outbox.filling.n == 0)
     return;
-  while (lls_outbox_publish(&far->outbox) < 0) /* main is far behind, and memory is out */
+  while (lls_outbox_publish(&remote->outbox) <
+         0) /* main is far behind, and memory is out */
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  far->wake(far->wake_context);
+  remote->wake(remote->wake_context);
 }
 
-static struct lls_event *add_event(struct lls_remote *far)
+static struct lls_event *add_event(struct lls_remote *remote)
 {
-  if (far->outbox.filling.n >= far->events_per_step)
-    lls_hub_publish(far);
-  return lls_outbox_add(&far->outbox);
+  if (remote->outbox.filling.n >= remote->events_per_step)
+    lls_hub_publish(remote);
+  return lls_outbox_add(&remote->outbox);
 }
 
 static void forget(struct lls_away *a)
@@ -31,10 +32,10 @@ static void forget(struct lls_away *a)
 }
 
 /* When it was, for where it may have to go on. */
-static void note_times(struct lls_remote *far, struct lls_live *home)
+static void note_times(struct lls_remote *remote, struct lls_live *home)
 {
   struct lls_request *v = &home->view;
-  v->last_token_ns = lls_remote_now(far);
+  v->last_token_ns = lls_remote_now(remote);
   if (home->first_token_ns == LLS_NEVER)
     home->first_token_ns = v->last_token_ns;
   if (v->first_scheduled_ns == LLS_NEVER)
@@ -43,45 +44,46 @@ static void note_times(struct lls_remote *far, struct lls_live *home)
 
 /* One that its process could not go on with, which says that it has failed next, is left
  * as it is: it goes on elsewhere then. */
-void lls_hub_receive_events(struct lls_remote *far, uint32_t from, struct lls_unpack *u)
+void lls_hub_receive_events(struct lls_remote *remote, uint32_t from,
+                            struct lls_unpack *u)
 {
   uint64_t id = 0;
   bool lost = false;
   while (lls_wire_next_event(u, &id, &lost)) {
-    struct lls_away *a = &far->away[id & (far->n_slots - 1)];
+    struct lls_away *a = &remote->away[id & (remote->n_slots - 1)];
     if (a->home == NULL || a->home->view.id != id || a->at != from || lost) {
       lls_wire_skip_event(u);
       continue;
     }
-    struct lls_event *event = add_event(far);
-    lls_wire_unpack_event(&far->wire, u, a->home, event);
+    struct lls_event *event = add_event(remote);
+    lls_wire_unpack_event(&remote->wire, u, a->home, event);
     if (event->kind == LLS_EVENT_FINISHED)
       forget(a);
     else
-      note_times(far, a->home);
+      note_times(remote, a->home);
   }
 }
 
 /* Nobody needs its blocks any more. */
-static void settle(struct lls_remote *far, const struct lls_away *a)
+static void settle(struct lls_remote *remote, const struct lls_away *a)
 {
   if (a->source == 0) {
-    lls_inbox_settle(&far->mine->inbox, a->home->view.slot, LLS_NEVER);
+    lls_inbox_settle(&remote->mine->inbox, a->home->view.slot, LLS_NEVER);
   } else if (a->source != LLS_NOBODY) {
-    struct lls_pack p = lls_remote_message(far, LLS_REMOTE_SETTLED, a->source);
+    struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_SETTLED, a->source);
     ((struct lls_remote_head *)(void *)p.data)->slot = a->home->view.slot;
-    lls_remote_send(far, &p);
+    lls_remote_send(remote, &p);
   }
 }
 
 /* With an error, since no instance is there to end it. */
-static void end(struct lls_remote *far, struct lls_away *a)
+static void end(struct lls_remote *remote, struct lls_away *a)
 {
   struct lls_live *home = a->home;
   struct lls_request *v = &home->view;
-  settle(far, a);
+  settle(remote, a);
   v->finish_reason = LLS_FINISH_ERROR;
-  struct lls_event *event = add_event(far);
+  struct lls_event *event = add_event(remote);
   *event = (struct lls_event){.kind = LLS_EVENT_FINISHED,
                               .reason = LLS_FINISH_ERROR,
                               .request = v->id,
@@ -94,7 +96,7 @@ static void end(struct lls_remote *far, struct lls_away *a)
                               .arrival_ns = v->arrival_ns,
                               .first_scheduled_ns = v->first_scheduled_ns,
                               .first_token_ns = home->first_token_ns,
-                              .finished_ns = lls_remote_now(far),
+                              .finished_ns = lls_remote_now(remote),
                               .prediction = v->prediction,
                               .life = &home->life,
                               .live = home};
@@ -105,24 +107,24 @@ static void end(struct lls_remote *far, struct lls_away *a)
 
 /* Back to where its blocks are, if they are; else it is prefilled again, where there is
  * an instance for that. */
-static void turn(struct lls_remote *far, struct lls_remote_head *head)
+static void turn(struct lls_remote *remote, struct lls_remote_head *head)
 {
   bool offered = head->mail == LLS_MAIL_OFFER;
   head->mail = offered ? LLS_MAIL_RETURN : LLS_MAIL_AGAIN;
-  head->target = offered ? head->source : far->place(far->context);
+  head->target = offered ? head->source : remote->place(remote->context);
 }
 
-void lls_hub_route(struct lls_remote *far, struct lls_remote_head *head, char *data,
+void lls_hub_route(struct lls_remote *remote, struct lls_remote_head *head, char *data,
                    size_t bytes)
 {
-  struct lls_away *a = &far->away[head->slot];
+  struct lls_away *a = &remote->away[head->slot];
   bool turned = false;
-  while (head->target != LLS_NOBODY && lls_remote_is_out(far, head->target)) {
-    turn(far, head);
+  while (head->target != LLS_NOBODY && lls_remote_is_out(remote, head->target)) {
+    turn(remote, head);
     turned = true;
   }
-  if (far->failed || head->target == LLS_NOBODY) {
-    end(far, a);
+  if (remote->failed || head->target == LLS_NOBODY) {
+    end(remote, a);
     free(data);
     return;
   }
@@ -140,44 +142,44 @@ void lls_hub_route(struct lls_remote *far, struct lls_remote_head *head, char *d
       memcpy(a->offer, data, bytes);
   }
   if (head->target != 0) {
-    far->channel->ops->send(far->channel, head->target, data, bytes);
+    remote->channel->ops->send(remote->channel, head->target, data, bytes);
     return;
   }
   struct lls_unpack u = {.data = data, .n = bytes, .at = sizeof *head};
   struct lls_live *home = a->home;
-  if (lls_wire_update_request(&far->wire, &u, home)) {
+  if (lls_wire_update_request(&remote->wire, &u, home)) {
     forget(a);
     /* Its tokens first: our own instance may end it at once, and so before this round's
      * end. */
-    lls_hub_publish(far);
-    lls_remote_deliver(far, head, home);
+    lls_hub_publish(remote);
+    lls_remote_deliver(remote, head, home);
   } else {
-    end(far, a);
+    end(remote, a);
   }
   free(data);
 }
 
-void lls_hub_send_request(struct lls_remote *far, struct lls_remote_head *head,
+void lls_hub_send_request(struct lls_remote *remote, struct lls_remote_head *head,
                           struct lls_live *live)
 {
-  struct lls_away *a = &far->away[head->slot];
+  struct lls_away *a = &remote->away[head->slot];
   struct lls_pack p = {0};
   forget(a);
   a->home = live;
   LLS_PACK(&p, *head);
-  lls_wire_pack_request(&far->wire, live, &p);
+  lls_wire_pack_request(&remote->wire, live, &p);
   if (!p.failed) {
-    lls_hub_route(far, head, p.data, p.n);
+    lls_hub_route(remote, head, p.data, p.n);
     return;
   }
   free(p.data);
   a->source = head->mail == LLS_MAIL_OFFER ? head->source : LLS_NOBODY;
-  end(far, a);
+  end(remote, a);
 }
 
-void lls_hub_settled(struct lls_remote *far, uint32_t slot, uint32_t source)
+void lls_hub_settled(struct lls_remote *remote, uint32_t slot, uint32_t source)
 {
-  struct lls_away *a = &far->away[slot];
+  struct lls_away *a = &remote->away[slot];
   if (a->home == NULL || a->source != source)
     return;
   a->source = LLS_NOBODY;
@@ -191,51 +193,51 @@ void lls_hub_settled(struct lls_remote *far, uint32_t slot, uint32_t source)
  * them are prefilled, and what depends on them (penalties, grammar, banned words, the
  * random numbers) follows from them. Without a token more it does so once: it may be what
  * its process has died of. */
-static bool go_on(struct lls_remote *far, struct lls_away *a)
+static bool go_on(struct lls_remote *remote, struct lls_away *a)
 {
   struct lls_live *home = a->home;
   struct lls_request *v = &home->view;
   struct lls_remote_head head =
-      lls_remote_head(far, LLS_REMOTE_REQUEST, LLS_NOBODY, v->slot);
+      lls_remote_head(remote, LLS_REMOTE_REQUEST, LLS_NOBODY, v->slot);
   bool again = a->again == v->id && a->again_tokens == v->generated_tokens;
   if (again || (v->generated_tokens > 0 && v->generated_tokens >= v->max_new_tokens))
     return false;
-  head.target = far->place(far->context);
+  head.target = remote->place(remote->context);
   if (head.target == LLS_NOBODY)
     return false;
   a->again = head.request = v->id;
   a->again_tokens = v->generated_tokens;
   head.mail = home->move.mail = LLS_MAIL_AGAIN;
   home->move.refusal = 0;
-  lls_hub_send_request(far, &head, home);
+  lls_hub_send_request(remote, &head, home);
   return true;
 }
 
-void lls_hub_move_requests(struct lls_remote *far, uint32_t index)
+void lls_hub_move_requests(struct lls_remote *remote, uint32_t index)
 {
-  for (uint32_t slot = 0; slot < far->n_slots; slot++) {
-    struct lls_away *a = &far->away[slot];
+  for (uint32_t slot = 0; slot < remote->n_slots; slot++) {
+    struct lls_away *a = &remote->away[slot];
     struct lls_remote_head head;
     if (a->home == NULL || a->at != index)
       continue;
-    if (a->offer == NULL || lls_remote_is_out(far, a->source)) {
-      settle(far, a);
+    if (a->offer == NULL || lls_remote_is_out(remote, a->source)) {
+      settle(remote, a);
       a->source = LLS_NOBODY;
-      if (!go_on(far, a))
-        end(far, a);
+      if (!go_on(remote, a))
+        end(remote, a);
       continue;
     }
     char *offer = a->offer;
     a->offer = NULL;
     memcpy(&head, offer, sizeof head);
-    lls_hub_route(far, &head, offer,
+    lls_hub_route(remote, &head, offer,
                   a->offer_bytes); /* to the dead, from where it turns */
   }
 }
 
-void lls_hub_end_requests(struct lls_remote *far)
+void lls_hub_end_requests(struct lls_remote *remote)
 {
-  for (uint32_t slot = 0; slot < far->n_slots; slot++)
-    if (far->away[slot].home != NULL)
-      end(far, &far->away[slot]);
+  for (uint32_t slot = 0; slot < remote->n_slots; slot++)
+    if (remote->away[slot].home != NULL)
+      end(remote, &remote->away[slot]);
 }

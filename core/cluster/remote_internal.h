@@ -24,7 +24,7 @@ enum lls_remote_kind {
   LLS_REMOTE_CANCEL,  /* ids */
   LLS_REMOTE_SETTLED, /* to an instance */
   LLS_REMOTE_SHIFT,   /* to an instance: struct lls_shift */
-  LLS_REMOTE_PLACED,  /* to an instance: what left.c has packed */
+  LLS_REMOTE_PLACED,  /* to an instance: what offered.c has packed */
   LLS_REMOTE_FETCH,   /* to an instance: what fetch.c has packed; head.request: the ticket
                        */
   LLS_REMOTE_DROP,    /* to an instance */
@@ -173,20 +173,21 @@ struct lls_remote {
 };
 
 /* Where an instance's queue of requests that wait to be sent is. */
-static inline struct lls_instance *lls_remote_instance(struct lls_remote *far, uint32_t i)
+static inline struct lls_instance *lls_remote_instance(struct lls_remote *remote,
+                                                       uint32_t i)
 {
-  return &far->threads[i].instance;
+  return &remote->threads[i].instance;
 }
 
-static inline bool lls_remote_is_hub(const struct lls_remote *far)
+static inline bool lls_remote_is_hub(const struct lls_remote *remote)
 {
-  return far->self == 0;
+  return remote->self == 0;
 }
 
 /* It gets no requests, and what is still meant for it is for others. */
-static inline bool lls_remote_is_out(const struct lls_remote *far, uint32_t i)
+static inline bool lls_remote_is_out(const struct lls_remote *remote, uint32_t i)
 {
-  return far->others[i].gone || far->others[i].given_up;
+  return remote->others[i].gone || remote->others[i].given_up;
 }
 
 /* ---- remote_message.c */

@@ -25,97 +25,98 @@
 
 /* ---- beats ------------------------------------------------------------------------- */
 
-void lls_remote_beat(struct lls_remote *far, int64_t now_ns)
+void lls_remote_beat(struct lls_remote *remote, int64_t now_ns)
 {
-  if (now_ns - far->beat_ns < BEAT_NS)
+  if (now_ns - remote->beat_ns < BEAT_NS)
     return;
-  far->beat_ns = now_ns;
-  for (uint32_t i = 0; i < (lls_remote_is_hub(far) ? far->n : 1); i++)
-    if (i != far->self && lls_remote_may_send(far, i, LLS_REMOTE_LATEST_BEAT)) {
-      struct lls_pack p = lls_remote_message(far, LLS_REMOTE_BEAT, i);
-      lls_remote_send(far, &p);
+  remote->beat_ns = now_ns;
+  for (uint32_t i = 0; i < (lls_remote_is_hub(remote) ? remote->n : 1); i++)
+    if (i != remote->self && lls_remote_may_send(remote, i, LLS_REMOTE_LATEST_BEAT)) {
+      struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_BEAT, i);
+      lls_remote_send(remote, &p);
     }
-  lls_remote_tell_ranks(far, LLS_REMOTE_BEAT, 0, 0);
+  lls_remote_tell_ranks(remote, LLS_REMOTE_BEAT, 0, 0);
 }
 
-void lls_remote_forgive(struct lls_remote *far, int64_t now_ns, int64_t gap_ns)
+void lls_remote_forgive(struct lls_remote *remote, int64_t now_ns, int64_t gap_ns)
 {
-  for (uint32_t i = 0; gap_ns > BEAT_NS && i < far->n; i++) {
-    int64_t *heard_ns = &far->others[i].heard_ns;
+  for (uint32_t i = 0; gap_ns > BEAT_NS && i < remote->n; i++) {
+    int64_t *heard_ns = &remote->others[i].heard_ns;
     if (*heard_ns != LLS_NEVER)
       *heard_ns = *heard_ns + gap_ns < now_ns ? *heard_ns + gap_ns : now_ns;
   }
 }
 
-static int64_t silence_of(const struct lls_remote *far, uint32_t i, int64_t now_ns)
+static int64_t silence_of(const struct lls_remote *remote, uint32_t i, int64_t now_ns)
 {
-  const struct lls_remote_other *other = &far->others[i];
+  const struct lls_remote_other *other = &remote->others[i];
   return other->gone || other->heard_ns == LLS_NEVER ? 0 : now_ns - other->heard_ns;
 }
 
 /* -ECONNABORTED: nothing was heard of it for too long. */
-static int check_silence(const struct lls_remote *far, uint32_t i, int64_t now_ns,
+static int check_silence(const struct lls_remote *remote, uint32_t i, int64_t now_ns,
                          struct lls_error *why)
 {
-  return silence_of(far, i, now_ns) <= far->timeout_ns
+  return silence_of(remote, i, now_ns) <= remote->timeout_ns
              ? 0
              : lls_fail(why, -ECONNABORTED,
                         "nothing was heard of its process for %lld ms",
-                        (long long)(far->timeout_ns / 1000000));
+                        (long long)(remote->timeout_ns / 1000000));
 }
 
-int lls_remote_look_at_hub(struct lls_remote *far, int64_t now_ns, struct lls_error *err)
+int lls_remote_look_at_hub(struct lls_remote *remote, int64_t now_ns,
+                           struct lls_error *err)
 {
   uint32_t index;
-  while ((index = far->channel->ops->gone(far->channel, err)) != LLS_NOBODY) {
+  while ((index = remote->channel->ops->gone(remote->channel, err)) != LLS_NOBODY) {
     if (index == 0)
       return lls_fail_at(err, -ECONNABORTED, "instance 0");
-    far->channel->ops->forget(far->channel, index);
+    remote->channel->ops->forget(remote->channel, index);
   }
-  return check_silence(far, 0, now_ns, err) < 0
+  return check_silence(remote, 0, now_ns, err) < 0
              ? lls_fail_at(err, -ECONNABORTED, "instance 0")
              : 0;
 }
 
 /* ---- process 0: what others are told ----------------------------------------------- */
 
-static void tell_others(struct lls_remote *far, uint32_t kind, uint32_t index,
+static void tell_others(struct lls_remote *remote, uint32_t kind, uint32_t index,
                         uint32_t mail)
 {
-  for (uint32_t i = 1; i < far->n; i++) {
-    struct lls_remote_head head = lls_remote_head(far, kind, i, 0);
+  for (uint32_t i = 1; i < remote->n; i++) {
+    struct lls_remote_head head = lls_remote_head(remote, kind, i, 0);
     head.source = index;
     head.mail = mail;
     if (i != index || kind == LLS_REMOTE_BACK)
-      lls_remote_send_head(far, &head, NULL, 0);
+      lls_remote_send_head(remote, &head, NULL, 0);
   }
-  lls_remote_tell_ranks(far, kind, index, mail);
+  lls_remote_tell_ranks(remote, kind, index, mail);
 }
 
 /* why NULL: all is well. */
-static void show_life(struct lls_remote *far, uint32_t index, uint32_t state,
+static void show_life(struct lls_remote *remote, uint32_t index, uint32_t state,
                       const char *why)
 {
-  struct lls_instance_life *life = &far->lives[index];
-  const char *role = lls_role_name(far->threads[index].instance.info.role);
-  pthread_mutex_lock(&far->lock);
+  struct lls_instance_life *life = &remote->lives[index];
+  const char *role = lls_role_name(remote->threads[index].instance.info.role);
+  pthread_mutex_lock(&remote->lock);
   life->state = state;
   life->why = (struct lls_error){0};
   if (why != NULL)
     lls_fail(&life->why, 0, "instance %u (%s): %.400s", index, role, why);
   if (state == LLS_INSTANCE_LOST) {
-    far->why_lost = life->why;
-    far->lost = true;
+    remote->why_lost = life->why;
+    remote->lost = true;
   }
-  pthread_mutex_unlock(&far->lock);
+  pthread_mutex_unlock(&remote->lock);
 }
 
-void lls_remote_life(struct lls_remote *far, uint32_t index,
+void lls_remote_life(struct lls_remote *remote, uint32_t index,
                      struct lls_instance_life *out)
 {
-  pthread_mutex_lock(&far->lock);
-  *out = far->lives[index];
-  pthread_mutex_unlock(&far->lock);
+  pthread_mutex_lock(&remote->lock);
+  *out = remote->lives[index];
+  pthread_mutex_unlock(&remote->lock);
 }
 
 /* The levels; counts stay in the sums. */
@@ -133,60 +134,60 @@ static void clear_status(struct lls_step_thread *r)
 }
 
 /* Questions to it are answered by what there was, if anything. */
-static void leave_out(struct lls_remote *far, uint32_t index)
+static void leave_out(struct lls_remote *remote, uint32_t index)
 {
-  struct lls_remote_other *other = &far->others[index];
-  clear_status(&far->threads[index]);
+  struct lls_remote_other *other = &remote->others[index];
+  clear_status(&remote->threads[index]);
   if (other->asked != NULL)
     atomic_store(&other->asked->ready, true);
   other->asked = NULL;
-  lls_hub_publish(far);
-  far->wake(far->wake_context);
+  lls_hub_publish(remote);
+  remote->wake(remote->wake_context);
 }
 
 /* ---- process 0: who is lost -------------------------------------------------------- */
 
-static bool any_left(const struct lls_remote *far, uint32_t without_role)
+static bool any_left(const struct lls_remote *remote, uint32_t without_role)
 {
-  for (uint32_t i = 0; i < far->n; i++)
-    if (!far->others[i].gone && far->threads[i].instance.info.role != without_role)
+  for (uint32_t i = 0; i < remote->n; i++)
+    if (!remote->others[i].gone && remote->threads[i].instance.info.role != without_role)
       return true;
   return false;
 }
 
 /* There is nobody to prefill, or to decode: it cannot go on. */
-static void check_service(struct lls_remote *far)
+static void check_service(struct lls_remote *remote)
 {
-  bool prefills = any_left(far, LLS_ROLE_DECODE),
-       decodes = any_left(far, LLS_ROLE_PREFILL);
-  if ((prefills && decodes) || far->failed)
+  bool prefills = any_left(remote, LLS_ROLE_DECODE),
+       decodes = any_left(remote, LLS_ROLE_PREFILL);
+  if ((prefills && decodes) || remote->failed)
     return;
-  pthread_mutex_lock(&far->lock);
-  lls_fail(&far->why_failed, 0, "no instance is left that %s: %.400s",
-           prefills ? "decodes" : "prefills", far->why_lost.text);
-  far->failed = true;
-  pthread_mutex_unlock(&far->lock);
-  lls_hub_end_requests(far);
-  lls_inbox_end_all(&far->mine->inbox);
+  pthread_mutex_lock(&remote->lock);
+  lls_fail(&remote->why_failed, 0, "no instance is left that %s: %.400s",
+           prefills ? "decodes" : "prefills", remote->why_lost.text);
+  remote->failed = true;
+  pthread_mutex_unlock(&remote->lock);
+  lls_hub_end_requests(remote);
+  lls_inbox_end_all(&remote->mine->inbox);
 }
 
-void lls_hub_lose(struct lls_remote *far, uint32_t index, const char *why)
+void lls_hub_lose(struct lls_remote *remote, uint32_t index, const char *why)
 {
-  struct lls_remote_other *other = &far->others[index];
+  struct lls_remote_other *other = &remote->others[index];
   if (other->gone)
     return;
   other->gone = true;
-  far->n_gone++;
-  atomic_store(&lls_remote_instance(far, index)->broken, true);
-  far->channel->ops->forget(far->channel, index);
-  show_life(far, index, LLS_INSTANCE_LOST, why);
-  if (!atomic_load(&far->stopping))
-    lls_log(far->log, LLS_LOG_ERROR, "instances", "%s", far->why_lost.text);
-  tell_others(far, LLS_REMOTE_GONE, index, 0);
-  lls_fetches_lose(far->fetches, index);
-  lls_hub_move_requests(far, index);
-  check_service(far);
-  leave_out(far, index);
+  remote->n_gone++;
+  atomic_store(&lls_remote_instance(remote, index)->broken, true);
+  remote->channel->ops->forget(remote->channel, index);
+  show_life(remote, index, LLS_INSTANCE_LOST, why);
+  if (!atomic_load(&remote->stopping))
+    lls_log(remote->log, LLS_LOG_ERROR, "instances", "%s", remote->why_lost.text);
+  tell_others(remote, LLS_REMOTE_GONE, index, 0);
+  lls_fetches_lose(remote->fetches, index);
+  lls_hub_move_requests(remote, index);
+  check_service(remote);
+  leave_out(remote, index);
 }
 
 /* ---- process 0: who is given up, and comes back ------------------------------------ */
@@ -197,12 +198,12 @@ static bool does(uint32_t role, uint32_t part)
 }
 
 /* Others can do what it does. */
-static bool can_do_without(const struct lls_remote *far, uint32_t index)
+static bool can_do_without(const struct lls_remote *remote, uint32_t index)
 {
   bool prefills = false, decodes = false;
-  for (uint32_t i = 0; i < far->n; i++) {
-    uint32_t role = far->threads[i].instance.info.role;
-    if (i == index || lls_remote_is_out(far, i) || far->others[i].silent)
+  for (uint32_t i = 0; i < remote->n; i++) {
+    uint32_t role = remote->threads[i].instance.info.role;
+    if (i == index || lls_remote_is_out(remote, i) || remote->others[i].silent)
       continue;
     prefills |= does(role, LLS_ROLE_PREFILL);
     decodes |= does(role, LLS_ROLE_DECODE);
@@ -210,75 +211,77 @@ static bool can_do_without(const struct lls_remote *far, uint32_t index)
   return prefills && decodes;
 }
 
-static void give_up(struct lls_remote *far, uint32_t index)
+static void give_up(struct lls_remote *remote, uint32_t index)
 {
-  far->others[index].given_up = true;
-  far->others[index].clearing = 0;
-  atomic_store(&lls_remote_instance(far, index)->broken, true);
-  tell_others(far, LLS_REMOTE_GONE, index, 1);
-  lls_fetches_lose(far->fetches, index);
-  lls_hub_move_requests(far, index);
-  leave_out(far, index);
+  remote->others[index].given_up = true;
+  remote->others[index].clearing = 0;
+  atomic_store(&lls_remote_instance(remote, index)->broken, true);
+  tell_others(remote, LLS_REMOTE_GONE, index, 1);
+  lls_fetches_lose(remote->fetches, index);
+  lls_hub_move_requests(remote, index);
+  leave_out(remote, index);
 }
 
-static void look_at_silence(struct lls_remote *far, uint32_t i, int64_t now_ns)
+static void look_at_silence(struct lls_remote *remote, uint32_t i, int64_t now_ns)
 {
-  struct lls_remote_other *other = &far->others[i];
-  if (silence_of(far, i, now_ns) <= SILENT_NS || atomic_load(&far->stopping))
+  struct lls_remote_other *other = &remote->others[i];
+  if (silence_of(remote, i, now_ns) <= SILENT_NS || atomic_load(&remote->stopping))
     return;
   other->clearing = 0; /* once it is heard again it is asked anew */
   if (!other->silent) {
-    show_life(far, i, LLS_INSTANCE_SILENT, "nothing was heard of its process for 2 s");
-    lls_log(far->log, LLS_LOG_WARNING, "instances", "%s: %s", far->lives[i].why.text,
-            can_do_without(far, i) ? "what it had goes on elsewhere"
-                                   : "it is the last of its kind, and waited for");
+    show_life(remote, i, LLS_INSTANCE_SILENT, "nothing was heard of its process for 2 s");
+    lls_log(remote->log, LLS_LOG_WARNING, "instances", "%s: %s",
+            remote->lives[i].why.text,
+            can_do_without(remote, i) ? "what it had goes on elsewhere"
+                                      : "it is the last of its kind, and waited for");
   }
   other->silent = true;
-  if (!other->given_up && can_do_without(far, i))
-    give_up(far, i);
+  if (!other->given_up && can_do_without(remote, i))
+    give_up(remote, i);
 }
 
-void lls_remote_look_at_others(struct lls_remote *far, int64_t now_ns)
+void lls_remote_look_at_others(struct lls_remote *remote, int64_t now_ns)
 {
   struct lls_error why = {0};
   uint32_t index;
-  while ((index = far->channel->ops->gone(far->channel, &why)) != LLS_NOBODY)
-    lls_hub_lose(far, index, why.text);
-  for (uint32_t i = 1; i < far->n; i++) {
-    look_at_silence(far, i, now_ns);
-    if (check_silence(far, i, now_ns, &why) == 0)
+  while ((index = remote->channel->ops->gone(remote->channel, &why)) != LLS_NOBODY)
+    lls_hub_lose(remote, index, why.text);
+  for (uint32_t i = 1; i < remote->n; i++) {
+    look_at_silence(remote, i, now_ns);
+    if (check_silence(remote, i, now_ns, &why) == 0)
       continue;
-    lls_hub_lose(far, i, why.text);
-    far->others[i].hung = true;
-    if (far->channel->survives) /* else the launcher would end all */
-      far->channel->ops->end_hung(far->channel, i);
+    lls_hub_lose(remote, i, why.text);
+    remote->others[i].hung = true;
+    if (remote->channel->survives) /* else the launcher would end all */
+      remote->channel->ops->end_hung(remote->channel, i);
   }
-  lls_hub_look_at_change(far, now_ns);
+  lls_hub_look_at_change(remote, now_ns);
 }
 
-static void come_back(struct lls_remote *far, uint32_t index)
+static void come_back(struct lls_remote *remote, uint32_t index)
 {
-  struct lls_remote_other *other = &far->others[index];
+  struct lls_remote_other *other = &remote->others[index];
   other->silent = false;
-  show_life(far, index, LLS_INSTANCE_UP, NULL);
-  lls_log(far->log, LLS_LOG_WARNING, "instances", "instance %u (%s): it is heard again",
-          index, lls_role_name(far->threads[index].instance.info.role));
-  far->wake(far->wake_context);
+  show_life(remote, index, LLS_INSTANCE_UP, NULL);
+  lls_log(remote->log, LLS_LOG_WARNING, "instances",
+          "instance %u (%s): it is heard again", index,
+          lls_role_name(remote->threads[index].instance.info.role));
+  remote->wake(remote->wake_context);
 }
 
-bool lls_hub_hear(struct lls_remote *far, uint32_t from, uint32_t kind)
+bool lls_hub_hear(struct lls_remote *remote, uint32_t from, uint32_t kind)
 {
-  struct lls_remote_other *other = &far->others[from];
-  other->heard_ns = lls_remote_now(far);
+  struct lls_remote_other *other = &remote->others[from];
+  other->heard_ns = lls_remote_now(remote);
   if (!other->given_up) {
     if (other->silent)
-      come_back(far, from);
+      come_back(remote, from);
     return true;
   }
   if (other->clearing == 0) {
-    struct lls_remote_head head = lls_remote_head(far, LLS_REMOTE_CLEAR, from, 0);
+    struct lls_remote_head head = lls_remote_head(remote, LLS_REMOTE_CLEAR, from, 0);
     head.request = other->clearing = ++other->n_clears;
-    lls_remote_send_head(far, &head, NULL, 0);
+    lls_remote_send_head(remote, &head, NULL, 0);
   }
   return kind == LLS_REMOTE_CLEARED || kind == LLS_REMOTE_LOAD ||
          kind == LLS_REMOTE_FAILED || kind == LLS_REMOTE_BYE ||
@@ -286,84 +289,85 @@ bool lls_hub_hear(struct lls_remote *far, uint32_t from, uint32_t kind)
 }
 
 /* Its load has come before, so that others find it empty. */
-void lls_hub_cleared(struct lls_remote *far, uint32_t from,
+void lls_hub_cleared(struct lls_remote *remote, uint32_t from,
                      const struct lls_remote_head *head, struct lls_unpack *u)
 {
-  struct lls_remote_other *other = &far->others[from];
-  struct lls_instance *in = lls_remote_instance(far, from);
+  struct lls_remote_other *other = &remote->others[from];
+  struct lls_instance *in = lls_remote_instance(remote, from);
   uint64_t arrived = 0;
   LLS_UNPACK(u, arrived);
   if (!other->given_up || head->request != other->clearing || u->failed)
     return;
   other->given_up = false;
   other->clearing = 0;
-  atomic_store(&far->threads[from].posted, arrived);
-  lls_fetches_find(far->fetches, from);
-  for (uint32_t i = 1; i < far->n; i++)
-    lls_remote_show_loads(far, i);
-  tell_others(far, LLS_REMOTE_BACK, from, 0);
+  atomic_store(&remote->threads[from].posted, arrived);
+  lls_fetches_find(remote->fetches, from);
+  for (uint32_t i = 1; i < remote->n; i++)
+    lls_remote_show_loads(remote, i);
+  tell_others(remote, LLS_REMOTE_BACK, from, 0);
   atomic_fetch_add(&in->returns, 1);
   atomic_store(&in->broken, false);
-  come_back(far, from);
+  come_back(remote, from);
 }
 
 /* ---- the others -------------------------------------------------------------------- */
 
-void lls_remote_see_gone(struct lls_remote *far, uint32_t index, bool for_good)
+void lls_remote_see_gone(struct lls_remote *remote, uint32_t index, bool for_good)
 {
-  if (index >= far->n || index == far->self || far->others[index].gone)
+  if (index >= remote->n || index == remote->self || remote->others[index].gone)
     return;
-  far->others[index].gone = for_good;
-  atomic_store(&lls_remote_instance(far, index)->broken, true);
+  remote->others[index].gone = for_good;
+  atomic_store(&lls_remote_instance(remote, index)->broken, true);
   if (for_good)
-    far->channel->ops->forget(far->channel, index);
-  lls_fetches_lose(far->fetches, index);
-  lls_remote_tell_ranks(far, LLS_REMOTE_GONE, index, !for_good);
+    remote->channel->ops->forget(remote->channel, index);
+  lls_fetches_lose(remote->fetches, index);
+  lls_remote_tell_ranks(remote, LLS_REMOTE_GONE, index, !for_good);
 }
 
 /* Nothing that this one has sent while it was given up has reached anybody. */
-static void count_anew(struct lls_remote *far)
+static void count_anew(struct lls_remote *remote)
 {
-  for (uint32_t i = 0; i < far->n; i++)
-    if (i != far->self)
-      atomic_fetch_add(&lls_remote_instance(far, i)->returns, 1);
+  for (uint32_t i = 0; i < remote->n; i++)
+    if (i != remote->self)
+      atomic_fetch_add(&lls_remote_instance(remote, i)->returns, 1);
 }
 
-void lls_remote_see_back(struct lls_remote *far, uint32_t index)
+void lls_remote_see_back(struct lls_remote *remote, uint32_t index)
 {
-  if (index >= far->n || far->others[index].gone)
+  if (index >= remote->n || remote->others[index].gone)
     return;
-  if (index == far->self) {
-    count_anew(far);
+  if (index == remote->self) {
+    count_anew(remote);
     return;
   }
-  lls_fetches_find(far->fetches, index);
-  atomic_fetch_add(&lls_remote_instance(far, index)->returns, 1);
-  atomic_store(&lls_remote_instance(far, index)->broken, false);
-  lls_remote_tell_ranks(far, LLS_REMOTE_BACK, index, 0);
+  lls_fetches_find(remote->fetches, index);
+  atomic_fetch_add(&lls_remote_instance(remote, index)->returns, 1);
+  atomic_store(&lls_remote_instance(remote, index)->broken, false);
+  lls_remote_tell_ranks(remote, LLS_REMOTE_BACK, index, 0);
 }
 
-void lls_remote_clear(struct lls_remote *far, const struct lls_remote_head *head)
+void lls_remote_clear(struct lls_remote *remote, const struct lls_remote_head *head)
 {
-  far->clearing = head->request;
-  far->cleared_in = 0;
-  lls_inbox_clear(&far->mine->inbox, far->clearing);
+  remote->clearing = head->request;
+  remote->cleared_in = 0;
+  lls_inbox_clear(&remote->mine->inbox, remote->clearing);
 }
 
 /* Once the step thread has done it, what it has published and posted is sent: that takes
  * two rounds (remote_mail.c). */
-void lls_remote_go_on_clearing(struct lls_remote *far)
+void lls_remote_go_on_clearing(struct lls_remote *remote)
 {
   struct lls_loop_status status;
-  if (far->clearing == 0 || atomic_load(&far->mine->instance.cleared) != far->clearing ||
-      far->cleared_in++ < 3)
+  if (remote->clearing == 0 ||
+      atomic_load(&remote->mine->instance.cleared) != remote->clearing ||
+      remote->cleared_in++ < 3)
     return;
-  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_CLEARED, 0);
-  lls_step_thread_status(far->mine, &status);
-  ((struct lls_remote_head *)(void *)p.data)->request = far->clearing;
+  struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_CLEARED, 0);
+  lls_step_thread_status(remote->mine, &status);
+  ((struct lls_remote_head *)(void *)p.data)->request = remote->clearing;
   LLS_PACK(&p, status.arrived);
-  lls_remote_show_load(far);
-  lls_remote_send(far, &p);
-  lls_remote_show_status(far);
-  far->clearing = 0;
+  lls_remote_show_load(remote);
+  lls_remote_send(remote, &p);
+  lls_remote_show_status(remote);
+  remote->clearing = 0;
 }

@@ -2,13 +2,13 @@
 /* A message between processes: its head, and its way; see remote.h. */
 #include "core/cluster/remote_internal.h"
 
-int64_t lls_remote_now(struct lls_remote *far)
+int64_t lls_remote_now(struct lls_remote *remote)
 {
-  const struct lls_instance *in = &far->mine->instance;
+  const struct lls_instance *in = &remote->mine->instance;
   return in->clock(in->clock_context);
 }
 
-struct lls_pack lls_remote_message(const struct lls_remote *far, uint32_t kind,
+struct lls_pack lls_remote_message(const struct lls_remote *remote, uint32_t kind,
                                    uint32_t target)
 {
   struct lls_pack p = {0};
@@ -16,25 +16,25 @@ struct lls_pack lls_remote_message(const struct lls_remote *far, uint32_t kind,
   memset(&head, 0, sizeof head);
   head.kind = kind;
   head.target = target;
-  head.from = far->self;
+  head.from = remote->self;
   LLS_PACK(&p, head);
   return p;
 }
 
-struct lls_remote_head lls_remote_head(const struct lls_remote *far, uint32_t kind,
+struct lls_remote_head lls_remote_head(const struct lls_remote *remote, uint32_t kind,
                                        uint32_t target, uint32_t slot)
 {
   return (struct lls_remote_head){
-      .kind = kind, .target = target, .from = far->self, .slot = slot};
+      .kind = kind, .target = target, .from = remote->self, .slot = slot};
 }
 
 /* Without memory a message is lost, and with it an end or a settlement: that is worse
  * than the process going, which everybody notices. */
-static void check(const struct lls_remote *far, const struct lls_pack *p)
+static void check(const struct lls_remote *remote, const struct lls_pack *p)
 {
   if (!p->failed)
     return;
-  lls_log(far->log, LLS_LOG_ERROR, "instances", "out of memory for a message");
+  lls_log(remote->log, LLS_LOG_ERROR, "instances", "out of memory for a message");
   abort();
 }
 
@@ -45,35 +45,36 @@ static bool is_control(uint32_t kind)
          kind == LLS_REMOTE_STOP || kind == LLS_REMOTE_END || kind == LLS_REMOTE_CHANGE;
 }
 
-bool lls_remote_may_send(struct lls_remote *far, uint32_t target, uint32_t latest)
+bool lls_remote_may_send(struct lls_remote *remote, uint32_t target, uint32_t latest)
 {
-  uint32_t to = lls_remote_is_hub(far) ? target : 0;
-  struct lls_remote_other *other = &far->others[to];
-  const struct lls_channel_count n = far->channel->ops->count(far->channel, to);
-  if (lls_remote_is_out(far, to) || other->silent || n.taken < other->latest[latest])
+  uint32_t to = lls_remote_is_hub(remote) ? target : 0;
+  struct lls_remote_other *other = &remote->others[to];
+  const struct lls_channel_count n = remote->channel->ops->count(remote->channel, to);
+  if (lls_remote_is_out(remote, to) || other->silent || n.taken < other->latest[latest])
     return false;
   other->latest[latest] = n.sent + 1;
   return true;
 }
 
-void lls_remote_send(struct lls_remote *far, struct lls_pack *p)
+void lls_remote_send(struct lls_remote *remote, struct lls_pack *p)
 {
   struct lls_remote_head head;
-  check(far, p);
+  check(remote, p);
   memcpy(&head, p->data, sizeof head);
-  uint32_t to = lls_remote_is_hub(far) ? head.target : 0;
-  if (lls_remote_is_out(far, to) && (far->others[to].gone || !is_control(head.kind)))
+  uint32_t to = lls_remote_is_hub(remote) ? head.target : 0;
+  if (lls_remote_is_out(remote, to) &&
+      (remote->others[to].gone || !is_control(head.kind)))
     free(p->data);
   else
-    far->channel->ops->send(far->channel, to, p->data, p->n);
+    remote->channel->ops->send(remote->channel, to, p->data, p->n);
   *p = (struct lls_pack){0};
 }
 
-void lls_remote_send_head(struct lls_remote *far, const struct lls_remote_head *head,
+void lls_remote_send_head(struct lls_remote *remote, const struct lls_remote_head *head,
                           const void *more, size_t bytes)
 {
   struct lls_pack p = {0};
   LLS_PACK(&p, *head);
   lls_pack_put(&p, more, bytes);
-  lls_remote_send(far, &p);
+  lls_remote_send(remote, &p);
 }

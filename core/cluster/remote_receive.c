@@ -22,97 +22,99 @@ static const char *why_unlike(const struct lls_remote_shape *a,
   return lls_pools_match(&a->pool, &b->pool) ? NULL : "its blocks are not alike";
 }
 
-static void receive_ready(struct lls_remote *far, uint32_t from, struct lls_unpack *u)
+static void receive_ready(struct lls_remote *remote, uint32_t from, struct lls_unpack *u)
 {
   struct lls_remote_shape shape;
   memset(&shape, 0, sizeof shape);
   LLS_UNPACK(u, shape);
-  const char *why = why_unlike(&far->shape, &shape);
+  const char *why = why_unlike(&remote->shape, &shape);
   if (why != NULL) {
-    lls_hub_lose(far, from, why);
+    lls_hub_lose(remote, from, why);
     return;
   }
-  if (far->others[from].ready)
+  if (remote->others[from].ready)
     return;
-  far->others[from].ready = true;
-  for (uint32_t to = 1; to < far->n; to++)
-    lls_remote_show_loads(far, to);
-  pthread_mutex_lock(&far->lock);
-  far->n_ready++;
-  pthread_mutex_unlock(&far->lock);
+  remote->others[from].ready = true;
+  for (uint32_t to = 1; to < remote->n; to++)
+    lls_remote_show_loads(remote, to);
+  pthread_mutex_lock(&remote->lock);
+  remote->n_ready++;
+  pthread_mutex_unlock(&remote->lock);
 }
 
 /* It waits to be told that this is known. */
-static void receive_failed(struct lls_remote *far, uint32_t from, struct lls_unpack *u)
+static void receive_failed(struct lls_remote *remote, uint32_t from, struct lls_unpack *u)
 {
   struct lls_error why = {0};
-  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_END, from);
+  struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_END, from);
   size_t n = u->n - u->at;
   lls_unpack_take(u, why.text, n < sizeof why.text ? n : sizeof why.text - 1);
-  lls_remote_send(far, &p);
-  for (int i = 0; i < FAILED_TRIES && !far->channel->ops->is_flushed(far->channel); i++)
+  lls_remote_send(remote, &p);
+  for (int i = 0; i < FAILED_TRIES && !remote->channel->ops->is_flushed(remote->channel);
+       i++)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  lls_hub_lose(far, from, why.text);
+  lls_hub_lose(remote, from, why.text);
 }
 
-static void receive_request(struct lls_remote *far, struct lls_remote_head *head,
+static void receive_request(struct lls_remote *remote, struct lls_remote_head *head,
                             struct lls_channel_message *m)
 {
-  const struct lls_away *a = &far->away[head->slot];
+  const struct lls_away *a = &remote->away[head->slot];
   if (a->home == NULL || a->home->view.id != head->request || a->at != m->from) {
     free(m->data); /* it has ended here */
     return;
   }
-  lls_hub_route(far, head, m->data, m->bytes);
+  lls_hub_route(remote, head, m->data, m->bytes);
 }
 
-static void pass_on(struct lls_remote *far, const struct lls_remote_head *head,
+static void pass_on(struct lls_remote *remote, const struct lls_remote_head *head,
                     struct lls_channel_message *m)
 {
   struct lls_unpack u = {.data = m->data, .n = m->bytes, .at = sizeof *head};
   if (head->kind == LLS_REMOTE_SETTLED)
-    lls_hub_settled(far, head->slot, head->target);
+    lls_hub_settled(remote, head->slot, head->target);
   if (head->target == 0) {
-    lls_remote_receive(far, head, &u);
+    lls_remote_receive(remote, head, &u);
     free(m->data);
-  } else if (lls_remote_is_out(far, head->target)) {
+  } else if (lls_remote_is_out(remote, head->target)) {
     free(m->data);
   } else {
-    far->channel->ops->send(far->channel, head->target, m->data, m->bytes);
+    remote->channel->ops->send(remote->channel, head->target, m->data, m->bytes);
   }
 }
 
-void lls_hub_receive(struct lls_remote *far, uint32_t from, struct lls_channel_message *m)
+void lls_hub_receive(struct lls_remote *remote, uint32_t from,
+                     struct lls_channel_message *m)
 {
   struct lls_unpack u = {.data = m->data, .n = m->bytes};
   struct lls_remote_head head;
   memset(&head, 0, sizeof head);
   LLS_UNPACK(&u, head);
-  bool valid = !u.failed && head.target < far->n && head.slot < far->n_slots &&
-               (head.source < far->n || head.kind != LLS_REMOTE_REQUEST) &&
-               head.from == from && !far->others[from].gone;
-  valid = valid && lls_hub_hear(far, from, head.kind);
+  bool valid = !u.failed && head.target < remote->n && head.slot < remote->n_slots &&
+               (head.source < remote->n || head.kind != LLS_REMOTE_REQUEST) &&
+               head.from == from && !remote->others[from].gone;
+  valid = valid && lls_hub_hear(remote, from, head.kind);
   if (valid && head.kind == LLS_REMOTE_REQUEST) {
-    receive_request(far, &head, m);
+    receive_request(remote, &head, m);
     return;
   }
   if (valid && head.kind <= LLS_REMOTE_NO) {
-    pass_on(far, &head, m);
+    pass_on(remote, &head, m);
     return;
   }
   if (valid && head.kind == LLS_REMOTE_EVENTS)
-    lls_hub_receive_events(far, from, &u);
+    lls_hub_receive_events(remote, from, &u);
   else if (valid && head.kind == LLS_REMOTE_READY)
-    receive_ready(far, from, &u);
+    receive_ready(remote, from, &u);
   else if (valid && head.kind == LLS_REMOTE_FAILED)
-    receive_failed(far, from, &u);
+    receive_failed(remote, from, &u);
   else if (valid && head.kind == LLS_REMOTE_CHANGED)
-    lls_hub_changed(far, from, &head, &u);
+    lls_hub_changed(remote, from, &head, &u);
   else if (valid && head.kind == LLS_REMOTE_CLEARED)
-    lls_hub_cleared(far, from, &head, &u);
+    lls_hub_cleared(remote, from, &head, &u);
   else if (valid && head.kind == LLS_REMOTE_BYE)
-    far->others[from].bye = true;
+    remote->others[from].bye = true;
   else if (valid)
-    lls_remote_see(far, &head, &u);
+    lls_remote_see(remote, &head, &u);
   free(m->data);
 }

@@ -199,7 +199,7 @@ static bool set_move(struct lls_live *live, const struct numbers *n,
   m->entries = entries;
   m->max_entries = max_entries;
   m->mailed_ns = LLS_NEVER;
-  m->offered = false;
+  m->incoming = false;
   struct lls_block_table *t = &m->blocks;
   uint64_t used = (uint64_t)t->k_count + t->v_count + t->x_count;
   if (used > max_entries)

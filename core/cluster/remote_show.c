@@ -21,99 +21,100 @@ static bool is_due(int64_t now_ns, int64_t *last_ns, int64_t every_ns)
 
 /* ---- load -------------------------------------------------------------------------- */
 
-static struct lls_load_entry board_of(struct lls_remote *far, uint32_t i)
+static struct lls_load_entry board_of(struct lls_remote *remote, uint32_t i)
 {
-  struct lls_peer_loads *p = lls_remote_instance(far, i)->loads;
+  struct lls_peer_loads *p = lls_remote_instance(remote, i)->loads;
   pthread_mutex_lock(&p->lock);
   struct lls_load_entry entry = p->entry[1];
   pthread_mutex_unlock(&p->lock);
   return entry;
 }
 
-static void write_board(struct lls_remote *far, uint32_t i,
+static void write_board(struct lls_remote *remote, uint32_t i,
                         const struct lls_load_entry *entry)
 {
-  struct lls_peer_loads *p = lls_remote_instance(far, i)->loads;
+  struct lls_peer_loads *p = lls_remote_instance(remote, i)->loads;
   pthread_mutex_lock(&p->lock);
   p->entry[0] = p->entry[1];
   p->entry[1] = *entry;
-  p->entry[1].at_ns = lls_remote_now(far);
+  p->entry[1].at_ns = lls_remote_now(remote);
   pthread_mutex_unlock(&p->lock);
 }
 
-void lls_remote_show_load(struct lls_remote *far)
+void lls_remote_show_load(struct lls_remote *remote)
 {
-  const struct lls_load_entry entry = board_of(far, far->self);
-  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_LOAD, 0);
+  const struct lls_load_entry entry = board_of(remote, remote->self);
+  struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_LOAD, 0);
   LLS_PACK(&p, entry.load);
-  lls_pack_put(&p, entry.received, far->n * sizeof *entry.received);
-  far->load = entry;
-  lls_remote_send(far, &p);
+  lls_pack_put(&p, entry.received, remote->n * sizeof *entry.received);
+  remote->load = entry;
+  lls_remote_send(remote, &p);
 }
 
-static void see_load(struct lls_remote *far, uint32_t from, struct lls_unpack *u)
+static void see_load(struct lls_remote *remote, uint32_t from, struct lls_unpack *u)
 {
   struct lls_load_entry entry = {0};
   LLS_UNPACK(u, entry.load);
-  lls_unpack_take(u, entry.received, far->n * sizeof *entry.received);
+  lls_unpack_take(u, entry.received, remote->n * sizeof *entry.received);
   if (!u->failed)
-    write_board(far, from, &entry);
+    write_board(remote, from, &entry);
 }
 
 /* The loads of the others, and what they have received of it. */
-void lls_remote_show_loads(struct lls_remote *far, uint32_t to)
+void lls_remote_show_loads(struct lls_remote *remote, uint32_t to)
 {
-  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_LOADS, to);
-  for (uint32_t i = 0; i < far->n; i++) {
-    const struct lls_load_entry entry = board_of(far, i);
+  struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_LOADS, to);
+  for (uint32_t i = 0; i < remote->n; i++) {
+    const struct lls_load_entry entry = board_of(remote, i);
     LLS_PACK(&p, entry.load);
     LLS_PACK(&p, entry.received[to]);
   }
-  far->loads_changed[to] = false;
-  lls_remote_send(far, &p);
+  remote->loads_changed[to] = false;
+  lls_remote_send(remote, &p);
 }
 
 /* To those that have taken what they were shown last; to the others when they have. */
-static void show_all_loads(struct lls_remote *far)
+static void show_all_loads(struct lls_remote *remote)
 {
-  for (uint32_t to = 1; to < far->n; to++)
-    if (far->loads_changed[to] && lls_remote_may_send(far, to, LLS_REMOTE_LATEST_LOAD))
-      lls_remote_show_loads(far, to);
+  for (uint32_t to = 1; to < remote->n; to++)
+    if (remote->loads_changed[to] &&
+        lls_remote_may_send(remote, to, LLS_REMOTE_LATEST_LOAD))
+      lls_remote_show_loads(remote, to);
 }
 
-static void note_change(struct lls_remote *far)
+static void note_change(struct lls_remote *remote)
 {
-  for (uint32_t to = 1; to < far->n; to++)
-    far->loads_changed[to] = true;
+  for (uint32_t to = 1; to < remote->n; to++)
+    remote->loads_changed[to] = true;
 }
 
-static void see_loads(struct lls_remote *far, struct lls_unpack *u)
+static void see_loads(struct lls_remote *remote, struct lls_unpack *u)
 {
-  for (uint32_t i = 0; i < far->n; i++) {
+  for (uint32_t i = 0; i < remote->n; i++) {
     struct lls_load_entry entry = {0};
     LLS_UNPACK(u, entry.load);
-    LLS_UNPACK(u, entry.received[far->self]);
-    if (i != far->self && !u->failed)
-      write_board(far, i, &entry);
+    LLS_UNPACK(u, entry.received[remote->self]);
+    if (i != remote->self && !u->failed)
+      write_board(remote, i, &entry);
   }
 }
 
-static bool has_changed(struct lls_remote *far)
+static bool has_changed(struct lls_remote *remote)
 {
-  const struct lls_load_entry now = board_of(far, far->self);
-  return memcmp(&now.load, &far->load.load, sizeof now.load) != 0 ||
-         memcmp(now.received, far->load.received, sizeof now.received) != 0;
+  const struct lls_load_entry now = board_of(remote, remote->self);
+  return memcmp(&now.load, &remote->load.load, sizeof now.load) != 0 ||
+         memcmp(now.received, remote->load.received, sizeof now.received) != 0;
 }
 
 /* ---- status ------------------------------------------------------------------------ */
 
-void lls_remote_show_status(struct lls_remote *far)
+void lls_remote_show_status(struct lls_remote *remote)
 {
   struct lls_loop_status status;
-  lls_step_thread_status(far->mine, &status);
-  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_STATUS, 0);
+  lls_step_thread_status(remote->mine, &status);
+  struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_STATUS, 0);
   LLS_PACK(&p, status);
-  lls_remote_send(far, &p);
+  lls_remote_send(remote, &p);
 }
 
 static void see_status(struct lls_step_thread *r, struct lls_unpack *u)
@@ -128,13 +129,13 @@ static void see_status(struct lls_step_thread *r, struct lls_unpack *u)
   pthread_mutex_unlock(&r->status_lock);
 }
 
-static void show_stats(struct lls_remote *far)
+static void show_stats(struct lls_remote *remote)
 {
   struct lls_loop_policy_stats stats;
-  lls_step_thread_policy_stats(far->mine, &stats);
-  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_STATS, 0);
+  lls_step_thread_policy_stats(remote->mine, &stats);
+  struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_STATS, 0);
   LLS_PACK(&p, stats);
-  lls_remote_send(far, &p);
+  lls_remote_send(remote, &p);
 }
 
 static void see_stats(struct lls_step_thread *r, struct lls_unpack *u)
@@ -169,87 +170,87 @@ static const char *state_of(const char *number)
   return states[i < N_STATES ? i : 0];
 }
 
-static void show_snapshot(struct lls_remote *far)
+static void show_snapshot(struct lls_remote *remote)
 {
-  struct lls_snapshot *q = far->snapshot;
+  struct lls_snapshot *q = remote->snapshot;
   for (uint32_t i = 0; i < q->n; i++)
     q->requests[i].state = number_of(q->requests[i].state);
   for (uint32_t i = 0; i < q->n_counts; i++)
     q->counts[i].state = number_of(q->counts[i].state);
-  struct lls_pack p = lls_remote_message(far, LLS_REMOTE_SNAPSHOT, 0);
+  struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_SNAPSHOT, 0);
   atomic_store(&q->ready, false); /* there not before it is there */
   lls_pack_put(&p, q, sizeof *q);
-  lls_remote_send(far, &p);
-  far->snapshot_asked = false;
+  lls_remote_send(remote, &p);
+  remote->snapshot_asked = false;
 }
 
-static void see_snapshot(struct lls_remote *far, uint32_t from, struct lls_unpack *u)
+static void see_snapshot(struct lls_remote *remote, uint32_t from, struct lls_unpack *u)
 {
-  struct lls_snapshot *q = far->others[from].asked;
+  struct lls_snapshot *q = remote->others[from].asked;
   if (q == NULL)
     return;
-  far->others[from].asked = NULL;
+  remote->others[from].asked = NULL;
   lls_unpack_take(u, q, sizeof *q);
   for (uint32_t i = 0; i < q->n; i++)
     q->requests[i].state = state_of(q->requests[i].state);
   for (uint32_t i = 0; i < q->n_counts; i++)
     q->counts[i].state = state_of(q->counts[i].state);
   atomic_store(&q->ready, true);
-  far->wake(far->wake_context);
+  remote->wake(remote->wake_context);
 }
 
 /* ---- all of it --------------------------------------------------------------------- */
 
-static void show_mine(struct lls_remote *far, int64_t now_ns)
+static void show_mine(struct lls_remote *remote, int64_t now_ns)
 {
-  if (is_due(now_ns, &far->shown_ns, LOAD_NS) && has_changed(far) &&
-      lls_remote_may_send(far, 0, LLS_REMOTE_LATEST_LOAD))
-    lls_remote_show_load(far);
-  if (is_due(now_ns, &far->status_ns, STATUS_NS) &&
-      lls_remote_may_send(far, 0, LLS_REMOTE_LATEST_STATUS))
-    lls_remote_show_status(far);
-  if (is_due(now_ns, &far->stats_ns, STATS_NS) &&
-      lls_remote_may_send(far, 0, LLS_REMOTE_LATEST_STATS))
-    show_stats(far);
-  if (far->snapshot_asked && atomic_load(&far->snapshot->ready))
-    show_snapshot(far);
+  if (is_due(now_ns, &remote->shown_ns, LOAD_NS) && has_changed(remote) &&
+      lls_remote_may_send(remote, 0, LLS_REMOTE_LATEST_LOAD))
+    lls_remote_show_load(remote);
+  if (is_due(now_ns, &remote->status_ns, STATUS_NS) &&
+      lls_remote_may_send(remote, 0, LLS_REMOTE_LATEST_STATUS))
+    lls_remote_show_status(remote);
+  if (is_due(now_ns, &remote->stats_ns, STATS_NS) &&
+      lls_remote_may_send(remote, 0, LLS_REMOTE_LATEST_STATS))
+    show_stats(remote);
+  if (remote->snapshot_asked && atomic_load(&remote->snapshot->ready))
+    show_snapshot(remote);
 }
 
-void lls_remote_show(struct lls_remote *far)
+void lls_remote_show(struct lls_remote *remote)
 {
-  int64_t now_ns = lls_remote_now(far);
-  if (!lls_remote_is_hub(far)) {
-    show_mine(far, now_ns);
+  int64_t now_ns = lls_remote_now(remote);
+  if (!lls_remote_is_hub(remote)) {
+    show_mine(remote, now_ns);
     return;
   }
-  if (!is_due(now_ns, &far->loads_ns, LOADS_NS))
+  if (!is_due(now_ns, &remote->loads_ns, LOADS_NS))
     return;
-  if (has_changed(far)) {
-    far->load = board_of(far, 0);
-    note_change(far);
+  if (has_changed(remote)) {
+    remote->load = board_of(remote, 0);
+    note_change(remote);
   }
-  show_all_loads(far);
+  show_all_loads(remote);
 }
 
-void lls_remote_see(struct lls_remote *far, const struct lls_remote_head *head,
+void lls_remote_see(struct lls_remote *remote, const struct lls_remote_head *head,
                     struct lls_unpack *u)
 {
   switch (head->kind) {
   case LLS_REMOTE_LOAD:
-    note_change(far);
-    see_load(far, head->from, u);
+    note_change(remote);
+    see_load(remote, head->from, u);
     return;
   case LLS_REMOTE_LOADS:
-    see_loads(far, u);
+    see_loads(remote, u);
     return;
   case LLS_REMOTE_STATUS:
-    see_status(&far->threads[head->from], u);
+    see_status(&remote->threads[head->from], u);
     return;
   case LLS_REMOTE_STATS:
-    see_stats(&far->threads[head->from], u);
+    see_stats(&remote->threads[head->from], u);
     return;
   case LLS_REMOTE_SNAPSHOT:
-    see_snapshot(far, head->from, u);
+    see_snapshot(remote, head->from, u);
     return;
   default:
     return;

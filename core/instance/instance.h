@@ -49,7 +49,7 @@ struct lls_instance {
   /* The instance is in another process, and this struct stands for it (remote.h): no
    * thread steps it, its inbox is sent there, and only the members that peers may use
    * are set. */
-  bool far;
+  bool remote;
   struct lls_fetches *fetches; /* NULL: no other processes */
   /* Ends the fetch of a request that has ended. A pointer, since fetches belong to
    * core/cluster, above this folder; set together with `fetches`. */
@@ -78,8 +78,8 @@ struct lls_instance {
   struct lls_request_list waiting, running, preempted, moving;
   /* (n_peers) all instances of the server by index, this one included. Of another
    * instance only these may be used: its inbox, its engine as a source of blocks, the
-   * shelf of requests that left for here (migration.shelf), its load board, and
-   * `broken`. */
+   * blocks of requests that it offered to this one (migration.offered_blocks), its load
+   * board, and `broken`. */
   struct lls_instance *const *peers;
   uint32_t n_peers;
   const _Atomic uint64_t *cancelled; /* (slots) last id cancelled; main writes */
@@ -156,11 +156,11 @@ static inline bool lls_instance_is_owned(const struct lls_instance *in)
 static inline uint32_t lls_instance_alive(const struct lls_instance *in)
 {
   return in->waiting.n + in->running.n + in->preempted.n + in->moving.n +
-         in->migration.offered.n + in->migration.fetching.n;
+         in->migration.incoming.n + in->migration.fetching.n;
 }
 
 /* Returns true if a step is needed: for requests, or to move the blocks of requests
- * that left, as another instance asked. */
+ * that it offered, as another instance asked. */
 static inline bool lls_instance_has_work(const struct lls_instance *in)
 {
   return lls_instance_alive(in) > 0 || in->migration.n_shifting > 0;

@@ -241,8 +241,8 @@ static void end_offer(struct lls_instance *in, struct lls_live *live)
   if (live->move.fetching)
     in->drop_fetch(in->fetches, live->move.ticket);
   LLS_CALL(&in->policies, cache, release, &live->view, 0);
-  lls_request_list_remove(live->move.fetching ? &h->fetching : &h->offered, &live->view);
-  live->move.offered = live->move.fetching = false;
+  lls_request_list_remove(live->move.fetching ? &h->fetching : &h->incoming, &live->view);
+  live->move.incoming = live->move.fetching = false;
   live->view.state = LLS_FINISHED;
   lls_inbox_settle(in->peers[live->move.source]->inbox, live->view.slot,
                    lls_instance_now(in));
@@ -254,7 +254,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
   LLS_ON_STEP(in);
   LLS_CHECK(v->state != LLS_FINISHED && in->table->by_slot[v->slot] == live);
   LLS_CHECK(live->placed == LLS_PLACED_NOT);
-  if (live->move.offered)
+  if (live->move.incoming)
     end_offer(in, live);
   lls_lifecycle_set_state(in, live, LLS_FINISHED);
   v->finish_reason = reason;
@@ -294,8 +294,8 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
 void lls_lifecycle_finish_all(struct lls_instance *in, uint32_t reason)
 {
   struct lls_request_list *lists[] = {
-      &in->running, &in->preempted,         &in->moving,
-      &in->waiting, &in->migration.offered, &in->migration.fetching};
+      &in->running, &in->preempted,          &in->moving,
+      &in->waiting, &in->migration.incoming, &in->migration.fetching};
   LLS_ON_STEP(in);
   for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
     while (lists[i]->n > 0)

@@ -42,7 +42,7 @@ struct lls_loop_instance {
   void *begin_context;
 };
 
-/* Where prompt prefixes are kept between runs (kept_prompts.h). */
+/* Where prompt prefixes are kept between runs (persistent_prompts.h). */
 struct lls_loop_prompts {
   const char *folder;  /* copied; NULL: none */
   uint64_t most_bytes; /* of each instance; 0: none are kept */
@@ -82,7 +82,7 @@ struct lls_loop_options {
   struct lls_engine *engine; /* (without a list) of the only instance, which is mixed */
   const struct lls_loop_instance *instances; /* (n_instances) with engines alike */
   uint32_t n_instances;
-  struct lls_loop_remote far; /* zeroed: no other processes */
+  struct lls_loop_remote remote; /* zeroed: no other processes */
   struct lls_loop_policies policies;
   uint32_t max_requests; /* alive at once */
   struct lls_loop_limits limits;

@@ -277,7 +277,7 @@ void lls_inbox_content_free(struct lls_inbox_content *c)
 
 /* Takes messages without a time: they come from other processes, whose clocks are
  * real. */
-static void take_far(struct lls_inbox *in, struct lls_inbox_content *out)
+static void take_remote(struct lls_inbox *in, struct lls_inbox_content *out)
 {
   memcpy(out->fetched, in->fetched, in->n_fetched * sizeof *in->fetched);
   out->n_fetched = in->n_fetched;
@@ -297,7 +297,7 @@ void lls_inbox_take(struct lls_inbox *in, int64_t now_ns, struct lls_inbox_conte
   take_requests(in, now_ns, &out->arrivals);
   take_settled(in, now_ns, out);
   take_shifts(in, now_ns, out);
-  take_far(in, out);
+  take_remote(in, out);
   memcpy(out->cancels, in->cancels, in->n_cancels * sizeof *in->cancels);
   out->n_cancels = in->n_cancels;
   in->n_cancels = 0;

@@ -3,7 +3,7 @@
  * Messages between [main] and the [step] threads, and between step threads.
  *
  * Inbox: main posts new requests and ids to cancel; other instances post requests that
- * migrate, and the fate of requests that left this instance. The step thread takes all
+ * migrate, and the fate of requests that this instance offered. The step thread takes all
  * messages at the start of a step. Outbox: the step thread collects a step's events and
  * publishes them at once to one delivery shared by all instances, from which main takes
  * them; so the events of a request that migrates stay in order. Each lock is held for a
@@ -20,8 +20,8 @@
 
 #include "core/instance/request.h"
 
-/* A request that left this instance has been taken or has ended: its blocks here are no
- * longer needed. */
+/* A request that this instance offered has been taken or has ended: its blocks here are
+ * no longer needed. */
 struct lls_settled {
   uint32_t slot;
   int64_t mailed_ns;
@@ -43,7 +43,7 @@ struct lls_fetched {
 };
 
 /* The new place of a shifted request's blocks, packed for the other process that the
- * request is offered to (left.c). */
+ * request is offered to (offered.c). */
 struct lls_placed_there {
   char *data; /* (bytes) allocated with malloc */
   size_t bytes;

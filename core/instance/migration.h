@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The requests of an instance that migrate to or from other instances. */
+/*
+ * The requests of an instance that migrate to or from other instances. Two words are
+ * used throughout: a request is `incoming` at the instance that may take it, until it
+ * takes or refuses it; it is `offered` at the instance that its scheduler migrates it
+ * away from, which has its blocks until it has been taken or has ended.
+ */
 #ifndef LLS_INSTANCE_MIGRATION_H
 #define LLS_INSTANCE_MIGRATION_H
 
@@ -19,12 +24,12 @@ struct lls_pulls {
   uint32_t n, max;
 };
 
-enum lls_left_place { LLS_LEFT_HERE, LLS_LEFT_HOST, LLS_LEFT_MOVING };
+enum lls_offered_place { LLS_OFFERED_DEVICE, LLS_OFFERED_HOST, LLS_OFFERED_MOVING };
 
-/* The place of the blocks of a request that has left; left.c says which thread may use
- * it when. */
-struct lls_left {
-  _Atomic uint32_t place; /* enum lls_left_place */
+/* The place of the blocks of an offered request; offered.c says which thread may use it
+ * when. */
+struct lls_offered_blocks {
+  _Atomic uint32_t place; /* enum lls_offered_place */
   int64_t since_ns;       /* by the clock of the instance that has the blocks */
   uint64_t transfer;      /* the cache manager's, if started */
   uint32_t target;        /* instance that it is offered to */
@@ -33,17 +38,19 @@ struct lls_left {
   struct lls_block_table blocks; /* its lists are in entries */
 };
 
-/* Requests between two instances; migrate.c, left.c. */
+/* Requests between two instances; migrate.c, offered.c. */
 struct lls_migration {
-  struct lls_request_list offered; /* by other instances, not yet taken */
-  /* offered requests with memory reserved here, whose blocks are being fetched from
+  struct lls_request_list incoming; /* offered by other instances, not yet taken */
+  /* incoming requests with memory reserved here, whose blocks are being fetched from
    * another process; meanwhile no policy but the cache manager sees them */
   struct lls_request_list fetching;
-  struct lls_request *left; /* (slots) views, for the cache manager */
-  uint32_t n_left;          /* requests that left and whose blocks are still here */
-  struct lls_live *late;    /* to be offered after this step; linked by next */
-  struct lls_left *shelf;   /* (slots) their blocks; other instances read it */
-  uint32_t *shifting;       /* (max_requests) slots to move as asked, oldest first */
+  struct lls_request *offered; /* (slots) copies of their views, for the cache manager */
+  uint32_t n_offered;
+  struct lls_live *late; /* to be offered after this step; linked by next */
+  /* (slots) where the blocks of offered requests are; other instances read it */
+  struct lls_offered_blocks *offered_blocks;
+  /* (max_requests) slots whose blocks another instance wants moved, oldest first */
+  uint32_t *shifting;
   uint32_t n_shifting;
   struct lls_block_entry *entries; /* (slots, max_entries) */
   uint32_t max_entries;

@@ -40,15 +40,15 @@ enum lls_mail {
 struct lls_move {
   uint32_t mail;     /* enum lls_mail */
   int64_t mailed_ns; /* by the sender's clock; LLS_NEVER: due at once */
-  bool offered;      /* it is in an offered list */
-  bool fetching;     /* it is in a fetching list: its blocks are on their way */
+  bool incoming;     /* in the list of incoming requests of an instance (migration.h) */
+  bool fetching;     /* in the list of an instance that fetches its blocks */
   uint64_t ticket;   /* of the fetch */
   int64_t began_ns;  /* when the fetch began */
   uint32_t source;   /* instance that has the blocks */
   uint32_t to;       /* instance that it is offered to */
   bool late;         /* some blocks are INT8: it is offered after the step */
   uint32_t cached_tokens;
-  uint32_t units;                  /* device units that it held when it left */
+  uint32_t units;                  /* device units that it held when it was offered */
   uint32_t refusal;                /* of a return: enum lls_refusal */
   struct lls_block_table blocks;   /* at the source; its lists are in entries */
   struct lls_block_entry *entries; /* (max_entries) in the request's allocation */

@@ -84,7 +84,7 @@ int lls_transaction_reserve(struct lls_instance *in, struct lls_live *live,
   struct lls_policies *p = &in->policies;
   LLS_ON_STEP(in);
   LLS_CHECK(in->transaction.open);
-  if (in->migration.n_left > 0)
+  if (in->migration.n_offered > 0)
     flags &= ~(uint32_t)LLS_MAY_DISPLACE; /* another instance may be reading blocks */
   if (live->placed != LLS_PLACED_NOT || tokens == 0 ||
       tokens > lls_request_pending(&live->view))

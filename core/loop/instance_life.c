@@ -15,7 +15,7 @@
 #include "core/policy/cache_service.h"
 #include "core/policy/compat.h"
 #include "core/policy/policies.h"
-#include "core/record/kept_prompts.h"
+#include "core/record/persistent_prompts.h"
 #include "core/record/measure.h"
 #include "core/step/plan_memory.h"
 
@@ -114,7 +114,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   if (rc == 0)
     rc = lls_compat_calibrate(in, &in->policies, err);
   if (rc == 0)
-    rc = lls_kept_prompts_read(in, err);
+    rc = lls_persistent_prompts_read(in, err);
   if (rc == 0)
     lls_peer_loads_show(in); /* other instances may plan before its first step */
   return rc;

@@ -58,10 +58,10 @@ static int check_alike(const struct lls_loop_instance *list, uint32_t n,
 
 static uint32_t place_again(void *loop);
 
-static int create_far(struct lls_loop *l, const struct lls_step_thread_shared *shared,
-                      struct lls_error *err)
+static int create_remote(struct lls_loop *l, const struct lls_step_thread_shared *shared,
+                         struct lls_error *err)
 {
-  const struct lls_remote_options o = {.channel = shared->options->far.channel,
+  const struct lls_remote_options o = {.channel = shared->options->remote.channel,
                                        .options = shared->options,
                                        .threads = l->threads,
                                        .slots = &l->slots,
@@ -72,7 +72,7 @@ static int create_far(struct lls_loop *l, const struct lls_step_thread_shared *s
                                        .place = place_again,
                                        .take_phase = lls_loop_take_phase,
                                        .context = l};
-  return lls_remote_create(&o, &l->far, err);
+  return lls_remote_create(&o, &l->remote, err);
 }
 
 static int create_threads(struct lls_loop *l, const struct lls_step_thread_shared *shared,
@@ -95,12 +95,12 @@ static int create_threads(struct lls_loop *l, const struct lls_step_thread_share
     if (list[i].engine == NULL)
       rc = lls_step_thread_init_remote(&l->threads[i], shared, &l->threads[l->mine], i,
                                        list[i].role, err);
-  if (rc == 0 && shared->options->far.channel != NULL)
-    rc = create_far(l, shared, err);
+  if (rc == 0 && shared->options->remote.channel != NULL)
+    rc = create_remote(l, shared, err);
   for (uint32_t i = 0; i < l->n && rc == 0 && !l->manual; i++)
-    rc = l->threads[i].instance.far ? 0 : lls_step_thread_start(&l->threads[i], err);
-  if (rc == 0 && l->far != NULL && l->mine == 0)
-    rc = lls_remote_start(l->far, err);
+    rc = l->threads[i].instance.remote ? 0 : lls_step_thread_start(&l->threads[i], err);
+  if (rc == 0 && l->remote != NULL && l->mine == 0)
+    rc = lls_remote_start(l->remote, err);
   return rc;
 }
 
@@ -109,7 +109,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
 {
   const struct lls_loop_instance alone = {.engine = o->engine};
   const struct lls_loop_instance *list = o->n_instances > 0 ? o->instances : &alone;
-  uint32_t mine = o->far.channel != NULL ? o->far.channel->self : 0;
+  uint32_t mine = o->remote.channel != NULL ? o->remote.channel->self : 0;
   const struct lls_engine_caps *caps = lls_engine_caps(list[mine].engine);
   struct lls_loop *l = calloc(1, sizeof *l);
   if (l == NULL)
@@ -118,7 +118,7 @@ int lls_loop_create(const struct lls_loop_options *o, struct lls_loop **out,
   l->mine = mine;
   l->manual = o->manual;
   l->front = o->front;
-  l->others = o->far.change;
+  l->others = o->remote.change;
   l->max_requests = o->max_requests;
   l->max_context = caps->max_context;
   l->vocabulary = lls_engine_config(list[mine].engine)->vocab;
@@ -180,13 +180,13 @@ void lls_loop_destroy(struct lls_loop *l)
     return;
   LLS_ON_MAIN(l);
   if (l->threads != NULL) {
-    if (l->far != NULL)
-      lls_remote_stop(l->far);
+    if (l->remote != NULL)
+      lls_remote_stop(l->remote);
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_stop(&l->threads[i], LLS_NEVER);
     drop_alive(l);
     lls_loop_prepared_free(l->change);
-    lls_remote_destroy(l->far);
+    lls_remote_destroy(l->remote);
     for (uint32_t i = 0; i < l->n; i++)
       lls_step_thread_end_policies(&l->threads[i]);
     for (uint32_t i = 0; i < l->n; i++)
@@ -221,7 +221,7 @@ bool lls_loop_look(struct lls_loop *l, int64_t now_ns, int64_t limit_ns)
   LLS_ON_MAIN(l);
   for (uint32_t i = 0; i < l->n; i++) {
     struct lls_step_thread *r = &l->threads[i];
-    if (!r->instance.far)
+    if (!r->instance.remote)
       lls_hang_look(&r->hang, &r->instance.policies, now_ns, limit_ns);
   }
   return lls_loop_hangs(l, NULL) != hung;
@@ -548,17 +548,17 @@ bool lls_loop_failed(struct lls_loop *l, struct lls_error *err)
 int lls_loop_await(struct lls_loop *l, const _Atomic(bool) *give_up,
                    struct lls_error *err)
 {
-  return l->far != NULL ? lls_remote_await(l->far, give_up, err) : 0;
+  return l->remote != NULL ? lls_remote_await(l->remote, give_up, err) : 0;
 }
 
 int lls_loop_follow(struct lls_loop *l, struct lls_error *err)
 {
   LLS_ON_MAIN(l);
-  return lls_remote_follow(l->far, err);
+  return lls_remote_follow(l->remote, err);
 }
 
 bool lls_loop_lost(struct lls_loop *l, struct lls_error *why)
 {
   LLS_ON_MAIN(l);
-  return l->far != NULL && lls_remote_lost(l->far, why);
+  return l->remote != NULL && lls_remote_lost(l->remote, why);
 }

@@ -20,8 +20,8 @@ struct lls_loop {
   struct lls_instance_info *infos; /* (n) of each instance */
   struct lls_topology topology;
   uint32_t n;
-  uint32_t mine;          /* index of the first instance of this process */
-  struct lls_remote *far; /* NULL: no other processes */
+  uint32_t mine;             /* index of the first instance of this process */
+  struct lls_remote *remote; /* NULL: no other processes */
   struct lls_delivery delivery;
   struct lls_slots slots;
   _Atomic uint64_t *cancelled; /* (slots) id last cancelled there: a request is cancelled
@@ -79,7 +79,7 @@ static inline bool lls_loop_has_failed(struct lls_loop *l, struct lls_error *err
   for (uint32_t i = 0; i < l->n; i++)
     if (lls_step_thread_failed(&l->threads[i], err))
       return true;
-  return l->far != NULL && lls_remote_failed(l->far, err);
+  return l->remote != NULL && lls_remote_failed(l->remote, err);
 }
 
 #define LLS_ON_MAIN(LOOP) LLS_CHECK(lls_loop_is_on_main(LOOP))

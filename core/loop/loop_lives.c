@@ -38,8 +38,8 @@ void lls_loop_instance_life(struct lls_loop *l, uint32_t instance,
   const struct lls_instance *in = &l->threads[instance].instance;
   LLS_ON_MAIN(l);
   *out = (struct lls_instance_life){.state = LLS_INSTANCE_UP};
-  if (in->far)
-    lls_remote_life(l->far, instance, out);
+  if (in->remote)
+    lls_remote_life(l->remote, instance, out);
   else
     look_at_ranks(in, out);
 }

@@ -25,7 +25,7 @@
 static int check_settled(const struct lls_loop *l, struct lls_error *err)
 {
   const struct lls_migration *h = &l->threads[l->mine].instance.migration;
-  return h->n_left == 0 && h->offered.n == 0 && h->fetching.n == 0
+  return h->n_offered == 0 && h->incoming.n == 0 && h->fetching.n == 0
              ? 0
              : lls_fail(err, -EAGAIN, "a request was on its way: reload again");
 }
@@ -47,11 +47,11 @@ int lls_loop_prepared_share(struct lls_loop_prepared *p, const void *data, size_
 {
   struct lls_loop *l = p->loop;
   int rc = 0;
-  if (l->far == NULL)
+  if (l->remote == NULL)
     return 0;
   p->shared = true;
-  lls_remote_ask_change(l->far, LLS_PHASE_PREPARE, data, n, timeout_ns);
-  while (!lls_remote_change_answered(l->far, &rc, err))
+  lls_remote_ask_change(l->remote, LLS_PHASE_PREPARE, data, n, timeout_ns);
+  while (!lls_remote_change_answered(l->remote, &rc, err))
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   return rc;
 }
@@ -67,11 +67,11 @@ static int lead(struct lls_loop *l, struct lls_error *err)
   return 0;
 }
 
-static bool change_far(struct lls_loop *l, int *rc, struct lls_error *err)
+static bool change_remote(struct lls_loop *l, int *rc, struct lls_error *err)
 {
   struct lls_loop_prepared *p = l->change;
   *rc = 0;
-  if (!lls_loop_all_parked(l) || !lls_remote_change_answered(l->far, rc, err))
+  if (!lls_loop_all_parked(l) || !lls_remote_change_answered(l->remote, rc, err))
     return false;
   if (p->phase == LLS_PHASE_INSTALL) { /* no process can refuse INSTALL */
     *rc = 0;
@@ -86,7 +86,7 @@ static bool change_far(struct lls_loop *l, int *rc, struct lls_error *err)
   }
   if (p->phase == LLS_PHASE_APPROVE)
     lls_loop_install_all(l);
-  lls_remote_ask_change(l->far, ++p->phase, NULL, 0, LLS_NEVER);
+  lls_remote_ask_change(l->remote, ++p->phase, NULL, 0, LLS_NEVER);
   return false;
 }
 
@@ -110,7 +110,7 @@ static bool change(struct lls_loop *l, int *rc, struct lls_error *err)
     return true;
   }
   if (l->change->shared)
-    return change_far(l, rc, err);
+    return change_remote(l, rc, err);
   if (!lls_loop_all_parked(l))
     return false;
   *rc = change_all(l, err);

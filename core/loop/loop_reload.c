@@ -18,7 +18,7 @@
 /* Returns true if instance i is in this process. */
 static bool is_here(const struct lls_loop *l, uint32_t i)
 {
-  return !l->threads[i].instance.far;
+  return !l->threads[i].instance.remote;
 }
 
 /* ---- prepare ----------------------------------------------------------------------- */
@@ -70,7 +70,7 @@ void lls_loop_prepared_free(struct lls_loop_prepared *p)
     return;
   LLS_ON_MAIN(p->loop);
   if (p->shared && p->phase != LLS_PHASE_INSTALL)
-    lls_remote_ask_change(p->loop->far, LLS_PHASE_CANCEL, NULL, 0, LLS_NEVER);
+    lls_remote_ask_change(p->loop->remote, LLS_PHASE_CANCEL, NULL, 0, LLS_NEVER);
   for (uint32_t i = 0; i < p->loop->n; i++)
     lls_reload_abandon(&p->reloads[i]);
   free(p);
@@ -90,7 +90,7 @@ int lls_loop_reload(struct lls_loop *l, struct lls_loop_prepared *p,
   l->change = p;
   lls_loop_hold_all(l);
   if (p->shared)
-    lls_remote_ask_change(l->far, p->phase = LLS_PHASE_HOLD, NULL, 0, LLS_NEVER);
+    lls_remote_ask_change(l->remote, p->phase = LLS_PHASE_HOLD, NULL, 0, LLS_NEVER);
   return 0;
 }
 

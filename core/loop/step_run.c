@@ -9,14 +9,14 @@
 #include <time.h>
 
 #include "core/base/thread.h"
-#include "core/cluster/left.h"
+#include "core/cluster/offered.h"
 #include "core/cluster/peer_load.h"
 #include "core/instance/lifecycle.h"
 #include "core/instance/step_thread.h"
 #include "core/loop/instance_life.h"
 #include "core/plugin/crash.h"
 #include "core/policy/policies.h"
-#include "core/record/kept_prompts.h"
+#include "core/record/persistent_prompts.h"
 #include "core/step/step.h"
 
 static int64_t monotonic_ns(void *context)
@@ -162,7 +162,7 @@ int lls_step_thread_init_remote(struct lls_step_thread *r,
   uint32_t max_requests = shared->options->max_requests;
   struct lls_instance *in = &r->instance;
   pthread_mutex_init(&r->status_lock, NULL);
-  in->far = true;
+  in->remote = true;
   in->info = (struct lls_instance_info){.index = index, .role = role};
   in->inbox = &r->inbox;
   in->peers = shared->peers;
@@ -174,7 +174,7 @@ int lls_step_thread_init_remote(struct lls_step_thread *r,
   if (rc == 0)
     rc = lls_peer_loads_init(in);
   if (rc == 0)
-    rc = lls_left_init_remote(in, &here->instance, shared->slots->n);
+    rc = lls_offered_init_remote(in, &here->instance, shared->slots->n);
   return rc < 0 ? lls_fail(err, rc, "out of memory for %u requests", max_requests) : 0;
 }
 
@@ -206,16 +206,16 @@ bool lls_step_thread_stop(struct lls_step_thread *r, int64_t timeout_ns)
 
 void lls_step_thread_end_policies(struct lls_step_thread *r)
 {
-  if (r->instance.far)
+  if (r->instance.remote)
     return;
-  lls_kept_prompts_write(&r->instance);
+  lls_persistent_prompts_write(&r->instance);
   lls_policies_destroy(&r->instance.policies, NULL);
 }
 
 void lls_step_thread_free(struct lls_step_thread *r)
 {
-  if (r->instance.far) {
-    lls_left_fini(&r->instance);
+  if (r->instance.remote) {
+    lls_offered_fini(&r->instance);
     lls_peer_loads_fini(&r->instance);
   } else {
     lls_instance_fini(&r->instance);

@@ -247,7 +247,7 @@ bool server_has_failed(struct server *, struct lls_error *why);
 /* ---- processes.c */
 /* Joins the processes that a launcher has started, for `wanted` instances. */
 int server_join_instances(struct server *, uint32_t wanted, struct lls_error *err);
-struct lls_loop_remote server_far_options(struct server *);
+struct lls_loop_remote server_remote_options(struct server *);
 /* How blocks travel to other processes: by MPI from GPU memory, or by links (enum
  * lls_link_use). */
 bool server_is_gpu_aware(const struct server *);

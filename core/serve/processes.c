@@ -98,7 +98,7 @@ int server_links(const struct server *s)
                                         : LLS_LINKS_NONE;
 }
 
-struct lls_loop_remote server_far_options(struct server *s)
+struct lls_loop_remote server_remote_options(struct server *s)
 {
   return (struct lls_loop_remote){.channel = s->channel,
                                   .within = s->within,

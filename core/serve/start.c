@@ -156,7 +156,7 @@ int server_create_loop(struct server *s, struct lls_error *err)
   options.instances = instances;
   options.n_instances = s->instances.n;
   options.log = &s->log;
-  options.far = server_far_options(s);
+  options.remote = server_remote_options(s);
   options.wake = server_follows(s) ? wake_nobody : wake_main;
   options.wake_context = s;
   bool keeps = c->cache.kept_prompts > 0;

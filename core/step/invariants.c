@@ -13,17 +13,19 @@ static bool belongs(const struct lls_instance *in, const struct lls_request_list
                     uint32_t state)
 {
   if (list == &in->migration.fetching)
-    list = &in->migration.offered; /* the fetching ones have the states of offered ones */
+    list =
+        &in->migration.incoming; /* the fetching ones have the states of offered ones */
   switch (state) {
   case LLS_WAITING:
-    return list == &in->waiting || list == &in->migration.offered;
+    return list == &in->waiting || list == &in->migration.incoming;
   case LLS_PREFILLING:
   case LLS_DECODING:
-    return list == &in->running || list == &in->migration.offered;
+    return list == &in->running || list == &in->migration.incoming;
   case LLS_PREEMPTED:
     return list == &in->preempted;
   default:
-    return state == LLS_MOVING && (list == &in->moving || list == &in->migration.offered);
+    return state == LLS_MOVING &&
+           (list == &in->moving || list == &in->migration.incoming);
   }
 }
 
@@ -40,7 +42,7 @@ static void check_list(const struct lls_instance *in, const struct lls_request_l
     LLS_CHECK(v->slot < in->table->slots && in->table->by_slot[v->slot] == live);
     LLS_CHECK(belongs(in, list, v->state));
     bool fetching = list == &in->migration.fetching;
-    LLS_CHECK(live->move.offered == (fetching || list == &in->migration.offered));
+    LLS_CHECK(live->move.incoming == (fetching || list == &in->migration.incoming));
     LLS_CHECK(live->move.fetching == fetching);
     LLS_CHECK(live->placed == LLS_PLACED_NOT);
     LLS_CHECK(lls_request_length(v) <= live->max_length);
@@ -58,12 +60,12 @@ void lls_instance_check(const struct lls_instance *in)
   check_list(in, &in->running);
   check_list(in, &in->preempted);
   check_list(in, &in->moving);
-  check_list(in, &in->migration.offered);
+  check_list(in, &in->migration.incoming);
   check_list(in, &in->migration.fetching);
   for (uint32_t slot = 0; slot < in->table->slots; slot++)
     taken += in->table->by_slot[slot] != NULL;
   LLS_CHECK(taken == lls_instance_alive(in));
   LLS_CHECK(!in->transaction.open && in->transaction.n_done == 0);
   LLS_CHECK(in->failed || in->migration.n_taken == 0);
-  LLS_CHECK(in->migration.n_shifting <= in->migration.n_left);
+  LLS_CHECK(in->migration.n_shifting <= in->migration.n_offered);
 }

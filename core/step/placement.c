@@ -11,7 +11,7 @@
 
 #include <errno.h>
 
-#include "core/cluster/left.h"
+#include "core/cluster/offered.h"
 #include "core/cluster/migrate.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
@@ -209,7 +209,7 @@ void lls_instance_place(struct lls_instance *in)
   place_preempts(in);
   place_runs(in);
   lls_transfer_place(in);
-  lls_left_place(in);
+  lls_offered_start_moves(in);
   lls_migrate_take(in);
   LLS_CALL(p, cache, commit);
   for (uint32_t i = 0; i < in->transaction.n_done; i++) {
@@ -223,7 +223,7 @@ void lls_instance_place(struct lls_instance *in)
   build_batch(in);
   lls_transaction_close(in);
   lls_migrate_pull(in);
-  lls_migrate_leave(in);
-  lls_left_ask(in);
+  lls_migrate_offer(in);
+  lls_offered_request_moves(in);
   finish_rejected(in);
 }

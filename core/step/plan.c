@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "core/cluster/left.h"
+#include "core/cluster/offered.h"
 #include "core/cluster/peer_load.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
@@ -64,13 +64,13 @@ static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
       .n_running = in->running.n,
       .n_preempted = in->preempted.n,
       .n_moving = in->moving.n,
-      .n_offered = in->migration.offered.n,
-      .n_leaving = in->migration.n_left,
+      .n_offered = in->migration.incoming.n,
+      .n_leaving = in->migration.n_offered,
       .waiting = in->waiting.items,
       .running = in->running.items,
       .preempted = in->preempted.items,
       .moving = in->moving.items,
-      .offered = in->migration.offered.items,
+      .offered = in->migration.incoming.items,
       .loads = in->loads != NULL ? in->loads->list : NULL,
       .max_tokens = in->caps.max_step_tokens,
       .max_sequences = in->caps.max_sequences,
@@ -152,7 +152,7 @@ static bool check_transfer(const struct lls_instance *in,
   if (!in->caps.async_transfers)
     return bad(t, live,
                "asks for a transfer: unsupported by this engine or cache manager");
-  if (live->move.offered)
+  if (live->move.incoming)
     return check_shift(item, live, t);
   if (to_host ? state != LLS_DECODING && state != LLS_PREFILLING : state != LLS_PREEMPTED)
     return bad(t, live,
@@ -169,7 +169,7 @@ static bool check_migrate(const struct lls_instance *in, const struct lls_plan_i
   if (in->n_peers < 2 || item->target >= in->n_peers)
     return bad(t, live, "hands a request over to an instance that is not there");
   if (item->target == in->info.index)
-    return live->move.offered || bad(t, live, "takes over a request that is here");
+    return live->move.incoming || bad(t, live, "takes over a request that is here");
   if ((state != LLS_DECODING && state != LLS_PREFILLING) || live->view.missing_tokens > 0)
     return bad(t, live, "hands over a request that is not on the device");
   return live->placed == LLS_PLACED_NOT ||
@@ -235,7 +235,7 @@ static bool check_kinds_of_placed(const struct lls_instance *in, struct tally *t
  * instances. */
 static bool may_idle(const struct lls_instance *in)
 {
-  return in->moving.n > 0 || in->migration.n_left > 0 || in->migration.fetching.n > 0;
+  return in->moving.n > 0 || in->migration.n_offered > 0 || in->migration.fetching.n > 0;
 }
 
 /* Checks how long an empty plan idles, since it holds up all requests. */
@@ -326,7 +326,7 @@ void lls_instance_plan(struct lls_instance *in)
   struct lls_step_view view;
   LLS_ON_STEP(in);
   LLS_CHECK(in->transaction.open);
-  lls_left_look(in);
+  lls_offered_refresh_views(in);
   lls_peer_loads_look(in);
   fill_view(in, &view);
   bool planned = !in->policies.scheduler_off && ask_scheduler(in, &view);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "core/base/least.h"
-#include "core/cluster/left.h"
+#include "core/cluster/offered.h"
 #include "core/cluster/migrate.h"
 #include "core/cluster/peer_load.h"
 #include "core/instance/cache_answers.h"
@@ -80,7 +80,7 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
     else
       lls_migrate_receive(in, live);
   }
-  lls_left_receive(in);
+  lls_offered_receive_shifts(in);
   lls_migrate_drop_broken(in);
   drain_cancels(in);
   drain_predictions(in);
@@ -178,7 +178,7 @@ static void count_memory(struct lls_instance *in)
   s->waiting = in->waiting.n;
   s->running = in->running.n;
   s->preempted = in->preempted.n + in->moving.n;
-  s->offered = in->migration.offered.n;
+  s->offered = in->migration.incoming.n;
 }
 
 void lls_instance_count(struct lls_instance *in)
@@ -252,9 +252,9 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   in->status.copied_bytes += bytes_of(in, batch.copies, batch.n_copies);
   in->status.handed_bytes += lls_migrate_bytes(in);
   if (batch.n_sequences == 0 && batch.n_copies == 0 && batch.n_pulls == 0) {
-    *copied = in->moving.n > 0 || lls_left_moves(in);
+    *copied = in->moving.n > 0 || lls_offered_are_moving(in);
     lls_transfer_ended(in); /* a transfer may have had its last copy in an earlier step */
-    lls_left_ended(in);
+    lls_offered_finish_moves(in);
     lls_migrate_arrived(in);
     lls_instance_catch_up(in); /* no forward pass to overlap with */
     return true;
@@ -266,7 +266,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
     rc = lls_engine_wait(in->engine, result, &in->failure);
   if (rc == 0) {
     lls_transfer_ended(in);
-    lls_left_ended(in);
+    lls_offered_finish_moves(in);
     lls_migrate_arrived(in);
     *copied = batch.n_copies > 0 || batch.n_pulls > 0;
     return true;

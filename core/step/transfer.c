@@ -37,7 +37,8 @@ void lls_transfer_place(struct lls_instance *in)
     const struct lls_plan_item *item = &in->plan.items[i];
     struct lls_live *live = lls_request_table_find(in->table, item->request);
     bool to_host = item->kind == LLS_PLAN_OFFLOAD;
-    if (live == NULL || live->move.offered || (!to_host && item->kind != LLS_PLAN_UPLOAD))
+    if (live == NULL || live->move.incoming ||
+        (!to_host && item->kind != LLS_PLAN_UPLOAD))
       continue;
     int rc = start(in, live, to_host);
     if (rc < 0)

@@ -245,12 +245,12 @@ void profile_judge(struct profile *p, const json_t *report, double apart)
     return;
   bool slow = times > UNLIKE, swift = times < 1 / UNLIKE;
   p->fits = !slow && !(swift && fabs(apart) > STILL_APART);
-  double far = slow ? times : 1 / times;
+  double factor = slow ? times : 1 / times;
   if (!p->fits)
     say(p,
         "%s is not of the device that serves: its steps are %.*f times as %s as those "
         "that were run%s",
-        p->path, far < 10 ? 1 : 0, far, slow ? "long" : "short",
+        p->path, factor < 10 ? 1 : 0, factor, slow ? "long" : "short",
         p->origin == PROFILE_NAMED ? "; name another, or none: it is measured then" : "");
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See kept_prompts.h. */
+/* See persistent_prompts.h. */
 #include "config.h"
 
-#include "core/record/kept_prompts.h"
+#include "core/record/persistent_prompts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #include "core/engine/fingerprint.h"
 #include "core/instance/cache_answers.h"
-#include "core/record/kept_file.h"
+#include "core/record/persistent_file.h"
 
 /* ---- identity ---------------------------------------------------------------------- */
 
@@ -65,10 +65,10 @@ static uint64_t weights_number(const char *model)
   return sum;
 }
 
-static struct lls_kept_shape shape_of(const struct lls_instance *in)
+static struct lls_persistent_shape shape_of(const struct lls_instance *in)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(in->engine);
-  struct lls_kept_shape s;
+  struct lls_persistent_shape s;
   struct lls_engine_fingerprint id;
   memset(&s, 0, sizeof s); /* shapes are compared as bytes */
   s.block_tokens = pool->block_tokens;
@@ -102,7 +102,7 @@ static bool path_of(const struct lls_instance *in, char path[PATH_MAX])
 
 /* ---- reading ----------------------------------------------------------------------- */
 
-static int fill(struct lls_instance *in, const struct lls_kept_file *f, size_t n,
+static int fill(struct lls_instance *in, const struct lls_persistent_file *f, size_t n,
                 uint64_t unit_bytes, struct lls_error *err)
 {
   const unsigned char *at = f->units;
@@ -117,8 +117,8 @@ static int fill(struct lls_instance *in, const struct lls_kept_file *f, size_t n
                             in->policies.cache.host->name);
 }
 
-static int take(struct lls_instance *in, const char *path, struct lls_kept_file *f,
-                const struct lls_kept_shape *s, struct lls_error *err)
+static int take(struct lls_instance *in, const char *path, struct lls_persistent_file *f,
+                const struct lls_persistent_shape *s, struct lls_error *err)
 {
   size_t n = LLS_CALL(&in->policies, cache, adopt, f->blocks, f->n);
   if (n > f->n)
@@ -129,11 +129,11 @@ static int take(struct lls_instance *in, const char *path, struct lls_kept_file 
   return fill(in, f, n, s->unit_bytes, err);
 }
 
-int lls_kept_prompts_read(struct lls_instance *in, struct lls_error *err)
+int lls_persistent_prompts_read(struct lls_instance *in, struct lls_error *err)
 {
   char path[PATH_MAX];
   struct lls_error why = {0};
-  struct lls_kept_file file;
+  struct lls_persistent_file file;
   if (in->prompts_bytes == 0 || !path_of(in, path))
     return 0;
   if (why_none(in) != NULL) {
@@ -141,15 +141,15 @@ int lls_kept_prompts_read(struct lls_instance *in, struct lls_error *err)
             why_none(in));
     return 0;
   }
-  const struct lls_kept_shape shape = shape_of(in);
-  int rc = lls_kept_file_open(path, &shape, &file, &why);
+  const struct lls_persistent_shape shape = shape_of(in);
+  int rc = lls_persistent_file_open(path, &shape, &file, &why);
   if (rc < 0 && rc != -ENOENT)
     lls_log(in->log, LLS_LOG_WARNING, "cache", "%s; the cache begins empty",
             lls_error_text(&why, rc));
   if (rc < 0)
     return 0;
   rc = take(in, path, &file, &shape, err);
-  lls_kept_file_close(&file);
+  lls_persistent_file_close(&file);
   return rc;
 }
 
@@ -161,11 +161,12 @@ static int read_unit(void *context, uint32_t unit, void *to)
 }
 
 static void write_blocks(struct lls_instance *in, const char *path,
-                         const struct lls_kept_shape *shape,
+                         const struct lls_persistent_shape *shape,
                          const struct lls_kept_block *blocks, size_t n)
 {
   struct lls_error why = {0};
-  int rc = lls_kept_file_write(path, shape, blocks, (uint32_t)n, read_unit, in, &why);
+  int rc =
+      lls_persistent_file_write(path, shape, blocks, (uint32_t)n, read_unit, in, &why);
   if (rc < 0)
     lls_log(in->log, LLS_LOG_WARNING, "cache", "%s; prompts are not kept",
             lls_error_text(&why, rc));
@@ -190,14 +191,14 @@ static bool are_kept(struct lls_instance *in, const struct lls_kept_block *block
 }
 
 /* Without blocks to write the previous file stays. */
-void lls_kept_prompts_write(struct lls_instance *in)
+void lls_persistent_prompts_write(struct lls_instance *in)
 {
   char path[PATH_MAX];
   if (in->prompts_bytes == 0 || in->failed || in->policies.cache.module == NULL ||
       why_none(in) != NULL || !path_of(in, path))
     return;
-  const struct lls_kept_shape shape = shape_of(in);
-  uint64_t most = in->prompts_bytes / lls_kept_block_bytes(&shape);
+  const struct lls_persistent_shape shape = shape_of(in);
+  uint64_t most = in->prompts_bytes / lls_persistent_block_bytes(&shape);
   uint32_t units = lls_engine_pool_shape(in->engine)->device_units;
   size_t max = most < units / 2 ? (size_t)most : units / 2;
   struct lls_kept_block *blocks = calloc(max + 1, sizeof *blocks);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See kept_file.h. */
-#include "core/record/kept_file.h"
+/* See persistent_file.h. */
+#include "core/record/persistent_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 struct head {
   char magic[24];
-  struct lls_kept_shape shape;
+  struct lls_persistent_shape shape;
   uint32_t n, unused;
 };
 
@@ -26,7 +26,7 @@ struct link {
   struct lls_key key;
 };
 
-uint64_t lls_kept_block_bytes(const struct lls_kept_shape *s)
+uint64_t lls_persistent_block_bytes(const struct lls_persistent_shape *s)
 {
   return sizeof(struct link) + 2 * s->unit_bytes;
 }
@@ -54,7 +54,8 @@ static int broken(const char *path, const char *how, struct lls_error *err)
   return lls_fail(err, -EINVAL, "%s: %s", path, how);
 }
 
-static uint64_t sum_of(const struct lls_kept_file *f, const struct lls_kept_shape *s)
+static uint64_t sum_of(const struct lls_persistent_file *f,
+                       const struct lls_persistent_shape *s)
 {
   const unsigned char *at = f->map + sizeof(struct head);
   uint64_t sum = add_to_sum(0, f->map, sizeof(struct head));
@@ -65,8 +66,8 @@ static uint64_t sum_of(const struct lls_kept_file *f, const struct lls_kept_shap
   return sum;
 }
 
-static int check(const char *path, struct lls_kept_file *f,
-                 const struct lls_kept_shape *s, struct lls_error *err)
+static int check(const char *path, struct lls_persistent_file *f,
+                 const struct lls_persistent_shape *s, struct lls_error *err)
 {
   struct head head;
   uint64_t sum;
@@ -78,16 +79,16 @@ static int check(const char *path, struct lls_kept_file *f,
   if (memcmp(&head.shape, s, sizeof *s) != 0)
     return lls_fail(err, -ESTALE, "%s: of another model, device, setting or version",
                     path);
-  uint64_t most = (f->bytes - sizeof head - sizeof sum) / lls_kept_block_bytes(s);
+  uint64_t most = (f->bytes - sizeof head - sizeof sum) / lls_persistent_block_bytes(s);
   if (head.n != most ||
-      f->bytes != sizeof head + head.n * lls_kept_block_bytes(s) + sizeof sum)
+      f->bytes != sizeof head + head.n * lls_persistent_block_bytes(s) + sizeof sum)
     return broken(path, "cut short", err);
   f->n = head.n;
   memcpy(&sum, f->map + f->bytes - sizeof sum, sizeof sum);
   return sum == sum_of(f, s) ? 0 : broken(path, "damaged: its sum is another", err);
 }
 
-static int list_blocks(struct lls_kept_file *f, struct lls_error *err)
+static int list_blocks(struct lls_persistent_file *f, struct lls_error *err)
 {
   const unsigned char *at = f->map + sizeof(struct head);
   f->blocks = calloc((size_t)f->n + 1, sizeof *f->blocks);
@@ -101,26 +102,26 @@ static int list_blocks(struct lls_kept_file *f, struct lls_error *err)
   return 0;
 }
 
-int lls_kept_file_open(const char *path, const struct lls_kept_shape *shape,
-                       struct lls_kept_file *out, struct lls_error *err)
+int lls_persistent_file_open(const char *path, const struct lls_persistent_shape *shape,
+                             struct lls_persistent_file *out, struct lls_error *err)
 {
-  *out = (struct lls_kept_file){0};
+  *out = (struct lls_persistent_file){0};
   int rc = lls_file_map(path, &out->map, &out->bytes, err);
   if (rc == 0)
     rc = check(path, out, shape, err);
   if (rc == 0)
     rc = list_blocks(out, err);
   if (rc < 0)
-    lls_kept_file_close(out);
+    lls_persistent_file_close(out);
   return rc;
 }
 
-void lls_kept_file_close(struct lls_kept_file *f)
+void lls_persistent_file_close(struct lls_persistent_file *f)
 {
   free(f->blocks);
   if (f->map != NULL)
     munmap(f->map, f->bytes);
-  *f = (struct lls_kept_file){0};
+  *f = (struct lls_persistent_file){0};
 }
 
 /* ---- writing ----------------------------------------------------------------------- */
@@ -136,7 +137,7 @@ static void put(struct writer *w, const void *data, size_t bytes)
   fwrite(data, 1, bytes, w->file);
 }
 
-static int put_all(struct writer *w, const struct lls_kept_shape *s,
+static int put_all(struct writer *w, const struct lls_persistent_shape *s,
                    const struct lls_kept_block *blocks, uint32_t n,
                    int (*read)(void *, uint32_t, void *), void *context,
                    unsigned char *room)
@@ -164,10 +165,10 @@ static FILE *create(const char *path)
   return fd >= 0 ? fdopen(fd, "w") : NULL;
 }
 
-int lls_kept_file_write(const char *path, const struct lls_kept_shape *shape,
-                        const struct lls_kept_block *blocks, uint32_t n,
-                        int (*read)(void *context, uint32_t unit, void *to),
-                        void *context, struct lls_error *err)
+int lls_persistent_file_write(const char *path, const struct lls_persistent_shape *shape,
+                              const struct lls_kept_block *blocks, uint32_t n,
+                              int (*read)(void *context, uint32_t unit, void *to),
+                              void *context, struct lls_error *err)
 {
   char new[PATH_MAX];
   if (snprintf(new, sizeof new, "%s.new", path) >= (int)sizeof new)
