@@ -14,7 +14,8 @@ uint64_t lls_byte_kind(uint8_t byte)
     return 4;
   if (byte < ' ' || byte == 0x7F)
     return 8;
-  uint8_t mark = (uint8_t)(byte - ' '); /* marks are 32 bytes between those */
+  uint8_t mark = (uint8_t)(byte - ' '); /* the 32 punctuation marks, which lie between
+                                         * digits and letters */
   mark = (uint8_t)(mark - (byte > '9' ? 10 : 0) - (byte > 'Z' ? 26 : 0) -
                    (byte > 'z' ? 26 : 0));
   return UINT64_C(16) << mark;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiling and the life of a compiled grammar; see compiled_grammar.h. */
+/* Compiling, reference counts and the end of a compiled grammar; see
+ * compiled_grammar.h. */
 #include "text/grammar/grammar_internal.h"
 
 #include "core/base/least.h"
@@ -8,8 +9,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define BEGINNING_CHOICES 4     /* bytes that could have been others */
-#define BEGINNING_WORK    32768 /* steps of threads */
+#define BEGINNING_CHOICES 4     /* positions with more than one possible byte */
+#define BEGINNING_WORK    32768 /* most thread steps */
 
 static void destroy(struct lls_grammar *g)
 {
@@ -24,7 +25,8 @@ static void destroy(struct lls_grammar *g)
   free(g);
 }
 
-/* A text that comes to all places of a large grammar has a state for each, at least. */
+/* A text that reaches all places of a large grammar needs at least one state per place.
+ */
 static uint32_t states_for(const struct lls_nfa *nfa,
                            const struct lls_grammar_limits *limits)
 {
@@ -33,8 +35,9 @@ static uint32_t states_for(const struct lls_nfa *nfa,
 
 /* ---- trying its beginning ---------------------------------------------------------- */
 
-/* The byte after which a text may be in the most places at once, or -1; *n: how many
- * there are but for white space, of which none is chosen where another one is as good. */
+/* Returns the byte after which a text may be at the most places at once, or -1. *n is
+ * the number of possible bytes except white space, which is returned only if no other
+ * byte is as hard. */
 static int hardest_byte(struct lls_grammar *g, const struct lls_configuration *c,
                         uint64_t *work, uint32_t *n)
 {
@@ -59,8 +62,8 @@ static int hardest_byte(struct lls_grammar *g, const struct lls_configuration *c
   return *work > 0 ? hardest : -1;
 }
 
-/* Along the way of the most places, as far as a text can hardly be another one: farther
- * on, most answers may be easier. */
+/* Follows the path of the hardest bytes while the text has few alternatives: beyond
+ * that, most real answers may be easier than this path. */
 static int try_some(struct lls_grammar *g, struct lls_grammar_state *state)
 {
   uint64_t work = BEGINNING_WORK;
@@ -77,8 +80,8 @@ static int try_some(struct lls_grammar *g, struct lls_grammar_state *state)
   return rc;
 }
 
-/* Fills the first mask, on a thread that may wait; and measures what it takes from now
- * on. */
+/* Fills the first mask twice, on a thread that may wait; the second time measures its
+ * work with all fragments built. */
 static int try_mask(struct lls_grammar *g, struct lls_grammar_state *state)
 {
   uint32_t *bits = malloc((lls_vocabulary_words(g->vocabulary) + 1) * sizeof *bits);
@@ -92,7 +95,8 @@ static int try_mask(struct lls_grammar *g, struct lls_grammar_state *state)
   return rc < 0 ? rc : 0;
 }
 
-/* A text that cannot even begin is known to be one now, and not when an answer fails. */
+/* Finds out now, and not during an answer, that a text cannot even begin within the
+ * bounds. */
 static int try_beginning(struct lls_grammar *g, struct lls_error *err)
 {
   struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A grammar compiled for a vocabulary, and where a text is in it.
+ * A grammar compiled for a vocabulary, and the position of a text in the grammar.
  *
- * One compiled grammar serves any number of requests. Its automaton and the parts of
- * masks that do not depend on what came before are found when they are first needed, in
- * memory that was reserved when it was compiled, under its lock: nothing below allocates
- * but lls_grammar_compile. Two threads wait for each other only where they use the same
- * grammar in the same moment, for the time of one mask.
+ * One compiled grammar serves any number of requests. Its automaton, and the parts of
+ * masks that do not depend on the earlier text, are built on first use under the
+ * grammar's lock, in memory reserved when it was compiled: lls_grammar_compile is the
+ * only function here that allocates. Two threads wait for each other only if they use
+ * the same grammar at the same moment, for the time of one mask.
  *
- * A state is a block of memory without pointers into itself: copying it with memcpy keeps
- * a point to go back to. It holds no reference to its grammar; who owns it does.
+ * A state (struct lls_grammar_state) is a block of memory without pointers into itself:
+ * a copy made with memcpy is a point to return to. A state holds no reference to its
+ * grammar; the owner of the state holds one.
  */
 #ifndef LLS_GRAMMAR_COMPILED_GRAMMAR_H
 #define LLS_GRAMMAR_COMPILED_GRAMMAR_H
@@ -24,12 +25,15 @@ struct lls_grammar_state;
 
 /* Bounds of what compiling costs, and of what the automaton grows to in use. */
 struct lls_grammar_limits {
-  uint32_t positions; /* places of the grammar, its repetitions written out */
-  uint32_t states;    /* of the deterministic automaton, built as texts need it: so many,
-                       * and as many more as it has places, up to an eighth of them all */
-  int64_t time_ns;    /* LLS_NEVER: as long as it takes */
-  const atomic_bool *cancelled; /* or NULL: gives up with -ECANCELED where it is set */
-  bool flat; /* for who walks the states itself: all is written out, nothing is called */
+  uint32_t positions; /* positions in the grammar, repetitions written out */
+  uint32_t states;    /* states of the deterministic automaton, which is built as texts
+                       * need it. A grammar gets this many, plus one for each of its
+                       * NFA states, at most positions / 8 */
+  int64_t time_ns;    /* LLS_NEVER: no time limit */
+  const atomic_bool *cancelled; /* NULL, or compiling ends with -ECANCELED once this is
+                                 * set */
+  bool flat; /* for callers that walk the states themselves: every rule is written out,
+              * none called */
 };
 
 #define LLS_GRAMMAR_LIMITS                                                               \
@@ -37,89 +41,99 @@ struct lls_grammar_limits {
       .positions = 1u << 20, .states = 1u << 15, .time_ns = INT64_C(2000000000)})
 
 /*
- * [any] The tree may go afterwards; the vocabulary stays. -EINVAL: the tree's error, or
- * no text matches; -E2BIG: more positions than allowed, or its beginning may be in more
- * places at once than a state has room for; -ETIME; -ECANCELED; -ENOMEM. *out
- * is the caller's reference.
+ * [any] Compiles the tree, which may be destroyed afterwards; the vocabulary must
+ * outlive the grammar. *out receives a reference that the caller owns. Returns 0;
+ * -EINVAL with the tree's error, or if no text matches; -E2BIG for more positions than
+ * the limit, or if the beginning of a text may be at more places of the grammar than a
+ * state has room for; -ETIME; -ECANCELED; or -ENOMEM.
  */
 int lls_grammar_compile(const struct lls_grammar_tree *tree,
                         const struct lls_vocabulary *vocabulary,
                         const struct lls_grammar_limits *limits, struct lls_grammar **out,
                         struct lls_error *err);
 struct lls_grammar *lls_grammar_ref(struct lls_grammar *grammar);
-void lls_grammar_unref(struct lls_grammar *grammar); /* NULL: nothing */
+void lls_grammar_unref(struct lls_grammar *grammar); /* NULL is allowed */
 
-/* The memory that it holds now, for caches; and the vocabulary that its masks are for. */
+/* Returns the memory that the grammar holds now, for caches; and the vocabulary of its
+ * masks. */
 size_t lls_grammar_bytes(const struct lls_grammar *grammar);
 const struct lls_vocabulary *lls_grammar_vocabulary(const struct lls_grammar *grammar);
 
-/* The key that it was compiled for (grammar_cache.h), by which another process compiles
- * the same; NULL: it has none. The grammar's. */
+/* Returns the key that the grammar was compiled for (grammar_cache.h), with which
+ * another process compiles the same grammar; NULL if it has none. The grammar owns the
+ * key. */
 const char *lls_grammar_key(const struct lls_grammar *grammar, size_t *bytes);
 
-/* Bytes of any state of any grammar, aligned as malloc's. */
+/* Returns the size of a state, which is the same for all grammars; states are aligned
+ * as by malloc. */
 size_t lls_grammar_state_bytes(void);
-/* At the beginning of the text: 0, since what would be -E2BIG is not compiled. */
+/* Puts the state at the beginning of a text. Returns 0: a grammar for which this would
+ * fail with -E2BIG does not compile. */
 int lls_grammar_state_init(struct lls_grammar_state *state, struct lls_grammar *grammar);
 
 /*
- * Below: 0 or a count, or -EINVAL: the text may not go on like this, and the state is as
- * before; -E2BIG: the grammar needs more states, nesting or ambiguity than the bounds
- * allow, and the state is not to be used any more. A state belongs to one thread at a
- * time.
+ * The functions below return 0 or a count; -EINVAL if the grammar does not allow the
+ * text to continue so (the state is unchanged); or -E2BIG if the grammar needs more
+ * states, nesting or ambiguity than the bounds allow (the state must not be used any
+ * more). A state belongs to one thread at a time.
  */
 
-/* One that ends a text is taken where the text may end; nothing follows it. */
+/* Appends a token to the text. An end-of-text token is accepted where the text may end;
+ * after it no token is. */
 int lls_grammar_accept_token(struct lls_grammar_state *state, int32_t token);
 int lls_grammar_accept_bytes(struct lls_grammar_state *state, const char *bytes,
                              size_t n);
 
-/* The bytes so far are a whole text; and nothing but its end may follow. */
+/* Return true if the bytes so far are a complete text; and if, further, only the end of
+ * the text may follow. */
 bool lls_grammar_may_end(const struct lls_grammar_state *state);
 bool lls_grammar_complete(const struct lls_grammar_state *state);
 
 /*
- * Sets the bits of the tokens that may follow, and clears all others. bits:
- * (lls_vocabulary_words) words. Returns how many are set, not counting beyond 1: 0 is a
- * dead end (the vocabulary lacks what would have to follow).
+ * Sets the bits of the tokens that may follow, and clears all other bits. bits:
+ * (lls_vocabulary_words) words. Returns the number of bits set, counted up to 1: 0
+ * means a dead end (no token of the vocabulary can continue the text).
  */
 int lls_grammar_fill_mask(struct lls_grammar_state *state, uint32_t *bits);
 
-#define LLS_GRAMMAR_THREADS 256 /* of a state */
+#define LLS_GRAMMAR_THREADS 256 /* threads of a state */
 
-/* Where a mask that takes several calls goes on; zeroed: at its beginning. Valid as long
- * as the state stays where it is. */
+/* The progress of a mask that takes several calls; zeroed at the beginning. Valid as
+ * long as the state does not move in memory. */
 struct lls_mask_progress {
-  uint32_t thread;  /* of the state's threads, the next; beyond them: all that walk */
-  uint32_t node;    /* of the trie that is walked, the next; 0: at its beginning */
-  uint32_t cleared; /* so many times the grammar's fragments were lost until then */
+  uint32_t thread;  /* the state's next thread; beyond the last one: all threads walk
+                     * the trie together */
+  uint32_t node;    /* next node of the walked trie; 0: its beginning */
+  uint32_t cleared; /* how often the grammar's fragments had been cleared at the last
+                     * call */
   uint32_t walks[LLS_GRAMMAR_THREADS / 32]; /* bits of the threads without a fragment */
-  uint64_t work;                            /* that was done for it */
+  uint64_t work;                            /* work done for this mask */
 };
 
 /*
- * The same, but no further than *work allows. A unit is what was looked at once: a thread
- * that a byte leads to, an edge, a node of a trie, an entry of a set; some 5 to 20 ns.
- * What was done is taken off; the last piece may take more, by what follows one node. At
- * least one node is done. -EAGAIN: the bits are not all there, and the next call with
- * them and the same progress goes on. A mask has LLS_MASK_MOST in all: -E2BIG.
+ * Fills the mask as above, but stops after *work units. A unit is one visited item: a
+ * thread that a byte leads to, an edge, a node of a trie, an entry of a set; some 5 to
+ * 20 ns each. The work done is subtracted from *work; the last piece, of one trie node
+ * and its followers, may exceed it. Each call does at least one node. Returns -EAGAIN
+ * if the mask is incomplete: call again with the same bits and progress. A mask that
+ * needs more than LLS_MASK_MOST units in all fails with -E2BIG.
  */
 #define LLS_MASK_MOST UINT64_C(30000000)
 int lls_grammar_fill_mask_some(struct lls_grammar_state *state, uint32_t *bits,
                                struct lls_mask_progress *progress, uint64_t *work);
 
-/* The same units, of all that was ever done for the state, by whatever is above and
- * below. */
+/* Returns the work, in the same units, that all functions here have done for the state
+ * so far. */
 uint64_t lls_grammar_state_work(const struct lls_grammar_state *state);
 
-/* The units that the mask at the beginning of a text takes: it was made once when the
- * grammar was compiled. */
+/* Returns the units that the mask at the beginning of a text takes once the fragments
+ * are built: it is measured when the grammar is compiled. */
 uint64_t lls_grammar_first_work(const struct lls_grammar *grammar);
 
 /*
- * Writes the tokens that every text goes on with from here, at most `room`; how many. The
- * state stays where it is. Their bytes are what every text has; which tokens these are is
- * chosen here (forced.c).
+ * Writes the tokens that every text continues with from here, at most `room`, and
+ * returns their number. The state does not advance. All texts share the bytes of these
+ * tokens; forced.c chooses how the bytes are cut into tokens.
  */
 int lls_grammar_forced(struct lls_grammar_state *state, int32_t *tokens, uint32_t room);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * States are found from the first on, one for all digits that lead to the same, and each
- * that can come to an end becomes a rule. With a multiple of unit / 10^places a text of
- * j digits behind the point, which without the point is r, is one where
- * r * 10^(places - j) is 0 modulo unit.
+ * The automaton is built from its first state on, with one state for all digits that
+ * are equivalent; each state from which a valid number can be completed becomes a rule.
+ * With a multiple of unit / 10^places, digits that form r without their point, j of
+ * them after it, are a multiple if r * 10^(places - j) is 0 modulo unit.
  */
 #include "text/grammar/decimal_multiple.h"
 
@@ -11,17 +11,18 @@
 #include <string.h>
 
 #define MOST_PLACES 9
-#define SLOTS       8192 /* of the table, a power of 2 above LLS_DECIMAL_STATES */
-#define POINT       10   /* what may follow: ten digits and this */
+#define SLOTS       8192 /* of the hash table, a power of 2 above LLS_DECIMAL_STATES */
+#define POINT       10   /* index of the point, after those of the ten digits */
 #define WAYS        11
 #define DEAD        UINT16_MAX
 
 enum phase { BEGIN, ZERO, WHOLE, FRACTION };
 
 struct state {
-  uint16_t remainder, at; /* digits so far of this phase; more than all bounds': as one */
+  uint16_t remainder, at; /* at: digits of this phase so far; all counts beyond the
+                           * longest bound are one state */
   uint8_t phase;
-  int8_t low, high; /* < 0: so far the text is less than the bound */
+  int8_t low, high; /* < 0: the digits so far are below the bound's */
   bool wanted, live;
   uint16_t to[WAYS];
   uint32_t rule;
@@ -33,10 +34,10 @@ struct automaton {
   uint16_t most_at;
   struct state *states; /* (n) */
   uint32_t n;
-  uint16_t *slots; /* (SLOTS) numbers of states, or DEAD */
+  uint16_t *slots; /* (SLOTS) state numbers, or DEAD */
 };
 
-/* ---- the number that they are multiples of ---- */
+/* ---- the unit of the multiples ---- */
 
 static uint32_t common_divisor(uint32_t a, uint32_t b)
 {
@@ -48,7 +49,8 @@ static uint32_t common_divisor(uint32_t a, uint32_t b)
   return a;
 }
 
-/* False: it has too many digits. Numbers that may have a point may have it with a 0. */
+/* Returns false if the number has too many digits. Without `integers`, a text may have
+ * a point and zeros. */
 static bool read_unit(struct automaton *a)
 {
   const struct lls_decimal *of = &a->m->of;
@@ -75,14 +77,15 @@ static bool read_unit(struct automaton *a)
   return a->unit > 0 && a->unit <= LLS_DECIMAL_STATES;
 }
 
-/* ---- comparing ---- */
+/* ---- comparing with bounds ---- */
 
 static int8_t sign(int difference)
 {
   return (int8_t)(difference < 0 ? -1 : difference > 0);
 }
 
-/* After one more digit before the point; `other`: what it is where there is no bound. */
+/* Compares after one more digit before the point. `other`: the result if there is no
+ * bound. */
 static int8_t compare_whole(const struct lls_decimal *bound, int8_t so_far, uint16_t at,
                             int digit, int8_t other)
 {
@@ -100,14 +103,14 @@ static int8_t compare_fraction(const struct lls_decimal *bound, int8_t so_far,
   return so_far != 0 ? so_far : sign('0' + digit - other);
 }
 
-/* After the last digit before the point. */
+/* Compares at the end of the digits before the point. */
 static int8_t close_whole(const struct lls_decimal *bound, const struct state *s,
                           int8_t so_far)
 {
   return bound->set && s->at < strlen(bound->whole) ? -1 : so_far;
 }
 
-/* After the last digit. */
+/* Compares at the end of all digits. */
 static int8_t close_all(const struct lls_decimal *bound, const struct state *s,
                         int8_t so_far)
 {
@@ -138,7 +141,8 @@ static bool is_same(const struct state *a, const struct state *b)
          a->low == b->low && a->high == b->high;
 }
 
-/* The number of a state, which may be new; DEAD: there are too many. */
+/* Returns the number of a state, which is added if it is new; DEAD if there are too
+ * many. */
 static uint16_t number_of(struct automaton *a, struct state s)
 {
   uint32_t slot = (s.remainder * 31u + s.at * 4099u + s.phase * 1543u +
@@ -154,7 +158,8 @@ static uint16_t number_of(struct automaton *a, struct state s)
   return a->slots[slot] = (uint16_t)a->n++;
 }
 
-/* The state behind a digit or the point; false: nothing valid begins so. */
+/* Computes the state after a digit or the point. Returns false if no valid number
+ * begins so. */
 static bool step(const struct automaton *a, const struct state *s, int way,
                  struct state *to)
 {
@@ -209,7 +214,8 @@ static void find_live(struct automaton *a)
   }
 }
 
-/* The digits that lead where `way` does, or none: a digit before it does. */
+/* Returns the number of ranges of the digits that lead where `way` does; 0 if a smaller
+ * digit does too, whose class has them. */
 static uint32_t digits_like(const struct state *s, int way,
                             struct lls_grammar_range *ranges)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Digits between bounds: a digit that differs from a bound's leaves the rest free. */
+/* Digits between bounds: once a digit differs from a bound's digit, the digits after it
+ * are free on that side. */
 #include "text/grammar/decimal_range.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ void lls_decimal_read(struct lls_decimal *decimal, double value, int64_t integer
     snprintf(decimal->whole, sizeof decimal->whole, "%llu", (unsigned long long)size);
     return;
   }
-  /* as few digits as tell this double from all others */
+  /* the fewest digits that identify this double */
   char text[LLS_DECIMAL_WHOLE + LLS_DECIMAL_FRACTION + 4];
   value = fabs(value);
   for (int digits = 0; digits <= LLS_DECIMAL_FRACTION; digits++) {
@@ -107,7 +108,8 @@ static uint32_t free_digits(struct lls_json_syntax *json, size_t n)
   return lls_grammar_repeat(json->tree, json->digit, (uint32_t)n, (uint32_t)n);
 }
 
-/* As many digits as low and high have (NULL: no bound on that side), between them. */
+/* Numbers with as many digits as low and high have, between them; NULL: no bound on
+ * that side. */
 static uint32_t same_length(struct lls_json_syntax *json, const char *low,
                             const char *high, size_t n)
 {
@@ -135,7 +137,8 @@ static uint32_t same_length(struct lls_json_syntax *json, const char *low,
   return lls_json_one_of(json, ways, n_ways);
 }
 
-/* All numbers of n to m digits; LLS_GRAMMAR_UNBOUNDED: to as many as numbers have. */
+/* All numbers of n to m digits; m = LLS_GRAMMAR_UNBOUNDED: up to the maximum of JSON
+ * numbers. */
 static uint32_t lengths_between(struct lls_json_syntax *json, size_t n, size_t m)
 {
   if (n > m)
@@ -157,7 +160,7 @@ uint32_t lls_decimal_integers(struct lls_json_syntax *json, const struct lls_dec
   if (high->set && n == m)
     return same_length(json, from, high->whole, n);
   static const char ones[] = "1";
-  char least[LLS_DECIMAL_WHOLE + 2]; /* 10...0, as long as high */
+  char least[LLS_DECIMAL_WHOLE + 2]; /* 10...0, with as many digits as high */
   memset(least, '0', sizeof least);
   least[0] = ones[0];
   uint32_t ways[] = {
@@ -170,7 +173,7 @@ uint32_t lls_decimal_integers(struct lls_json_syntax *json, const struct lls_dec
 
 /* ---- fractions ---- */
 
-/* The digits of a fraction between two others; either may be none. */
+/* The digits of a fraction between two bounds. */
 struct fraction {
   struct lls_json_syntax *json;
   const char *low, *high; /* digits, or NULL: no bound on that side */
@@ -187,14 +190,15 @@ static bool is_over(const char *digits, size_t i)
   return digits == NULL || i >= strlen(digits);
 }
 
-/* True if nothing but zeros may follow digit i, while a bound's digits were written. */
+/* Returns true if the number may end, or have only zeros, from digit i on. low, high:
+ * the digits so far equal that bound's. */
 static bool may_end(const struct fraction *f, size_t i, bool low, bool high)
 {
   return (!low || (is_over(f->low, i) && !f->low_exclusive)) &&
          (!high || !is_over(f->high, i) || !f->high_exclusive);
 }
 
-/* One digit and more from place i on, where both bounds have only zeros left. */
+/* One digit or more from digit i on, where both bounds have only zeros left. */
 static uint32_t after_bounds(const struct fraction *f, bool low, bool high)
 {
   struct lls_json_syntax *json = f->json;
@@ -209,7 +213,8 @@ static uint32_t after_bounds(const struct fraction *f, bool low, bool high)
                       digits_between(json, '1', '9'), json->digits);
 }
 
-/* One digit and more from place i on; low, high: the digits before are the bound's. */
+/* One digit or more from digit i on. low, high: the digits before i equal that bound's.
+ */
 static uint32_t fraction_from(const struct fraction *f, size_t i, bool low, bool high)
 {
   struct lls_json_syntax *json = f->json;
@@ -219,7 +224,7 @@ static uint32_t fraction_from(const struct fraction *f, size_t i, bool low, bool
     return after_bounds(f, low, high);
   char from = low ? digit_at(f->low, i) : '0', to = high ? digit_at(f->high, i) : '9';
   uint32_t ways[3], n = 0;
-  for (int side = 0; side < 2; side++) { /* a digit that is a bound's own */
+  for (int side = 0; side < 2; side++) { /* the digit equals the bound's digit */
     bool on_low = low && (side == 0 || from == to),
          on_high = high && (side == 1 || from == to);
     char digit = side == 0 ? from : to;
@@ -235,7 +240,7 @@ static uint32_t fraction_from(const struct fraction *f, size_t i, bool low, bool
   return lls_json_one_of(json, ways, n);
 }
 
-/* A point and digits, or nothing, behind a whole number that is a bound's. */
+/* A point and digits, or nothing, after a whole number that equals a bound's. */
 static uint32_t fraction(struct lls_json_syntax *json, const struct lls_decimal *low,
                          const struct lls_decimal *high)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers between two bounds, as the digits that people write: without a sign, exponents
- * or zeros in front. A bound is the digits before its point and those behind it.
+ * Builds a grammar of the numbers between two bounds, in decimal digits without sign,
+ * exponent or leading zeros. A bound is stored as the digits before its point and the
+ * digits after it.
  */
 #ifndef LLS_GRAMMAR_DECIMAL_RANGE_H
 #define LLS_GRAMMAR_DECIMAL_RANGE_H
@@ -14,25 +15,26 @@
 #define LLS_DECIMAL_FRACTION 340
 
 struct lls_decimal {
-  bool set;                                /* there is a bound */
-  bool exclusive;                          /* it is no number of the range itself */
-  char whole[LLS_DECIMAL_WHOLE + 2];       /* "0", or without zeros in front */
-  char fraction[LLS_DECIMAL_FRACTION + 2]; /* without zeros at its end; mostly "" */
+  bool set;                                /* false: no bound */
+  bool exclusive;                          /* the bound itself is outside of the range */
+  char whole[LLS_DECIMAL_WHOLE + 2];       /* "0", or digits without leading zeros */
+  char fraction[LLS_DECIMAL_FRACTION + 2]; /* digits without trailing zeros; usually "" */
 };
 
-/* The absolute value of a number, exactly as JSON would write it. */
+/* Reads the absolute value of a number, with exactly the digits that JSON would write. */
 void lls_decimal_read(struct lls_decimal *decimal, double value, int64_t integer,
                       bool is_integer);
-/* Changes a bound to the next whole number in it, upwards or downwards, and makes it
- * inclusive; downwards below 0: there is none, and the result is false. */
+/* Rounds a bound up or down to the next whole number inside the range, and makes it
+ * inclusive. Returns false if rounding down gives a number below 0. */
 bool lls_decimal_round(struct lls_decimal *decimal, bool up);
-/* < 0, 0 or > 0. */
+/* Returns a number < 0, 0 or > 0, as memcmp. */
 int lls_decimal_compare(const struct lls_decimal *a, const struct lls_decimal *b);
 
-/* Whole numbers from low to high, which are whole and inclusive; high may not be set. */
+/* Whole numbers from low to high; both bounds must be whole and inclusive, and high may
+ * be unset. */
 uint32_t lls_decimal_integers(struct lls_json_syntax *json, const struct lls_decimal *low,
                               const struct lls_decimal *high);
-/* All numbers between them. */
+/* All numbers between low and high. */
 uint32_t lls_decimal_numbers(struct lls_json_syntax *json, const struct lls_decimal *low,
                              const struct lls_decimal *high);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of states, found again by their hash; see dfa.h. */
+/* Sets of NFA states, found by their hash; see dfa.h. */
 #include "text/grammar/dfa.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SET_ROOM  24 /* states in a set, reserved on average */
+#define SET_ROOM  24 /* NFA states per set, reserved on average */
 #define CALL_ROOM 4
 
 static uint32_t power_of_two_above(uint32_t n)
@@ -67,7 +67,7 @@ size_t lls_dfa_bytes(const struct lls_dfa *dfa)
          (size_t)dfa->nfa->n_states * 2 * sizeof *dfa->seen;
 }
 
-/* ---- a set that is put together at the end of sets --------------------------------- */
+/* ---- building a set at the end of `sets` ------------------------------------------- */
 
 static uint32_t fail(struct lls_dfa *dfa)
 {
@@ -80,7 +80,8 @@ static void begin(struct lls_dfa *dfa)
   dfa->search++;
 }
 
-/* Adds the state and what it leads to without a byte; *n: of the set so far. */
+/* Adds the state and all states that it reaches without a byte. *n: size of the set so
+ * far. */
 static void add_closure(struct lls_dfa *dfa, uint32_t *n, uint32_t state)
 {
   uint32_t depth = 0, *set = dfa->sets + dfa->n_sets;
@@ -135,11 +136,11 @@ static uint32_t hash(const uint32_t *set, uint32_t n)
   return (uint32_t)(h >> 20 ^ h);
 }
 
-/* The calls that can be made in the set: each rule once. */
+/* Adds the calls that can be made in the set, one per rule. */
 static bool add_calls(struct lls_dfa *dfa, struct lls_dfa_state *s)
 {
   s->calls = dfa->n_calls;
-  dfa->search++; /* rules are marked by the states they start with */
+  dfa->search++; /* a rule is marked by marking its first state */
   for (uint32_t i = 0; i < s->n_set; i++) {
     const struct lls_nfa_state *state = &dfa->nfa->states[dfa->sets[s->set + i]];
     if (state->kind != LLS_NFA_CALL)
@@ -178,7 +179,7 @@ static int16_t only_byte(const struct lls_dfa *dfa, const struct lls_dfa_state *
   return (int16_t)only;
 }
 
-/* The state of the n that stand at the end of sets. */
+/* Returns the state of the set formed by the n entries at the end of `sets`. */
 static uint32_t intern(struct lls_dfa *dfa, uint32_t n, uint32_t rule)
 {
   uint32_t *set = dfa->sets + dfa->n_sets;
@@ -205,7 +206,7 @@ static uint32_t intern(struct lls_dfa *dfa, uint32_t n, uint32_t rule)
   return dfa->n_states++;
 }
 
-/* ---- what is asked for ------------------------------------------------------------- */
+/* ---- the public functions ---------------------------------------------------------- */
 
 uint32_t lls_dfa_start(struct lls_dfa *dfa, uint32_t rule)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules of a grammar made deterministic, a state at a time as texts come to it. A
- * state is a set of states of one rule; besides its bytes it has the calls that may be
- * made in it. All memory is reserved at creation, and touched as it is used; a state for
- * which there is none left sets `full` and is LLS_DFA_DEAD. Who asks clears `full`
- * before.
+ * Makes the rules of a grammar deterministic, one state at a time as texts reach it. A
+ * DFA state is a set of NFA states of one rule; besides its bytes it has the calls that
+ * can be made in it. All memory is reserved at creation, and touched when used. If no
+ * state is left, a function sets `full` and returns LLS_DFA_DEAD; callers clear `full`
+ * before they call.
  */
 #ifndef LLS_GRAMMAR_DFA_H
 #define LLS_GRAMMAR_DFA_H
@@ -15,20 +15,20 @@
 #define LLS_DFA_DEAD    1
 
 #define LLS_DFA_NO_BYTE (-1)
-#define LLS_DFA_BYTES   (-2) /* several */
+#define LLS_DFA_BYTES   (-2) /* several bytes */
 
 struct lls_dfa_call {
   uint32_t rule;
-  uint32_t to; /* the state after it, or LLS_DFA_UNKNOWN */
+  uint32_t to; /* the state after the call, or LLS_DFA_UNKNOWN */
 };
 
 struct lls_dfa_state {
   uint32_t set, n_set;     /* in sets, ascending */
   uint32_t calls, n_calls; /* in calls */
   uint32_t rule;
-  int16_t only; /* the byte that alone goes on in the rule; or LLS_DFA_NO_BYTE, _BYTES */
+  int16_t only; /* the only byte that continues the rule; or LLS_DFA_NO_BYTE, _BYTES */
   bool accepts; /* the rule may end here */
-  bool closed;  /* ... and can do nothing else */
+  bool closed;  /* ... and it cannot continue */
 };
 
 struct lls_dfa {
@@ -40,18 +40,18 @@ struct lls_dfa {
   uint32_t n_sets, set_capacity;
   struct lls_dfa_call *calls; /* (call_capacity) */
   uint32_t n_calls, call_capacity;
-  uint32_t *slots; /* (slot_mask + 1) states by the hash of their sets */
+  uint32_t *slots; /* (slot_mask + 1) states, found by the hash of their sets */
   uint32_t slot_mask;
   uint32_t *starts;       /* (rules) */
-  uint32_t *seen, *stack; /* (nfa states) of the closure that is computed */
+  uint32_t *seen, *stack; /* (NFA states) for the closure being computed */
   uint32_t search;
-  uint64_t work; /* entries of sets that were looked at, since it was made */
+  uint64_t work; /* entries of sets visited since creation */
   bool full;
 };
 
 int lls_dfa_create(struct lls_dfa *dfa, const struct lls_nfa *nfa, uint32_t states);
 void lls_dfa_free(struct lls_dfa *dfa);
-/* In use. */
+/* Returns the bytes in use. */
 size_t lls_dfa_bytes(const struct lls_dfa *dfa);
 
 uint32_t lls_dfa_start(struct lls_dfa *dfa, uint32_t rule);

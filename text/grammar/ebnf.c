@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Words, characters and counts of grammars' texts; see ebnf.h. */
+/* Reads words, characters and counts in texts of grammars; see ebnf.h. */
 #include "text/grammar/ebnf.h"
 
 #include "text/base/utf8.h"

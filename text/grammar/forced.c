@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds what every text goes on with from here: bytes, then tokens. Each token is the
- * longest that the vocabulary has for the next bytes, which is how a tokeniser writes
- * them nearly everywhere. One that could be longer, if only it were known what comes
- * after the forced bytes, is left to the model.
+ * Finds the text that must follow: first its bytes, then its tokens. Each token is the
+ * longest one in the vocabulary for the next bytes, which is nearly always the
+ * tokeniser's own choice. A last token that the bytes after the forced ones could make
+ * longer is left to the model.
  */
 #include "text/grammar/grammar_internal.h"
 
-#define MOST_BYTES 512    /* looked at in one go */
+#define MOST_BYTES 512    /* forced bytes per call */
 #define MOST_WORK  200000 /* a millisecond or two */
 
 struct forced {
   char bytes[MOST_BYTES]; /* (n) */
   size_t n;
-  bool whole; /* the text ends with them */
+  bool whole; /* the text ends after these bytes */
 };
 
-/* The one byte that the threads go on with, or a negative number. */
+/* Returns the only byte that can follow in all threads, or a negative number. */
 static int only_byte(const struct lls_stacks *s, const struct lls_configuration *c)
 {
   int only = LLS_DFA_NO_BYTE;
@@ -28,8 +28,8 @@ static int only_byte(const struct lls_stacks *s, const struct lls_configuration 
   return only;
 }
 
-/* The most that a byte may take to go on with, whether or not it was taken before: what
- * is found does not depend on it. */
+/* Bounds the work of stepping by a byte, independent of what was computed before: so
+ * the result does not depend on earlier calls. */
 static uint64_t size_of(const struct lls_stacks *s, const struct lls_configuration *c)
 {
   uint64_t size = 0;
@@ -60,7 +60,7 @@ static int find_bytes(struct lls_grammar_state *state, struct forced *f)
   return lls_state_close(state);
 }
 
-/* The child of a node of the vocabulary's trie; 0: it has none for the byte. */
+/* Returns the child of a node of the vocabulary's trie for the byte, or 0. */
 static uint32_t child(const struct lls_vocabulary *v, uint32_t node, uint8_t byte)
 {
   for (uint32_t i = node + 1; i < v->nodes[node].end; i = v->nodes[i].end)
@@ -69,8 +69,8 @@ static uint32_t child(const struct lls_vocabulary *v, uint32_t node, uint8_t byt
   return 0;
 }
 
-/* The longest token that the bytes from `at` on begin with, and its length; 0: there is
- * none, or the bytes end before it is certain which one that is. */
+/* Returns the length of the longest token at `at`, and the token; 0 if there is none,
+ * or if the bytes end before it is certain which token is the longest. */
 static size_t longest_token(const struct lls_vocabulary *v, const struct forced *f,
                             size_t at, int32_t *token)
 {
@@ -81,8 +81,8 @@ static size_t longest_token(const struct lls_vocabulary *v, const struct forced 
     i++;
     uint32_t end = v->nodes[node + 1].first_token;
     if (v->nodes[node].first_token < end) {
-      *token = (int32_t)v->tokens[end - 1]; /* of the same bytes: those that stand for
-                                             * bytes that no token has come first */
+      *token = (int32_t)v->tokens[end - 1]; /* the last of several tokens with the same
+                                             * bytes: byte-fallback tokens come first */
       length = i - at;
     }
   }

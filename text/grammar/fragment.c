@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fragments of states: the vocabulary's trie is walked in the state's rule alone. Where
- * the rule ends in a token, and the next byte is one that may follow the rule anywhere in
- * the grammar, the rest of the token is a suffix. It is done in pieces, since the step
- * thread waits for each.
+ * Builds the fragments of states: the vocabulary's trie is walked in the state's rule
+ * alone. If the rule ends inside a token, and the next byte may follow the rule
+ * anywhere in the grammar, the rest of the token becomes a suffix. A fragment is built
+ * in pieces, since the step thread waits for each piece.
  */
 #include "text/grammar/fragment.h"
 
@@ -16,13 +16,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MEMORY_BYTES                                                                     \
-  (16u << 20) /* of a grammar: some hundred fragments of large masks                     \
-               */
+#define MEMORY_BYTES (16u << 20) /* a grammar: some hundred fragments of large masks */
 
-#define MOST_WORK 2000000 /* of the stacks, for one: some 20 ms */
+#define MOST_WORK 2000000 /* work of the stacks for one fragment: some 20 ms */
 
-static const struct lls_fragment none; /* its address: a state that has no fragment */
+static const struct lls_fragment none; /* its address: the state has no fragment */
 
 int lls_fragments_create(struct lls_fragments *f, struct lls_dfa *dfa,
                          const struct lls_vocabulary *vocabulary)
@@ -63,14 +61,14 @@ size_t lls_fragments_bytes(const struct lls_fragments *f)
   return f->memory.used + f->dfa->n_states * sizeof(struct lls_fragment *);
 }
 
-/* ---- making one -------------------------------------------------------------------- */
+/* ---- building a fragment ----------------------------------------------------------- */
 
 static const struct lls_fragment *copy(struct lls_fragments *f)
 {
   const struct lls_fragment *done = lls_draft_copy(f->draft, &f->memory);
   if (done != NULL)
     return done;
-  f->memory.used = 0; /* all that was found so far is found again when it is needed */
+  f->memory.used = 0; /* cleared as a whole; fragments still needed are built again */
   f->cleared++;
   memset(f->of_state, 0, f->dfa->n_states * sizeof(struct lls_fragment *));
   return lls_draft_copy(f->draft, &f->memory);
@@ -101,7 +99,7 @@ static void begin_repetition(struct lls_fragments *f, uint32_t state)
     begin(f, state, true, false);
 }
 
-/* The lender's own comes first, if that is not there yet. */
+/* Begins with the lender's own fragment if that is not known yet. */
 static void begin_rule(struct lls_fragments *f, uint32_t state)
 {
   struct lls_loan loan;
@@ -129,7 +127,7 @@ static void begin_any(struct lls_fragments *f, uint32_t state)
     begin_rule(f, state);
 }
 
-/* Each grammar has its own brief ones: others have those of other bounds. */
+/* Brief fragments are not shared: they depend on the grammar's bounds. */
 static const struct lls_fragment *complete(struct lls_fragments *f,
                                            const struct lls_fragment_job *job)
 {
@@ -144,7 +142,7 @@ static const struct lls_fragment *complete(struct lls_fragments *f,
   return done != NULL ? done : &none;
 }
 
-/* False: so much work was done. */
+/* Continues the job. Returns false if the work limit was reached. */
 static bool go_on(struct lls_fragments *f, uint64_t until)
 {
   struct lls_fragment_job *job = f->job;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collecting a fragment and copying it to where it stays; see fragment_draft.h. */
+/* Collects a fragment, and copies it to its final memory; see fragment_draft.h. */
 #include "text/grammar/fragment_draft.h"
 
 #include <errno.h>
@@ -131,7 +131,8 @@ void lls_draft_end(struct lls_fragment_draft *d, const uint8_t *bytes, uint32_t 
 
 /* ---- a loan ------------------------------------------------------------------------ */
 
-/* Most tokens are borrowed where any are: the others are taken out. */
+/* The loan begins with all tokens; this removes the tokens before `token` that are not
+ * borrowed. */
 static void skip_to(struct lls_fragment_draft *d, uint32_t token)
 {
   for (uint32_t i = d->lent_to; i < token; i++)
@@ -187,7 +188,7 @@ void lls_draft_end_lent(struct lls_fragment_draft *d, uint32_t suffix, uint32_t 
 
 /* ---- the copy ---------------------------------------------------------------------- */
 
-/* Tokens by the times they need: places are counted, then filled. */
+/* Sorts tokens by the repetitions they need: counts them, then fills the places. */
 static bool sort_tokens(const struct lls_fragment_draft *d, struct lls_fragment *f,
                         struct lls_fragment_memory *memory)
 {
@@ -203,7 +204,8 @@ static bool sort_tokens(const struct lls_fragment_draft *d, struct lls_fragment 
     up_to[d->tokens[i].times + 1]++;
   for (uint32_t t = 1; t <= f->most_times + 1; t++)
     up_to[t] += up_to[t - 1];
-  for (uint32_t i = 0; i < d->n_tokens; i++) /* up_to[t]: where the next of t goes */
+  for (uint32_t i = 0; i < d->n_tokens; i++) /* up_to[t]: the next free place for t
+                                              * repetitions */
     tokens[up_to[d->tokens[i].times]++] = d->tokens[i].token;
   f->n_tokens = d->n_tokens;
   f->tokens = tokens;
@@ -227,7 +229,8 @@ static bool set_bits(const struct lls_fragment_draft *d, struct lls_fragment *f,
   return true;
 }
 
-/* Copies what is below the last node of the n, which is the draft's `suffix`. */
+/* Copies the suffixes below the draft's `suffix`, of which the copy is the last of the
+ * n nodes. */
 static uint32_t copy_below(const struct lls_fragment_draft *d, uint32_t suffix,
                            struct lls_suffix *to, uint32_t n)
 {
@@ -261,7 +264,7 @@ static bool copy_suffixes(const struct lls_fragment_draft *d, struct lls_fragmen
   return true;
 }
 
-/* Without times, and too many for a list. */
+/* Stores the tokens as bits: they need no repetitions, and are too many for a list. */
 static bool set_all_bits(const struct lls_fragment_draft *d, struct lls_fragment *f,
                          struct lls_fragment_memory *memory)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* States that go on as a repetition does; see fragment_loan.h. */
+/* Finds states that continue like a repetition; see fragment_loan.h. */
 #include "text/grammar/fragment_loan.h"
 
 #include "text/grammar/fragment_draft.h"
 
-#define MOST_DEPTH 8 /* bytes of one time: an escape or a character */
+#define MOST_DEPTH 8 /* bytes of one repetition: an escape or a character */
 
 static bool same_bytes(struct lls_dfa *dfa, uint32_t a, uint32_t b)
 {
@@ -16,8 +16,8 @@ static bool same_bytes(struct lls_dfa *dfa, uint32_t a, uint32_t b)
   return true;
 }
 
-/* True if the state calls a repetition without end, and nothing else, and goes on without
- * it as it does after it. */
+/* Returns true if the state's only call is an unbounded repetition, and skipping the
+ * call has the same continuations as returning from it. */
 static bool is_before_repetition(struct lls_dfa *dfa, uint32_t state, uint32_t *start,
                                  uint32_t *after)
 {
@@ -62,7 +62,8 @@ uint32_t lls_loan_next(const struct lls_loan *loan, struct lls_dfa *dfa, uint32_
 static bool is_covered(struct lls_loan *loan, struct lls_dfa *dfa, uint32_t state,
                        uint32_t place, int depth);
 
-/* In the middle of a time: each byte leads both to nowhere, or on in the same way. */
+/* Compares two states within one repetition: each byte is rejected by both, or leads to
+ * states that continue alike. */
 static bool goes_on_alike(struct lls_loan *loan, struct lls_dfa *dfa, uint32_t state,
                           uint32_t place, int depth)
 {
@@ -91,7 +92,7 @@ static bool is_covered(struct lls_loan *loan, struct lls_dfa *dfa, uint32_t stat
   bool alike = place == loan->start ? is_before_repetition(dfa, state, &start, &after) &&
                                           start == loan->start && after == loan->after
                                     : goes_on_alike(loan, dfa, state, place, depth);
-  /* what cannot be noted would be looked at again from every way to it */
+  /* a pair that cannot be stored would be compared again on every path to it */
   if (!alike || loan->n_pairs == LLS_LOAN_PAIRS)
     return false;
   loan->pairs[loan->n_pairs].state = state;
@@ -107,8 +108,8 @@ bool lls_loan_covers(struct lls_loan *loan, struct lls_dfa *dfa, uint32_t state,
 
 /* ---- what follows the repetition --------------------------------------------------- */
 
-/* Adds what follows the repetition in the borrowed subtrees, below one of its suffixes.
- */
+/* Adds the continuations after the repetition in the borrowed subtrees, below one of
+ * the repetition's suffixes. */
 static void walk_lent(struct lls_fragments *f, uint32_t suffix,
                       const struct lls_configuration *from,
                       const struct lls_byte_set *after)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A fragment may borrow from that of a repetition. In a property's name that may still
- * become any other, nearly every byte leads to where the inside of a string goes
- * on. What may follow there is what follows the byte in the repetition itself, so that
- * the repetition's fragment has it: nothing below such a node needs a walk.
+ * A fragment can borrow results from the fragment of a repetition. In a property name
+ * that can still become any other name, nearly every byte leads to a state that
+ * continues like the inside of a string. The tokens below such a trie node are the same
+ * as those after this byte in the repetition, whose fragment already has them: no walk
+ * is needed.
  */
 #ifndef LLS_GRAMMAR_FRAGMENT_LOAN_H
 #define LLS_GRAMMAR_FRAGMENT_LOAN_H
@@ -13,30 +14,32 @@
 #define LLS_LOAN_PAIRS 32
 
 struct lls_loan {
-  const struct lls_fragment *fragment; /* of the start; NULL: no loan */
-  uint32_t start;                      /* the repetition's first state */
-  uint32_t after;                      /* the state its calls return to */
+  const struct lls_fragment *fragment; /* of the repetition's first state; NULL: no
+                                        * loan */
+  uint32_t start;                      /* first state of the repetition */
+  uint32_t after;                      /* state to which calls of the repetition return */
   struct {
     uint32_t state, place;
-  } pairs[LLS_LOAN_PAIRS]; /* (n_pairs) known to go on in the same way */
+  } pairs[LLS_LOAN_PAIRS]; /* (n_pairs) states known to continue in the same way */
   uint32_t n_pairs;
 };
 
-/* A repetition to which some byte leads from the state. False if there is none. Whoever
- * asks sets the fragment. */
+/* Finds a repetition to which some byte leads from the state. Returns false if there is
+ * none. The caller sets loan->fragment. */
 bool lls_loan_find(struct lls_dfa *dfa, uint32_t state, struct lls_loan *loan);
 
-/* The place in the repetition after a byte; LLS_DFA_DEAD: it does not take it. The start
- * is between two times as well. */
+/* Returns the state of the repetition after a byte, or LLS_DFA_DEAD if the repetition
+ * does not accept it. The start also stands for the position between two repetitions. */
 uint32_t lls_loan_next(const struct lls_loan *loan, struct lls_dfa *dfa, uint32_t place,
                        uint8_t byte);
 
-/* True if the state goes on as the place in the repetition does, the first time done. */
+/* Returns true if the state continues like state `place` of the repetition, of which
+ * the first time is done. */
 bool lls_loan_covers(struct lls_loan *loan, struct lls_dfa *dfa, uint32_t state,
                      uint32_t place);
 
-/* Completes a draft that borrowed: adds the tokens of the borrowed subtrees that leave
- * the repetition. after: the bytes that may follow the draft's rule. */
+/* Completes a draft that borrowed: adds the tokens of the borrowed subtrees in which
+ * the repetition ends. after: the bytes that may follow the draft's rule. */
 void lls_loan_repay(struct lls_fragments *f, const struct lls_loan *loan,
                     const struct lls_byte_set *after);
 

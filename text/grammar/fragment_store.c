@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A table that only grows, up to a bound; see fragment_store.h. */
+/* A bounded hash table from which nothing is removed; see fragment_store.h. */
 #include "text/grammar/fragment_store.h"
 
 #include "text/grammar/fragment_draft.h"
@@ -65,7 +65,7 @@ bool lls_fragment_key_of(const struct lls_dfa *dfa, uint32_t state,
   put(key, &rule->n_states, sizeof rule->n_states);
   for (uint32_t i = 0; i < rule->n_states; i++) {
     struct lls_nfa_state from = dfa->nfa->states[rule->first_state + i], to;
-    memset(&to, 0, sizeof to); /* padding is a part of the key */
+    memset(&to, 0, sizeof to); /* padding is part of the key */
     to.kind = from.kind;
     if (from.kind == LLS_NFA_RANGE) {
       to.lo = from.lo;
@@ -92,7 +92,7 @@ static uint32_t hash(const struct lls_fragment_key *key)
   return (uint32_t)(h >> 32 ^ h);
 }
 
-/* Its entry, or the free one where it would be. */
+/* Returns the entry of the key, or the free entry for it. */
 static struct entry *entry_of(struct lls_fragment_store *s,
                               const struct lls_fragment_key *key)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fragments of repetitions that call nothing, found again by what they depend on: the
- * automaton of what is repeated, the state in it, and the bytes that may follow. The
+ * Fragments of repetitions that call no rule, found by everything they depend on: the
+ * automaton of the repeated part, the state in it, and the bytes that may follow. The
  * inside of a JSON string is the same in most schemas; a walk of 128,000 tokens takes a
  * millisecond or two.
  */
@@ -19,11 +19,12 @@ struct lls_fragment_key {
   char bytes[LLS_FRAGMENT_KEY];
 };
 
-/* False for a rule that is too large for a key. */
+/* Fills in the key. Returns false if the rule is too large for one. */
 bool lls_fragment_key_of(const struct lls_dfa *dfa, uint32_t state,
                          struct lls_fragment_key *key);
 
-/* Both: NULL if it is not there, or if there is no room for it. [any] */
+/* Both functions return NULL: find, if there is no such fragment; the other, if there
+ * is no room. [any] */
 const struct lls_fragment *lls_fragment_store_find(struct lls_fragment_store *store,
                                                    const struct lls_fragment_key *key);
 const struct lls_fragment *lls_fragment_store_add(struct lls_fragment_store *store,

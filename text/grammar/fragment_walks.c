@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See fragment_walks.h. Each node that is walked is at least a unit of work. */
+/* See fragment_walks.h. Each visited node costs at least one unit of work. */
 #include "text/grammar/fragment_walks.h"
 
 #include "text/grammar/byte_kinds.h"
@@ -11,26 +11,27 @@ uint64_t lls_fragments_work(const struct lls_fragments *f)
   return f->dfa->work + f->stacks.work + f->draft->work;
 }
 
-/* ---- a repetition that calls nothing ----------------------------------------------- */
+/* ---- repetitions that call no rule ------------------------------------------------- */
 
 struct place {
-  uint32_t state, times; /* times that are done */
-  bool between;          /* two of them */
+  uint32_t state, times; /* repetitions done */
+  bool between;          /* between two repetitions */
   bool left;             /* the rule may have ended before this byte */
 };
 
-/* The way to a node. */
+/* The path to a node. */
 struct repetition {
   struct lls_dfa *dfa;
   const struct lls_vocabulary *vocabulary;
   const struct lls_nfa_rule *rule;
   uint32_t start;
-  bool unclear; /* a time may end and go on as well: it is not clear how many there are */
+  bool unclear; /* a repetition may both end and continue: the number of repetitions is
+                 * ambiguous */
   struct place at[LLS_DRAFT_DEPTH];
   uint8_t bytes[LLS_DRAFT_DEPTH];
 };
 
-/* False if the rule does not take the node's byte. */
+/* Extends the path by the node's byte. Returns false if the rule does not take it. */
 static bool go_to(struct repetition *r, uint32_t index)
 {
   const struct lls_trie_node *node = &r->vocabulary->nodes[index];
@@ -48,8 +49,8 @@ static bool go_to(struct repetition *r, uint32_t index)
   return true;
 }
 
-/* The rule takes no token of the node: it ended somewhere before, or they are not
- * allowed. */
+/* Handles a node whose tokens the rule does not take whole: adds them as suffixes at
+ * each place of the path where the rule may have ended. */
 static void end_on_path(struct lls_fragment_draft *draft, const struct repetition *r,
                         uint32_t node)
 {
@@ -105,12 +106,12 @@ enum lls_walked lls_fragment_walk_repetition(struct lls_fragments *f,
                                                             : LLS_WALKED;
 }
 
-/* ---- what a repetition may go on with for ever ------------------------------------- */
+/* ---- what an unbounded repetition accepts forever ---------------------------------- */
 
 #define STAYS_KNOWN (UINT64_C(1) << 62) /* no kind of a byte has this bit */
 
-/* True if all that UTF-8 has from the state of a character on is taken by the rule, and
- * its time ends with the character. */
+/* Returns true if the rule takes every valid continuation of a UTF-8 character in the
+ * state `character`, and its repetition ends with the character. */
 static bool takes_characters(struct lls_dfa *dfa, uint32_t state, uint8_t character)
 {
   uint32_t known_to = LLS_DFA_UNKNOWN, known_next = LLS_UTF8_BROKEN;
@@ -144,7 +145,8 @@ static uint64_t find_stays(struct lls_dfa *dfa, uint32_t rule)
   return stays & ~leaves;
 }
 
-/* The bytes for a thread between two times of a repetition; else 0. */
+/* Returns the kinds of bytes that a thread between two unbounded repetitions accepts
+ * forever; else 0. */
 static uint64_t stays_of(struct lls_fragments *f, const struct lls_thread *t)
 {
   uint32_t index = f->dfa->states[t->state].rule;
@@ -157,9 +159,9 @@ static uint64_t stays_of(struct lls_fragments *f, const struct lls_thread *t)
   return f->stays[index];
 }
 
-/* True if some thread takes all that is below the node, and stays: most of the vocabulary
- * is like that inside of a string. Whether the rule may be left there as well is nothing
- * to such tokens. */
+/* Returns true if some thread accepts all bytes below the node and stays in its rule:
+ * inside a string this holds for most of the vocabulary. Whether the rule may also end
+ * there is irrelevant for such tokens. */
 static bool goes_on_below(struct lls_fragments *f, const struct lls_configuration *c,
                           uint32_t node)
 {
@@ -180,19 +182,20 @@ struct rule_walk {
   struct lls_fragment_job *job;
   struct lls_byte_set after;
   struct lls_walk w;
-  uint32_t place[LLS_DRAFT_DEPTH]; /* in the repetition that lends, on the same bytes */
+  uint32_t place[LLS_DRAFT_DEPTH]; /* state of the lending repetition after the same
+                                    * bytes */
 };
 
 static struct lls_byte_set bytes_after(const struct lls_nfa_rule *rule)
 {
   struct lls_byte_set set = rule->follow;
   for (int i = 0; i < 4 && rule->counted; i++)
-    set.words[i] |= rule->first.words[i]; /* it may come once more */
+    set.words[i] |= rule->first.words[i]; /* it may repeat */
   return set;
 }
 
-/* The place of a node's byte in the repetition; LLS_DFA_DEAD: there is none. So far there
- * was one thread, in the rule itself. */
+/* Finds the lending repetition's state at a node's byte; LLS_DFA_DEAD if there is none.
+ * A loan requires that the walk so far had one thread, in the rule itself. */
 static void find_place(struct rule_walk *r, const struct lls_trie_node *n)
 {
   const struct lls_loan *loan = &r->job->loan;
@@ -204,7 +207,7 @@ static void find_place(struct rule_walk *r, const struct lls_trie_node *n)
     *found = lls_loan_next(loan, r->f->dfa, place, n->byte);
 }
 
-/* True if the node's subtree is as the repetition has it. */
+/* Borrows the node's subtree. Returns true if it continues like the repetition. */
 static bool borrow(struct rule_walk *r, uint32_t node)
 {
   const struct lls_trie_node *n = &r->f->vocabulary->nodes[node];
@@ -240,7 +243,7 @@ static void begin_rule(struct rule_walk *r)
   }
 }
 
-/* Below a node that only what follows the rule can go through. */
+/* Adds the subtrees of a node that only bytes after the rule can enter. */
 static void end_below(struct rule_walk *r, uint32_t node)
 {
   const struct lls_trie_node *nodes = r->f->vocabulary->nodes;
@@ -249,7 +252,7 @@ static void end_below(struct rule_walk *r, uint32_t node)
       lls_draft_end(r->f->draft, NULL, 0, i, 0);
 }
 
-/* One node, or its subtree; the next. */
+/* Handles one node, or its subtree. Returns the next node. */
 static uint32_t walk_node(struct rule_walk *r, uint32_t i)
 {
   struct lls_fragments *f = r->f;
@@ -279,7 +282,7 @@ enum lls_walked lls_fragment_walk_rule(struct lls_fragments *f,
 {
   const struct lls_vocabulary *v = f->vocabulary;
   const struct lls_stacks *s = &f->stacks;
-  struct rule_walk r; /* it is large */
+  struct rule_walk r; /* too large to initialise as a whole */
   r.f = f;
   r.job = job;
   begin_rule(&r);

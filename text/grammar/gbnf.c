@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parser of GBNF, by recursive descent. White space, ends of lines and comments are
- * alike: a row of symbols ends where another rule's `name ::=` begins, which is what
- * llama.cpp's and XGrammar's rules about lines come to in grammars that both can read.
+ * A recursive-descent parser for GBNF. White space, line breaks and comments are
+ * equivalent: a sequence of symbols ends before the next rule's `name ::=`. For
+ * grammars that both can read, this agrees with the line rules of llama.cpp and
+ * XGrammar.
  */
 #include "text/grammar/gbnf.h"
 
@@ -20,7 +21,7 @@ static void skip_space(struct lls_ebnf *g)
         g->at++;
 }
 
-/* True if `name ::=` comes next. */
+/* Returns true if `name ::=` comes next. */
 static bool at_rule(const struct lls_ebnf *g)
 {
   struct lls_ebnf ahead = *g;
@@ -31,7 +32,7 @@ static bool at_rule(const struct lls_ebnf *g)
   return lls_ebnf_take(&ahead, "::=");
 }
 
-/* A range of a set, or one character of it. */
+/* Reads a range of a set, or a single character. */
 static bool take_range(struct lls_ebnf *g, struct lls_grammar_range *range)
 {
   if (!lls_ebnf_take_character(g, &range->first))
@@ -66,7 +67,7 @@ static uint32_t set(struct lls_ebnf *g)
   return node;
 }
 
-/* ---- symbols ---- */
+/* ---- expressions ---- */
 
 static uint32_t choice(struct lls_ebnf *g);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table of compiled grammars in the order in which they were last used: uthash
- * keeps the order of insertion, and what is used is inserted again. */
+/* A hash table of compiled grammars, ordered by last use: uthash keeps the order of
+ * insertion, and an entry that is used is inserted again. */
 #include "text/grammar/grammar_cache.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "core/base/hash.h"
 #include "text/grammar/grammar_internal.h"
 
-/* Bounds of a tree: hostile sources come from clients. */
+/* Bounds of a tree: clients may send hostile grammars. */
 static const struct lls_grammar_bounds bounds = {
     .nodes = 1u << 18, .bytes = 16u << 20, .rules = 1u << 15};
 
@@ -24,7 +24,7 @@ struct kept {
 struct lls_grammar_cache {
   struct lls_vocabulary *vocabulary;
   pthread_mutex_t lock;
-  struct kept *kept; /* under lock; the first one was not used for longest */
+  struct kept *kept; /* under lock; the first one is the least recently used */
 };
 
 int lls_grammar_cache_create(const struct lls_tokenizer *tokenizer, uint32_t size,
@@ -65,7 +65,7 @@ void lls_grammar_cache_destroy(struct lls_grammar_cache *cache)
   free(cache);
 }
 
-/* Under the lock: a reference to the grammar of the key, or NULL. */
+/* [lock held] Returns a new reference to the grammar of the key, or NULL. */
 static struct lls_grammar *find(struct lls_grammar_cache *cache, const char *key,
                                 size_t n)
 {
@@ -73,19 +73,20 @@ static struct lls_grammar *find(struct lls_grammar_cache *cache, const char *key
   HASH_FIND(hh, cache->kept, key, n, kept);
   if (kept == NULL)
     return NULL;
-  if (HASH_COUNT(cache->kept) > 1) { /* the last one would take the table with it */
+  if (HASH_COUNT(cache->kept) > 1) { /* deleting the only entry would free the table */
     HASH_DEL(cache->kept, kept);
     HASH_ADD_KEYPTR(hh, cache->kept, kept->key, n, kept);
   }
   if (kept->hh.tbl != NULL)
     return lls_grammar_ref(kept->grammar);
-  struct lls_grammar *grammar =
-      kept->grammar; /* no memory to keep it: it is the caller's */
+  struct lls_grammar *grammar = kept->grammar; /* no memory for an entry: the caller's
+                                                * reference remains the only one */
   free(kept);
   return grammar;
 }
 
-/* Under the lock: what grammars take changes with their use. */
+/* [lock held] Sums the sizes again, since grammars grow in use, and evicts beyond the
+ * limit. */
 static void trim(struct lls_grammar_cache *cache)
 {
   uint64_t bytes = 0;
@@ -104,7 +105,7 @@ static void trim(struct lls_grammar_cache *cache)
   }
 }
 
-/* One that cannot be kept for want of memory is used all the same. */
+/* Stores the grammar. Without memory for an entry the grammar is used but not stored. */
 static void keep(struct lls_grammar_cache *cache, const char *key, size_t n,
                  struct lls_grammar *grammar)
 {
@@ -127,7 +128,7 @@ static void keep(struct lls_grammar_cache *cache, const char *key, size_t n,
   free(kept);
 }
 
-/* Before anybody else has the grammar. */
+/* Stores the key in the grammar; called before other threads see it. */
 static void remember_key(struct lls_grammar *grammar, const char *key, size_t n)
 {
   grammar->key = malloc(n + 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A text's place in a grammar. Between calls it is kept packed in the state; to go on it
- * is unpacked into the grammar's stacks, under the lock, and what is still in use
- * afterwards is packed again, so that it grows with the nesting of a text and not with
- * its length.
+ * The position of a text in a grammar. Between calls it is stored compactly in the
+ * state. A call copies it into the grammar's stacks, under the lock, and afterwards
+ * copies the parts still in use back, so that its size grows with the nesting of a text
+ * and not with its length.
  */
 #include "text/grammar/fragment_walks.h"
 #include "text/grammar/grammar_internal.h"
@@ -50,16 +50,16 @@ int lls_state_close(struct lls_grammar_state *state)
 
 /* ---- packing ----------------------------------------------------------------------- */
 
-/* While packing, `done` of a frame that was copied is kept, and its edges say where to:
- * the stacks are left behind anyway. */
+/* Copies the frames in use from the stacks to the state. */
 struct packer {
   struct lls_stacks *from;
   struct lls_grammar_state *to;
-  uint32_t moved[LLS_STATE_FRAMES]; /* (to->n_frames) the frame that each was */
+  uint32_t moved[LLS_STATE_FRAMES]; /* (to->n_frames) the original of each copied frame */
   bool fits;
 };
 
-/* The number of a frame in the state; copied without its edges at first. */
+/* Returns the frame's number in the state; copies the frame, without its edges, on
+ * first use. */
 static uint32_t pack_frame(struct packer *p, uint32_t frame)
 {
   struct lls_grammar_state *to = p->to;
@@ -96,7 +96,8 @@ static void pack_edges(struct packer *p, uint32_t index)
   }
 }
 
-/* -E2BIG: the state is what it was. */
+/* Packs the stacks into the state. If they do not fit, `from` becomes full, which
+ * closing the state reports as -E2BIG; the state is then unusable. */
 static void pack(struct lls_stacks *from, const struct lls_configuration *c,
                  struct lls_grammar_state *to)
 {
@@ -115,7 +116,7 @@ static void pack(struct lls_stacks *from, const struct lls_configuration *c,
   from->full |= !p.fits;
 }
 
-/* ---- going on ---------------------------------------------------------------------- */
+/* ---- advancing --------------------------------------------------------------------- */
 
 int lls_grammar_state_init(struct lls_grammar_state *state, struct lls_grammar *grammar)
 {

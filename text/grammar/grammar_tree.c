@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The graph of a grammar in two arrays: nodes, and the bytes, ranges and parts that they
- * have, each node's one behind the other. Nodes are never taken out, so that a tree is
- * built and freed with a handful of allocations.
+ * The graph of a grammar in two arrays: one of nodes, and one of their bytes, ranges
+ * and parts. Nodes are never removed, so a tree is built and freed with a handful of
+ * allocations.
  */
 #include "text/grammar/grammar_tree.h"
 
@@ -19,10 +19,11 @@
 struct node {
   enum lls_grammar_kind kind;
   uint32_t n, min, max;
-  size_t content; /* where its bytes, ranges or parts begin in contents */
+  size_t content; /* offset of its bytes, ranges or parts in contents */
 };
 
-#define MOST_KNOWN 40 /* of 37 general categories, with those of one letter */
+/* The 37 general categories of Unicode, including those of one letter. */
+#define MOST_KNOWN 40
 
 struct known_class {
   char name[LLS_GRAMMAR_CLASS_NAME];
@@ -34,7 +35,7 @@ struct lls_grammar_tree {
   const struct lls_vocabulary *vocabulary;
   struct node *nodes; /* (n_nodes) */
   uint32_t n_nodes, node_capacity, n_rules;
-  char *contents; /* (n_bytes) each content at a multiple of 4 */
+  char *contents; /* (n_bytes) each content begins at a multiple of 4 */
   size_t n_bytes, byte_capacity;
   struct known_class known[MOST_KNOWN]; /* (n_known) */
   uint32_t n_known;
@@ -119,7 +120,7 @@ int lls_grammar_tree_check(const struct lls_grammar_tree *tree, struct lls_error
 
 /* ---- nodes ---- */
 
-/* Room for `more` of element bytes each behind n, with the array doubled as needed. */
+/* Ensures room for `more` elements after the first n; the array grows by doubling. */
 static bool make_room(void **array, size_t *capacity, size_t n, size_t more,
                       size_t element)
 {
@@ -148,7 +149,7 @@ static bool make_room_for(struct lls_grammar_tree *tree, size_t bytes)
   return fits;
 }
 
-/* A node with `bytes` of content, copied from there if there is something to copy. */
+/* Adds a node with `bytes` of content, copied from `content` unless that is NULL. */
 static uint32_t add(struct lls_grammar_tree *tree, enum lls_grammar_kind kind, uint32_t n,
                     const void *content, size_t bytes)
 {
@@ -173,7 +174,7 @@ uint32_t lls_grammar_literal(struct lls_grammar_tree *tree, const char *bytes, s
   return add(tree, LLS_GRAMMAR_LITERAL, (uint32_t)n, bytes, n);
 }
 
-/* True if all parts are nodes: one that is none was failed when it was made. */
+/* Returns true if all parts are nodes. A part that is not has already failed the tree. */
 static bool are_nodes(const struct lls_grammar_tree *tree, const uint32_t *parts,
                       uint32_t n)
 {
@@ -252,7 +253,7 @@ void lls_grammar_define(struct lls_grammar_tree *tree, uint32_t rule, uint32_t b
                      tree->contents + node->content);
   else {
     node->n = 1;
-    node->min = body; /* the one field that a rule does not need */
+    node->min = body; /* a rule has no other use for this field */
   }
 }
 
@@ -270,7 +271,7 @@ static int compare_ranges(const void *a, const void *b)
   return x->first < y->first ? -1 : x->first > y->first;
 }
 
-/* Appends [first, last], or lengthens the range before; the ranges come in order. */
+/* Appends [first, last], or extends the previous range; the ranges come in order. */
 static uint32_t append_range(struct lls_grammar_range *ranges, uint32_t n, uint32_t first,
                              uint32_t last)
 {
@@ -283,7 +284,7 @@ static uint32_t append_range(struct lls_grammar_range *ranges, uint32_t n, uint3
   return n + 1;
 }
 
-/* Without the surrogates, which UTF-8 cannot say. */
+/* Appends a range without the surrogates, which UTF-8 cannot encode. */
 static uint32_t append_points(struct lls_grammar_range *ranges, uint32_t n,
                               struct lls_grammar_range r)
 {
@@ -298,7 +299,7 @@ static uint32_t append_points(struct lls_grammar_range *ranges, uint32_t n,
   return n;
 }
 
-/* The gaps between the n ranges of `in`, in order; `out` has room for n + 2. */
+/* Computes the gaps between the n ranges of `in`; `out` has room for n + 2. */
 static uint32_t between(const struct lls_grammar_range *in, uint32_t n,
                         struct lls_grammar_range *out)
 {
@@ -321,7 +322,7 @@ static uint32_t add_class(struct lls_grammar_tree *tree,
     return LLS_GRAMMAR_NONE;
   if (n > tree->bounds.nodes)
     return fail_with(tree, -E2BIG, "the grammar is too large");
-  /* the surrogates cut one range in two, and a complement has one more */
+  /* the surrogates cut one range in two, and a complement has one range more */
   struct lls_grammar_range *sorted = calloc((size_t)n * 3 + 5, sizeof *sorted);
   if (sorted == NULL)
     return fail_with(tree, -ENOMEM, "no memory for the grammar");

@@ -7,7 +7,7 @@
 
 #define COUNT(ARRAY) ((uint32_t)(sizeof(ARRAY) / sizeof((ARRAY)[0])))
 
-/* ", \ and control characters are not among them. */
+/* Code points that need no escape: all except ", \ and control characters. */
 static const struct lls_grammar_range clear_ones[] = {
     {' ', '!'}, {'#', '['}, {']', 0x10FFFF}};
 
@@ -29,8 +29,9 @@ bool lls_json_needs_escape(const struct lls_grammar_range *ranges, uint32_t n)
 
 /* ---- \uXXXX ------------------------------------------------------------------------ */
 
-/* Hex digits: how many bits of the code point each has, and the value that those count
- * from. The fourth of a pair has its \ud before it. */
+/* Hex digits of an escape: the number of bits that each contributes, and the values
+ * that the bits are added to. The fourth digit of a low surrogate is preceded by its
+ * \ud. */
 struct digits {
   uint8_t n, bits[6], base[6];
 };
@@ -45,7 +46,7 @@ static uint32_t letter_d(struct lls_grammar_tree *tree)
   return lls_grammar_class(tree, d, COUNT(d));
 }
 
-/* A hex digit from first to last, in both cases. */
+/* A hex digit from first to last, in upper and lower case. */
 static uint32_t hex(struct lls_grammar_tree *tree, uint32_t first, uint32_t last)
 {
   struct lls_grammar_range ranges[3];
@@ -62,7 +63,8 @@ static uint32_t hex(struct lls_grammar_tree *tree, uint32_t first, uint32_t last
 static uint32_t spell(struct lls_grammar_tree *tree, const struct digits *d, uint32_t at,
                       uint32_t first, uint32_t last);
 
-/* Digit `at` from one value to another, and then the bits from first to last. */
+/* The digit at index `at` in a range, followed by digits for the bits from first to
+ * last. */
 static uint32_t row(struct lls_grammar_tree *tree, const struct digits *d, uint32_t at,
                     const struct lls_grammar_range *digit, uint32_t first, uint32_t last)
 {
@@ -77,7 +79,7 @@ static uint32_t row(struct lls_grammar_tree *tree, const struct digits *d, uint3
   return lls_grammar_sequence(tree, parts, n);
 }
 
-/* The digits from `at` on of the values from first to last. */
+/* The digits from index `at` on for the values from first to last. */
 static uint32_t spell(struct lls_grammar_tree *tree, const struct digits *d, uint32_t at,
                       uint32_t first, uint32_t last)
 {
@@ -103,8 +105,8 @@ static uint32_t spell(struct lls_grammar_tree *tree, const struct digits *d, uin
   return lls_grammar_choice(tree, parts, n);
 }
 
-/* Adds the code points from first to last that are in a range; a pair's are counted from
- * U+10000. */
+/* Adds the code points of `range` from first to last; those of surrogate pairs are
+ * counted from U+10000. */
 static void add_part(struct lls_grammar_tree *tree, const struct lls_grammar_range *range,
                      uint32_t first, uint32_t last, uint32_t *parts, uint32_t *n)
 {
@@ -120,8 +122,8 @@ static void add_part(struct lls_grammar_tree *tree, const struct lls_grammar_ran
   parts[(*n)++] = lls_grammar_sequence(tree, both, 2);
 }
 
-/* Spells u and the digits of one of the code points, which follow a backslash. A half of
- * a pair stands for none. */
+/* The rest of \uXXXX after the backslash, for one of the code points. Half a surrogate
+ * pair is no code point. */
 static uint32_t unicode(struct lls_grammar_tree *tree,
                         const struct lls_grammar_range *ranges, uint32_t n)
 {
@@ -141,7 +143,8 @@ static uint32_t unicode(struct lls_grammar_tree *tree,
 
 /* ---- classes ----------------------------------------------------------------------- */
 
-/* The short escapes of these code points, after a backslash; how many. */
+/* Writes the characters of the short escapes for these code points. Returns their
+ * number. */
 static uint32_t short_escapes(const struct lls_grammar_range *ranges, uint32_t n,
                               struct lls_grammar_range out[8])
 {
@@ -154,7 +157,7 @@ static uint32_t short_escapes(const struct lls_grammar_range *ranges, uint32_t n
   return m;
 }
 
-/* A backslash and what may follow it; LLS_GRAMMAR_NONE: nothing may. */
+/* A backslash and the escapes that may follow it; LLS_GRAMMAR_NONE if there are none. */
 static uint32_t escaped(struct lls_grammar_tree *tree,
                         const struct lls_grammar_range *ranges, uint32_t n)
 {
@@ -171,7 +174,7 @@ static uint32_t escaped(struct lls_grammar_tree *tree,
   return lls_grammar_sequence(tree, both, 2);
 }
 
-/* The ranges without those code points that need an escape; `out` has room for 3 n. */
+/* The ranges without the code points that need an escape; `out` has room for 3 n. */
 static uint32_t unescaped(const struct lls_grammar_range *ranges, uint32_t n,
                           struct lls_grammar_range *out)
 {
@@ -223,7 +226,8 @@ uint32_t lls_json_class_but(struct lls_grammar_tree *tree,
   if (copy == NULL)
     return lls_grammar_fail(tree, "no memory for the grammar");
   if (node.n > 0)
-    memcpy(copy, node.ranges, node.n * sizeof *copy); /* the tree moves as it grows */
+    memcpy(copy, node.ranges, node.n * sizeof *copy); /* spelling adds nodes, which may
+                                                       * move the tree's arrays */
   uint32_t spelt = lls_json_class_beside(tree, copy, node.n, true);
   free(copy);
   return spelt;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A set of schemas as a node: constants first, then each branch of anyOf and oneOf, then
- * each type. A set that is met again has its node already; one that is met inside of
- * itself becomes a rule.
+ * Compiles a set of schemas to a node: first constants, then each branch of anyOf and
+ * oneOf, then each type. A set that occurs again reuses its node; a set that occurs
+ * inside itself becomes a rule.
  */
 #include "text/grammar/json_schema.h"
 
@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A set that was begun; its key is the members with the choices that were made. */
+/* A set whose compiling has begun. The key is its members with the choices made. */
 struct lls_schema_memo {
   UT_hash_handle hh;
   bool done;
-  uint32_t node; /* what it became; before it is done the rule for it, or none */
+  uint32_t node; /* its node; until it is complete, its rule, or none */
   size_t key_bytes;
   char key[];
 };
@@ -77,7 +77,7 @@ holds_for_all(struct lls_schema *s, const struct lls_schema_set *set, const json
   return all;
 }
 
-/* A constant that the other members allow, or nothing. */
+/* The node of a constant, if the other members allow it; else json.nothing. */
 static uint32_t constant(struct lls_schema *s, const struct lls_schema_set *set,
                          const json_t *value)
 {
@@ -125,7 +125,7 @@ static bool branch_set(struct lls_schema *s, const struct lls_schema_set *set,
   return lls_schema_add(s, out, branch, at);
 }
 
-/* True if no value satisfies both branches, as far as can be seen. */
+/* Returns true if provably no value satisfies both branches. */
 static bool are_apart(struct lls_schema *s, const struct lls_schema_set *set, uint32_t at,
                       const json_t *one, const json_t *other)
 {
@@ -136,8 +136,8 @@ static bool are_apart(struct lls_schema *s, const struct lls_schema_set *set, ui
   return lls_schema_is_empty(s, &both, 0);
 }
 
-/* Adds that no other branch holds, but for those that cannot. Where not all has to be
- * kept, a value may be valid by two of them. */
+/* If strict, adds the opposite of each other branch that might hold together with the
+ * chosen one. If not strict, a value may be valid by two branches. */
 static bool add_exclusion(struct lls_schema *s, const struct lls_schema_set *set,
                           uint32_t at, const json_t *branches, size_t chosen,
                           struct lls_schema_set *with)
@@ -157,8 +157,8 @@ static bool add_exclusion(struct lls_schema *s, const struct lls_schema_set *set
   return true;
 }
 
-/* A branch of oneOf that narrow opposites of the others leave nothing of is not dropped
- * without a word. */
+/* Reports a branch of oneOf that the opposites of its siblings leave empty only because
+ * one of these opposites lacks values (s->narrow). */
 static uint32_t check_narrow(struct lls_schema *s, uint32_t made, uint32_t node)
 {
   if (made == LLS_SCHEMA_ONE_OF && node == s->json.nothing && s->narrow != NULL)
@@ -199,9 +199,10 @@ static uint32_t branches_of(struct lls_schema *s, const struct lls_schema_set *s
   return node;
 }
 
-/* ---- a property that is not named ---- */
+/* ---- a property that must be outside of `properties` ---- */
 
-/* One that another member names, which has to be there then, or one that none names. */
+/* Chooses the property's name: one that another member names, which is then required,
+ * or (NULL) one that no member names. */
 static bool beyond_set(struct lls_schema *s, const struct lls_schema_set *set,
                        uint32_t at, const char *name, struct lls_schema_set *with)
 {
@@ -214,7 +215,7 @@ static bool beyond_set(struct lls_schema *s, const struct lls_schema_set *set,
     with->impossible = true;
     return true;
   }
-  const json_t *requires = lls_schema_requires(s, name); /* NULL is seen by beyond() */
+  const json_t *requires = lls_schema_requires(s, name); /* beyond() handles NULL */
   return requires != NULL && lls_schema_add(s, with, requires, at);
 }
 
@@ -317,7 +318,7 @@ uint32_t lls_schema_compile(struct lls_schema *s, const struct lls_schema_set *s
   return memo->node;
 }
 
-/* ---- all of it ---- */
+/* ---- the entry points ---- */
 
 static uint32_t compile_schema(struct lls_grammar_tree *tree, const json_t *schema,
                                bool strict, bool closed)
@@ -349,7 +350,8 @@ uint32_t lls_grammar_json_schema(struct lls_grammar_tree *tree, const json_t *sc
   return compile_schema(tree, schema, strict, false);
 }
 
-/* Keywords without which a schema says nothing of an object's properties. */
+/* Keywords of which at least one must be present for a schema to concern an object's
+ * properties. */
 static bool says_properties(const json_t *schema)
 {
   static const char *const keywords[] = {"properties",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grammar of JSON texts (RFC 8259), and pieces of it; see json_syntax.h. */
+/* The grammar of JSON texts (RFC 8259), and its pieces; see json_syntax.h. */
 #include "text/grammar/json_syntax.h"
 
 #include "core/base/json_parse.h"
@@ -16,7 +16,7 @@
 
 static const struct lls_grammar_range every[] = {{0, 0x10FFFF}};
 
-/* ---- rows and choices ---- */
+/* ---- sequences and choices ---- */
 
 uint32_t lls_json_row(struct lls_json_syntax *json, const uint32_t *parts, uint32_t n)
 {
@@ -83,7 +83,7 @@ static void make_numbers(struct lls_json_syntax *json)
   static const struct lls_grammar_range e[] = {{'E', 'E'}, {'e', 'e'}};
   struct lls_grammar_tree *tree = json->tree;
   json->digit = lls_grammar_class(tree, (struct lls_grammar_range[]){{'0', '9'}}, 1);
-  json->digits = lls_grammar_rule(tree, "digits"); /* once, wherever numbers are */
+  json->digits = lls_grammar_rule(tree, "digits"); /* one rule for all uses in numbers */
   lls_grammar_define(tree, json->digits,
                      lls_grammar_repeat(tree, json->digit, 0, LLS_JSON_DIGITS - 1));
   uint32_t some = LLS_JSON_ROW(json, json->digit, json->digits);
@@ -145,9 +145,9 @@ void lls_json_syntax_init(struct lls_json_syntax *json, struct lls_grammar_tree 
 
 /* ---- constants ---- */
 
-#define MOST_WHOLE 1e15 /* below, a double has all digits of an integer */
+#define MOST_WHOLE 1e15 /* below this, a double holds all digits of an integer */
 
-/* 2.0 is 2 as well: JSON Schema tells numbers by what they are. */
+/* 2.0 also matches 2: JSON Schema compares numbers by value. */
 static uint32_t whole_or_written(struct lls_json_syntax *json, const json_t *value,
                                  uint32_t written)
 {
@@ -160,8 +160,9 @@ static uint32_t whole_or_written(struct lls_json_syntax *json, const json_t *val
   return lls_grammar_choice(json->tree, both, 2);
 }
 
-/* An integer that core/base/json_parse.h has rounded, or a real of that size. Those that
- * people write with an exponent, as 1e300, are larger than integers get. */
+/* Returns true for an integer that core/base/json_parse.h has rounded, or a real of
+ * that size. Reals that people write with an exponent, such as 1e300, are larger than
+ * any integer here. */
 static bool may_be_rounded(const json_t *value)
 {
   double size = fabs(json_real_value(value));
@@ -169,13 +170,13 @@ static bool may_be_rounded(const json_t *value)
          (size < 1e40 || size >= LLS_JSON_LARGEST);
 }
 
-/* A number, string or literal name. */
+/* The node of a number, a string, true, false or null. */
 static uint32_t scalar(struct lls_json_syntax *json, const json_t *value)
 {
   if (may_be_rounded(value))
     return lls_grammar_fail(json->tree, "a constant of 2^63 or more ('const', 'enum') is "
                                         "not supported, since its digits are not kept");
-  /* 15 digits are what people write; 17 are what every double can be told by */
+  /* people write at most 15 digits; 17 identify every double */
   for (size_t digits = 15;; digits++) {
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(digits));
     if (text == NULL)
@@ -200,7 +201,7 @@ uint32_t lls_json_name(struct lls_json_syntax *json, const char *name)
   return node;
 }
 
-/* Every item after the first with a comma before it. */
+/* Appends an item, with a comma before it unless it is the first. */
 static uint32_t append_item(struct lls_json_syntax *json, uint32_t list, uint32_t item)
 {
   if (list == LLS_GRAMMAR_NONE)
@@ -234,14 +235,14 @@ uint32_t lls_json_constant(struct lls_json_syntax *json, const json_t *value)
                       lls_json_bytes(json, json_is_array(value) ? "]" : "}"));
 }
 
-/* ---- strings that are none of some ---- */
+/* ---- strings that equal none of several texts ---- */
 
 static int compare_texts(const void *a, const void *b)
 {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* All that may follow after a prefix that all n texts have, and its last `at` bytes. */
+/* Everything that may follow the last `at` bytes of a prefix that all n texts share. */
 static uint32_t but(struct lls_json_syntax *json, const char *const *texts, uint32_t n,
                     size_t at)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parser of Lark's grammars, by recursive descent. A definition ends where the next
- * one, or a directive, begins at the start of a line; see lark.h for what is read.
+ * A recursive-descent parser for Lark's grammars. A definition ends where the next
+ * definition or directive begins at the start of a line; lark.h lists the supported
+ * syntax.
  */
 #include "text/grammar/lark.h"
 
@@ -20,9 +21,11 @@
 
 struct lark {
   struct lls_ebnf text;
-  uint32_t skipped;             /* a rule: what %ignore allows between terminals */
-  struct lls_ebnf_list ignored; /* what it is made of */
-  bool in_terminal;             /* where nothing is ignored, and no rule is named */
+  uint32_t skipped;             /* a rule: the text that %ignore allows between
+                                 * terminals */
+  struct lls_ebnf_list ignored; /* the alternatives of `skipped` */
+  bool in_terminal;             /* in a terminal nothing is ignored, and no rule may be
+                                 * named */
 };
 
 static uint32_t fail(struct lark *l, const char *what)
@@ -60,7 +63,8 @@ static bool at_directive(const struct lls_ebnf *g)
   return false;
 }
 
-/* True if a definition, `name:` with what may stand around the name, comes next. */
+/* Returns true if a definition comes next: `name:`, with the marks allowed around the
+ * name. */
 static bool at_definition(const struct lls_ebnf *g)
 {
   struct lls_ebnf ahead = *g;
@@ -107,9 +111,9 @@ static bool is_terminal(const char *name, size_t length)
   return length > 0 && *name >= 'A' && *name <= 'Z';
 }
 
-/* ---- what is matched as one ---- */
+/* ---- terminals ---- */
 
-/* In a rule, what is ignored may follow it. */
+/* Inside a rule, appends the ignored text that may follow a terminal. */
 static uint32_t lexeme(struct lark *l, uint32_t node)
 {
   const uint32_t parts[] = {node, l->skipped};
@@ -117,7 +121,7 @@ static uint32_t lexeme(struct lark *l, uint32_t node)
                                           : lls_grammar_sequence(l->text.tree, parts, 2);
 }
 
-/* The letters of a literal, large and small. */
+/* A literal in upper and lower case. */
 static uint32_t any_case(struct lark *l, uint32_t literal)
 {
   struct lls_grammar_node n = lls_grammar_node_at(l->text.tree, literal);
@@ -125,7 +129,7 @@ static uint32_t any_case(struct lark *l, uint32_t literal)
   char *bytes = malloc(n.n + 1);
   if (bytes == NULL)
     return fail(l, "no memory for it");
-  memcpy(bytes, n.bytes, n.n); /* the tree grows */
+  memcpy(bytes, n.bytes, n.n); /* adding nodes moves the tree's arrays */
   for (uint32_t i = 0; i < n.n; i++) {
     unsigned char c = (unsigned char)bytes[i];
     unsigned char small = c | 0x20, letter = small >= 'a' && small <= 'z';
@@ -142,7 +146,7 @@ static uint32_t any_case(struct lark *l, uint32_t literal)
   return l->text.failed ? LLS_GRAMMAR_NONE : node;
 }
 
-/* The one character of a literal. */
+/* Sets *point if the literal is one character. */
 static bool one_character(struct lark *l, uint32_t literal, uint32_t *point)
 {
   if (l->text.failed || literal == LLS_GRAMMAR_NONE)
@@ -188,7 +192,7 @@ static uint32_t expression(struct lark *l)
   return node != LLS_GRAMMAR_NONE ? node : fail(l, err.text);
 }
 
-/* <name>, which the vocabulary has to have. */
+/* Reads <name>, a special token that the vocabulary must have. */
 static uint32_t special(struct lark *l)
 {
   struct lls_ebnf *g = &l->text;
@@ -225,7 +229,7 @@ static uint32_t schema(struct lark *l)
   return node;
 }
 
-/* ---- symbols ---- */
+/* ---- expressions ---- */
 
 static uint32_t choice(struct lark *l);
 
@@ -286,7 +290,7 @@ static uint32_t symbol(struct lark *l)
   return *g->at == '<' ? lexeme(l, special(l)) : named(l);
 }
 
-/* Past the counts behind a ~: m or m..n. */
+/* Reads the counts after a ~: m or m..n. */
 static bool take_times(struct lark *l, uint32_t *min, uint32_t *max)
 {
   struct lls_ebnf *g = &l->text;
@@ -371,7 +375,8 @@ static uint32_t choice(struct lark *l)
 
 /* ---- definitions and directives ---- */
 
-/* The rest of a line, or of what goes on in the next ones; then something else begins. */
+/* Reads the rest of a line and its continuation lines; then another definition must
+ * begin. */
 static uint32_t whole_choice(struct lark *l, bool in_terminal)
 {
   l->in_terminal = in_terminal;
@@ -467,7 +472,7 @@ static void directive(struct lark *l)
             "supported");
 }
 
-/* Now that each %ignore was read, wherever it stands. */
+/* Defines `skipped` after all %ignore directives, which may be anywhere, were read. */
 static void define_skipped(struct lark *l)
 {
   struct lls_grammar_tree *tree = l->text.tree;
@@ -502,7 +507,7 @@ static uint32_t definitions(struct lark *l)
 
 uint32_t lls_grammar_lark(struct lls_grammar_tree *tree, const char *text, size_t n)
 {
-  /* strtoul and the like stop at its end */
+  /* a copy that ends in 0, for strtoul and similar functions */
   char *copy = malloc(n + 1);
   if (copy == NULL)
     return lls_grammar_fail(tree, "no memory for the grammar");

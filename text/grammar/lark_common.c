@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lark's common terminals; see lark_common.h. What they match is documented with Lark
- * (lark/grammars/common.lark, version 1.2). */
+/* Lark's common terminals; see lark_common.h. The Lark project documents what each one
+ * matches (lark/grammars/common.lark, version 1.2). */
 #include "text/grammar/lark_common.h"
 
 #include <string.h>

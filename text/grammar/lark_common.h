@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* NULL: it has none of that name. */
+/* Returns NULL if the library has no terminal of this name. */
 const char *lls_lark_common(const char *name, size_t length);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree as rules of nondeterministic automata; see nfa.h. States are made from the back:
- * who makes one knows what comes after it, so that nothing has to be patched but loops.
+ * Compiles a tree to rules of nondeterministic automata; see nfa.h. States are made
+ * from back to front: the state that follows is known when a state is made, so only
+ * loops need patching.
  */
 #include "text/grammar/nfa.h"
 
@@ -14,23 +15,24 @@
 #include <time.h>
 
 #define NONE                UINT32_MAX
-#define CALLED_FROM         16 /* states: what is smaller is written out wherever it is used */
-#define CALLED_FROM_COUNTED 512 /* ... but in what is repeated: see fragment.h */
-#define WIDE_FROM           8  /* times of one of many characters: that is counted, too */
-#define WRITTEN_OUT         64 /* states: a repetition that takes more is counted */
-#define DEEPEST_INLINE      200 /* what lies deeper becomes a rule, to bound the recursion */
+#define CALLED_FROM         16  /* states: smaller nodes are written out at each use */
+#define CALLED_FROM_COUNTED 512 /* ... except in a counted repetition: see fragment.h */
+/* Repetitions of a class of many characters from which on they are counted, too. */
+#define WIDE_FROM      8
+#define WRITTEN_OUT    64  /* states: a repetition that would take more is counted */
+#define DEEPEST_INLINE 200 /* deeper nodes become rules, to bound the recursion */
 
 struct builder {
   const struct lls_grammar_tree *tree;
   const struct lls_grammar_limits *limits;
   struct lls_nfa *nfa;
   struct lls_node_shape *shapes; /* (nodes) */
-  uint32_t *rule_of;             /* (nodes) the rule for a node that is called, or NONE */
-  bool *open;                    /* (nodes) a rule that is being written out */
-  uint32_t *todo;                /* (nodes) by rule: the node of its body */
+  uint32_t *rule_of;             /* (nodes) the rule of a called node, or NONE */
+  bool *open;                    /* (nodes) the rule is being written out */
+  uint32_t *todo;                /* (nodes) for each rule, the node of its body */
   int64_t started_ns;
   uint32_t depth;
-  uint32_t called_from; /* states of a node that is called where it is used again */
+  uint32_t called_from; /* states from which on a node used more than once is called */
   int failed;
 };
 
@@ -92,7 +94,7 @@ static uint32_t range(struct builder *b, uint8_t lo, uint8_t hi, uint32_t next)
       b, (struct lls_nfa_state){.kind = LLS_NFA_RANGE, .lo = lo, .hi = hi, .out = next});
 }
 
-/* The rule for a node, made when it is first called. */
+/* Returns the rule of a node, which is made when the node is first called. */
 static uint32_t rule_for(struct builder *b, uint32_t node, uint32_t min, uint32_t max,
                          bool counted)
 {
@@ -116,7 +118,7 @@ static uint32_t rule_for(struct builder *b, uint32_t node, uint32_t min, uint32_
   return nfa->n_rules++;
 }
 
-/* A call, and the way around it where what is called may be empty. */
+/* Makes a call state, and a path around the call if the called node may be empty. */
 static uint32_t call(struct builder *b, uint32_t rule, bool nullable, uint32_t next)
 {
   uint32_t at = add_state(
@@ -124,7 +126,7 @@ static uint32_t call(struct builder *b, uint32_t rule, bool nullable, uint32_t n
   return nullable ? split(b, at, next) : at;
 }
 
-/* ---- what nodes become ------------------------------------------------------------ */
+/* ---- states of nodes -------------------------------------------------------------- */
 
 static uint32_t build(struct builder *b, uint32_t node, uint32_t next);
 
@@ -134,7 +136,7 @@ static uint32_t build_sequence_of_ranges(struct builder *b,
 {
   for (uint32_t i = s->n; i-- > 1;) {
     uint32_t at = first_shared, end = b->nfa->n_states;
-    for (; at < end; at++) { /* the tails of sequences are mostly the same */
+    for (; at < end; at++) { /* the ends of the sequences are mostly equal */
       const struct lls_nfa_state *t = &b->nfa->states[at];
       if (t->kind == LLS_NFA_RANGE && t->lo == s->lo[i] && t->hi == s->hi[i] &&
           t->out == next)
@@ -175,7 +177,7 @@ static uint32_t build_choice(struct builder *b, const struct lls_grammar_node *n
   return all;
 }
 
-/* Its part again and again, after min times that are written out before it. */
+/* An unbounded repetition; the min mandatory repetitions are written out before it. */
 static uint32_t build_star(struct builder *b, uint32_t part, uint32_t next)
 {
   uint32_t loop = split(b, next, next);
@@ -218,8 +220,8 @@ static uint32_t build_repeat(struct builder *b, uint32_t node,
   return at;
 }
 
-/* A part that is joined itself is called: the set of places that may come next stays
- * small in each. */
+/* Builds a part of a joined node. A part that is itself joined becomes a call, which
+ * keeps the set of possible next parts small in each. */
 static uint32_t build_part(struct builder *b, uint32_t part, uint32_t next)
 {
   bool joined = lls_grammar_node_at(b->tree, part).kind == LLS_GRAMMAR_JOINED;
@@ -228,7 +230,8 @@ static uint32_t build_part(struct builder *b, uint32_t part, uint32_t next)
   return build(b, part, next);
 }
 
-/* From the back: `here` is before the first of the parts from i on that are there. */
+/* Builds the parts from the last to the first. `here` is the state before the first
+ * present part of those from i on. */
 static uint32_t build_joined(struct builder *b, const struct lls_grammar_node *n,
                              uint32_t next)
 {
@@ -284,7 +287,7 @@ static bool is_called(struct builder *b, uint32_t node)
   bool counted = false;
   struct lls_grammar_node n = lls_grammar_node_at(b->tree, node);
   if (n.kind == LLS_GRAMMAR_REPEAT)
-    counted = is_counted(b, &n); /* is a rule by itself */
+    counted = is_counted(b, &n); /* such a node is always a rule */
   if (counted || n.kind == LLS_GRAMMAR_LITERAL)
     return false;
   bool deep = b->open[node] || b->depth >= DEEPEST_INLINE;
@@ -295,7 +298,8 @@ static bool is_called(struct builder *b, uint32_t node)
   return shape->size >= b->called_from && (b->rule_of[node] != NONE || shape->uses > 1);
 }
 
-/* The states for a node, before `next`; where they begin. Only for productive nodes. */
+/* Builds the states of a productive node, which continue with `next`. Returns its first
+ * state. */
 static uint32_t build(struct builder *b, uint32_t node, uint32_t next)
 {
   if (b->failed != 0)
@@ -361,7 +365,7 @@ static int build_all(struct builder *b, struct lls_error *err)
   b->nfa->root_nullable = b->shapes[root].nullable;
   memset(b->rule_of, 0xFF, lls_grammar_node_count(b->tree) * sizeof *b->rule_of);
   rule_for(b, root, 1, 1, false);
-  b->rule_of[root] = NONE; /* where the root is called, it is by a rule of its own */
+  b->rule_of[root] = NONE; /* a call of the root node gets a rule of its own */
   for (uint32_t i = 0; i < b->nfa->n_rules && b->failed == 0; i++)
     build_rule(b, i);
   if (b->failed == 0)
@@ -382,7 +386,8 @@ int lls_nfa_build(const struct lls_grammar_tree *tree,
   b.shapes = calloc(n, sizeof *b.shapes);
   b.rule_of = calloc(n, sizeof *b.rule_of);
   b.open = calloc(n, sizeof *b.open);
-  b.todo = calloc((size_t)n + 1, sizeof *b.todo); /* a rule a node, and the root's */
+  b.todo = calloc((size_t)n + 1, sizeof *b.todo); /* at most one rule per node, and the
+                                                   * root's */
   if (b.shapes == NULL || b.rule_of == NULL || b.open == NULL || b.todo == NULL)
     rc = lls_fail(err, -ENOMEM, "no memory for the grammar");
   else

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A grammar as rules that each have a nondeterministic automaton over bytes, whose states
- * may call rules: a recursive transition network. What is small, or used once, is written
- * out where it is used, so that most of a grammar is regular and becomes deterministic in
- * dfa.h; what repeats or recurs is called.
+ * A grammar as rules, each a nondeterministic automaton over bytes whose states may
+ * call rules: a recursive transition network. Nodes that are small, or used once, are
+ * written out where they are used, so that most of a grammar is regular and becomes
+ * deterministic in dfa.h; nodes that repeat or are used often become called rules.
  *
- * A counted rule stands for its body from min to max times: {0,1000} has the states of
- * one time. So do repetitions of classes with many characters, counted or not: the inside
- * of a string is then one rule, the same in all grammars, which masks make use of.
+ * A counted rule stands for min to max repetitions of its body: {0,1000} has the states
+ * of one repetition. Repetitions of classes with many characters are such rules too,
+ * bounded or not: the inside of a string is then one rule, the same in all grammars,
+ * whose mask fragments all grammars share.
  *
- * No rule completes without a byte: what may be empty is left out where it is called.
+ * No rule completes without a byte: where a called node may be empty, the caller has a
+ * path around the call.
  */
 #ifndef LLS_GRAMMAR_NFA_H
 #define LLS_GRAMMAR_NFA_H
@@ -40,10 +42,11 @@ static inline bool lls_byte_set_has(const struct lls_byte_set *set, uint8_t byte
 
 struct lls_nfa_rule {
   uint32_t start;
-  uint32_t first_state, n_states; /* its states are one behind the other */
-  uint32_t min, max;              /* of a counted rule; else 1 and 1 */
+  uint32_t first_state, n_states; /* its states are consecutive */
+  uint32_t min, max;              /* repetitions of a counted rule; else 1 and 1 */
   bool counted, calls;
-  struct lls_byte_set first, follow; /* bytes it may begin with; that may come after it */
+  struct lls_byte_set first, follow; /* bytes that may begin the rule; that may come
+                                      * after it */
 };
 
 struct lls_nfa {
@@ -52,8 +55,8 @@ struct lls_nfa {
   struct lls_nfa_rule *rules; /* (n_rules) [0] is the root */
   uint32_t n_rules, rule_capacity;
   bool root_nullable;
-  uint8_t class_of[256];       /* bytes that no state tells apart are one class */
-  uint8_t representative[256]; /* (n_classes) a byte of it */
+  uint8_t class_of[256];       /* bytes that all states treat alike form one class */
+  uint8_t representative[256]; /* (n_classes) one byte of each class */
   uint32_t n_classes;
 };
 
@@ -62,7 +65,7 @@ int lls_nfa_build(const struct lls_grammar_tree *tree,
                   struct lls_error *err);
 void lls_nfa_free(struct lls_nfa *nfa);
 
-/* Fills in first and follow of all rules, and the classes of bytes. */
+/* Computes first and follow of all rules, and the classes of bytes. */
 int lls_nfa_analyse(struct lls_nfa *nfa);
 
 #endif

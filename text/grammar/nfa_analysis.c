@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Facts about the rules of an automaton: bytes that begin and follow them, and
- * bytes that no state tells apart. */
+/* Properties of an automaton's rules: the bytes that may begin and follow them, and the
+ * bytes that no state distinguishes. */
 #include "text/grammar/nfa.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ struct reach {
 struct work {
   struct lls_nfa *nfa;
   uint32_t *stack; /* (n_states) */
-  uint32_t *seen;  /* (n_states) the last search that came by */
+  uint32_t *seen;  /* (n_states) number of the last search that visited the state */
   uint32_t search;
 };
 
@@ -42,7 +42,8 @@ static void visit(struct work *w, uint32_t *n, uint32_t state)
   w->stack[(*n)++] = state;
 }
 
-/* The bytes that the state may begin with, by what is known of the rules it calls. */
+/* Computes the bytes that may come next in a state, using the results for called rules
+ * so far. */
 static struct reach reach_of(struct work *w, uint32_t state)
 {
   struct reach r = {0};
@@ -76,7 +77,7 @@ static void find_first(struct work *w)
   }
 }
 
-/* Notes what follows the calls that a rule makes; true if anything was new. */
+/* Records the bytes that follow the calls made in a rule. Returns true if any is new. */
 static bool follow_calls(struct work *w, uint32_t index)
 {
   struct lls_nfa *nfa = w->nfa;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes name only nodes before them, but for rules: one pass in their order finds all
- * that does not go through rules. After some passes only who names a node that changed is
- * looked at again: rules may be a chain of thousands (regex_product.c).
+ * Nodes refer only to nodes before them, except rules: one pass in their order finds
+ * all properties that do not depend on rules. After several passes only users of a node
+ * that changed are visited again, since rules may form a chain of thousands
+ * (regex_product.c).
  */
 #include "text/grammar/node_shape.h"
 
@@ -11,7 +12,7 @@
 
 #define LARGEST   (1u << 20)
 #define WIDE      16 /* code points */
-#define PER_RANGE 4  /* states of a range of code points, at most about */
+#define PER_RANGE 4  /* approximate number of states for a range of code points */
 #define PASSES    4
 
 uint32_t lls_node_part_of_joined(const struct lls_grammar_tree *tree, uint32_t part,
@@ -50,7 +51,7 @@ static struct lls_node_shape shape_of_parts(const struct lls_grammar_node *n,
     s.nullable = all ? s.nullable && part->nullable : s.nullable || part->nullable;
     s.productive =
         all ? s.productive && part->productive : s.productive || part->productive;
-    s.wide |= part->wide && !all; /* a string's characters, or escapes for them */
+    s.wide |= part->wide && !all; /* a string's characters, or their escapes */
   }
   s.size = bounded(size);
   return s;
@@ -133,15 +134,15 @@ static void count_uses(const struct lls_grammar_tree *tree, struct lls_node_shap
   shapes[lls_grammar_root(tree)].uses++;
 }
 
-/* ---- who names whom ---- */
+/* ---- the users of nodes ---- */
 
 struct users {
-  uint32_t *first; /* (nodes + 1) where a node's begin */
+  uint32_t *first; /* (nodes + 1) where the users of a node begin in list */
   uint32_t *list;
 };
 
-/* The node whose shape counts where part p is: of those that are joined the one that is
- * there. */
+/* Returns the node whose shape counts for part p: for a joined node's optional part,
+ * the node inside the repetition. */
 static uint32_t looked_at(const struct lls_grammar_tree *tree,
                           const struct lls_grammar_node *n, uint32_t p)
 {
@@ -151,7 +152,8 @@ static uint32_t looked_at(const struct lls_grammar_tree *tree,
              : n->parts[p];
 }
 
-/* Counted from the ends of their places, which become their beginnings by that. */
+/* A counting sort: `first` holds the ends of the places, and becomes their beginnings
+ * when they are filled. */
 static bool find_users(const struct lls_grammar_tree *tree, struct users *users)
 {
   uint32_t n_nodes = lls_grammar_node_count(tree), total = 0;
@@ -176,9 +178,9 @@ static bool find_users(const struct lls_grammar_tree *tree, struct users *users)
 
 /* ---- sizes ---- */
 
-/* From the parts up, through rules, too: a chain of rules whose sizes were not known to
- * its end would be written out again and again. Of a rule that is met inside of itself
- * the size is nothing there. stack, cursor, seen: (nodes), the latter two zero. */
+/* Computes sizes from the parts up, also through rules: a chain of rules whose sizes
+ * are underestimated would be written out repeatedly. A recursive rule counts 0 inside
+ * itself. stack, cursor, seen: (nodes), the latter two zeroed. */
 static void find_sizes(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
                        uint32_t *stack, uint32_t *cursor, bool *seen)
 {
@@ -203,9 +205,9 @@ static void find_sizes(const struct lls_grammar_tree *tree, struct lls_node_shap
   }
 }
 
-/* ---- what else is known ---- */
+/* ---- the other properties ---- */
 
-/* False where nothing changed. */
+/* Recomputes a node's shape. Returns false if nothing changed. */
 static bool update(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
                    uint32_t at)
 {
@@ -223,12 +225,13 @@ static bool find_again(const struct lls_grammar_tree *tree, struct lls_node_shap
 {
   uint32_t n_nodes = lls_grammar_node_count(tree);
   bool changed = false;
-  for (uint32_t i = 0; i < n_nodes; i++) /* every second time from the back */
+  for (uint32_t i = 0; i < n_nodes; i++) /* every second pass goes backwards */
     changed |= update(tree, shapes, pass % 2 == 0 ? i : n_nodes - 1 - i);
   return changed;
 }
 
-/* Facts only become true, so that this ends. */
+/* Visits changed nodes' users until nothing changes. Properties only become true, so
+ * this ends. */
 static void settle(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
                    const struct users *users, uint32_t *queue, bool *waits)
 {
@@ -250,7 +253,7 @@ static void settle(const struct lls_grammar_tree *tree, struct lls_node_shape *s
   }
 }
 
-/* ---- all of it ---- */
+/* ---- the entry point ---- */
 
 static bool find_all(const struct lls_grammar_tree *tree, struct lls_node_shape *shapes,
                      struct users *users, uint32_t *queue, uint32_t *cursor, bool *seen)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the tree of a regular expression, without its anchors, to nodes of a grammar. */
+/* Turns the tree of a regular expression without anchors into nodes of a grammar. */
 #include "text/grammar/regex.h"
 
 #include "text/grammar/json_escape.h"
@@ -32,7 +32,7 @@ static uint32_t build_parts(struct lls_regex *regex, const struct lls_regex_node
 static uint32_t build(struct lls_regex *regex, uint32_t at, bool json)
 {
   const struct lls_regex_node *node = &regex->nodes[at];
-  /* without classes there is no array of ranges */
+  /* a tree without classes has no array of ranges */
   const struct lls_grammar_range *ranges =
       node->kind == LLS_REGEX_CLASS ? regex->ranges + node->range : NULL;
   switch (node->kind) {

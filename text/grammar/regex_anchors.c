@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Anchors say where in a text an expression may stand, and a grammar spans whole texts.
- * So each part knows on both of its sides what there is: other parts, the text's end, or,
- * where the expression may match anywhere, more of the text, which an anchor takes away.
- * An anchor beside other parts would hold by accident of an empty part only, and is
- * refused.
+ * Removes anchors from an expression. Anchors restrict where in a text an expression
+ * may match, but a grammar describes whole texts. So for each part both sides are
+ * tracked: another part, the end of the text, or, if the expression may match anywhere,
+ * more text, which an anchor removes. An anchor next to another part could only hold if
+ * that part happens to be empty, and is refused.
  */
 #include "text/grammar/regex_tree.h"
 
@@ -13,7 +13,7 @@
 enum side {
   SIDE_PART, /* another part of the expression */
   SIDE_END,  /* the beginning or end of the text */
-  SIDE_OPEN, /* as much more text as one likes */
+  SIDE_OPEN, /* any amount of other text */
 };
 
 bool lls_regex_has_anchor(const struct lls_regex *regex, uint32_t at)
@@ -27,7 +27,7 @@ bool lls_regex_has_anchor(const struct lls_regex *regex, uint32_t at)
   return false;
 }
 
-/* Any text. */
+/* A node that matches any text. */
 static uint32_t anything(struct lls_regex *regex)
 {
   uint32_t any = lls_regex_add(regex, LLS_REGEX_CLASS);
@@ -55,7 +55,8 @@ static bool resolve_choice(struct lls_regex *regex, uint32_t at, enum side left,
   return true;
 }
 
-/* The parts of a sequence, with room for one more on both sides; NULL: no memory. */
+/* Returns the parts of a sequence, with room for one more at both ends; NULL if out of
+ * memory. */
 static uint32_t *parts_of(struct lls_regex *regex, uint32_t at, uint32_t *n)
 {
   *n = 0;
@@ -89,8 +90,8 @@ static bool is(const struct lls_regex *regex, uint32_t at, enum lls_regex_kind k
   return regex->nodes[at].kind == kind;
 }
 
-/* The open side of an end part: a group passes it on to its branches, others have any
- * text beside them. */
+/* Returns true if any text must be added at the open side of `part`; false for a group,
+ * which passes the open side to its branches. */
 static bool takes_side(const struct lls_regex *regex, uint32_t part, enum side side)
 {
   return side == SIDE_OPEN && !is(regex, part, LLS_REGEX_CHOICE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of code points in a regular expression: escapes, and what stands in brackets. */
+/* Sets of code points in a regular expression: escapes and bracket expressions. */
 #include "text/grammar/regex_tree.h"
 
 #include "text/base/utf8.h"
@@ -9,7 +9,7 @@
 
 /* ---- \d \w \s ---- */
 
-/* ECMA's white space without U+FEFF, which Python's re does not count. */
+/* ECMA's white space without U+FEFF, which Python's re does not include. */
 static const struct lls_grammar_range spaces[] = {
     {'\t', '\r'},     {' ', ' '},       {0xA0, 0xA0},
     {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},
@@ -65,8 +65,8 @@ static const struct {
     {"Separator", "Z"},
 };
 
-/* Every code point of a general category of one letter or two, of all that there are: the
- * tree keeps what was found. */
+/* Appends every code point of a general category of one letter or two, from all of
+ * Unicode. The tree caches the ranges under the category's name. */
 static uint32_t find_category(struct lls_regex *regex, const char *category)
 {
   uint32_t from = regex->n_ranges;
@@ -126,7 +126,7 @@ static bool property(struct lls_regex *regex, bool complement)
 
 /* ---- single code points ---- */
 
-/* From least to most hex digits. */
+/* Reads between `least` and `most` hex digits. */
 static bool take_hex(struct lls_regex *regex, unsigned least, unsigned most,
                      uint32_t *point)
 {
@@ -151,7 +151,8 @@ static bool take_byte(struct lls_regex *regex, char byte)
   return is;
 }
 
-/* Reads what follows \u: {H...}, or four digits, or two times four of a pair. */
+/* Reads the code point after \u: {H...}, or four digits, or a surrogate pair as two \u
+ * of four digits. */
 static bool unicode(struct lls_regex *regex, uint32_t *point)
 {
   uint32_t low;
@@ -168,7 +169,7 @@ static bool unicode(struct lls_regex *regex, uint32_t *point)
   return true;
 }
 
-/* \cX, \xHH, \uHHHH: false if it is none of them, or is wrong. */
+/* Reads \cX, \xHH or \uHHHH. Returns false if it is none of them, or malformed. */
 static bool by_number(struct lls_regex *regex, char letter, uint32_t *point)
 {
   if (letter == 'x')
@@ -227,7 +228,7 @@ bool lls_regex_escape(struct lls_regex *regex, bool in_class, uint32_t *point,
 
 /* ---- brackets ---- */
 
-/* One item of a bracket: a code point, or a set of them. */
+/* Reads one item of a bracket expression: a code point, or a set of them. */
 static bool item(struct lls_regex *regex, uint32_t *point, bool *is_point)
 {
   if (regex->at == regex->n) {
@@ -242,7 +243,7 @@ static bool item(struct lls_regex *regex, uint32_t *point, bool *is_point)
   return !regex->failed;
 }
 
-/* The range that an item begins; a - before the ] stands for itself. */
+/* Reads the rest of the range that an item begins; a - before the ] is a literal. */
 static bool range(struct lls_regex *regex, uint32_t first)
 {
   uint32_t last;
@@ -256,7 +257,7 @@ static bool range(struct lls_regex *regex, uint32_t first)
   }
   if (!item(regex, &last, &is_point))
     return false;
-  if (!is_point) { /* [a-\d]: the dash stands for itself */
+  if (!is_point) { /* [a-\d]: the dash is a literal */
     lls_regex_add_range(regex, '-', '-');
     return !regex->failed;
   }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lengths of what an expression without anchors matches, and holding it to some.
+ * Computes the lengths of an expression without anchors, and bounds them.
  *
- * A grammar has no intersection. But mostly one repetition of a class is all that varies
- * in a branch, and other bounds of it are what is wanted.
+ * A grammar has no intersection, so a bound must be built into the expression. Usually
+ * only one repetition of a class varies in a branch, and changing its bounds is enough.
  */
 #include "text/grammar/regex_tree.h"
 
@@ -48,7 +48,8 @@ struct lls_regex_length lls_regex_length_of(const struct lls_regex *regex, uint3
 
 static bool bound(struct lls_regex *regex, uint32_t at, struct lls_regex_length wanted);
 
-/* The one part of a sequence whose length varies, with the length of the others. */
+/* Returns the only part of a sequence whose length varies, and sets *others to the
+ * total length of the other parts; LLS_REGEX_END if several parts vary, or none. */
 static uint32_t varying_part(const struct lls_regex *regex, uint32_t at, uint64_t *others)
 {
   uint32_t found = LLS_REGEX_END;
@@ -71,15 +72,14 @@ static uint64_t less(uint64_t length, uint64_t by)
   return length == ENDLESS ? ENDLESS : length > by ? length - by : 0;
 }
 
-/* ---- a sequence of which more than one part varies ---- */
+/* ---- a sequence in which several parts vary ---- */
 
 #define MOST_NODES 20000
-#define MOST_WAYS                                                                        \
-  16 /* lengths that the other parts may have, a copy of the sequence each */
+#define MOST_WAYS  16 /* lengths of one part; each gets a copy of the sequence */
 
 static uint32_t copy_of(struct lls_regex *regex, uint32_t at);
 
-/* The parts after one another, from `first` on. */
+/* Copies the sibling parts from `first` on. */
 static uint32_t copy_parts(struct lls_regex *regex, uint32_t first)
 {
   uint32_t copied = LLS_REGEX_END, last = LLS_REGEX_END;
@@ -96,7 +96,7 @@ static uint32_t copy_parts(struct lls_regex *regex, uint32_t first)
   return copied;
 }
 
-/* Classes share their ranges. */
+/* Copies a node; the copy refers to the same ranges. */
 static uint32_t copy_of(struct lls_regex *regex, uint32_t at)
 {
   uint32_t copy = lls_regex_add(regex, regex->nodes[at].kind);
@@ -109,8 +109,8 @@ static uint32_t copy_of(struct lls_regex *regex, uint32_t at)
   return regex->failed ? LLS_REGEX_END : copy;
 }
 
-/* The part with the most lengths, and the one before it among those that vary: the first
- * of two. END: fewer than two vary. */
+/* Finds the part with the most lengths among those that vary, and returns the first other
+ * one. LLS_REGEX_END: fewer than two vary. */
 static uint32_t other_part(const struct lls_regex *regex, uint32_t at)
 {
   uint32_t widest = LLS_REGEX_END, other = LLS_REGEX_END;
@@ -145,7 +145,7 @@ static uint32_t part_at(const struct lls_regex *regex, uint32_t at, uint32_t pla
   return part;
 }
 
-/* False: none of its matches has this length. */
+/* Returns false if no match of the node has this length. */
 static bool may_have(const struct lls_regex *regex, uint32_t at, uint64_t length)
 {
   struct lls_regex_length is = lls_regex_length_of(regex, at);
@@ -156,7 +156,8 @@ static bool may_have(const struct lls_regex *regex, uint32_t at, uint64_t length
   return any && is.min <= length && length <= is.max;
 }
 
-/* Makes the sequence a choice by the length of one of its parts, and bounds each way. */
+/* Turns the sequence into a choice over the lengths of one part, and bounds each
+ * branch. */
 static bool spread(struct lls_regex *regex, uint32_t at, struct lls_regex_length wanted)
 {
   uint32_t other = other_part(regex, at), place, ways = LLS_REGEX_END;
@@ -197,7 +198,7 @@ static bool bound_sequence(struct lls_regex *regex, uint32_t at,
       (struct lls_regex_length){less(wanted.min, others), less(wanted.max, others)});
 }
 
-/* A repetition of something of one length. */
+/* Bounds a repetition of a part with one fixed length. */
 static bool bound_repeat(struct lls_regex *regex, uint32_t at,
                          struct lls_regex_length wanted)
 {
@@ -216,7 +217,7 @@ static bool bound_repeat(struct lls_regex *regex, uint32_t at,
   return true;
 }
 
-/* Parts of which no match has a length that is wanted go. */
+/* Bounds each branch, and drops branches without a match of a wanted length. */
 static bool bound_choice(struct lls_regex *regex, uint32_t at,
                          struct lls_regex_length wanted)
 {

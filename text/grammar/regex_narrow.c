@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An expression held to a length where no grammar has all of its matches that are short
- * enough: what varies shares the length, the parts with little to vary first, so that
- * some of the matches are left out and none is too long.
+ * Bounds the length of an expression if no grammar can have all of its matches up to
+ * that length. The variable parts share the length, parts that vary little getting
+ * theirs first: some short matches are lost, and none is too long.
  */
 #include "text/grammar/regex_tree.h"
 
-#define FEW 3 /* times that a part is repeated, rather than be longer once */
+#define FEW 3 /* repetitions that get a share each; more repetitions share these */
 
 static bool narrow(struct lls_regex *regex, uint32_t at, uint64_t max);
 
@@ -16,7 +16,7 @@ static uint64_t span(const struct lls_regex *regex, uint32_t at)
   return is.max - is.min;
 }
 
-/* The shares of a part: one for each time that it is repeated. */
+/* The number of shares of a part: one per repetition, at most FEW. */
 static uint64_t weight_of(const struct lls_regex *regex, uint32_t at)
 {
   const struct lls_regex_node *node = &regex->nodes[at];
@@ -26,8 +26,8 @@ static uint64_t weight_of(const struct lls_regex *regex, uint32_t at)
   return node->max < FEW ? node->max : FEW;
 }
 
-/* The share of each of the parts that vary more; those that vary less have all of
- * theirs. */
+/* Returns the length of one share, so that parts which vary less than their shares
+ * leave the remainder to the parts which vary more. */
 static uint64_t share_of(const struct lls_regex *regex, uint32_t first, uint64_t spare)
 {
   uint64_t share = 0;
@@ -59,7 +59,7 @@ static bool narrow_sequence(struct lls_regex *regex, uint32_t at, uint64_t max)
   return true;
 }
 
-/* Parts that are too long as they are go. */
+/* Narrows each branch, and drops branches that are too long at their shortest. */
 static bool narrow_choice(struct lls_regex *regex, uint32_t at, uint64_t max)
 {
   uint32_t kept = LLS_REGEX_END, next;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the text of a regular expression to its tree, by recursive descent. */
+/* A recursive-descent parser from the text of a regular expression to its tree. */
 #include "text/grammar/regex_tree.h"
 
 #include "text/grammar/regex.h"
@@ -37,7 +37,7 @@ static bool take_count(struct lls_regex *regex, uint32_t *count)
   return regex->at > from;
 }
 
-/* {m}, {m,}, {,n} or {m,n}; anything else after a { stands for itself. */
+/* Reads {m}, {m,}, {,n} or {m,n}; any other text after a { makes it a literal. */
 static bool take_braces(struct lls_regex *regex, uint32_t *min, uint32_t *max)
 {
   size_t from = regex->at;
@@ -63,7 +63,8 @@ static bool take_quantifier(struct lls_regex *regex, uint32_t *min, uint32_t *ma
          take_braces(regex, min, max);
 }
 
-/* The atom, with the quantifiers that follow it. Lazy ones have the same language. */
+/* Applies the quantifiers that follow an atom. Lazy ones match the same texts as greedy
+ * ones. */
 static uint32_t quantify(struct lls_regex *regex, uint32_t atom)
 {
   uint32_t min, max;
@@ -100,7 +101,7 @@ static uint32_t class_from(struct lls_regex *regex, uint32_t from)
   return node;
 }
 
-/* The ends of lines, as ECMA 262 knows them. */
+/* A dot: all code points except ECMA 262's line terminators. */
 static uint32_t dot(struct lls_regex *regex)
 {
   uint32_t from = regex->n_ranges;
@@ -126,7 +127,7 @@ static uint32_t escape(struct lls_regex *regex)
 
 static uint32_t choice(struct lls_regex *regex);
 
-/* Reads what may stand behind "(?": the name of a group is passed over. */
+/* Reads the text after "(?". The name of a group is skipped. */
 static bool take_group_kind(struct lls_regex *regex)
 {
   if (!take(regex, "?") || take(regex, ":"))
@@ -184,7 +185,7 @@ static uint32_t atom(struct lls_regex *regex)
   return class_from(regex, from);
 }
 
-/* ---- rows and choices ---- */
+/* ---- sequences and choices ---- */
 
 static void append(struct lls_regex *regex, uint32_t parent, uint32_t *last,
                    uint32_t node)

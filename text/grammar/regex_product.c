@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Subsets of the expressions' states, with how many code points there were as long as
- * that matters, are the product's states; see regex_product.h. Those from which no text
- * that is meant can be reached are left out; each of the others is a rule, so that what
- * follows a code point is a rule at the end of another, which needs no stack.
+ * The product's states are subsets of the expressions' states, together with the number
+ * of code points read, counted while a length bound is ahead; see regex_product.h.
+ * States that cannot reach a wanted text are dropped. Each other state becomes a rule
+ * that ends in a call of the next one: a tail call, which needs no stack.
  */
 #include "text/grammar/regex_product.h"
 
@@ -15,17 +15,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_WORK 4000000 /* ranges looked at: some 20 ms */
-#define OTHERS    63      /* the number of the end of texts that are not meant */
+#define MOST_WORK 4000000 /* ranges visited: some 20 ms */
+#define OTHERS    63      /* bit number of the end of excluded texts */
 
 struct subset {
   UT_hash_handle hh;
   uint32_t number;
-  uint64_t ends; /* bits of the expressions that match here */
+  uint64_t ends; /* bits of the expressions that match a text ending here */
   uint32_t first_edge, n_edges;
   uint32_t rule;
   bool wanted, live;
-  uint32_t n;     /* of the key */
+  uint32_t n;     /* length of key */
   uint32_t key[]; /* (n) the count of code points, then sorted states */
 };
 
@@ -46,7 +46,7 @@ struct product {
   uint32_t n;
   struct edge *edges; /* (n_edges) */
   uint32_t n_edges, edge_capacity;
-  uint32_t *set, *bounds; /* (states.most + 1) (2 * a set's ranges) being made */
+  uint32_t *set, *bounds; /* (states.most + 1) (2 * ranges of a set) under construction */
   uint32_t n_set, n_bounds, bound_capacity;
   uint8_t *in_set; /* (states.most) */
   uint64_t work;
@@ -62,7 +62,7 @@ static bool give_up(struct product *p, int code)
 
 /* ---- sets ---- */
 
-/* Adds a state and what is reached from it without a code point. */
+/* Adds a state and the states reached from it without a code point. */
 static void add_state(struct product *p, uint32_t at)
 {
   uint32_t *stack = p->set + p->n_set, n = 0;
@@ -70,7 +70,7 @@ static void add_state(struct product *p, uint32_t at)
     return;
   p->in_set[at] = 1;
   stack[n++] = at;
-  /* what waits lies behind what is done, in the same array: each state is there once */
+  /* pending states lie in the array after the finished ones: each state is in it once */
   while (n > 0) {
     uint32_t state = stack[0];
     p->n_set++;
@@ -116,7 +116,7 @@ static bool is_meant(const struct product *p, uint64_t ends, uint32_t count)
   return true;
 }
 
-/* Splits say nothing once they were followed. */
+/* Removes split states from the set, since their successors are in it. */
 static void drop_splits(struct product *p)
 {
   uint32_t n = 0;
@@ -129,7 +129,8 @@ static void drop_splits(struct product *p)
   qsort(p->set, n, sizeof *p->set, compare);
 }
 
-/* The number of the set that was made, which is empty then; LLS_REGEX_END: given up. */
+/* Returns the number of the subset under construction and empties it; LLS_REGEX_END if
+ * a limit is reached. */
 static uint32_t number_of_set(struct product *p, uint32_t count)
 {
   drop_splits(p);
@@ -182,7 +183,7 @@ static bool add_bound(struct product *p, uint32_t point)
   return true;
 }
 
-/* The code points at which something may change, sorted. */
+/* Collects, in order, the code points at which the next set may change. */
 static bool find_bounds(struct product *p, const struct subset *from)
 {
   p->n_bounds = 0;
@@ -220,7 +221,7 @@ static bool add_edge(struct product *p, uint32_t from, struct edge edge)
   return true;
 }
 
-/* Makes the set behind a code point. */
+/* Builds the set reached by a code point. */
 static bool step(struct product *p, const struct subset *from, uint32_t point)
 {
   for (uint32_t i = 1; i < from->n; i++) {
@@ -237,7 +238,7 @@ static bool step(struct product *p, const struct subset *from, uint32_t point)
   return p->work < MOST_WORK || give_up(p, -ENOTSUP);
 }
 
-/* Counting stops where no bound is ahead. */
+/* Increments the count, up to the last value that a bound distinguishes. */
 static uint32_t next_count(const struct product *p, uint32_t count)
 {
   const struct lls_product *w = p->wanted;
@@ -250,7 +251,7 @@ static bool leave(struct product *p, uint32_t number)
   const struct subset *from = p->subsets[number];
   uint32_t count = from->key[0];
   p->subsets[number]->first_edge = p->n_edges;
-  if (count == p->wanted->max) /* and so is every text from here on too long */
+  if (count == p->wanted->max) /* longer texts are too long */
     return true;
   if (!find_bounds(p, from))
     return false;
@@ -297,7 +298,7 @@ static void find_live(struct product *p)
   }
 }
 
-/* True if some code point that a text may go on with has to be escaped. */
+/* Returns true if a code point that may come next has to be escaped in JSON. */
 static bool may_escape(const struct product *p, const struct subset *s)
 {
   for (uint32_t k = 0; k < s->n_edges; k++) {
@@ -308,7 +309,7 @@ static bool may_escape(const struct product *p, const struct subset *s)
   return false;
 }
 
-/* One code point that leads to `to`. */
+/* The class of all code points that lead to subset `to`. */
 static uint32_t class_to(struct product *p, const struct subset *s, uint32_t to)
 {
   struct lls_grammar_range *ranges = malloc((s->n_edges + 1) * sizeof *ranges);
@@ -376,7 +377,7 @@ static uint32_t make_rules(struct product *p)
   return p->subsets[0]->rule;
 }
 
-/* ---- all of it ---- */
+/* ---- the entry point ---- */
 
 static bool add_start(struct product *p, uint32_t start)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Each place of the automaton that some beginning of a match has come to is a thread,
- * with the earliest such beginning; see regex_scan.h. */
+/* A thread is a state of the automaton that some possible match has reached, with the
+ * earliest beginning of such a match; see regex_scan.h. */
 #include "text/grammar/regex_scan.h"
 
 #include "text/grammar/nfa.h"
@@ -22,19 +22,19 @@ struct lls_regex_finder {
 };
 
 struct thread {
-  uint32_t state; /* one with a byte */
+  uint32_t state; /* a state that reads a byte */
   size_t begin;
 };
 
 struct threads {
-  struct thread *list; /* (n), those that began first come first */
+  struct thread *list; /* (n) ordered by their beginnings */
   uint32_t n;
 };
 
 struct lls_regex_scan {
   const struct lls_nfa *nfa;
   struct threads now, next;
-  uint64_t *seen;  /* (states) 1 + the position that each was last come to at */
+  uint64_t *seen;  /* (states) 1 + the position at which each state was last reached */
   uint32_t *stack; /* (2 * states) */
   size_t position; /* bytes so far */
   bool matched;
@@ -98,7 +98,7 @@ const char *lls_regex_finder_pattern(const struct lls_regex_finder *f, size_t *l
 
 /* ---- texts ------------------------------------------------------------------------- */
 
-/* Threads at all places that are reached from a state without a byte. */
+/* Adds threads for all states reached from `state` without a byte. */
 static void reach(struct lls_regex_scan *s, uint32_t state, size_t begin)
 {
   uint32_t n = 0;
@@ -121,7 +121,8 @@ static void reach(struct lls_regex_scan *s, uint32_t state, size_t begin)
   }
 }
 
-/* All that were added are the threads of this position, with a match that begins here. */
+/* Makes the added threads those of this position, together with a match that begins
+ * here. */
 static void arrive(struct lls_regex_scan *s)
 {
   reach(s, s->nfa->rules[0].start, s->position);

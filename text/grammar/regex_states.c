@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Built from the back: each part is given the state that follows it. See regex_states.h.
- */
+/* States are built from back to front: each part receives the state that follows it.
+ * See regex_states.h. */
 #include "text/grammar/regex_states.h"
 
 #include "text/base/utf8.h"
@@ -35,7 +35,7 @@ static uint32_t add_sequence(struct lls_regex_states *s, const struct lls_regex 
   return then == LLS_REGEX_END ? then : add(s, regex, part, then);
 }
 
-/* Without parts it is a state of no ranges, which nothing leaves. */
+/* A choice without parts becomes a state without ranges, which no text leaves. */
 static uint32_t add_choice(struct lls_regex_states *s, const struct lls_regex *regex,
                            uint32_t part, uint32_t next)
 {
@@ -67,7 +67,7 @@ static uint32_t add_repeat(struct lls_regex_states *s, const struct lls_regex *r
       at = split(s, add(s, regex, node->part, at), next);
   for (uint32_t i = 0; i < node->min && at != LLS_REGEX_END; i++) {
     uint32_t before = add(s, regex, node->part, at);
-    if (before == at) /* the part is empty, however often */
+    if (before == at) /* the part is empty, so its repetitions are too */
       break;
     at = before;
   }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expressions and texts as one automaton over code points that is not deterministic
- * (Thompson, CACM 11(6), 1968). */
+/* Expressions and texts as one nondeterministic automaton over code points (Thompson,
+ * CACM 11(6), 1968). */
 #ifndef LLS_GRAMMAR_REGEX_STATES_H
 #define LLS_GRAMMAR_REGEX_STATES_H
 
@@ -8,28 +8,29 @@
 
 enum lls_regex_state_kind {
   LLS_REGEX_STATE_RANGES, /* a code point of the ranges, then `out` */
-  LLS_REGEX_STATE_SPLIT,  /* out or other */
-  LLS_REGEX_STATE_END,    /* of expression `out` */
+  LLS_REGEX_STATE_SPLIT,  /* `out` or `other`, without a code point */
+  LLS_REGEX_STATE_END,    /* the end of expression number `out` */
 };
 
 struct lls_regex_state {
   enum lls_regex_state_kind kind;
   uint32_t out, other;
-  const struct lls_grammar_range *ranges; /* (n_ranges) of the expression's tree */
+  const struct lls_grammar_range *ranges; /* (n_ranges) in the expression's tree */
   uint32_t n_ranges;
-  struct lls_grammar_range one; /* of a text's character, which has no tree */
+  struct lls_grammar_range one; /* a code point of a plain text, which has no tree */
 };
 
 struct lls_regex_states {
-  struct lls_regex_state *list; /* (n) of (most) */
+  struct lls_regex_state *list; /* (n), room for `most` */
   uint32_t n, most;
 };
 
-/* The first state of what matches the whole expression, whose anchors are resolved, as
- * number `end`; the tree lives on. LLS_REGEX_END: there are more states than `most`. */
+/* Adds states that match the whole expression, whose anchors are resolved, under the
+ * number `end`. Returns the first of them, or LLS_REGEX_END if more than `most` states
+ * were needed. The states refer to the expression's tree. */
 uint32_t lls_regex_states_add(struct lls_regex_states *s, const struct lls_regex *regex,
                               uint32_t root, uint32_t end);
-/* The same of a text. */
+/* The same for a plain text. */
 uint32_t lls_regex_states_text(struct lls_regex_states *s, const char *text, size_t n,
                                uint32_t end);
 

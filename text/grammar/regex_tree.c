@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes and ranges of a regular expression, in arrays that grow; see regex_tree.h. */
+/* The growing arrays of a regular expression's nodes and ranges; see regex_tree.h. */
 #include "text/grammar/regex_tree.h"
 
 #include "text/base/utf8.h"
@@ -31,7 +31,7 @@ uint32_t lls_regex_add(struct lls_regex *regex, enum lls_regex_kind kind)
   return regex->n_nodes++;
 }
 
-#define MOST_RANGES (1 << 21) /* in 16 MiB, which a tree may have of all */
+#define MOST_RANGES (1 << 21) /* 16 MiB, the bound of a grammar tree's contents */
 
 void lls_regex_add_range(struct lls_regex *regex, uint32_t first, uint32_t last)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A regular expression as it was written, between its parser and what makes a grammar of
- * it. */
+/* The syntax tree of a regular expression, between the parser and the files that make a
+ * grammar of it. */
 #ifndef LLS_GRAMMAR_REGEX_TREE_H
 #define LLS_GRAMMAR_REGEX_TREE_H
 
@@ -16,15 +16,15 @@ enum lls_regex_kind {
   LLS_REGEX_SEQUENCE, /* its parts in a row */
   LLS_REGEX_CHOICE,   /* one of its parts */
   LLS_REGEX_REPEAT,   /* its part, min to max times */
-  LLS_REGEX_FIRST,    /* an anchor: here the text begins */
-  LLS_REGEX_LAST,     /* an anchor: here it ends */
+  LLS_REGEX_FIRST,    /* an anchor: the beginning of the text */
+  LLS_REGEX_LAST,     /* an anchor: the end of the text */
 };
 
 struct lls_regex_node {
   enum lls_regex_kind kind;
-  uint32_t min, max;        /* of a repetition */
-  uint32_t part, next;      /* its first part; the one after itself in its parent */
-  uint32_t range, n_ranges; /* of a class, in the tree's ranges */
+  uint32_t min, max;        /* repetitions of LLS_REGEX_REPEAT */
+  uint32_t part, next;      /* its first part; its next sibling */
+  uint32_t range, n_ranges; /* the class's ranges in the tree's array */
 };
 
 struct lls_regex {
@@ -40,19 +40,19 @@ struct lls_regex {
   bool failed;
 };
 
-/* Parses text; the root, or LLS_REGEX_END and why in err. The caller frees it in both
- * cases. */
+/* Parses text. Returns the root; or LLS_REGEX_END and the reason in err. The caller
+ * frees the tree in both cases. */
 uint32_t lls_regex_parse(struct lls_regex *regex, struct lls_grammar_tree *tree,
                          const char *text, size_t n, struct lls_error *err);
 void lls_regex_free(struct lls_regex *regex);
 
-/* Below a node, or at it. */
+/* Returns true if the node, or a node below it, is an anchor. */
 bool lls_regex_has_anchor(const struct lls_regex *regex, uint32_t at);
 
 /*
- * Replaces anchors by what they say: afterwards the expression has none, and matches
- * whole texts. Where it may match anywhere, the text around it becomes a part of it.
- * False and why: an anchor that stands between other parts, or is repeated.
+ * Removes anchors: afterwards the expression matches whole texts. With `search`, the
+ * text around a match becomes part of the expression. Returns false, and the reason,
+ * for an anchor between other parts or in a repetition.
  */
 bool lls_regex_resolve_anchors(struct lls_regex *regex, uint32_t root, bool search);
 
@@ -62,36 +62,38 @@ struct lls_regex_length {
 
 #define LLS_REGEX_ENDLESS (UINT64_C(1) << 40)
 
-/* The lengths between which all matches of a node without anchors are. */
+/* Returns the minimum and maximum length of the matches of a node without anchors. */
 struct lls_regex_length lls_regex_length_of(const struct lls_regex *regex, uint32_t at);
 
-/* Leaves out matches until none is longer than max: parts that vary share what there is.
- * False: all are longer, or one may be shorter than min. */
+/* Leaves out matches until none is longer than max: the variable parts share the
+ * available length. Returns false if all matches are longer, or a remaining one may be
+ * shorter than min. */
 bool lls_regex_narrow(struct lls_regex *regex, uint32_t root, uint32_t min, uint32_t max);
 
-/* Makes the expression match texts of min to max code points only. False, and nothing is
- * changed but for the worse, where that takes more than other bounds of one repetition in
- * each branch, and branches for few lengths of others. */
+/* Makes the expression match texts of min to max code points only. Returns false if
+ * this takes more than changing the bounds of one repetition in each branch, and
+ * enumerating few lengths of other parts; the tree is then unusable. */
 bool lls_regex_bound(struct lls_regex *regex, uint32_t root, uint32_t min, uint32_t max);
 
 /* ---- between the files of the parser ---- */
 
-/* Says what is wrong and at which byte; returns LLS_REGEX_END. */
+/* Reports the fault and its byte offset. Returns LLS_REGEX_END. */
 uint32_t lls_regex_fail(struct lls_regex *regex, const char *what);
-/* A node without parts, or LLS_REGEX_END. */
+/* Adds a node without parts. Returns it, or LLS_REGEX_END. */
 uint32_t lls_regex_add(struct lls_regex *regex, enum lls_regex_kind kind);
-/* Appends a range to those of the class that is being read. */
+/* Appends a range to the class being read. */
 void lls_regex_add_range(struct lls_regex *regex, uint32_t first, uint32_t last);
-/* Makes all ranges from `from` on what they leave out. */
+/* Replaces all ranges from index `from` on by their complement. */
 void lls_regex_complement(struct lls_regex *regex, uint32_t from);
-/* The next code point, which is not at the end. */
+/* Takes the next code point; the text must not be at its end. */
 uint32_t lls_regex_take(struct lls_regex *regex);
 
-/* regex_escape.c: reads what follows a backslash, as ranges; whether it was one code
- * point is told, for it may begin a range. False with the error. */
+/* regex_escape.c: reads the characters after a backslash and appends their ranges.
+ * *is_point: it was one code point, *point, which may begin a range. Returns false on
+ * error. */
 bool lls_regex_escape(struct lls_regex *regex, bool in_class, uint32_t *point,
                       bool *is_point);
-/* Reads what follows a [, with its ]; false with the error. */
+/* Reads the characters after a [, including the closing ]. Returns false on error. */
 bool lls_regex_bracket(struct lls_regex *regex);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays: each item by the schemas that the members of the set have for its place. */
+/* Arrays: each item has the schemas that the set's members give for its index. */
 #include "text/grammar/schema_compile.h"
 
 static uint32_t item(struct lls_schema *s, const struct lls_schema_set *set, size_t index)
@@ -9,7 +9,7 @@ static uint32_t item(struct lls_schema *s, const struct lls_schema_set *set, siz
                                                : LLS_GRAMMAR_NONE;
 }
 
-/* From item `index` to the end, each with a comma before it. */
+/* The part, preceded by a comma and white space. */
 static uint32_t with_commas(struct lls_schema *s, uint32_t part)
 {
   return LLS_JSON_ROW(&s->json, lls_json_bytes(&s->json, ","), s->json.space, part);
@@ -22,9 +22,10 @@ static uint32_t none_if(struct lls_schema *s, bool allowed)
 
 /* ---- `contains` ---- */
 
-#define MOST_BEFORE 32 /* items, where a bound has to be kept on both sides */
+#define MOST_BEFORE 32 /* items before the match, where max bounds the array */
 
-/* The one member's that has it, or NULL; false with a failure. */
+/* Sets *wanted to the one `contains` schema of the set, or NULL. Returns false on
+ * failure. */
 static bool wanted_of(struct lls_schema *s, const struct lls_schema_set *set,
                       const json_t **wanted)
 {
@@ -41,7 +42,8 @@ static bool wanted_of(struct lls_schema *s, const struct lls_schema_set *set,
   return true;
 }
 
-/* So many items before the one that is wanted, each with a comma, and so many behind. */
+/* An array whose item `one` (from `contains`) follows exactly `before` other items, or
+ * at least `before` if or_more; as many items follow as min and max allow. */
 static uint32_t around(struct lls_schema *s, uint32_t rest, uint32_t one, uint32_t min,
                        uint32_t max, uint32_t before, bool or_more)
 {
@@ -57,7 +59,8 @@ static uint32_t around(struct lls_schema *s, uint32_t rest, uint32_t one, uint32
       one, lls_grammar_repeat(json->tree, with_commas(s, rest), least, most));
 }
 
-/* By the place of the one: without a bound above it may come as late as one likes. */
+/* A choice over the index of the matching item; without an upper bound the last choice
+ * has it at any later index. */
 static uint32_t with_wanted(struct lls_schema *s, const struct lls_schema_set *set,
                             const json_t *wanted, uint32_t min, uint32_t max)
 {
@@ -81,9 +84,10 @@ static uint32_t with_wanted(struct lls_schema *s, const struct lls_schema_set *s
   return lls_json_one_of(&s->json, ways, n);
 }
 
-/* ---- all items ---- */
+/* ---- the entry points ---- */
 
-/* All items, built from the back: `tail` is what may follow the one before it. */
+/* All items, built from back to front. `tail` is the text that may follow the previous
+ * item. */
 static uint32_t items(struct lls_schema *s, const struct lls_schema_set *set,
                       uint32_t min, uint32_t max)
 {

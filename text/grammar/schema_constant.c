@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Judges constants: a validator for the keywords that grammars keep. */
+/* A validator for constants, with the keywords that grammars support. */
 #include "text/grammar/schema_compile.h"
 
 #include "text/base/utf8.h"
@@ -64,10 +64,10 @@ static bool is_equal(const json_t *a, const json_t *b)
   return json_equal(a, b) != 0;
 }
 
-#define PER_STEP 256 /* constants that are compared count as a step of work */
+#define PER_STEP 256 /* comparisons of constants that count as one step of work */
 
-/* One that was taken from this list is not looked for: of n constants all together that
- * would be n * n. */
+/* Returns true if `value` is in the list. A value that was taken from this very list is
+ * not searched for: n constants would take n * n comparisons. */
 static bool is_among(struct lls_schema *s, const json_t *values, const json_t *value)
 {
   size_t index;
@@ -83,7 +83,7 @@ static bool is_among(struct lls_schema *s, const json_t *values, const json_t *v
   return false;
 }
 
-/* ---- keywords about one kind of value ---- */
+/* ---- keywords of one type ---- */
 
 static bool is_within(const json_t *schema, const char *min, const char *max, double size)
 {
@@ -150,8 +150,9 @@ static answer set_holds(struct lls_schema *s, const struct lls_schema_set *set,
   return holds;
 }
 
-/* The same text for those that is_equal takes for equal, and no other; NULL: no memory.
- * The sum has no -0; one inside of an array or object is told from 0. */
+/* Returns a text that is the same for values which is_equal considers equal, and
+ * differs otherwise; NULL if out of memory. Adding 0 turns -0 into 0 at the top level;
+ * inside an array or object -0 differs from 0. */
 static char *text_of(const json_t *value)
 {
   const size_t flags = JSON_ENCODE_ANY | JSON_COMPACT | JSON_SORT_KEYS;
@@ -162,7 +163,7 @@ static char *text_of(const json_t *value)
   return text;
 }
 
-/* By their texts, since pairs of items are too many to be compared. */
+/* Compares the items' texts, since comparing all pairs would take too long. */
 answer lls_schema_items_are_unique(const json_t *value)
 {
   json_t *seen = json_object();
@@ -179,7 +180,8 @@ answer lls_schema_items_are_unique(const json_t *value)
   return unique;
 }
 
-/* One item is as `contains` says; how many is not counted. */
+/* Returns whether some item satisfies `contains`; minContains and maxContains are not
+ * checked. */
 static answer contains_holds(struct lls_schema *s, const json_t *schema,
                              const json_t *value, unsigned depth)
 {
@@ -255,9 +257,10 @@ static answer object_holds(struct lls_schema *s, const json_t *schema,
   return holds;
 }
 
-/* ---- keywords about any value ---- */
+/* ---- keywords of all types ---- */
 
-/* How many of the schemas hold, and how many are not known. */
+/* Counts the schemas by which the value is valid, and those for which the answer is
+ * unknown. */
 static void count_holding(struct lls_schema *s, const json_t *schemas,
                           const json_t *value, unsigned depth, size_t *yes,
                           size_t *unknown)
@@ -273,7 +276,8 @@ static void count_holding(struct lls_schema *s, const json_t *schemas,
   }
 }
 
-/* Judges what a dependency asks of an object that has the property. */
+/* Returns whether an object that has the property satisfies the dependency's schema or
+ * names. */
 static answer dependency_holds(struct lls_schema *s, const json_t *asks,
                                const json_t *value, unsigned depth)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets of schemas of which it can be seen that no value is valid: one reason is looked
- * for in types, constants, required properties, lengths and opposites. This is what tells
- * the branches of a oneOf apart, and what leaves out branches that cannot be.
+ * Finds sets of schemas that provably have no valid value. One reason is searched for
+ * in types, constants, required properties, lengths and opposites. The result tells
+ * branches of oneOf apart, and drops branches that cannot occur.
  */
 #include "text/grammar/schema_compile.h"
 #include "text/grammar/schema_made.h"
 
-/* A oneOf of which a branch was chosen is not asked: it would refuse what is in two
- * branches, which is what are_apart() wants to know of. */
+/* Returns true if a member refuses the constant. A member whose oneOf branch was
+ * already chosen is not tested: its oneOf would refuse a value that satisfies two
+ * branches, which is the very case that are_apart() asks about. */
 static bool is_refused(struct lls_schema *s, const struct lls_schema_set *set,
                        const json_t *value)
 {
@@ -20,7 +21,7 @@ static bool is_refused(struct lls_schema *s, const struct lls_schema_set *set,
   return set->impossible;
 }
 
-/* True if none of a member's constants is valid. */
+/* Returns true if a member has an enum or const, and none of the constants is valid. */
 static bool has_no_constant(struct lls_schema *s, const struct lls_schema_set *set)
 {
   size_t index;
@@ -58,7 +59,7 @@ static bool lacks_required(struct lls_schema *s, const struct lls_schema_set *se
   return false;
 }
 
-/* No item is one that has to be there. */
+/* Returns true if the array needs an item that matches `contains`, but no item can. */
 static bool lacks_wanted(struct lls_schema *s, const struct lls_schema_set *set,
                          unsigned depth)
 {
@@ -81,7 +82,7 @@ static bool has_no_length(struct lls_schema *s, const struct lls_schema_set *set
          lls_schema_count(s, set, max, false, &most) && least > most;
 }
 
-/* True if a member is the opposite of another. */
+/* Returns true if a member is the negation of another one. */
 static bool has_contradiction(const struct lls_schema_set *set)
 {
   for (uint32_t i = 0; i < set->n; i++) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Formats of JSON Schema as regular expressions for whole texts, after the RFCs that it
- * names: dates exist, times have no leap seconds, labels of hosts are at most 63 bytes.
+ * JSON Schema's formats as regular expressions for the whole text, after the RFCs that
+ * it cites. Dates must exist, times have no leap seconds, and labels of host names have
+ * at most 63 bytes.
  */
 #include "text/grammar/schema_compile.h"
 
@@ -51,8 +52,8 @@
 #define URI       SCHEME HIER(ROOTLESS)
 #define POINTER   "(?:/(?:[^~/]|~[01])*)*"
 
-/* Some of the texts of the format, by an expression of few states, or by one whose parts
- * are not longer than they are wont to be: what can be held to a length. */
+/* Expressions for some of a format's texts, with few states or with parts of usual
+ * length, so that their length can be bounded. */
 #define FEW_LABELS  LABEL "(?:\\." LABEL "){0,3}"
 #define SHORT_ATOM  "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,20}"
 #define SHORT_EMAIL SHORT_ATOM "(?:\\." SHORT_ATOM "){0,2}@" FEW_LABELS
@@ -81,7 +82,7 @@ static const struct {
     {"uuid", "[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"},
     {"json-pointer", POINTER},
     {"relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")"},
-    /* what JSON Schema knows, and no expression here says */
+    /* defined by JSON Schema, but without an expression here */
     {"idn-email", NULL},
     {"idn-hostname", NULL},
     {"iri", NULL},

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keywords that a grammar does not keep, by the types that they speak of: where another
- * type is asked for they say nothing. A value that asks for nothing is passed.
+ * Keywords that grammars do not support, by the types that they apply to: a keyword has
+ * no effect on a set that allows none of its types. A keyword whose value makes no
+ * demand is accepted.
  */
 #include "text/grammar/schema_compile.h"
 #include "text/grammar/schema_made.h"
@@ -25,7 +26,8 @@ static const struct keyword refused[] = {
     {"unevaluatedItems", LLS_SCHEMA_ARRAY},
 };
 
-/* These stand here for what schema_property_names.c and schema_unique.c cannot say. */
+/* Returns true for keywords in the table that are supported in this case, by
+ * schema_property_names.c or schema_unique.c. */
 static bool is_kept(struct lls_schema *s, const struct lls_schema_set *set,
                     const json_t *schema, const char *name)
 {
@@ -35,7 +37,8 @@ static bool is_kept(struct lls_schema *s, const struct lls_schema_set *set,
          lls_schema_find_made(s, schema, LLS_SCHEMA_OF_NAMES) != NULL;
 }
 
-/* False, true as a schema, or an object without anything in it. */
+/* Returns true if the keyword's value makes no demand: false, the schema true, or an
+ * empty object. */
 static bool asks_for_nothing(const json_t *value, const char *name)
 {
   if (strcmp(name, "minContains") == 0)
@@ -52,7 +55,8 @@ static bool is_above(const struct lls_schema_set *set, uint32_t i, uint32_t belo
   return below == i;
 }
 
-/* These bring parts of schemas that need not hold: they evaluate nothing then. */
+/* Returns true if the schema has keywords whose subschemas need not hold; those that do
+ * not hold evaluate no properties. */
 static bool may_not_hold(const json_t *schema)
 {
   static const char *const keywords[] = {"not", "if", "dependencies", "dependentSchemas"};
@@ -62,7 +66,8 @@ static bool may_not_hold(const json_t *schema)
   return false;
 }
 
-/* unevaluatedProperties is known where all other members are its own parts. */
+/* Checks unevaluatedProperties. Which properties are evaluated is known if all other
+ * members are the member's own parts. */
 static bool check_unevaluated(struct lls_schema *s, const struct lls_schema_set *set,
                               uint32_t i)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemas that compiling made, by the address of what they were made of. */
+/* Schemas made by the compiler, found by the address of the schema they were derived
+ * from. */
 #include "text/grammar/schema_made.h"
 
 #include "core/base/hash.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Patterns of schemas against texts that are known, names of properties and
- * constants, and against each other. PCRE2 reads the expression as ECMA 262 would where
- * the two differ. */
+/* Matches patterns of schemas with known texts (names of properties and constants), and
+ * with each other. PCRE2 is set to read an expression as ECMA 262 does where the two
+ * differ. */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/grammar/regex.h"
 #include "text/grammar/regex_product.h"
@@ -11,7 +11,7 @@
 #include <pcre2.h>
 #include <string.h>
 
-#define MATCH_LIMIT 100000 /* steps of PCRE2; the expression is a client's */
+#define MATCH_LIMIT 100000 /* steps of PCRE2: a client chose the expression */
 
 static enum lls_schema_answer match(const pcre2_code *code, const char *text,
                                     size_t length)
@@ -54,7 +54,7 @@ enum lls_schema_answer lls_schema_matches(const char *pattern, const char *text,
   return answer;
 }
 
-/* An expression that this grammar does not know may still be one. */
+/* An expression that this grammar does not support may still be valid for PCRE2. */
 bool lls_schema_check_pattern(struct lls_schema *s, const json_t *schema,
                               const char *keyword, const char *pattern)
 {
@@ -74,10 +74,11 @@ bool lls_schema_check_pattern(struct lls_schema *s, const json_t *schema,
   return false;
 }
 
-/* Where not all has to be kept it is better to keep less than to be refused for the size.
- */
-#define FEW_SETS       150
-#define WORK_OF_A_STEP 1000 /* ranges: so a request's products take 0.5 s at most */
+/* Without `strict`, giving up a keyword early is better than refusing a schema for its
+ * size. */
+#define FEW_SETS 150
+/* Ranges per step: the products of one request take at most 0.5 s. */
+#define WORK_OF_A_STEP 1000
 
 uint32_t lls_schema_texts(struct lls_schema *s, const json_t *schema,
                           const struct lls_product *p, int *code, struct lls_error *err)

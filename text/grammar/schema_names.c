@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of properties: those that are said, and those that a pattern or
- * additionalProperties admits. Patterns part the names into those that match all of some
- * of them and none of the others; what a value may be is another question for each part.
+ * Names of properties: the named ones, and those that a pattern or additionalProperties
+ * allows. The patterns divide all names into parts: the names that match all of some
+ * patterns and none of the other ones. Each part has its own schemas for the value.
  */
 #include "text/grammar/schema_names.h"
 
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- names that are said ---- */
+/* ---- named properties ---- */
 
 static bool add_name(struct lls_schema *s, struct lls_schema_names *names,
                      const char *name)
@@ -38,7 +38,7 @@ static bool add_name(struct lls_schema *s, struct lls_schema_names *names,
   return true;
 }
 
-/* Tells names apart while they are read: an object of their places. */
+/* Adds a name unless it was added before. places: a JSON object from name to index. */
 static bool add_once(struct lls_schema *s, struct lls_schema_names *names, json_t *places,
                      const char *name)
 {
@@ -114,7 +114,7 @@ void lls_schema_names_free(struct lls_schema_names *names)
 
 /* ---- all other names ---- */
 
-/* Patterns that every name matches. */
+/* Returns true for patterns that every name matches. */
 static bool matches_all(const char *pattern)
 {
   static const char *const all[] = {"", ".*", "^.*", ".*$", "^.*$", "^", "$"};
@@ -124,12 +124,12 @@ static bool matches_all(const char *pattern)
   return false;
 }
 
-#define MOST_PATTERNS 6 /* whose parts are 64 */
+#define MOST_PATTERNS 6 /* the names then have up to 64 parts */
 
 struct others {
-  const char *patterns[MOST_PATTERNS]; /* (n) those that do not match all */
+  const char *patterns[MOST_PATTERNS]; /* (n) patterns that do not match every name */
   uint32_t n;
-  const json_t *at; /* a schema that has one */
+  const json_t *at; /* a schema with patternProperties, for messages */
 };
 
 static bool check_patterns(struct lls_schema *s, const struct lls_schema_set *set)
@@ -147,7 +147,7 @@ static bool check_patterns(struct lls_schema *s, const struct lls_schema_set *se
   return true;
 }
 
-/* False: there are too many. */
+/* Collects the set's patterns. Returns false if there are too many. */
 static bool gather(const struct lls_schema_set *set, struct others *others)
 {
   const char *pattern;
@@ -177,7 +177,8 @@ static bool is_in(const struct others *others, const char *pattern, uint32_t par
   return matches_all(pattern);
 }
 
-/* Collects what is said of values under names that match the patterns of a part only. */
+/* Collects the schemas for values under names that match exactly the patterns of
+ * `part`. */
 static bool value_of(struct lls_schema *s, const struct lls_schema_set *set,
                      const struct others *others, uint32_t part,
                      struct lls_schema_set *value)
@@ -201,7 +202,7 @@ static bool value_of(struct lls_schema *s, const struct lls_schema_set *set,
   return true;
 }
 
-/* Names by the one pattern, as it is: simpler than a product, where it serves. */
+/* Builds the names from a single pattern directly, which is simpler than a product. */
 static uint32_t by_pattern(struct lls_schema *s, const struct lls_schema_names *names,
                            const struct others *others, int *code, struct lls_error *err)
 {
@@ -237,7 +238,8 @@ static uint32_t names_of(struct lls_schema *s, const struct lls_schema_names *na
   return lls_schema_texts(s, others->at, &product, code, err);
 }
 
-/* The properties of all parts; 0, or why a part cannot be told from the others. */
+/* Builds the properties of all parts. Returns 0, or the error by which a part cannot be
+ * separated from the other ones. */
 static int by_parts(struct lls_schema *s, const struct lls_schema_set *set,
                     const struct lls_schema_names *names, const struct others *others,
                     uint32_t *node, struct lls_error *err)
@@ -263,7 +265,7 @@ static int by_parts(struct lls_schema *s, const struct lls_schema_set *set,
   return 0;
 }
 
-/* As if there were no patterns. */
+/* Builds the other properties while ignoring patterns. */
 static bool by_rest(struct lls_schema *s, const struct lls_schema_set *set,
                     const struct lls_schema_names *names, uint32_t *node)
 {
@@ -279,7 +281,7 @@ static bool by_rest(struct lls_schema *s, const struct lls_schema_set *set,
   return !s->failed;
 }
 
-/* Says if there are none, as the compiling closes objects. */
+/* Returns true if the object has no other properties because of s->closed. */
 static bool is_closed(const struct lls_schema *s, const struct lls_schema_set *set)
 {
   static const char *const open[] = {"additionalProperties", "unevaluatedProperties",

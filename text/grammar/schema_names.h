@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of the properties of an object: those that are said, in order, and all others. */
+/* Names of an object's properties: the named ones, in order, and all others. */
 #ifndef LLS_GRAMMAR_SCHEMA_NAMES_H
 #define LLS_GRAMMAR_SCHEMA_NAMES_H
 
 #include "text/grammar/schema_set.h"
 
 struct lls_schema_names {
-  const char **names; /* (n) of the schemas' */
+  const char **names; /* (n) strings of the schemas */
   bool *required;     /* (n) */
   uint32_t n, capacity;
 };
 
-/* The names of `properties`, as they come, then those that are required besides. False
- * with a failure; to be freed in both cases. */
+/* Reads the names of `properties` in order, then further names that are required.
+ * Returns false on failure. The caller frees `names` in both cases. */
 bool lls_schema_names_read(struct lls_schema *s, const struct lls_schema_set *set,
                            struct lls_schema_names *names);
 void lls_schema_names_free(struct lls_schema_names *names);
 
-/* The node of a property with any other name: its name, a colon and its value, or
- * json.nothing. False with a failure. */
+/* Sets *node to the node of a property with any other name (its name, a colon and its
+ * value), or json.nothing. Returns false on failure. */
 bool lls_schema_others(struct lls_schema *s, const struct lls_schema_set *set,
                        const struct lls_schema_names *names, uint32_t *node);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The opposite of a schema: one that holds where at least one keyword of it does not.
- * A keyword speaks of one type only, so that its opposite is of that type. One that has
- * none here is refused, or, between branches of oneOf, is a way less to be the opposite:
- * what is left is narrower than it might be, and nothing that the schema admits is in it.
+ * The opposite of a schema: an anyOf of ways to violate it, one way or more per
+ * keyword. A keyword applies to one type only, so its opposite is of that type. A
+ * keyword without an opposite here is refused; or, for branches of oneOf, left out: the
+ * opposite then lacks some values, but never has one that the schema allows.
  */
 #include "text/grammar/schema_negation.h"
 
@@ -15,12 +15,12 @@
 struct opposite {
   struct lls_schema *s;
   const json_t *schema;
-  json_t *ways; /* any of which holds */
+  json_t *ways; /* alternatives, as an anyOf */
   bool may_be_narrow;
-  const char *left_out; /* the first keyword that has no opposite, or NULL */
+  const char *left_out; /* the first keyword without an opposite, or NULL */
 };
 
-/* Takes the reference. */
+/* Adds an alternative; takes over the reference. */
 static void add_way(struct opposite *o, json_t *way)
 {
   if (json_array_append_new(o->ways, way) != 0)
@@ -59,7 +59,7 @@ static bool says_nothing(const json_t *schema)
 
 #define OF_NUMBERS (LLS_SCHEMA_INTEGER | LLS_SCHEMA_FRACTION)
 
-/* All values of these types. */
+/* Adds all values of these types. */
 static void add_types(struct opposite *o, unsigned types)
 {
   static const struct {
@@ -77,7 +77,7 @@ static void add_types(struct opposite *o, unsigned types)
   json_decref(list);
 }
 
-/* Takes the reference. */
+/* Adds a marked alternative; takes over the reference. */
 static void add_marked(struct opposite *o, json_t *way, enum lls_schema_kind mark)
 {
   if (way != NULL && lls_schema_mark(o->s, way, mark))
@@ -110,14 +110,15 @@ static void deny_numbers(struct opposite *o, const json_t *numbers)
   add_way(o, json_pack("{s:o}", "allOf", all));
 }
 
-/* Adds a string that is not as the keyword says. */
+/* Adds the strings that violate the keyword. */
 static void deny_text(struct opposite *o, const char *keyword, const json_t *value)
 {
   add_marked(o, json_pack("{s:s,s:{s:O}}", "type", "string", "not", keyword, value),
              LLS_SCHEMA_PLAIN_NOT);
 }
 
-/* All values of the types that no constant has, and of the others those that are none. */
+/* Adds all values of the types that no constant has, and of the constants' types all
+ * values except the constants. */
 static void deny_constants(struct opposite *o, const json_t *values)
 {
   json_t *strings = json_array(), *numbers = json_array(), *value;
@@ -172,7 +173,8 @@ static void deny_const(struct opposite *o, const char *keyword, const json_t *va
 
 /* ---- bounds ---- */
 
-/* Numbers beyond a bound, which are those up to it without it. Draft 4 has booleans. */
+/* Adds the numbers beyond a bound: the opposite bound, exclusive if this one is
+ * inclusive. In draft 4 exclusive bounds are booleans. */
 static void deny_bound(struct opposite *o, const char *keyword, const json_t *value)
 {
   static const char *const opposite[][2] = {{"minimum", "exclusiveMaximum"},
@@ -210,7 +212,7 @@ static void deny_count(struct opposite *o, const char *keyword, const json_t *va
                            is + counts[i].step));
 }
 
-/* ---- parts ---- */
+/* ---- items and properties ---- */
 
 static void deny_required(struct opposite *o, const char *keyword, const json_t *value)
 {
@@ -237,7 +239,7 @@ static void deny_properties(struct opposite *o, const char *keyword, const json_
   }
 }
 
-/* An item is not as the schema says. */
+/* Adds the arrays with an item that violates the schema. */
 static void deny_items(struct opposite *o, const char *keyword, const json_t *value)
 {
   if (says_nothing(value))
@@ -248,7 +250,7 @@ static void deny_items(struct opposite *o, const char *keyword, const json_t *va
     add_way(o, json_pack("{s:s,s:o}", "type", "array", "contains", denied(o, value)));
 }
 
-/* There is a property beside those that are named. */
+/* Adds the objects with a property outside of the named ones. */
 static void deny_additional(struct opposite *o, const char *keyword, const json_t *value)
 {
   const char *name;
@@ -270,7 +272,7 @@ static void deny_additional(struct opposite *o, const char *keyword, const json_
              LLS_SCHEMA_IS_BEYOND);
 }
 
-/* ---- schemas beside each other ---- */
+/* ---- combined schemas ---- */
 
 static void deny_not(struct opposite *o, const char *keyword, const json_t *value)
 {
@@ -307,7 +309,8 @@ static void deny_any(struct opposite *o, const char *keyword, const json_t *valu
   add_way(o, none_of(o, value));
 }
 
-/* None of them, or two: as many ways as there are pairs, each of which is a step. */
+/* Adds the values that satisfy none of the schemas, or two of them: one alternative per
+ * pair, each a step of work. */
 static void deny_one(struct opposite *o, const char *keyword, const json_t *value)
 {
   size_t n = json_array_size(value);
@@ -325,7 +328,7 @@ static void deny_unknown(struct opposite *o, const char *keyword, const json_t *
     leave_out(o, keyword);
 }
 
-/* ---- all of it ---- */
+/* ---- the entry point ---- */
 
 static const struct {
   const char *keyword;

@@ -5,8 +5,9 @@
 
 #include "text/grammar/schema_set.h"
 
-/* Makes a schema of the values that this one refuses. Fails by name where a keyword has
- * no other that says its opposite: what is meant is then not known. */
+/* Makes a schema of the values that `schema` refuses. Fails, naming the keyword, if no
+ * other keyword expresses the keyword's opposite, unless may_be_narrow: the result may
+ * then lack some values. */
 json_t *lls_schema_negation(struct lls_schema *s, const json_t *schema,
                             bool may_be_narrow);
 

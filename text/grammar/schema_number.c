@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers between bounds, and multiples. A number that has bounds is written without an
- * exponent, for its digits are what is compared, but where every number with such an
- * exponent is within them; an integer never has a fraction.
+ * Numbers between bounds, and multiples. Bounds compare digits, so a bounded number has
+ * no exponent, unless every number with such an exponent lies within the bounds. An
+ * integer never has a fraction.
  */
 #include "core/base/json_parse.h"
 #include "text/grammar/decimal_multiple.h"
@@ -14,18 +14,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_LISTED     1024   /* multiples that are written out one by one */
+#define MOST_LISTED     1024   /* multiples listed one by one */
 #define WIDE            0x1p63 /* from here on core/base/json_parse.h rounds integers */
-#define STATES_PER_STEP 16     /* that count as a step of work */
+#define STATES_PER_STEP 16     /* states of an automaton that count as one step of work */
 
 struct bound {
-  const json_t *value; /* NULL: there is none */
+  const json_t *value; /* NULL: no bound */
   bool exclusive;
 };
 
 struct range {
   struct bound low, high;
-  const json_t *multiple; /* NULL: of nothing */
+  const json_t *multiple; /* NULL: no multipleOf */
 };
 
 static int compare(const json_t *a, const json_t *b)
@@ -38,7 +38,7 @@ static int compare(const json_t *a, const json_t *b)
   return x < y ? -1 : x > y;
 }
 
-/* Keeps the narrower of two bounds; sign: 1 for a lower one, -1 for an upper. */
+/* Keeps the narrower of two bounds. sign: 1 for lower bounds, -1 for upper ones. */
 static void narrow(struct bound *bound, const json_t *value, bool exclusive, int sign)
 {
   int order = bound->value == NULL ? 1 : sign * compare(value, bound->value);
@@ -48,7 +48,8 @@ static void narrow(struct bound *bound, const json_t *value, bool exclusive, int
     bound->exclusive |= exclusive;
 }
 
-/* `exclusive` is a bound itself, or, up to draft 4, a boolean about the other. */
+/* Reads both keywords of a bound. `exclusive` is a bound itself; up to draft 4 it is a
+ * boolean that makes `inclusive` exclusive. */
 static bool read_bound(struct lls_schema *s, const json_t *schema, const char *inclusive,
                        const char *exclusive, int sign, struct bound *bound)
 {
@@ -94,7 +95,7 @@ static bool read_range(struct lls_schema *s, const struct lls_schema_set *set,
 
 struct kind {
   bool integers;
-  const json_t *multiple; /* NULL: of nothing */
+  const json_t *multiple; /* NULL: no multipleOf */
 };
 
 static struct lls_decimal decimal_of(const struct bound *bound)
@@ -107,8 +108,9 @@ static struct lls_decimal decimal_of(const struct bound *bound)
   return decimal;
 }
 
-/* A real that core/base/json_parse.h may have made of an integer: all from 2^63 on, but
- * above 1e22 those that 15 digits tell, as 1e25, which people write with an exponent. */
+/* Returns true for a real that core/base/json_parse.h may have rounded from an integer:
+ * reals from 2^63 on; but above 1e22 not those that 15 digits identify, such as 1e25,
+ * which people write with an exponent. */
 static bool may_be_rounded(const json_t *value)
 {
   double size = fabs(json_real_value(value));
@@ -118,8 +120,9 @@ static bool may_be_rounded(const json_t *value)
          (size <= 1e22 || strtod(text, NULL) != size);
 }
 
-/* The bound of absolute values. A wide one may have been rounded either way, by half of
- * the distance to the next double: with that double nothing outside of it is allowed. */
+/* Converts a bound on absolute values. A bound beyond WIDE may have been rounded either
+ * way by half the distance to the next double, so it moves inwards to that double: no
+ * number outside of the original bound is allowed. */
 static struct lls_decimal bound_of(const struct bound *bound, bool low)
 {
   struct lls_decimal decimal = decimal_of(bound);
@@ -135,25 +138,25 @@ static int sign_of(const struct bound *bound)
   return value < 0 ? -1 : value > 0;
 }
 
-/* The same of multiples; LLS_GRAMMAR_NONE: they would take too many states. */
+/* The multiples of one sign; LLS_GRAMMAR_NONE if they would take too many states. */
 static uint32_t multiples_of_one_sign(struct lls_schema *s,
                                       struct lls_decimal_multiples *m, bool negative)
 {
   uint32_t node = LLS_GRAMMAR_NONE;
   unsigned states = 0;
-  if (!m->low.set && negative) /* 0 has no sign */
+  if (!m->low.set && negative) /* 0 is not written with a sign */
     m->low = (struct lls_decimal){.set = true, .exclusive = true, .whole = "0"};
   bool made = lls_decimal_multiples(&s->json, m, &states, &node);
   *s->work += states / STATES_PER_STEP;
   return made ? node : LLS_GRAMMAR_NONE;
 }
 
-/* The numbers of one sign, whose absolute values are between near and far. */
+/* The numbers of one sign, whose absolute values lie between near and far. */
 static uint32_t one_sign(struct lls_schema *s, struct bound near, struct bound far,
                          const struct kind *kind, bool negative)
 {
   if (fabs(json_number_value(near.value)) == LLS_JSON_LARGEST)
-    return s->json.nothing; /* the bound is above all doubles */
+    return s->json.nothing; /* the bound exceeds every double */
   struct lls_decimal low = bound_of(&near, true), high = bound_of(&far, false);
   bool integers = kind->integers;
   if (kind->multiple != NULL) {
@@ -165,7 +168,7 @@ static uint32_t one_sign(struct lls_schema *s, struct bound near, struct bound f
     return lls_decimal_numbers(&s->json, &low, &high);
   if (low.set)
     lls_decimal_round(&low, true);
-  else if (negative) /* 0 has no sign */
+  else if (negative) /* 0 is not written with a sign */
     low = (struct lls_decimal){.set = true, .whole = "1"};
   if (high.set && !lls_decimal_round(&high, false))
     return s->json.nothing;
@@ -205,8 +208,8 @@ static uint32_t between(struct lls_schema *s, const struct range *range, bool in
 /* ---- exponents ---- */
 
 /* Python writes an exponent below 1e-4 and from 1e16 on, JavaScript below 1e-6 and from
- * 1e21 on. The first is less than SMALL and no double of it is 0, the second is no
- * less than LARGE and no double of it is infinite. */
+ * 1e21 on. Numbers with the first expression are less than SMALL, and no double of them
+ * is 0; those with the second are at least LARGE, and no double of them is infinite. */
 #define DIGITS "(?:\\.[0-9]+)?[Ee]"
 #define BELOW_SMALL                                                                      \
   "[1-9]" DIGITS                                                                         \
@@ -223,7 +226,8 @@ static uint32_t expression(struct lls_schema *s, const char *text)
                            &code, &err);
 }
 
-/* Those of one sign, with bounds as they are for positive numbers. */
+/* The numbers of one sign with an exponent; the bounds are those of the absolute
+ * values. */
 static uint32_t exponents(struct lls_schema *s, const struct bound *low, double low_value,
                           const struct bound *high, double high_value)
 {
@@ -249,7 +253,7 @@ static uint32_t with_exponents(struct lls_schema *s, const struct range *range,
 
 /* ---- multiples ---- */
 
-/* Whole multiples between two bounds, one by one; false if they are too many. */
+/* Lists the integer multiples between two bounds. Returns false if there are too many. */
 static bool list_multiples(struct lls_schema *s, const struct range *range, int64_t of,
                            uint32_t *node)
 {
@@ -274,7 +278,7 @@ static bool list_multiples(struct lls_schema *s, const struct range *range, int6
   return true;
 }
 
-/* Whole multiples of what divides a power of ten, by their last digits. */
+/* Builds the multiples of a divisor of a power of ten, by their last digits. */
 static bool by_last_digits(struct lls_schema *s, const struct range *range, int64_t of,
                            uint32_t *node)
 {
@@ -328,7 +332,7 @@ static uint32_t multiples(struct lls_schema *s, const struct lls_schema_set *set
   return between(s, range, integers);
 }
 
-/* Numbers that are no integers: with a point, and a last digit that is not 0. */
+/* The numbers that are not integers: with a point, and a last digit other than 0. */
 static uint32_t fractions(struct lls_schema *s, const struct lls_schema_set *set,
                           const struct range *range)
 {

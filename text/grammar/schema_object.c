@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Objects: the properties that the schema names, in its order, and then others, joined by
- * commas.
+ * Objects: the properties that the schema names, in its order, and then other
+ * properties, joined by commas.
  *
- * Properties come in blocks. After each of them the automaton knows which may be next, so
- * that without blocks its states would name n * n properties: a schema of 170 that may
- * all be left out had more ways to go on than a request may have.
+ * Properties are compiled in blocks. After each property the automaton knows which ones
+ * may be next, so without blocks its states would list n * n properties: a schema of
+ * 170 optional ones would exceed the alternatives that a request may have.
  *
- * No state knows which names that the schema does not say are there already, so that one
- * of these may come twice; JSON's readers take the last. Each of its values is valid, but
- * two of one name are one property: a least number of such properties is not kept.
+ * No state knows which of the names that the schema does not mention occurred already,
+ * so such a name may occur twice; JSON's readers take the last one. Each of its values
+ * is valid, but two properties with one name count once: a minimum number of such
+ * properties cannot be guaranteed.
  *
- * Where such names may come, one that the schema says and that may be left out is among
- * them, with its own value: a model that passed over it and writes it late would else be
- * inside of a name that only others may go on with, and never leave it.
+ * Where other names may come, each optional named property is allowed there again, with
+ * its own value. Otherwise a model that skipped the property and writes it late would
+ * be inside a name of which only other names are completions, and could never finish
+ * it.
  */
 #include "text/grammar/schema_compile.h"
 
@@ -21,29 +23,31 @@
 
 #include <stdlib.h>
 
-#define BLOCK 32   /* properties */
-#define MOST  4096 /* properties: a text is in each block at once, and in at most 256 */
+#define BLOCK 32 /* properties per block */
+/* Properties; a text is in every block at once, and in at most 256 blocks. */
+#define MOST 4096
 
-#define MOST_COUNTED 128  /* properties, where they have to be counted */
-#define MOST_COUNTS  1024 /* of these, times how many may be there already */
+#define MOST_COUNTED 128  /* properties, if they have to be counted */
+#define MOST_COUNTS  1024 /* properties times counts, if they have to be counted */
 
 struct object {
   struct lls_schema *s;
   struct lls_schema_names names;
-  uint32_t *members; /* (names.n) name, colon and value, or nothing */
-  uint32_t other;    /* the same of a property that is not named, or nothing */
+  uint32_t *members; /* (names.n) name, colon and value; or json.nothing */
+  uint32_t other;    /* a property with any other name, or json.nothing */
   uint32_t n_required;
-  uint32_t min, max; /* properties */
-  bool counts;       /* they have to be counted, as some may be left out */
+  uint32_t min, max; /* allowed numbers of properties */
+  bool counts;       /* properties have to be counted, because some are optional */
 };
 
-/* A member, or one or more of those without a name. */
+/* A named property, or one or more other properties. */
 struct part {
   uint32_t node;
   bool required;
 };
 
-/* From the back, a block at a time, which has the next one as its last part. */
+/* Joins the parts block by block, from back to front; each block has the next one as
+ * its last part. */
 static uint32_t join(struct object *o, const struct part *parts, uint32_t n)
 {
   struct lls_json_syntax *json = &o->s->json;
@@ -76,7 +80,7 @@ static uint32_t one_of_parts(struct object *o, const struct part *parts, uint32_
   return node;
 }
 
-/* The text between the braces, of parts that may be there at all. */
+/* The text between the braces, made of the parts that are possible. */
 static uint32_t between_braces(struct object *o, const struct part *parts, uint32_t n)
 {
   struct lls_json_syntax *json = &o->s->json;
@@ -91,7 +95,7 @@ static uint32_t between_braces(struct object *o, const struct part *parts, uint3
              : lls_json_one_of(json, (uint32_t[]){json->empty, some}, 2);
 }
 
-/* Members, and between min and max others. */
+/* Named properties, and between min and max others. */
 static uint32_t members_and_others(struct object *o, uint32_t min, uint32_t max)
 {
   struct lls_json_syntax *json = &o->s->json;
@@ -118,13 +122,15 @@ static uint32_t members_and_others(struct object *o, uint32_t min, uint32_t max)
 
 /* ---- counting ---- */
 
-/* The number that is kept of so many properties: no more are told apart. */
+/* Returns the largest number of properties that is counted; larger numbers are treated
+ * alike. */
 static uint32_t most_counted(const struct object *o)
 {
   return o->max != LLS_GRAMMAR_UNBOUNDED ? o->max : o->min;
 }
 
-/* After all that have a name: those without, of which at most one is needed. */
+/* The other properties after all named ones, given that `count` properties precede; at
+ * most one more is required. */
 static uint32_t count_others(struct object *o, uint32_t count)
 {
   struct lls_json_syntax *json = &o->s->json;
@@ -140,7 +146,7 @@ static uint32_t count_others(struct object *o, uint32_t count)
   return lls_json_one_of(json, ways, 2);
 }
 
-/* Property i or not, and what follows by the count. */
+/* Property i, or its absence, and the properties after it, given that `count` precede. */
 static uint32_t count_from(struct object *o, uint32_t i, uint32_t count,
                            const uint32_t *next)
 {
@@ -159,7 +165,8 @@ static uint32_t count_from(struct object *o, uint32_t i, uint32_t count,
   return rule;
 }
 
-/* From the last property to the first; for each count what may follow. */
+/* Builds from the last property to the first; next[count] is the text after `count`
+ * properties. */
 static uint32_t counted(struct object *o)
 {
   struct lls_json_syntax *json = &o->s->json;
@@ -174,12 +181,14 @@ static uint32_t counted(struct object *o)
   for (uint32_t count = 0; count <= most; count++)
     next[count] = count_others(o, count);
   for (uint32_t i = o->names.n; i-- > 0;)
-    for (uint32_t count = 0; count <= most; count++) /* next[count + 1] is of i + 1 */
+    for (uint32_t count = 0; count <= most; count++) /* next[count + 1] still belongs
+                                                      * to property i + 1 */
       next[count] = count_from(o, i, count, next);
   return next[0];
 }
 
-/* Two without a name may be the same, so that no more than one may be needed. */
+/* Returns true if counting is possible: at most one other property may be needed, since
+ * two of them may have the same name. */
 static bool may_count(const struct object *o)
 {
   uint32_t most = most_counted(o);
@@ -188,9 +197,9 @@ static bool may_count(const struct object *o)
          most < MOST_COUNTS && (uint64_t)o->names.n * most <= MOST_COUNTS;
 }
 
-/* ---- all of it ---- */
+/* ---- the entry point ---- */
 
-/* True where a member wants a property that no member names. */
+/* Returns true if a member requires a property that no member names. */
 static bool wants_other(const struct lls_schema_set *set)
 {
   for (uint32_t i = 0; i < set->n; i++)
@@ -199,7 +208,7 @@ static bool wants_other(const struct lls_schema_set *set)
   return false;
 }
 
-/* Sets the bounds of the properties without a name. */
+/* Sets the bounds on the number of other properties. */
 static bool count_properties(struct object *o, const struct lls_schema_set *set,
                              uint32_t *min_others, uint32_t *max_others)
 {
@@ -264,8 +273,8 @@ static bool read_members(struct object *o, const struct lls_schema_set *set)
   return !s->failed && lls_schema_others(s, set, &o->names, &o->other);
 }
 
-/* Lets properties that may be left out come among those without a name, but where a
- * least number would be missed by one that comes twice. */
+/* Allows optional named properties among the other ones, unless a repeated one could
+ * violate a minimum number. */
 static void let_late(struct object *o, const struct lls_schema_set *set)
 {
   struct lls_json_syntax *json = &o->s->json;
@@ -281,7 +290,8 @@ static void let_late(struct object *o, const struct lls_schema_set *set)
   for (uint32_t i = 0; i < o->names.n; i++) {
     if (o->names.required[i] || o->members[i] == json->nothing)
       continue;
-    uint32_t rule = lls_grammar_rule(json->tree, "property"); /* it is in two places */
+    uint32_t rule = lls_grammar_rule(json->tree, "property"); /* one rule for both
+                                                               * places */
     lls_grammar_define(json->tree, rule, o->members[i]);
     ways[n++] = o->members[i] = rule;
   }

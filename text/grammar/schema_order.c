@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of properties where several schemas speak of one object: as somebody reads
- * the schema who follows $ref, allOf and the branch that was chosen at the place where
- * they stand. So a base type's properties come before those that are added behind its
- * $ref. JSON objects keep the order of their keys from the request to here.
+ * The order of properties if several schemas describe one object: the order in which a
+ * reader meets them who follows $ref, allOf and the chosen branch where they occur. So
+ * the properties of a base type come before those added after its $ref. JSON objects
+ * keep the order of their keys from the request to here.
  */
 #include "text/grammar/schema_compile.h"
 
@@ -33,7 +33,7 @@ static bool is_list(const char *keyword)
          strcmp(keyword, "oneOf") == 0;
 }
 
-/* Says whether this keyword of member i is what brought member k. */
+/* Returns true if this keyword of member i refers to member k. */
 static bool brought(const struct lls_schema_set *set, uint32_t i, const char *keyword,
                     const json_t *value, uint32_t k)
 {
@@ -48,8 +48,8 @@ static bool brought(const struct lls_schema_set *set, uint32_t i, const char *ke
          !is_among(lls_schema_get(set, i, "oneOf"), schema);
 }
 
-/* True for keywords by which a schema speaks of properties of its own: the first of them
- * is their place. */
+/* Returns true for keywords that describe the schema's own properties: the first of
+ * them is the place of these properties. */
 static bool is_own(const char *keyword)
 {
   return strcmp(keyword, "properties") == 0 ||
@@ -57,7 +57,7 @@ static bool is_own(const char *keyword)
          strcmp(keyword, "additionalProperties") == 0;
 }
 
-/* Recurses at most as deep as the set has members. */
+/* The recursion is at most as deep as the set has members. */
 static void visit(struct walk *walk, uint32_t i)
 {
   const char *keyword;

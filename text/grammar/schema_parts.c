@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schemas that a set has for a part of a value: for an item by its place, for a
+/* The schemas that a set has for a part of a value: for an item by its index, for a
  * property by its name. */
 #include "text/grammar/schema_compile.h"
 
@@ -7,8 +7,8 @@
 
 /* ---- items ---- */
 
-/* The schemas by place: prefixItems, or `items` where it is an array, as it was before
- * draft 2020-12. */
+/* Returns the array of schemas by index: prefixItems; or `items` if it is an array, as
+ * before draft 2020-12. */
 static const json_t *prefix_of(const struct lls_schema_set *set, uint32_t i)
 {
   const json_t *items = lls_schema_get(set, i, "items");
@@ -46,7 +46,7 @@ bool lls_schema_item(struct lls_schema *s, const struct lls_schema_set *set, siz
 
 /* ---- properties ---- */
 
-/* Adds the schemas of the patterns that a name matches; whether there is one. */
+/* Adds the schemas of the patterns that a name matches. Returns whether there was one. */
 static bool add_matching(struct lls_schema *s, const struct lls_schema_set *set,
                          uint32_t i, const char *name, struct lls_schema_set *out,
                          bool *any)
@@ -74,8 +74,9 @@ const json_t *lls_schema_additional(const struct lls_schema_set *set, uint32_t i
   return schema != NULL ? schema : lls_schema_get(set, i, "unevaluatedProperties");
 }
 
-/* additionalProperties is about the member's own properties, unevaluatedProperties about
- * those of all that hold together with it. */
+/* Returns true if the name is covered by other keywords: additionalProperties looks at
+ * the member's own properties, unevaluatedProperties at those of all members that hold
+ * together. */
 static bool is_said(const struct lls_schema_set *set, uint32_t i, const char *name)
 {
   if (lls_schema_get(set, i, "additionalProperties") != NULL)

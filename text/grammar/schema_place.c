@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON pointers (RFC 6901) of a schema's document, forwards and backwards. */
+/* Resolves and writes JSON pointers (RFC 6901) in a schema's document. */
 #include "text/grammar/schema_place.h"
 
 #include <stdbool.h>
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEEPEST 256 /* levels that are searched */
+#define DEEPEST 256 /* levels searched */
 
-/* ---- forwards ---- */
+/* ---- resolving ---- */
 
 static int hex(char c)
 {
@@ -19,7 +19,7 @@ static int hex(char c)
                                 : -1;
 }
 
-/* One step of a pointer, without its %, ~0 and ~1; returns what is behind it. */
+/* Decodes one step of a pointer (%, ~0, ~1). Returns the text after it. */
 static const char *take_step(const char *from, char *step)
 {
   for (; *from != '\0' && *from != '/'; from++) {
@@ -54,7 +54,7 @@ static bool is_called(const json_t *schema, const char *keyword, const char *nam
   return is != NULL && strcmp(is, name) == 0;
 }
 
-/* The schema, of those below, that is called so. */
+/* Returns the schema at or below `at` whose $id or anchor is `name`. */
 static const json_t *find_called(const json_t *at, const char *name, unsigned depth)
 {
   const json_t *found = NULL, *child;
@@ -91,16 +91,17 @@ const json_t *lls_schema_resolve(const json_t *root, const char *ref)
   const char *pointer = strstr(ref, "#/");
   if (found != NULL || pointer == NULL)
     return found;
-  /* a pointer from a schema that is called by its own address */
+  /* a pointer relative to a schema with its own $id */
   char *base = strndup(ref, (size_t)(pointer - ref));
   found = base == NULL ? NULL : find_called(root, base, 0);
   free(base);
   return found == NULL ? NULL : follow(found, pointer + 1);
 }
 
-/* ---- backwards ---- */
+/* ---- writing ---- */
 
-/* Writes the steps from `at` to the schema behind out[used]; false if it is not below. */
+/* Writes the steps from `at` to the schema after out[used]. Returns false if the schema
+ * is not below `at`. */
 static bool find_place(const json_t *at, const json_t *schema, char *out, size_t size,
                        size_t used, unsigned depth)
 {

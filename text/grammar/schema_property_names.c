@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * propertyNames by other keywords: a schema of names that are some, or match a pattern,
- * is one of an object that has these properties, or properties by this pattern, and no
- * others.
+ * Expresses propertyNames by other keywords: a schema that allows some names, or a
+ * pattern of names, becomes a schema of objects that have only these properties, or
+ * only properties matching the pattern.
  */
 #include "text/grammar/schema_compile.h"
 #include "text/grammar/schema_place.h"
@@ -11,12 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEEPEST 20 /* schemas of names inside each other */
+#define DEEPEST 20 /* nested schemas of names */
 
 struct names_rule {
   struct lls_schema *s;
-  json_t *all;  /* what holds together */
-  bool is_kept; /* each of its keywords can be said so */
+  json_t *all;  /* schemas that all apply */
+  bool is_kept; /* every keyword could be expressed */
 };
 
 static void add(struct names_rule *r, json_t *one)
@@ -64,7 +64,7 @@ static void add_lengths(struct names_rule *r, const json_t *schema)
   add_pattern(r, pattern);
 }
 
-/* Names that are no strings do not exist. */
+/* Adds the names of an enum or const. Constants that are not strings are never names. */
 static void add_constants(struct names_rule *r, const json_t *values)
 {
   json_t *named = json_object(), *value;
@@ -99,7 +99,7 @@ static bool is_known(const char *keyword)
   return false;
 }
 
-/* Words about a schema, which ask for nothing. */
+/* Returns true for annotations, which make no demand. */
 static bool says_nothing(const char *keyword)
 {
   static const char *const words[] = {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `not`, `if` and dependencies by other keywords: what a schema refuses is what one of
- * its keywords refuses (De Morgan), so that {"not": S} is an anyOf with a branch for each
- * keyword of S, inside of which there may be another `not`. These are made when they are
- * met: a schema that refers to itself needs no more of them than it has parts.
+ * Expresses `not`, `if` and dependencies by other keywords. A value violates a schema
+ * if it violates one of its keywords (De Morgan), so {"not": S} becomes an anyOf with a
+ * branch for each keyword of S, in which there may be further `not`. Schemas are
+ * rewritten on first use: a recursive schema needs no more rewritten ones than it has
+ * parts.
  *
- * Without `strict` they are left out: each of them is a choice, and choices multiply.
+ * Without `strict` these keywords are ignored: each of them is a choice, and choices
+ * multiply.
  */
 #include "text/grammar/schema_compile.h"
 #include "text/grammar/schema_made.h"
@@ -29,7 +31,7 @@ static json_t *conditional(struct lls_schema *s, const json_t *schema)
   return json_pack("{s:[oo]}", "anyOf", yes, no);
 }
 
-/* Each says that the property is missing, or what holds beside it. */
+/* Adds for each dependency: the property is missing, or its demand holds. */
 static void add_dependencies(const json_t *schema, const char *keyword, json_t *all)
 {
   const char *name;
@@ -60,7 +62,7 @@ static bool has_dependencies(const json_t *schema)
          json_object_size(json_object_get(schema, "dependentSchemas")) > 0;
 }
 
-/* `if` says nothing without `then` or `else`, nor they without it. */
+/* `if` has no effect without `then` or `else`, and these have none without `if`. */
 static bool is_conditional(const json_t *schema)
 {
   return json_object_get(schema, "if") != NULL &&
@@ -100,7 +102,8 @@ static bool rewrite(struct lls_schema *s, struct lls_schema_set *set, uint32_t i
          (!has_dependencies(schema) || add(s, set, i, LLS_SCHEMA_OF_DEPENDENCIES));
 }
 
-/* Where it cannot be said by others it stays, to be refused with the type in sight. */
+/* Replaces propertyNames. If it cannot be expressed, it stays, and is refused later if
+ * the type object is allowed. */
 static bool rewrite_names(struct lls_schema *s, struct lls_schema_set *set, uint32_t i)
 {
   const json_t *schema = set->members[i].schema;
@@ -113,7 +116,8 @@ static bool rewrite_names(struct lls_schema *s, struct lls_schema_set *set, uint
   return !s->failed && lls_schema_add(s, set, made, i);
 }
 
-/* Constants are judged one by one, by all keywords as they are. */
+/* Returns true if the set has constants: these are validated one by one, by the
+ * original keywords. */
 static bool has_constants(const struct lls_schema_set *set)
 {
   for (uint32_t i = 0; i < set->n; i++)

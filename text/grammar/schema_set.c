@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sets of schemas: what belongs together through $ref and allOf; see schema_set.h. */
+/* Sets of schemas that apply together through $ref and allOf; see schema_set.h. */
 #include "text/grammar/schema_set.h"
 
 #include "text/grammar/schema_made.h"
@@ -48,7 +48,7 @@ bool lls_schema_step(struct lls_schema *s, const json_t *schema)
 
 /* ---- members ---- */
 
-/* True if member i was brought, over any others, by the schema itself. */
+/* Returns true if member i came from `schema` through a chain of references. */
 static bool comes_from(const struct lls_schema_set *set, uint32_t i, const json_t *schema)
 {
   while (set->members[i].schema != schema && set->members[i].from != i)
@@ -186,7 +186,7 @@ bool lls_schema_types_of(struct lls_schema *s, const struct lls_schema_set *set,
   return true;
 }
 
-/* Beyond what a repetition can have, whether a number is whole makes no difference. */
+/* Counts beyond the maximum of a repetition are not checked for being whole. */
 static bool read_count(const json_t *count, uint32_t *value)
 {
   double is = json_number_value(count);

@@ -10,18 +10,18 @@
 
 #define MOST_OTHERS 512
 
-/* All that a set asks of a string's text. */
+/* Everything that a set demands of a string's text. */
 struct wanted {
   uint32_t min, max;
-  /* patterns, which are searched, and formats, which are the whole text */
+  /* patterns, which may match anywhere, and formats, which match the whole text */
   struct lls_product_term terms[LLS_PRODUCT_TERMS]; /* (n) */
   uint32_t n;
-  const char *others[MOST_OTHERS]; /* (n_others) texts that it is not */
+  const char *others[MOST_OTHERS]; /* (n_others) excluded texts */
   uint32_t n_others;
-  bool none; /* no text is left */
+  bool none; /* no text is valid */
 };
 
-/* Its expression may be NULL. */
+/* Adds a term. Its expression may be NULL. */
 static bool want(struct lls_schema *s, const json_t *schema, const char *keyword,
                  struct lls_product_term term, struct wanted *wanted)
 {
@@ -40,7 +40,8 @@ static bool want(struct lls_schema *s, const json_t *schema, const char *keyword
   return true;
 }
 
-/* A format that is not known says nothing, so that no text is against it. */
+/* Adds a format, or its opposite. An unknown format allows every text, so its opposite
+ * allows none. */
 static bool want_format(struct lls_schema *s, const json_t *schema, bool outside,
                         struct wanted *wanted)
 {
@@ -57,7 +58,7 @@ static bool want_format(struct lls_schema *s, const json_t *schema, bool outside
               wanted);
 }
 
-/* Adds what a `not` of schema_negation.c has. */
+/* Adds the excluded texts and terms of a `not` made by schema_negation.c. */
 static bool want_others(struct lls_schema *s, const json_t *schema, struct wanted *wanted)
 {
   const json_t *opposite = json_object_get(schema, "not"), *text;
@@ -98,7 +99,7 @@ static bool read_wanted(struct lls_schema *s, const struct lls_schema_set *set,
          lls_schema_count(s, set, "maxLength", false, &wanted->max);
 }
 
-/* The member that has the keyword, for messages. */
+/* Returns the member that has one of the keywords, for messages. */
 static const json_t *member_with(const struct lls_schema_set *set, const char *one,
                                  const char *other)
 {
@@ -108,7 +109,8 @@ static const json_t *member_with(const struct lls_schema_set *set, const char *o
   return set->members[0].schema;
 }
 
-/* One expression and lengths it can be held to are simpler than a product. */
+/* Builds a single expression with bounds on its length, which is simpler than a
+ * product. */
 static uint32_t by_one(struct lls_schema *s, const struct wanted *wanted, bool bounded,
                        bool narrow, int *code, struct lls_error *err)
 {
@@ -136,7 +138,8 @@ static uint32_t by_all(struct lls_schema *s, const struct lls_schema_set *set,
   return lls_schema_texts(s, set->members[0].schema, &product, code, err);
 }
 
-/* Formats by expressions that have some of their texts; false: one has none. */
+/* Replaces formats by expressions for some of their texts. Returns false if there is
+ * none for one of them. */
 static bool want_some(const struct wanted *from, bool brief, struct wanted *wanted)
 {
   bool any = false;
@@ -152,7 +155,7 @@ static bool want_some(const struct wanted *from, bool brief, struct wanted *want
   return any;
 }
 
-/* With formats of which not all texts are needed. */
+/* Builds the string with formats that need not have all of their texts. */
 static uint32_t by_some(struct lls_schema *s, const struct lls_schema_set *set,
                         const struct wanted *from, int *code, struct lls_error *err)
 {
@@ -166,7 +169,7 @@ static uint32_t by_some(struct lls_schema *s, const struct lls_schema_set *set,
   return node;
 }
 
-/* Tried again with the first expression alone where all together cannot be kept. */
+/* If all expressions together cannot be supported, the first one alone is tried. */
 static uint32_t by_expressions(struct lls_schema *s, const struct lls_schema_set *set,
                                const struct wanted *wanted)
 {

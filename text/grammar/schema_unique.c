@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * uniqueItems, where the items are some of a few constants, in any order: what may come
- * next is told by which of them there are already, so that each subset has a node.
+ * uniqueItems for items that are among a few constants, in any order: the items that
+ * may come next depend on the set of constants used, so each subset has a node.
  */
 #include "text/grammar/schema_compile.h"
 
@@ -40,8 +40,8 @@ holds_for_all(struct lls_schema *s, const struct lls_schema_set *set, const json
   return all;
 }
 
-/* The constants that an item may be, a new reference, or NULL: they are not known, or too
- * many, or one is there twice. */
+/* Returns the constants that an item may be, as a new reference; NULL if they are
+ * unknown, too many, or contain a duplicate. */
 static json_t *constants_of(struct lls_schema *s, const struct lls_schema_set *set)
 {
   struct lls_schema_set item = {0};
@@ -71,7 +71,8 @@ static json_t *constants_of(struct lls_schema *s, const struct lls_schema_set *s
   return NULL;
 }
 
-/* By the bits of what is there already: those that may follow, or nothing. */
+/* Returns the node of the items after the subset `there` (bits of used constants):
+ * those unused, or the end. */
 static uint32_t after(struct lls_schema *s, const uint32_t *constants, uint32_t n,
                       const uint32_t *nodes, uint32_t there, uint32_t min, uint32_t max)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads through calls, byte by byte; see stacks.h.
+ * Advances threads through calls, byte by byte; see stacks.h.
  *
- * A configuration of an ambiguous grammar has hundreds of threads, each of which is come
- * by many times. Few are compared one by one; many are found by a hash, as are the edges
- * of a frame. What a step costs is counted where a thread or an edge is come by, new or
- * not.
+ * A configuration of an ambiguous grammar has hundreds of threads, each reached many
+ * times. A few threads are compared one by one; many are found by a hash, as are the
+ * edges of a frame. The work counts every visit of a thread or an edge, whether it is
+ * new or not.
  */
 #include "text/grammar/stacks.h"
 
@@ -15,10 +15,10 @@
 #define MOST_THREADS (1u << 16)
 #define MOST_FRAMES  (1u << 16)
 #define MOST_EDGES   (1u << 17)
-#define MOST_AT_ONCE 2048 /* of one configuration, while it is put together */
-#define SLOTS        8192 /* for these; for edges twice as many */
+#define MOST_AT_ONCE 2048 /* threads of one configuration while it is built */
+#define SLOTS        8192 /* for these threads; edges have twice as many */
 #define EDGE_SLOTS   16384
-#define FEW          8 /* are compared one by one */
+#define FEW          8 /* that many are compared one by one */
 
 int lls_stacks_create(struct lls_stacks *s, struct lls_dfa *dfa)
 {
@@ -57,7 +57,7 @@ void lls_stacks_free(struct lls_stacks *s)
   *s = (struct lls_stacks){0};
 }
 
-/* Two frames that go on in the same way. */
+/* Returns true if both frames continue in the same way. */
 static bool same_frame(const struct lls_stacks *s, uint32_t a, uint32_t b)
 {
   const struct lls_frame *x = &s->frames[a], *y = &s->frames[b];
@@ -75,7 +75,7 @@ static bool same_frame(const struct lls_stacks *s, uint32_t a, uint32_t b)
   return e == f;
 }
 
-/* A call after the last byte, which may still get more edges. */
+/* Returns true for a call after the last byte, which may still get more edges. */
 static bool is_growing(const struct lls_stacks *s, uint32_t frame)
 {
   uint32_t rule = s->frames[frame].rule;
@@ -92,7 +92,7 @@ static bool is_known(const struct lls_stacks *s, const struct lls_thread *known,
           same_frame(s, known->frame, frame));
 }
 
-/* ---- many of them ------------------------------------------------------------------ */
+/* ---- finding among many ------------------------------------------------------------ */
 
 static uint32_t mix(uint32_t hash, uint32_t a, uint32_t b)
 {
@@ -100,7 +100,8 @@ static uint32_t mix(uint32_t hash, uint32_t a, uint32_t b)
   return (uint32_t)(h >> 32 ^ h >> 7);
 }
 
-/* The same of frames that same_frame finds the same. A growing one is like no other. */
+/* Hashes frames so that frames equal by same_frame have the same hash. A growing frame
+ * is equal only to itself. */
 static uint32_t hash_of_frame(struct lls_stacks *s, uint32_t frame)
 {
   struct lls_frame *f = &s->frames[frame];
@@ -114,8 +115,8 @@ static uint32_t hash_of_frame(struct lls_stacks *s, uint32_t frame)
   return f->hash = hash | 1;
 }
 
-/* True if the configuration has the thread at this index, or another one that is known to
- * be the same; else its place in the table is taken. */
+/* Returns true if the configuration already has the thread at this index, or one known
+ * to be equivalent; else adds the thread to the table. */
 static bool find_or_note(struct lls_stacks *s, uint32_t index)
 {
   const struct lls_thread t = s->threads[index];
@@ -129,7 +130,7 @@ static bool find_or_note(struct lls_stacks *s, uint32_t index)
   return false;
 }
 
-/* The thread behind the last one is new in the configuration. */
+/* Returns true if the thread after the last one is new in the configuration. */
 static bool is_new_thread(struct lls_stacks *s, const struct lls_configuration *c)
 {
   uint32_t n = s->n_threads - c->first;
@@ -164,7 +165,7 @@ static bool same_edge(const struct lls_stacks *s, uint32_t edge, uint32_t state,
   return s->edges[edge].state == state && s->edges[edge].frame == to;
 }
 
-/* Likewise of an edge of the frame. */
+/* The same for an edge of the frame. */
 static bool find_or_note_edge(struct lls_stacks *s, uint32_t frame, uint32_t index)
 {
   uint32_t state = s->edges[index].state, to = s->edges[index].frame;
@@ -180,7 +181,7 @@ static bool find_or_note_edge(struct lls_stacks *s, uint32_t frame, uint32_t ind
   return false;
 }
 
-/* The edge behind the last one is new in the frame, which is growing. */
+/* Returns true if the edge after the last one is new in the frame, which is growing. */
 static bool is_new_edge(struct lls_stacks *s, uint32_t frame)
 {
   uint32_t first = s->frames[frame].edges, n = s->edges_of_rule[s->frames[frame].rule];
@@ -233,8 +234,7 @@ static uint32_t frame_for(struct lls_stacks *s, uint32_t rule, bool *is_new)
   return s->frame_of_rule[rule];
 }
 
-/* Nothing is left to do in the caller after the call, and where it returns to is known.
- */
+/* Returns true if the caller ends with this call and its own return places are final. */
 static bool is_tail(const struct lls_stacks *s, uint32_t to, uint32_t caller)
 {
   return s->dfa->states[to].closed && caller != LLS_STACKS_ROOT &&
@@ -269,7 +269,8 @@ static void leave(struct lls_stacks *s, struct lls_configuration *c, uint32_t fr
     add_thread(s, c, s->edges[e].state, s->edges[e].frame, 1);
 }
 
-/* Once more, in a frame that has counted one; beyond min and without max none counts. */
+/* Starts another repetition in a new frame, which counts the finished one; an unbounded
+ * rule stops counting at min and keeps its frame. */
 static void repeat(struct lls_stacks *s, struct lls_configuration *c, uint32_t frame)
 {
   struct lls_frame f = s->frames[frame];
@@ -295,7 +296,7 @@ static void complete(struct lls_stacks *s, struct lls_configuration *c, uint32_t
     repeat(s, c, frame);
 }
 
-/* True if one of the first n threads goes on as this one does. */
+/* Returns true if one of the first n threads continues in the same way as *t. */
 static bool is_merged(const struct lls_stacks *s, const struct lls_configuration *c,
                       uint32_t n, const struct lls_thread *t)
 {
@@ -305,8 +306,8 @@ static bool is_merged(const struct lls_stacks *s, const struct lls_configuration
   return false;
 }
 
-/* Keeps one of several threads that go on in the same way, and none that cannot. What was
- * called has all its edges by now: a new time of the clock says so. */
+/* Keeps one of several threads that continue in the same way, and drops threads that
+ * cannot continue. Advancing the clock marks the frames' edges as complete. */
 static void merge(struct lls_stacks *s, struct lls_configuration *c)
 {
   uint32_t n = c->first;
@@ -322,7 +323,7 @@ static void merge(struct lls_stacks *s, struct lls_configuration *c)
   s->n_threads = n;
 }
 
-/* All that the threads lead to without a byte. */
+/* Adds all threads that are reached without a byte. */
 static void close_over(struct lls_stacks *s, struct lls_configuration *c)
 {
   for (uint32_t i = c->first; i < s->n_threads && !s->full; i++) {
@@ -434,7 +435,7 @@ struct lls_configuration lls_stacks_complete(struct lls_stacks *s,
 uint32_t lls_stacks_hash(struct lls_stacks *s, const struct lls_configuration *c)
 {
   uint32_t hash = c->n;
-  s->clock++; /* no frame is growing */
+  s->clock++; /* no frame is growing any more */
   s->work += c->n;
   for (uint32_t i = c->first; i < c->first + c->n; i++)
     hash = mix(hash, s->threads[i].state, hash_of_frame(s, s->threads[i].frame));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Formats of structural tags; see structural_tag.h. A format is built together with the
- * strings that end the tag around it, if these come right behind it: free text goes on
- * until the first of them.
+ * Builds the formats of structural tags; see structural_tag.h. A format is built
+ * together with the strings that end the surrounding tag, if they follow it directly:
+ * free text continues up to the first of them.
  */
 #include "text/grammar/structural_tag.h"
 
@@ -16,15 +16,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEEPEST 50   /* formats inside each other */
-#define MOST    1024 /* strings that one text is watched for */
+#define DEEPEST 50   /* nested formats */
+#define MOST    1024 /* strings that end one free text */
 
 struct formats {
   struct lls_grammar_tree *tree;
   unsigned depth;
 };
 
-/* ends: a string or an array of them, what has to follow; NULL: nothing. */
+/* ends: the string, or array of strings, that must follow the format; NULL: none. */
 static uint32_t build(struct formats *f, const json_t *format, const json_t *ends);
 
 static uint32_t text(struct formats *f, const char *bytes, size_t n)
@@ -77,7 +77,8 @@ static const char *string(struct formats *f, const json_t *format, const char *k
   return json_is_string(value) ? json_string_value(value) : "";
 }
 
-/* True if the member is there and wants something; then it is refused by its name. */
+/* Returns true if an unsupported member is present and not empty; the tree then fails,
+ * naming it. */
 static bool refuses(struct formats *f, const json_t *format, const char *key)
 {
   const json_t *value = json_object_get(format, key);
@@ -87,7 +88,7 @@ static bool refuses(struct formats *f, const json_t *format, const char *key)
   return true;
 }
 
-/* The strings that end it; nothing where there are none. */
+/* A choice of the end strings; matches the empty text if there are none. */
 static uint32_t any_end(struct formats *f, const json_t *ends)
 {
   size_t n = json_is_array(ends) ? json_array_size(ends) : 0;
@@ -141,7 +142,7 @@ static void put_all(struct formats *f, struct stops *s, const json_t *list, uint
   }
 }
 
-/* The text with what was put, what may not come, and what ends it. */
+/* Builds the free text with the collected stops, the excluded strings, and the ends. */
 static uint32_t free_text(struct formats *f, uint32_t rule, struct stops *s,
                           const json_t *format, const json_t *ends)
 {
@@ -162,7 +163,8 @@ static uint32_t any_text(struct formats *f, const json_t *format, const json_t *
 
 /* ---- tags ---- */
 
-/* One, of whose begin so many bytes came already; then what follows it. */
+/* One tag of whose `begin` the first `from` bytes were already read, followed by
+ * `next`. */
 static uint32_t tag_from(struct formats *f, const json_t *tag, size_t from, uint32_t next)
 {
   size_t n;
@@ -178,7 +180,7 @@ static uint32_t tag_from(struct formats *f, const json_t *tag, size_t from, uint
   return lls_grammar_sequence(f->tree, parts, 3);
 }
 
-/* Those whose begin has this trigger, or all. */
+/* A choice of the tags whose `begin` starts with the trigger; NULL: all tags. */
 static uint32_t tags_with(struct formats *f, const json_t *tags, const json_t *trigger,
                           uint32_t next)
 {
@@ -201,7 +203,7 @@ static uint32_t tags_with(struct formats *f, const json_t *tags, const json_t *t
   return node;
 }
 
-/* Each tag needs a trigger, or nothing would ever begin it. */
+/* Returns true if each tag starts with a trigger; without one a tag could never begin. */
 static bool all_are_triggered(struct formats *f, const json_t *tags,
                               const json_t *triggers)
 {
@@ -296,9 +298,10 @@ static uint32_t dispatch(struct formats *f, const json_t *format, const json_t *
   return free_text(f, rule, &stops, format, ends);
 }
 
-/* ---- what is made of others ---- */
+/* ---- combined formats ---- */
 
-/* The last one of a sequence, and each of a choice, is before what ends the tag. */
+/* The parts of a sequence or choice. The last part of a sequence, and each part of a
+ * choice, is followed by the ends of the tag. */
 static uint32_t elements(struct formats *f, const json_t *format, bool sequence,
                          const json_t *ends)
 {
@@ -365,7 +368,7 @@ static uint32_t regex(struct formats *f, const json_t *format)
              : lls_grammar_fail(f->tree, "the structural tag: %s", err.text);
 }
 
-/* Those that nothing is said to about what ends the tag around them. */
+/* Builds the formats that do not depend on the ends of the surrounding tag. */
 static uint32_t build_closed(struct formats *f, const json_t *format, const char *type)
 {
   static const char *const made[] = {"optional", "plus", "star", "repeat"};
@@ -408,8 +411,8 @@ static uint32_t build_open(struct formats *f, const json_t *format, const json_t
   return ends == NULL ? node : row(f, node, any_end(f, ends));
 }
 
-/* Some formats build what is in them twice, so that the depth alone is no bound; the
- * tree's are. */
+/* Some formats build their content twice, so the depth alone does not bound the work;
+ * the tree's bounds do. */
 static uint32_t build(struct formats *f, const json_t *format, const json_t *ends)
 {
   if (lls_grammar_has_failed(f->tree))
@@ -423,7 +426,8 @@ static uint32_t build(struct formats *f, const json_t *format, const json_t *end
   return node;
 }
 
-/* The old form in the words of the new one; a new reference, or NULL. */
+/* Converts the old form of a structural tag to the new one. Returns a new reference, or
+ * NULL. */
 static json_t *renewed(const json_t *tag)
 {
   json_t *tags = json_array(), *structure;

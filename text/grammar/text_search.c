@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See text_search.h. Depth first through the tokens that both allow: a grammar with a
- * text shows one of them soon, and one without mostly ends after a few tokens. What is
- * deeper than DEPTH, or takes more than MASKS masks or WORK units of work, is left to the
- * step loop, which ends an answer where nothing can follow.
+ * See text_search.h. A depth-first search through the tokens that the grammar and
+ * `allowed` permit: if there is a text, it is found soon; if not, the search mostly
+ * ends after a few tokens. Beyond DEPTH tokens, MASKS masks or WORK units of work the
+ * search is given up: the step loop ends an answer that cannot continue.
  */
 #include "text/grammar/text_search.h"
 
@@ -16,7 +16,8 @@
 #define DEPTH 24
 #define MASKS 128
 #define WORK  (UINT64_C(1) << 22)
-#define PIECE UINT64_C(20000) /* the step thread may wait for the grammar meanwhile */
+/* The grammar's lock is released between pieces, for the step thread. */
+#define PIECE UINT64_C(20000)
 
 enum found { NONE, TEXT, GIVEN_UP };
 
@@ -34,7 +35,7 @@ static struct lls_grammar_state *state_at(const struct search *s, uint32_t depth
   return (struct lls_grammar_state *)(s->states + depth * s->state_bytes);
 }
 
-/* Fills the mask of a depth with the tokens that may follow and are allowed. */
+/* Fills the mask at a depth with the tokens that may follow and are allowed. */
 static enum found fill(struct search *s, uint32_t depth)
 {
   struct lls_mask_progress progress = {0};
@@ -55,7 +56,8 @@ static enum found fill(struct search *s, uint32_t depth)
   return NONE;
 }
 
-/* The next token of the mask of a depth, which is taken out of it; -1: none. */
+/* Removes the next token from the mask at a depth, and returns it; -1 if there is none.
+ */
 static int32_t next_token(const struct search *s, uint32_t depth)
 {
   uint32_t *mask = s->masks + depth * s->words;
@@ -69,7 +71,8 @@ static int32_t next_token(const struct search *s, uint32_t depth)
   return -1;
 }
 
-/* Stops at a whole text; else finds how the state of a depth goes on. */
+/* Ends the search if the text is complete; else computes how the state at a depth can
+ * continue. */
 static enum found enter(struct search *s, uint32_t depth)
 {
   return lls_grammar_may_end(state_at(s, depth)) ? TEXT : fill(s, depth);

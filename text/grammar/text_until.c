@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strings in free text; see text_until.h. */
+/* Searches for strings in free text; see text_until.h. */
 #include "text/grammar/text_until.h"
 
 #include "text/grammar/grammar_marks.h"
@@ -9,27 +9,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SPECIAL 0x80000000u /* a symbol that is a special token, not a code point */
+/* Flag of a symbol that is a special token instead of a code point. */
+#define SPECIAL 0x80000000u
 #define NOBODY  UINT32_MAX
 
 struct state {
   uint32_t symbol, parent;
   uint32_t child, sibling; /* NOBODY: none */
-  uint32_t fail;           /* the longest of its ends that begins a string */
+  uint32_t fail;           /* state of the longest proper suffix that begins a string */
   uint32_t rule;
-  uint32_t stop; /* that is complete here, or NOBODY */
+  uint32_t stop; /* the string that is complete here, or NOBODY */
   const char *bytes;
-  size_t n; /* of the symbol */
+  size_t n; /* bytes of the symbol */
 };
 
 struct watch {
   struct lls_grammar_tree *tree;
   const struct lls_text_stop *stops;
   uint32_t n_stops;
-  struct state *states; /* (n) [0]: nothing has begun; parents before their children */
+  struct state *states; /* (n) [0]: no string has begun; parents before children */
   uint32_t n;
-  uint32_t *parts;                   /* (n + 2) of the choice that is made */
-  struct lls_grammar_range *watched; /* (n) code points that do not lead to nothing */
+  uint32_t *parts;                   /* (n + 2) of the choice under construction */
+  struct lls_grammar_range *watched; /* (n) code points that continue a string */
 };
 
 static uint32_t child_of(const struct watch *w, uint32_t state, uint32_t symbol)
@@ -65,8 +66,8 @@ static uint32_t add(struct watch *w, uint32_t parent, uint32_t symbol, const cha
   return at;
 }
 
-/* Its letters; or the special tokens that it names. A string that may come hides the same
- * one that may not. */
+/* Adds a string's letters; or, with `specials`, the special tokens that it names. Of
+ * two equal strings the one that may occur takes precedence over the one that may not. */
 static void add_stop(struct watch *w, uint32_t stop, bool specials)
 {
   const struct lls_text_stop *s = &w->stops[stop];
@@ -86,7 +87,7 @@ static void add_stop(struct watch *w, uint32_t stop, bool specials)
     *here = stop;
 }
 
-/* From a state by a symbol. */
+/* Returns the state after a symbol. */
 static uint32_t next_of(const struct watch *w, uint32_t state, uint32_t symbol)
 {
   for (;; state = w->states[state].fail) {
@@ -98,7 +99,8 @@ static uint32_t next_of(const struct watch *w, uint32_t state, uint32_t symbol)
   }
 }
 
-/* A state's fail is shorter than it: they are found in the order of their lengths. */
+/* Computes `fail` of each state in order of their lengths, since a state's `fail` is
+ * always shorter. */
 static bool find_fails(struct watch *w)
 {
   uint32_t *order = malloc(w->n * sizeof *order);
@@ -117,8 +119,8 @@ static bool find_fails(struct watch *w)
   return true;
 }
 
-/* The node behind a state: all strings that are complete there agree, or
- * any of them may be meant; and none if one of them may not come. */
+/* Returns the node after a state: a choice of the nodes after all strings that are
+ * complete there; LLS_GRAMMAR_NONE if one of these strings may not occur. */
 static uint32_t after(struct watch *w, uint32_t state)
 {
   uint32_t next[8], n = 0;
@@ -140,15 +142,15 @@ static uint32_t row(struct watch *w, uint32_t first, uint32_t second)
   return lls_grammar_sequence(w->tree, parts, 2);
 }
 
-/* The bytes of a symbol: of a special token its code. */
+/* The bytes of a symbol, or the code of a special token. */
 static uint32_t symbol(struct watch *w, const struct state *s)
 {
   return (s->symbol & SPECIAL) != 0 ? lls_grammar_marks(w->tree, s->bytes, s->n)
                                     : lls_grammar_literal(w->tree, s->bytes, s->n);
 }
 
-/* The symbols that lead somewhere from a state: its children's, and those of its fails.
- */
+/* Defines the rule of a state from the symbols that continue a string: those of its
+ * children, and of its fail states' children. */
 static void define(struct watch *w, uint32_t state, bool may_end)
 {
   uint32_t n = 0, n_watched = 0;
@@ -158,7 +160,7 @@ static void define(struct watch *w, uint32_t state, bool may_end)
     for (uint32_t c = w->states[at].child; c != NOBODY; c = w->states[c].sibling) {
       const struct state *s = &w->states[c];
       if (next_of(w, state, s->symbol) != c)
-        continue; /* a longer one hides it */
+        continue; /* a longer match takes precedence */
       if ((s->symbol & SPECIAL) == 0)
         w->watched[n_watched++] = (struct lls_grammar_range){s->symbol, s->symbol};
       uint32_t then = after(w, c);

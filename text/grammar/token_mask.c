@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tokens may follow: for each thread those that stay in its rule (a fragment), and
- * those that go on in what the rule returns to, found by walking the fragment's suffixes.
- * Threads whose states have no fragment walk the vocabulary, all together. The work of
- * each call is bounded, since the caller may be the step thread: who meets the bound goes
- * on later.
+ * Computes which tokens may follow. Each thread contributes the tokens that stay in its
+ * rule (from the fragment of its state), and the tokens that continue after the rule
+ * returns, found by walking the fragment's suffixes. Threads whose states have no
+ * fragment walk the vocabulary together. The work of each call is bounded, since the
+ * caller may be the step thread, which continues in a later step.
  */
 #include "core/base/least.h"
 #include "text/grammar/fragment_walks.h"
@@ -20,8 +20,8 @@ struct mask {
   const struct lls_vocabulary *vocabulary;
   struct lls_mask_progress *progress;
   uint32_t *bits;
-  uint64_t until; /* of the grammar's work */
-  bool made;      /* the fragment of the last thread */
+  uint64_t until; /* limit on the grammar's work */
+  bool made;      /* the last thread's fragment is complete */
 };
 
 static void allow(const struct mask *m, uint32_t token)
@@ -29,7 +29,7 @@ static void allow(const struct mask *m, uint32_t token)
   m->bits[token / 32] |= 1u << (token % 32);
 }
 
-/* ---- a fragment -------------------------------------------------------------------- */
+/* ---- a fragment's tokens ----------------------------------------------------------- */
 
 static void add_list(const struct mask *m, const uint32_t *tokens, uint32_t n)
 {
@@ -44,7 +44,8 @@ static void add_bits(const struct mask *m, const uint32_t *bits)
     m->bits[i] |= bits[i];
 }
 
-/* The tokens that need at most so many times: a set of most, and a list of the others. */
+/* Adds the tokens that need at most `left` repetitions: one precomputed set for most of
+ * them, and a list of the rest. */
 static void add_tokens(const struct mask *m, const struct lls_fragment *f, uint32_t left)
 {
   int cut = LLS_FRAGMENT_CUTS - 1;
@@ -59,13 +60,13 @@ static void add_tokens(const struct mask *m, const struct lls_fragment *f, uint3
     add_bits(m, f->bits[cut]);
     listed = cut == LLS_FRAGMENT_CUTS - 1
                  ? n
-                 : f->up_to[1u << cut]; /* n is 0 if all are bits */
+                 : f->up_to[1u << cut]; /* n is 0 if all tokens are stored as bits */
   }
   if (n > listed)
     add_list(m, f->tokens + listed, n - listed);
 }
 
-/* Times that a thread's rule still allows, and how many are done. */
+/* Repetitions of a thread's rule: done, and its bounds. */
 struct count {
   uint32_t done, min, max;
 };
@@ -91,7 +92,8 @@ static void allow_suffix(const struct mask *m, const struct lls_fragment *f,
       allow(m, f->suffix_tokens[t].token);
 }
 
-/* Below the root of the suffixes, from the configuration that the rule returns to. */
+/* Walks below the root of the suffixes, starting in the configuration that the rule
+ * returns to. */
 static void walk_suffixes(struct mask *m, const struct lls_fragment *f,
                           const struct count *count, const struct lls_configuration *from)
 {
@@ -143,8 +145,8 @@ static void walk_vocabulary(struct mask *m, const struct lls_configuration *from
 
 /* ---- a thread ---------------------------------------------------------------------- */
 
-/* A thread before it is in the same state, with as many times done if that matters: all
- * of these are looked at with the first of them. */
+/* Returns true if an earlier thread is in the same state, with as many repetitions done
+ * if these count: the earlier thread's turn has covered this one. */
 static bool has_come(const struct mask *m, bool counts, uint32_t index)
 {
   const struct lls_stacks *s = m->stacks;
@@ -178,7 +180,8 @@ static void add_fragment(struct mask *m, const struct lls_fragment *f,
   lls_stacks_back(s, mark);
 }
 
-/* Adds what its fragment has, if there is one. */
+/* Adds the tokens of the thread's fragment; without a fragment, marks the thread for
+ * walk_the_rest. */
 static void add_thread(struct mask *m, const struct lls_configuration *from,
                        uint32_t index)
 {
@@ -225,8 +228,9 @@ static int any(const uint32_t *bits, size_t n)
   return 0;
 }
 
-/* True if all is there. What was found by a fragment that is lost since is right; its
- * suffixes may be others when it is made again. */
+/* Returns true if the mask is complete. Tokens from a fragment that was cleared since
+ * remain valid; but a rebuilt fragment may order its suffixes differently, so their
+ * walk restarts. */
 static bool add_threads(struct mask *m, const struct lls_configuration *from)
 {
   const uint32_t n = from->n, cleared = m->grammar->fragments.cleared;

@@ -7,14 +7,15 @@
 #define ENTRIES 4096 /* a power of two */
 
 struct entry {
-  uint64_t key, walk; /* walk: the time at which it was noted, or a past one */
+  uint64_t key, walk; /* walk: number of the walk that stored the entry; others than
+                       * the current one are free */
   struct lls_configuration to;
   bool reached;
 };
 
 struct lls_walk_memory {
   uint64_t walk;
-  uint32_t n; /* entries of this time */
+  uint32_t n; /* entries of the current walk */
   struct entry entries[ENTRIES];
 };
 
@@ -55,7 +56,8 @@ void lls_walk_end(struct lls_walk *w)
   lls_stacks_back(w->stacks, w->before);
 }
 
-/* True if one thread goes on in the middle of its rule, or ends there. */
+/* Handles a step in which one thread continues in the middle of its rule, or ends
+ * there. Returns false for all other steps. */
 static bool step_one(struct lls_walk *w, uint32_t depth, uint8_t byte)
 {
   struct lls_stacks *s = w->stacks;
@@ -72,7 +74,7 @@ static bool step_one(struct lls_walk *w, uint32_t depth, uint8_t byte)
   return true;
 }
 
-/* By what the configuration at this depth is remembered. */
+/* Returns the cache key: the configuration at this depth and the kind of the byte. */
 static uint64_t key_of(const struct lls_walk *w, uint32_t depth, uint8_t byte)
 {
   const struct lls_stacks *s = w->stacks;
@@ -84,7 +86,7 @@ static uint64_t key_of(const struct lls_walk *w, uint32_t depth, uint8_t byte)
   return UINT64_C(1) << 63 | (uint64_t)t->state << 32 | (uint64_t)t->frame << 8 | class;
 }
 
-/* The key's entry; one of a past time if there is none. */
+/* Returns the entry of the key, or a free one if there is none. */
 static struct entry *find(struct lls_walk_memory *memory, uint64_t key)
 {
   uint64_t at = key * UINT64_C(0x9E3779B97F4A7C15) >> 40;
@@ -111,7 +113,7 @@ static struct entry *note(struct lls_walk_memory *memory, uint64_t key,
   return e;
 }
 
-/* Keeps one of the configurations that go on in the same way. */
+/* Merges equivalent configurations: *to becomes one already stored. */
 static void share(struct lls_walk *w, struct lls_configuration *to,
                   struct lls_stacks_mark before)
 {
@@ -139,7 +141,7 @@ static struct entry *step_anew(struct lls_walk *w, uint32_t depth, uint8_t byte)
 
 static void step(struct lls_walk *w, uint32_t depth, uint8_t byte, bool may_forget);
 
-/* The way to this depth, with nothing else in memory. */
+/* Walks the path to this depth again, after clearing the cache. */
 static void begin_again(struct lls_walk *w, uint32_t depth)
 {
   forget(w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A range is cut until its ends differ in nothing but bytes that go through all of their
- * values, or in one byte alone; then each byte is a range of its own.
+ * A range is cut until its two ends differ only in bytes that take all of their values,
+ * or in a single byte; then each byte position is a range of its own.
  */
 #include "text/grammar/utf8_ranges.h"
 
@@ -25,7 +25,7 @@ static uint32_t add(uint32_t first, uint32_t last, struct lls_utf8_sequence *out
   return 1;
 }
 
-/* Both ends have the same length in bytes, `tail` of them after the first. */
+/* Cuts a range whose ends have the same encoded length, `tail` bytes after the first. */
 static uint32_t cut(uint32_t first, uint32_t last, int tail,
                     struct lls_utf8_sequence *out)
 {

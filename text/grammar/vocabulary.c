@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trie of a vocabulary; see vocabulary.h. 128,000 tokens take about 50 ms and 6 MB.
- */
+/* Builds the trie of a vocabulary; see vocabulary.h. 128,000 tokens take about 50 ms
+ * and 6 MB. */
 #include "text/grammar/vocabulary.h"
 
 #include "text/grammar/byte_kinds.h"
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGEST_TOKEN 1024 /* a longer one is never allowed: masks bound their depth */
+/* Bytes; a longer token is never allowed, to bound the depth of masks. */
+#define LONGEST_TOKEN 1024
 
 struct entry {
   const unsigned char *bytes;
@@ -42,7 +43,8 @@ static size_t total_bytes(const struct lls_token_bytes *tokens, uint32_t size)
   return sum;
 }
 
-/* Copies the bytes and lists the tokens that take part; room for all in entries. */
+/* Copies the bytes, and lists the tokens that may occur in texts; `entries` has room
+ * for all tokens. */
 static uint32_t copy_tokens(struct lls_vocabulary *v,
                             const struct lls_token_bytes *tokens, struct entry *entries)
 {
@@ -68,8 +70,8 @@ static uint32_t common_prefix(const struct entry *a, const struct entry *b)
   return n;
 }
 
-/* Nodes for one token after another: those it shares with the one before are there.
- * path: (LONGEST_TOKEN + 1) the nodes from the root to the last one. */
+/* Adds the nodes of the sorted tokens; nodes shared with the previous token exist
+ * already. path: (LONGEST_TOKEN + 1) the nodes from the root to the last one. */
 static void add_nodes(struct lls_vocabulary *v, const struct entry *entries, uint32_t n,
                       uint32_t *path)
 {
@@ -98,7 +100,8 @@ static void add_nodes(struct lls_vocabulary *v, const struct entry *entries, uin
   v->n_tokens = n;
 }
 
-/* The states of a character from which the byte, and all below its node, go on. */
+/* Returns the UTF-8 states from which the byte, and then everything below its node, is
+ * valid. */
 static uint8_t whole_above(uint8_t byte, uint8_t whole_below)
 {
   uint8_t states = 0;
@@ -110,7 +113,7 @@ static uint8_t whole_above(uint8_t byte, uint8_t whole_below)
   return states;
 }
 
-/* From the back: a node comes after all that is below it. */
+/* Goes backwards, since a node's descendants come after it. */
 static int describe_subtrees(struct lls_vocabulary *v)
 {
   uint64_t below[LONGEST_TOKEN + 2] = {0};
@@ -161,7 +164,7 @@ int lls_vocabulary_of(const struct lls_token_bytes *tokens, uint32_t size,
     v->size = size;
     v->text = malloc(bytes + 1);
     v->offsets = calloc((size_t)size + 1, sizeof *v->offsets);
-    v->nodes = calloc(bytes + 2, sizeof *v->nodes); /* a node for each byte at most */
+    v->nodes = calloc(bytes + 2, sizeof *v->nodes); /* at most one node per byte */
     v->tokens = calloc((size_t)size + 1, sizeof *v->tokens);
     v->ends = calloc((size_t)n_ends + 1, sizeof *v->ends);
     v->n_ends = n_ends;
@@ -221,12 +224,12 @@ const struct lls_special_token *lls_vocabulary_special(const struct lls_vocabula
   return longest;
 }
 
-/* The tokens as automata see them; codes: room for a code of each. */
+/* The tokens as automata see them. codes: room for one code per token. */
 struct described {
   struct lls_token_bytes *tokens;   /* (size) */
   char (*codes)[LLS_SPECIAL_BYTES]; /* (size) */
   uint32_t n_specials;
-  size_t name_bytes; /* of the specials */
+  size_t name_bytes; /* of the special tokens' names */
 };
 
 static void describe(struct described *d, const struct lls_tokenizer *tokenizer,
@@ -244,7 +247,7 @@ static void describe(struct described *d, const struct lls_tokenizer *tokenizer,
   }
   t->bytes = lls_tokenizer_token_bytes(tokenizer, (int32_t)id, &t->n);
   if (t->bytes != NULL && memchr(t->bytes, LLS_SPECIAL_BYTE, t->n) != NULL)
-    t->bytes = NULL; /* no text has that byte */
+    t->bytes = NULL; /* no text contains this byte */
 }
 
 int lls_vocabulary_create(const struct lls_tokenizer *tokenizer, uint32_t size,
