@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # A page of the tree that names a file of the tree names one that exists: links of Markdown, and words that begin with
 # a folder of the tree (core/step/step.c). Pages of results describe the tree of their day: there only links, dated pages
-# and names in experiments/ and bench/ are checked. A release has no experiments/ and no t/fuzz/corpus.
+# and names in experiments/ and bench/ are checked. A release lacks experiments/ and the rest
+# that t/tools/dist.t names.
 use strict;
 use warnings;
 use File::Basename qw(dirname);
@@ -21,7 +22,7 @@ my $elsewhere = qr{\A(?:(?:etc|share|share/doc)/llmserve\b|tools/server/tests\b|
 sub exists_in_tree {
     my ($name) = @_;
     return 1 if $name =~ $elsewhere;
-    return 1 if $released && $name =~ m{\A(?:experiments|t/fuzz/corpus|tools/README)\b};
+    return 1 if $released && $name =~ m{\A(?:experiments|\.ci|t/fuzz/corpus|tools/(?:README|[\w/]+\.py))\b};
     return 1 if -e "$top/$name" || grep { -e } map { "$top/$name.$_" } qw(c h cu t md);
     return 1 if $name =~ m{[A-Z]{3,}|/\.\.\.} && $name !~ /README/;    # core/NAME, "and so on"
     my @files = glob "$top/$name";
