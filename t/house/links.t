@@ -22,7 +22,7 @@ my $elsewhere = qr{\A(?:(?:etc|share|share/doc)/llmserve\b|tools/server/tests\b|
 sub exists_in_tree {
     my ($name) = @_;
     return 1 if $name =~ $elsewhere;
-    return 1 if $released && $name =~ m{\A(?:experiments|\.ci|t/fuzz/corpus|tools/(?:README|[\w/]+\.py))\b};
+    return 1 if $released && $name =~ m{\A(?:experiments|\.ci|t/fuzz/corpus|tools/(?:README|predictor|demo-model|[\w/]+\.py))\b};
     return 1 if -e "$top/$name" || grep { -e } map { "$top/$name.$_" } qw(c h cu t md);
     return 1 if $name =~ m{[A-Z]{3,}|/\.\.\.} && $name !~ /README/;    # core/NAME, "and so on"
     my @files = glob "$top/$name";
