@@ -25,8 +25,8 @@ static void destroy(struct lls_grammar *g)
   free(g);
 }
 
-/* A text that reaches all places of a large grammar needs at least one state per place.
- */
+/* A text that reaches all places of a large grammar needs at least one state per
+ * place. */
 static uint32_t states_for(const struct lls_nfa *nfa,
                            const struct lls_grammar_limits *limits)
 {

@@ -213,8 +213,8 @@ static uint32_t after_bounds(const struct fraction *f, bool low, bool high)
                       digits_between(json, '1', '9'), json->digits);
 }
 
-/* One digit or more from digit i on. low, high: the digits before i equal that bound's.
- */
+/* One digit or more from digit i on. low, high: the digits before i equal that
+ * bound's. */
 static uint32_t fraction_from(const struct fraction *f, size_t i, bool low, bool high)
 {
   struct lls_json_syntax *json = f->json;

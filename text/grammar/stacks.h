@@ -83,8 +83,8 @@ void lls_stacks_free(struct lls_stacks *stacks);
 /* Empties the stacks and returns one thread at the beginning of the rule, in the root
  * frame. */
 struct lls_configuration lls_stacks_begin(struct lls_stacks *stacks, uint32_t rule);
-/* The same, but in the given state alone, without the calls that it may make; and open.
- */
+/* The same, but in the given state alone, without the calls that it may make; and
+ * open. */
 struct lls_configuration lls_stacks_begin_in(struct lls_stacks *stacks, uint32_t state);
 /* Returns the configuration after a byte, appended after all others. */
 struct lls_configuration lls_stacks_step(struct lls_stacks *stacks,

@@ -56,8 +56,8 @@ static enum found fill(struct search *s, uint32_t depth)
   return NONE;
 }
 
-/* Removes the next token from the mask at a depth, and returns it; -1 if there is none.
- */
+/* Removes the next token from the mask at a depth, and returns it; -1 if there is
+ * none. */
 static int32_t next_token(const struct search *s, uint32_t depth)
 {
   uint32_t *mask = s->masks + depth * s->words;

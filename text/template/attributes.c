@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members of members; see attributes.h. */
+/* Members of items by a path; see attributes.h. */
 #include "text/template/attributes.h"
 
 #include <string.h>

@@ -101,7 +101,7 @@ static bool add_chunk(struct lls_render *render, size_t needed)
   return true;
 }
 
-/* Room in the arena from a multiple of `alignment` bytes on. */
+/* Takes memory from the arena, aligned to `alignment` bytes. */
 static void *take(struct lls_render *render, size_t size, size_t alignment)
 {
   struct lls_chunk *chunk = render->budget.chunk;
@@ -129,7 +129,7 @@ void *lls_render_alloc(struct lls_render *render, size_t size)
   return take(render, size, _Alignof(struct lls_value));
 }
 
-/* Room right behind `end`, if that is where the arena goes on. */
+/* Extends the newest block, if it ends at `end` and its chunk has room. */
 static bool extend(struct lls_render *render, const char *end, size_t size)
 {
   struct lls_chunk *chunk = render->budget.chunk;
@@ -188,7 +188,7 @@ void lls_budget_free(struct lls_budget *budget)
   }
 }
 
-/* ---- texts that grow --------------------------------------------------------------- */
+/* ---- growing texts ----------------------------------------------------------------- */
 
 static bool reserve(struct lls_builder *builder, size_t length)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Equality, order and containment of values, as Python has them. */
+/* Equality, order and containment of values, as in Python. */
 #include "text/template/state.h"
 
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "text/template/template.h"
 #include "text/template/tree.h"
 
-/* One source. Where problem is not "", it cannot be rendered. */
+/* One compiled source. If problem is not "", it cannot be rendered. */
 struct lls_compiled {
   struct lls_tree tree;
   struct lls_error problem;
@@ -20,8 +20,8 @@ struct lls_chat_template {
   json_t *constants; /* variables that every rendering has */
 };
 
-/* Compiles source, which comes from `where` (for messages), into *out. Only -ENOMEM is a
- * failure. */
+/* Compiles source into *out. `where` names its origin, for messages. Returns 0 or
+ * -ENOMEM; any other fault becomes out->problem. */
 int lls_compile(const char *source, const char *where, struct lls_compiled *out,
                 struct lls_error *err);
 

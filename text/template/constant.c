@@ -11,7 +11,7 @@ static struct lls_node *literal(struct lls_parser *parser, struct lls_value valu
   return node;
 }
 
-/* Strings that stand side by side are one. */
+/* Adjacent string literals are concatenated. */
 static struct lls_node *parse_string(struct lls_parser *parser)
 {
   struct lls_node *node = literal(parser, lls_undefined());

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Methods of lists, tuples and mappings, as Python has them.
+ * Methods of lists, tuples and mappings, as in Python.
  *
- * Transformers renders in a sandbox that refuses those which change a value; templates
- * that were written for others use them, so they are allowed here. What they change is a
- * value of this rendering and never the caller's.
+ * Transformers renders in a sandbox that forbids methods which modify a value.
+ * Templates written for other programs use them, so they are allowed here: they modify
+ * values of this rendering only, never the caller's.
  */
 #include "text/template/function.h"
 
@@ -62,7 +62,7 @@ static struct lls_value pop_item(struct lls_render *render, const struct lls_cal
   return item;
 }
 
-/* The number of the first item that is equal, or -1. */
+/* Returns the index of the first equal item, or -1. */
 static int64_t position(struct lls_render *render, const struct lls_call *call)
 {
   const struct lls_list *list = call->subject.list;

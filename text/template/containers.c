@@ -52,7 +52,7 @@ static struct lls_list *characters(struct lls_render *render, struct lls_value s
   return list;
 }
 
-/* Takes the items that a generator has left. */
+/* Takes the remaining items of a generator. */
 static struct lls_list *rest(struct lls_render *render, struct lls_generator *generator)
 {
   struct lls_list *list = lls_list_new(render, LLS_FORM_LIST);
@@ -123,7 +123,7 @@ struct lls_value lls_pair(struct lls_render *render, enum lls_list_form form,
 
 /* ---- mappings ---------------------------------------------------------------------- */
 
-#define SMALL 8 /* entries that are searched one by one */
+#define SMALL 8 /* entries up to which a mapping is searched linearly */
 
 struct lls_dict *lls_dict_new(struct lls_render *render)
 {
@@ -140,7 +140,8 @@ void lls_dict_clear(struct lls_dict *dict)
     memset(dict->index, 0, dict->slots * sizeof *dict->index);
 }
 
-/* A key as it is stored and compared: numbers that are equal are the same key. */
+/* Returns the form in which a key is stored and compared: equal numbers are the same
+ * key. */
 static struct lls_value canonical(struct lls_value key)
 {
   if (key.kind == LLS_BOOLEAN)
@@ -181,8 +182,8 @@ static uint32_t hash(struct lls_value key)
   return (uint32_t)(h ^ h >> 32);
 }
 
-/* The slot of a key, or the free one where it belongs. Probes are work, so that keys
- * which were chosen to collide run into the limit. */
+/* Returns the slot of a key, or the free slot for it. Probes are charged as work, so
+ * that keys chosen to collide reach the limit. */
 static uint32_t *find_slot(struct lls_render *render, const struct lls_dict *dict,
                            struct lls_value key)
 {
@@ -219,7 +220,7 @@ struct lls_value *lls_dict_find(struct lls_render *render, const struct lls_dict
   return entry != NULL && render->code == 0 ? &entry->value : NULL;
 }
 
-/* Twice the room, without the entries that were removed. */
+/* Doubles the room, and drops removed entries. */
 static bool grow_dict(struct lls_render *render, struct lls_dict *dict)
 {
   size_t capacity = dict->count < SMALL / 2 ? SMALL : 4 * (size_t)dict->count;
@@ -275,7 +276,7 @@ void lls_dict_remove(struct lls_render *render, struct lls_dict *dict,
   struct lls_entry *entry = is_key(key) ? find(render, dict, key) : NULL;
   if (entry == NULL)
     return;
-  entry->key = lls_undefined(); /* its slot stays, so that others are found behind it */
+  entry->key = lls_undefined(); /* the slot remains, so that probing continues past it */
   dict->count--;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Expressions: one function per kind of node that is more than a line. */
+/* Evaluates expressions, with one function per node kind that needs more than a line. */
 #include "text/template/function.h"
 #include "text/template/state.h"
 
@@ -61,7 +61,7 @@ static struct lls_value evaluate_choice(struct lls_render *render,
   return lls_evaluate(render, chosen ? node->right : node->third);
 }
 
-/* "a and b" is a where a is false, else b; "a or b" the other way round. */
+/* "a and b" is a if a is false, else b; "a or b" is a if a is true, else b. */
 static struct lls_value evaluate_logic(struct lls_render *render,
                                        const struct lls_node *node)
 {
@@ -83,7 +83,7 @@ static struct lls_value evaluate_sign(struct lls_render *render,
   return lls_render_fail(render, node, "%s has no sign", lls_type_name(value));
 }
 
-/* a < b < c: each must hold. */
+/* a < b < c: every comparison must be true. */
 static struct lls_value evaluate_compare(struct lls_render *render,
                                          const struct lls_node *node)
 {
@@ -109,8 +109,8 @@ static struct lls_value evaluate_binary(struct lls_render *render,
 /* ---- calls ------------------------------------------------------------------------- */
 
 struct arguments {
-  struct lls_list *positional; /* NULL for none */
-  struct lls_dict *keywords;   /* NULL for none */
+  struct lls_list *positional; /* NULL if there are none */
+  struct lls_dict *keywords;   /* NULL if there are none */
 };
 
 static void add_positional(struct lls_render *render, struct arguments *out,
@@ -129,7 +129,7 @@ static void add_keyword(struct lls_render *render, struct arguments *out,
   lls_dict_set(render, out->keywords, name, value);
 }
 
-/* *list and **mapping */
+/* Adds the arguments of *list and **mapping. */
 static void add_starred(struct lls_render *render, struct arguments *out,
                         const struct lls_node *argument, struct lls_value value)
 {
@@ -186,7 +186,7 @@ static struct lls_value call(struct lls_render *render, const struct lls_node *n
   }
 }
 
-/* The error for a call of an unknown function names it. */
+/* Fails with a message that names the unknown function. */
 static struct lls_value unknown_callee(struct lls_render *render,
                                        const struct lls_node *callee)
 {

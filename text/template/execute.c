@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements; see state.h. */
+/* Executes statements; see state.h. */
 #include "text/template/state.h"
 
 #include <errno.h>
@@ -79,7 +79,7 @@ void lls_assign(struct lls_render *render, const struct lls_node *target,
     lls_render_fail(render, target, "this cannot be set");
 }
 
-/* The text that the statements print, through the filters. */
+/* Returns the text printed by the statements, passed through the filters. */
 static struct lls_value filtered_text(struct lls_render *render,
                                       const struct lls_node *node)
 {
@@ -109,7 +109,7 @@ static void execute_scope(struct lls_render *render, const struct lls_node *node
   lls_scope_push(render, base);
   struct lls_scope *inner = render->scope;
   for (const struct lls_node *set = node->names; set != NULL; set = set->next) {
-    render->scope = outer; /* the values do not see each other */
+    render->scope = outer; /* a value cannot use the other new variables */
     struct lls_value value = lls_evaluate(render, set->left);
     render->scope = inner;
     lls_assign(render, set->names, value);

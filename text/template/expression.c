@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expressions, loosest binding first, as Jinja's grammar has them:
+ * Parses expressions. Jinja's operators, from the loosest to the tightest binding:
  *
  *   a if b else c;  or;  and;  not;  == != < <= > >= in, not in;  + -;  ~;  * / // %;
  *   **;  unary - +;  .member [index] (arguments);  |filter, is test
@@ -10,9 +10,9 @@
 
 static struct lls_node *parse_unary(struct lls_parser *parser, bool with_filter);
 
-/* ---- the smallest expressions ------------------------------------------------------ */
+/* ---- primary expressions ----------------------------------------------------------- */
 
-/* Items up to a closing bracket, the opening one being passed. */
+/* Parses items up to the closing bracket; the opening one is already taken. */
 static struct lls_node *parse_list(struct lls_parser *parser)
 {
   struct lls_node *node = lls_parser_node(parser, LLS_NODE_LIST);
@@ -51,7 +51,7 @@ static struct lls_node *parse_dict(struct lls_parser *parser)
   return node;
 }
 
-/* After "(": an expression in brackets, or a tuple. */
+/* After "(": an expression in parentheses, or a tuple. */
 static struct lls_node *parse_brackets(struct lls_parser *parser)
 {
   struct lls_node *node;
@@ -66,7 +66,8 @@ static struct lls_node *parse_brackets(struct lls_parser *parser)
   return node;
 }
 
-/* Notes the special variables that a macro's body reads: only those are given to it. */
+/* Records the special variables that a macro's body reads: a macro receives only
+ * those. */
 static void note_special(struct lls_parser *parser, struct lls_value name)
 {
   if (lls_text_is(name, "varargs"))
@@ -104,9 +105,9 @@ static struct lls_node *parse_primary(struct lls_parser *parser)
                          parser->tree->source + parser->word->start);
 }
 
-/* ---- what follows an expression ---------------------------------------------------- */
+/* ---- postfix expressions ----------------------------------------------------------- */
 
-/* "value", "name = value", "*list" or "**mapping". */
+/* Parses "value", "name = value", "*list" or "**mapping". */
 static struct lls_node *parse_argument(struct lls_parser *parser)
 {
   struct lls_node *argument = lls_parser_node(parser, LLS_NODE_ARGUMENT);
@@ -125,7 +126,7 @@ static struct lls_node *parse_argument(struct lls_parser *parser)
   return argument;
 }
 
-/* After "(", up to ")". */
+/* Parses arguments after "(", up to and including ")". */
 static struct lls_node *parse_arguments(struct lls_parser *parser)
 {
   struct lls_node *first = NULL, **tail = &first;
@@ -142,7 +143,7 @@ static struct lls_node *parse_arguments(struct lls_parser *parser)
   return first;
 }
 
-/* One bound of a slice; its expression may be left out. */
+/* Parses one bound of a slice, which may be empty. */
 static struct lls_node *parse_bound(struct lls_parser *parser)
 {
   struct lls_node *bound = lls_parser_node(parser, LLS_NODE_ARGUMENT);
@@ -179,7 +180,7 @@ static struct lls_node *parse_subscript(struct lls_parser *parser,
   return node;
 }
 
-/* After ".": a name, or the number of an item. */
+/* After ".": a name, or the index of an item. */
 static struct lls_node *parse_member(struct lls_parser *parser, struct lls_node *object)
 {
   struct lls_node *node = lls_parser_node(parser, LLS_NODE_MEMBER);
@@ -248,7 +249,7 @@ struct lls_node *lls_parse_filter_chain(struct lls_parser *parser, struct lls_no
   return value;
 }
 
-/* Where a test may take one argument without brackets: "is equalto 3". */
+/* Returns true if a test's argument without parentheses comes next: "is equalto 3". */
 static bool begins_argument(const struct lls_parser *parser)
 {
   static const char *const words[] = {"else", "or", "and", "is", "if", "in", "not"};
@@ -263,7 +264,7 @@ static bool begins_argument(const struct lls_parser *parser)
   return lls_parser_is(parser, LLS_TOKEN_NAME, NULL);
 }
 
-/* After "is", maybe "not". */
+/* After "is": a test, perhaps negated by "not". */
 static struct lls_node *parse_test(struct lls_parser *parser, struct lls_node *value)
 {
   bool negated = lls_parser_accept_word(parser, "not");
@@ -332,7 +333,7 @@ static struct lls_node *parse_unary(struct lls_parser *parser, bool with_filter)
 
 /* ---- operators --------------------------------------------------------------------- */
 
-/* An operator's level in the grammar: what it is written as, and what it does. */
+/* An operator of one precedence level: its spelling and its operation. */
 struct binary {
   const char *text;
   enum lls_operation operation;
@@ -483,7 +484,7 @@ struct lls_node *lls_parse_expression(struct lls_parser *parser)
 
 typedef struct lls_node *(*rule)(struct lls_parser *parser);
 
-/* Where a tuple that ends in a comma ends. */
+/* Returns true where a tuple with a trailing comma ends. */
 static bool ends_tuple(const struct lls_parser *parser)
 {
   return lls_parser_is_operator(parser, ")") || lls_parser_is_operator(parser, "=") ||

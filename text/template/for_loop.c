@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The for statement and its variable "loop". */
+/* Executes the for statement, and its variable "loop". */
 #include "text/template/function.h"
 #include "text/template/state.h"
 
@@ -15,7 +15,7 @@ static void open_scope(struct lls_render *render, struct lls_scope *outer,
   }
 }
 
-/* The items for which the condition of the for holds. */
+/* Returns the items for which the condition of the for is true. */
 static struct lls_list *filter_items(struct lls_render *render,
                                      const struct lls_node *node, struct lls_list *list)
 {
@@ -31,7 +31,7 @@ static struct lls_list *filter_items(struct lls_render *render,
   return kept;
 }
 
-/* One turn; false if it was the last. */
+/* Advances to the next iteration. Returns false after the last one. */
 static bool turn(struct lls_render *render, struct lls_for_loop *loop)
 {
   const struct lls_node *node = loop->node;
@@ -92,7 +92,7 @@ struct lls_value lls_loop_call(struct lls_render *render, const struct lls_node 
   return text;
 }
 
-/* loop.cycle(a, b): one of them after the other. */
+/* loop.cycle(a, b): returns its arguments in turn. */
 static struct lls_value cycle(struct lls_render *render, const struct lls_call *call)
 {
   if (call->positional == NULL || call->positional->count == 0)
@@ -100,7 +100,8 @@ static struct lls_value cycle(struct lls_render *render, const struct lls_call *
   return call->positional->items[call->subject.loop->index % call->positional->count];
 }
 
-/* loop.changed(a): whether that is not what it was called with before. */
+/* loop.changed(a): returns whether the arguments differ from those of the previous
+ * call. */
 static struct lls_value changed(struct lls_render *render, const struct lls_call *call)
 {
   struct lls_for_loop *loop = call->subject.loop;

@@ -10,7 +10,7 @@
 #define MOST_PRECISION 1000
 #define MOST_NUMBER    1400 /* bytes of a number with that precision */
 
-/* The format specification between % and its letter, or behind the colon. */
+/* A format specification: the text between % and its letter, or after the colon. */
 struct spec {
   struct lls_value fill;
   char align; /* < > ^ = or '\0' */
@@ -22,7 +22,7 @@ struct spec {
   char type;     /* '\0': none */
 };
 
-/* A number, cut into what padding goes between. */
+/* A number in pieces, between which padding is inserted. */
 struct number {
   char sign[2];
   char prefix[3];
@@ -58,7 +58,7 @@ static void put_text(struct lls_builder *out, const struct spec *spec,
   put_padded(out, spec, "", text, spec->align != '\0' ? spec->align : '<');
 }
 
-/* Sets thousands apart in the digits before the point. */
+/* Inserts separators between thousands in the digits before the point. */
 static void group_digits(char *body, char group)
 {
   size_t length = strlen(body), digits = strspn(body, "0123456789");
@@ -112,7 +112,7 @@ static void put_real(struct lls_builder *out, const struct spec *spec, double va
   char format[8] = "%.*f";
   int precision = spec->precision >= 0 ? spec->precision : 6;
   bool percent = spec->type == '%';
-  if (spec->type == '\0' && spec->precision < 0) { /* as it is printed */
+  if (spec->type == '\0' && spec->precision < 0) { /* like str() */
     struct lls_builder text = {.render = out->render};
     lls_put_real(&text, fabs(value));
     struct lls_value digits = lls_builder_end(&text);
@@ -127,7 +127,7 @@ static void put_real(struct lls_builder *out, const struct spec *spec, double va
   put_number(out, spec, signbit(value) != 0 && !isnan(value), &number);
 }
 
-/* A value by a spec; repr tells %r and !r. */
+/* Formats a value by a specification; repr is for %r and !r. */
 static void put_value(struct lls_builder *out, const struct lls_node *node,
                       const struct spec *spec, struct lls_value value)
 {
@@ -160,7 +160,7 @@ static struct lls_value representation(struct lls_render *render,
   return lls_builder_end(&text);
 }
 
-/* Digits at *at, which moves past them; no more than fit. */
+/* Reads digits at *at, and moves past them; the number saturates. */
 static int64_t read_number(struct lls_value text, size_t *at)
 {
   int64_t number = 0;
@@ -198,7 +198,7 @@ static struct lls_value next_value(struct percent *percent)
   return several ? percent->values.list->items[percent->next - 1] : percent->values;
 }
 
-/* %(name)s: the value of that name. */
+/* %(name)s: returns the value with that name. */
 static struct lls_value named_value(struct percent *percent)
 {
   struct lls_value rest =
@@ -242,7 +242,7 @@ static int64_t read_size(struct percent *percent)
   return lls_is_integral(size) && lls_integer_of(size) > 0 ? lls_integer_of(size) : 0;
 }
 
-/* After "%": one conversion. */
+/* Formats one conversion, after "%". */
 static void convert(struct percent *percent, struct lls_builder *out)
 {
   struct spec spec = {.fill = lls_view(" ", 1), .precision = -1};
@@ -319,7 +319,7 @@ struct braces {
   const struct lls_list *positional;
   const struct lls_dict *keywords;
   uint32_t next;
-  bool numbered; /* a field has said its number, so all must */
+  bool numbered; /* a field had an explicit number, so every field must */
 };
 
 static bool is_number(struct lls_value text)
@@ -330,7 +330,7 @@ static bool is_number(struct lls_value text)
   return text.length > 0;
 }
 
-/* The argument of a number, or name, or the next one. */
+/* Returns the argument with a number or name; the next one if the name is empty. */
 static struct lls_value argument(struct braces *braces, struct lls_value name)
 {
   size_t at = 0;
@@ -352,7 +352,7 @@ static struct lls_value argument(struct braces *braces, struct lls_value name)
                          name.text);
 }
 
-/* "name.member[item]" */
+/* Evaluates "name.member[item]". */
 static struct lls_value field(struct braces *braces, struct lls_value text)
 {
   size_t at = 0;
@@ -380,7 +380,7 @@ static bool is_align(char c)
   return c == '<' || c == '>' || c == '^' || c == '=';
 }
 
-/* [[fill]align][sign][#][0][width][,][.precision][type] */
+/* Reads [[fill]align][sign][#][0][width][,][.precision][type]. */
 static bool read_spec(struct braces *braces, struct lls_value text, struct spec *spec)
 {
   size_t at = 0, first = text.length > 0 ? lls_utf8_length(text.text) : 0;
@@ -426,7 +426,7 @@ static void replace_field(struct braces *braces, struct lls_value text,
 {
   struct spec spec = {.fill = lls_view(" ", 1), .precision = -1};
   size_t end = 0;
-  bool item = false; /* inside of [ ], where ! and : are as any other */
+  bool item = false; /* inside [ ], where ! and : are ordinary characters */
   while (end < text.length &&
          (item || (text.text[end] != '!' && text.text[end] != ':'))) {
     item = text.text[end] == '[' || (item && text.text[end] != ']');
@@ -454,7 +454,7 @@ static void replace_field(struct braces *braces, struct lls_value text,
     put_value(out, braces->node, &spec, value);
 }
 
-/* Where the } that belongs to a { is, or the end of the text. */
+/* Returns the offset of the } that matches a {, or the end of the text. */
 static size_t closing(struct lls_value text, size_t at)
 {
   for (unsigned open = 0; at < text.length; at++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binding arguments to parameters, and finding what is called; see function.h. */
+/* Finds callables, and binds arguments to their parameters; see function.h. */
 #include "text/template/function.h"
 
 #include <string.h>

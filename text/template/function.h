@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Callables of a template: filters (value | name), tests (value is name), methods
- * (value.name()) and functions (name()). A row of a table names the parameters; arguments
- * are bound to them when the call is reached.
+ * (value.name()) and functions (name()). A table row names the parameters; a call binds
+ * its arguments to them when it is reached.
  */
 #ifndef LLS_TEMPLATE_FUNCTION_H
 #define LLS_TEMPLATE_FUNCTION_H
@@ -14,11 +14,11 @@
 struct lls_call {
   const struct lls_node *node; /* for messages */
   const struct lls_function *function;
-  struct lls_value subject;                   /* the value before | or is or . */
+  struct lls_value subject;                   /* the value before | or `is` or the dot */
   struct lls_value arguments[LLS_PARAMETERS]; /* by parameter; undefined if not given */
-  unsigned given;                             /* a bit for each */
-  const struct lls_list *positional;          /* all of them, or NULL */
-  const struct lls_dict *keywords;            /* all of them, or NULL */
+  unsigned given;                             /* one bit per argument */
+  const struct lls_list *positional;          /* all positional arguments, or NULL */
+  const struct lls_dict *keywords;            /* all keyword arguments, or NULL */
 };
 
 typedef struct lls_value (*lls_function_body)(struct lls_render *render,
@@ -27,9 +27,9 @@ typedef struct lls_value (*lls_function_body)(struct lls_render *render,
 struct lls_function {
   const char *name;
   lls_function_body body;
-  size_t required;                        /* how many parameters must be given */
+  size_t required;                        /* number of mandatory parameters */
   const char *parameters[LLS_PARAMETERS]; /* names, NULL after the last */
-  bool open;                              /* takes any arguments */
+  bool open;                              /* accepts any arguments */
 };
 
 /* Binds the arguments and calls. */
@@ -45,18 +45,18 @@ struct lls_bound {
   struct lls_value subject;
 };
 
-/* NULL for an unknown name. */
+/* Return NULL for an unknown name. */
 const struct lls_function *lls_filter_find(const char *name, size_t length);
 const struct lls_function *lls_test_find(const char *name, size_t length);
 const struct lls_function *lls_method_find(struct lls_value object, const char *name,
                                            size_t length);
 const struct lls_function *lls_global_find(const char *name, size_t length);
 
-/* Looks a name up in a table that ends in a row without one. */
+/* Searches a table, whose last row has no name. */
 const struct lls_function *lls_function_in(const struct lls_function *table,
                                            const char *name, size_t length);
 
-/* The tables, each in the file of its name. */
+/* The tables, each in a source file of its name. */
 extern const struct lls_function lls_text_filters[];
 extern const struct lls_function lls_list_filters[];
 extern const struct lls_function lls_order_filters[];
@@ -67,10 +67,11 @@ extern const struct lls_function lls_tuple_methods[];
 extern const struct lls_function lls_dict_methods[];
 extern const struct lls_function lls_loop_methods[];
 
-/* An argument as an integer; `otherwise` if it was not given; fails if it is none. */
+/* Returns an argument as an integer, or `otherwise` if it was not given. Fails if it is
+ * not an integer. */
 int64_t lls_integer_argument(struct lls_render *render, const struct lls_call *call,
                              size_t number, int64_t otherwise);
-/* An argument as a string; false, and a failure, if it is none. */
+/* Returns true if the argument is a string, else fails. */
 bool lls_string_argument(struct lls_render *render, const struct lls_call *call,
                          size_t number);
 static inline bool lls_given(const struct lls_call *call, size_t number)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that stand alone: name(). */
+/* Global functions: name(). */
 #include "text/template/function.h"
 
 #include <time.h>
 
-#define MOST_RANGE 100000 /* items, as Jinja's sandbox has it */
+#define MOST_RANGE 100000 /* items, the limit of Jinja's sandbox */
 
-/* How a template rejects messages; the sentence is for the client. */
+/* Lets a template reject messages; its sentence is shown to the client. */
 static struct lls_value raise_exception(struct lls_render *render,
                                         const struct lls_call *call)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From JSON to values, and back as Python's json.dumps writes it. */
+/* Converts JSON to values, and values to JSON as Python's json.dumps writes it. */
 #include "core/base/json_cost.h"
 #include "text/template/state.h"
 #include "text/base/utf8.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- in ---------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------- */
 
 static struct lls_value read(struct lls_render *render, const json_t *json, bool copy,
                              unsigned depth);
@@ -85,7 +85,7 @@ struct lls_value lls_parse_json(struct lls_render *render, const struct lls_node
                                 struct lls_value text)
 {
   json_error_t error;
-  /* The parsed text is not in the arena: each byte of text is charged as a step. */
+  /* the parsed text is outside of the arena: each of its bytes is charged as a step */
   if (!lls_render_charge(render, node, text.length))
     return lls_undefined();
   json_t *json =
@@ -97,7 +97,7 @@ struct lls_value lls_parse_json(struct lls_render *render, const struct lls_node
   return value;
 }
 
-/* ---- out --------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------- */
 
 struct writer {
   struct lls_builder out;
@@ -154,7 +154,7 @@ static void write_real(struct writer *writer, double number)
                                                  : "-Infinity");
 }
 
-/* The next line, where items have lines of their own. */
+/* Begins a new line if an indentation is set. */
 static void new_line(struct writer *writer, unsigned depth)
 {
   struct lls_value indent = writer->style->indent;
@@ -178,7 +178,7 @@ static void write_list(struct writer *writer, const struct lls_list *list, unsig
   lls_builder_puts(&writer->out, "]");
 }
 
-/* Keys that are no strings become some, as in Python. */
+/* Keys that are not strings are converted to strings, as in Python. */
 static void write_key(struct writer *writer, struct lls_value key)
 {
   if (lls_is_string(key)) {

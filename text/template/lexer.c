@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass over the source, a tag or the text up to it at a time; see lexer.h. */
+/* One pass over the source: in each step a tag, or the text up to the next tag; see
+ * lexer.h. */
 #include "text/template/lexer.h"
 
 #include "text/base/buffer.h"
@@ -15,7 +16,7 @@ struct lexer {
   const char *source;
   size_t length;
   size_t at;
-  bool line_starting; /* what was read last ended in a newline */
+  bool line_starting; /* the last text ended in a newline */
   struct lls_words *out;
   struct lls_error *err;
 };
@@ -65,7 +66,8 @@ static bool at_tag(const struct lexer *lexer)
   return starts(lexer, "{{") || starts(lexer, "{%") || starts(lexer, "{#");
 }
 
-/* Where the text before a tag ends, after the white space that the tag takes. */
+/* Returns where the text before a tag ends, without the white space that the tag
+ * removes. */
 static size_t trim_before(const struct lexer *lexer, size_t start)
 {
   size_t end = lexer->at;
@@ -95,7 +97,7 @@ static int lex_text(struct lexer *lexer)
   return end > start ? add(lexer, LLS_TOKEN_TEXT, start, end - start) : 0;
 }
 
-/* Passes the end of a tag and the white space after it that goes with it. */
+/* Skips the end of a tag, and the white space after it that the tag removes. */
 static void pass_end(struct lexer *lexer, char sign, bool takes_newline)
 {
   lexer->at += sign == '-' || sign == '+' ? 3 : 2;
@@ -146,13 +148,13 @@ static void pass_digits(struct lexer *lexer, bool hexadecimal)
   }
 }
 
-/* A character some places ahead, or '\0'. */
+/* Returns the character `places` ahead, or '\0'. */
 static char ahead(const struct lexer *lexer, size_t places)
 {
   return lexer->length - lexer->at > places ? lexer->source[lexer->at + places] : '\0';
 }
 
-/* The exponent of a number; whether there is one. */
+/* Skips the exponent of a number. Returns whether there was one. */
 static bool pass_exponent(struct lexer *lexer)
 {
   size_t sign = ahead(lexer, 1) == '+' || ahead(lexer, 1) == '-';
@@ -167,7 +169,7 @@ static bool pass_exponent(struct lexer *lexer)
 static int lex_number(struct lexer *lexer)
 {
   size_t start = lexer->at;
-  bool member = start > 0 && lexer->source[start - 1] == '.'; /* as in a.0.1 */
+  bool member = start > 0 && lexer->source[start - 1] == '.'; /* a member, as in a.0.1 */
   bool fraction = false;
   if (ahead(lexer, 0) == '0' && strchr("xXbBoO", ahead(lexer, 1)) != NULL &&
       isxdigit((unsigned char)ahead(lexer, 2))) {
@@ -210,7 +212,7 @@ static int lex_operator(struct lexer *lexer)
   return refuse(lexer, lexer->at, "this character has no meaning here");
 }
 
-/* The end of a tag: its mark, maybe with a sign before it. */
+/* Returns true at the end of a tag: its mark, perhaps after a sign. */
 static bool at_end(const struct lexer *lexer, const char *mark, char *sign)
 {
   *sign = '\0';
@@ -222,7 +224,7 @@ static bool at_end(const struct lexer *lexer, const char *mark, char *sign)
          memcmp(lexer->source + lexer->at + 1, mark, 2) == 0;
 }
 
-/* One word inside a tag. */
+/* Reads one word inside a tag. */
 static int lex_inside(struct lexer *lexer, int *brackets)
 {
   char c = lexer->source[lexer->at];
@@ -239,7 +241,7 @@ static int lex_inside(struct lexer *lexer, int *brackets)
   return lex_operator(lexer);
 }
 
-/* Passes "{% word %}" with its signs, if that is what comes; the sign of its end. */
+/* Skips "{% word %}" with its signs, if it comes next; *sign is the sign at its end. */
 static bool pass_word_tag(struct lexer *lexer, const char *word, char *sign)
 {
   struct lexer next = *lexer;
@@ -261,7 +263,7 @@ static bool pass_word_tag(struct lexer *lexer, const char *word, char *sign)
   return true;
 }
 
-/* {% raw %}: text up to {% endraw %}, whatever is in it. */
+/* {% raw %}: takes all text up to {% endraw %} unchanged. */
 static int lex_raw(struct lexer *lexer, size_t start, char sign)
 {
   pass_end(lexer, sign, false);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of a template. White space around tags is settled here, as Jinja does with
- * trim_blocks and lstrip_blocks, the settings chat templates are written for: the newline
- * after a tag goes, so does the indentation before one, and a - takes all there is.
+ * Cuts a template into words. It also removes white space around tags like Jinja with
+ * trim_blocks and lstrip_blocks, the settings for which chat templates are written: the
+ * newline after a tag and the indentation before it are removed; a - removes all white
+ * space on its side.
  */
 #ifndef LLS_TEMPLATE_LEXER_H
 #define LLS_TEMPLATE_LEXER_H
@@ -28,7 +29,7 @@ enum lls_token_kind {
 
 struct lls_word {
   enum lls_token_kind kind;
-  size_t start; /* in the source */
+  size_t start; /* offset in the source */
   size_t length;
 };
 
@@ -38,11 +39,11 @@ struct lls_words {
   size_t capacity;
 };
 
-/* Cuts source into words; source ends where its last newline, if any, begins. */
+/* Cuts source into words. The source's last newline, if any, is ignored. */
 int lls_lex(const char *source, size_t length, struct lls_words *out,
             struct lls_error *err);
 
-/* Writes "line L, column C" of a place in source. */
+/* Writes a source position as "line L, column C". */
 void lls_place(const char *source, size_t offset, char out[static 48]);
 
 #endif

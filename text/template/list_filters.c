@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters of lists that keep their items in order: choosing, mapping, cutting, joining.
- */
+/* List filters that preserve the order of items: selecting, mapping, cutting, joining. */
 #include "text/template/attributes.h"
 #include "text/template/function.h"
 
@@ -83,9 +82,9 @@ static struct lls_value items(struct lls_render *render, const struct lls_call *
   return lls_generate(render, list);
 }
 
-/* ---- choosing and mapping ---------------------------------------------------------- */
+/* ---- selecting and mapping --------------------------------------------------------- */
 
-/* The arguments from `from` on. */
+/* Returns the arguments from index `from` on. */
 static struct lls_list *arguments_from(struct lls_render *render,
                                        const struct lls_call *call, uint32_t from)
 {
@@ -102,7 +101,7 @@ static struct lls_value argument(const struct lls_call *call, uint32_t number)
              : lls_undefined();
 }
 
-/* A filter or a test of that name, or a failure. */
+/* Returns the filter or test of that name, or fails. */
 static const struct lls_function *named(struct lls_render *render,
                                         const struct lls_call *call,
                                         struct lls_value name, bool test)
@@ -120,7 +119,7 @@ static const struct lls_function *named(struct lls_render *render,
   return found;
 }
 
-/* select and reject, by the item itself or by a member of it. */
+/* Implements select and reject, and by_member selectattr and rejectattr. */
 static struct lls_value choose(struct lls_render *render, const struct lls_call *call,
                                bool by_member, bool wanted)
 {
@@ -208,7 +207,7 @@ static struct lls_value map_items(struct lls_render *render, const struct lls_ca
 
 /* ---- cutting ----------------------------------------------------------------------- */
 
-/* Lists of so many items each, the last filled up. */
+/* Cuts the items into lists of n, the last of which may be padded. */
 static struct lls_value batch(struct lls_render *render, const struct lls_call *call)
 {
   const struct lls_list *list = items_of(render, call);
@@ -229,7 +228,8 @@ static struct lls_value batch(struct lls_render *render, const struct lls_call *
   return lls_generate(render, batches);
 }
 
-/* So many lists, the first of them longer by one where it does not work out. */
+/* Cuts the items into n lists; the first ones have an item more if n does not divide
+ * their number. */
 static struct lls_value slice(struct lls_render *render, const struct lls_call *call)
 {
   const struct lls_list *list = items_of(render, call);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Escapes to UTF-8, digits to numbers; see literal.h. */
+/* Converts escapes to UTF-8 and digits to numbers; see literal.h. */
 #include "text/template/literal.h"
 
 #include "text/base/buffer.h"
@@ -17,7 +17,7 @@ static int digit_value(char digit)
   return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : 99;
 }
 
-/* Reads up to count digits; how many there were. */
+/* Reads up to count digits. Returns how many there were. */
 static size_t read_digits(const char *text, const char *end, size_t count, int base,
                           uint32_t *value)
 {
@@ -28,7 +28,8 @@ static size_t read_digits(const char *text, const char *end, size_t count, int b
   return i;
 }
 
-/* A character given by its number; the length of the escape, or 0 if it is not valid. */
+/* Appends a character given by its number. Returns the length of the escape, or 0 if it
+ * is not valid. */
 static size_t append_numbered(const char *at, const char *end, struct lls_bytes *out)
 {
   size_t count = *at == 'x' ? 2 : *at == 'u' ? 4 : *at == 'U' ? 8 : 0;
@@ -42,7 +43,8 @@ static size_t append_numbered(const char *at, const char *end, struct lls_bytes 
   return count > 0 ? count + 1 : read;
 }
 
-/* Appends the escape after a backslash; returns its length, or 0. */
+/* Appends the character of the escape after a backslash. Returns the escape's length,
+ * or 0. */
 static size_t append_escape(const char *at, const char *end, struct lls_bytes *out)
 {
   static const char letters[] = "nrtabfv\\'\"";
@@ -58,7 +60,7 @@ static size_t append_escape(const char *at, const char *end, struct lls_bytes *o
     return append_numbered(at, end, out);
   if (*at == 'N')
     return 0;
-  lls_bytes_append(out, "\\", 1); /* an unknown escape stays as it is */
+  lls_bytes_append(out, "\\", 1); /* Python keeps unknown escapes as they are */
   lls_bytes_append(out, at, 1);
   return 1;
 }

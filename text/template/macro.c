@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Macros: what they are called with becomes the variables of their body. */
+/* Calls macros: the arguments become variables of the body. */
 #include "text/template/state.h"
 
 struct lls_value lls_macro_new(struct lls_render *render, const struct lls_node *node)
@@ -14,7 +14,7 @@ struct lls_value lls_macro_new(struct lls_render *render, const struct lls_node 
   return (struct lls_value){.kind = LLS_MACRO, .macro = macro};
 }
 
-/* Variables from what was given by position; what is left over becomes varargs. */
+/* Sets variables from positional arguments; surplus ones become varargs. */
 static void bind_positional(struct lls_render *render, const struct lls_node *node,
                             const struct lls_node *macro, const struct lls_list *given)
 {
@@ -44,7 +44,7 @@ static const struct lls_node *parameter(const struct lls_node *macro,
   return name;
 }
 
-/* Variables from what was given by name; what is left over becomes kwargs. */
+/* Sets variables from keyword arguments; surplus ones become kwargs. */
 static void bind_keywords(struct lls_render *render, const struct lls_node *node,
                           const struct lls_node *macro, const struct lls_dict *given)
 {
@@ -72,7 +72,7 @@ static void bind_keywords(struct lls_render *render, const struct lls_node *node
                     macro->value.text);
 }
 
-/* Defaults, which may use the parameters before them. */
+/* Sets default values, which may use earlier parameters. */
 static void bind_defaults(struct lls_render *render, const struct lls_node *macro)
 {
   for (const struct lls_node *name = macro->names; name != NULL; name = name->next) {

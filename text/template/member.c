@@ -4,7 +4,7 @@
 #include "text/template/state.h"
 #include "text/base/utf8.h"
 
-/* An item that is not there, named for messages. */
+/* Returns undefined, with the missing name for messages. */
 static struct lls_value missing(struct lls_value name)
 {
   struct lls_value value = lls_undefined();
@@ -26,7 +26,7 @@ static struct lls_value refuse(struct lls_render *render, const struct lls_node 
                          lls_is_string(name) ? name.text : "item");
 }
 
-/* Members of the variable "loop" of a for. */
+/* Returns a member of a for's variable "loop". */
 static struct lls_value member_of_loop(struct lls_for_loop *loop, struct lls_value name)
 {
   int64_t index = loop->index, size = loop->list->count;
@@ -54,7 +54,8 @@ static struct lls_value member_of_loop(struct lls_for_loop *loop, struct lls_val
   return lls_undefined();
 }
 
-/* A method, or what Python has as an attribute; undefined for neither. */
+/* Returns a method, or a value that is an attribute in Python; undefined if there is
+ * neither. */
 static struct lls_value attribute(struct lls_render *render, struct lls_value object,
                                   struct lls_value name)
 {
@@ -128,7 +129,7 @@ struct lls_value lls_index(struct lls_render *render, const struct lls_node *nod
   return value.kind != LLS_UNDEFINED ? value : item_of_dict(render, object, index);
 }
 
-/* A bound of a slice, brought into low..high; otherwise where it is none. */
+/* Clamps a bound of a slice to low..high; returns `otherwise` if the bound is none. */
 static int64_t bound_of(struct lls_value value, int64_t size, int64_t otherwise,
                         int64_t low, int64_t high)
 {
@@ -177,7 +178,7 @@ struct lls_value lls_slice(struct lls_render *render, const struct lls_node *nod
     return lls_render_fail(render, node, "cannot take a slice of %s",
                            lls_type_name(object));
   if (!lls_is_string(object) && !lls_is_sequence(object))
-    return lls_undefined(); /* as Jinja's Environment.getitem, whatever the error is */
+    return lls_undefined(); /* like Jinja's Environment.getitem after any error */
   for (int i = 0; i < 3; i++)
     if (!lls_is_integral(bounds[i]) && bounds[i].kind != LLS_NONE)
       return lls_render_fail(render, node, "a slice needs integers, not %s",

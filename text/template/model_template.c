@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding the chat template of a model; see template.h for where it is looked for. */
+/* Finds the chat template of a model; template.h lists the places. */
 #include "core/base/file.h"
 #include "text/template/compiled.h"
 #include "text/tokenizer/gguf_tokenizer.h"
@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* For a model that brings none: ChatML, the form most chat models are trained on. */
+/* The template of models that bring none: ChatML, the format most chat models are
+ * trained on. */
 static const char default_template[] =
     "{% for message in messages %}"
     "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' "
@@ -20,7 +21,7 @@ static const char default_template[] =
 
 #define TEMPLATE_MAX (1 << 20) /* bytes; published templates have up to 30,000 */
 
-/* The text of a file; -ENOENT where there is none. */
+/* Reads a file as text. Returns -ENOENT if it does not exist. */
 static int read_file(const char *path, char **out, struct lls_error *err)
 {
   FILE *file;
@@ -43,7 +44,7 @@ static int read_file(const char *path, char **out, struct lls_error *err)
   return 0;
 }
 
-/* Compiles a file of the model folder; *there says whether it exists. */
+/* Compiles a file of the model folder. *there: the file exists. */
 static int compile_file(const char *folder, const char *name, struct lls_compiled *out,
                         bool *there, struct lls_error *err)
 {
@@ -62,7 +63,7 @@ static int compile_file(const char *folder, const char *name, struct lls_compile
   return code;
 }
 
-/* The template of that name in a list of several, or NULL. */
+/* Returns the template with that name in a list, or NULL. */
 static const char *named(const json_t *list, const char *wanted)
 {
   size_t i;
@@ -76,7 +77,7 @@ static const char *named(const json_t *list, const char *wanted)
   return NULL;
 }
 
-/* "chat_template" of a JSON file: a text, or a list of several with names. */
+/* Compiles "chat_template" of a JSON file: a text, or a list of named templates. */
 static int compile_member(const char *folder, const char *name, const json_t *config,
                           struct lls_chat_template *out, bool *there,
                           struct lls_error *err)
@@ -100,7 +101,7 @@ static int compile_member(const char *folder, const char *name, const json_t *co
   return code;
 }
 
-/* The JSON files of the folder, in the order of Transformers. */
+/* Compiles the template in the folder's JSON files, in the order of Transformers. */
 static int compile_members(const char *folder, const json_t *config,
                            struct lls_chat_template *out, bool *there,
                            struct lls_error *err)
@@ -131,7 +132,7 @@ static int compile_folder(const char *folder, const json_t *config,
   return code;
 }
 
-/* The template that a GGUF file brings, or the default. */
+/* Compiles the template of a GGUF file's metadata, or the default. */
 static int compile_config(const char *path, const json_t *config,
                           struct lls_chat_template *out, struct lls_error *err)
 {
@@ -142,7 +143,7 @@ static int compile_config(const char *path, const json_t *config,
   return code;
 }
 
-/* The special tokens that a template may name. */
+/* Returns the special tokens that a template may refer to. */
 static json_t *special_tokens(const json_t *config)
 {
   static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token",
@@ -156,7 +157,7 @@ static json_t *special_tokens(const json_t *config)
   return tokens;
 }
 
-/* A template without sources; NULL: no memory. */
+/* Returns a template without sources; NULL if out of memory. */
 static struct lls_chat_template *create(const json_t *config, struct lls_error *err)
 {
   struct lls_chat_template *made = calloc(1, sizeof *made);
@@ -167,7 +168,7 @@ static struct lls_chat_template *create(const json_t *config, struct lls_error *
   return made;
 }
 
-/* Gives *made away, or frees it where it failed. */
+/* Passes `made` to the caller, or frees it if code is an error. */
 static int finish(int code, struct lls_chat_template *made,
                   struct lls_chat_template **out)
 {

@@ -35,7 +35,8 @@ static struct lls_value power(struct lls_render *render, const struct lls_node *
   return lls_integer(result);
 }
 
-/* Rounded down, as Python does; the divisor is not 0 and there is no overflow. */
+/* Divides rounding down, as Python does; the divisor is not 0, and there is no
+ * overflow. */
 static int64_t divide_floor(int64_t left, int64_t right)
 {
   int64_t quotient = left / right;
@@ -94,7 +95,8 @@ static struct lls_value reals(struct lls_render *render, const struct lls_node *
     return lls_render_fail(render, node, "division by zero");
   if (node->operation == LLS_OP_DIVIDE)
     return lls_real(left / right);
-  rest = fmod(left, right); /* signs as CPython's float_divmod has them, those of 0 too */
+  rest = fmod(left, right); /* signs as in CPython's float_divmod, including those of
+                             * zeros */
   if (rest == 0)
     rest = copysign(0, right);
   else if ((rest < 0) != (right < 0))
@@ -105,7 +107,7 @@ static struct lls_value reals(struct lls_render *render, const struct lls_node *
   return lls_real(whole == 0 ? copysign(0, left / right) : floor(whole));
 }
 
-/* Numbers, of which at least one is real or the operation makes it so. */
+/* Calculates with numbers, of which one is real or the operation has a real result. */
 static struct lls_value calculate(struct lls_render *render, const struct lls_node *node,
                                   struct lls_value left, struct lls_value right)
 {
@@ -116,7 +118,7 @@ static struct lls_value calculate(struct lls_render *render, const struct lls_no
                : reals(render, node, lls_real_of(left), lls_real_of(right));
 }
 
-/* A string or a list, several times. */
+/* Repeats a string or a list. */
 static struct lls_value repeat(struct lls_render *render, struct lls_value value,
                                int64_t count)
 {
@@ -145,7 +147,7 @@ static struct lls_value join_lists(struct lls_render *render, const struct lls_l
   return lls_of_list(joined);
 }
 
-/* Text that is joined to Markup is escaped. */
+/* Concatenates strings; text joined to Markup is escaped. */
 static struct lls_value join_strings(struct lls_render *render, struct lls_value left,
                                      struct lls_value right)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters that compare the items of a list: sorting, grouping, the least and the most. */
+/* List filters that compare items: sorting, grouping, minimum and maximum. */
 #include "text/template/attributes.h"
 #include "text/template/function.h"
 
-/* The sort key of an item: itself or a member, strings without their case. */
+/* Returns the sort key of an item: itself or a member; strings lose their case unless
+ * case_sensitive. */
 static struct lls_value key_of(struct lls_render *render, const struct lls_call *call,
                                struct lls_value item, struct lls_value member,
                                bool with_case)
@@ -13,7 +14,8 @@ static struct lls_value key_of(struct lls_render *render, const struct lls_call 
   return lls_is_string(item) && !with_case ? lls_lower(render, item) : item;
 }
 
-/* The keys of all items; several members between commas make tuples. */
+/* Returns the keys of all items; several member names, separated by commas, make
+ * tuples. */
 static struct lls_list *keys_of(struct lls_render *render, const struct lls_call *call,
                                 const struct lls_list *list, struct lls_value member,
                                 bool with_case)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values as Python prints them: str() and repr(). */
+/* Converts values to text like Python: str() and repr(). */
 #include "text/template/function.h"
 #include "text/template/state.h"
 #include "text/base/utf8.h"
@@ -10,11 +10,11 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Digits of a number without its sign, rounded to the fewest that read back the same. */
+/* The shortest digits of a number, without sign, that read back as the same number. */
 struct digits {
   char text[20];
   int count;
-  int exponent; /* of ten, of the first digit */
+  int exponent; /* of ten, for the first digit */
 };
 
 static struct digits shortest(double number)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Variables: a for or a macro opens a scope, an if does not, as in Jinja. */
+/* Variables. As in Jinja, a for or a macro opens a scope; an if does not. */
 #include "text/template/state.h"
 
 #include <string.h>

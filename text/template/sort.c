@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stable sort by keys whose comparison may fail, which is work that is charged. */
+/* A stable merge sort by keys. Comparisons may fail, and are charged as work. */
 #include "text/template/state.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ struct sorter {
   bool descending;
 };
 
-/* True if right must come before left. */
+/* Returns true if right must come before left. */
 static bool before(const struct sorter *sorter, uint32_t right, uint32_t left)
 {
   int sign =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements: {% ... %}, {{ ... }} and the text between; see grammar.h. */
+/* Parses statements: {% ... %}, {{ ... }} and the text between; see grammar.h. */
 #include "text/template/grammar.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 static struct lls_node *parse_block(struct lls_parser *parser, const char *const *ends);
 
-/* True where the words ahead are "{% name". */
+/* Returns true if the next words are "{% name". */
 static bool ahead(const struct lls_parser *parser, const char *name)
 {
   struct lls_parser next = *parser;
@@ -15,7 +15,7 @@ static bool ahead(const struct lls_parser *parser, const char *name)
          lls_parser_is(&next, LLS_TOKEN_NAME, name);
 }
 
-/* Passes "{% name". */
+/* Skips "{% name". */
 static bool pass(struct lls_parser *parser, const char *name)
 {
   return lls_parser_expect(parser, LLS_TOKEN_STATEMENT, NULL) &&
@@ -27,7 +27,7 @@ static void end_statement(struct lls_parser *parser)
   lls_parser_expect(parser, LLS_TOKEN_STATEMENT_END, NULL);
 }
 
-/* The rest of a statement, its body, and "{% end %}". */
+/* Parses the rest of a statement's tag, its body, and "{% end %}". */
 static struct lls_node *parse_body(struct lls_parser *parser, const char *end)
 {
   const char *const ends[] = {end, NULL};
@@ -115,7 +115,8 @@ static struct lls_node *parse_set(struct lls_parser *parser)
   return node;
 }
 
-/* "a, b=1)": NAME nodes with their defaults, the opening bracket being passed. */
+/* Parses "a, b=1)" to NAME nodes with defaults; the opening parenthesis is already
+ * taken. */
 static struct lls_node *parse_parameters(struct lls_parser *parser)
 {
   struct lls_node *first = NULL, **tail = &first;
@@ -134,7 +135,8 @@ static struct lls_node *parse_parameters(struct lls_parser *parser)
   return first;
 }
 
-/* The body of a macro, in which no loop is open; notes what it reads. */
+/* Parses the body of a macro, in which no loop is open; records the special variables
+ * it reads. */
 static void parse_macro_body(struct lls_parser *parser, struct lls_node *macro,
                              const char *end)
 {
@@ -161,7 +163,8 @@ static struct lls_node *parse_macro(struct lls_parser *parser)
   return node;
 }
 
-/* {% call(a) macro(b) %}: a macro of its own, which the called one knows as "caller". */
+/* {% call(a) macro(b) %}: the body becomes a macro, which the called macro receives as
+ * "caller". */
 static struct lls_node *parse_call_block(struct lls_parser *parser)
 {
   struct lls_node *node = lls_parser_node(parser, LLS_NODE_CALL_BLOCK);
@@ -215,7 +218,7 @@ static struct lls_node *parse_with(struct lls_parser *parser)
   return node;
 }
 
-/* {% generation %} marks the answer for training, here it is a scope as any other. */
+/* {% generation %} marks the answer for training; here it is an ordinary scope. */
 static struct lls_node *parse_generation(struct lls_parser *parser)
 {
   struct lls_node *node = lls_parser_node(parser, LLS_NODE_SCOPE);
@@ -225,7 +228,7 @@ static struct lls_node *parse_generation(struct lls_parser *parser)
   return node;
 }
 
-/* {% block name %}: no other template replaces it, so it stands for its body. */
+/* {% block name %}: no other template can replace it, so it is equivalent to its body. */
 static struct lls_node *parse_named_block(struct lls_parser *parser)
 {
   struct lls_node *node = lls_parser_node(parser, LLS_NODE_SCOPE);
@@ -249,7 +252,7 @@ static struct lls_node *parse_do(struct lls_parser *parser)
   return node;
 }
 
-/* break and continue */
+/* Parses break and continue. */
 static struct lls_node *parse_jump(struct lls_parser *parser, enum lls_node_kind kind)
 {
   struct lls_node *node = lls_parser_node(parser, kind);
@@ -269,7 +272,7 @@ static struct lls_node *parse_continue(struct lls_parser *parser)
   return parse_jump(parser, LLS_NODE_CONTINUE);
 }
 
-/* A statement of Jinja that needs other templates: it fails when it is reached. */
+/* Parses a Jinja statement that needs other templates: it fails when it is executed. */
 static struct lls_node *parse_unknown(struct lls_parser *parser)
 {
   parser->word--;
@@ -344,8 +347,8 @@ static bool at_one_of(const struct lls_parser *parser, const char *const *ends)
   return false;
 }
 
-/* Statements up to one of ends, which is not passed; to the end of the source for none.
- */
+/* Parses statements up to one of ends, which is not taken; up to the end of the source
+ * if ends is NULL. */
 static struct lls_node *parse_block(struct lls_parser *parser, const char *const *ends)
 {
   struct lls_node *first = NULL, **tail = &first;

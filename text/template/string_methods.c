@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Methods of strings, as Python has them. */
+/* Methods of strings, as in Python. */
 #include "text/template/function.h"
 #include "text/base/unicode.h"
 #include "text/base/utf8.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* ---- new strings ------------------------------------------------------------------- */
+/* ---- methods that return strings --------------------------------------------------- */
 
 static struct lls_value strip(struct lls_render *render, const struct lls_call *call)
 {
@@ -39,7 +39,7 @@ static struct lls_value capitalize(struct lls_render *render, const struct lls_c
   return lls_capitalize(render, call->subject);
 }
 
-/* The first letter of every run of letters in upper case. */
+/* Puts the first letter of every run of letters in upper case. */
 static struct lls_value title(struct lls_render *render, const struct lls_call *call)
 {
   struct lls_value text = call->subject;
@@ -107,7 +107,7 @@ static struct lls_value format(struct lls_render *render, const struct lls_call 
                            call->keywords);
 }
 
-/* In a field of a width, filled up with a character. */
+/* Pads the string to a width with a character. */
 static struct lls_value pad(struct lls_render *render, const struct lls_call *call,
                             bool left, bool right)
 {
@@ -177,7 +177,7 @@ static struct lls_value removesuffix(struct lls_render *render,
   return lls_like(lls_view(text.text, text.length - part.length), text);
 }
 
-/* ---- lists of strings -------------------------------------------------------------- */
+/* ---- methods that return lists ----------------------------------------------------- */
 
 static struct lls_value split_by(struct lls_render *render, const struct lls_call *call,
                                  bool from_right)
@@ -219,7 +219,7 @@ static struct lls_value splitlines(struct lls_render *render, const struct lls_c
   return lls_of_list(lines);
 }
 
-/* The text before a separator, the separator, and the text behind it. */
+/* Returns the text before a separator, the separator, and the text after it. */
 static struct lls_value partition_at(struct lls_render *render,
                                      const struct lls_call *call, bool last)
 {
@@ -255,9 +255,9 @@ static struct lls_value rpartition(struct lls_render *render, const struct lls_c
   return partition_at(render, call, true);
 }
 
-/* ---- questions --------------------------------------------------------------------- */
+/* ---- methods that return booleans or numbers --------------------------------------- */
 
-/* True if the string has the argument, or one of a tuple, at its start or end. */
+/* Returns true if the string begins or ends with the argument, or with one of a tuple. */
 static struct lls_value has_end(struct lls_render *render, const struct lls_call *call,
                                 bool (*has)(struct lls_value, struct lls_value))
 {
@@ -283,7 +283,8 @@ static struct lls_value endswith(struct lls_render *render, const struct lls_cal
   return has_end(render, call, ends_with);
 }
 
-/* The part of the string that start and end, in characters, leave; where it begins. */
+/* Returns the part of the string between start and end, which count characters; *start
+ * is its byte offset. */
 static struct lls_value window(struct lls_render *render, const struct lls_call *call,
                                size_t *start)
 {
@@ -298,7 +299,7 @@ static struct lls_value window(struct lls_render *render, const struct lls_call 
   return lls_view(text.text + *start, end > *start ? end - *start : 0);
 }
 
-/* The number of the character where the argument begins, or -1. */
+/* Returns the index of the character where the argument occurs, or -1. */
 static int64_t position(struct lls_render *render, const struct lls_call *call, bool last)
 {
   size_t start;
@@ -395,7 +396,7 @@ static unsigned classes_of(int32_t c)
   }
 }
 
-/* True if there are characters, and all are of one of these classes. */
+/* Returns true if the string is not empty, and all characters are of these classes. */
 static struct lls_value all_are(struct lls_render *render, const struct lls_call *call,
                                 unsigned classes)
 {
@@ -443,7 +444,8 @@ static struct lls_value isascii_(struct lls_render *render, const struct lls_cal
                                    : all_are(render, call, CLASS_ASCII);
 }
 
-/* True if there are letters of a case, and none of the other. */
+/* Returns true if the string has letters of the wanted case, and none of the other
+ * case. */
 static struct lls_value cased(struct lls_render *render, const struct lls_call *call,
                               unsigned wanted, unsigned other)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations on strings that filters and methods share; see state.h. */
+/* String operations that filters and methods share; see state.h. */
 #include "text/template/state.h"
 #include "text/base/unicode.h"
 #include "text/base/utf8.h"
@@ -24,8 +24,8 @@ size_t lls_character_offset(struct lls_value string, size_t number)
   return at;
 }
 
-/* Most needles are one byte; AddressSanitizer looks at all that memmem might have read,
- * which makes splitting a long text quadratic there. */
+/* Has a branch for one byte, the usual needle: under AddressSanitizer memmem checks the
+ * whole range it might read, which makes splitting a long text quadratic. */
 size_t lls_find(struct lls_value text, size_t from, struct lls_value needle)
 {
   if (from > text.length)
@@ -46,14 +46,14 @@ struct lls_value lls_like(struct lls_value string, struct lls_value other)
   return string;
 }
 
-/* ---- ends and case ----------------------------------------------------------------- */
+/* ---- stripping and case ------------------------------------------------------------ */
 
 static bool is_space(int32_t character)
 {
   return lls_char_is_space(character) || (character >= 0x1c && character <= 0x1f);
 }
 
-/* True if a character is one of those to be stripped. */
+/* Returns true if the character is in the set to be stripped. */
 static bool is_stripped(int32_t character, struct lls_value characters)
 {
   if (!lls_is_string(characters))
@@ -64,7 +64,8 @@ static bool is_stripped(int32_t character, struct lls_value characters)
   return false;
 }
 
-/* One end moves by a character; false where it stays, or the work is spent. */
+/* Returns true if one more character is stripped at an end; false if not, or if the
+ * work limit is reached. */
 static bool strips(struct lls_render *render, int32_t character,
                    struct lls_value characters)
 {
@@ -125,9 +126,9 @@ struct lls_value lls_capitalize(struct lls_render *render, struct lls_value stri
   return lls_like(lls_builder_end(&out), string);
 }
 
-/* ---- parts ------------------------------------------------------------------------- */
+/* ---- splitting and replacing ------------------------------------------------------- */
 
-/* new_text before every character and at the end, as Python replaces "". */
+/* Inserts new_text before every character and at the end, as Python replaces "". */
 static struct lls_value interleave(struct lls_render *render, struct lls_value string,
                                    struct lls_value new_text, size_t count)
 {
@@ -293,7 +294,7 @@ struct lls_list *lls_split_at(struct lls_render *render, struct lls_value string
   }
 }
 
-/* The length of a line end at text, or 0. */
+/* Returns the length of the line end at text, or 0. */
 static size_t line_end(const char *text, size_t length)
 {
   int32_t character = lls_utf8_char(text);
@@ -316,7 +317,7 @@ struct lls_value lls_next_line(struct lls_value text, size_t *at, size_t *end)
   return lls_view(text.text + start, stop - start);
 }
 
-/* ---- more text --------------------------------------------------------------------- */
+/* ---- escaping and padding ---------------------------------------------------------- */
 
 struct lls_value lls_escape(struct lls_render *render, struct lls_value string)
 {
@@ -348,7 +349,7 @@ struct lls_value lls_pad(struct lls_render *render, struct lls_value string,
   int64_t missing = width - (int64_t)lls_characters(render, string);
   if (missing <= 0 || render->code < 0)
     return string;
-  /* Python's str.center gives the odd one to the left where the width is odd */
+  /* Python's str.center puts the odd space on the left if the width is odd */
   int64_t before = left && right ? missing / 2 + (missing & width & 1)
                    : left        ? missing
                                  : 0;

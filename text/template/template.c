@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiling and rendering as the caller sees it. */
+/* Compiles and renders templates: the public functions. */
 #include "text/template/template.h"
 
 #include "text/template/compiled.h"
@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A copy with every line ending a newline, as Jinja has it before anything else. */
+/* Copies a source, with every line end replaced by a newline, which is Jinja's first
+ * step. */
 static char *copy_source(const char *source)
 {
   char *copy = malloc(strlen(source) + 1), *out = copy;

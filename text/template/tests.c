@@ -46,7 +46,7 @@ COMPARISON(greater, LLS_OP_GREATER)
 COMPARISON(greater_equal, LLS_OP_GREATER_EQUAL)
 COMPARISON(in, LLS_OP_IN)
 
-/* The rest of a division, for the tests that ask for it. */
+/* Returns true if the division leaves the given remainder. */
 static struct lls_value has_rest(struct lls_render *render, const struct lls_call *call,
                                  struct lls_value divisor, int64_t rest)
 {
@@ -75,7 +75,7 @@ static struct lls_value is_divisible(struct lls_render *render,
   return has_rest(render, call, call->arguments[0], 0);
 }
 
-/* The same object, where Python would have one. */
+/* Returns true for the same object, in cases where Python would have a single object. */
 static struct lls_value is_same(struct lls_render *render, const struct lls_call *call)
 {
   struct lls_value left = call->subject, right = call->arguments[0];
@@ -107,7 +107,7 @@ static struct lls_value is_lower(struct lls_render *render, const struct lls_cal
   return call_method(render, call, "islower", 7);
 }
 
-/* True if there is a filter, or a test, of that name. */
+/* Returns true if there is a filter, or a test, with that name. */
 static struct lls_value is_filter(struct lls_render *render, const struct lls_call *call)
 {
   (void)render;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters of text. They take any value that can be printed. */
+/* Filters of text. They accept any printable value. */
 #include "text/template/function.h"
 #include "text/base/utf8.h"
 
@@ -30,7 +30,7 @@ static struct lls_value capitalize(struct lls_render *render, const struct lls_c
   return lls_capitalize(render, subject(render, call));
 }
 
-/* Words begin behind white space and the characters -({[< */
+/* Words begin after white space and the characters -({[< */
 static struct lls_value title(struct lls_render *render, const struct lls_call *call)
 {
   struct lls_value text = subject(render, call);
@@ -95,7 +95,7 @@ static struct lls_value force_escape(struct lls_render *render,
   return lls_escape(render, text);
 }
 
-/* The indentation: so many spaces, or a text. */
+/* Returns the indentation: a number of spaces, or a text. */
 static struct lls_value indentation(struct lls_render *render,
                                     const struct lls_call *call)
 {
@@ -113,7 +113,7 @@ static struct lls_value indent(struct lls_render *render, const struct lls_call 
   struct lls_builder out = {.render = render};
   bool first = true, blank = lls_truth(call->arguments[2]), ended = true;
   size_t at = 0, end = 0;
-  /* A text that ends in a line end has an empty line behind it. */
+  /* A text that ends in a line end is followed by an empty line. */
   while ((at < text.length || ended) && render->code == 0) {
     struct lls_value line = lls_next_line(text, &at, &end);
     ended = end > 0;
@@ -146,7 +146,8 @@ static struct lls_value format(struct lls_render *render, const struct lls_call 
       lls_of_list(call->positional != NULL ? (struct lls_list *)call->positional : none));
 }
 
-/* Up to `length` characters, ended at a word and with "..." unless it all but fits. */
+/* Shortens to `length` characters, cut at a word and followed by "..."; text that
+ * exceeds the length by the leeway at most stays whole. */
 static struct lls_value truncate(struct lls_render *render, const struct lls_call *call)
 {
   struct lls_value text = subject(render, call);
@@ -202,7 +203,7 @@ static void put_quoted(struct lls_builder *out, struct lls_value text, bool quer
   }
 }
 
-/* A text for the path of an address, or pairs for its query. */
+/* Encodes a text for the path of a URL, or pairs for its query. */
 static struct lls_value urlencode(struct lls_render *render, const struct lls_call *call)
 {
   struct lls_builder out = {.render = render};

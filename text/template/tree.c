@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes and texts are cells of one chain, freed with the tree; see tree.h. */
+/* Nodes and texts form one chain of cells, freed with the tree; see tree.h. */
 #include "text/template/tree.h"
 
 #include <stdlib.h>

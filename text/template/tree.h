@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of a template. All nodes have one shape, and the comment beside each kind says
- * which members it uses; lists are chained by next. Nodes live and die with their tree,
- * which nothing changes once it is parsed.
+ * The tree of a template. All nodes have the same struct; the comment at each kind
+ * lists the members that it uses. Lists are chained by next. Nodes are freed with their
+ * tree, which is immutable once it is parsed.
  */
 #ifndef LLS_TEMPLATE_TREE_H
 #define LLS_TEMPLATE_TREE_H
@@ -15,18 +15,18 @@ enum lls_node_kind {
   LLS_NODE_TEXT,  /* value */
   LLS_NODE_PRINT, /* left */
   LLS_NODE_IF,    /* left: condition, or NULL for else; body; third: the next branch */
-  LLS_NODE_FOR,   /* names: target, left: what to go through, right: condition, body,
-                     otherwise, flag: recursive */
+  LLS_NODE_FOR,   /* names: target, left: the iterable, right: condition, body,
+                   * otherwise, flag: recursive */
   LLS_NODE_SET,   /* names: target, left: value */
   LLS_NODE_SET_BLOCK,  /* names: target, left: filters of SUBJECT, or NULL, body */
   LLS_NODE_FILTERED,   /* left: filters of SUBJECT, body */
-  LLS_NODE_SCOPE,      /* body; names: SET, for with; flag: of the whole template */
+  LLS_NODE_SCOPE,      /* body; names: SET, for with; flag: it spans the whole template */
   LLS_NODE_MACRO,      /* value: name; names: NAME with left: default or NULL; body */
   LLS_NODE_CALL_BLOCK, /* left: CALL, right: MACRO */
   LLS_NODE_DO,         /* left */
   LLS_NODE_BREAK,
   LLS_NODE_CONTINUE,
-  LLS_NODE_UNKNOWN, /* value: a statement that fails when it is reached */
+  LLS_NODE_UNKNOWN, /* value: the statement's name; fails when it is executed */
   /* expressions */
   LLS_NODE_LITERAL,  /* value */
   LLS_NODE_NAME,     /* value: name */
@@ -45,10 +45,10 @@ enum lls_node_kind {
   LLS_NODE_BINARY,   /* operation, left, right */
   LLS_NODE_FILTER,   /* value: name, function or NULL, left: value, body: arguments */
   LLS_NODE_TEST,     /* the same */
-  LLS_NODE_CALL,     /* left: what is called, body: arguments */
+  LLS_NODE_CALL,     /* left: the callee, body: arguments */
   LLS_NODE_SUBJECT,  /* the text of a filter statement */
-  LLS_NODE_ARGUMENT, /* part of others; in calls: value: name if it has one, left, stars
-                      */
+  LLS_NODE_ARGUMENT, /* an element of other nodes; in calls: value: name if any, left,
+                      * stars */
 };
 
 enum lls_operation {
@@ -70,7 +70,7 @@ enum lls_operation {
   LLS_OP_CONCATENATE,
 };
 
-/* Special variables that the body of a macro reads. */
+/* Special variables; a macro receives those that its body reads. */
 enum lls_special {
   LLS_VARARGS = 1,
   LLS_KWARGS = 2,
@@ -82,11 +82,11 @@ struct lls_function;
 struct lls_node {
   enum lls_node_kind kind;
   enum lls_operation operation;
-  uint32_t offset;  /* in the source */
-  uint8_t stars;    /* of an argument: 1 for *list, 2 for **mapping */
-  uint8_t specials; /* of a macro: enum lls_special */
+  uint32_t offset;  /* offset in the source */
+  uint8_t stars;    /* for an argument: 1 for *list, 2 for **mapping */
+  uint8_t specials; /* for a macro: enum lls_special */
   bool flag;
-  struct lls_value value; /* a literal, or a name: a string */
+  struct lls_value value; /* a literal; or a name, as a string */
   const struct lls_function *function;
   struct lls_node *left;
   struct lls_node *right;
@@ -97,18 +97,19 @@ struct lls_node {
   struct lls_node *next;
 };
 
-/* Owner of nodes and texts. */
+/* Owns nodes and texts. */
 struct lls_tree {
   char *source;
   struct lls_node *root; /* statements, chained */
   struct lls_tree_cell *cells;
-  struct lls_error unknown; /* the first construct that fails when it is reached, or "" */
+  struct lls_error unknown; /* the first construct that fails when executed, or "" */
 };
 
-/* A zeroed node, or NULL without memory. */
+/* Returns a zeroed node, or NULL if out of memory. */
 struct lls_node *lls_tree_node(struct lls_tree *tree, enum lls_node_kind kind,
                                size_t offset);
-/* A terminated copy of a text that lives as long as the tree, or NULL without memory. */
+/* Returns a terminated copy of a text that lives as long as the tree, or NULL if out of
+ * memory. */
 const char *lls_tree_text(struct lls_tree *tree, const char *text, size_t length);
 void lls_tree_free(struct lls_tree *tree);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Types and truth of values; nothing of the interpreter is below this. */
+/* Types and truth of values; this file uses no other part of the interpreter. */
 #include "text/template/state.h"
 
 #include <string.h>

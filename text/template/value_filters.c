@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Filters of numbers and of any value. */
+/* Filters of numbers, and of values of any type. */
 #include "text/template/function.h"
 
 #include <errno.h>
@@ -38,8 +38,8 @@ static struct lls_value length(struct lls_render *render, const struct lls_call 
   }
 }
 
-/* The text of a number as C reads it: without white space and _; false if it is too long,
- * or an underscore is not between digits. */
+/* Copies a number's text in C's syntax, without white space and _. Returns false if it
+ * is too long, or an underscore is not between digits. */
 static bool number_text(struct lls_render *render, struct lls_value string,
                         char out[static 64])
 {
@@ -61,7 +61,7 @@ static bool read_integer(const char *text, int base, int64_t *value)
 {
   char *end;
   errno = 0;
-  if (base == 8 || base == 2) /* 0o and 0b, which C does not know */
+  if (base == 8 || base == 2) /* 0o and 0b are not known to C */
     text += text[0] == '0' && strchr("oObB", text[1]) != NULL && text[1] != '\0' ? 2 : 0;
   *value = strtoll(text, &end, base);
   return errno == 0 && *end == '\0';
@@ -70,7 +70,7 @@ static bool read_integer(const char *text, int base, int64_t *value)
 static bool read_real(const char *text, double *value)
 {
   char *end;
-  if (strpbrk(text, "xXpP(") != NULL) /* C's, not Python's */
+  if (strpbrk(text, "xXpP(") != NULL) /* valid in C, not in Python */
     return false;
   *value = strtod(text, &end);
   return *end == '\0';
@@ -120,7 +120,7 @@ static struct lls_value absolute(struct lls_render *render, const struct lls_cal
                          lls_type_name(value));
 }
 
-/* To the nearest, as the decimal that it is printed as. */
+/* Rounds to the nearest number, judged by the decimal that is printed. */
 static double round_common(double value, int precision)
 {
   char text[400];
@@ -193,7 +193,7 @@ static struct lls_value attribute(struct lls_render *render, const struct lls_ca
   if (!lls_string_argument(render, call, 0))
     return lls_undefined();
   struct lls_value object = call->subject;
-  if (object.kind == LLS_DICT) /* never an item */
+  if (object.kind == LLS_DICT) /* a mapping's items are not attributes */
     return lls_undefined();
   return lls_member(render, call->node, object, call->arguments[0]);
 }

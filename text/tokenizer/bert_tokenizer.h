@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BERT's tokeniser as tokenizer.json has it, for models which have only its vocabulary.
- */
+/* BERT's tokeniser as tokenizer.json has it, for models which have only its
+ * vocabulary. */
 #ifndef LLS_TOKENIZER_BERT_TOKENIZER_H
 #define LLS_TOKENIZER_BERT_TOKENIZER_H
 
@@ -9,8 +9,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Names of the tokens that a text begins and ends with, and that an unknown word becomes.
- */
+/* Names of the tokens that a text begins and ends with, and that an unknown word
+ * becomes. */
 struct lls_bert_names {
   const char *cls, *sep, *unknown;
 };

@@ -126,8 +126,8 @@ static const char *text_at(const struct lls_charsmap *map, size_t place)
   return (const char *)map->bytes + texts + place;
 }
 
-/* Finds the shortest string of the table that text begins with: its replacement, or NULL.
- */
+/* Finds the shortest string of the table that text begins with: its replacement, or
+ * NULL. */
 static const char *look_up(const struct lls_charsmap *map, const char *text,
                            size_t length)
 {

@@ -78,8 +78,8 @@ static void see_calls(struct lls_tool_dialect *dialect,
 
 #define NEEDLE "needle_in_a_prompt"
 
-/* True if the template prints the needle in one of these; what it rejects is not shown.
- */
+/* True if the template prints the needle in one of these; what it rejects is not
+ * shown. */
 static bool shows(const struct lls_chat_template *chat_template, json_t *messages,
                   json_t *variables)
 {

@@ -191,8 +191,8 @@ static bool pass_byte(struct lls_tool_parser *parser, char byte)
   return true;
 }
 
-/* Once the call is reported, only a key or a value that is not complete has to be kept.
- */
+/* Once the call is reported, only a key or a value that is not complete has to be
+ * kept. */
 static void forget(struct lls_tool_parser *parser)
 {
   struct lls_tool_object *object = &parser->object;
