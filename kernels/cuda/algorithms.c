@@ -1,27 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of cuBLASLt's algorithms a product takes. Its heuristic puts them in an order by
- * a model of the GPU. Here the first of them are timed: in steps that the engine only
- * prepares for (lls_device_step.prepare), that is while it starts, never in a step that
- * somebody waits for and never in a capture. Of all others, and with
- * LLS_CUDA_ALGORITHMS=first in the environment, the heuristic's first is taken.
+ * Chooses cuBLASLt's algorithm for a product. cuBLASLt's heuristic orders them by a
+ * model of the GPU. Here the first few are timed, only in preparation steps
+ * (lls_device_step.prepare) while the engine starts, never in a step that serves
+ * requests and never during a graph capture. A product that was not timed uses the
+ * heuristic's first algorithm, as do all with LLS_CUDA_ALGORITHMS=first in the
+ * environment.
  *
- * In a step no weight is in the L2 when its turn comes: all the others were read since.
- * So the weights of all layers that have the product are taken in turns, and a product
- * of which the L2 could hold half of them is left as it is: its time would be another's.
+ * In a real step no weight is in the L2 when it is used, because all other weights were
+ * read in between. So the timing rotates through the weights of all layers with that
+ * product. If the L2 could hold half of these weights, the product is not timed, since
+ * its time would not be that of a real step.
  *
- * A round is some products between two events, of as many that launching and the events
- * are a small part of it. The algorithms take turns, so that none has the warmer or the
- * cooler GPU, and of each the least round counts: what disturbs only adds.
+ * A round is a number of products between two events, large enough that launches and
+ * events are a small part of it. The algorithms alternate, so that none runs on a
+ * warmer or cooler GPU, and the shortest round of each counts, since disturbances only
+ * add time.
  *
  * Another algorithm adds up in another order, which changes the last bits of logits and
- * sometimes a token. So that starts of the same model choose alike, times within NOISE of
- * the least are a tie, which the first in the heuristic's order wins, mostly its first.
- * What is left is an algorithm just at that edge.
+ * sometimes a token. To make repeated starts of a model choose the same, times within
+ * NOISE of the least are a tie, won by the first in the heuristic's order, mostly its
+ * first. Only an algorithm just at that edge can still change the choice.
  *
- * Ranks of a group time nothing. What each computes of its own may differ in the last
- * bits, but all have the same router of a mixture: had one of them another order of sums,
- * a row's experts could be others there than on the others.
+ * Tensor-parallel ranks time nothing. Their own parts may differ in the last bits, but
+ * all ranks compute the same router of a mixture of experts: if one of them added in
+ * another order, it could choose other experts for a row than the other ranks.
  */
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/products.h"
@@ -35,15 +38,15 @@
 #define ALGORITHMS 16
 #define ROUNDS     3
 #define ROUND_MS   0.1f
-#define MOST       32    /* products of a round */
+#define MOST       32    /* most products in a round */
 #define NOISE      1.03f /* assumed: how well the least of three rounds can be repeated */
-#define HOPELESS   1.25f /* over the least: no further round */
-/* The GPU's time for a shape's rounds: they stop then, wherever they are. */
+#define HOPELESS   1.25f /* slower than the least by this factor: no further round */
+/* GPU time for the rounds of a shape; timing of the shape then stops. */
 #define SHAPE_MS 30
-/* The host's for all, the loading of code included: then nothing more is timed. */
+/* Host time for all shapes, including loading code; then no more shapes are timed. */
 #define TOTAL_NS (3 * INT64_C(1000000000))
 
-/* Products of one shape, each of other weights. */
+/* Products of the same shape with different weights. */
 struct alike {
   const struct lls_cuda_product *list[LLS_CUDA_MAX_OPS];
   uint32_t n;
@@ -59,13 +62,13 @@ struct timing {
   struct lls_cuda_device *device;
   const struct lls_cuda_product_shape *shape;
   const struct alike *alike;
-  uint32_t turn; /* whose weights are next */
+  uint32_t turn; /* index of the next weights to use */
   cublasLtMatmulHeuristicResult_t found[ALGORITHMS];
   bool runs[ALGORITHMS];
-  float least[ALGORITHMS]; /* ms of a product; INFINITY: not known */
+  float least[ALGORITHMS]; /* ms a product; INFINITY: not known */
   int n;
-  uint32_t products; /* of a round */
-  float spent_ms;    /* on rounds */
+  uint32_t products; /* in a round */
+  float spent_ms;    /* GPU time of the rounds */
   cudaEvent_t begin, end;
 };
 
@@ -83,7 +86,7 @@ bool lls_cuda_times(const struct lls_cuda_device *d)
 
 /* ---- rounds ------------------------------------------------------------------------ */
 
-/* n products by an algorithm, put on the stream. */
+/* Puts n products by algorithm i on the stream. */
 static bool put(struct timing *t, int i, uint32_t n)
 {
   cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
@@ -93,11 +96,12 @@ static bool put(struct timing *t, int i, uint32_t n)
     rc = lls_cuda_multiply(t->device, t->shape, &t->found[i].algo, p);
   }
   if (rc != CUBLAS_STATUS_SUCCESS)
-    cudaGetLastError(); /* a launch that is refused is recorded for the next call */
+    /* clears the error of a refused launch, which the next call would return */
+    cudaGetLastError();
   return rc == CUBLAS_STATUS_SUCCESS;
 }
 
-/* The ms of one of n; INFINITY if the algorithm cannot run. */
+/* Times n products; returns the ms of one, INFINITY if the algorithm cannot run. */
 static float round_of(struct timing *t, int i, uint32_t n)
 {
   struct lls_cuda_device *d = t->device;
@@ -124,8 +128,8 @@ static float least_of(const struct timing *t)
   return least;
 }
 
-/* Lets each run, which loads its code, and once more, which says how long a round of
- * .1 ms is. */
+/* Runs each algorithm once to load its code, and a second time to find out how many
+ * products make a round of .1 ms. */
 static void load(struct timing *t, int64_t until_ns)
 {
   float one = INFINITY;
@@ -151,8 +155,8 @@ static void measure(struct timing *t, int64_t until_ns)
     }
 }
 
-/* The first in the heuristic's order of those that are as fast as any, by what can be
- * told; the heuristic's first where nothing was measured. */
+/* Returns the first algorithm in the heuristic's order whose time is within NOISE of
+ * the least; the heuristic's first if nothing was measured. */
 static int best_of(const struct timing *t)
 {
   float least = least_of(t);
@@ -164,7 +168,7 @@ static int best_of(const struct timing *t)
 
 /* ---- choices ----------------------------------------------------------------------- */
 
-/* Could the L2 have a part of the weights when their turn comes? */
+/* Are the weights so large that the L2 holds none of them when they are used again? */
 static bool from_memory(const struct lls_cuda_device *d, const struct alike *alike)
 {
   const struct lls_cuda_product *one = alike->list[0];
@@ -188,7 +192,7 @@ static void time_all(struct timing *t, int64_t until_ns)
     cudaEventDestroy(t->end);
 }
 
-/* Decides on the algorithm of a shape, and keeps that. */
+/* Chooses the algorithm of a shape and records the choice. */
 static void decide(struct lls_cuda_device *d, struct lls_cuda_product_shape *s,
                    const struct alike *alike)
 {
@@ -224,7 +228,7 @@ static void note(struct lls_cuda_device *d, const struct lls_cuda_product *p, vo
     notes->list[notes->n++] = *p;
 }
 
-/* Those from the i-th on that have its shape, and weights of their own. */
+/* Collects the products from the i-th on that have its shape and different weights. */
 static void find_alike(struct notes *notes, uint32_t i)
 {
   struct alike *alike = &notes->alike;
@@ -262,7 +266,7 @@ void lls_cuda_prepare(struct lls_cuda_device *d)
   free(notes);
 }
 
-/* The i-th that was measured. */
+/* Returns the i-th choice that was measured. */
 static const struct lls_cuda_choice *measured(const struct lls_cuda_products *p,
                                               uint32_t i)
 {

@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks that leave parts of one result in global memory, and the last of them to come,
- * whichever that is, which puts them together. A kernel of its own for that would cost a
- * launch each time; nobody waits for anybody here.
- *
- * Why the last one can read what the others wrote (PTX, memory consistency model):
+ * Several blocks write parts of one result to global memory, and the block that
+ * finishes last, whichever it is, combines them. A separate kernel would cost a launch
+ * each time; here no block waits for another. Why the last block can read the parts of
+ * the others (PTX, memory consistency model):
  *   - A thread's writes come before its block's first barrier, and that before the fence
  *     of the thread that counts: barriers order the threads of a block, and fences of the
- *     whole GPU are cumulative, so the one fence is for all that the block wrote.
+ *     whole GPU are cumulative, so one fence covers all writes of the block.
  *   - Fence, then atomicAdd, is a release. Additions to one count are each observed by
  *     the next, so the last to be made observes all; with the fence behind it that is an
  *     acquire, of every block's release.
- *   - The second barrier hands that on to the block's other threads. The fence is made by
- *     one thread of a multiprocessor, and empties the L1 that all have.
- * The count is 0 again before the barrier: whoever counts on it next is a later kernel,
- * or this one if it knows that all have come.
+ *   - The second barrier extends this order to the block's other threads.
+ * One thread executes the fence, which invalidates the L1 of the whole multiprocessor.
+ * The count is reset to 0 before the barrier; the next to use it is a later kernel, or
+ * this one if it knows that all parts have arrived.
  */
 #ifndef LLS_CUDA_ARRIVALS_CUH
 #define LLS_CUDA_ARRIVALS_CUH
 
 #include "kernels/cuda/kernel.cuh"
 
-/* The threads that write a part and put parts together: all, but in attention_hopper. */
+/* The threads that write a part and combine parts: the whole block, except in
+ * attention_hopper. */
 struct whole_block {
   static __device__ __forceinline__ unsigned thread()
   {
@@ -37,8 +37,8 @@ struct whole_block {
   }
 };
 
-/* Is this the last of `parts`, that have the count (zero at first), to be written? By all
- * of the block's THREADS, any number of times. */
+/* Returns true in the last block of `parts` blocks that share the count (zero at
+ * first). Called by all THREADS of the block, any number of times. */
 template <class THREADS>
 static __device__ __forceinline__ bool is_last(uint32_t *count, uint32_t parts)
 {

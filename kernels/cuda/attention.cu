@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention over blocks of the cache's own numbers, and the choice between that and the
- * kernels for int8 blocks. See attention.cuh. */
+/* Attention over blocks in the cache's own element type, and the choice between these
+ * kernels and those for int8 blocks. See attention.cuh. */
 #include "kernels/cuda/attention.cuh"
 
 extern "C" bool lls_cuda_attention_fits(enum lls_dtype numbers,

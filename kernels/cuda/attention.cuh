@@ -3,14 +3,14 @@
  * Attention of prompts with tensor cores: 128 queries (rows x q heads of a KV head)
  * against some tokens, in tiles of 64 that are copied to shared memory while the tile
  * before is computed (attention_tile.cuh); the eight warps take 16 queries each. Online
- * softmax as in FlashAttention-2 (Dao, 2023, algorithm 1); a context that is shared out
- * among blocks leaves states that the last of them puts together (attention_store.cuh).
- * Decodes have a kernel of their own (attention_decode.cuh); both are launched here.
+ * softmax as in FlashAttention-2 (Dao, 2023, algorithm 1); a context that is split
+ * among thread blocks leaves partial states, which the last block combines
+ * (attention_store.cuh). Decodes have a separate kernel (attention_decode.cuh); both
+ * are launched here. For t tokens and n queries of a KV head it reads 4 t head_dim
+ * bytes in bf16, and in int8 blocks of b tokens 2 t head_dim (1 + 4 / b), and takes 4 n
+ * t head_dim operations.
  *
- * Of t tokens and n queries of a KV head it reads 4 t head_dim bytes in bf16, and in int8
- * blocks of b tokens 2 t head_dim (1 + 4 / b), and takes 4 n t head_dim operations.
- *
- * Kernels with INT8 are for pools that have int8 blocks, with others between them; they
+ * Kernels with INT8 are for pools where int8 blocks and other blocks are mixed; they
  * are compiled in attention_int8.cu, the others in attention.cu.
  */
 #ifndef LLS_CUDA_ATTENTION_CUH
@@ -19,7 +19,7 @@
 #include "kernels/cuda/attention_decode.cuh"
 #include "kernels/cuda/attention_store.cuh"
 
-/* The queries, into the stage that tile 1 will have. */
+/* Copies the queries to the stage that tile 1 will use. */
 template <int HD, int QUERIES>
 static __device__ __forceinline__ void
 load_queries(const work &w, const lls_cuda_attention &a, shared<bf16> stages)
@@ -41,7 +41,7 @@ load_queries(const work &w, const lls_cuda_attention &a, shared<bf16> stages)
 
 /* ---- one warp, one tile ------------------------------------------------------------ */
 
-struct rows_of_warp { /* this lane's two, and the first and last that the warp has */
+struct rows_of_warp { /* positions: this lane's two rows, and the warp's first and last */
   uint32_t position[2];
   uint32_t first, last;
 };
@@ -67,7 +67,7 @@ static __device__ __forceinline__ void scores(const uint32_t (&q)[HD / 16][4],
   }
 }
 
-/* Do all the warp's rows see all of `n` tokens? So with nearly all tiles. */
+/* Do all rows of the warp see all of the `n` tokens? True for nearly all tiles. */
 static __device__ __forceinline__ bool all_visible(const work &w,
                                                    const lls_cuda_attention &a,
                                                    const rows_of_warp &r, uint32_t first,
@@ -77,7 +77,8 @@ static __device__ __forceinline__ bool all_visible(const work &w,
          visible(first, r.last, w.item.end, a.window);
 }
 
-/* Scales to log2 e, caps, and hides what is not to be seen. */
+/* Multiplies the scores by log2(e), applies the soft cap, and sets masked scores to
+ * NOTHING. */
 template <int N>
 static __device__ __forceinline__ void mask(const work &w, const lls_cuda_attention &a,
                                             const rows_of_warp &r, uint32_t first,
@@ -111,7 +112,7 @@ static __device__ __forceinline__ void mask(const work &w, const lls_cuda_attent
   }
 }
 
-/* Turns scores into weights and moves the state to the new maximum. */
+/* Turns scores into weights and updates the state to the new maximum. */
 template <int HD, int N>
 static __device__ __forceinline__ void weigh(float (&s)[N][4], state<HD> &st)
 {
@@ -123,7 +124,7 @@ static __device__ __forceinline__ void weigh(float (&s)[N][4], state<HD> &st)
       max = fmaxf(max, fmaxf(s[n][2 * row], s[n][2 * row + 1]));
     max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 1));
     max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 2));
-    float base = max == NOTHING ? 0 : max; /* nothing seen yet: all weights are 0 */
+    float base = max == NOTHING ? 0 : max; /* no token seen yet: all weights are 0 */
     float decay = fast_exp2(st.max[row] - base);
     st.max[row] = max;
     st.sum[row] *= decay;
@@ -143,7 +144,7 @@ static __device__ __forceinline__ void weigh(float (&s)[N][4], state<HD> &st)
   }
 }
 
-/* Adds weights x V: the scores' registers are those of an A fragment already. */
+/* Adds weights x V: the scores' registers already have the layout of an A fragment. */
 template <int HD, int N>
 static __device__ __forceinline__ void add_values(const float (&s)[N][4], shared<bf16> v,
                                                   state<HD> &st)
@@ -169,7 +170,7 @@ static __device__ __forceinline__ void add_values(const float (&s)[N][4], shared
 
 constexpr int LARGE_THREADS = 8 * WARP;
 
-/* An item and a KV head: number `number` of a step's. */
+/* An (item, KV head) pair: number `number` of the step. */
 struct piece_of_step {
   const lls_cuda_step *step;
   const lls_cuda_item *const *items;
@@ -190,14 +191,14 @@ static __device__ __forceinline__ work work_of(const piece_of_step &piece,
   w.n_queries = item.n_rows * w.group;
   w.sequence = step->sequences[item.sequence];
   const lls_cuda_sequence &s = w.sequence;
-  bool v = threadIdx.x >= TILE; /* fields are chosen: a list that is has an address */
+  bool v = threadIdx.x >= TILE; /* selecting single fields avoids a list in memory */
   w.list = make_list(pool, step->entries + (v ? s.v_first : s.k_first),
                      v ? s.v_count : s.k_count, (v ? s.v_whole : s.k_whole) != 0,
                      s.scratch != 0, a.layer, w.kv_head);
   return w;
 }
 
-/* Does the item have the first of the tokens that its rows see? */
+/* Does the item contain the first token that its rows see? */
 static __device__ __forceinline__ bool is_first(const work &w,
                                                 const lls_cuda_attention &a)
 {
@@ -206,8 +207,8 @@ static __device__ __forceinline__ bool is_first(const work &w,
   return w.item.begin == oldest / TILE * TILE;
 }
 
-/* A sink is a token of value 0 that was seen before; a lane's sum is of its columns, so
- * the first of four lanes has it. */
+/* Adds the sink, a token of value 0 before all others. A lane's sum covers its own
+ * columns only, so the first of four lanes counts the sink. */
 template <int HD>
 static __device__ __forceinline__ void
 begin_with_sinks(const work &w, const lls_cuda_attention &a, uint32_t first_query,
@@ -249,7 +250,7 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
 {
   work w = work_of(piece, pool, a);
   typedef tile_layout<HD> layout;
-  constexpr int N = TILE / 8; /* tokens, by 8 */
+  constexpr int N = TILE / 8; /* columns of the scores, in groups of 8 */
   constexpr int QUERIES = LLS_CUDA_LARGE, THREADS = LARGE_THREADS;
   unsigned lane = threadIdx.x % WARP, first_query = threadIdx.x / WARP * 16;
   shared<bf16> stages = dynamic_shared<bf16>();
@@ -259,7 +260,8 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
   uint32_t n_tiles = (w.item.end - w.item.begin + TILE - 1) / TILE;
 
   lookup first = begin_lookup(w, 0), second = begin_lookup(w, 1);
-  lookup next = begin_lookup(w, 2); /* of the tile after the one whose copy begins */
+  /* for the tile after the one whose copy begins next */
+  lookup next = begin_lookup(w, 2);
   end_lookup<INT8>(w, pool, first, 0, places);
   end_lookup<INT8>(w, pool, second, 1, places);
   __syncthreads();
@@ -287,12 +289,13 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
 
   for (uint32_t tile = 0; tile < n_tiles; tile++) {
     cell_scales scales;
-    if (INT8) /* they come while the copies are waited for */
+    if (INT8) /* the loads complete while the copies are waited for */
       scales = first_scales<HD, THREADS>(w, pool, tile, places);
     copy_async_wait();
     if (INT8)
       widen_tile<HD, THREADS>(w, pool, tile, places, scales, stages);
-    __syncthreads(); /* the tile is there, the one before and the queries are done with */
+    /* the tile has arrived; the tile before and the queries are no longer read */
+    __syncthreads();
     if (tile + 1 < n_tiles)
       load_tile<HD, THREADS, INT8>(w, pool.data, tile + 1, places, stages);
     if (tile + 2 < n_tiles)
@@ -310,7 +313,7 @@ attend(const piece_of_step &piece, const lls_cuda_pool &pool, const lls_cuda_att
     st.sum[i] += __shfl_xor_sync(ALL_LANES, st.sum[i], 1);
     st.sum[i] += __shfl_xor_sync(ALL_LANES, st.sum[i], 2);
   }
-  if (INT8) /* read again: the loop has no registers to spare for what the end needs */
+  if (INT8) /* read again, since the loop has no registers to keep these values in */
     w = work_of(piece, pool, a);
   store_warp(w, a, states, first_query, st);
   if (w.item.part != LLS_CUDA_NO_PART && finish_part<whole_block>(w, a, finished))
@@ -384,7 +387,8 @@ template <int HD, bool INT8> static int setup()
   return rc != 0 ? rc : allow_shared(attend_large<HD, INT8>, shared_bytes<HD, INT8>());
 }
 
-/* Blocks of decodes that run at once on a multiprocessor, whichever the queries. */
+/* Thread blocks of the decode kernel that a multiprocessor runs at once: the least over
+ * all numbers of queries. */
 template <int HD, bool INT8> static int at_once()
 {
   int few = blocks_at_once(attend_decodes<HD, 1, INT8>, DECODE_THREADS,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The answers of decode attention, from the warps of a block to the result. Warps saw
- * different tokens, and so did other blocks where a context is cut in pieces. The block
- * that finishes last of those (arrivals.cuh) puts them together, in the order of tokens,
- * so the same every time whichever that is.
+ * Combines the partial answers of decode attention. The warps of a block saw different
+ * tokens, and so did other blocks where a context is cut into pieces. The block that
+ * finishes last (arrivals.cuh) combines the pieces in the order of tokens, so the
+ * result does not depend on which block it is.
  */
 #ifndef LLS_CUDA_ATTENTION_ANSWER_CUH
 #define LLS_CUDA_ATTENTION_ANSWER_CUH
@@ -12,29 +12,30 @@
 #include "kernels/cuda/attention_store.cuh"
 
 /*
- * The answer to 8 T queries over the tokens that the warp has seen, lane = 4 g + t: max
- * and sum (this lane's columns only) of query g + 8 r, and values of queries 2t + 8 r and
- * 2t + 1 + 8 r, both at dim_of(c, g, 0), then both at dim_of(c, g, 1).
+ * The partial answer to 8 T queries over the warp's tokens, lane = 4 g + t: max and sum
+ * (this lane's columns only) of query g + 8 r, and values of queries 2t + 8 r and 2t +
+ * 1 + 8 r, both at dim_of(c, g, 0), then both at dim_of(c, g, 1).
  */
 template <int HD, int T> struct answer {
   float values[T][HD / 16][4];
   float max[T], sum[T];
 };
 
-/* The rows g and g + 8 of V transposed: bytes come from shared memory in pairs. */
+/* Returns the dim of rows g and g + 8 of V transposed: INT8 bytes come from shared
+ * memory in pairs. */
 template <bool INT8>
 static __device__ __forceinline__ unsigned dim_of(unsigned c, unsigned g, unsigned half)
 {
   return c * 16 + (INT8 ? 2 * g + half : g + 8 * half);
 }
 
-/* A piece for one KV head. */
+/* A piece of a context, for one KV head. */
 struct task {
   lls_cuda_piece piece;
   uint32_t kv_head, group, n_queries;
 };
 
-/* Two neighbouring numbers of a query's result. */
+/* Writes two adjacent values of a query's result. */
 template <int HD>
 static __device__ __forceinline__ void
 store_result(const task &w, const lls_cuda_attention &a, uint32_t query, uint32_t d,
@@ -46,7 +47,7 @@ store_result(const task &w, const lls_cuda_attention &a, uint32_t query, uint32_
   *out = pack_bf16(x, y);
 }
 
-/* Number `part` of states. */
+/* Returns the address of state `part`. */
 template <int HD>
 static __device__ __forceinline__ float *
 state_of(const task &w, const lls_cuda_attention &a, float *states, uint32_t part)
@@ -54,13 +55,13 @@ state_of(const task &w, const lls_cuda_attention &a, float *states, uint32_t par
   return states + ((size_t)part * a.kv_heads + w.kv_head) * LLS_CUDA_STATE_FLOATS(HD);
 }
 
-/* Room for two queries of each warp: values, max, sum. */
+/* Floats in which a warp shows two queries: values, max, sum. */
 template <int HD> constexpr int room_floats()
 {
   return 4 * 2 * (HD + 2);
 }
 
-/* Shows queries first and first + 1, which lanes t and no others have. */
+/* Writes queries first and first + 1 to shared memory; only lanes t hold them. */
 template <int HD, bool INT8>
 static __device__ __forceinline__ void show(const float (&values)[HD / 16][4], float max,
                                             float sum, unsigned t, shared<float> room)
@@ -82,7 +83,7 @@ static __device__ __forceinline__ void show(const float (&values)[HD / 16][4], f
   }
 }
 
-/* Puts the four warps together, for two queries. */
+/* Combines the four warps' answers to two queries. */
 template <int HD>
 static __device__ __forceinline__ void
 put_together(const task &w, const lls_cuda_attention &a, float *states, uint32_t first,
@@ -139,7 +140,7 @@ store_answer(const task &w, const lls_cuda_attention &a, float *states, answer<H
 
 /* ---- parts ------------------------------------------------------------------------- */
 
-/* Are all others of the piece's parts there? */
+/* Have all other parts of the piece's context been written? */
 static __device__ __forceinline__ bool
 finish_piece(const task &w, const lls_cuda_attention &a, uint32_t *finished)
 {
@@ -147,9 +148,9 @@ finish_piece(const task &w, const lls_cuda_attention &a, uint32_t *finished)
   return is_last<whole_block>(count, w.piece.n_parts);
 }
 
-#define PARTS 8 /* read at once */
+#define PARTS 8 /* parts read at once */
 
-/* Four numbers of a query a thread. */
+/* Combines the parts: each thread has four values of a query. */
 template <int HD>
 static __device__ __forceinline__ void
 merge_pieces(const task &w, const lls_cuda_attention &a, float *states)
@@ -167,7 +168,8 @@ merge_pieces(const task &w, const lls_cuda_attention &a, float *states)
       several<float, 4> value[PARTS];
 #pragma unroll
       for (uint32_t j = 0; j < PARTS; j++) {
-        bool there = k + j < w.piece.n_parts; /* else the last one again, for nothing */
+        /* a missing part reads the last one again, with no effect */
+        bool there = k + j < w.piece.n_parts;
         size_t at = (there ? k + j : w.piece.n_parts - 1) * step;
         part[j] = load_written_one(scale + at);
         sums[j] = load_written_one(scale + at + LLS_CUDA_SMALL);

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention of decodes: up to 16 queries (rows x q heads of a KV head) against a context,
- * bound by reading K and V once. A block takes its lane of the plan (plan_pieces.c):
- * pieces of contexts one after the other, tiles of 64 tokens of which each of its four
- * warps has 16, in slabs of its own (attention_slab.cuh). Warps meet at the end of a
- * piece only, and copies of the next are under way by then. Online softmax as in
- * FlashAttention-2 (Dao, 2023, algorithm 1); pieces of a context leave states that the
- * last of them puts together (flash-decoding; attention_answer.cuh).
+ * bound by reading K and V once. A block processes its lane of the plan
+ * (plan_pieces.c): pieces of contexts one after the other, in tiles of 64 tokens. Each
+ * of its four warps has 16 tokens of a tile, in its own slabs (attention_slab.cuh).
+ * Warps synchronise at the end of a piece only, when copies of the next one are already
+ * under way. Online softmax as in FlashAttention-2 (Dao, 2023, algorithm 1); pieces of
+ * a context leave partial states, which the last block combines (flash-decoding;
+ * attention_answer.cuh).
  *
- * Tensor cores: S = Q K^T with queries for rows, of which 8 or 16 are; and O^T = V^T P^T,
- * in which the 8 of an mma's columns are queries: half the registers where there are no
- * more, as nearly always. The scores' registers are those of P^T's fragment.
+ * Tensor cores: S = Q K^T has 8 or 16 queries as rows. O^T = V^T P^T has 8 queries as
+ * the columns of an mma, which takes half the registers in the usual case of at most 8
+ * queries. The scores' registers already have the layout of P^T's fragment.
  *
- * int8 blocks: x = least + step b of each channel of a block. A byte put behind 0x64 is
- * the f16 1024 + b; two operations on two numbers then make it x, rounded once more than
- * b was: to 2^-11 of itself. Scales are f16, so x is one too, but q may be none: each
- * query is taken times a power of two, so that its largest number is from 1 to 2, and
- * loses what is less than 2^-24 of that. A lane needs four channels of K for a column of
- * Q K^T; which is for it to choose, if q comes in the same order: four that follow each
- * other. Of V it needs pairs of tokens; ldmatrix gives it pairs of channels of those.
+ * int8 blocks: x = least + step b of each channel of a block. The byte b after 0x64 is
+ * the f16 1024 + b; two operations on pairs turn it into x, with one more rounding, to
+ * a relative error of 2^-11. Scales are f16, so x fits in f16; q may not. So each query
+ * is scaled by a power of two that makes its largest value lie between 1 and 2; parts
+ * below 2^-24 of that are lost. A lane needs four channels of K for a column of Q K^T.
+ * Any four will do if q has the same order, so it uses four consecutive ones. Of V it
+ * needs pairs of tokens, and ldmatrix delivers pairs of channels of these.
  *
- * Of t tokens and n queries of a KV head it reads 4 t head_dim bytes in bf16, and in int8
- * blocks of b tokens 2 t head_dim (1 + 4 / b), and takes 4 n t head_dim operations.
+ * For t tokens and n queries of a KV head it reads 4 t head_dim bytes in bf16, and in
+ * int8 blocks of b tokens 2 t head_dim (1 + 4 / b), and takes 4 n t head_dim
+ * operations.
  */
 #ifndef LLS_CUDA_ATTENTION_DECODE_CUH
 #define LLS_CUDA_ATTENTION_DECODE_CUH
@@ -29,22 +31,23 @@
 #include "kernels/cuda/attention_answer.cuh"
 
 constexpr int DECODE_THREADS = 4 * WARP;
-constexpr int DECODE_AT_ONCE = 3; /* blocks that a multiprocessor is to have */
+/* thread blocks that a multiprocessor should run at once */
+constexpr int DECODE_AT_ONCE = 3;
 
-/* The warps' slabs, and the room in which they meet. */
+/* Bytes of the warps' slabs and of the space where warps combine their answers. */
 template <int HD> constexpr size_t decode_bytes()
 {
   return 4 * SLABS * slab_layout<HD>::size * sizeof(bf16) +
          room_floats<HD>() * sizeof(float);
 }
 
-/* Hopper and later ones have 228 KiB, and each block takes one besides. */
+/* Hopper and later GPUs have 228 KiB, and each block uses one KiB more. */
 static_assert(DECODE_AT_ONCE * (decode_bytes<128>() + 1024 + 128) <= 228 * 1024,
               "too much shared memory");
 
 /* ---- queries ----------------------------------------------------------------------- */
 
-/* Registers of an A fragment that are none, of 8 queries. */
+/* The unused registers of an A fragment, for 8 queries. */
 template <int T>
 static __device__ __forceinline__ void fragment(const uint32_t (&q)[2 * T],
                                                 uint32_t (&a)[4])
@@ -63,7 +66,8 @@ query_of(const task &w, const lls_cuda_attention &a, uint32_t query)
          (size_t)(w.kv_head * w.group + query % w.group) * a.head_dim;
 }
 
-/* Fragments of m16n8k16: columns 2t and on, 2t + 8 and on, of 16 dims from 16 j on. */
+/* Loads fragments of m16n8k16: columns from 2t and from 2t + 8 on, of the 16 dims from
+ * 16 j on. */
 template <int HD, int T>
 static __device__ __forceinline__ void
 load_fragment(const task &w, const lls_cuda_attention &a, int j, uint32_t (&q)[2 * T])
@@ -89,7 +93,8 @@ load_queries(const task &w, const lls_cuda_attention &a, uint32_t (&q)[HD / 16][
     load_fragment<HD, T>(w, a, j, q[j]);
 }
 
-/* The same in f16, of dims 4t to 4t + 3, times a power of two; the inverse of that. */
+/* The same in f16, for dims 4t to 4t + 3, scaled by a power of two; returns its
+ * inverse. */
 template <int HD, int T>
 static __device__ __forceinline__ void
 load_half_queries(const task &w, const lls_cuda_attention &a,
@@ -117,7 +122,7 @@ load_half_queries(const task &w, const lls_cuda_attention &a,
     largest = fmaxf(largest, __shfl_xor_sync(ALL_LANES, largest, 2));
     uint32_t exponent = __float_as_uint(largest) & 0x7f800000;
     if (exponent == 0 || exponent >= 0x7e800000)
-      exponent = 0x3f800000; /* nothing, or no number */
+      exponent = 0x3f800000; /* all zeros, infinite or NaN */
     inverse[r] = __uint_as_float(exponent);
     float factor = __uint_as_float(0x7f000000 - exponent);
 #pragma unroll
@@ -134,11 +139,11 @@ load_half_queries(const task &w, const lls_cuda_attention &a,
 
 /* ---- bytes ------------------------------------------------------------------------- */
 
-/* Bytes i and j of four as f16. */
+/* Returns bytes i and j of four as f16. */
 static __device__ __forceinline__ uint32_t pair_of(uint32_t bytes, unsigned i, unsigned j)
 {
   uint32_t above = __byte_perm(bytes, 0x64646464, 0x4040 | j << 8 | i);
-  return add_half(above, 0xe400e400); /* - 1024 */
+  return add_half(above, 0xe400e400); /* subtracts 1024 */
 }
 
 static __device__ __forceinline__ uint32_t both_low(uint32_t x)
@@ -153,7 +158,7 @@ static __device__ __forceinline__ uint32_t both_high(uint32_t x)
 
 /* ---- scores: token 8 n + 2t + i of the slab for query g + 8 r: s[n][2 r + i] ------- */
 
-/* The row that a lane gives to an ldmatrix of 16 tokens and 16 dims. */
+/* The address of the row that a lane passes to an ldmatrix of 16 tokens and 16 dims. */
 template <int HD>
 static __device__ __forceinline__ shared<bf16> line_of(shared<bf16> slab)
 {
@@ -172,8 +177,8 @@ static __device__ __forceinline__ void score(const uint32_t (&q)[2 * T],
   mma(s[1], a, b[2], b[3]);
 }
 
-/* AGAIN: q is read again, where bytes are what most slabs are, two fragments at a time:
- * with four sm_100 has no registers left. */
+/* Computes the scores. AGAIN: q is read again, two fragments at a time, where most
+ * slabs are bytes; with four fragments sm_100 runs out of registers. */
 template <int HD, int T, bool AGAIN>
 static __device__ __forceinline__ void
 scores_by_slab(const uint32_t (&q)[HD / 16][2 * T], const task &w,
@@ -219,9 +224,9 @@ scores_by_bytes(const uint32_t (&q)[HD / 16][2 * T], shared<uint8_t> k, float (&
 /* ---- softmax ----------------------------------------------------------------------- */
 
 template <int T> struct rows {
-  uint32_t position[T]; /* of the lane's queries */
-  uint32_t first, last; /* of the piece */
-  uint32_t end;         /* of its tokens */
+  uint32_t position[T]; /* positions of the lane's queries */
+  uint32_t first, last; /* positions of the piece's first and last row */
+  uint32_t end;         /* end of the piece's tokens */
 };
 
 static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position,
@@ -230,7 +235,8 @@ static __device__ __forceinline__ bool visible(uint32_t token, uint32_t position
   return token <= position && token < end && (window == 0 || token + window > position);
 }
 
-/* Scales to log2 e, caps, and hides what is not to be seen. */
+/* Multiplies the scores by log2(e), applies the soft cap, and sets masked scores to
+ * NOTHING. */
 template <int T>
 static __device__ __forceinline__ void mask(const lls_cuda_attention &a, const rows<T> &r,
                                             uint32_t first, float (&s)[2][4])
@@ -246,7 +252,8 @@ static __device__ __forceinline__ void mask(const lls_cuda_attention &a, const r
   for (int i = 0; i < 4 * T; i++)
     s[i % 2][i / 2] *= scale;
   if (visible(first + SLAB - 1, r.first, r.end, 0) &&
-      visible(first, r.last, r.end, a.window)) /* by all rows; so with nearly all slabs */
+      /* visible to all rows, as in nearly all slabs */
+      visible(first, r.last, r.end, a.window))
     return;
   uint32_t token = first + threadIdx.x % 4 * 2;
 #pragma unroll
@@ -258,7 +265,7 @@ static __device__ __forceinline__ void mask(const lls_cuda_attention &a, const r
   }
 }
 
-/* Turns scores into weights and moves the answer to the new maximum, if it is one. */
+/* Turns scores into weights and, if the maximum grew, rescales the answer. */
 template <int HD, int T>
 static __device__ __forceinline__ void weigh(float (&s)[2][4], answer<HD, T> &an)
 {
@@ -270,7 +277,7 @@ static __device__ __forceinline__ void weigh(float (&s)[2][4], answer<HD, T> &an
       max = fmaxf(max, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
     max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 1));
     max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 2));
-    float base = max == NOTHING ? 0 : max; /* nothing seen yet: all weights are 0 */
+    float base = max == NOTHING ? 0 : max; /* no token seen yet: all weights are 0 */
     float decay = fast_exp2(an.max[r] - base);
     bool higher = max != an.max[r];
     an.max[r] = max;
@@ -315,7 +322,8 @@ static __device__ __forceinline__ void add_values(const float (&s)[2][4], shared
   }
 }
 
-/* The same with rows 2 g and 2 g + 1 of 16 dims where g and g + 8 are, as bytes come. */
+/* The same with rows 2 g and 2 g + 1 of 16 dims in place of g and g + 8, as INT8 bytes
+ * come. */
 template <int HD, int T>
 static __device__ __forceinline__ void
 add_values_in_pairs(const float (&s)[2][4], shared<bf16> v, answer<HD, T> &an)
@@ -340,21 +348,21 @@ add_values_in_pairs(const float (&s)[2][4], shared<bf16> v, answer<HD, T> &an)
   }
 }
 
-/* A pair of a byte's channels lies where a number of f16 would. */
+/* A pair of channels as bytes takes the place of one f16 value. */
 template <int HD, int T>
 static __device__ __forceinline__ void
 add_values_of_bytes(const float (&s)[2][4], shared<uint8_t> v, answer<HD, T> &an)
 {
   typedef slab_layout<HD> layout;
   unsigned lane = threadIdx.x % WARP, g = lane / 4;
-  /* Tokens 0 to 7 and 8 to 15 of 16 channels, then of the next 16. */
+  /* Tokens 0 to 7 and 8 to 15 of 16 channels, then the same of the next 16. */
   shared<uint8_t> row = v + ((lane / 8 % 2 * 8 + lane % 8) * layout::int8_stride);
   shared<uint32_t> steps = shared_cast<uint32_t>(v + (layout::steps + g * 4));
   shared<uint32_t> leasts = shared_cast<uint32_t>(v + (layout::least + g * 4));
   uint32_t bytes[4];
 #pragma unroll
   for (int c = 0; c < HD / 16; c++) {
-    if (c % 2 == 0) { /* an odd one is the last: the other half of it is for nothing */
+    if (c % 2 == 0) { /* the last one, if odd: its other half is unused */
       unsigned next = lane / 16 == 0 || c + 1 == HD / 16 ? c : c + 1;
       ldmatrix_trans(bytes, shared_cast<bf16>(row + next * 16));
     }
@@ -386,8 +394,8 @@ static __device__ __forceinline__ task task_of(const lls_cuda_piece *piece,
   return w;
 }
 
-/* A sink is a token of value 0 that was seen before; a lane's sum is of its columns, so
- * the first of four lanes has it. */
+/* Adds the sink, a token of value 0 before all others. A lane's sum covers its own
+ * columns only, so the first of four lanes counts the sink. */
 template <int HD, int T>
 static __device__ __forceinline__ void begin(const task &w, const lls_cuda_attention &a,
                                              answer<HD, T> &an, rows<T> &rows)
@@ -414,10 +422,10 @@ static __device__ __forceinline__ void begin(const task &w, const lls_cuda_atten
   }
 }
 
-/* The warp's ring. */
+/* The warp's ring of slabs. */
 template <int HD> struct ring {
   shared<bf16> slabs;
-  uint32_t bytes; /* which of them are bytes: a bit each */
+  uint32_t bytes; /* a bit for each slab: it holds bytes */
 
   __device__ __forceinline__ shared<bf16> at(unsigned slab) const
   {
@@ -436,7 +444,7 @@ template <int HD> struct ring {
   }
 };
 
-/* All tiles of a piece; `next` is the one after the two that are under way. */
+/* Processes all tiles of a piece; `next` is the tile after the two under way. */
 template <int HD, int T, bool INT8>
 static __device__ __forceinline__ void
 attend_piece(const lls_cuda_piece *piece, uint32_t kv_head, const lls_cuda_attention &a,
@@ -489,7 +497,8 @@ attend_piece(const lls_cuda_piece *piece, uint32_t kv_head, const lls_cuda_atten
   }
 }
 
-/* Two tiles under way, those that are old enough before the kernels ahead have ended. */
+/* Begins the copies of the first two tiles, before the kernels ahead have ended if
+ * earlier steps wrote all tokens of both. */
 template <int HD, bool INT8>
 static __device__ __forceinline__ found begin_feed(const source &from, feed &f,
                                                    ring<HD> &ring)
@@ -537,7 +546,8 @@ __global__ void __launch_bounds__(DECODE_THREADS, DECODE_AT_ONCE)
   for (unsigned turn = 0; piece != past; piece++) {
     answer<HD, T> an;
     attend_piece<HD, T, INT8>(piece, kv_head, a, from, f, next, ring, turn, an);
-    const task w = task_of(piece, a, kv_head); /* read again: the loop has better use */
+    /* read again, since the loop has better use for the registers */
+    const task w = task_of(piece, a, kv_head);
     store_answer<HD, T, INT8>(w, a, states, an, room);
     if (w.piece.part != LLS_CUDA_NO_PART && finish_piece(w, a, finished))
       merge_pieces<HD>(w, a, states);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention of prompts on Hopper: its kernels, and when they are right. See
+/* Attention of prompts on Hopper: the kernels, and the conditions for using them. See
  * attention_hopper.cuh. */
 #include "kernels/cuda/attention_hopper.cuh"
 

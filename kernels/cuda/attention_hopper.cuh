@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention of prompts on Hopper: large items of a plan, 128 queries of a KV head against
- * tiles of 128 tokens, in the shape of FlashAttention-3 (Shah et al., 2024): a warpgroup
- * of producers copies K, V and queries to shared memory; two of consumers have 64 queries
- * each, whose scores, weights and sums stay in registers. A consumer makes weights of a
- * tile's scores while the product of the weights before with their V is computed (section
- * 3.2 there). That the two take turns in giving products (3.1) gained nothing on an H200:
- * .47 and .60 of the matrix peak at 4,096 and 16,384 tokens with it, .47 and .62 without.
+ * tiles of 128 tokens, in the structure of FlashAttention-3 (Shah et al., 2024): a
+ * warpgroup of producers copies K, V and queries to shared memory; two consumer
+ * warpgroups have 64 queries each, whose scores, weights and sums stay in registers. A
+ * consumer computes the weights of a tile while the product of the previous weights
+ * with their V runs (section 3.2 there). Letting the two consumers alternate in issuing
+ * products (3.1) gained nothing on an H200: .47 and .60 of the matrix peak at 4,096 and
+ * 16,384 tokens with it, .47 and .62 without.
  *
- * As many blocks as there are multiprocessors take one item and KV head after the other,
- * and the producers run ahead, over items too: 1 prompt of 4096 tokens has items of 16
- * tiles on the average, so what begins and ends one is seen. Queries have two slots, and
- * come with the order what to do with them (struct order): consumers neither wait for the
- * copy of the next item's queries nor look up what it is, one read behind the other.
+ * One block a multiprocessor processes (item, KV head) pairs one after the other, and
+ * the producers run ahead, across items too: a prompt of 4096 tokens has items of 16
+ * tiles on average, so the time to begin and end an item matters. Queries have two
+ * slots and come with a work order (struct order), so consumers neither wait for the
+ * copy of the next item's queries nor look the item up in dependent reads.
  *
- * Of the producers two warps bring K, the other two queries and V, half a matrix each. A
- * copy is 16 bytes a thread; a lane knows where two rows of the warp's 64 are and tells
- * the others, so any list of blocks is as good as another.
+ * Two producer warps copy K, the other two queries and V, half a matrix each. A copy is
+ * 16 bytes a thread. Each lane finds the addresses of two of the warp's 64 rows and
+ * shares them with the other lanes, so the order of blocks in a list does not matter.
  *
- * Shared memory is written by copies and read by products, which is two ways to it
- * ("proxies" in PTX's memory model): a producer waits for its copies, then a fence, then
- * tells the consumers.
+ * Copies write shared memory and products read it through different proxies of PTX's
+ * memory model. So a producer waits for its copies, executes a fence, then signals the
+ * consumers.
  */
 #ifndef LLS_CUDA_ATTENTION_HOPPER_CUH
 #define LLS_CUDA_ATTENTION_HOPPER_CUH
@@ -28,31 +29,32 @@
 #include "kernels/cuda/attention.cuh"
 #include "kernels/cuda/hopper.cuh"
 
-constexpr int ROWS = 128;       /* of a matrix: queries, or a tile's tokens */
-constexpr int COLUMNS = 64;     /* of a part of it */
-constexpr int SHARE = ROWS / 2; /* rows that a producer's warp brings, a consumer has */
+constexpr int ROWS = 128;   /* rows of a matrix: queries, or a tile's tokens */
+constexpr int COLUMNS = 64; /* columns of one part of a matrix */
+/* rows that a producer warp copies, or a consumer multiplies */
+constexpr int SHARE = ROWS / 2;
 constexpr int STAGES = 2, QUERY_STAGES = 2;
 constexpr int CONSUMERS = 2;
 constexpr int CONSUMER_WARPS = CONSUMERS * WARPGROUP / WARP;
 constexpr int HOPPER_THREADS = (1 + CONSUMERS) * WARPGROUP;
-/* Each thread begins with 168 of 65,536 registers; 40 + 2 x 232 is three times as many.
- */
+/* Each thread begins with 168 of 65,536 registers; 40 + 2 x 232 equals three times
+ * 168. */
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
 
 static_assert(ROWS == LLS_CUDA_LARGE, "an item's queries are a matrix");
 
-/* The number of the consumers' barrier; 0 is __syncthreads. */
+/* The id of the consumers' barrier; 0 is __syncthreads. */
 constexpr unsigned CONSUMERS_MEET = 1;
 
-/* Matrices that producers fill and consumers read, one after the other. */
+/* A ring of matrices that producers fill and consumers read, one after the other. */
 template <int N> struct matrix_ring {
   shared<bf16> matrices;
-  shared<mbarrier> barriers; /* (N) of filling, (N) of reading */
-  uint32_t number;           /* of the next matrix */
+  shared<mbarrier> barriers; /* (N) for filling, (N) for reading */
+  uint32_t number;           /* number of the next matrix */
 };
 
 template <int HD> struct matrices {
-  static constexpr int size = ROWS * HD; /* numbers */
+  static constexpr int size = ROWS * HD; /* elements */
   static constexpr size_t bytes =
       (QUERY_STAGES + 2 * STAGES) * size * sizeof(bf16) + 1024;
 };
@@ -70,7 +72,7 @@ static __device__ __forceinline__ void begin_filling(const matrix_ring<N> &r)
   __syncwarp();
 }
 
-/* This thread's copies, all of them, are there before it says so. */
+/* Signals that a matrix is filled, after all copies of this thread have arrived. */
 template <int N> static __device__ __forceinline__ void end_filling(matrix_ring<N> &r)
 {
   copy_async_commit();
@@ -86,7 +88,7 @@ static __device__ __forceinline__ void begin_reading(const matrix_ring<N> &r)
   mbarrier_wait(r.barriers + r.number % N, r.number / N);
 }
 
-/* The warp's products with it are done. */
+/* Signals that the warp's products with the matrix are done. */
 template <int N> static __device__ __forceinline__ void end_reading(matrix_ring<N> &r)
 {
   if (threadIdx.x % WARP == 0)
@@ -126,7 +128,7 @@ static __device__ __forceinline__ void init_rings(const rings &r)
   init_ring(r.values);
 }
 
-/* The consumers' order: whose queries a matrix has. */
+/* The consumers' work order: the item whose queries a matrix holds. */
 struct alignas(16) order {
   lls_cuda_item item;
   uint32_t first_row, context, kv_head;
@@ -139,9 +141,9 @@ order_of(const matrix_ring<QUERY_STAGES> &queries)
   return shared_cast<order>(&orders[queries.number % QUERY_STAGES]);
 }
 
-/* The block's piece of work in a round: items, the longest first, and for each the KV
- * heads. Every other round goes backwards, so that who had the longest gets the shortest.
- */
+/* Returns the block's piece of work in a round: items, the longest first, and for each
+ * its KV heads. Every other round runs backwards, so that the block with the longest
+ * item gets the shortest. */
 static __device__ __forceinline__ uint32_t piece_of(uint32_t round)
 {
   uint32_t at = round % 2 == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
@@ -150,17 +152,18 @@ static __device__ __forceinline__ uint32_t piece_of(uint32_t round)
 
 /* ---- producers --------------------------------------------------------------------- */
 
-/* Where a warp's rows are, in rows of head_dim numbers. CELLS lanes copy a row; what they
- * copy next is known to one of them. */
+/* The places of a warp's rows, in units of head_dim elements. CELLS lanes copy a row;
+ * one of them holds the place of the row that they copy next. */
 struct row_places {
   uint32_t at[SHARE / WARP];
 };
 
 template <int HD> struct copying {
-  static constexpr unsigned cells = HD / CELL, rows = WARP / cells; /* rows at once */
+  /* rows copied at once */
+  static constexpr unsigned cells = HD / CELL, rows = WARP / cells;
 };
 
-/* The row of the warp's 64 that number i of the lane's places is of. */
+/* Returns which of the warp's 64 rows the lane's place number i belongs to. */
 template <int HD> static __device__ __forceinline__ uint32_t row_known(int i)
 {
   typedef copying<HD> c;
@@ -168,7 +171,7 @@ template <int HD> static __device__ __forceinline__ uint32_t row_known(int i)
   return (i * c::cells + lane % c::cells) * c::rows + lane / c::cells;
 }
 
-/* A list of blocks in rows, which 32 bits can count. */
+/* A list of blocks, counted in rows, for which 32 bits suffice. */
 struct row_list {
   const lls_block_entry *entries;
   uint32_t n, begin, head, unit, end;
@@ -203,9 +206,9 @@ static __device__ __forceinline__ uint32_t find_row(const row_list &list,
   return e.block * list.unit + list.head + (uint32_t)slot_at(l, e, token);
 }
 
-/* The warp's tokens of a tile, from the first on. Those before the list and past the
- * item's end get no weight, so they are as good anywhere, and where the list's first one
- * and the item's last one are there is a number. */
+/* Finds the places of the warp's tokens of a tile, from `first` on. Tokens before the
+ * list or past the item's end get no weight, so any place with finite values serves:
+ * that of the list's first or the item's last token. */
 template <int HD>
 static __device__ __forceinline__ row_places find_tokens(const row_list &list,
                                                          uint32_t block_tokens,
@@ -228,7 +231,7 @@ static __device__ __forceinline__ row_places find_queries(const work &w,
 #pragma unroll
   for (int i = 0; i < SHARE / WARP; i++) {
     uint32_t query = first + row_known<HD>(i);
-    query = query < w.n_queries ? query : w.n_queries - 1; /* whose result nobody wants */
+    query = query < w.n_queries ? query : w.n_queries - 1; /* its result is not used */
     places.at[i] =
         (row + query / w.group) * heads + w.kv_head * w.group + query % w.group;
   }
@@ -259,7 +262,7 @@ produce(const lls_cuda_step *step, const lls_cuda_plan *plan, const lls_cuda_poo
         const lls_cuda_attention &a)
 {
   rings r = make_rings<HD>();
-  bool is_v = threadIdx.x >= WARPGROUP / 2; /* as work_of chooses the list */
+  bool is_v = threadIdx.x >= WARPGROUP / 2; /* the same choice of list as in work_of */
   uint32_t mine = threadIdx.x / WARP % 2 * SHARE;
   matrix_ring<STAGES> tiles = is_v ? r.values : r.keys;
   uint32_t n = plan->n_large * a.kv_heads;
@@ -287,7 +290,7 @@ produce(const lls_cuda_step *step, const lls_cuda_plan *plan, const lls_cuda_poo
 
 /* ---- consumers --------------------------------------------------------------------- */
 
-/* The threads that put parts together. */
+/* The threads that combine parts. */
 struct consumers {
   static __device__ __forceinline__ unsigned thread()
   {
@@ -303,14 +306,14 @@ struct consumers {
   }
 };
 
-/* Gives the products of 64 queries with 128 tokens. */
+/* Issues the products of 64 queries with 128 tokens. */
 template <int HD>
 static __device__ __forceinline__ void give_scores(uint32_t queries, uint32_t keys,
                                                    float (&s)[ROWS / 8][4])
 {
 #pragma unroll
   for (int d = 0; d < HD; d += 16) {
-    /* 16 columns are 32 bytes of a row; descriptions count in units of 16 */
+    /* 16 columns are 32 bytes of a row; descriptors count in units of 16 bytes */
     int at = d / COLUMNS * (ROWS * COLUMNS * 2 / 16) + d % COLUMNS * 2 / 16;
     if (d == 0)
       wgmma_rows<false>(s, queries + at, keys + at);
@@ -320,7 +323,7 @@ static __device__ __forceinline__ void give_scores(uint32_t queries, uint32_t ke
   wgmma_commit();
 }
 
-/* Weights as A has them: 16 tokens in four registers. */
+/* Weights in the layout of A: 16 tokens in four registers. */
 struct weights {
   uint32_t a[ROWS / 16][4];
 };
@@ -346,8 +349,8 @@ static __device__ __forceinline__ void give_values(const weights &p, uint32_t va
   wgmma_commit();
 }
 
-/* The tokens that this lane's two queries see, [first, end), and what all of the warp's
- * do. */
+/* The tokens [first, end) that each of this lane's two queries sees, and those that all
+ * queries of the warp see. */
 struct sight {
   uint32_t first[2], end[2];
   uint32_t all_first, all_end;
@@ -389,7 +392,7 @@ static __device__ __forceinline__ void hide(const sight &v, uint32_t first,
   }
 }
 
-/* cap tanh(x / cap), of scores before their scale: tanh x = 1 - 2 / (1 + e^2x). */
+/* Computes cap tanh(x / cap) for unscaled scores: tanh x = 1 - 2 / (1 + e^2x). */
 static __device__ __forceinline__ void cap_scores(const lls_cuda_attention &a,
                                                   float (&s)[ROWS / 8][4])
 {
@@ -402,8 +405,8 @@ static __device__ __forceinline__ void cap_scores(const lls_cuda_attention &a,
   }
 }
 
-/* Turns scores into weights, 2^(factor (s - max)), and the state's maximum and sum into
- * those of them too; values are to be multiplied by `decay`. */
+/* Turns scores into weights, 2^(factor (s - max)), and updates the state's maximum and
+ * sum. The values are to be multiplied by `decay`. */
 template <int HD>
 static __device__ __forceinline__ void weigh_scores(float factor, float (&s)[ROWS / 8][4],
                                                     state<HD> &st, float (&decay)[2])
@@ -417,7 +420,7 @@ static __device__ __forceinline__ void weigh_scores(float factor, float (&s)[ROW
     max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 1));
     max = fmaxf(max, __shfl_xor_sync(ALL_LANES, max, 2));
     max = fmaxf(st.max[row], max * factor);
-    float base = max == NOTHING ? 0 : max; /* nothing seen yet: all weights are 0 */
+    float base = max == NOTHING ? 0 : max; /* no token seen yet: all weights are 0 */
     decay[row] = fast_exp2(st.max[row] - base);
     st.max[row] = max;
     float sum = 0;
@@ -445,7 +448,7 @@ static __device__ __forceinline__ void decay_values(const float (&decay)[2],
   }
 }
 
-/* Waits for the next queries. */
+/* Waits for the next queries and returns their work. */
 static __device__ __forceinline__ work next_work(const rings &r,
                                                  const lls_cuda_attention &a)
 {
@@ -461,7 +464,8 @@ static __device__ __forceinline__ work next_work(const rings &r,
   return w;
 }
 
-/* The warpgroup's queries of a piece, which are there; first_query is the warp's. */
+/* Processes the warpgroup's queries of a piece, which have arrived; first_query is the
+ * warp's first. */
 template <int HD>
 static __device__ __forceinline__ void
 consume_piece(const work &w, const lls_cuda_attention &a, uint32_t first_query, rings &r,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention without tensor cores, for whatever attention.cu is not made for: f32, odd
- * sizes of heads. A block for each row and head, in tiles of 128 tokens; right, not fast.
+ * Attention without tensor cores, for all shapes that attention.cu does not support:
+ * f32, unusual head sizes. A block for each row and head, in tiles of 128 tokens. It is
+ * correct, but not fast.
  */
 #include "kernels/cuda/blocks.cuh"
 
@@ -9,7 +10,7 @@
 #define HEAD_MAX 256
 #define NOTHING  (-INFINITY)
 
-/* The largest over a block, for all its threads; room (THREADS / WARP). */
+/* The maximum over a block, returned to all its threads; room (THREADS / WARP). */
 static __device__ __forceinline__ float block_max(float x, shared<float> room)
 {
   x = warp_max(x);
@@ -75,7 +76,7 @@ __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
   }
   for (uint32_t first = begin; first <= position; first += THREADS) {
     uint32_t token = first + tid;
-    __syncthreads(); /* q is there; weights and places are done with */
+    __syncthreads(); /* q has arrived; weights and places are no longer read */
     float score = NOTHING;
     if (token <= position) {
       const vector<E> key(pool, a.layer, kv_head, find_place(pool, k, token));
@@ -89,7 +90,8 @@ __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
     float later = fmaxf(max, block_max(score, room)), decay = expf(max - later);
     float w = expf(score - later);
     weight[tid] = w;
-    sum = sum * decay + block_sum(w, room); /* its barriers show the weights to all */
+    /* its barriers make the weights visible to all threads */
+    sum = sum * decay + block_sum(w, room);
     max = later;
     uint32_t n = position + 1 - first < THREADS ? position + 1 - first : THREADS;
     for (unsigned i = 0; i < HEAD_MAX / THREADS; i++) {

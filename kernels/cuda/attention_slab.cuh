@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * K and V on their way to one warp of decode attention: slabs of 16 tokens of K or of V,
- * in a ring of four that the warp has for itself, so that it waits for its own copies
- * alone. Two tiles are always under way, also beyond the end of a sequence.
+ * K and V on their way to one warp of decode attention: slabs of 16 tokens of K or of
+ * V, in a ring of four that belongs to the warp, so that it waits for its own copies
+ * only. Two tiles are always under way, also across the end of a sequence.
  *
- * A slab holds bf16; or, where all its tokens are in one int8 block, the bytes as they
- * lie and behind them the block's scales. A slab of tokens of several kinds is made wide
- * while it is loaded: where blocks are of 16 tokens and in order there is none.
+ * A slab holds bf16 or, if all its tokens are in one int8 block, the bytes as stored,
+ * followed by the block's scales. A slab whose tokens are of several kinds is widened
+ * while it is loaded; if blocks have 16 tokens and are in order, no such slab occurs.
  *
- * Rows are an odd multiple of 16 bytes apart, so that the eight of an ldmatrix lie in
- * different banks.
+ * Rows are an odd multiple of 16 bytes apart, so that the eight rows of an ldmatrix lie
+ * in different banks.
  */
 #ifndef LLS_CUDA_ATTENTION_SLAB_CUH
 #define LLS_CUDA_ATTENTION_SLAB_CUH
@@ -21,23 +21,24 @@
 
 #define TILE    LLS_CUDA_TILE
 #define SLAB    16 /* tokens */
-#define SLABS   4  /* of a warp: K and V of two tiles */
+#define SLABS   4  /* of each warp: K and V of two tiles */
 #define NOWHERE UINT32_MAX
 
 template <int HD> struct slab_layout {
-  static constexpr int stride = HD + 8; /* numbers from token to token */
+  static constexpr int stride = HD + 8; /* elements from token to token */
   static constexpr int size = SLAB * stride;
   static constexpr int int8_stride = (HD / 16 | 1) * 16; /* bytes */
-  static constexpr int steps = SLAB * int8_stride;       /* of the scales: bytes */
+  static constexpr int steps = SLAB * int8_stride;       /* byte offset of the scales */
   static constexpr int least = steps + 2 * HD;
   static_assert(least + 2 * HD <= size * 2, "int8 blocks need more room than others");
 };
 
-/* A token on its way: the lane's of a tile, of K (lanes 0 to 15) or V (the others). */
+/* A token to copy: the lane's token of a tile, of K (lanes 0 to 15) or V (the other
+ * lanes). */
 struct found {
-  uint32_t block, first_token, kind; /* as an entry has them */
+  uint32_t block, first_token, kind; /* from its block table entry */
   uint32_t token;
-  bool there; /* else past the end of the piece, or of all */
+  bool there; /* false: past the end of the piece or of all pieces */
   bool scratch;
 };
 
@@ -57,14 +58,13 @@ static __device__ __forceinline__ bool in_bytes(const found &t)
   return t.there && t.kind >> 24 != LLS_ELEMENT_MODEL;
 }
 
-/* The tiles that a warp reads next: its tokens of one after the other of one piece after
- * the other. */
+/* The sequence of tiles that a warp reads: its tokens of each tile of each piece. */
 struct feed {
   const lls_cuda_piece *piece, *past;
-  const lls_block_entry *all, *entries; /* of the step; of the lane's list */
+  const lls_block_entry *all, *entries; /* entries of the step; of the lane's list */
   uint32_t n, list_begin;
-  uint32_t token, end; /* the tile's first; the piece's */
-  uint32_t settled;    /* what is before it was written by earlier steps */
+  uint32_t token, end; /* first token of the tile; end of the piece */
+  uint32_t settled;    /* tokens before this one were written by earlier steps */
   bool whole, scratch;
 };
 
@@ -84,8 +84,8 @@ static __device__ __forceinline__ void open_piece(feed &f)
   f.settled = f.scratch ? 0 : p.position;
 }
 
-/* The next tile. Tokens before the list, which no query sees, are as good anywhere, and
- * where its first one is there is a number. */
+/* Finds the lane's token of the next tile. No query sees tokens before the list, so any
+ * place with finite values serves; they get the place of the list's first token. */
 static __device__ __forceinline__ found find_tile(feed &f, uint32_t block_tokens)
 {
   found t = {0, 0, 0, 0, false, f.scratch};
@@ -118,14 +118,15 @@ static __device__ __forceinline__ found find_tile(feed &f, uint32_t block_tokens
   return t;
 }
 
-/* The place that slabs are loaded from. */
+/* The memory that slabs are loaded from. */
 struct source {
   const lls_cuda_pool &pool;
   uint32_t layer, kv_head;
 };
 
-/* The place of the lane's token, in vectors of head_dim numbers (of an int8 block: bytes)
- * from the pool's beginning: 2^32 of them are more than a GPU has. */
+/* Returns the place of the lane's token in units of head_dim elements (int8 block:
+ * bytes) from the pool's beginning. 32 bits suffice: 2^32 units are more than a GPU
+ * has. */
 template <int HD>
 static __device__ __forceinline__ uint32_t place_of(const source &from, const found &t)
 {
@@ -138,7 +139,7 @@ static __device__ __forceinline__ uint32_t place_of(const source &from, const fo
 }
 
 /* Copies a slab of vectors of `BYTES` each; `first` is the lane of its first token.
- * Tokens that are not there become zeros. */
+ * Missing tokens become zeros. */
 template <int BYTES, int STRIDE>
 static __device__ __forceinline__ void copy_rows(const char *data, uint32_t place,
                                                  unsigned first, shared<uint8_t> to)
@@ -150,7 +151,7 @@ static __device__ __forceinline__ void copy_rows(const char *data, uint32_t plac
     unsigned row = i + line;
     uint32_t at = __shfl_sync(ALL_LANES, place, first + row % SLAB);
     if ((at_once * cells == WARP || line < at_once) &&
-        (SLAB % at_once == 0 || row < SLAB)) /* else with so many lanes left over */
+        (SLAB % at_once == 0 || row < SLAB)) /* false for lanes left over */
       copy_async(shared_cast<bf16>(to + (row * STRIDE + cell)),
                  data + (size_t)at * BYTES + cell, at != NOWHERE);
   }
@@ -171,7 +172,7 @@ static __device__ __forceinline__ bool has_bytes(const found &t, unsigned first)
   return (__ballot_sync(ALL_LANES, in_bytes(t)) >> first & 0xffff) != 0;
 }
 
-/* Some numbers of an int8 block as bf16. */
+/* Widens some values of an int8 block to bf16. */
 static __device__ __forceinline__ several<bf16, 4>
 widened(const uint8_t *bytes, const uint16_t *step, const uint16_t *least)
 {
@@ -183,7 +184,7 @@ widened(const uint8_t *bytes, const uint16_t *step, const uint16_t *least)
   return round_all<bf16>(x);
 }
 
-/* Tokens of several kinds, as bf16: it waits for what it reads. */
+/* Loads tokens of several kinds as bf16. It waits for its reads. */
 template <int HD>
 static __device__ __forceinline__ void load_mixed(const source &from, const found &t,
                                                   uint32_t place, unsigned first,
@@ -213,8 +214,8 @@ static __device__ __forceinline__ void load_mixed(const source &from, const foun
 
 /* ---- one slab ---------------------------------------------------------------------- */
 
-/* Begins to load K (first = 0) or V (first = SLAB) of a tile, zeros if there is none
- * left: a branch would cost more. Whether it will be bytes. */
+/* Begins to load K (first = 0) or V (first = SLAB) of a tile; zeros if no tile is left,
+ * since a branch would cost more. Returns true if the slab will hold bytes. */
 template <int HD, bool INT8>
 static __device__ __forceinline__ bool load_slab(const source &from, const found &t,
                                                  unsigned first, shared<bf16> to)

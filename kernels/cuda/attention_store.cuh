@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * States of attention become results, or parts of them where a context is
- * shared out among blocks. The block that finishes last of an item's parts puts them
- * together, in the order of tokens, so the same every time whichever that is: a kernel of
- * its own would cost each layer a launch, also where nothing is shared out.
+ * Writes states of attention as results, or as parts of results if a context is split
+ * among blocks. The block that finishes the last part of an item combines the parts in
+ * the order of tokens, so the result does not depend on which block it is. A separate
+ * kernel would cost each layer a launch, even where nothing is split.
  *
  * Parts are written, then made visible (__threadfence), then counted, as in the "thread
- * fence reduction" of CUDA's programming guide; they are read from L2, where others' are.
+ * fence reduction" of CUDA's programming guide. They are read from L2, which holds the
+ * parts of other multiprocessors.
  */
 #ifndef LLS_CUDA_ATTENTION_STORE_CUH
 #define LLS_CUDA_ATTENTION_STORE_CUH
@@ -17,7 +18,7 @@
 #define LOG2E   1.44269504f
 #define NOTHING (-INFINITY)
 
-/* 2^x to 2^-22 of itself, 0 for -infinity and what is less than normal numbers: one
+/* 2^x with a relative error of 2^-22; 0 for -infinity and for subnormal results: one
  * instruction, where exp2f has four. */
 static __device__ __forceinline__ float fast_exp2(float x)
 {
@@ -30,13 +31,14 @@ static __device__ __forceinline__ float fast_exp2(float x)
 #endif
 }
 
-/* Rows g and g + 8 of 16 queries, over the tokens that the warp has seen. */
+/* The state of rows g and g + 8 of 16 queries, over the tokens that the warp has
+ * seen. */
 template <int HD> struct state {
   float values[HD / 8][4];
-  float max[2], sum[2]; /* sum: this lane's columns only */
+  float max[2], sum[2]; /* sum: of this lane's columns only */
 };
 
-/* A query's result, in pairs of numbers. */
+/* Writes a query's result, in pairs of values. */
 template <int HD>
 static __device__ __forceinline__ uint32_t *
 result_at(const work &w, const lls_cuda_attention &a, uint32_t query)
@@ -46,7 +48,7 @@ result_at(const work &w, const lls_cuda_attention &a, uint32_t query)
   return (uint32_t *)a.out + (row * a.heads + head) * (HD / 2);
 }
 
-/* The state that a query's part is in: values (16, HD), largest scores, sums. */
+/* The state that holds a query's part: values (16, HD), largest scores, sums. */
 template <int HD>
 static __device__ __forceinline__ float *
 state_at(const work &w, const lls_cuda_attention &a, float *states, uint32_t query)
@@ -55,8 +57,8 @@ state_at(const work &w, const lls_cuda_attention &a, float *states, uint32_t que
   return states + index * LLS_CUDA_STATE_FLOATS(HD);
 }
 
-/* Two neighbouring numbers of a query: x and y times `inverse` of their sum, or of a
- * state. */
+/* Writes two adjacent values of a query, x and y: multiplied by `inverse` (of their
+ * sum), or into a state. */
 template <int HD>
 static __device__ __forceinline__ void
 store_pair(const work &w, const lls_cuda_attention &a, float *states, uint32_t query,
@@ -83,7 +85,8 @@ store_scale(const work &w, const lls_cuda_attention &a, float *states, uint32_t 
   state[16] = sum;
 }
 
-/* A warp's state is its queries' whole, from the first on. */
+/* Writes a warp's state, which covers all tokens of its queries, from the first query
+ * on. */
 template <int HD>
 static __device__ __forceinline__ void
 store_warp(const work &w, const lls_cuda_attention &a, float *states,
@@ -128,7 +131,7 @@ static __device__ __forceinline__ float load_written_one(const float *from)
 #endif
 }
 
-/* Are all others of the item's parts there? */
+/* Have all other parts of the item been written? */
 template <class THREADS>
 static __device__ __forceinline__ bool
 finish_part(const work &w, const lls_cuda_attention &a, uint32_t *finished)
@@ -137,7 +140,7 @@ finish_part(const work &w, const lls_cuda_attention &a, uint32_t *finished)
   return is_last<THREADS>(count, w.item.n_parts);
 }
 
-/* Four numbers of a query a thread. */
+/* Combines the parts; each thread has four values of a query. */
 template <int HD, class THREADS>
 static __device__ __forceinline__ void
 merge_parts(const work &w, const lls_cuda_attention &a, const float *states)

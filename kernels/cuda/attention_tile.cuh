@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * K and V of a sequence in tiles of 64 tokens, as bf16 in shared memory: where each token
- * lies, the copies, and int8 blocks made wide on the way. The copies are asynchronous, so
- * the tile to come arrives while the one before is computed.
+ * K and V of a sequence in tiles of 64 tokens, as bf16 in shared memory: finds each
+ * token, copies it, and widens int8 blocks. The copies are asynchronous, so the next
+ * tile arrives while the present one is computed.
  *
- * A cell is 8 numbers of a token, 16 bytes in shared memory. Of an int8 block it first
- * gets 8 bytes, which the thread that copied them makes 8 numbers of, in place: nobody
- * has to be waited for. A thread's cells are one column of cells over tokens that follow
- * each other, 16 with heads of 128 dims: so in blocks of 16 it needs the scales of one
- * block, 8 channels of them.
+ * A cell is 8 values of a token, 16 bytes in shared memory. From an int8 block it first
+ * gets 8 bytes, which the thread that copied them widens in place, so that no thread
+ * waits for another. A thread's cells are one column of cells over consecutive tokens,
+ * 16 with heads of 128 dims: so in blocks of 16 it needs the scales of one block, 8
+ * channels of them.
  *
  * Rows in shared memory are head_dim + 8 numbers apart, an odd multiple of 16 bytes, so
  * that the eight rows of an ldmatrix lie in different banks.
@@ -23,24 +23,27 @@
 #define CELL  8
 #define AHEAD 4 /* places that a thread reads at once */
 
-/* The share of a block. */
+/* The work of a thread block. */
 struct work {
   lls_cuda_item item;
   lls_cuda_sequence sequence;
   kv_list
-      list; /* that the thread looks places up in: V's from thread TILE on, else K's */
+      /* the list that the thread looks tokens up in: V's from thread TILE on, else
+       * K's */
+      list;
   uint32_t layer, group, kv_head, n_queries;
 };
 
 template <int HD> struct tile_layout {
-  static constexpr int stride = HD + 8;           /* numbers from token to token */
-  static constexpr int cells = HD / CELL;         /* of a token */
-  static constexpr int stage = 2 * TILE * stride; /* numbers: K, then V */
+  static constexpr int stride = HD + 8;           /* elements from token to token */
+  static constexpr int cells = HD / CELL;         /* cells of a token */
+  static constexpr int stage = 2 * TILE * stride; /* elements of a stage: K, then V */
   static constexpr int v = TILE * stride;
 };
 
-/* The tile's tokens, K's and then V's, shared out: each thread of `groups` groups has one
- * column of cells over `rows` of them. A power of two, so that none has both K and V. */
+/* Divides the tile's tokens, K's then V's, among threads: each thread of `groups`
+ * groups has one column of cells over `rows` tokens. `groups` is a power of two, so
+ * that no thread has both K and V. */
 template <int HD, int THREADS> struct tile_share {
   static constexpr int fitting = THREADS / tile_layout<HD>::cells;
   static constexpr int groups = fitting >= 32 ? 32 : fitting >= 16 ? 16 : 8;
@@ -49,13 +52,13 @@ template <int HD, int THREADS> struct tile_share {
   static_assert(rows % AHEAD == 0, "rows left over");
 };
 
-/* Where the tokens of two tiles are: (2, 2 TILE). */
+/* The places of the tokens of two tiles: (2, 2 TILE). */
 struct tile_places {
   shared<uint64_t> at;
-  shared<uint32_t> half; /* with int8 blocks: NOT_INT8 or the block's number */
+  shared<uint32_t> half; /* with int8 blocks: the block's number, or NOT_INT8 */
 };
 
-/* Two stages, then the places. */
+/* Bytes of shared memory: two stages, then the places. */
 template <int HD, bool INT8> constexpr size_t shared_bytes()
 {
   return 2 * tile_layout<HD>::stage * sizeof(bf16) +
@@ -67,16 +70,16 @@ static __device__ __forceinline__ unsigned place_of(uint32_t tile, uint32_t row)
   return tile % 2 * 2 * TILE + row;
 }
 
-/* A place on its way: the entry is being read while another tile is computed. */
+/* A place being looked up: its entry is read while another tile is computed. */
 struct lookup {
   lls_block_entry entry;
   uint32_t token;
   bool there;
 };
 
-/* One lookup a thread of tile number `tile`'s tokens, K's and then V's; of none that is
- * past the item's end. Those before the list, which no query sees, are as good anywhere,
- * and where its first one is there is a number. */
+/* Looks up one token a thread: of tile `tile`'s tokens, K's then V's; none past the
+ * item's end. No query sees tokens before the list, so any place with finite values
+ * serves; they get the place of the list's first token. */
 static __device__ __forceinline__ lookup begin_lookup(const work &w, uint32_t tile)
 {
   lookup l;
@@ -119,7 +122,8 @@ static __device__ __forceinline__ void load_tile(const work &w, const void *pool
   unsigned group = threadIdx.x / layout::cells, cell = threadIdx.x % layout::cells * CELL;
   shared<bf16> to = stages + (tile % 2 * layout::stage + cell);
   for (unsigned i = 0; i < (group < share::groups ? share::rows : 0); i += AHEAD) {
-    uint64_t at[AHEAD]; /* all read before a copy, which nothing is moved across */
+    /* all are read before the copies, which the compiler does not move reads across */
+    uint64_t at[AHEAD];
     bool there[AHEAD];
 #pragma unroll
     for (unsigned k = 0; k < AHEAD; k++) {
@@ -143,7 +147,7 @@ static __device__ __forceinline__ void load_tile(const work &w, const void *pool
 
 /* The scales of a cell's channels in one block. */
 struct cell_scales {
-  uint32_t half; /* NOT_INT8: of none */
+  uint32_t half; /* NOT_INT8: no scales loaded */
   several<uint16_t, CELL> step, least;
 };
 
@@ -158,7 +162,7 @@ static __device__ __forceinline__ cell_scales read_scales(const work &w,
           *(const several<uint16_t, CELL> *)(from + HD)};
 }
 
-/* Those that a thread's first token of a tile needs, if any. */
+/* Loads the scales for a thread's first token of a tile, if it is INT8. */
 template <int HD, int THREADS>
 static __device__ __forceinline__ cell_scales first_scales(const work &w,
                                                            const lls_cuda_pool &pool,
@@ -175,9 +179,9 @@ static __device__ __forceinline__ cell_scales first_scales(const work &w,
   return {NOT_INT8, {}, {}};
 }
 
-/* Bytes of a cell become numbers by these: x = (32768 + byte) step + base. A byte in the
- * second place of an f32 of 2^15 adds itself to it, so no byte is converted; base is
- * rounded to 2^-9 of a step. */
+/* The factors that turn bytes of a cell into values: x = (32768 + byte) step + base. A
+ * byte placed in the second byte of the f32 2^15 adds itself to it, so no conversion is
+ * needed; base is rounded to 2^-9 of a step. */
 struct cell_factors {
   float step[CELL], base[CELL];
 };
@@ -193,7 +197,7 @@ static __device__ __forceinline__ cell_factors factors_of(const cell_scales &sca
   return f;
 }
 
-/* Two bytes to bf16. */
+/* Widens two bytes to bf16. */
 static __device__ __forceinline__ uint32_t widen_pair(uint32_t bytes, unsigned first,
                                                       const cell_factors &f, int c)
 {
@@ -206,7 +210,7 @@ static __device__ __forceinline__ uint32_t widen_pair(uint32_t bytes, unsigned f
   return pack_bf16(x[0], x[1]);
 }
 
-/* The int8 cells that this thread has copied, which have come. */
+/* Widens the int8 cells that this thread has copied and that have arrived. */
 template <int HD, int THREADS>
 static __device__ __forceinline__ void
 widen_tile(const work &w, const lls_cuda_pool &pool, uint32_t tile,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the block tables put a token: any block sizes, part-filled blocks, both
- * directions. */
+/* Looks up a token's place in the block tables: any block size, part-filled blocks,
+ * both directions. */
 #ifndef LLS_CUDA_BLOCKS_CUH
 #define LLS_CUDA_BLOCKS_CUH
 
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
 
-/* One of K, V and X of one sequence, for one KV head of one layer. */
+/* The K, V or X list of one sequence, for one KV head of one layer. */
 struct kv_list {
   const lls_block_entry *entries;
   uint32_t n, block_tokens, head_dim;
-  bool whole;     /* entries are whole blocks in order, filled from the left */
-  uint32_t begin; /* the first token that it has */
+  bool whole;     /* entries are whole blocks in order, filled from slot 0 on */
+  uint32_t begin; /* the first token in the list */
   uint64_t head; /* elements from the pool's beginning to this layer and head of unit 0 */
   uint64_t unit; /* elements of a unit block */
 };
@@ -49,7 +49,8 @@ static __device__ __forceinline__ kv_list v_list(const lls_cuda_step *step,
                    s.scratch != 0, layer, kv_head);
 }
 
-/* X is split like K: columns [h head_dim, (h + 1) head_dim) are where KV head h's are. */
+/* The list of X, which is split like K: KV head h has columns [h head_dim, (h + 1)
+ * head_dim). */
 static __device__ __forceinline__ kv_list x_list(const lls_cuda_step *step,
                                                  const lls_cuda_sequence &s,
                                                  const lls_cuda_pool &pool,
@@ -59,7 +60,8 @@ static __device__ __forceinline__ kv_list x_list(const lls_cuda_step *step,
                    layer, 0);
 }
 
-/* The entry that holds a token, which is not before the list's first. */
+/* Returns the entry that holds a token; the token must not be before the list's
+ * first. */
 static __device__ __forceinline__ const lls_block_entry &find_entry(const kv_list &list,
                                                                     uint32_t token)
 {
@@ -104,11 +106,12 @@ static __device__ __forceinline__ uint64_t find_token(const kv_list &list, uint3
 #define NOT_INT8 UINT32_MAX
 
 struct token_place {
-  uint64_t at;   /* as find_token's; bytes if it is in an int8 block */
-  uint32_t half; /* which, or NOT_INT8 */
+  uint64_t at;   /* as from token_at; in bytes if the token is in an int8 block */
+  uint32_t half; /* the half's number, or NOT_INT8 */
 };
 
-/* In any list. Half a unit block has as many bytes as a unit has elements of bf16. */
+/* Returns a token's place in any list. Half a unit block has as many bytes as a unit
+ * has bf16 elements. */
 static __device__ __forceinline__ token_place place_at(const lls_cuda_pool &pool,
                                                        const kv_list &list,
                                                        const lls_block_entry &e,
@@ -127,7 +130,7 @@ static __device__ __forceinline__ token_place find_place(const lls_cuda_pool &po
   return place_at(pool, list, find_entry(list, token), token);
 }
 
-/* An int8 block's (2, head_dim) of a layer and KV head. */
+/* Returns an int8 block's scales (2, head_dim) for a layer and KV head. */
 static __device__ __forceinline__ const uint16_t *
 find_scales(const lls_cuda_pool &pool, uint32_t layer, uint32_t kv_head, uint32_t half)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rotary position embedding (RoFormer, Su et al., 2021, eq. 34), in pairs
- * (i, i + pairs), and writing K and V to the cache: one kernel, since both read the same
- * rows, and each is little beside a launch.
- *
- * Angles are made once a step, in double as on the CPU (position 1,000,000 leaves an f32
- * four bits after the point), and serve all layers.
+ * (i, i + pairs), and writing K and V to the cache. One kernel does both, since both
+ * read the same rows and each takes little time compared with a launch. Angles are
+ * computed once a step for all layers, in double as on the CPU (position 1,000,000
+ * leaves an f32 four bits after the point).
  */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/rope.cuh"
@@ -35,7 +34,8 @@ extern "C" int lls_cuda_run_angles(cudaStream_t s, const struct lls_cuda_step *s
   return launch_early(s, make_angles, a->n_rows, THREADS / 2, 0, step, *a);
 }
 
-/* Where a head of a row is written to, layer and head included: the step's lists say. */
+/* Returns where a head of a row is written, layer and head included, according to the
+ * step's lists. */
 static __device__ __forceinline__ size_t slot_of(const lls_cuda_step *step,
                                                  const lls_cuda_pool &pool,
                                                  const lls_cuda_rope_write &a,
@@ -47,8 +47,9 @@ static __device__ __forceinline__ size_t slot_of(const lls_cuda_step *step,
   return at + ((size_t)layer * pool.kv_heads + kv_head) * pool.block_tokens * a.head_dim;
 }
 
-/* A thread for each share of a head of q, k and v of a row; q is left alone where nothing
- * is rotated. Where it goes is known before the wait, which leaves one round of loads. */
+/* One thread for each share of a head of q, k and v of a row; q is untouched if nothing
+ * is rotated. The destination is looked up before the wait for earlier kernels, so that
+ * one round of loads remains after it. */
 template <class T, class E, int N>
 __global__ void rope_write(const lls_cuda_step *step, lls_cuda_pool pool,
                            lls_cuda_rope_write a)

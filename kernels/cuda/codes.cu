@@ -1,55 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products with weights of 4 to 8 bits, bf16 x and sums in f32.
- *
- * The fewest rows: up to 8, of weights of 8 bits up to 16, of bf16 one. Weights are read
- * once, as they lie, and that is the time it takes. A block has 16 or 32 outputs; its
- * eight warps take its pieces (codes.h) in turns and add their sums up at the end, in
- * their order, so that a row's result does not depend on what else is in the step. No
- * block waits for another. Blocks that shared a tile's columns and met in device
- * memory (few.cu, which does more rows) seemed to cost an H200 some 6 us a launch beside
- * 10 us of bytes; this kernel was no faster there
+ * Products with weights of 4 to 8 bits, bf16 x and sums in f32, for the fewest rows: up
+ * to 8, with 8-bit weights up to 16, with bf16 weights one. Weights are read once, in
+ * their stored form, and reading them takes most of the time. A block has 16 or 32
+ * outputs; its eight warps take its pieces (codes.h) in turns and add up their sums at
+ * the end, in a fixed order, so that a row's result does not depend on the other rows
+ * of the step. No block waits for another. Blocks that share a tile's columns and
+ * combine sums in device memory (few.cu, for more rows) seemed to cost an H200 some 6
+ * us a launch in addition to 10 us of reading; this kernel was no faster there
  * (experiments/results/h200-2026-11-27.md).
  *
  * Bytes. Weights come through a ring of four stages in shared memory, a kilobyte each for
- * a warp: with two or three blocks 50 KB and more are under way to a multiprocessor,
- * where 4.1 TB/s and a microsecond need 31.
+ * a warp: with two or three blocks 50 KB and more are under way to each multiprocessor;
+ * 4.1 TB/s at a latency of a microsecond need 31 KB.
  *
- * Operations. Per 32 columns of 16 outputs a warp makes 16 codes of a lane bf16 (22
- * instructions, codes.cuh) and does two mma and four fma with the scale for eight rows;
- * with what is copied, read and counted 43 instructions for 288 bytes of 4-bit codes, 52
- * where a block has 16 outputs (counted in sm_90a's code). H200's 132 multiprocessors
- * issue four each at 1.7 GHz: at half of that 3 TB/s.
+ * Operations. For 32 columns of 16 outputs each lane converts 16 codes to bf16 (22
+ * instructions, codes.cuh), and the warp does two mma and four fma with the scale for
+ * eight rows. With copies, reads and counting this is 43 instructions for 288 bytes of
+ * 4-bit codes, 52 where a block has 16 outputs (counted in sm_90a's code). H200's 132
+ * multiprocessors issue four each at 1.7 GHz: at half of that 3 TB/s.
  *
- * Rounds. What an H200 took for 8192 x 8192 and one row followed neither bytes nor
- * instructions: 22 us of Q4_K in blocks of which two have room on a multiprocessor, 24 of
- * int4 with fewer instructions and bytes, and three; int8 took 45, and 34 for 16 rows,
- * which have blocks of 32 outputs. All are about the same 1.2 to 2 us for a warp's piece,
- * times its pieces, times two rounds of blocks, or one. So blocks have 32 outputs where
- * those of 16 have no room at once, and x, which a piece began with a wait for, is loaded
- * a piece ahead. Neither has run on a GPU.
+ * Rounds. The time of an H200 for 8192 x 8192 and one row followed neither bytes nor
+ * instructions: 22 us for Q4_K, with two blocks a multiprocessor; 24 us for int4 with
+ * fewer instructions and bytes, with three; int8 took 45 us, and 34 us for 16 rows,
+ * whose blocks have 32 outputs. All times are explained by 1.2 to 2 us for each piece
+ * of a warp, times its pieces, times one or two rounds of blocks. So blocks have 32
+ * outputs where blocks of 16 do not all fit at once, and x, which each piece had to
+ * wait for, is loaded a piece ahead. Neither change has run on a GPU.
  *
- * x is not copied to shared memory: warps of a block have different columns, so nobody
- * would read it twice. Of one row all lanes read the same 64 bytes; of eight rows it is
- * 1.8 times 4-bit codes, from L1 where blocks beside each other are at the same columns.
+ * x is not copied to shared memory: the warps of a block have different columns, so no
+ * part of it would be read twice. With one row all lanes read the same 64 bytes; with
+ * eight rows x is 1.8 times the bytes of 4-bit codes, from L1 where neighbouring blocks
+ * are at the same columns.
  *
- * Many rows: some outputs at a time are made bf16, for cuBLASLt (linear.c).
+ * For many rows some outputs at a time are widened to bf16 for cuBLASLt (linear.c).
  */
 #include "kernels/cuda/codes.cuh"
 
 #define THREADS 256
 #define WARPS   (THREADS / WARP)
-#define OUTPUTS 16 /* of a block */
+#define OUTPUTS 16 /* outputs of a block */
 #define TILE    8  /* rows of an mma */
 
-/* Tiles at one go: what there are registers for, of 16 warps on a multiprocessor. */
+/* Tiles of rows processed at once: as many as 16 warps on a multiprocessor have
+ * registers for. */
 template <enum lls_codes_form F>
 static constexpr uint32_t TILES = lls_cuda_codes_offset(F) ? 1 : 2;
 
 /* ---- few rows --------------------------------------------------------------------- */
 
-/* Eight numbers of a row: k + 8 t on, or for groups of 16 two times four. Those beyond
- * the last column are any, for their codes mean 0, or their scale is. */
+/* Loads eight values of a row: from k + 8 t on or, for groups of 16, two times four.
+ * Values beyond the last column are arbitrary, because their codes or their scale are
+ * 0. */
 template <uint32_t GROUP>
 static __device__ __forceinline__ void load_x(uint32_t (&to)[4], const bf16 *x,
                                               uint32_t row, uint32_t k, uint32_t columns,
@@ -64,7 +66,7 @@ static __device__ __forceinline__ void load_x(uint32_t (&to)[4], const bf16 *x,
   }
 }
 
-/* 32 columns of x: N tiles of rows, of which those beyond the last are the last. */
+/* 32 columns of x for N tiles of rows; tiles beyond the last repeat the last. */
 template <int N> struct columns_of_x {
   uint32_t v[N][4];
 };
@@ -82,7 +84,7 @@ static __device__ __forceinline__ void load_columns(columns_of_x<N> &to, const b
   }
 }
 
-/* All of a piece's columns, from k on. */
+/* Loads all columns of a piece, from k on. */
 template <enum lls_codes_form F, int N, int Q>
 static __device__ __forceinline__ void load_piece_of_x(columns_of_x<N> (&to)[Q],
                                                        const bf16 *x, uint32_t k,
@@ -93,16 +95,17 @@ static __device__ __forceinline__ void load_piece_of_x(columns_of_x<N> (&to)[Q],
     load_columns<F>(to[q], x, k + 32 * q, columns, n_rows);
 }
 
-/* Is x loaded a piece ahead? Where there are the registers for it on every GPU. */
+/* Is x loaded a piece ahead? True for forms with enough free registers on every GPU. */
 template <enum lls_codes_form F> static constexpr bool X_AHEAD = F != LLS_CODES6;
 
-/* The 32 columns q of a piece of 16 outputs (two of each lane) times N tiles of rows. */
+/* Multiplies the 32 columns q of a piece of 16 outputs (two of each lane) with N tiles
+ * of rows. */
 template <enum lls_codes_form F, int N>
 static __device__ __forceinline__ void multiply_columns(float (&sum)[N][4],
                                                         const piece<F> (&c)[2], int q,
                                                         const columns_of_x<N> &x)
 {
-  uint32_t a[2][4]; /* of two mma: outputs g and g + 8 in turns */
+  uint32_t a[2][4]; /* A fragments of two mma: outputs g and g + 8 alternate */
 #pragma unroll
   for (int i = 0; i < 8; i++)
     a[i / 4][i % 4] = pair_of<F>(c[i % 2], q, i / 2);
@@ -113,13 +116,12 @@ static __device__ __forceinline__ void multiply_columns(float (&sum)[N][4],
 
 /* ---- what is on its way ------------------------------------------------------------ */
 
-/* A block has WIDTH times 16 outputs. */
+/* Stages of the ring; a block has WIDTH times 16 outputs. */
 template <int WIDTH> static constexpr uint32_t STAGES = WIDTH == 1 ? 4 : 3;
 
-/* A ring of stages in shared memory that each thread has its own part of: a lane's bytes
- * of its outputs' piece (two of each 16), with the scales. It waits for its own copies,
- * for nobody.
- */
+/* A ring of stages in shared memory, with a separate part for each thread: the bytes of
+ * a lane's outputs (two of each 16) in a piece, with their scales. A thread waits for
+ * its own copies only. */
 template <enum lls_codes_form F, int WIDTH> struct ring {
   static constexpr uint32_t N = 2 * WIDTH;
   static constexpr uint32_t HIGH = piece<F>::HIGH * 4, SCALES = piece<F>::SCALES * 2;
@@ -129,10 +131,10 @@ template <enum lls_codes_form F, int WIDTH> struct ring {
   static constexpr uint32_t BYTES = SCALES_AT + N * THREADS * SCALES;
 
   shared<uint8_t> room;
-  const uint8_t *codes;   /* of the next piece of the lane's first output */
-  const uint16_t *scales; /* of it */
+  const uint8_t *codes;   /* the next piece of the lane's first output */
+  const uint16_t *scales; /* scales of that piece */
   uint32_t next, pieces, inputs;
-  uint32_t outputs; /* of the matrix, from the lane's first on */
+  uint32_t outputs; /* outputs from the lane's first one to the end of the matrix */
 
   __device__ __forceinline__ ring(shared<uint8_t> bytes, const lls_cuda_codes &w,
                                   uint32_t first, uint32_t output)
@@ -153,8 +155,8 @@ template <enum lls_codes_form F, int WIDTH> struct ring {
                              : (size_t)pieces * lls_cuda_piece_bytes(F);
   }
 
-  /* Begins to copy the warp's next piece, if there is one, to a stage: zeros for outputs
-   * that there are not. */
+  /* Begins to copy the warp's next piece, if there is one, to a stage; missing outputs
+   * become zeros. */
   __device__ __forceinline__ void bring(uint32_t stage)
   {
     shared<uint8_t> to = room + stage * BYTES;
@@ -182,7 +184,7 @@ template <enum lls_codes_form F, int WIDTH> struct ring {
     copy_async_commit();
   }
 
-  /* The pieces of 16 outputs. */
+  /* Reads the pieces of 16 outputs from a stage. */
   __device__ __forceinline__ void read(piece<F> (&c)[2], uint32_t stage, uint32_t sixteen)
   {
     shared<uint8_t> from = room + stage * BYTES;
@@ -200,14 +202,14 @@ template <enum lls_codes_form F, int WIDTH> struct ring {
 
 /* ---- a block ----------------------------------------------------------------------- */
 
-/* Those of the block's expert, if it has one. */
+/* Returns the codes of the block's expert, or of the matrix. */
 static __device__ __forceinline__ lls_cuda_codes
 weights_of(const lls_cuda_codes_product &a)
 {
   return a.experts != nullptr ? a.experts[blockIdx.y] : a.w;
 }
 
-/* Scales a sum and puts it where it belongs. */
+/* Scales a sum and writes it to y. */
 static __device__ __forceinline__ void finish(const lls_cuda_codes_product &a, float sum,
                                               uint32_t output, size_t row)
 {
@@ -226,14 +228,14 @@ static __device__ __forceinline__ void finish(const lls_cuda_codes_product &a, f
     ((bf16 *)a.y)[at] = from_float<bf16>(sum);
 }
 
-/* Adds up the warps' sums of 16 outputs, in their order; room (WARPS, 16 N TILE). */
+/* Adds up the warps' sums of 16 outputs in a fixed order; room (WARPS, 16 N TILE). */
 template <int N>
 static __device__ __forceinline__ void
 finish_outputs(const lls_cuda_codes_product &a, const float (&sum)[N][4], uint32_t first,
                uint32_t row, uint32_t n_rows, shared<float> room)
 {
   uint32_t warp = threadIdx.x / WARP, g = threadIdx.x % WARP / 4, t = threadIdx.x % 4;
-  __syncthreads(); /* what was in room has been read */
+  __syncthreads(); /* earlier values in room have been read */
 #pragma unroll
   for (int i = 0; i < N * 4; i++) {
     uint32_t of = (i / 4 * TILE + 2 * t + i % 2) * OUTPUTS + g + i % 4 / 2 * 8;
@@ -249,7 +251,7 @@ finish_outputs(const lls_cuda_codes_product &a, const float (&sum)[N][4], uint32
   finish(a, total, output, row + mine);
 }
 
-/* Up to N tiles of rows from `row` on; by a whole block. */
+/* Multiplies up to N tiles of rows from `row` on, by the whole block. */
 template <enum lls_codes_form F, int N, int WIDTH>
 static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_product &a,
                                                      uint32_t row, uint32_t n_rows,
@@ -264,7 +266,7 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
   ring<F, WIDTH> codes(dynamic_shared<uint8_t>(), w, a.first_output, first);
   for (uint32_t stage = 0; stage < AHEAD; stage++)
     codes.bring(stage);
-  if (a.experts == nullptr) { /* or which rows there are has been read already */
+  if (a.experts == nullptr) { /* with experts, the rows were read after a wait already */
     let_next_begin();
     wait_for_earlier();
   }
@@ -284,7 +286,7 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
 #pragma unroll
       for (int q = 0; q < Q; q++) {
         multiply_columns<F, N>(sum[i], c, q, of_x[q]);
-        if (X_AHEAD<F> && i == WIDTH - 1) /* as soon as the registers are free */
+        if (X_AHEAD<F> && i == WIDTH - 1) /* as soon as registers are free */
           load_columns<F>(of_x[q], x, (p + WARPS) * COLUMNS + 32 * q, w.inputs, n_rows);
       }
     }
@@ -295,8 +297,8 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
     finish_outputs<N>(a, sum[i], first + i * OUTPUTS, row, n_rows, room);
 }
 
-/* A block has WIDTH times 16 outputs of a matrix, of all rows or of an expert's; MOST
- * tiles of rows at one go, and so many BLOCKS have room on a multiprocessor. */
+/* A block has WIDTH times 16 outputs of a matrix, and all its rows or an expert's. It
+ * takes up to MOST tiles of rows at once; BLOCKS blocks fit on a multiprocessor. */
 template <enum lls_codes_form F, int MOST, int WIDTH, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS)
     multiply_codes(lls_cuda_codes_product a)
@@ -316,7 +318,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 
 /* ---- many rows -------------------------------------------------------------------- */
 
-/* Two numbers of a pair. */
+/* Returns both values of a pair, scaled, as bf16. */
 static __device__ __forceinline__ uint32_t widened(uint32_t pair, float scale,
                                                    float offset)
 {
@@ -325,7 +327,8 @@ static __device__ __forceinline__ uint32_t widened(uint32_t pair, float scale,
                    __fadd_rn(__fmul_rn(high, scale), offset));
 }
 
-/* A thread has a lane's part of a piece: 9 to 20 bytes in, 32 or 64 out. */
+/* Widens codes to bf16: each thread a lane's part of a piece, 9 to 20 bytes in, 32 or
+ * 64 out. */
 template <enum lls_codes_form F>
 __global__ void widen(lls_cuda_codes w, uint32_t first, uint32_t n, void *to)
 {
@@ -341,7 +344,7 @@ __global__ void widen(lls_cuda_codes w, uint32_t first, uint32_t n, void *to)
   float factor = w.factors[first + output];
   bf16 *row = (bf16 *)to + (size_t)output * w.inputs;
 #pragma unroll
-  for (int q = 0; q < (int)COLUMNS / 32; q++) { /* eight codes */
+  for (int q = 0; q < (int)COLUMNS / 32; q++) { /* eight codes a round */
     uint32_t x[4], k = p * COLUMNS + 32 * q;
 #pragma unroll
     for (int i = 0; i < 4; i++) {
@@ -365,11 +368,11 @@ __global__ void widen(lls_cuda_codes w, uint32_t first, uint32_t n, void *to)
 template <enum lls_codes_form F>
 static constexpr int ONE_TILE = lls_cuda_codes_offset(F) || F == LLS_CODES6 ? 2 : 3;
 
-/* 16 rows by 32 outputs: x is read half as often. For forms that have the registers. */
+/* 16 rows by 32 outputs: x is read half as often. For forms with enough registers. */
 template <enum lls_codes_form F>
 static constexpr bool WIDE_TOO = F != LLS_NO_CODES &&lls_cuda_code_bits(F) >= 8;
 
-/* Up to 8 rows by 32 outputs, for forms that two blocks have the shared memory for. */
+/* Up to 8 rows by 32 outputs, for forms of which two blocks fit in shared memory. */
 template <enum lls_codes_form F>
 static constexpr bool WIDE_FEWEST = F != LLS_NO_CODES && (lls_cuda_code_bits(F) == 4 ||
                                                           lls_cuda_code_bits(F) >= 8);
@@ -397,7 +400,7 @@ static int multiply_form(cudaStream_t s, const lls_cuda_codes_product &a)
       return multiply<F, 2, 2, 2>(s, a);
   if constexpr (WIDE_FEWEST<F>)
     if (a.w.outputs >
-        a.processors * (ONE_TILE<F> * OUTPUTS)) /* no room for all at once */
+        a.processors * (ONE_TILE<F> * OUTPUTS)) /* not all blocks fit at once */
       return multiply<F, 1, 2, 2>(s, a);
   return multiply<F, 1, 1, ONE_TILE<F>>(s, a);
 }
@@ -430,7 +433,7 @@ extern "C" uint32_t lls_cuda_codes_rows(enum lls_codes_form form)
   }
 }
 
-/* The memory that blocks leave is L1, for x. */
+/* Sets the kernel's shared memory; the rest is left to L1, for x. */
 template <enum lls_codes_form F, int MOST, int WIDTH, int BLOCKS> static int allow()
 {
   constexpr size_t BYTES = STAGES<WIDTH> * ring<F, WIDTH>::BYTES;

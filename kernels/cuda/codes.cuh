@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Codes (codes.h) to the bf16 that tensor cores multiply, exactly: a code is at most
- * eight bits of a whole number, or a small float. Two at a time, without looking anything
- * up:
+ * Converts codes (codes.h) exactly to the bf16 that tensor cores multiply: a code is an
+ * integer of at most eight bits, or a small float. Two are converted at a time, without
+ * lookup tables:
  *
  *   CODES4..6   0x4300 | code is the bf16 128 + code; one fma takes 128 and the zero away
  *   CODES8      the code is kept as a signed byte: 128 + its low seven bits, less 128 or,
@@ -29,7 +29,7 @@
   F(LLS_CODES8)                                                                          \
   F(LLS_CODES8_FLOAT)
 
-/* A piece's part of one lane, and the piece's scales. */
+/* One lane's part of a piece, and the piece's scales. */
 template <enum lls_codes_form F> struct piece {
   static constexpr uint32_t HIGH = lls_cuda_code_bits(F) == 6   ? 2
                                    : lls_cuda_code_bits(F) == 5 ? 1
@@ -38,7 +38,7 @@ template <enum lls_codes_form F> struct piece {
   uint32_t low[4], high[HIGH + (HIGH == 0)], scales[SCALES / 2 + (SCALES == 0)];
 };
 
-/* Codes are read once: they leave no trace in L1, where x is. */
+/* Loads codes past L1, since they are read once and L1 is needed for x. */
 static __device__ __forceinline__ void load_codes(uint32_t (&to)[4], const uint8_t *from)
 {
 #ifdef __CUDACC__
@@ -63,7 +63,7 @@ static __device__ __forceinline__ void load_words(uint32_t *to, const void *from
     to[i] = all.v[i];
 }
 
-/* Piece p of n of an output's, lane t's part. */
+/* Loads lane t's part of piece p of an output's n. */
 template <enum lls_codes_form F>
 static __device__ __forceinline__ void load_piece(piece<F> &to, const lls_cuda_codes &w,
                                                   uint32_t output, uint32_t p, uint32_t n,
@@ -90,8 +90,8 @@ static __device__ __forceinline__ void read_words(uint32_t *to, shared<uint8_t> 
 
 /* ---- to bf16 ---------------------------------------------------------------------- */
 
-/* Bits of x where the mask has them, beside those of y; one instruction, where the
- * compiler makes two of constants. */
+/* Combines x under the mask with y in one instruction; the compiler would make two of
+ * constants. */
 static __device__ __forceinline__ uint32_t put(uint32_t x, uint32_t mask, uint32_t y)
 {
 #ifdef __CUDACC__
@@ -103,7 +103,7 @@ static __device__ __forceinline__ uint32_t put(uint32_t x, uint32_t mask, uint32
 #endif
 }
 
-/* Bits beyond four of pair p, at bits 4 and 20 on. */
+/* The bits above the low four of pair p, at bits 4 and 20 on. */
 template <enum lls_codes_form F>
 static __device__ __forceinline__ uint32_t high_bits(const piece<F> &c, int p)
 {
@@ -114,7 +114,7 @@ static __device__ __forceinline__ uint32_t high_bits(const piece<F> &c, int p)
   return put(at < 4 ? word << (4 - at) : word >> (at - 4), MASK, 0);
 }
 
-/* Pair i (0..3) of the 32 columns q: two bf16. */
+/* Returns pair i (0..3) of the 32 columns q as two bf16. */
 template <enum lls_codes_form F>
 static __device__ __forceinline__ uint32_t pair_of(const piece<F> &c, int q, int i)
 {
@@ -125,21 +125,21 @@ static __device__ __forceinline__ uint32_t pair_of(const piece<F> &c, int q, int
   case LLS_NO_CODES:
     return c.low[i];
   case LLS_CODES4:
-    return fma_bf16(put(v, 0x000f000f, MAGIC), ONE, 0xc308c308); /* -136 */
+    return fma_bf16(put(v, 0x000f000f, MAGIC), ONE, 0xc308c308); /* adds -136 */
   case LLS_CODES4_OFFSET:
-    return fma_bf16(put(v, 0x000f000f, MAGIC), ONE, 0xc300c300); /* -128 */
+    return fma_bf16(put(v, 0x000f000f, MAGIC), ONE, 0xc300c300); /* adds -128 */
   case LLS_CODES5_OFFSET:
     return fma_bf16(put(v, 0x000f000f, MAGIC) | high_bits<F>(c, 4 * q + i), ONE,
                     0xc300c300);
   case LLS_CODES6:
     return fma_bf16(put(v, 0x000f000f, MAGIC) | high_bits<F>(c, 4 * q + i), ONE,
-                    0xc320c320); /* -160 */
+                    0xc320c320); /* adds -160 */
   case LLS_CODES8:
     return fma_bf16(put(v, 0x00800080, MAGIC), 0xbf80bf80, put(v, 0x007f007f, MAGIC));
-  case LLS_CODES4_FLOAT: /* times 2^127: twice the float */
+  case LLS_CODES4_FLOAT: /* times 2^127, which makes twice the float */
     return fma_bf16(put(v << 12, 0x80008000, put(v << 6, 0x01c001c0, 0)), 0x7f007f00,
                     0x80008000);
-  default: /* CODES8_FLOAT, times 2^120 */
+  default: /* CODES8_FLOAT: times 2^120 */
     return fma_bf16(put(v << 8, 0x80008000, put(v << 4, 0x07f007f0, 0)), 0x7b807b80,
                     0x80008000);
   }
@@ -154,8 +154,8 @@ static __device__ __forceinline__ float scale_of(const piece<F> &c, int i)
 
 /* ---- sums -------------------------------------------------------------------------- */
 
-/* The sums of one group: s += scale (a x), and offsets times the sum of x, which is that
- * of a matrix of ones. */
+/* Adds one group to the sums: s += scale (a x), plus the offset times the sum of x,
+ * computed as the product of x with a matrix of ones. */
 template <enum lls_codes_form F, int MMAS>
 static __device__ __forceinline__ void
 add_group(float (&s)[4], const uint32_t (&a)[2][4], const uint32_t (&x)[4], int first,
@@ -180,7 +180,7 @@ add_group(float (&s)[4], const uint32_t (&a)[2][4], const uint32_t (&x)[4], int 
     s[i] += offset[i / 2] * sum[i];
 }
 
-/* sums += those of 32 columns, a being the weights and x eight rows. */
+/* Adds 32 columns to the sums; a holds the weights, x eight rows. */
 template <enum lls_codes_form F>
 static __device__ __forceinline__ void
 add_columns(float (&sums)[4], const uint32_t (&a)[2][4], const uint32_t (&x)[4],

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights on their way to the device: from the file's numbers to ours, and random ones.
- */
+/* Converts weights from the file's types to the device's, and makes random weights. */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
 
@@ -39,9 +38,8 @@ __global__ void convert_numbers(enum lls_dtype from, const void *x, enum lls_dty
     write_number(to, y, i, read_number(from, x, i));
 }
 
-/* Uniform in +-0.02 sqrt(3), splitmix64 of (seed, place in the whole matrix): the numbers
- * that kernels/cpu makes.
- */
+/* Uniform random values in +-0.02 sqrt(3), by splitmix64 of (seed, place in the whole
+ * matrix): the same values as in kernels/cpu. */
 __global__ void fill_numbers(uint64_t seed, size_t columns, size_t stride,
                              enum lls_dtype to, void *y, size_t n)
 {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of blocks, on a stream of their own, which first waits for the step before.
- * Those before the step end with an event that the computing stream waits for;
- * asynchronous ones run on beside the step, and step_end waits for them.
+ * Copies of blocks, on a separate stream, which first waits for the previous step.
+ * Copies before the step end with an event that the computing stream waits for;
+ * asynchronous copies run during the step, and step_end waits for them.
  *
- * Moving a whole block is one copy, of about a MiB, and neighbouring ones are moved
- * together. Where the elements differ a kernel changes them on the device, on its way to
- * or from the host through a few staged blocks; it takes a thirtieth of the time that the
- * link does, so that nothing is gained by having it run beside the link. Some slots of
- * blocks are short rows, one for each head and layer: many are moved by one launch.
+ * A whole block is one copy, of about a MiB, and neighbouring blocks are moved
+ * together. Where the element types differ, a kernel converts a few staged blocks on
+ * the device, before or after the transfer. That takes a thirtieth of the transfer's
+ * time, so overlapping the two would gain nothing. Some slots of blocks are short rows,
+ * one for each head and layer: many are moved by one launch.
  */
 #include "kernels/cuda/ops.h"
 
 #include <errno.h>
 
-/* Blocks of one element in a tier, or staged. */
+/* Blocks of one element type in a tier or in the staging memory. */
 struct blocks {
   char *numbers;
   uint16_t *scales;     /* NULL: not int8 */
-  size_t bytes, stride; /* of a block's numbers; from block to block */
+  size_t bytes, stride; /* of a block's values; from block to block */
 };
 
 static struct blocks blocks_in(const struct lls_pool *p, void *numbers, uint16_t *scales,
@@ -65,7 +65,7 @@ static bool converts(const struct lls_copy *c)
   return c->source_element != c->target_element;
 }
 
-/* Whole blocks on the same way. */
+/* Are both copies of whole blocks between the same tiers and element types? */
 static bool alike(const struct lls_pool *p, const struct lls_copy *a,
                   const struct lls_copy *b)
 {
@@ -75,7 +75,8 @@ static bool alike(const struct lls_pool *p, const struct lls_copy *a,
 
 /* ---- as they are ------------------------------------------------------------------- */
 
-/* n whole blocks that follow each other at both ends, of the same element. */
+/* Moves n whole blocks that are contiguous at both ends and have the same element
+ * type. */
 static int move(const struct lls_cuda_device *d, const struct lls_pool *p,
                 struct blocks to, size_t target, struct blocks from, size_t source,
                 size_t n, enum cudaMemcpyKind kind)
@@ -98,7 +99,7 @@ static int move(const struct lls_cuda_device *d, const struct lls_pool *p,
 
 /* ---- some slots of blocks ---------------------------------------------------------- */
 
-/* Where they are, head by head. */
+/* Describes a copy of slots, head by head. */
 static struct lls_cuda_slot_run slot_run(const struct lls_pool *p,
                                          const struct lls_copy *c)
 {
@@ -118,8 +119,9 @@ static bool overlap(const struct lls_copy *a, const struct lls_copy *b)
          other < first + a->n_slots;
 }
 
-/* How many of n copies one launch can make: over the link, all one way, none over what
- * another writes. Those within the device may read what others write, and are alone. */
+/* Returns how many of n copies of slots one launch can make: all over the link, in the
+ * same direction, none reading or writing what another writes. A copy within the device
+ * may read what another writes, so it is launched alone. */
 static size_t slots_together(const struct lls_pool *p, const struct lls_copy *c, size_t n)
 {
   size_t most = n < LLS_CUDA_SLOT_RUNS ? n : LLS_CUDA_SLOT_RUNS;
@@ -154,7 +156,7 @@ static int move_slots(const struct lls_cuda_device *d, const struct lls_pool *p,
 
 /* ---- whole ones -------------------------------------------------------------------- */
 
-/* How many of n copies are of neighbours. */
+/* Returns how many of n copies move neighbouring blocks. */
 static size_t neighbours(const struct lls_pool *p, const struct lls_copy *c, size_t n)
 {
   size_t i = 1;
@@ -171,7 +173,7 @@ static uint32_t unit_of(uint32_t element, uint32_t block)
   return element == LLS_ELEMENT_INT8 ? block / 2 : block;
 }
 
-/* Would one launch for both read or write what the other writes? */
+/* Would one of the two copies read or write what the other writes? */
 static bool must_wait(const struct lls_copy *c, const struct lls_copy *earlier)
 {
   uint32_t from = unit_of(c->source_element, c->source);
@@ -182,7 +184,7 @@ static bool must_wait(const struct lls_copy *c, const struct lls_copy *earlier)
                         to == unit_of(c->source_element, earlier->source)));
 }
 
-/* How many of n copies can be made by one launch. */
+/* Returns how many of n copies one launch can make. */
 static size_t together(const struct lls_pool *p, const struct lls_copy *c, size_t n)
 {
   uint32_t over_link =
@@ -209,7 +211,7 @@ static struct lls_cuda_conversion conversion(struct blocks from, struct blocks t
   };
 }
 
-/* Quantised or made wide, to where it is staged, and from there to the host. */
+/* Quantises or widens blocks into the staging memory and copies them to the host. */
 static int convert_to_host(const struct lls_cuda_device *d, const struct lls_pool *p,
                            const struct lls_copy *c, size_t n)
 {
@@ -226,7 +228,7 @@ static int convert_to_host(const struct lls_cuda_device *d, const struct lls_poo
   return rc;
 }
 
-/* And the other way around. */
+/* Copies blocks from the host to the staging memory and converts them from there. */
 static int convert_from_host(const struct lls_cuda_device *d, const struct lls_pool *p,
                              const struct lls_copy *c, size_t n)
 {
@@ -259,7 +261,7 @@ static int convert(const struct lls_cuda_device *d, const struct lls_pool *p,
 
 /* ---- a list ------------------------------------------------------------------------ */
 
-/* The first few; how many. */
+/* Begins the first few of n copies, and returns how many. */
 static size_t copy_some(const struct lls_cuda_device *d, const struct lls_pool *p,
                         const struct lls_copy *c, size_t n, int *rc)
 {

@@ -2,20 +2,20 @@
 /*
  * The CUDA device's insides: what its host files share. Kernels are behind kernels.h.
  *
- * Two streams. `stream` computes; `copies` moves blocks between the device and the pinned
- * host pool, before a step or beside it. Events order the two; only step_end and download
- * wait, and never for the whole device.
+ * Two streams. `stream` computes; `copies` moves blocks between the device and the
+ * pinned host pool, before or during a step. Events order the two; only step_end and
+ * download wait, and never for the whole device.
  *
- * Operations are recorded (ops.h) and put on the stream together when somebody needs
- * their results, so that a decode step that was seen before is one launch of a graph.
+ * Operations are recorded (ops.h) and put on the stream together when their results are
+ * needed, so that a decode step seen before is one launch of a graph.
  *
- * Errors. The first one since step_begin is kept and ends the step; a CUDA error means
- * that the context is lost, so every later step fails too. An error of a kernel shows at
- * whatever call comes after it: with LLS_CUDA_DEBUG=1 in the environment there are no
- * graphs and each operation is waited for, so that the message names the right one.
- * LLS_CUDA_ALGORITHMS=first takes cuBLASLt's word for the best way to multiply
- * (algorithms.c). LLS_CUDA_FEW=0 leaves a single row and bf16 weights to cuBLASLt, to
- * compare; 1 takes our kernel for it on other GPUs than Hopper's too.
+ * Errors. The first error since step_begin is kept and ends the step. A CUDA error
+ * means that the context is lost, so every later step fails too. CUDA reports an error
+ * of a kernel at some later call; with LLS_CUDA_DEBUG=1 in the environment there are no
+ * graphs and each operation is waited for, so that the message names the right
+ * one.\n\nLLS_CUDA_ALGORITHMS=first uses the first algorithm of cuBLASLt's heuristic,
+ * untimed (algorithms.c). LLS_CUDA_FEW=0 multiplies a single row with bf16 weights by
+ * cuBLASLt, for comparison; 1 uses our kernel for that on all GPUs, not only on Hopper.
  */
 #ifndef LLS_CUDA_CUDA_H
 #define LLS_CUDA_CUDA_H
@@ -25,8 +25,8 @@
 
 #include "kernels/cuda/kernels.h"
 
-/* Inputs of a step on their way to the device: filled in pinned memory, of which there
- * are two since the copy of one may be under way; see inputs.c. */
+/* Inputs of a step on their way to the device. They are filled in pinned memory, of
+ * which there are two buffers since the copy of one may be under way; see inputs.c. */
 struct lls_cuda_inputs {
   char *host[2], *device;
   cudaEvent_t sent_event[2];
@@ -39,50 +39,58 @@ struct lls_pool {
   struct lls_cuda_pool view;
   size_t unit_bytes, head_bytes, slot_bytes;
   uint32_t attention_slots; /* blocks of decode attention that run at once */
-  char *host;               /* (host_units, unit_bytes) pinned, NULL if there are none */
-  uint16_t *host_scales;    /* as view.scales; NULL: the host has no int8 blocks */
-  /* With them: blocks between their change of element and the link. */
+  /* (host_units, unit_bytes) pinned, NULL without a host tier */
+  char *host;
+  uint16_t *host_scales; /* as view.scales; NULL if the host has no int8 blocks */
+  /* Only with int8 host blocks: blocks between their conversion and the transfer. */
   char *staged;            /* (STAGED, unit_bytes / 2) device */
-  uint16_t *staged_scales; /* (STAGED, scales of a half) */
+  uint16_t *staged_scales; /* (STAGED, scales of half a unit) */
 
-  /* With scratch_units: X on its way to K and V, in activations' numbers. */
-  void *restored_x, *restored; /* (LLS_CUDA_RESTORE_ROWS, kv columns), twice as many */
-  void *parts_of_x, *whole_x; /* (LLS_CUDA_RESTORE_ROWS, hidden) each, of all ranks; alone
-                                 it is restored_x */
-  float *angles;              /* (max_context, head_dim) by position */
-  struct lls_rope_shape angles_of; /* all 0 = nothing yet */
+  /* Only with scratch_units: X and the K and V restored from it, in the activations'
+   * type. */
+  /* (LLS_CUDA_RESTORE_ROWS, kv columns); restored has twice as many columns */
+  void *restored_x, *restored;
+  /* (LLS_CUDA_RESTORE_ROWS, hidden) each, of all ranks; whole_x of a single rank is
+   * restored_x */
+  void *parts_of_x, *whole_x;
+  float *angles;                   /* (max_context, head_dim) by position */
+  struct lls_rope_shape angles_of; /* the rope of the angles; all 0: not computed yet */
 };
 
-#define LLS_CUDA_STAGED       8    /* int8 blocks, or 4 others: 4 MiB of Llama-3-8B's */
+/* int8 blocks, or 4 other blocks: 4 MiB for Llama-3-8B */
+#define LLS_CUDA_STAGED       8
 #define LLS_CUDA_RESTORE_ROWS 2048 /* tokens restored by one product */
 
-/* Rows of one kind, numbers or codes; a list where a layer's are of several. */
+/* Rows of one format, plain or codes; a list if the rows of a layer have several
+ * formats. */
 struct lls_weight {
   size_t rows, columns, bytes;
-  size_t outputs;              /* rows of these and of all that follow */
-  void *data;                  /* (rows, columns) of activations' numbers, or codes */
-  struct lls_cuda_codes codes; /* what is in data, if it is codes */
-  float *scales;           /* (rows) of 8 bits with one scale each, where x has such codes
-                              too for cuBLASLt; or NULL */
-  void *bias;              /* (rows) of activations' numbers, NULL if none */
-  float *bias_f32;         /* (rows) the same for logits, and beside codes */
+  size_t outputs;              /* rows of this entry and of all that follow */
+  void *data;                  /* (rows, columns) in the activations' type, or codes */
+  struct lls_cuda_codes codes; /* describes data, if it holds codes */
+  /* (rows) one scale for each row of 8-bit codes, for products where cuBLASLt also gets
+   * x in 8 bits; or NULL */
+  float *scales;
+  void *bias;              /* (rows) in the activations' type, NULL if none */
+  float *bias_f32;         /* (rows) bias in f32 for logits and for products with codes */
   struct lls_weight *next; /* the rows that follow, NULL: none */
 };
 
 struct lls_cuda_table {
   size_t rows, columns;
-  void *data; /* of activations' numbers */
+  void *data; /* in the activations' type */
 };
 
-/* How the step's attention was shared out; plan.c. */
+/* How the step's attention is divided among blocks; plan.c. */
 struct lls_cuda_shared_out {
-  struct lls_cuda_attention shape; /* that it is for; n_rows 0: no plan yet */
+  /* the shape that the plan is for; n_rows 0: no plan yet */
+  struct lls_cuda_attention shape;
   struct lls_cuda_grid grid;
 };
 
-/* Room for products with few rows; see kernels.h. */
+/* Working memory for products with few rows; see kernels.h. */
 struct lls_cuda_few {
-  bool numbers; /* weights in bf16, too */
+  bool numbers; /* used for bf16 weights, too */
   uint32_t blocks, *finished;
   float *parts;
   size_t shared_bytes;
@@ -91,65 +99,74 @@ struct lls_cuda_few {
 struct lls_cuda_ops;
 struct lls_cuda_products;
 
-#define LLS_CUDA_PLANS 2 /* windows that layers of a step have in turns */
-#define LLS_CUDA_ROPES 2 /* that layers of a step have in turns */
+/* plans cached, since layers of a model may alternate between two windows */
+#define LLS_CUDA_PLANS 2
+/* ropes cached, since layers of a model may alternate between two */
+#define LLS_CUDA_ROPES 2
 
 struct lls_cuda_device {
-  struct lls_device base; /* first: what the vtable is called with */
+  struct lls_device base; /* first: the device pointer that the vtable's functions get */
   struct lls_device_options options;
-  int gpu; /* CUDA's number of it; lls_cuda_use */
+  int gpu; /* CUDA's number of the GPU; lls_cuda_use */
   struct cudaDeviceProp properties;
-  cudaStream_t stream, copies, sends; /* the last is for draws' inputs */
-  cudaStream_t packs;    /* of the thread that has to do with other processes; pack.c */
-  cudaEvent_t step_done; /* of the step before: its blocks are written */
-  cudaEvent_t reached;   /* waited for in the middle of a step */
+  cudaStream_t stream, copies, sends; /* `sends`: for the inputs of draws */
+  /* of the thread that exchanges blocks with other processes; pack.c */
+  cudaStream_t packs;
+  cudaEvent_t step_done; /* end of the previous step: its blocks are written */
+  cudaEvent_t reached;   /* for waits within a step */
   cudaEvent_t copies_before, copies_done, draws_sent;
   bool copies_given;
-  uint64_t peers_asked, peers_reached; /* by number of the other GPU; pull.c */
-  char *pull_staging; /* (LLS_CUDA_STAGING) pinned; NULL until a GPU has to do with it */
+  uint64_t peers_asked, peers_reached; /* bit sets by the other GPU's number; pull.c */
+  /* (LLS_CUDA_STAGING) pinned; NULL until a GPU without direct access needs it */
+  char *pull_staging;
 
-  /* Loading weights; download. */
+  /* For loading weights, and for `download`. */
   char *staging[2]; /* (STAGING) pinned */
   cudaEvent_t staging_sent[2];
-  char *unconverted[2]; /* (STAGING) device: before their numbers are changed */
+  char *unconverted[2]; /* (STAGING) device memory: values before their conversion */
   unsigned staging_turn;
 
   struct lls_cuda_products *products; /* products.c */
   struct lls_cuda_ops *ops;           /* ops.c */
-  struct lls_cuda_ranks *ranks;       /* ranks.c; NULL = alone */
-  struct lls_cuda_links *links;       /* link.c; NULL = there are none */
-  float *angles;  /* (ROPES, max_rows, rotary dims) of the step's rows */
-  float *squares; /* (max_rows, 2) of norms that ranks share */
-  void *widened;  /* (LLS_CUDA_WIDENED) of linear.c; NULL: no weight has codes */
+  struct lls_cuda_ranks *ranks;       /* ranks.c; NULL: a single rank */
+  struct lls_cuda_links *links;       /* link.c; NULL: no links */
+  float *angles;  /* (ROPES, max_rows, rotary dims) angles of the step's rows */
+  float *squares; /* (max_rows, 2) sums for norms that ranks share */
+  void *widened;  /* (LLS_CUDA_WIDENED) used by linear.c; NULL: no weight has codes */
   struct lls_cuda_states states;
-  uint32_t hopper_blocks; /* that attention_hopper.cu's kernel gets; 0: it is not used */
+  /* blocks of the kernel in attention_hopper.cu; 0: it is not used */
+  uint32_t hopper_blocks;
   struct lls_cuda_few few;
 
-  /* From step_begin to step_end. */
+  /* Valid from step_begin to step_end. */
   struct lls_pool *pool;
   const struct lls_device_step *step;
   struct lls_cuda_inputs inputs;
-  struct lls_block_entry *entries_at; /* (entries_room) device: the step's */
+  /* (entries_room) device memory: block table entries of the step */
+  struct lls_block_entry *entries_at;
   size_t entries_room;
-  struct lls_cuda_step *step_at;           /* device: beginning of inputs */
-  struct lls_cuda_plan *plan_at;           /* device: (PLANS) after it */
-  uint32_t *gather_rows[2], *gather_at[2]; /* (max_rows padded) of inputs, device */
+  struct lls_cuda_step *step_at; /* device: the beginning of inputs */
+  struct lls_cuda_plan *plan_at; /* device: (PLANS), after *step_at */
+  /* (max_rows padded) row numbers in inputs, on the host and on the device */
+  uint32_t *gather_rows[2], *gather_at[2];
   uint32_t n_gathers;
-  uint32_t n_restored;                         /* tokens of the step */
-  struct lls_rope_shape ropes[LLS_CUDA_ROPES]; /* that angles were made for; 0: not yet */
-  float frequency[LLS_CUDA_ROPES][LLS_CUDA_ROTARY_MAX / 2]; /* that graphs have */
+  uint32_t n_restored; /* tokens that the step restores */
+  /* ropes of the computed angles; 0: none yet */
+  struct lls_rope_shape ropes[LLS_CUDA_ROPES];
+  /* frequencies that graphs contain */
+  float frequency[LLS_CUDA_ROPES][LLS_CUDA_ROTARY_MAX / 2];
   struct lls_cuda_shared_out plans[LLS_CUDA_PLANS];
-  size_t plan_begin[LLS_CUDA_PLANS]; /* of its lists in inputs */
+  size_t plan_begin[LLS_CUDA_PLANS]; /* offset of the plan's lists in inputs */
   struct lls_cuda_inputs draws;
-  void *sample_room;           /* of lls_cuda_run_sample */
-  uint32_t *count;             /* (max_columns) of sample.c, zeros between rows */
+  void *sample_room;           /* working memory of lls_cuda_run_sample */
+  uint32_t *count;             /* (max_columns) used by sample.c; all 0 between rows */
   struct lls_sampled *results; /* (max_rows) pinned, written by the GPU */
-  struct lls_sampled *out;     /* where step_end puts n_results of them */
+  struct lls_sampled *out;     /* destination of n_results of them in step_end */
   uint32_t n_results;
   int status;
   struct lls_error error;
 
-  struct lls_error refusal; /* of the last call that returns a number only */
+  struct lls_error refusal; /* error of the last call that only returns a number */
   bool debug;               /* LLS_CUDA_DEBUG=1 */
 };
 
@@ -166,23 +183,24 @@ static inline enum lls_dtype lls_cuda_numbers(const struct lls_cuda_device *d)
   return d->base.activation_type;
 }
 
-/* errors.c: keeps the first error of a step for step_end. */
+/* errors.c: records an error for step_end; only the step's first one is kept. */
 void lls_cuda_step_fail(struct lls_cuda_device *, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same with CUDA's own word for it, if rc is an error; true if it is not. */
+/* The same with CUDA's message if rc is an error. Returns true if it is not. */
 bool lls_cuda_step_check(struct lls_cuda_device *, int rc, const char *what);
-/* 0, or a negative errno with the sentence; for everything outside a step. */
+/* Returns 0, or a negative errno with the message in err; for everything outside a
+ * step. */
 int lls_cuda_check(int rc, struct lls_error *err, const char *what);
-/* The same with the sentence kept for lls_cuda_refusal; 0 forgets the one before. */
+/* The same with the message kept for lls_cuda_refusal; rc 0 clears the last message. */
 int lls_cuda_refuse(struct lls_cuda_device *, int rc, const char *what);
 const char *lls_cuda_refusal(const struct lls_device *);
-/* With LLS_CUDA_DEBUG, waits for what was put on the stream last and says its name if it
- * failed; false if the step has. */
+/* With LLS_CUDA_DEBUG, waits for the last operation on the stream and reports `what` if
+ * it failed. Returns false if the step has failed. */
 bool lls_cuda_debug_check(struct lls_cuda_device *, cudaStream_t, const char *what);
 
-/* memory.c: makes the device's GPU the calling thread's, where it stays until another
- * device is used: for every entry that allocates, or that a thread may call which runs no
- * steps. 0 or -EIO. */
+/* memory.c: selects the device's GPU for the calling thread, until the thread selects
+ * another. Every function that allocates calls it, and every function that threads
+ * other than the step's may call. Returns 0 or -EIO. */
 int lls_cuda_use(const struct lls_cuda_device *);
 int lls_cuda_malloc(size_t bytes, void **out);
 int lls_cuda_malloc_pinned(size_t bytes, void **out);
@@ -193,11 +211,12 @@ void lls_cuda_release(struct lls_device *, enum lls_memory, void *);
 /* inputs.c */
 int lls_cuda_inputs_create(struct lls_cuda_inputs *, size_t bytes);
 void lls_cuda_inputs_destroy(struct lls_cuda_inputs *);
-/* Starts anew, with room for so many bytes; nothing of it may be in use on the device. */
+/* Starts an empty buffer of `bytes`; the device must not be using the inputs. */
 int lls_cuda_inputs_begin(struct lls_cuda_inputs *, size_t bytes);
-/* Takes room, at a multiple of 16: here, and where it will be on the device. */
+/* Reserves space at a multiple of 16; returns its host address and sets its address on
+ * the device. */
 void *lls_cuda_inputs_take(struct lls_cuda_inputs *, size_t bytes, void *device_at);
-/* Puts the copy of what was taken since the last call on a stream. */
+/* Copies what was reserved since the last call to the device, on a stream. */
 int lls_cuda_inputs_send(struct lls_cuda_inputs *, cudaStream_t);
 
 /* weight.c */
@@ -207,7 +226,8 @@ int lls_cuda_weight_create(struct lls_device *, const struct lls_tensor_view *pa
                            struct lls_error *err);
 void lls_cuda_weight_destroy(struct lls_device *, struct lls_weight *);
 size_t lls_cuda_weight_bytes(const struct lls_weight *);
-/* weight_codes.c: rows of a weight as codes; w has its shape, and keeps what it got. */
+/* weight_codes.c: stores rows of a weight as codes; w has its shape, and owns what was
+ * allocated even on failure. */
 int lls_cuda_codes_create(struct lls_cuda_device *, struct lls_weight *w,
                           enum lls_codes_form, const struct lls_tensor_view *parts,
                           size_t n_parts, struct lls_error *err);
@@ -238,8 +258,9 @@ int lls_cuda_piece_write(struct lls_device *, void *piece, const void *from,
                          size_t bytes);
 int lls_cuda_piece_read(struct lls_device *, const void *piece, void *to, size_t bytes);
 
-/* link.c; there with nccl.h only. After all links are closed. */
+/* link.c; exists only in builds with nccl.h. */
 extern const struct lls_link_ops lls_cuda_link_ops;
+/* Called after all links are closed. */
 void lls_cuda_links_destroy(struct lls_cuda_links *);
 
 /* restore.c */
@@ -257,14 +278,16 @@ int lls_cuda_step_begin(struct lls_device *, struct lls_pool *,
                         const struct lls_device_step *);
 int lls_cuda_step_end(struct lls_device *, struct lls_error *err);
 void lls_cuda_download(struct lls_device *, const void *from, void *to, size_t bytes);
-/* Row numbers of a gather on the device, padded with 0; NULL: the step has failed. */
+/* Row numbers of a gather, on the device, padded with 0; NULL if the step has
+ * failed. */
 const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *, const uint32_t *rows,
                                    uint32_t n);
 
-/* plan.c: shares out attention, unless the step has a plan for this shape; names it. */
+/* plan.c: divides attention among blocks, unless the step already has a plan for this
+ * shape; sets a->plan. */
 void lls_cuda_plan_attention(struct lls_cuda_device *, struct lls_cuda_attention *);
-/* plan_pieces.c: makes pieces and lanes of the step's decodes; how many states they
- * leave. */
+/* plan_pieces.c: cuts the step's decodes into pieces and lanes; returns the number of
+ * states that they write. */
 uint32_t lls_cuda_plan_pieces(struct lls_cuda_device *, const struct lls_cuda_attention *,
                               struct lls_cuda_plan *);
 /* plan_size.c: the tiles that some rows of a sequence see. */
@@ -274,56 +297,60 @@ struct lls_cuda_span {
 struct lls_cuda_span lls_cuda_span_of(const struct lls_cuda_attention *,
                                       const struct lls_step_sequence *, uint32_t first,
                                       uint32_t n_rows);
-/* Is a sequence a decode for attention, cut in pieces? Else its rows are large items. */
+/* Is a sequence a decode, whose attention is cut into pieces? Otherwise its rows are
+ * large items. */
 bool lls_cuda_in_pieces(const struct lls_cuda_attention *,
                         const struct lls_step_sequence *);
 uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *,
                              uint32_t kv_heads); /* most */
-/* Large items beyond one for each row that are worth making. */
+/* The number of extra large items worth making, beyond one for each row. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *, uint32_t kv_heads);
-/* The plan's grid, or one that fits every step of as many rows that are all decodes. */
+/* The plan's grid, or one that fits every step of the same number of rows that are all
+ * decodes. */
 struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *,
                                         const struct lls_cuda_attention *, bool any_step);
-size_t lls_cuda_plan_bytes(const struct lls_cuda_device *, uint32_t n_rows); /* at most */
+/* upper bound */
+size_t lls_cuda_plan_bytes(const struct lls_cuda_device *, uint32_t n_rows);
 
-/* A linear layer, as the record of it has it. */
+/* A linear layer, as it is recorded. */
 struct lls_cuda_linear {
   const struct lls_weight *weight;
-  uint32_t first, outputs; /* the weight's rows that are taken */
+  uint32_t first, outputs; /* the range of the weight's rows to compute */
   const void *x;
   void *y;
   uint32_t n_rows;
-  uint32_t add;  /* y += */
-  uint32_t relu; /* of the result */
-  uint32_t f32;  /* y is f32, whatever activations are */
+  uint32_t add;  /* add the result to y */
+  uint32_t relu; /* apply ReLU to the result */
+  uint32_t f32;  /* y is f32, even if activations are bf16 */
 };
-/* linear.c: part of a linear layer, or all of it. */
+/* linear.c: computes a linear layer, or part of it. */
 void lls_cuda_run_linear(struct lls_cuda_device *, const struct lls_cuda_linear *);
-/* Its products that cuBLASLt does with the weights as they lie. */
+/* A product that cuBLASLt computes with weights in their stored type. */
 struct lls_cuda_product;
 void lls_cuda_each_product(struct lls_cuda_device *, const struct lls_cuda_linear *,
                            void (*)(struct lls_cuda_device *,
                                     const struct lls_cuda_product *, void *),
                            void *);
 
-/* products.c: y (n_rows, stride) = x (n_rows, inputs) w^T, w (outputs, inputs), in
- * activations' numbers; or in e4m3, with scales of each output and row, or without, when
- * y is f32; or in int8, y being int32_t. Without scales also without bias, add and relu.
- */
+/* products.c: y (n_rows, stride) = x (n_rows, inputs) w^T, with w (outputs, inputs), in
+ * the activations' type; or in e4m3, with scales of each output and row, or without
+ * scales if y is f32; or in int8, with y of int32_t. Products without scales also have
+ * no bias, add or relu. */
 struct lls_cuda_product {
-  const void *w, *bias, *x;         /* bias of y's numbers, or NULL */
-  const float *w_scales, *x_scales; /* (outputs), (n_rows) of e4m3; or both NULL */
+  const void *w, *bias, *x;         /* bias in y's type, or NULL */
+  const float *w_scales, *x_scales; /* (outputs), (n_rows) for e4m3; or both NULL */
   void *y;
   uint32_t outputs, inputs, n_rows, stride;
-  uint32_t add, relu, f32; /* as above */
+  uint32_t add, relu, f32; /* as in lls_cuda_linear */
   uint32_t e4m3, int8;
 };
 int lls_cuda_products_create(struct lls_cuda_products **, struct lls_error *err);
 void lls_cuda_products_destroy(struct lls_cuda_products *);
-/* False: cuBLASLt has no way to do that in e4m3 or int8, nothing was done. */
+/* Returns false if cuBLASLt has no algorithm for the product in e4m3 or int8; then
+ * nothing was done. */
 bool lls_cuda_run_product(struct lls_cuda_device *, const struct lls_cuda_product *);
 
-/* algorithms.c: gets ready for the operations that were written down. */
+/* algorithms.c: times algorithms for the products among the recorded operations. */
 void lls_cuda_prepare(struct lls_cuda_device *);
 bool lls_cuda_chosen(struct lls_device *, uint32_t i, char *text, size_t size);
 
@@ -348,7 +375,7 @@ void lls_cuda_combine_rows(struct lls_device *, const struct lls_route *, const 
 /* sample.c */
 void lls_cuda_sample(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,
                      const struct lls_sampling *const *params, struct lls_sampled *out);
-/* Hands out what was drawn, after the stream was waited for. */
+/* Hands out the drawn tokens, after the stream was waited for. */
 void lls_cuda_sample_finish(struct lls_cuda_device *);
 
 #endif

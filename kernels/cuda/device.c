@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA device's life; see cuda.h.
- *
- * Activations are f32 for models in f32 and bf16 for all others.
+ * Creating, describing and destroying the CUDA device; see cuda.h. Activations are f32
+ * for models in f32 and bf16 for all others.
  */
 #include "kernels/cuda/device.h"
 #include "core/ranks/ranks.h"
@@ -14,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define INPUT_BYTES ((size_t)256 << 10) /* to begin with; they grow */
+#define INPUT_BYTES ((size_t)256 << 10) /* initial size; the buffer grows */
 
 static void destroy_event(cudaEvent_t event)
 {
@@ -34,7 +33,8 @@ void lls_cuda_destroy(struct lls_device *device)
     cudaStreamSynchronize(d->copies);
   if (d->sends != NULL)
     cudaStreamSynchronize(d->sends);
-  lls_cuda_ops_destroy(d->ops); /* its graphs hold the communicator, which ends next */
+  /* graphs contain the communicator, which is destroyed next */
+  lls_cuda_ops_destroy(d->ops);
   lls_cuda_ranks_destroy(d);
   lls_cuda_links_destroy(d->links);
   lls_cuda_products_destroy(d->products);
@@ -97,8 +97,8 @@ static bool is_set(const char *variable, bool otherwise)
   return value == NULL ? otherwise : value[0] != '\0' && strcmp(value, "0") != 0;
 }
 
-/* The one that is asked for of those that CUDA_VISIBLE_DEVICES leaves, or a rank's own; a
- * launcher may have left each rank one. */
+/* Chooses the GPU: the configured one among those that CUDA_VISIBLE_DEVICES leaves, or
+ * a rank's own. A launcher may have left each rank only one. */
 static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
 {
   int n = 0, rc = cudaGetDeviceCount(&n);
@@ -146,27 +146,28 @@ static int create_streams(struct lls_cuda_device *d, struct lls_error *err)
   return lls_cuda_check(rc, err, "making streams");
 }
 
-/* Bytes by which contexts can be shared out, of 128 dims a head: see plan.c. */
+/* Bytes for the states of split contexts, for 128 dims a head: see plan.c. */
 static size_t state_bytes(const struct lls_cuda_device *d)
 {
   return 32 * (size_t)d->properties.multiProcessorCount * LLS_CUDA_STATE_FLOATS(128) *
          sizeof(float);
 }
 
-/* A number for each state, of the smallest. */
+/* Bytes of the counters: one for each state, if states have the smallest size. */
 static size_t finished_bytes(const struct lls_cuda_device *d)
 {
   return state_bytes(d) / LLS_CUDA_STATE_FLOATS(64);
 }
 
-/* Sums of two tiles that a block shares with others. */
+/* Bytes of the sums of the two tiles that a block may share with other blocks. */
 static size_t few_bytes(const struct lls_cuda_device *d)
 {
   return (size_t)d->few.blocks * 2 * LLS_CUDA_FEW_OUTPUTS * LLS_CUDA_FEW_ROWS *
          sizeof(float);
 }
 
-/* The kernel for prompts on Hopper: LLS_CUDA_HOPPER=0 leaves it out, to compare. */
+/* Sets up the kernel for prompts on Hopper; LLS_CUDA_HOPPER=0 disables it, for
+ * comparison. */
 static int set_up_hopper(struct lls_cuda_device *d)
 {
   bool hopper = d->properties.major == 9 && is_set("LLS_CUDA_HOPPER", true);

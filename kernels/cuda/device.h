@@ -5,7 +5,7 @@
 
 #include "core/device/device.h"
 
-/* [main] -ENODEV where there is no GPU or no driver, with the reason. */
+/* [main] Returns -ENODEV if there is no GPU or no driver, with the reason. */
 int lls_cuda_create(const struct lls_device_options *, struct lls_device **out,
                     struct lls_error *err);
 void lls_cuda_destroy(struct lls_device *);

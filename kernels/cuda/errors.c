@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors of CUDA as sentences: of a step, where the first one is kept, and
- * of everything else. */
+/* Turns CUDA's errors into messages: a step's, of which the first is kept, and all
+ * others. */
 #include "kernels/cuda/cuda.h"
 
 #include <errno.h>

@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixtures of experts. How many rows an expert has is known on the device only, and grids
- * do not depend on it, so that a decode step stays one graph. All but the plain product
+ * Mixtures of experts. Only the device knows how many rows an expert has, and grids do
+ * not depend on it, so a decode step stays one graph. All kernels but the plain product
  * begin early (kernel.cuh).
  *
  * Products in bf16 are experts_few.cu's and experts_many.cu's, those with codes are in
- * codes.cu. What is left is here: f32, and inputs that cannot be read 16 bytes at a time.
- * A block belongs to an expert and some of its outputs, and has nothing to do if no row
- * went there; the expert's matrix is read once for every eight of its rows.
+ * codes.cu. Here are the remaining products: f32, and inputs that cannot be read 16
+ * bytes at a time. A block computes some outputs of an expert, and exits if the expert
+ * has no rows; the expert's matrix is read once for every eight of its rows.
  */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
 
 #define THREADS 256
 #define WARPS   (THREADS / WARP)
-#define ROWS    8 /* of a product at a time */
+#define ROWS    8 /* rows of a product processed at a time */
 
 /* ---- choosing ---------------------------------------------------------------------- */
 
-/* A larger score, or the first of equals; anything is better than what is no number. */
+/* Is score a better than b? The larger score wins, then the lower index; any score
+ * beats NaN. */
 static __device__ __forceinline__ bool better(float a, uint32_t i, float b, uint32_t j)
 {
   return a > b || (!(b > a) && i < j);
 }
 
-/* A warp a row: the best expert that is left, `active` times. A lane knows by bits which
- * of its own, every 32nd, were taken: LLS_MAX_EXPERTS are 32 for each. */
+/* A warp chooses for a row: `active` times the best expert left. Each lane records in a
+ * bit set which of its own experts, every 32nd, were chosen: LLS_MAX_EXPERTS are 32 for
+ * each lane. */
 static __device__ __forceinline__ void choose(const lls_cuda_route &a, uint32_t row)
 {
   uint32_t lane = threadIdx.x % WARP;
@@ -80,10 +82,10 @@ __global__ void route_rows(lls_cuda_route a)
 #define FEW  256  /* entries */
 #define MOST 1024 /* threads */
 
-/* A block an expert: entries stay in the order of their rows. Its warps have a part of
- * the entries each, and count twice: those of experts in front and its own, then, when
- * they know where theirs begin, each one's place. Bytes: the entries twice, from L2; four
- * of a thread are on their way at once. */
+/* A block an expert: entries stay in the order of their rows. Each warp has a part of
+ * the entries and counts twice: first the entries of lower experts and of its own
+ * expert; then, knowing where its own begin, the place of each one. Bytes: the entries
+ * twice, from L2; each thread has four loads under way. */
 __global__ void __launch_bounds__(MOST) sort_rows(lls_cuda_route a)
 {
   SHARED_ARRAY(uint2, counts, MOST / WARP);
@@ -141,8 +143,8 @@ __global__ void __launch_bounds__(MOST) sort_rows(lls_cuda_route a)
 #define KEY(e, i) ((e) << 10 | (i))
 static_assert(LLS_MAX_EXPERTS <= 1024 && FEW <= 1024, "keys are of two times 10 bits");
 
-/* Both at once for few entries, which decodes have: one launch, and an entry's place is
- * the number of keys below its own. */
+/* Chooses and sorts in one launch if entries are few, as in decodes; an entry's place
+ * is the number of keys below its own. */
 __global__ void __launch_bounds__(MOST) route_few(lls_cuda_route a)
 {
   SHARED_ARRAY(uint4, four_keys, FEW / 4);
@@ -184,7 +186,7 @@ extern "C" int lls_cuda_run_route(cudaStream_t s, const struct lls_cuda_route *a
 
 /* ---- products ---------------------------------------------------------------------- */
 
-/* A warp has an output of an expert, for ROWS of its rows at a time. */
+/* A warp computes one output of an expert, for ROWS of its rows at a time. */
 template <class T> __global__ void multiply_experts(lls_cuda_linear_experts a)
 {
   uint32_t e = blockIdx.y, lane = threadIdx.x % WARP;
@@ -235,8 +237,8 @@ extern "C" int lls_cuda_experts_setup(void)
 
 /* ---- rows back --------------------------------------------------------------------- */
 
-/* A block some numbers of a row, N to a thread: bytes are all, `active` of x read for one
- * of y written. */
+/* A block computes part of a row, N values a thread. It is bound by bytes: `active`
+ * values of x are read for each value of y written. */
 template <class T, int N> __global__ void combine_rows(lls_cuda_combine a)
 {
   typedef several<T, N> group;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the products of a mixture's experts are shared out. Rows lie sorted by expert; how
- * many each has is known on the device alone. So a grid is as large as the GPU has room
- * for, every block makes the same list of the experts that have rows, and the tiles of
- * the product are counted through: expert by expert, of an expert outputs by outputs, of
- * the same outputs rows by rows. Neighbours then have the same weights, which come from
- * memory once.
+ * Divides the products of a mixture's experts among blocks. Rows lie sorted by expert;
+ * only the device knows how many each expert has. So a grid is as large as fits on the
+ * GPU, every block makes the same list of the experts that have rows, and the tiles of
+ * the product are numbered: by expert, within an expert by outputs, within outputs by
+ * rows. Neighbouring tiles then use the same weights, which are read from memory once.
  */
 #ifndef LLS_CUDA_EXPERTS_CUH
 #define LLS_CUDA_EXPERTS_CUH
@@ -13,29 +12,29 @@
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/tensor.cuh"
 
-/* One that has rows. */
+/* An expert that has rows. */
 struct busy_expert {
   const bf16 *w;
   const float *bias;
   uint32_t begin, rows;
-  uint32_t before; /* tiles of rows of those in front of it */
+  uint32_t before; /* tiles of rows of the experts before it */
 };
 
-/* The list, in shared memory, and what is counted through. */
+/* The list of busy experts, in shared memory, and the counts of tiles. */
 struct shares {
   shared<busy_expert> list;
-  uint32_t n;      /* of the list */
-  uint32_t groups; /* of outputs */
-  uint32_t tiles;  /* in all: of rows times groups */
+  uint32_t n;      /* number of busy experts */
+  uint32_t groups; /* groups of outputs */
+  uint32_t tiles;  /* in all: tiles of rows times groups */
 };
 
 struct tile {
   busy_expert of;
-  uint32_t output, row, rows; /* the first ones of the expert's, and how many rows */
+  uint32_t output, row, rows; /* first output, first row, and number of rows */
 };
 
-/* ROWS of a tile, OUTPUTS of a group; by all threads of a block, room (WARPS) of it.
- * Waits for earlier kernels. */
+/* Makes the list for tiles of ROWS rows and groups of OUTPUTS outputs; called by all
+ * threads of a block, room (WARPS). Waits for earlier kernels. */
 template <uint32_t ROWS, uint32_t OUTPUTS, uint32_t WARPS>
 static __device__ __forceinline__ shares share_out(const lls_cuda_linear_experts &a,
                                                    shared<busy_expert> list,
@@ -50,7 +49,7 @@ static __device__ __forceinline__ shares share_out(const lls_cuda_linear_experts
       mine.w = (const bf16 *)a.weights[e];
       mine.bias = a.biases[e];
     }
-    wait_for_earlier(); /* weights are there, and no kernel writes them */
+    wait_for_earlier(); /* weights are already in memory, and no kernel writes them */
     if (e < a.experts) {
       mine.begin = a.first[e];
       mine.rows = a.first[e + 1] - mine.begin;
@@ -81,11 +80,11 @@ static __device__ __forceinline__ shares share_out(const lls_cuda_linear_experts
   return {list, n, groups, tiles * groups};
 }
 
-/* Tile t of them. */
+/* Finds tile t. */
 template <uint32_t ROWS, uint32_t OUTPUTS>
 static __device__ __forceinline__ tile find_tile(const shares &s, uint32_t t)
 {
-  uint32_t low = 0, high = s.n; /* the last one that begins at t or before */
+  uint32_t low = 0, high = s.n; /* the last expert that begins at t or before */
   while (low + 1 < high) {
     uint32_t middle = (low + high) / 2;
     busy_expert e = s.list[middle];
@@ -103,7 +102,7 @@ static __device__ __forceinline__ tile find_tile(const shares &s, uint32_t t)
   return found;
 }
 
-/* Bytes of the list and of share_out's room, before other shared memory. */
+/* Bytes of the list and of share_out's room, which precede other shared memory. */
 static __host__ __device__ __forceinline__ size_t shares_bytes(uint32_t experts,
                                                                uint32_t warps)
 {

@@ -1,40 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products of a mixture's experts in bf16 where they have few rows each, as in decodes:
- * the weights of those that have any are read once, and that is the time it takes.
+ * the weights of experts with rows are read once, and reading them takes most of the
+ * time.
  *
- * A tile is up to 16 rows and 16 or 32 outputs; a block's eight warps take its pieces of
- * 64 inputs in turns and add their sums up in their order, so that a row's result does
- * not depend on what else is in the step. W is the A operand. A lane's 16 bytes of a row
- * of W are eight inputs that follow each other, and so are x's: which of them an mma
- * calls which does not matter to the sum.
+ * A tile is up to 16 rows and 16 or 32 outputs; a block's eight warps take its pieces
+ * of 64 inputs in turns and add their sums up in a fixed order, so that a row's result
+ * does not depend on the other rows of the step. W is the A operand. A lane's 16 bytes
+ * of a row of W are eight consecutive inputs, and so are those of x. The mma numbers
+ * its inputs in another order, which does not matter to the sum as long as W and x
+ * agree.
  *
- * What is on its way. W goes through a ring of shared memory that each thread has for
- * itself: it waits for its own copies, for nobody, and its copies go on over the end of
- * a tile. 48 to 64 KiB of a block, twice that of a multiprocessor, where 4.8 TB/s and 1
- * us between a request and its data are 36.
+ * Bytes under way. W goes through a ring in shared memory with a separate part for each
+ * thread: a thread waits for its own copies only, and its copies continue across the
+ * end of a tile. A block has 48 to 64 KiB under way and a multiprocessor twice that;
+ * 4.8 TB/s at a latency of 1 us need 36.
  *
  * Per piece of 16 outputs (2 KiB) a warp has four copies, four reads of shared memory,
  * two loads of x and four mma for each eight rows, about 30 instructions. x comes from
  * L1 or L2: half of W's bytes at 16 rows and 32 outputs, where L2 gives 1.4 times what
- * memory does. Blocks take tiles that follow each other, so that some of it is in L1.
+ * memory does. Blocks take consecutive tiles, so that part of x is in L1.
  */
 #include "kernels/cuda/experts.cuh"
 
 #define THREADS 256
 #define WARPS   (THREADS / WARP)
-#define PIECE   64 /* inputs */
-#define CELL    8  /* of a copy */
-#define ROWS    16 /* of a tile */
-#define SIXTEEN 16 /* outputs of an mma, and rows of W that two lanes' copies are of */
+#define PIECE   64 /* inputs of a piece */
+#define CELL    8  /* elements of a copy */
+#define ROWS    16 /* rows of a tile */
+#define SIXTEEN 16 /* outputs of an mma; two lanes' copies cover as many rows of W */
 #define EIGHT   8  /* rows of an mma */
 
-/* Tiles of WIDTH times 16 outputs. */
+/* The layout of tiles of WIDTH times 16 outputs. */
 template <int WIDTH> struct layout {
   static constexpr int OUTPUTS = WIDTH * SIXTEEN;
   static constexpr int STAGES = 4 / WIDTH;
-  static constexpr int CELLS = 4 * WIDTH;    /* of a thread and stage */
-  static constexpr int STRIDE = OUTPUTS + 4; /* rows of sums in different banks */
+  static constexpr int CELLS = 4 * WIDTH;    /* copies of a thread in each stage */
+  static constexpr int STRIDE = OUTPUTS + 4; /* of sums; puts rows in different banks */
   static constexpr int SUMS = WARPS * EIGHT * STRIDE;
   static constexpr size_t RING = (size_t)STAGES * CELLS * THREADS * CELL * sizeof(bf16);
 };
@@ -45,18 +47,18 @@ template <int WIDTH> static size_t shared_bytes(uint32_t experts)
          2 * layout<WIDTH>::SUMS * sizeof(float);
 }
 
-/* Pieces that a warp brings, of tile after tile. */
+/* The pieces that a warp copies, tile after tile. */
 struct source {
-  uint32_t at, end; /* tiles */
+  uint32_t at, end; /* present tile, end of the warp's tiles */
   uint32_t piece, stage;
-  const bf16 *w[4]; /* the lane's rows of each 16 outputs, two */
+  const bf16 *w[4]; /* the lane's two rows of each 16 outputs */
 };
 
 /* The block's shared memory. */
 struct places {
   shares of;
-  shared<bf16> ring;  /* the thread's */
-  shared<float> sums; /* (2) of a tile, in turns */
+  shared<bf16> ring;  /* this thread's part */
+  shared<float> sums; /* (2) of a tile, used alternately */
 };
 
 template <int WIDTH>
@@ -73,7 +75,7 @@ static __device__ __forceinline__ void point(const lls_cuda_linear_experts &a,
   }
 }
 
-/* Begins to copy the next piece, if there is one, and goes on. */
+/* Begins to copy the next piece, if there is one, and advances. */
 template <int WIDTH>
 static __device__ __forceinline__ void bring(const lls_cuda_linear_experts &a,
                                              const places &p, source &s)
@@ -99,7 +101,7 @@ static __device__ __forceinline__ void bring(const lls_cuda_linear_experts &a,
   copy_async_commit();
 }
 
-/* The sums of a warp's pieces of one tile, of N times eight rows. */
+/* Computes the sums of a warp's pieces of one tile, for N times eight rows. */
 template <int WIDTH, int N>
 static __device__ __forceinline__ void
 add_pieces(const lls_cuda_linear_experts &a, const places &p, source &s, uint32_t &stage,
@@ -141,8 +143,8 @@ add_pieces(const lls_cuda_linear_experts &a, const places &p, source &s, uint32_
   }
 }
 
-/* Adds up the warps' sums of eight rows, and writes them. `room` was last read before the
- * barrier before. */
+/* Adds up the warps' sums of eight rows, and writes them. `room` was last read before
+ * the previous barrier. */
 template <int WIDTH>
 static __device__ __forceinline__ void
 finish(const lls_cuda_linear_experts &a, const tile &t, uint32_t first,
@@ -181,8 +183,8 @@ multiply_tile(const lls_cuda_linear_experts &a, const places &p, source &s,
     finish<WIDTH>(a, t, EIGHT * n, sum[n], p.sums + turn * layout<WIDTH>::SUMS);
 }
 
-/* Bytes: W of the experts that have rows, once. Operations: 2 for each of its numbers and
- * each of 8 or 16 rows. */
+/* Bytes: W of the experts with rows, once. Operations: 2 for each element of W and each
+ * of 8 or 16 rows. */
 template <int WIDTH>
 __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_linear_experts a)
 {
@@ -199,7 +201,7 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_linear_exper
   uint32_t from = (uint32_t)((uint64_t)p.of.tiles * blockIdx.x / gridDim.x);
   uint32_t end = (uint32_t)((uint64_t)p.of.tiles * (blockIdx.x + 1) / gridDim.x);
   source s = {from, end, threadIdx.x / WARP, 0, {}};
-  if (s.piece * PIECE >= a.inputs) /* a warp without inputs */
+  if (s.piece * PIECE >= a.inputs) /* this warp has no inputs */
     s.at = s.end;
   if (s.at < s.end)
     point<WIDTH>(a, p, s);
@@ -218,7 +220,8 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_linear_exper
 /* ---- starting ---------------------------------------------------------------------- */
 
 #define BLOCKS 2 /* of a multiprocessor */
-#define TILES  8 /* of a block: with fewer, some of 16 outputs are shared out better */
+/* tiles of a block; if it has fewer, tiles of 16 outputs divide the work better */
+#define TILES 8
 
 template <int WIDTH>
 static int start(cudaStream_t s, const lls_cuda_linear_experts *a, uint32_t tiles)
@@ -231,7 +234,7 @@ static int start(cudaStream_t s, const lls_cuda_linear_experts *a, uint32_t tile
 extern "C" int lls_cuda_run_experts_few(cudaStream_t s,
                                         const struct lls_cuda_linear_experts *a)
 {
-  /* As many as there are if no two entries have the same expert. */
+  /* the number of busy experts if no two entries have the same expert */
   uint32_t busy = a->entries < a->experts ? a->entries : a->experts;
   uint32_t tiles = busy * ((a->outputs + 2 * SIXTEEN - 1) / (2 * SIXTEEN));
   if (tiles >= TILES * BLOCKS * a->processors)
@@ -239,7 +242,7 @@ extern "C" int lls_cuda_run_experts_few(cudaStream_t s,
   return start<1>(s, a, busy * ((a->outputs + SIXTEEN - 1) / SIXTEEN));
 }
 
-/* L1 has what blocks leave of it, for x. */
+/* Sets the kernel's shared memory; the rest is left to L1, for x. */
 template <int WIDTH> static int allow()
 {
   size_t wanted = shared_bytes<WIDTH>(LLS_MAX_EXPERTS), most = most_shared();

@@ -3,24 +3,24 @@
  * Products of a mixture's experts in bf16 where they have many rows, as in prefills.
  *
  * x is the A operand. Eight warps have 64 of a tile's outputs each and every fourth, or
- * second, 16 of its rows: so all have as much to do where an expert has fewer rows than
- * the tile. How many there are is found with the tile: it is multiplied as one of 1 to 4
- * bands of 64, or 32 rows, and zeros for less than a band of an expert.
+ * second, 16 of its rows: so all warps have equal work where an expert has fewer rows
+ * than the tile. A tile is multiplied in 1 to 4 bands of 64 or 32 rows, as many as its
+ * rows need; an incomplete band is filled with zeros.
  *
- *   up to 256 rows, 128 outputs   where most experts have more than a tile of the other
- *   up to 128 rows, 256 outputs   W is most of what is read, as much as memory gives
+ *   up to 256 rows, 128 outputs   where most experts have more rows than the other form's
+ * tile up to 128 rows, 256 outputs   W is most of the bytes read, at the speed of memory
  *
  * Of a whole tile and 64 inputs, 48 KiB and 2.1 million multiply-adds, a multiprocessor
  * reads a byte of L2 for 43 of them: 400 TFLOP/s are 4.7 of the 5.5 TB/s or so that an
  * H100's L2 has. A warp reads four fragments of x and eight of W from shared memory for
  * 32 mma, 4 KiB for 65,536 multiply-adds: half of what shared memory gives in the time.
  *
- * Four stages of 64 inputs in shared memory (three, two on GPUs with less); copies go on
- * over the end of a tile, so that nothing waits at its begin. Rows of 128 bytes have
- * their 16-byte cells in an order of their own, so that the eight rows of an ldmatrix lie
- * in different banks: x's by the row's number. Of W, columns of an mma are outputs in
- * such an order that a lane has eight that follow each other: eight rows of an ldmatrix
- * are two of each of four times eight.
+ * Four stages of 64 inputs are in shared memory (three or two on GPUs with less);
+ * copies continue across the end of a tile, so that nothing waits at its beginning.
+ * The 16-byte cells of a 128-byte row are permuted so that the eight rows of an
+ * ldmatrix lie in different banks: for x by the row's number. For W the columns of an
+ * mma are outputs in such an order that a lane has eight consecutive ones: the eight
+ * rows of an ldmatrix are two of each of four groups of eight.
  */
 #include "kernels/cuda/experts.cuh"
 
@@ -28,14 +28,15 @@
 #define WARPS   (THREADS / WARP)
 #define PIECE   64 /* inputs of a stage */
 #define CELL    8
-#define CELLS   (PIECE / CELL)    /* of a row */
-#define APART   (THREADS / CELLS) /* rows of a thread's copies */
-#define STAGE   (384 * PIECE)     /* numbers */
-#define MOST    4                 /* stages, and bands of a tile */
-#define LAST    (PIECE / 16 - 1)  /* of the inputs of an mma, of a piece */
-#define THIRDS  LAST              /* of a piece's copies */
+#define CELLS   (PIECE / CELL)    /* cells of a row */
+#define APART   (THREADS / CELLS) /* distance of the rows that a thread copies */
+#define STAGE   (384 * PIECE)     /* elements */
+#define MOST    4                 /* most stages; most bands of a tile */
+/* the last of a piece's groups of 16 inputs, one an mma */
+#define LAST   (PIECE / 16 - 1)
+#define THIRDS LAST /* parts that a piece's copies are divided into */
 
-/* Tiles whose rows are shared out among ACROSS warps. */
+/* The layout of tiles whose rows are divided among ACROSS warps. */
 template <int ACROSS> struct layout {
   static constexpr uint32_t BAND = 16 * ACROSS, ROWS = MOST * BAND,
                             OUTPUTS = 64 * WARPS / ACROSS;
@@ -45,11 +46,11 @@ template <int ACROSS> struct layout {
 /* ---- copies ------------------------------------------------------------------------ */
 
 /* The pieces of a block's tiles, one after the other; a thread copies one cell of every
- * APART rows. */
+ * APART-th row. */
 struct source {
-  uint32_t at; /* tile */
+  uint32_t at; /* present tile */
   uint32_t column, stage;
-  uint32_t outputs, rows; /* of the tile, from the thread's first row on */
+  uint32_t outputs, rows; /* left in the tile from the thread's first row on */
   uint32_t bands;
   const bf16 *w, *x; /* the thread's first cells */
 };
@@ -57,7 +58,7 @@ struct source {
 struct pipe {
   shares of;
   shared<bf16> stages;
-  uint32_t n; /* of them */
+  uint32_t n; /* number of stages */
 };
 
 template <class L>
@@ -66,7 +67,7 @@ static __device__ __forceinline__ void point(const lls_cuda_linear_experts &a,
 {
   uint32_t row = threadIdx.x / CELLS, cell = threadIdx.x % CELLS * CELL;
   s.column = 0;
-  s.outputs = s.rows = s.bands = 0; /* of no tile */
+  s.outputs = s.rows = s.bands = 0; /* no tile is left */
   if (s.at >= p.of.tiles)
     return;
   const tile t = find_tile<L::ROWS, L::OUTPUTS>(p.of, s.at);
@@ -77,8 +78,8 @@ static __device__ __forceinline__ void point(const lls_cuda_linear_experts &a,
   s.x = (const bf16 *)a.x + (size_t)(t.of.begin + t.row + row) * a.inputs + cell;
 }
 
-/* Begins a third of the copies of the next piece: without branches, for they are among
- * the mma of another. After the last piece zeros are copied. */
+/* Begins a third of the copies of the next piece, without branches, since they are
+ * interleaved with the mma of another piece. After the last piece zeros are copied. */
 template <class L>
 static __device__ __forceinline__ void
 bring(const lls_cuda_linear_experts &a, const pipe &p, const source &s, uint32_t third)
@@ -101,7 +102,7 @@ bring(const lls_cuda_linear_experts &a, const pipe &p, const source &s, uint32_t
   }
 }
 
-/* After all thirds: on to the next piece. */
+/* Advances to the next piece, after all thirds. */
 template <class L>
 static __device__ __forceinline__ void go_on(const lls_cuda_linear_experts &a,
                                              const pipe &p, source &s)
@@ -115,7 +116,7 @@ static __device__ __forceinline__ void go_on(const lls_cuda_linear_experts &a,
   }
 }
 
-/* Until the oldest of the stages on their way is there, for all. */
+/* Waits until all threads' copies of the oldest stage under way have arrived. */
 static __device__ __forceinline__ void wait(const pipe &p)
 {
   if (p.n == 4)
@@ -129,7 +130,7 @@ static __device__ __forceinline__ void wait(const pipe &p)
 
 /* ---- products ---------------------------------------------------------------------- */
 
-/* Fragments that a warp multiplies at once, of 16 inputs: a lane's registers. */
+/* The fragments that a warp multiplies at once, for 16 inputs: a lane's registers. */
 template <int BANDS> struct fragments {
   uint32_t x[BANDS][4], w[4][4];
 };
@@ -152,8 +153,8 @@ static __device__ __forceinline__ void load(fragments<BANDS> &f, shared<bf16> st
     ldmatrix(f.w[n], w + (n / 2 * 32 + n % 2 * 4) * PIECE);
 }
 
-/* sum[n][j]: of the band's 16 rows of the warp, and of outputs 2j and 2j + 1 of each
- * lane's eight, those of the second 32 from j = 4 on. */
+/* Multiplies. sum[n][j] belongs to 16 rows of the warp in the band, and to outputs 2j
+ * and 2j + 1 of each lane's eight; from j = 4 on to those of the second 32 outputs. */
 template <int BANDS>
 static __device__ __forceinline__ void multiply(float (&sum)[BANDS][8][4],
                                                 const fragments<BANDS> &f)
@@ -165,7 +166,7 @@ static __device__ __forceinline__ void multiply(float (&sum)[BANDS][8][4],
       mma(sum[n][j], f.x[n], f.w[j / 2][j % 2 * 2], f.w[j / 2][j % 2 * 2 + 1]);
 }
 
-/* Eight outputs of a row. */
+/* Writes eight outputs of a row. */
 static __device__ __forceinline__ void store(const lls_cuda_linear_experts &a,
                                              const tile &t, uint32_t row, uint32_t output,
                                              const float (&sum)[8])
@@ -206,11 +207,12 @@ static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_exper
 #pragma unroll
     for (int i = 0; i < LAST; i++) {
       load<ACROSS>(f[(i + 1) % 2], here, i + 1);
-      bring<l>(a, p, s, i); /* where the piece before was */
+      bring<l>(a, p, s, i); /* into the stage of the piece before */
       multiply(sum, f[i % 2]);
     }
     go_on<l>(a, p, s);
-    if (k + PIECE < a.inputs) { /* the next one's first, while the last are multiplied */
+    /* the first ones of the next piece, while the last of this one are multiplied */
+    if (k + PIECE < a.inputs) {
       wait(p);
       load<ACROSS>(f[(LAST + 1) % 2], p.stages + stage * STAGE, 0);
     }
@@ -218,7 +220,7 @@ static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_exper
   }
   uint32_t lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
 #pragma unroll
-  for (int i = 0; i < 4 * BANDS; i++) { /* two rows of two times eight outputs */
+  for (int i = 0; i < 4 * BANDS; i++) { /* two rows of two groups of eight outputs */
     int n = i / 4, of = i / 2 % 2, at = i % 2;
     uint32_t row = n * l::BAND + warp % ACROSS * 16 + of * 8 + lane / 4;
     uint32_t output = t.output + warp / ACROSS * 64 + at * 32 + lane % 4 * 8;
@@ -230,8 +232,8 @@ static __device__ __forceinline__ void multiply_tile(const lls_cuda_linear_exper
   }
 }
 
-/* Bytes: W and x once, and what L2 does not keep of x again. Operations: 2 for each of
- * W's numbers and each row. */
+/* Bytes: W and x once, plus what L2 loses of x. Operations: 2 for each element of W and
+ * each row. */
 template <int ACROSS>
 __global__ void __launch_bounds__(THREADS, 1)
     multiply_many(lls_cuda_linear_experts a, uint32_t n_stages)
@@ -275,13 +277,13 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 /* ---- starting ---------------------------------------------------------------------- */
 
-/* Where an expert has this many rows on the average, its weights are read again by
- * experts_few.cu, or there is more to multiply than to read. */
+/* With this many rows an expert on average experts_few.cu would read weights again, or
+ * there is more to multiply than to read. */
 #define MANY 8
-/* And where most have more than a tile of 128. */
+/* With this many rows most experts have more than a tile of 128. */
 #define LARGE 96
 
-/* As many as there is room for. */
+/* As many stages as shared memory has space for. */
 static uint32_t stages_of(const lls_cuda_linear_experts *a)
 {
   size_t n = (most_shared() - shares_bytes(a->experts, WARPS)) / (STAGE * sizeof(bf16));

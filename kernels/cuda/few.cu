@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products with few rows: y = x w^T for up to 32 rows of bf16, w being codes (codes.h).
- * Up to 8 or 16 rows codes.cu has another way, for x is read less often here, by tiles of
- * 128 outputs, but blocks meet in device memory.
+ * Up to 8 or 16 rows codes.cu is used instead. Here x is read less often, by tiles of
+ * 128 outputs, but blocks combine sums in device memory.
  *
- * Bytes. An H100 has 31 KB of its memory in a microsecond for each multiprocessor, and a
- * load takes about one under such load: some 32 KB have to be under way all the time, in
- * each of them, from the first moment to the last. So
+ * Bytes. An H100 has 31 KB of its memory in a microsecond for each multiprocessor, and
+ * a load takes about a microsecond under full load. So some 32 KB have to be under way
+ * to each multiprocessor all the time. Therefore:
  *
  *   - weights go to shared memory by asynchronous copies, three to five stages of 8 KB
  *     ahead in each of two blocks: no registers wait for them
  *   - all blocks get the same share (a stage more or less) of all stages of all outputs,
- *     whatever the shape: 132 multiprocessors begin and end together. Where a tile of 128
- *     outputs is shared by several, each leaves its sums in device memory, and the last
- *     to come adds them up in the order of the columns
- *   - the first stages are asked for before the kernels ahead have ended: weights do not
- *     depend on them (launch_early)
+ *     whatever the shape: 132 multiprocessors begin and end together. Where several
+ * blocks share a tile of 128 outputs, each writes its sums to device memory, and the last
+ * block to finish adds them up in the order of the columns
+ *   - the copies of the first stages begin before the kernels ahead have ended: weights
+ * do not depend on them (launch_early)
  *
- * Shares depend on the shape alone, so that a row's result does not depend on what else
- * is in the step.
+ * Shares depend on the shape alone, so a row's result does not depend on the other rows
+ * of the step.
  *
- * Operations. A stage is a piece (64 bytes and what belongs to it) of each of 128
- * outputs, and what x has in these columns, in the order that the products want it: 512
- * bytes are a fragment for eight rows. A warp has 16 outputs. For 32 columns it takes,
- * with codes of 4 bits and 16 rows, 22 instructions to make bf16, 4 mma, 8 fma, 4
- * conversions of scales and 4 loads from shared memory: 288 bytes in about 50, where a
- * scheduler of the H100 has 84 cycles at 3.35 TB/s; copies and counting of a stage are
- * half as much again. Measured on an H200 (int4 of 8192 x 8192, 32 rows: 30 us where the
- * bytes take 9) instructions and their latency bind it, not bytes. More than 32 rows are
+ * Operations. A stage is a piece (64 bytes, and its high bits and scales) of each of
+ * 128 outputs, and x in these columns, in the order of the products: 512 bytes are a
+ * fragment for eight rows. A warp has 16 outputs. For 32 columns it takes, with codes
+ * of 4 bits and 16 rows, 22 instructions to make bf16, 4 mma, 8 fma, 4 conversions of
+ * scales and 4 loads from shared memory: 288 bytes in about 50, where a scheduler of
+ * the H100 has 84 cycles at 3.35 TB/s; copies and counting of a stage are half as much
+ * again. Measured on an H200 (int4 of 8192 x 8192, 32 rows: 30 us where the bytes take
+ * 9) instructions and their latency bind it, not bytes. More than 32 rows are
  * multiplied 32 at a time, with codes in the L2: 64 would take more registers than two
  * blocks have.
  */
@@ -43,8 +43,8 @@
 
 static_assert(WARPS * EACH == OUTPUTS, "a warp has 16 outputs");
 
-/* Where a stage has what, in bytes. Of codes each lane has its own 16 bytes for outputs g
- * and g + 8 of its warp; fragments of x are of a tile of rows and 32 columns. */
+/* Byte offsets within a stage. Codes: each lane has its own 16 bytes for outputs g and
+ * g + 8 of its warp. A fragment of x belongs to a tile of rows and 32 columns. */
 template <enum lls_codes_form F, int TILES> struct stage {
   static constexpr uint32_t COLUMNS = lls_cuda_piece_columns(F);
   static constexpr uint32_t HIGH = lls_cuda_code_bits(F) < 8 ? piece<F>::HIGH * 4 : 0;
@@ -55,7 +55,8 @@ template <enum lls_codes_form F, int TILES> struct stage {
   static constexpr uint32_t BYTES = X_AT + TILES * TILE * COLUMNS * 2;
 };
 
-/* How stages are shared out: `more` blocks have one more than `each`. */
+/* How stages are divided among blocks: `more` blocks have one more stage than
+ * `each`. */
 struct shares {
   uint32_t each, more;
 
@@ -73,8 +74,8 @@ struct shares {
 
 /* ---- copies ------------------------------------------------------------------------ */
 
-/* threadIdx.x; for many rows asked for anew: what is made of it is kept in no register
- * from stage to stage. */
+/* Returns threadIdx.x. For many rows it is read again each time, so that values derived
+ * from it occupy no register from stage to stage. */
 template <int TILES> static __device__ __forceinline__ uint32_t this_thread()
 {
 #ifdef __CUDACC__
@@ -88,20 +89,22 @@ template <int TILES> static __device__ __forceinline__ uint32_t this_thread()
 #endif
 }
 
-/* A thread copies this, from there: lane 4 g + t has lane t's part of outputs g and
- * g + 8 of its warp, of t 0 and 1 also the scales of one of them; and 16 bytes of x of a
- * fragment of eight rows and 32 columns, or several, all in the same columns. Where there
- * is nothing zeros are put. */
+/* The copies of a thread for each stage: as lane 4 g + t, lane t's part of outputs g and
+ * g + 8 of its warp; for t of 0 and 1 also the scales of one of them; and 16 bytes of x
+ * in one or several fragments of eight rows and 32 columns, always in the same columns.
+ * Missing data becomes zeros. */
 template <enum lls_codes_form F, int TILES> struct copies {
   using S = stage<F, TILES>;
-  static constexpr uint32_t FRAGMENTS = S::COLUMNS / 32;              /* of eight rows */
-  static constexpr uint32_t ROWS = THREADS / WARP / FRAGMENTS * TILE; /* copied at once */
+  /* fragments for eight rows */
+  static constexpr uint32_t FRAGMENTS = S::COLUMNS / 32;
+  /* rows copied at once */
+  static constexpr uint32_t ROWS = THREADS / WARP / FRAGMENTS * TILE;
 
   const uint8_t *codes; /* of output g */
   const uint16_t *scales;
   const bf16 *x;
   bool there[2];
-  uint32_t tile, step, steps; /* the next stage */
+  uint32_t tile, step, steps; /* the next stage to copy */
 
   __device__ __forceinline__ copies(const lls_cuda_few_product &a, uint32_t at,
                                     uint32_t of_tile)
@@ -128,7 +131,7 @@ template <enum lls_codes_form F, int TILES> struct copies {
       scales = a.w.scales + ((row + (t == 1 ? 8 : 0)) * steps + step) * (S::SCALES / 2);
   }
 
-  /* Where this thread's numbers are among the columns of a stage. */
+  /* The place of this thread's elements among the columns of a stage. */
   static __device__ __forceinline__ uint32_t column_of(uint32_t thread)
   {
     return thread / WARP % FRAGMENTS * 32 +
@@ -203,11 +206,11 @@ template <enum lls_codes_form F, int TILES> struct copies {
 
 /* ---- products ---------------------------------------------------------------------- */
 
-/* A piece is multiplied in two goes, of 64 columns, where it has 128. */
+/* A piece of 128 columns is multiplied in two rounds of 64 columns. */
 template <enum lls_codes_form F>
 static constexpr uint32_t GOES = lls_cuda_code_bits(F) < 8 ? 2 : 1;
 
-/* The part of a piece that a go has, as if that were all of it. */
+/* Multiplies one round's part of a piece, treated as a whole piece. */
 template <enum lls_codes_form F, int TILES>
 static __device__ __forceinline__ void read_piece(piece<F> &to, shared<uint8_t> from,
                                                   uint32_t thread, uint32_t half,
@@ -239,8 +242,8 @@ static __device__ __forceinline__ void multiply_stage(float (&sums)[TILES][4],
   using S = stage<F, TILES>;
   constexpr int FRAGMENTS = S::COLUMNS / 32, N = FRAGMENTS / GOES<F>;
   uint32_t thread = this_thread<TILES>();
-#pragma unroll(TILES > 1 ? 1 : 2) /* or there are more registers wanted than are there   \
-                                   */
+/* more unrolling would take more registers than there are */
+#pragma unroll(TILES > 1 ? 1 : 2)
   for (uint32_t go = 0; go < GOES<F>; go++) {
     piece<F> c[2];
     read_piece<F, TILES>(c[0], from, thread, 0, go);
@@ -248,7 +251,7 @@ static __device__ __forceinline__ void multiply_stage(float (&sums)[TILES][4],
     shared<uint8_t> of_x = from + S::X_AT + go * (N * 512) + thread % WARP * 16;
 #pragma unroll
     for (int q = 0; q < N; q++) {
-      uint32_t a[2][4]; /* of two mma: outputs g and g + 8 in turns */
+      uint32_t a[2][4]; /* A fragments of two mma: outputs g and g + 8 alternate */
 #pragma unroll
       for (int i = 0; i < 8; i++)
         a[i / 4][i % 4] = pair_of<F>(c[i % 2], q, i / 2);
@@ -264,7 +267,7 @@ static __device__ __forceinline__ void multiply_stage(float (&sums)[TILES][4],
 
 /* ---- results ----------------------------------------------------------------------- */
 
-/* Sums of N tiles of rows from tile `first` on, of 128 outputs. */
+/* Adds the sums of N tiles of rows, from tile `first` on, for 128 outputs. */
 template <int N>
 static __device__ __forceinline__ void store_sums(const lls_cuda_few_product &a,
                                                   const float (&sums)[N][4],
@@ -298,8 +301,8 @@ static __device__ __forceinline__ void store_sums(const lls_cuda_few_product &a,
   }
 }
 
-/* Four of this thread's sums, of a block's part of the tile that begins at stage `begin`:
- * it may have the end of one tile and the beginning of another. */
+/* Four of this thread's sums for the part of a tile that begins at stage `begin`. A
+ * block may have the end of one tile and the beginning of another. */
 static __device__ __forceinline__ float *part_at(const lls_cuda_few_product &a, int tiles,
                                                  const shares &all, uint32_t block,
                                                  uint32_t begin, int n)
@@ -308,13 +311,14 @@ static __device__ __forceinline__ float *part_at(const lls_cuda_few_product &a, 
   return a.parts + ((part * tiles + n) * THREADS + threadIdx.x) * 4;
 }
 
-/* The block has no more of this tile: leaves its sums, and if it comes last takes all. */
+/* Called when the block has no more stages of this tile: writes its sums; the last
+ * block to finish adds up all of them. */
 template <int TILES>
 static __device__ __forceinline__ void
 finish_tile(const lls_cuda_few_product &a, const shares &all,
             const float (&sums)[TILES][4], uint32_t tile, uint32_t steps)
 {
-  constexpr int N = TILES < 4 ? TILES : 4; /* tiles of rows at once */
+  constexpr int N = TILES < 4 ? TILES : 4; /* tiles of rows processed at once */
   uint32_t begin = tile * steps;
   uint32_t first = all.block_of(begin), last = all.block_of(begin + steps - 1);
 #pragma unroll
@@ -350,9 +354,10 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_few_product 
   uint32_t stages = (a.w.outputs + OUTPUTS - 1) / OUTPUTS * steps;
   const shares all = {stages / gridDim.x, stages % gridDim.x};
   uint32_t begin = all.begin(blockIdx.x), end = all.begin(blockIdx.x + 1);
-  uint32_t ahead = a.stages - 1, slot = 0; /* stages under way beside the one in use */
+  /* stages under way in addition to the one in use */
+  uint32_t ahead = a.stages - 1, slot = 0;
   copies<F, TILES> next(a, begin, steps);
-  uint32_t tile = next.tile, left = steps - next.step; /* of the stage in use */
+  uint32_t tile = next.tile, left = steps - next.step; /* position of the stage in use */
   for (uint32_t i = 0; i < ahead; i++, next.advance(a))
     if (begin + i < end)
       next.weights(room + i * S::BYTES, a);
@@ -391,7 +396,8 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_few_product 
 
 /* ---- starting ---------------------------------------------------------------------- */
 
-/* Two blocks have a multiprocessor's shared memory, less the KiB that each costs. */
+/* Stages that fit: two blocks share a multiprocessor's shared memory, less the KiB that
+ * each block costs. */
 template <enum lls_codes_form F, int TILES> static uint32_t stages_of(size_t shared_bytes)
 {
   uint32_t n = (uint32_t)((shared_bytes / 2 - 1024 - 16) / stage<F, TILES>::BYTES);

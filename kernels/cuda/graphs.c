@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graphs made of lists of records (ops.h), found by the lists: at most 64, the oldest
- * of which goes first. */
+/* The cache of graphs, found by their lists of records (ops.h): at most 64; the oldest
+ * is replaced first. */
 #include "kernels/cuda/ops.h"
 
 #include <errno.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hidden form: a token's X, the input of the layer's q, k, v products, is cached, and
- * K and V are made of it again in each step (Apt-Serve, section 4.1). X goes from its
- * blocks to rows, the rows through cuBLASLt by the part of the weight that makes k and v,
- * and from there, k rotated on the way, to the blocks that attention reads. Restored
- * tokens of all sequences are rows of the same product.
+ * The hidden form: a token's X, the input of the layer's q, k, v products, is cached,
+ * and K and V are computed from it again in each step (Apt-Serve, section 4.1). X is
+ * copied from its blocks to rows; cuBLASLt multiplies the rows by the k and v part of
+ * the weight; the results, with k rotated, are written to the blocks that attention
+ * reads. Restored tokens of all sequences are rows of the same product.
  *
- * Bytes besides the product's, of a token and layer: X read and written once, K and V
- * read and written once, 16 bytes a thread (rope.cuh); the product takes 2 kv columns
- * operations for each of these.
+ * Bytes in addition to the product's, for a token and layer: X is read and written
+ * once, and so are K and V, 16 bytes a thread (rope.cuh); the product takes 2 kv
+ * columns operations for each element.
  */
 #include "kernels/cuda/blocks.cuh"
 #include "kernels/cuda/rope.cuh"
@@ -17,7 +17,7 @@ struct restored { /* token `token` of a sequence */
   uint32_t sequence, token;
 };
 
-/* The sequence that a restored token is of: the last that begins no later. */
+/* Finds the sequence of a restored token: the last one that begins no later. */
 static __device__ __forceinline__ restored find_restored(const lls_cuda_step *step,
                                                          uint32_t index)
 {
@@ -32,9 +32,9 @@ static __device__ __forceinline__ restored find_restored(const lls_cuda_step *st
   return {low, index - step->sequences[low].first_restored};
 }
 
-#define NONE (~(uint64_t)0) /* slot of a row that is kept nowhere */
+#define NONE (~(uint64_t)0) /* slot of a row that is not stored */
 
-/* A thread for each piece of a head of X of a row: block (pieces, heads at once). */
+/* One thread for each piece of a head of X of a row; block (pieces, heads at once). */
 template <class T, class E, int N>
 __global__ void write_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
                              uint32_t layer, uint32_t columns, const void *h)
@@ -76,7 +76,7 @@ __global__ void read_hidden(const lls_cuda_step *step, lls_cuda_pool pool,
   store_several(to, convert(load_several<E, N>(from), to));
 }
 
-/* A thread for each share of a head of k and v of a row. */
+/* One thread for each share of a head of k and v of a row. */
 template <class T, class E, int N>
 __global__ void write_restored(const lls_cuda_step *step, lls_cuda_pool pool,
                                lls_cuda_restore a)
@@ -105,7 +105,7 @@ __global__ void write_restored(const lls_cuda_step *step, lls_cuda_pool pool,
 
 /* ---- launching --------------------------------------------------------------------- */
 
-/* call<numbers, the cache's numbers>(arguments) */
+/* call<activation type, cache type>(arguments) */
 #define FOR_TYPES(numbers, element, call, ...)                                           \
   ((numbers) == LLS_F32 ? ((element) == LLS_F32 ? call<float, float>(__VA_ARGS__)        \
                                                 : call<float, bf16>(__VA_ARGS__))        \

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instructions of sm_90a and no other: matrix products of a warpgroup (four warps) whose
- * matrices lie in shared memory and that go on while the warps do (wgmma), barriers in
- * shared memory (mbarrier), registers that warpgroups hand to each other (setmaxnreg; PTX
- * ISA 8.7 has a section of each name). Without nvcc the same functions are the
- * emulator's.
+ * Instructions that only sm_90a has: asynchronous matrix products of a warpgroup (four
+ * warps) on matrices in shared memory (wgmma), barriers in shared memory (mbarrier),
+ * and moving registers between warpgroups (setmaxnreg; PTX ISA 8.7 has a section of
+ * each name). Without nvcc the same functions are the emulator's.
  *
  * A matrix in shared memory is rows of 64 bf16, 128 bytes, whose cells of 16 bytes are
- * swapped: cell c of row r is at place c ^ (r % 8), so that 8 rows' cells lie in
- * different banks. It begins at a multiple of 1024; wider ones are several of these side
- * by side.
+ * swizzled: cell c of row r is at place c ^ (r % 8), so that 8 rows' cells lie in
+ * different banks. It begins at a multiple of 1024; wider ones are several of these
+ * side by side.
  */
 #ifndef LLS_CUDA_HOPPER_CUH
 #define LLS_CUDA_HOPPER_CUH
@@ -18,12 +17,12 @@
 
 #define WARPGROUP 128
 
-/* Code for Hopper is there, in this pass of the compiler. */
+/* Is code for Hopper compiled in this pass of the compiler? */
 #if !defined(__CUDACC__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define LLS_HOPPER_CODE 1
 #endif
 
-#define UPPER_HALF (1u << 30 | 1024 / 16) /* of descriptions, see below */
+#define UPPER_HALF (1u << 30 | 1024 / 16) /* of descriptors, see `describe` */
 
 #ifdef __CUDACC__
 
@@ -32,9 +31,10 @@ static __device__ __forceinline__ shared<bf16> aligned_shared(shared<bf16> p)
   return p + (1024 - shared_address(p) % 1024) % 1024 / sizeof(bf16);
 }
 
-/* The lower half of what is said of a matrix, where it begins and how far columns 64 to
- * 127 are from 0 to 63 where its rows are what is summed over; the upper half, that
- * groups of 8 rows follow each other and cells are swapped, is the same for all. */
+/* Returns the lower half of a matrix descriptor: the matrix's address and, if rows are
+ * the summed dimension, the distance from columns 0..63 to columns 64..127. The upper
+ * half is the same for all matrices: groups of 8 rows are contiguous and cells are
+ * swizzled. */
 static __device__ __forceinline__ uint32_t describe(shared<bf16> matrix, uint32_t apart)
 {
   return apart / 16 << 16 | (shared_address(matrix) & 0x3ffff) / 16;
@@ -52,9 +52,9 @@ static __device__ __forceinline__ uint32_t describe(shared<bf16> matrix, uint32_
            "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, "      \
            "%60, %61, %62, %63"
 
-/* d (64, 128) = or += a (64, 16) b^T (128, 16), both in shared memory, rows' columns
- * being what is summed over. Warp w has rows 16 w to 16 w + 15, in registers as mma has
- * C. */
+/* d (64, 128) = or += a (64, 16) b^T (128, 16), both in shared memory, summed over the
+ * columns of their rows. Warp w has rows 16 w to 16 w + 15, in the register layout of
+ * mma's C. */
 template <bool ADD>
 static __device__ __forceinline__ void wgmma_rows(float (&d)[16][4], uint32_t a,
                                                   uint32_t b)
@@ -67,7 +67,8 @@ static __device__ __forceinline__ void wgmma_rows(float (&d)[16][4], uint32_t a,
                : "r"(a), "r"(b), "r"(UPPER_HALF), "n"(ADD ? 1 : 0));
 }
 
-/* d (64, N) += a (64, 16) b (16, N), a in registers as mma has A, b in shared memory. */
+/* d (64, N) += a (64, 16) b (16, N), with a in the register layout of mma's A, b in
+ * shared memory. */
 static __device__ __forceinline__ void wgmma_columns(float (&d)[16][4],
                                                      const uint32_t (&a)[4], uint32_t b)
 {
@@ -88,7 +89,7 @@ static __device__ __forceinline__ void wgmma_columns(float (&d)[8][4],
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b), "r"(UPPER_HALF));
 }
 
-/* Between other uses of a product's registers and the product; it goes first. */
+/* Required before a product whose registers were used otherwise. */
 static __device__ __forceinline__ void wgmma_fence()
 {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -99,14 +100,14 @@ static __device__ __forceinline__ void wgmma_commit()
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/* Until all but the last LEFT commits are done. */
+/* Waits until all but the last LEFT committed groups are done. */
 template <int LEFT> static __device__ __forceinline__ void wgmma_wait()
 {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 
-/* Keeps what the compiler does with these before in front, and after behind: it doesn't
- * know when a product is done. */
+/* Keeps the compiler from moving uses of these registers across this point, since it
+ * does not know when an asynchronous product is done. */
 template <int N> static __device__ __forceinline__ void settle(float (&d)[N][4])
 {
 #pragma unroll
@@ -122,14 +123,15 @@ template <int N> static __device__ __forceinline__ void settle(uint32_t (&a)[N][
                  : "+r"(a[n][0]), "+r"(a[n][1]), "+r"(a[n][2]), "+r"(a[n][3])::"memory");
 }
 
-/* The thread's warpgroup, which the compiler then knows to be the same for all lanes. */
+/* Returns the thread's warpgroup, in a way that lets the compiler know it is the same
+ * for all lanes. */
 static __device__ __forceinline__ unsigned warpgroup()
 {
   return __shfl_sync(ALL_LANES, threadIdx.x / WARPGROUP, 0);
 }
 
-/* These make the compiler compute again, instead of keep, what comes of them: a producer
- * has few registers. */
+/* These make the compiler compute derived values again instead of keeping them, since a
+ * producer has few registers. */
 static __device__ __forceinline__ unsigned thread_again()
 {
   unsigned thread = threadIdx.x;
@@ -143,7 +145,8 @@ template <class T> static __device__ __forceinline__ const T *again(const T *p)
   return p;
 }
 
-/* So many registers for each thread of the warpgroup from here on. */
+/* Raises (take) or lowers (leave) the registers of each thread of the warpgroup to
+ * N. */
 template <int N> static __device__ __forceinline__ void take_registers()
 {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
@@ -154,8 +157,8 @@ template <int N> static __device__ __forceinline__ void leave_registers()
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
 }
 
-/* Products that others begin, once they know of this, have what this thread wrote to
- * shared memory. */
+/* Makes this thread's writes to shared memory visible to products that other threads
+ * begin, once they are signalled. */
 static __device__ __forceinline__ void products_fence()
 {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -165,7 +168,8 @@ static __device__ __forceinline__ void products_fence()
 
 typedef uint64_t mbarrier;
 
-/* A phase of it ends with so many arrivals; others use it after __syncthreads. */
+/* Initialises a barrier whose phases end after n arrivals; other threads may use it
+ * after __syncthreads. */
 static __device__ __forceinline__ void mbarrier_init(shared<mbarrier> b, uint32_t n)
 {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
@@ -180,7 +184,8 @@ static __device__ __forceinline__ void mbarrier_arrive(shared<mbarrier> b)
                : "memory");
 }
 
-/* Until phase number `phase` has ended; none that is two behind is asked for. */
+/* Waits until phase number `phase` has ended. It must not be two or more phases
+ * behind. */
 static __device__ __forceinline__ void mbarrier_wait(shared<mbarrier> b, uint32_t phase)
 {
   uint32_t done;
@@ -194,7 +199,8 @@ static __device__ __forceinline__ void mbarrier_wait(shared<mbarrier> b, uint32_
   } while (!done);
 }
 
-/* Barrier `id` (not 0) of so many threads, whole warps: waits, or is only counted. */
+/* Named barrier `id` (not 0) of a number of threads, in whole warps: `sync` waits,
+ * `arrive` only counts. */
 static __device__ __forceinline__ void barrier_sync(unsigned id, unsigned threads)
 {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");

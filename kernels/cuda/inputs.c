@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inputs of a step go to the device in one copy from pinned memory. The host
- * fills one half while the copy of the other may still be on its way.
+ * Sends the inputs of a step to the device in one copy from pinned memory. The host
+ * fills one buffer while the copy of the other may still be under way.
  */
 #include "kernels/cuda/cuda.h"
 
@@ -51,7 +51,7 @@ void lls_cuda_inputs_destroy(struct lls_cuda_inputs *in)
   release(in);
 }
 
-/* Steps grow for a while, then never again: twice what is wanted. */
+/* Allocates twice the needed size, since steps grow for a while after the start. */
 int lls_cuda_inputs_begin(struct lls_cuda_inputs *in, size_t bytes)
 {
   in->turn ^= 1;

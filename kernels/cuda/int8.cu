@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole blocks to int8 and back, the bytes that kernels/cpu/int8.c makes, which has the
- * formula and why: a thread takes a channel of a head through the block's tokens.
+ * Converts whole blocks to int8 and back, with the same bytes as kernels/cpu/int8.c,
+ * which has the formula and its reason. A thread converts a channel of a head for all
+ * tokens of the block.
  *
- * Bytes of a number: quantising reads those of the cache's own twice, the second time
- * from the multiprocessor's cache, and writes 1; making wide the other way around. Some
- * 10 operations each: both run at the speed of memory. A token is quantised once in its
+ * Bytes of a value: quantising reads it twice, the second time from the
+ * multiprocessor's cache, and writes 1; widening does the reverse. Both take some 10
+ * operations a value and run at the speed of memory. A token is quantised once in its
  * life, and read in each step.
  */
 #include "kernels/cuda/kernels.h"
@@ -15,7 +16,7 @@
 #define HALF_MOST 65504.0f
 #define STEPS     255
 
-/* The f16 next to a number from 0 to 65504, towards 0. */
+/* Rounds a value from 0 to 65504 towards 0 to an f16. */
 static __device__ __forceinline__ uint16_t cut_to_half(float x)
 {
   uint32_t bits = __float_as_uint(x);
@@ -34,7 +35,7 @@ static __device__ __forceinline__ uint16_t round_down(float x)
   return (uint16_t)(sign << 15 | half);
 }
 
-/* For x >= 0. */
+/* Rounds x >= 0 up to an f16. */
 static __device__ __forceinline__ uint16_t round_up(float x)
 {
   uint16_t half = cut_to_half(x);
@@ -48,7 +49,7 @@ static __device__ __forceinline__ float clipped(float x)
   return x < HALF_MOST ? x : HALF_MOST;
 }
 
-/* Where a head of one pair of blocks begins. */
+/* The beginnings of a head in one pair of blocks. */
 struct ends {
   size_t from, to, from_scale, to_scale;
 };
@@ -66,7 +67,7 @@ static __device__ __forceinline__ ends ends_of(const lls_cuda_pool &pool,
           (pair.from * heads + head) * 2 * hd, (pair.to * heads + head) * 2 * hd};
 }
 
-/* A block of threads for each head of all layers and pair of blocks. */
+/* A thread block for each head of all layers, for each pair of blocks. */
 template <class E> __global__ void quantise(lls_cuda_pool pool, lls_cuda_conversion c)
 {
   const ends at = ends_of<E>(pool, c);
@@ -91,13 +92,13 @@ template <class E> __global__ void quantise(lls_cuda_pool pool, lls_cuda_convers
       float x = to_float(from[slot * hd + d]);
       float q =
           __fadd_rn(__fmul_rn(x - base, per_step), 0.5f); /* rounded as on the CPU */
-      q = q > 0 ? q : 0;                                  /* what is no number, too */
+      q = q > 0 ? q : 0;                                  /* also replaces NaN */
       to[slot * hd + d] = (uint8_t)(q < STEPS ? q : STEPS);
     }
   }
 }
 
-/* A thread's channels of some slots, which begin with the first. */
+/* Widens a thread's channels of some slots, from the first on. */
 template <class E>
 static __device__ __forceinline__ void widen_slots(const uint8_t *from,
                                                    const uint16_t *scales, E *to,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The language of this folder's kernels: CUDA, without the parts that a host compiler
- * can't be given a meaning for. With nvcc these names are CUDA's own; without it they are
- * the emulator's (t/simt/simt.h), which watches every use of shared memory. So shared
- * memory is declared by SHARED_ARRAY or dynamic_shared, and passed on as shared<T>.
+ * The language of this folder's kernels: the part of CUDA that a host compiler can
+ * emulate. With nvcc these names are CUDA's own; without it they are the emulator's
+ * (t/simt/simt.h), which checks every use of shared memory. So shared memory is
+ * declared by SHARED_ARRAY or dynamic_shared, and passed on as shared<T>.
  *
  * Collectives (shuffles, votes, ldmatrix, mma) are called by whole warps.
  */
@@ -17,10 +17,12 @@
 #define WARP      32
 #define ALL_LANES 0xffffffffu
 
-/* LLS_CUDA_EARLY=0: every kernel waits for the end of the one ahead, to compare. */
+/* LLS_CUDA_EARLY=0: every kernel waits for the end of the kernel ahead, for
+ * comparison. */
 static inline bool may_begin_early()
 {
-  static const char *const early = getenv("LLS_CUDA_EARLY"); /* not at each launch */
+  /* static: not read at each launch */
+  static const char *const early = getenv("LLS_CUDA_EARLY");
   return early == nullptr || strcmp(early, "0") != 0;
 }
 
@@ -53,19 +55,21 @@ int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
 
 /*
  * The same for a kernel that may begin before the one ahead of it on the stream has ended
- * (programmatic dependent launch, CUDA's programming guide). Hopper and later GPUs; on
- * others an ordinary launch. Captured in a graph it stays so: the edge is programmatic.
+ * (programmatic dependent launch, CUDA's programming guide). This needs Hopper or a
+ * later GPU; on others it is an ordinary launch. In a captured graph the edge is
+ * programmatic, too.
  *
  * The rule. Such a kernel calls wait_for_earlier()
- *   - before it reads what any earlier kernel writes, not only the one ahead: that one
- * may not have waited yet itself
+ *   - before it reads what any earlier kernel writes, not only the one ahead, which may
+ * not have waited yet itself
  *   - before it writes anything that an earlier kernel reads or writes
- *   - in some thread at least, whatever it does: the wait is for the kernel ahead alone,
- *     and covers those before because that one did not end before its own wait
- * What may be read sooner: weights, and what a copy brought (the step, its tables, plans
- * and draws). A copy waits for all that is ahead of it on the stream, and the first
- * kernel after it waits for the copy, before any later one begins. Angles are a kernel's
- * work. An ordinary kernel, or a copy, waits for all that is ahead before it begins.
+ *   - in at least one thread, in any case: the wait is for the kernel ahead alone, and
+ * covers earlier kernels because the one ahead does not end before its own wait It may
+ * read these before the wait: weights, and data that a copy brought (the step, its
+ * tables, plans and draws). A copy waits for everything ahead of it on the stream, and
+ * the first kernel after it waits for the copy before any later kernel begins. Angles are
+ * written by a kernel, so they need the wait. An ordinary kernel, or a copy, waits for
+ * everything ahead before it begins.
  */
 template <class... P, class... A>
 int launch_early(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
@@ -87,7 +91,7 @@ int launch_early(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 bloc
   return cudaLaunchKernelEx(&config, kernel, P(arguments)...);
 }
 
-/* Until all earlier kernels have ended and what they wrote can be read. */
+/* Waits until all earlier kernels have ended and their writes can be read. */
 static __device__ __forceinline__ void wait_for_earlier()
 {
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
@@ -95,10 +99,11 @@ static __device__ __forceinline__ void wait_for_earlier()
 #endif
 }
 
-/* The next kernel's blocks may take what room there is from now on: it waits for the rest
- * itself. Once all blocks have said so, or ended: so it takes no room from this kernel's.
- * After the wait of a small kernel, or a chain of them would let the large one behind it
- * begin, and sit in that room, while the large one ahead is still at work. */
+/* Lets the next kernel's blocks start on free resources; that kernel waits for the rest
+ * itself. It takes effect when all blocks have called this or ended, so it takes no
+ * resources from this kernel. A small kernel calls it after its wait: otherwise a chain
+ * of small kernels would let the large kernel after them begin, and occupy the
+ * resources while the large kernel ahead is still at work. */
 static __device__ __forceinline__ void let_next_begin()
 {
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
@@ -106,8 +111,9 @@ static __device__ __forceinline__ void let_next_begin()
 #endif
 }
 
-/* Allows a kernel more than 48 KiB of dynamic shared memory, and all that there is for
- * its blocks, or so much of it: the rest is L1; once, before launches. */
+/* Allows a kernel more than 48 KiB of dynamic shared memory, and reserves all of the
+ * shared memory, or the given amount, for its blocks; the rest is L1. Called once,
+ * before launches. */
 template <class... P>
 int allow_shared(void (*kernel)(P...), size_t bytes,
                  int percent = cudaSharedmemCarveoutMaxShared)
@@ -130,7 +136,8 @@ static inline size_t most_shared()
   return (size_t)bytes;
 }
 
-/* Blocks of a kernel that a multiprocessor has at once; `wanted` where nobody knows. */
+/* Blocks of a kernel that a multiprocessor runs at once; `wanted` if that is
+ * unknown. */
 template <class... P>
 int blocks_at_once(void (*kernel)(P...), int threads, size_t bytes, int wanted)
 {
@@ -140,16 +147,16 @@ int blocks_at_once(void (*kernel)(P...), int threads, size_t bytes, int wanted)
   return rc == cudaSuccess && n > 0 ? n : wanted;
 }
 
-/* Brings a kernel's code to the GPU, which is otherwise done by its first launch: not
- * while a stream is being captured. */
+/* Loads a kernel's code to the GPU. Otherwise the first launch does this, which is not
+ * allowed while a stream is captured. */
 template <class... P> int load(void (*kernel)(P...))
 {
   cudaFuncAttributes found;
   return cudaFuncGetAttributes(&found, reinterpret_cast<const void *>(kernel));
 }
 
-/* The same; there: whether the code is of sm_<major>.<minor> itself and has a body there,
- * which it then has static shared memory by. */
+/* The same; sets *there if the code was compiled for exactly this sm version and has a
+ * body in it, which is recognised by its static shared memory. */
 template <class... P> int load_body(void (*kernel)(P...), int version, bool *there)
 {
   cudaFuncAttributes found = {};
@@ -181,7 +188,7 @@ template <class U, class T> inline shared<U> shared_cast(simt::pointer<T> p)
 
 using simt::launch;
 
-/* The emulator's kernels run one after the other, but begin as early as they may. */
+/* The emulator runs kernels one after the other, but each begins as early as it may. */
 template <class... P, class... A>
 int launch_early(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
                  size_t shared_bytes, A... arguments)
@@ -241,8 +248,8 @@ static __device__ __forceinline__ float warp_max(float x)
   return x;
 }
 
-/* The sum over a block, for all its threads; room (blockDim.x / WARP), in which nobody
- * may be reading. Added in the same order whatever the timing. */
+/* Returns the sum over a block to all its threads, always added in the same order; room
+ * (blockDim.x / WARP), which no thread may be reading. */
 static __device__ __forceinline__ float block_sum_once(float x, shared<float> room)
 {
   x = warp_sum(x);
@@ -255,7 +262,7 @@ static __device__ __forceinline__ float block_sum_once(float x, shared<float> ro
   return sum;
 }
 
-/* The same after other calls with this room. */
+/* The same, if earlier calls may still be reading this room. */
 static __device__ __forceinline__ float block_sum(float x, shared<float> room)
 {
   __syncthreads();

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Linear layers: which product a weight's rows take. Numbers go through cuBLASLt, but for
- * one row of bf16 on Hopper, which takes codes.cu's kernel: a step of Llama-3-8B at batch
- * 1 took an H200 1.24 times its floor with it, and 1.30 without. Codes (bf16 activations
- * only) are multiplied as they lie for few rows (codes.cu); for many some outputs at a
- * time are made bf16, and cuBLASLt multiplies those.
+ * Linear layers: chooses the product for a weight's rows. bf16 and f32 weights use
+ * cuBLASLt, except for one row with bf16 weights on Hopper, which uses codes.cu's
+ * kernel: a step of Llama-3-8B at batch 1 took an H200 1.24 times its lower bound with
+ * it, and 1.30 times without. Codes (bf16 activations only) are multiplied in their
+ * stored form for few rows (codes.cu, few.cu); for many rows some outputs at a time are
+ * widened to bf16 for cuBLASLt. FP8 with one scale for each output is multiplied by
+ * cuBLASLt without widening, with x rounded to e4m3 (quantise.cu), from sm_89 on if
+ * cuBLASLt has an algorithm. So is int8 of models that were made for int8 activations,
+ * at twice bf16's rate. Hopper's cuBLASLt applies the scales of e4m3's outputs and rows
+ * itself; otherwise a kernel of ours scales the sums.
  *
- * FP8 with one scale for each output goes through cuBLASLt as it is, with x rounded to
- * e4m3 (quantise.cu), from sm_89 on where that has an algorithm. So does int8 of models
- * that were made for activations in int8: twice bf16's rate, without widening. Hopper's
- * cuBLASLt scales e4m3's outputs and rows itself; else we scale the sums.
- *
- * What making weights wide costs. For each number 2 bytes are written and read again
- * beside the 0.6 or so of its code; of 32 MiB at a time most stay in the L2 of an H100
- * (50 MB). If none did, 512 rows would take twice as long as with bf16 weights, and 8192
+ * The cost of widening: for each weight 2 bytes are written and read again, in addition
+ * to the 0.6 or so of its code; of 32 MiB at a time most stay in the L2 of an H100 (50
+ * MB). If none did, 512 rows would take twice as long as with bf16 weights, and 8192
  * rows 6% longer.
  */
 #include "kernels/cuda/ops.h"
@@ -26,7 +26,8 @@ static size_t y_bytes(const struct lls_cuda_device *d, const struct lls_cuda_lin
   return a->f32 ? sizeof(float) : lls_dtype_bytes(lls_cuda_numbers(d));
 }
 
-/* Outputs [first, first + n) of one weight, which are `at` of the layer's. */
+/* Outputs [first, first + n) of one weight; they are the layer's outputs from `at`
+ * on. */
 struct part {
   const struct lls_weight *w;
   uint32_t first, n, at;
@@ -55,7 +56,8 @@ static struct lls_cuda_product product_of(const struct lls_cuda_device *d,
   return p;
 }
 
-/* w as codes.h has it, from its output part->first on: up to 8 or 16 rows. */
+/* Multiplies by codes from output part->first on: for up to 8 or 16 rows, or one row of
+ * bf16 weights. */
 static void run_fewest(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                        const struct part *part, const struct lls_cuda_codes *w)
 {
@@ -76,7 +78,7 @@ static void run_fewest(struct lls_cuda_device *d, const struct lls_cuda_linear *
                       "a product of few rows");
 }
 
-/* The same of more, some at a time. */
+/* The same for more rows, some at a time. */
 static void run_few(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                     const struct part *part, const struct lls_cuda_codes *w)
 {
@@ -104,8 +106,8 @@ static void run_few(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
   }
 }
 
-/* bf16 weights of one row: all that counts is how they are read. More rows were not
- * measured. */
+/* Is this one row with bf16 weights on a GPU where our kernel reads them faster than
+ * cuBLASLt? More rows were not measured. */
 static bool is_one(const struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                    const struct lls_weight *w)
 {
@@ -120,14 +122,15 @@ static void run_numbers(struct lls_cuda_device *d, const struct lls_cuda_linear 
   lls_cuda_run_product(d, &p);
 }
 
-/* Where the part of bf16 or f32 weights begins. */
+/* The address where the part of bf16 or f32 weights begins. */
 static const void *numbers_of(const struct lls_cuda_device *d, const struct part *part)
 {
   size_t number = lls_dtype_bytes(lls_cuda_numbers(d));
   return (const char *)part->w->data + part->first * part->w->columns * number;
 }
 
-/* Some rows at a time become e4m3. False: cuBLASLt has no way, nothing was done. */
+/* Rounds some rows at a time to e4m3 and multiplies them. False: cuBLASLt has no
+ * algorithm, and nothing was done. */
 static bool run_e4m3(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                      const struct part *part)
 {
@@ -137,7 +140,7 @@ static bool run_e4m3(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
   struct lls_cuda_quantise x = {
       .columns = columns, .stride = stride, .codes = d->widened};
   struct lls_cuda_product p = product_of(d, a, part);
-  size_t step = a->outputs * y_bytes(d, a); /* from row to row of y */
+  size_t step = a->outputs * y_bytes(d, a); /* bytes from row to row of y */
   x.scales = (float *)(x.codes + (size_t)room * stride);
   p.w = w->codes.codes + (size_t)part->first * stride;
   p.inputs = stride;
@@ -153,17 +156,18 @@ static bool run_e4m3(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
     if (!lls_cuda_step_check(d, rc, "rounding activations"))
       return true;
     if (!lls_cuda_run_product(d, &p))
-      return false; /* the first rows': all others have the same shape, or fewer */
+      /* only for the first rows: all others have the same shape, or fewer rows */
+      return false;
     p.y = (char *)p.y + x.n_rows * step;
   }
   return true;
 }
 
-/* The scratch as run_sums shares it out: codes and scales of x, and sums. */
+/* How run_sums divides its scratch: codes and scales of x, and sums. */
 struct sums_room {
   struct lls_cuda_quantise x;
   void *sums;    /* 32 bits each */
-  uint32_t rows; /* of x */
+  uint32_t rows; /* rows of x that fit */
 };
 
 static struct sums_room sums_room(const struct lls_cuda_device *d, uint32_t columns)
@@ -181,15 +185,16 @@ static bool is_int8(const struct part *part)
   return part->w->codes.form == LLS_CODES8;
 }
 
-/* Outputs that cuBLASLt has a way for are a multiple of this: int8's as IMMA wants them,
- * e4m3's rows in bytes; see cublasLtMatmul. */
+/* cuBLASLt has algorithms for outputs that are a multiple of this: IMMA's requirement
+ * for int8; for e4m3, rows of a multiple of 16 bytes; see cublasLtMatmul. */
 static uint32_t outputs_by(const struct part *part)
 {
   return is_int8(part) ? 4 : 16;
 }
 
-/* Rows of x that are codes now, times as many outputs at a time as there is room for the
- * sums of. False: cuBLASLt has no way to do the first. */
+/* Multiplies rows of x, already converted to codes, with as many outputs at a time as
+ * there is space for their sums. False: cuBLASLt has no algorithm for the first of
+ * these products. */
 static bool run_rows_of_sums(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                              const struct part *part, const struct sums_room *r, void *y)
 {
@@ -232,8 +237,8 @@ static bool run_rows_of_sums(struct lls_cuda_device *d, const struct lls_cuda_li
   return true;
 }
 
-/* Some rows at a time become int8 or e4m3, and their sums are scaled by a kernel of ours.
- * False: there is no way, nothing was done. */
+/* Rounds some rows at a time to int8 or e4m3, multiplies them and scales the sums with
+ * a kernel of ours. False: cuBLASLt has no algorithm, and nothing was done. */
 static bool run_sums(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                      const struct part *part)
 {
@@ -257,8 +262,9 @@ static bool run_sums(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
   return true;
 }
 
-/* With one scale for each output, and activations of the weights' type. e4m3 is there
- * from sm_89 on; scales of rows are Hopper's alone (products.c). */
+/* Multiplies with one scale for each output and activations rounded to the weights'
+ * type. e4m3 exists from sm_89 on; only Hopper's cuBLASLt has scales of rows
+ * (products.c). */
 static bool run_scaled(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                        const struct part *part)
 {
@@ -271,7 +277,8 @@ static bool run_scaled(struct lls_cuda_device *d, const struct lls_cuda_linear *
 static void run_widened(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                         const struct part *part)
 {
-  /* 128 outputs are 256 bytes of y, where a product of some of them begins. */
+  /* a multiple of 128 outputs, so that each product begins at a multiple of 256 bytes
+   * in y */
   uint32_t room = (uint32_t)(LLS_CUDA_WIDENED / (part->w->columns * 2));
   room = room < 128 ? room : room / 128 * 128;
   struct part some = *part;
@@ -286,8 +293,9 @@ static void run_widened(struct lls_cuda_device *d, const struct lls_cuda_linear 
   }
 }
 
-/* Rows up to which codes are multiplied as they lie. Products in 8 bits are twice as fast
- * as in bf16, and read weights once. */
+/* Up to this many rows codes are multiplied in their stored form. With scales for
+ * cuBLASLt the limit is lower, since its 8-bit products are twice as fast as bf16's and
+ * read weights once. */
 static uint32_t most_few(const struct lls_weight *w)
 {
   return w->scales != NULL ? 64 : LLS_CUDA_FEW;
@@ -311,7 +319,8 @@ static void run_part(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
     run_widened(d, a, part);
 }
 
-/* The layer's next part that is wanted, from weight *w and its output *begin on. */
+/* Finds the next part of the layer's outputs, from weight *w and its output *begin
+ * on. */
 static bool next_part(const struct lls_cuda_linear *a, const struct lls_weight **w,
                       size_t *begin, struct part *out)
 {

@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link from GPU to GPU (core/device/link.h): a communicator of two in NCCL, whose rank
- * 0 sends, with a stream of its own. Two communicators for two directions: in one, two
- * ends that both send first would wait for each other.
+ * A link from GPU to GPU (core/device/link.h): an NCCL communicator of two ranks, of
+ * which rank 0 sends, with a separate stream. Each direction has its own communicator:
+ * with a common one, two ends that both send first would wait for each other.
  *
- * The communicator is a non-blocking one: NCCL gives back whatever waits for the other
- * end as "in progress" and goes on by itself, until which nothing else may be asked of
- * it. So a piece is first begun, then on the stream, then done. An end that is closed
- * aborts its communicator: that ends NCCL's kernels, whether or not the other end lives.
- *
- * Until both ends have been given a piece the kernel of the first waits for the second's
- * on some multiprocessors, beside the steps.
+ * The communicator is non-blocking: a call that has to wait for the other end returns
+ * "in progress", and until it completes NCCL accepts no other call. So a piece is first
+ * begun, then on the stream, then done. Closing an end aborts its communicator, which
+ * ends NCCL's kernels whether or not the other end is alive. Until both ends have begun
+ * a piece, the kernel of the first one waits on some multiprocessors, concurrently with
+ * steps.
  *
  * What is proved: it compiles against nccl.h, and blocks come over whole, or are sent in
  * another way, with t/simt's NCCL between processes (t/api/instances_nccl.t). It needs
- * two GPUs, and none could be had.
+ * two GPUs and has not run on any.
  */
 #include "kernels/cuda/cuda.h"
 
@@ -27,7 +26,7 @@
 #include "core/device/link.h"
 #include "kernels/cuda/nccl.h"
 
-#define RECEIVER 1 /* rank of two */
+#define RECEIVER 1 /* rank of two ranks */
 
 struct piece {
   char *at;
@@ -38,9 +37,10 @@ struct piece {
 struct lls_device_link {
   const struct lls_cuda_device *device;
   bool sends, is_open;
-  bool beginning; /* the piece after n_begun is given to NCCL, but not on the stream */
+  /* the piece after n_begun was passed to NCCL, but is not yet on the stream */
+  bool beginning;
   uint64_t n_given, n_begun, n_done;
-  struct piece pieces[LLS_LINK_WINDOW]; /* by number, in turn */
+  struct piece pieces[LLS_LINK_WINDOW]; /* ring, indexed by piece number */
   cudaStream_t stream;
   ncclComm_t comm;
 };
@@ -196,7 +196,7 @@ static int begin(struct lls_device_link *link, struct lls_error *err)
   return link->beginning ? 0 : mark(link, err);
 }
 
-/* -EIO */
+/* Checks the finished pieces; returns 0 or -EIO. */
 static int see_done(struct lls_device_link *link, struct lls_error *err)
 {
   int rc = cudaSuccess;
@@ -205,7 +205,7 @@ static int see_done(struct lls_device_link *link, struct lls_error *err)
     link->n_done += rc == cudaSuccess;
   }
   if (rc == cudaErrorNotReady) {
-    cudaGetLastError(); /* which is recorded as an error of later calls */
+    cudaGetLastError(); /* clears it: "not ready" would be returned by later calls */
     rc = cudaSuccess;
   }
   return lls_cuda_check(rc, err, "sending to another GPU");

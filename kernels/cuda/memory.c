@@ -9,7 +9,7 @@ static int errno_of(int rc)
 {
   if (rc == cudaSuccess)
     return 0;
-  cudaGetLastError(); /* a failed allocation is no error of later calls */
+  cudaGetLastError(); /* clears the error, which later calls would return */
   return rc == cudaErrorMemoryAllocation ? -ENOMEM : -EIO;
 }
 
@@ -34,7 +34,8 @@ int lls_cuda_memory(struct lls_device *device, size_t *total, size_t *available)
   return rc < 0 ? rc : errno_of(cudaMemGetInfo(available, total));
 }
 
-/* Buffers of steps have room behind them for the rows that a step is padded with. */
+/* Allocates memory. Buffers of steps get extra space for the rows that a step is padded
+ * with. */
 int lls_cuda_alloc(struct lls_device *device, enum lls_memory kind, size_t bytes,
                    void **out)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixtures of experts: the matrices of all experts as arrays on the device, of addresses
- * or of what codes.cu needs, and the operations, written down; experts.cu has the
- * kernels. A matrix of several kinds (weight.c) is as many products, alike for all
- * experts.
+ * Mixtures of experts: device arrays with the addresses of all experts' matrices, or
+ * their descriptions for codes.cu, and the recording of the operations; experts.cu has
+ * the kernels. A matrix with parts of several formats (weight.c) takes one product for
+ * each, and all experts have the same parts.
  */
 #include "kernels/cuda/ops.h"
 
@@ -14,12 +14,12 @@
 
 #define MAX_KINDS 2 /* gate and up */
 
-/* Outputs that are kept alike, of every expert. */
+/* Outputs of every expert that are stored in the same format. */
 struct kind {
-  struct lls_cuda_codes shape; /* form NO_CODES: numbers */
-  uint32_t at;                 /* of the matrix's outputs */
-  void *data;   /* (n) device memory: addresses of the numbers, or lls_cuda_codes */
-  void *biases; /* (n) likewise of numbers' biases, which may be NULL */
+  struct lls_cuda_codes shape; /* form NO_CODES: not codes */
+  uint32_t at;                 /* first output in the matrix */
+  void *data;   /* (n) device memory: addresses of the values, or lls_cuda_codes */
+  void *biases; /* (n) addresses of the biases in device memory, each may be NULL */
 };
 
 struct lls_experts {
@@ -41,8 +41,8 @@ void lls_cuda_experts_destroy(struct lls_device *device, struct lls_experts *e)
   free(e);
 }
 
-/* `size` bytes of each expert to the device, `offset` into its weight of that kind; by
- * way of the pinned memory that weights come through, which nothing uses now. */
+/* Sends `size` bytes for each expert to the device, found at `offset` in its weight of
+ * that kind. It uses the pinned staging memory, which is free at this time. */
 static int send(const struct lls_cuda_device *d, const struct lls_experts *e,
                 uint32_t kind, size_t offset, size_t size, void **out)
 {
@@ -201,7 +201,7 @@ void lls_cuda_linear_experts_op(struct lls_device *device, const struct lls_expe
   }
 }
 
-/* Rows that pad the step have entries too. */
+/* Rows that pad the step have entries, too. */
 void lls_cuda_gated_experts(struct lls_device *device, const struct lls_route *route,
                             enum lls_activation kind, const void *x, uint32_t n_rows,
                             uint32_t columns, void *y)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See nccl.h. */
+/* Opens NCCL's library and finds its functions; see nccl.h. */
 #include "kernels/cuda/nccl.h"
 
 #include <errno.h>
 
 #ifdef LLS_NCCL
 
-#ifdef LLS_NCCL_LINKED /* the emulator's */
+#ifdef LLS_NCCL_LINKED /* the emulator's functions */
 
 int lls_cuda_nccl_open(struct lls_cuda_nccl *n, struct lls_error *err)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of libnccl.so.2, which is opened where there are ranks or links, so that
- * one GPU does without it. */
+/* The functions of libnccl.so.2. It is opened only if there are ranks or links, so that
+ * a single GPU does not need it. */
 #ifndef LLS_CUDA_NCCL_H
 #define LLS_CUDA_NCCL_H
 
@@ -32,7 +32,7 @@ struct lls_cuda_nccl {
 #undef LLS_CUDA_NCCL_MEMBER
 };
 
-/* -ENOENT. What cannot be opened may be closed all the same. */
+/* Returns 0 or -ENOENT. lls_cuda_nccl_close may be called even after a failure. */
 int lls_cuda_nccl_open(struct lls_cuda_nccl *, struct lls_error *err);
 void lls_cuda_nccl_close(struct lls_cuda_nccl *);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers that activations, weights and cache are kept in. Kernels read them as f32 and
- * round what they write to nearest, ties to even.
+ * The element types of activations, weights and cache. Kernels read them as f32, and
+ * round their results to nearest, ties to even.
  */
 #ifndef LLS_CUDA_NUMBER_CUH
 #define LLS_CUDA_NUMBER_CUH
@@ -22,7 +22,7 @@ static __device__ __forceinline__ float to_float(bf16 x)
   return __uint_as_float((uint32_t)x.bits << 16);
 }
 
-/* Two of them, the first in the lower half. */
+/* Two bf16, the first in the lower half. */
 static __device__ __forceinline__ uint32_t pack_bf16(float low, float high)
 {
 #ifdef __CUDACC__
@@ -51,7 +51,8 @@ static __device__ __forceinline__ uint32_t fma_bf16(uint32_t x, uint32_t y, uint
   float half[2];
   for (int i = 0; i < 2; i++, x >>= 16, y >>= 16, z >>= 16)
     half[i] = __uint_as_float(x << 16) * __uint_as_float(y << 16) +
-              __uint_as_float(z << 16); /* f32 has all bits of what the kernels do */
+              /* f32 has enough bits for what the kernels compute */
+              __uint_as_float(z << 16);
   return pack_bf16(half[0], half[1]);
 #endif
 }
@@ -87,7 +88,7 @@ static __device__ __forceinline__ float half_to_float(uint16_t half)
 /* ---- two halves in 32 bits, the first in the lower --------------------------------- */
 
 #ifndef __CUDACC__
-/* The emulator's: what f32 does of it is rounded twice. */
+/* Emulator only: rounds f32 to f16. A sum computed in f32 is thus rounded twice. */
 static inline uint32_t nearest_half(float x)
 {
   uint32_t bits = __float_as_uint(x), sign = bits >> 16 & 0x8000;
@@ -139,12 +140,12 @@ static __device__ __forceinline__ uint32_t fma_half(uint32_t x, uint32_t y, uint
 #endif
 }
 
-/* N numbers that are loaded and stored at once. */
+/* N values that are loaded and stored at once. */
 template <class T, int N> struct alignas(sizeof(T) * N) several {
   T v[N];
 };
 
-/* Four numbers that another block may have written during this launch. */
+/* Loads four values that another block may have written during this launch. */
 static __device__ __forceinline__ several<float, 4> load_written(const float *from)
 {
   several<float, 4> x;
@@ -159,7 +160,7 @@ static __device__ __forceinline__ several<float, 4> load_written(const float *fr
   return x;
 }
 
-/* Numbers of 16 bytes. */
+/* Values in 16 bytes. */
 template <class T> constexpr int WIDE = 16 / sizeof(T);
 
 template <class T, int N>
@@ -174,7 +175,7 @@ static __device__ __forceinline__ void store_several(T *to, const several<T, N> 
   *(several<T, N> *)to = x;
 }
 
-/* N floats, 16 bytes at a time. */
+/* Loads or stores N floats, 16 bytes at a time. */
 template <int N>
 static __device__ __forceinline__ void load_floats(float (&to)[N], const float *from)
 {
@@ -207,7 +208,7 @@ static __device__ __forceinline__ several<T, N> round_all(const float (&x)[N])
   return out;
 }
 
-/* The same as other numbers, or as they are. */
+/* Converts values to another type, or leaves them. */
 template <class T, int N>
 static __device__ __forceinline__ several<T, N> convert(const several<T, N> &x, const T *)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of records, and how it is run. A list that comes for the first time runs as it
- * is, which also lets cuBLAS and the driver load what they need; the second time it is
- * captured; from then on it is one launch (graphs.c keeps them).
+ * The list of records, and how it runs. The first time a list is seen its operations
+ * run one by one, which also lets cuBLAS and the driver load what they need; the second
+ * time it is captured; from then on it is one launch (graphs.c keeps the graphs).
  */
 #include "kernels/cuda/ops.h"
 

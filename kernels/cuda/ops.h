@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations as records. The vtable's functions write down what they were asked for; the
- * list is carried out when its results are wanted. That buys three things:
+ * Operations as records. The vtable's functions record their parameters, and the list
+ * runs when its results are needed. This has three advantages:
  *
  *   - neighbours become one kernel: rope and cache_write, a linear layer and its ReLU
- *   - a decode step whose list was seen before is launched as one CUDA graph, since all
- *     that differs between two such steps (tokens, tables, the plan of attention) is data
- *     at fixed places in device memory
+ *   - a decode step whose list was seen before is launched as one CUDA graph: everything
+ * that differs between two such steps (tokens, tables, the plan of attention) is data at
+ * fixed places in device memory
  *   - the number of rows is padded, so that few lists exist: 1, 2, 4, then multiples of 8
  *
- * Padded rows hold anything; kernels that know the step leave them out.
+ * Padding rows have arbitrary contents; kernels that read the step skip them.
  */
 #ifndef LLS_CUDA_OPS_H
 #define LLS_CUDA_OPS_H
@@ -43,27 +43,30 @@ enum lls_cuda_op_kind {
   LLS_CUDA_ALL_REDUCE,
   LLS_CUDA_GATHER_COLUMNS,
   LLS_CUDA_HIDDEN_WRITE,
-  LLS_CUDA_RESTORE, /* its kernels and products; in no graph */
+  LLS_CUDA_RESTORE, /* its kernels and products; never in a graph */
 };
 
 struct lls_cuda_hidden_write {
   uint32_t layer, n_rows;
-  uint32_t columns; /* from a row of h to the next; other ranks' are between them */
+  /* elements from row to row of h; other ranks' columns are between them */
+  uint32_t columns;
   const void *h;
 };
 
-struct lls_cuda_restore_all { /* of the step */
+struct lls_cuda_restore_all { /* restores the step's tokens */
   uint32_t layer, pairs;
   const struct lls_weight *qkv;
 };
 
-/* Zero where nothing is said, padding included: records are compared byte by byte. */
+/* A record. Unused fields and padding are zero, since records are compared byte by
+ * byte. */
 struct lls_cuda_op {
   enum lls_cuda_op_kind kind;
-  const struct lls_pool *pool;    /* of those that use the cache */
-  const float *inverse_frequency; /* of ROPE_WRITE with pairs, host memory */
+  const struct lls_pool *pool;    /* for operations that use the cache */
+  const float *inverse_frequency; /* for ROPE_WRITE with pairs; host memory */
   float attention_factor;
-  uint32_t make_angles; /* before it; else an earlier one of the step has */
+  /* 1: compute the angles first; 0: an earlier record of the step does */
+  uint32_t make_angles;
   union {
     struct lls_cuda_embed embed;
     struct lls_cuda_norm norm;
@@ -85,42 +88,42 @@ struct lls_cuda_op {
   };
 };
 
-#define LLS_CUDA_MAX_OPS    2048 /* 128 layers of 12; a longer list is run in pieces */
+/* 128 layers of 12 operations; a longer list runs in pieces */
+#define LLS_CUDA_MAX_OPS    2048
 #define LLS_CUDA_MAX_GRAPHS 64
 
 struct lls_cuda_graph {
   struct lls_cuda_op *ops; /* (n_ops) */
   uint32_t n_ops;
-  cudaGraphExec_t exec; /* NULL: seen once */
+  cudaGraphExec_t exec; /* NULL: the list was seen once */
 };
 
 struct lls_cuda_ops { /* [step] */
   struct lls_cuda_op list[LLS_CUDA_MAX_OPS];
   uint32_t n;
-  bool graphs;    /* of the step */
-  bool in_pieces; /* the list was too long: what is left is no whole step */
+  bool graphs;    /* this step's lists may become graphs */
+  bool in_pieces; /* the list was too long: the rest is not a whole step */
   struct lls_cuda_graph graph[LLS_CUDA_MAX_GRAPHS];
   uint32_t n_graphs, oldest;
 };
 
 int lls_cuda_ops_create(struct lls_cuda_ops **, struct lls_error *err);
 void lls_cuda_ops_destroy(struct lls_cuda_ops *);
-/* Forgets what an earlier step left. graphs: whether the step's lists may become graphs.
- */
+/* Clears the records of an earlier step. graphs: the step's lists may become graphs. */
 void lls_cuda_ops_begin(struct lls_cuda_device *, bool graphs);
-/* Forgets the graphs: an address that they hold is not what it was, or what is at an
- * address that records name (a pool, a weight, frequencies) is going to be another; or a
- * communicator of theirs ends. */
+/* Discards all graphs. Called when an address in them is no longer valid, when the
+ * contents behind an address in the records (a pool, a weight, frequencies) change, or
+ * when a communicator in them ends. */
 void lls_cuda_ops_forget(struct lls_cuda_device *);
-/* That of this list; NULL: it comes for the first time. */
+/* Returns the graph of the present list; NULL if the list is new. */
 struct lls_cuda_graph *lls_cuda_graph_find(struct lls_cuda_ops *);
-/* The list has come once. Without memory for it, it just stays unknown. */
+/* Remembers that the list was seen once. Without memory it stays unknown. */
 void lls_cuda_graph_remember(struct lls_cuda_ops *);
 void lls_cuda_ops_flush(struct lls_cuda_device *);
 
-/* A record of a kind to fill in, already zeros; never NULL. */
+/* Adds a record of a kind, filled with zeros; never returns NULL. */
 struct lls_cuda_op *lls_cuda_op_add(struct lls_cuda_device *, enum lls_cuda_op_kind);
-/* The record before; NULL if there is none. */
+/* Returns the last record; NULL if there is none. */
 struct lls_cuda_op *lls_cuda_op_last(struct lls_cuda_device *);
 
 static inline bool lls_cuda_same_rope(const struct lls_rope_shape *a,
@@ -130,8 +133,8 @@ static inline bool lls_cuda_same_rope(const struct lls_rope_shape *a,
          a->rotary_dims == b->rotary_dims && a->attention_factor == b->attention_factor;
 }
 
-/* Puts one on the stream; run.c. `recording`: grids must fit any step of these records.
- */
+/* run.c: puts an operation on the stream. `recording`: grids must fit any step with
+ * these records. */
 void lls_cuda_op_run(struct lls_cuda_device *, const struct lls_cuda_op *,
                      bool recording);
 

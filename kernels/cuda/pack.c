@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots of unit blocks to pinned memory or to pieces, which are the GPU's own, and back,
- * for instances in other processes. They have a stream of their own, on a thread that is
- * not the step's: neither a step nor its copies wait for them, and they wait for no step,
- * since the blocks are of steps that have ended. CUDA tells from an address where it is.
+ * Copies slots of unit blocks to pinned memory, or to pieces of GPU memory, and back,
+ * for instances in other processes. The copies have a separate stream and run on
+ * another thread than the step's: neither a step nor its copies wait for them, and they
+ * wait for no step, since the blocks belong to steps that have ended. CUDA recognises
+ * the kind of memory from its address.
  *
- * What is proved: the emulated runtime runs both ways, with either memory
- * (t/kernel/test_cuda_pool). No real GPU has run it beside steps, nor with pieces.
+ * Tested: the emulated runtime runs both directions, with both kinds of memory
+ * (t/kernel/test_cuda_pool). Untested: on a real GPU during steps, or with pieces.
  */
 #include "kernels/cuda/ops.h"
 
@@ -20,7 +21,8 @@ static int open_stream(struct lls_cuda_device *d)
   return rc;
 }
 
-/* So many slots of every layer and head, which lie one behind the other in `packed`. */
+/* Copies n_slots slots of every layer and head between the pool and the contiguous
+ * buffer `packed`. */
 static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char *at,
                 char *packed, uint32_t n_slots, bool packs)
 {
@@ -34,7 +36,7 @@ static int copy(const struct lls_cuda_device *d, const struct lls_pool *p, char 
                                    cudaMemcpyDefault, d->packs);
 }
 
-/* An int8 block's bytes, and behind them its scales. */
+/* Copies an int8 block's bytes, then its scales. */
 static int copy_int8(const struct lls_cuda_device *d, const struct lls_pool *p,
                      uint32_t block, char *packed)
 {
@@ -48,7 +50,7 @@ static int copy_int8(const struct lls_cuda_device *d, const struct lls_pool *p,
   return rc;
 }
 
-/* It is made wide by the kernel that reads it, over the link from pinned memory. */
+/* Widens slots of a packed int8 block; the kernel reads pinned memory over the link. */
 static int widen(const struct lls_cuda_device *d, const struct lls_pool *p,
                  const struct lls_pull *c, const char *packed)
 {
@@ -96,7 +98,7 @@ int lls_cuda_pool_unpack(struct lls_device *device, struct lls_pool *pool,
                          const struct lls_pull *list, size_t n, const void *from)
 {
   struct lls_cuda_device *d = lls_cuda(device);
-  char *packed = (char *)(uintptr_t)from; /* is read */
+  char *packed = (char *)(uintptr_t)from; /* only read from */
   int rc = open_stream(d);
   for (size_t i = 0; i < n && rc == cudaSuccess; i++) {
     const struct lls_pull *c = &list[i];

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shares out a step's attention among blocks of threads: which rows, against which
- * tokens. Every KV head does the same, so an item is worth kv_heads blocks.
+ * Divides a step's attention among thread blocks: which rows attend to which tokens.
+ * Every KV head does the same, so an item takes kv_heads blocks.
  *
- * Decodes are cut in pieces (plan_pieces.c). The rows of prompts are large items; the
- * last ones' contexts may be cut in pieces of 512 tokens or more too, if that leaves
- * fewer multiprocessors idle.
- *
- * Sums therefore come in an order that depends on what else is in the step, as those of
- * cuBLAS do.
+ * Decodes are cut into pieces (plan_pieces.c). The rows of prompts are large items. The
+ * contexts of the last items may be cut into pieces of 512 tokens or more, too, if
+ * fewer multiprocessors are idle then. So the order of sums depends on the rest of the
+ * step, as it does in cuBLAS.
  */
 #include "kernels/cuda/ops.h"
 
 #include <string.h>
 
-#define LEAST_TILES 8              /* of 64 tokens, in a piece of a large item's */
-#define UNIT        LLS_CUDA_SMALL /* queries of a state */
+/* least tiles of 64 tokens in a piece of a large item */
+#define LEAST_TILES 8
+#define UNIT        LLS_CUDA_SMALL /* queries in a state */
 
 struct planning {
   struct lls_cuda_device *device;
@@ -23,9 +22,9 @@ struct planning {
   struct lls_cuda_plan *out;
   struct lls_cuda_item *large;
   uint32_t group;
-  uint32_t large_rows;       /* of a large item */
-  uint32_t large_parts;      /* pieces of a large item, if it has tiles enough */
-  uint32_t units, max_units; /* of states taken, and there */
+  uint32_t large_rows;       /* rows of a large item */
+  uint32_t large_parts;      /* pieces of a large item that has enough tiles */
+  uint32_t units, max_units; /* units of states used, and available */
 };
 
 /* ---- items ------------------------------------------------------------------------- */
@@ -35,7 +34,7 @@ static uint32_t rounded_up(uint32_t n, uint32_t by)
   return (n + by - 1) / by;
 }
 
-/* Into how many pieces rows are cut, of which there is room for the states. */
+/* Returns into how many pieces the rows are cut, and reserves their states. */
 static uint32_t parts_of(struct planning *p, const struct lls_cuda_span *span, uint32_t n)
 {
   uint32_t most = span->n_tiles / LEAST_TILES;
@@ -47,7 +46,7 @@ static uint32_t parts_of(struct planning *p, const struct lls_cuda_span *span, u
   return parts;
 }
 
-/* Rows of a sequence as one item, or as several of about as many tiles each. */
+/* Adds rows of a sequence as one item, or as several with about equally many tiles. */
 static void add_rows(struct planning *p, uint32_t sequence, uint32_t first, uint32_t n)
 {
   struct lls_cuda_span span =
@@ -73,7 +72,7 @@ static void add_rows(struct planning *p, uint32_t sequence, uint32_t first, uint
 
 /* ---- the whole --------------------------------------------------------------------- */
 
-/* How fine to cut large items, from all there are. */
+/* Decides how finely large items are cut, from the number of all items. */
 static void choose_parts(struct planning *p)
 {
   const struct lls_device_step *step = p->device->step;
@@ -84,7 +83,7 @@ static void choose_parts(struct planning *p)
   p->large_parts = n_large > 0 ? (slots / p->shape->kv_heads + 1) / n_large : 1;
 }
 
-/* They come from the last rows on, which see the most. */
+/* Adds the large items, beginning with the last rows, which see the most tokens. */
 static void share_out(struct planning *p)
 {
   const struct lls_device_step *step = p->device->step;
@@ -99,7 +98,7 @@ static void share_out(struct planning *p)
   }
 }
 
-/* The queries that a piece has at most. */
+/* The most queries of a piece. */
 static uint32_t most_queries(const struct planning *p)
 {
   const struct lls_device_step *step = p->device->step;
@@ -117,7 +116,8 @@ static bool same_shape(const struct lls_cuda_attention *a,
   return a->n_rows == b->n_rows && a->heads == b->heads && a->window == b->window;
 }
 
-/* The number of the shape's plan, of the first that nobody has, or of the last. */
+/* Returns the number of the shape's plan; else of the first unused one, or of the
+ * last. */
 static uint32_t find_plan(const struct lls_cuda_device *d,
                           const struct lls_cuda_attention *a)
 {
@@ -128,7 +128,8 @@ static uint32_t find_plan(const struct lls_cuda_device *d,
   return i;
 }
 
-/* One shape more than there are plans: what is under way still reads the last one. */
+/* Frees a plan if there are more shapes than plans: the operations recorded so far
+ * still read the last plan, so they run first. */
 static bool make_room(struct lls_cuda_device *d, uint32_t number)
 {
   if (d->plans[number].shape.n_rows == 0)
@@ -160,7 +161,7 @@ void lls_cuda_plan_attention(struct lls_cuda_device *d, struct lls_cuda_attentio
       .max_units = (uint32_t)(d->states.max_states / a->kv_heads /
                               LLS_CUDA_STATE_FLOATS(a->head_dim)),
   };
-  if (plan->shape.n_rows > 0) /* the lists of the plan before are done with */
+  if (plan->shape.n_rows > 0) /* the previous plan's lists are no longer needed */
     in->used = d->plan_begin[number];
   d->plan_begin[number] = in->used;
   memset(p.out, 0, sizeof *p.out);

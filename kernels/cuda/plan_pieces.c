@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shares out the attention of decodes. All tiles of a KV head's contexts in a row are cut
- * in as many lanes as there are places for blocks, of equal numbers of tiles, wherever
- * that is: in the middle of a context two lanes have pieces of it, each of which leaves a
- * state. A state of 4 queries is 2 KiB, a tile 32 KiB of K and V. So nobody is left over
- * with the last round of longer pieces: 64 contexts of 1024 tokens with 8 KV heads, on
- * 396 places, are 22 tiles each. (Stream-K: Osama et al., 2023, for products.)
+ * Divides the attention of decodes. The tiles of all contexts of a KV head are put in a
+ * row, which is cut into as many lanes as blocks can run at once, with equal numbers of
+ * tiles. If a cut is within a context, two lanes have pieces of it, and each writes a
+ * partial state. A state of 4 queries is 2 KiB, a tile 32 KiB of K and V. So no block
+ * has a longer last round than the others: 64 contexts of 1024 tokens with 8 KV heads,
+ * on 396 blocks, are 22 tiles each. (Stream-K: Osama et al., 2023, for products.)
  */
 #include "kernels/cuda/ops.h"
 
 struct cutting {
   const struct lls_cuda_device *device;
-  struct lls_cuda_plan *plan; /* what follows is the host's of it */
+  struct lls_cuda_plan *plan; /* the fields below are on the host */
   struct lls_cuda_piece *pieces;
   uint32_t *lanes;
   const struct lls_cuda_sequence *sequences;
   uint32_t n_pieces, units;
-  uint64_t tiles, done; /* in all; of the sequences before */
+  uint64_t tiles, done; /* in all; of the sequences already cut */
 };
 
 /* The first tile of a lane. */
@@ -25,7 +25,7 @@ static uint64_t begin_of(const struct cutting *c, uint32_t lane)
   return c->tiles * lane / c->plan->n_lanes;
 }
 
-/* All that the pieces of a sequence have in common. */
+/* The fields that all pieces of a sequence have in common. */
 static struct lls_cuda_piece piece_of(const struct cutting *c, uint32_t sequence)
 {
   const struct lls_step_sequence *s = &c->device->step->sequences[sequence];
@@ -48,8 +48,8 @@ static struct lls_cuda_piece piece_of(const struct cutting *c, uint32_t sequence
   };
 }
 
-/* A sequence's tiles, to the lanes that they fall in; `lane` is the last that was begun.
- */
+/* Cuts a sequence's tiles into pieces for the lanes that they fall into; `lane` is the
+ * last lane begun. */
 static void cut(struct cutting *c, uint32_t sequence, const struct lls_cuda_span *span,
                 uint32_t *lane)
 {
@@ -78,7 +78,7 @@ static void cut(struct cutting *c, uint32_t sequence, const struct lls_cuda_span
   c->done += span->n_tiles;
 }
 
-/* Where something of the inputs is on the host. */
+/* The host address of an object in the inputs. */
 static const void *on_host(const struct lls_cuda_inputs *in, const void *device)
 {
   return in->host[in->turn] + ((const char *)device - in->device);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How large a plan of attention is, its grid, and what its two makers, plan.c and
- * plan_pieces.c, measure it by. */
+/* The size of an attention plan, its grid, and the measures that plan.c and
+ * plan_pieces.c share. */
 #include "kernels/cuda/ops.h"
 
 struct lls_cuda_span lls_cuda_span_of(const struct lls_cuda_attention *a,
@@ -29,7 +29,7 @@ uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *d, uint32_t kv_heads)
   return lanes > 0 ? lanes : 1;
 }
 
-/* Parts of large items, but the first of them: see choose_parts. */
+/* The most parts of large items, less the first of each: see choose_parts. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *d, uint32_t kv_heads)
 {
   return 2 * (uint32_t)d->properties.multiProcessorCount / kv_heads + 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The unit blocks on the device and, pinned, on the host; copies.c moves them. A unit
- * block lies as on the CPU, (layers, kv_heads, block_tokens, head_dim), its halves too if
- * they are int8 blocks, whose scales are beside the pool.
+ * block has the same layout as on the CPU, (layers, kv_heads, block_tokens, head_dim),
+ * and so have its halves if they are int8 blocks; their scales are stored separately.
  */
 #include "kernels/cuda/ops.h"
 
@@ -20,7 +20,7 @@ static struct lls_cuda_pool view_of(const struct lls_pool_shape *s)
   };
 }
 
-/* extra: bytes behind the units. */
+/* extra: additional bytes after the units. */
 static int allocate(uint32_t units, size_t unit_bytes, size_t extra, bool host,
                     void **out, struct lls_error *err)
 {
@@ -34,7 +34,8 @@ static int allocate(uint32_t units, size_t unit_bytes, size_t extra, bool host,
   return 0;
 }
 
-/* The hidden form's scratch lies behind the units: it is reached as they are. */
+/* Allocates the device units. The hidden form's scratch follows the units, so kernels
+ * reach it in the same way. */
 static int allocate_device(struct lls_pool *pool, struct lls_error *err)
 {
   const struct lls_pool_shape *s = &pool->shape;
@@ -48,7 +49,7 @@ static int allocate_device(struct lls_pool *pool, struct lls_error *err)
                   &pool->view.data, err);
 }
 
-/* Where a tier has int8 blocks. */
+/* Allocates the scales of a tier with int8 blocks. */
 static int allocate_scales(const struct lls_pool_shape *s, bool host, uint16_t **out,
                            struct lls_error *err)
 {
