@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Growable arrays: bytes and token ids.
+ * Growable arrays of bytes and of token ids.
  *
- * An append that runs out of memory sets `failed` and drops what it was given, so that a
- * caller appends freely and asks once, at the end. Bytes do the same past `most`. A
- * zeroed struct is an empty array.
+ * An append that runs out of memory sets `failed` and appends nothing, so a caller can
+ * append without checks and test `failed` once at the end. Bytes behave the same beyond
+ * `most`. A zeroed struct is an empty array.
  */
 #ifndef LLS_TEXT_BUFFER_H
 #define LLS_TEXT_BUFFER_H
@@ -17,7 +17,7 @@ struct lls_bytes {
   char *data; /* (length), not terminated */
   size_t length;
   size_t capacity;
-  size_t most; /* length that an append may reach; 0: any */
+  size_t most; /* limit of length; 0: none */
   bool failed;
 };
 
@@ -28,7 +28,7 @@ struct lls_ids {
   bool failed;
 };
 
-/* Makes room for `needed` elements of `size` bytes; false when there is no memory. */
+/* Makes room for `needed` elements of `size` bytes. Returns false if out of memory. */
 bool lls_grow(void **data, size_t *capacity, size_t needed, size_t size);
 
 void lls_bytes_append(struct lls_bytes *bytes, const char *data, size_t length);
@@ -38,8 +38,8 @@ void lls_bytes_free(struct lls_bytes *bytes);
 
 void lls_ids_append(struct lls_ids *ids, int32_t id);
 
-/* Text being cut into pieces: one buffer and a list of spans in it, in order. A
- * pre-tokeniser step reads one of these and writes the next. */
+/* A text that is being split into pieces: one buffer and a list of spans in it, in
+ * order. A pre-tokeniser step reads one of these and writes the next one. */
 struct lls_span {
   size_t start;
   size_t length;
@@ -47,10 +47,10 @@ struct lls_span {
 
 struct lls_pieces {
   struct lls_bytes text;
-  struct lls_span *spans; /* (count) none of them empty */
+  struct lls_span *spans; /* (count) none is empty */
   size_t count;
   size_t capacity;
-  bool at_start; /* the first piece begins where the whole text begins */
+  bool at_start; /* the first piece begins at the beginning of the whole text */
   bool failed;
 };
 

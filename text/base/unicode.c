@@ -2,10 +2,10 @@
 /*
  * Normalisation forms (UAX #15): decompose, order the marks, compose.
  *
- * utf8proc orders marks by swapping neighbours, which is quadratic in a run of marks, and
- * a run may be as long as the text a client sends: 80 KB of two alternating marks took
- * 3.7 s. So its per-character tables and its composition are used, and the ordering is
- * done here by a counting sort, linear in the run.
+ * utf8proc orders marks by swapping neighbours, which is quadratic in a run of marks,
+ * and a run may be as long as a client's text: 80 KB of two alternating marks took 3.7
+ * s. So only utf8proc's per-character tables and its composition are used; marks are
+ * ordered here by a counting sort, linear in the run.
  */
 #include "text/base/unicode.h"
 
@@ -17,7 +17,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-#define MAX_EXPANSION 18 /* code points one character decomposes to, U+FDFA in NFKD */
+/* Most code points in the decomposition of one character: U+FDFA in NFKD. */
+#define MAX_EXPANSION 18
 #define CLASSES       256
 
 struct codepoints {
@@ -32,7 +33,7 @@ struct range {
 
 #define HAS(ranges, codepoint) has(ranges, sizeof(ranges) / sizeof *(ranges), codepoint)
 
-/* The ranges are in order. */
+/* Searches sorted ranges. */
 static bool has(const struct range *ranges, size_t count, int32_t codepoint)
 {
   size_t i = 0;
@@ -42,10 +43,11 @@ static bool has(const struct range *ranges, size_t count, int32_t codepoint)
 }
 
 /*
- * The reference (the crate unicode-normalization-alignments) normalises as Unicode
- * 9.0: marks made since do not change places, and what was given a decomposition since
- * stays whole. Found by asking it about every code point (t/campaign/outside.t finds what
- * is missing); those of Unicode 15 are added by its UnicodeData.txt.
+ * The reference (the crate unicode-normalization-alignments) implements Unicode 9.0:
+ * later marks are not reordered, and characters that later received a decomposition are
+ * not decomposed. The lists were found by querying it about every code point
+ * (t/campaign/outside.t finds missing ones); those of Unicode 15 come from its
+ * UnicodeData.txt.
  */
 static const struct range newer_marks[] = {
     {0x07FD, 0x07FD},   {0x0898, 0x089F},   {0x08CA, 0x08D3},   {0x09FE, 0x09FE},
@@ -139,7 +141,7 @@ void lls_unicode_lowercase(const char *text, size_t length, struct lls_bytes *ou
 {
   for (size_t at = 0; at < length; at += lls_utf8_length(text + at)) {
     int32_t codepoint = lls_utf8_char(text + at);
-    if (codepoint == 0x130) /* the only character whose lower case is two */
+    if (codepoint == 0x130) /* the only character whose lower case has two code points */
       lls_bytes_append(out, "i\xcc\x87", 3);
     else
       lls_bytes_append_char(out, utf8proc_tolower(codepoint));
@@ -164,8 +166,8 @@ void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes
 
 /* ---- BERT ------------------------------------------------------------------------- */
 
-/* Categories are those of Unicode 8.0, see unicode8.h: a mark that its tables do not know
- * is part of a word to a model that was trained by them. */
+/* Categories are those of Unicode 8.0, see unicode8.h: for a model trained with those
+ * tables, a mark missing in them is part of a word. */
 #define RANGE(from, to) {0x##from, 0x##to},
 
 static bool is_nonspacing(int32_t codepoint)
@@ -186,9 +188,9 @@ void lls_unicode_strip_nonspacing(const char *text, size_t length, struct lls_by
   }
 }
 
-/* Control, format and private characters, but no tab or line end. Unassigned ones stay,
- * though BERT's own code takes them away (tokenization.py, _is_control): the tables of
- * its reference have no such category. */
+/* Control, format and private characters, except tab and line breaks. Unassigned ones
+ * are kept, although BERT's own code removes them (tokenization.py, _is_control): the
+ * tables of its reference have no such category. */
 static bool is_control(int32_t codepoint)
 {
   static const struct range since[] = {LLS_FORMAT_SINCE_8(RANGE)};
@@ -213,13 +215,13 @@ void lls_unicode_clean(const char *text, size_t length, struct lls_bytes *out)
   }
 }
 
-/* The blocks that BERT's own code names (tokenization.py, _is_chinese_char). */
+/* The blocks listed in BERT's own code (tokenization.py, _is_chinese_char). */
 static bool is_chinese(int32_t codepoint)
 {
   static const struct range blocks[] = {
       {0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
       {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
-  for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) /* not in order */
+  for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) /* not sorted */
     if (codepoint >= blocks[i].first && codepoint <= blocks[i].last)
       return true;
   return false;

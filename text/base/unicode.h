@@ -12,21 +12,22 @@ enum lls_unicode_form {
   LLS_NFKD,
 };
 
-/* Appends text (valid UTF-8) in a normalisation form; 0 or -ENOMEM. */
+/* Appends text (valid UTF-8) in a normalisation form. Returns 0 or -ENOMEM. */
 int lls_unicode_normalize(enum lls_unicode_form form, const char *text, size_t length,
                           struct lls_bytes *out);
-/* Appends text with every character in lower case, without regard to its neighbours. */
+/* Appends text with every character in lower case, independent of its neighbours. */
 void lls_unicode_lowercase(const char *text, size_t length, struct lls_bytes *out);
-/* The same in upper case; only characters whose upper case is one are changed. */
+/* The same in upper case, except characters whose upper case has several characters. */
 void lls_unicode_uppercase(const char *text, size_t length, struct lls_bytes *out);
-/* Appends text as BERT cleans it: without control characters, white space as ' '. */
+/* Appends text as BERT cleans it: without control characters, and with ' ' for white
+ * space. */
 void lls_unicode_clean(const char *text, size_t length, struct lls_bytes *out);
-/* Appends text with spaces around Chinese characters, each of which is a word to BERT. */
+/* Appends text with spaces around Chinese characters, since BERT makes each a word. */
 void lls_unicode_space_chinese(const char *text, size_t length, struct lls_bytes *out);
-/* Appends text without its nonspacing marks, as BERT takes accents off. */
+/* Appends text without its nonspacing marks, which is how BERT strips accents. */
 void lls_unicode_strip_nonspacing(const char *text, size_t length, struct lls_bytes *out);
-/* Bytes of the first of what a reader takes for characters (extended grapheme clusters of
- * UAX #29) of a text that is not empty. */
+/* Returns the length in bytes of the first extended grapheme cluster (UAX #29) of a
+ * text that is not empty. */
 size_t lls_unicode_grapheme(const char *text, size_t length);
 /* Appends text without its combining marks. */
 void lls_unicode_strip_accents(const char *text, size_t length, struct lls_bytes *out);

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Characters without a category in BERT's reference implementation: its tables (the crate
- * unicode_categories 0.1.1) are those of Unicode 8.0, and these are the nonspacing marks,
- * punctuation and format characters that Unicode has made since, up to 18.0.0. An
- * unassigned character has no category there either.
+ * Characters without a category in BERT's reference implementation, whose tables (the
+ * crate unicode_categories 0.1.1) are those of Unicode 8.0: the nonspacing marks,
+ * punctuation and format characters added to Unicode since, up to 18.0.0. An unassigned
+ * character has no category in the reference either.
  *
- * Made by tools/unicode8.py (tokenizers 0.23.3), which asks it about every character.
+ * tools/unicode8.py generates this file; it queries tokenizers 0.23.3 about every
+ * character.
  */
 #ifndef LLS_TEXT_UNICODE8_H
 #define LLS_TEXT_UNICODE8_H
 
 /* clang-format off */
-/* Each is a list of range(first, last), hexadecimal without 0x. */
-/* Nonspacing marks since then. */
+/* Each macro is a list of range(first, last), in hexadecimal without 0x. */
+/* Nonspacing marks added after Unicode 8.0. */
 #define LLS_MARKS_SINCE_8(range)                                                       \
   range(5c8, 5c9) range(7fd, 7fd) range(897, 89f) range(8ca, 8e1) range(9fe, 9fe)      \
   range(afa, aff) range(b53, b55) range(c04, c04) range(c3c, c3c) range(d00, d00)      \
@@ -43,11 +44,11 @@
   range(1e2ec, 1e2ef) range(1e4ec, 1e4ef) range(1e5ee, 1e5ef) range(1e6e3, 1e6e3)      \
   range(1e6e6, 1e6e6) range(1e6ee, 1e6ef) range(1e6f5, 1e6f5) range(1e944, 1e94a)
 
-/* Nonspacing marks then, something else now. */
+/* Nonspacing marks in Unicode 8.0 that have another category now. */
 #define LLS_MARKS_OF_8(range)                                                          \
   range(1734, 1734) range(1171e, 1171e)
 
-/* Punctuation since then. */
+/* Punctuation added after Unicode 8.0. */
 #define LLS_PUNCTUATION_SINCE_8(range)                                                 \
   range(61d, 61d) range(9fd, 9fd) range(a76, a76) range(c77, c77) range(c84, c84)      \
   range(1b4e, 1b4f) range(1b7d, 1b7f) range(2e43, 2e4f) range(2e52, 2e5d)              \
@@ -60,11 +61,11 @@
   range(11f43, 11f4f) range(11fff, 11fff) range(12ff1, 12ff2) range(16d6d, 16d6f)      \
   range(16e97, 16e9a) range(16fe2, 16fe2) range(1e5ff, 1e5ff) range(1e95e, 1e95f)
 
-/* Punctuation then, something else now. */
+/* Punctuation in Unicode 8.0 that has another category now. */
 #define LLS_PUNCTUATION_OF_8(range)                                                    \
   range(166d, 166d) range(111c9, 111c9)
 
-/* Format characters since then. */
+/* Format characters added after Unicode 8.0. */
 #define LLS_FORMAT_SINCE_8(range)                                                      \
   range(890, 891) range(8e2, 8e2) range(110cd, 110cd) range(13430, 1343f)
 

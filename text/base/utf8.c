@@ -4,7 +4,7 @@
 
 #include <utf8proc.h>
 
-/* The bytes that may follow a lead byte: how many, and the range of the first of them. */
+/* The bytes after a lead byte: their number, and the range of the first one. */
 struct lead {
   unsigned char follow;
   unsigned char low;

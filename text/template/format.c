@@ -160,7 +160,7 @@ static struct lls_value representation(struct lls_render *render,
   return lls_builder_end(&text);
 }
 
-/* Reads digits at *at, and moves past them; the number saturates. */
+/* Reads digits at *at and moves past them; digits past INT32_MAX are ignored. */
 static int64_t read_number(struct lls_value text, size_t *at)
 {
   int64_t number = 0;

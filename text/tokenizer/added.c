@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Added tokens in a byte trie: at each position of the text the longest is found in as
- * many steps as it has bytes, however many tokens share its beginning (Gemma has 6,000
- * that begin with "<unused").
+ * Added tokens in a byte trie: finding the longest token at a position takes one step
+ * per byte, however many tokens share its beginning (Gemma has 6,000 that begin with
+ * "<unused").
  */
 #include "text/tokenizer/added.h"
 
@@ -14,7 +14,7 @@
 
 #define NONE LLS_TRIE_NONE
 
-/* The longest token that text begins with; its index or NONE. */
+/* Returns the index of the longest token that text begins with, or NONE. */
 static int32_t longest(const struct lls_trie *trie, const char *text, size_t length,
                        size_t *size)
 {
@@ -94,8 +94,8 @@ bool lls_added_find(const struct lls_added *added, const struct lls_trie *trie,
 }
 
 /*
- * A token that is looked for in normalised text is normalised itself, and decoded from
- * that form, so that the decoder can undo what the normaliser did.
+ * A token that is searched in normalised text is itself normalised, and decoded from
+ * that form, so that the decoder can undo the normalisation.
  */
 static int insert_normalized(struct lls_added *added, int32_t index, const char *content,
                              struct lls_vocab *vocab,

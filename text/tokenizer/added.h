@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Added tokens: strings that are found in the text before the model sees it, the longest
- * first from the left. Those with normalized = false are looked for in the text as it
- * came, the others in the normalised text.
+ * Added tokens: strings that are recognised in the text before the model's own
+ * tokenisation; from the left, the longest first. Tokens with normalized = false are
+ * searched in the original text, all others in the normalised text.
  */
 #ifndef LLS_TOKENIZER_ADDED_H
 #define LLS_TOKENIZER_ADDED_H
@@ -16,9 +16,9 @@
 
 struct lls_added_token {
   int32_t id;
-  bool single_word; /* not beside a word character */
-  bool lstrip;      /* takes the white space before it */
-  bool rstrip;      /* and after it */
+  bool single_word; /* no match next to a word character */
+  bool lstrip;      /* includes the white space before it */
+  bool rstrip;      /* includes the white space after it */
 };
 
 struct lls_added {
@@ -33,21 +33,21 @@ int lls_added_load(struct lls_added *added, const json_t *list, struct lls_vocab
                    const struct lls_normalizer *normalizer, struct lls_error *err);
 void lls_added_free(struct lls_added *added);
 
-/* A token found in a text, with the white space it takes. */
+/* A token found in a text, including the white space that belongs to it. */
 struct lls_added_match {
   size_t start;
   size_t end;
   int32_t id;
 };
 
-/* The longest token of either kind that begins at the text's first byte; its id and, in
- * *size, its bytes, or -1. What stands around it is not looked at. */
+/* Returns the longest token of either kind that begins at the text's first byte, and
+ * its length in *size; -1 if there is none. The characters around it are not examined. */
 int32_t lls_added_at(const struct lls_added *added, const char *text, size_t length,
                      size_t *size);
 
 /*
- * Finds the next token of a trie in text, from *at on, and moves *at behind it. White
- * space before `taken`, where the last match ended, is not taken a second time.
+ * Finds the next token of a trie in text, from *at on, and moves *at after it. `taken`:
+ * the end of the previous match, before which white space is not included again.
  */
 bool lls_added_find(const struct lls_added *added, const struct lls_trie *trie,
                     const char *text, size_t length, size_t *at, size_t taken,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of BERT's tokeniser; see bert_tokenizer.h. */
+/* Builds the stages of BERT's tokeniser; see bert_tokenizer.h. */
 #include "text/tokenizer/bert_tokenizer.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BERT's tokeniser as tokenizer.json has it, for models which have only its
+/* Builds BERT's tokeniser in the form of tokenizer.json, for models that have only its
  * vocabulary. */
 #ifndef LLS_TOKENIZER_BERT_TOKENIZER_H
 #define LLS_TOKENIZER_BERT_TOKENIZER_H
@@ -9,19 +9,19 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Names of the tokens that a text begins and ends with, and that an unknown word
- * becomes. */
+/* Names of the tokens at the beginning and the end of a text, and for an unknown word. */
 struct lls_bert_names {
   const char *cls, *sep, *unknown;
 };
 
 extern const struct lls_bert_names lls_bert_names; /* [CLS], [SEP], [UNK] */
 
-/* BERT's five marks, those that the vocabulary has, as entries of "added_tokens". */
+/* Returns those of BERT's five special tokens that the vocabulary has, as entries of
+ * "added_tokens". */
 json_t *lls_bert_marks(const json_t *vocab);
 
-/* vocab: tokens to ids, with ## before what goes on with a word. Takes `added` over,
- * which is NULL where there was no memory for it. */
+/* vocab maps tokens to ids; pieces that continue a word begin with ##. Takes over the
+ * reference `added`, which is NULL if its allocation failed. */
 int lls_bert_tokenizer(json_t *vocab, json_t *added, const struct lls_bert_names *,
                        bool lower, json_t **out, struct lls_error *err);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BPE by a linked list of symbols and a heap of candidate merges: O(n log n) in the
- * length of a word, since one word may be as long as the text (a tokenizer without
- * pre-tokenizer, or a client that sends a megabyte of letters).
+ * BPE with a linked list of symbols and a heap of candidate merges: O(n log n) in the
+ * length of a word, since a word may be as long as the text (with a tokenizer without
+ * pre-tokenizer, or when a client sends a megabyte of letters).
  *
- * A candidate is never removed from the heap: when one of its symbols has changed since,
- * it is skipped on arrival. Every merge adds at most two, so there are never more than
- * two candidates for each symbol.
+ * A candidate is never removed from the heap: if one of its symbols has changed since,
+ * it is skipped when it is popped. Every merge adds at most two candidates, so there
+ * are never more than two per symbol.
  */
 #include "text/tokenizer/bpe.h"
 
@@ -20,7 +20,7 @@
 
 #define NONE (-1)
 
-/* Characters below this find their token in an array: Latin, Greek, and every character
+/* Code points below this find their token in an array: Latin, Greek, and all characters
  * of the byte alphabet. */
 #define DIRECT_CHARS 0x400
 
@@ -29,14 +29,15 @@ struct lls_bpe {
   struct lls_merges merges;
   int32_t direct[DIRECT_CHARS]; /* token of a character, or -1 */
   int32_t bytes[256];           /* token of a byte with byte_fallback */
-  int32_t unknown;              /* token for what has no other, or -1: it is left out */
+  int32_t unknown;              /* token for unknown characters, or -1: they are
+                                 * dropped */
   bool byte_fallback;
   bool fuse_unknown;
   bool ignore_merges;
 };
 
 struct bpe_symbol {
-  int32_t id; /* NONE once it is part of the symbol before it */
+  int32_t id; /* NONE once it was merged into the previous symbol */
   int32_t previous;
   int32_t next;
 };
@@ -90,7 +91,7 @@ static void load_characters(struct lls_bpe *bpe)
   }
 }
 
-/* A list, or what the tokens' scores amount to (a GGUF file's). */
+/* Loads a list of merges, or builds them from the tokens' scores (GGUF). */
 static int load_merges(struct lls_merges *merges, const json_t *node,
                        const struct lls_vocab *vocab, struct lls_error *err)
 {
@@ -181,7 +182,8 @@ static struct bpe_candidate pop_candidate(struct lls_bpe_work *work)
   return top;
 }
 
-/* Adds the merge of the symbol at position and the one after it, if there is such. */
+/* Adds the merge of the symbol at position and its successor as a candidate, if there
+ * is one. */
 static void propose(const struct lls_bpe *bpe, struct lls_bpe_work *work,
                     int32_t position)
 {
@@ -217,11 +219,11 @@ static void apply(const struct lls_bpe *bpe, struct lls_bpe_work *work,
   propose(bpe, work, candidate->position);
 }
 
-/* The symbols of a word as they are appended. */
+/* The symbols of a word during cutting. */
 struct symbols {
   struct bpe_symbol *list;
   int32_t count;
-  bool pending_unknown; /* an unknown run is open */
+  bool pending_unknown; /* a run of unknown characters is open */
 };
 
 static void add_symbol(struct symbols *symbols, int32_t id)
@@ -252,7 +254,8 @@ static int32_t character_token(const struct lls_bpe *bpe, const char *text, size
   return lls_vocab_find_in_model(bpe->vocab, text, length);
 }
 
-/* An unknown character closes the run before it, or joins it with fuse_unk. */
+/* Adds an unknown character: it continues an open run if fuse_unk is set; otherwise the
+ * open run ends and a new one begins. */
 static void add_unknown(const struct lls_bpe *bpe, struct symbols *symbols)
 {
   if (bpe->unknown < 0)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The byte alphabet both ways, computed rather than tabled: a byte costs a few
- * compares. */
+/* The byte alphabet both ways, computed instead of stored in tables: a byte costs a few
+ * comparisons. */
 #include "text/tokenizer/bytelevel.h"
 
 #include "text/base/utf8.h"
 
-/* Bytes that stand for themselves: '!'..'~', 0xa1..0xac, 0xae..0xff. */
+/* Bytes that represent themselves: '!'..'~', 0xa1..0xac, 0xae..0xff. */
 static bool is_itself(int32_t byte)
 {
   return (byte >= 0x21 && byte <= 0x7e) || (byte >= 0xa1 && byte <= 0xff && byte != 0xad);
 }
 
-/* The others, 0..0x20, 0x7f..0xa0 and 0xad, are numbered from 0x100 in that order. */
+/* The remaining bytes, 0..0x20, 0x7f..0xa0 and 0xad, are numbered from 0x100 in this
+ * order. */
 static int32_t char_of(unsigned char byte)
 {
   if (is_itself(byte))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes: the length of the trie, its units, 32 bits each with the lowest byte first,
- * and texts that each end with a zero. A unit has its label in bits 0 to 7, bit 8 where a
- * string ends there, bit 9 for offsets in units of 256, and the offset from bit 10 on;
- * one with bit 31 is a value, the place of a text.
+ * The table's bytes: the length of the trie; its units of 32 bits, lowest byte first;
+ * and texts that each end with a zero. A unit has its label in bits 0 to 7, bit 8 if a
+ * string ends there, bit 9 if its offset is in units of 256, and the offset from bit 10
+ * on. A unit with bit 31 is a value: the position of a text.
  */
 #include "text/tokenizer/charsmap.h"
 
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHORT 6 /* bytes: as long characters are looked for by their code points */
+#define SHORT 6 /* bytes: longer clusters are searched code point by code point */
 
 struct lls_charsmap {
   unsigned char *bytes; /* (n) */
@@ -31,7 +31,7 @@ static int digit(char c)
   return found != NULL ? (int)(found - all) : -1;
 }
 
-/* The number of bytes, or -EINVAL. */
+/* Returns the number of bytes, or -EINVAL. */
 static int64_t from_base64(const char *text, size_t length, unsigned char *out)
 {
   uint32_t bits = 0;
@@ -68,7 +68,7 @@ static uint32_t unit_at(const struct lls_charsmap *map, size_t unit)
   return b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
 }
 
-/* False: it is no table. Its last text ends with a zero, too. */
+/* Returns false if the bytes are not a table; its last text must end with a zero. */
 static bool check(struct lls_charsmap *map)
 {
   if (map->n < 8)
@@ -110,14 +110,15 @@ void lls_charsmap_free(struct lls_charsmap *map)
   free(map);
 }
 
-/* ---- use -------------------------------------------------------------------------- */
+/* ---- applying the table ----------------------------------------------------------- */
 
 static size_t offset_of(uint32_t unit)
 {
   return (size_t)(unit >> 10) << ((unit & 1u << 9) >> 6);
 }
 
-/* NULL: there is none, or it would begin inside of a character. */
+/* Returns NULL if there is no text at this place, or it would begin inside a
+ * character. */
 static const char *text_at(const struct lls_charsmap *map, size_t place)
 {
   size_t texts = 4 + map->units * 4;
@@ -126,8 +127,8 @@ static const char *text_at(const struct lls_charsmap *map, size_t place)
   return (const char *)map->bytes + texts + place;
 }
 
-/* Finds the shortest string of the table that text begins with: its replacement, or
- * NULL. */
+/* Finds the shortest string of the table that text begins with. Returns its
+ * replacement, or NULL. */
 static const char *look_up(const struct lls_charsmap *map, const char *text,
                            size_t length)
 {
@@ -148,7 +149,7 @@ static const char *look_up(const struct lls_charsmap *map, const char *text,
   return NULL;
 }
 
-/* False: the table does not have it. */
+/* Appends the replacement of text. Returns false if the table has none. */
 static bool replace(const struct lls_charsmap *map, const char *text, size_t length,
                     struct lls_bytes *out)
 {

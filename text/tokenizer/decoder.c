@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decoders as steps on one token. A step that yields bytes rather than text (ByteLevel, a
- * byte of ByteFallback) ends the token's way: what follows works on characters, and a
- * byte alone is none.
+ * Decoders as steps on one token. A step that yields bytes instead of text (ByteLevel,
+ * or a byte of ByteFallback) is the last one for the token: later steps work on
+ * characters, which a single byte need not be.
  */
 #include "text/tokenizer/decoder.h"
 
@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A token on its way through the steps. */
+/* A token while it passes through the steps. */
 struct passage {
   struct lls_matcher *matcher;
   struct lls_bytes text;
   bool first;
-  bool is_bytes; /* the way ends here */
+  bool is_bytes; /* no further step applies */
 };
 
 struct decode_step {
@@ -28,10 +28,10 @@ struct decode_step {
   struct lls_pattern *pattern;
   char *content;
   int32_t character;
-  size_t start; /* how many at the start and the end */
+  size_t start; /* numbers of characters at the start and the end */
   size_t stop;
   bool drop_first;
-  bool clean_up; /* of WordPiece */
+  bool clean_up; /* for WordPiece */
 };
 
 static int run_bytelevel(const struct decode_step *step, struct passage *token,
@@ -52,7 +52,7 @@ static int hex_digit(char digit)
   return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
 }
 
-/* "<0x41>" is the byte 0x41. */
+/* Converts "<0x41>" to the byte 0x41. */
 static int run_byte_fallback(const struct decode_step *step, struct passage *token,
                              struct lls_bytes *out)
 {
@@ -110,7 +110,7 @@ static int run_metaspace(const struct decode_step *step, struct passage *token,
   return 0;
 }
 
-/* Takes the space before punctuation away, in the words of the reference. */
+/* Removes the space before punctuation and contractions, with the reference's list. */
 static int clean_up(const struct passage *token, struct lls_bytes *out)
 {
   static const char *const pairs[][2] = {
@@ -118,7 +118,7 @@ static int clean_up(const struct passage *token, struct lls_bytes *out)
       {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
       {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   struct lls_bytes from = {0};
-  if (token->text.length == 0) /* nothing is left behind the prefix */
+  if (token->text.length == 0) /* nothing remains after the prefix */
     return 0;
   lls_bytes_append(&from, token->text.data, token->text.length);
   for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -139,11 +139,12 @@ static int clean_up(const struct passage *token, struct lls_bytes *out)
   return code;
 }
 
-/* A piece with the prefix continues a word, any other but the first begins one. */
+/* A piece with the prefix continues a word; any other piece except the first begins
+ * one. */
 static int run_wordpiece(const struct decode_step *step, struct passage *token,
                          struct lls_bytes *out)
 {
-  if (token->text.length == 0) { /* a piece of nothing has no data to point into */
+  if (token->text.length == 0) { /* an empty piece has no data to point to */
     if (!token->first && step->content[0] != '\0')
       lls_bytes_append(out, " ", 1);
     return 0;
@@ -172,7 +173,7 @@ static int load_wordpiece(struct decode_step *step, const json_t *node,
   return step->content != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for the decoder");
 }
 
-/* A member that must be one character. */
+/* Reads a member that must be one character. */
 static int load_character(const json_t *node, const char *member, int32_t *out,
                           struct lls_error *err)
 {
@@ -219,7 +220,8 @@ static int load_metaspace(struct decode_step *step, const json_t *node,
   return load_character(node, "replacement", &step->character, err);
 }
 
-/* After the tokens are joined only the beginning of the text can still be changed. */
+/* After the tokens are joined, only steps that change the beginning of the text are
+ * supported. */
 static int load_fused(struct lls_decoder *decoder, const char *type, const json_t *node,
                       struct lls_error *err)
 {
@@ -323,7 +325,7 @@ static int run_steps(const struct lls_decoder *decoder, struct passage *passage,
   return passage->text.failed ? -ENOMEM : 0;
 }
 
-/* Has memory from the start: steps count from the data of texts without bytes too. */
+/* Allocates memory at once, since steps take pointers into empty texts, too. */
 static void open_text(struct lls_bytes *text, size_t most)
 {
   text->most = most;

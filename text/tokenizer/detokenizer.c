@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streaming detokenisation: table look-ups, and a held-back beginning of a character of
+ * Streaming detokenisation: table look-ups, and the held-back beginning of a character,
  * at most three bytes.
  *
- * Invalid bytes become one U+FFFD for each maximal subpart. The reference turns a run of
- * byte-fallback tokens into U+FFFD as a whole where any of it is invalid; a stream has
- * sent the valid characters before it can know, so here they stay.
+ * Each maximal invalid subpart becomes one U+FFFD. The reference turns a whole run of
+ * byte-fallback tokens into U+FFFD if any of it is invalid; a stream has sent the valid
+ * characters before the invalid byte arrives, so here they remain.
  */
 #include "text/tokenizer/tokenizer_internal.h"
 #include "text/base/utf8.h"
@@ -26,12 +26,12 @@ void lls_detokenizer_init(struct lls_detokenizer *detokenizer,
 
 size_t lls_detokenizer_room(const struct lls_tokenizer *tokenizer)
 {
-  /* Every byte, held or new, may be a broken sequence of its own. */
+  /* Every byte, held back or new, may be an invalid sequence of its own. */
   return (tokenizer->surface.longest + sizeof((struct lls_detokenizer){0}.held)) *
          (sizeof LLS_REPLACEMENT - 1);
 }
 
-/* Writes one character, unless it is one to be dropped at the beginning. */
+/* Writes one character, unless it has to be dropped at the beginning. */
 static size_t write_char(struct lls_detokenizer *detokenizer, const char *text,
                          size_t size, char *out)
 {
@@ -51,7 +51,8 @@ static size_t write_replacement(struct lls_detokenizer *detokenizer, char *out)
   return write_char(detokenizer, LLS_REPLACEMENT, sizeof LLS_REPLACEMENT - 1, out);
 }
 
-/* Completes the held character with the first bytes of text; how many were used. */
+/* Completes the held-back character with the first bytes of text. Returns the number of
+ * bytes used. */
 static size_t complete_held(struct lls_detokenizer *detokenizer, const char *text,
                             size_t length, char *out, size_t *written)
 {
@@ -66,7 +67,7 @@ static size_t complete_held(struct lls_detokenizer *detokenizer, const char *tex
       *written += write_char(detokenizer, detokenizer->held, taken, out + *written);
     } else {
       *written += write_replacement(detokenizer, out + *written);
-      used--; /* the byte that broke it may begin the next character */
+      used--; /* the byte that made it invalid may begin the next character */
     }
     detokenizer->held_count = 0;
   }

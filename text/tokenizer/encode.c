@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding: text through the stages. All working memory is made for one call and dropped
+ * Encodes text through the stages. Working memory is allocated for each call and freed
  * at its end; encoding is not on the step path.
  */
 #include "text/tokenizer/tokenizer_internal.h"
@@ -34,7 +34,7 @@ static int encode_word(struct encoder *encoder, const char *word, size_t length)
   return lls_bpe_encode(tokenizer->bpe, &encoder->work, word, length, &encoder->ids);
 }
 
-/* Text without any added token in it, already normalised. */
+/* Encodes normalised text that contains no added token. */
 static int encode_plain(struct encoder *encoder, const char *text, size_t length,
                         bool at_start)
 {
@@ -58,7 +58,7 @@ static int encode_plain(struct encoder *encoder, const char *text, size_t length
 typedef int (*encode_function)(struct encoder *encoder, const char *text, size_t length,
                                bool at_start);
 
-/* Takes the added tokens of a trie out, and gives what lies between them to encode. */
+/* Finds the added tokens of a trie, and encodes the text between them. */
 static int encode_between(struct encoder *encoder, const struct lls_trie *trie,
                           const char *text, size_t length, bool at_start,
                           encode_function encode)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the metadata of a GGUF file is read here. core/model has the reader and fills this
- * in (core/model/model_text.c), so that nothing in text/ needs to know how the file is
- * laid out.
+ * The interface through which text/ reads the metadata of a GGUF file. core/model has
+ * the reader and fills this struct (core/model/model_text.c), so nothing in text/
+ * depends on the layout of the file.
  */
 #ifndef LLS_TOKENIZER_GGUF_METADATA_H
 #define LLS_TOKENIZER_GGUF_METADATA_H
@@ -15,13 +15,14 @@
 
 struct lls_gguf_metadata {
   const char *path; /* of the file, for messages */
-  const void *file; /* what the three functions are called with */
-  /* *out is the value of a key as JSON, an array as a list; NULL if there is none. */
+  const void *file; /* first argument of the three functions */
+  /* Sets *out to the value of a key as JSON, with GGUF arrays as JSON arrays; NULL if
+   * the key is missing. */
   int (*value)(const void *file, const char *key, json_t **out, struct lls_error *err);
-  /* A whole number, of an array the first; the fallback where there is none. */
+  /* Returns an integer, of an array its first one; the fallback if the key is missing. */
   int64_t (*integer)(const void *file, const char *key, int64_t fallback);
-  /* `text` with the key's text in it; NULL where there is none, or a longer one than
-   * fits. */
+  /* Copies the key's string into `text` and returns it; NULL if it is missing or does
+   * not fit. */
   const char *(*text)(const void *file, const char *key, char *text, size_t size);
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The patterns are those of the tokenizer.json that each name was given for; a file names
- * the tokeniser and leaves the pattern out.
+ * The patterns come from the tokenizer.json of the model that each name stands for; a
+ * GGUF file has only the name of the pre-tokeniser.
  */
 #include "text/tokenizer/gguf_patterns.h"
 
@@ -11,14 +11,14 @@
 #define GPT2                                                                             \
   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-/* Since GPT-4: contractions of either case, a mark before a word belongs to it, lines end
- * words, and so many digits are one. */
+/* The style since GPT-4: contractions in either case; a mark before a word belongs to
+ * the word; line breaks end words; at most `digits` digits form a piece. */
 #define SHORT_ENDS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define GPT4(digits)                                                                     \
   SHORT_ENDS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" digits                                    \
              "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* Since GPT-4o: words are cut where a capital follows a small letter. */
+/* The style since GPT-4o: words are also split where a capital follows a small letter. */
 #define CAPITALS "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define SMALL    "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 #define GPT4O(ends, digits)                                                              \
@@ -30,8 +30,8 @@
   "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?"   \
   "[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
-/* Letters that have cases, as an early Unicode had them: Georgian's and Armenian's small
- * ones are not among them, so no property says the same. */
+/* Letters with case in an early version of Unicode. Georgian and Armenian small letters
+ * are missing, so no Unicode property is equivalent. */
 #define DEEPSEEK_LETTERS                                                                 \
   "A-Za-z\\x{b5}\\x{c0}-\\x{d6}\\x{d8}-\\x{f6}\\x{f8}-\\x{1ba}\\x{1bc}-\\x{1bf}"         \
   "\\x{1c4}-\\x{293}\\x{295}-\\x{2af}\\x{370}-\\x{373}\\x{376}\\x{377}"                  \
@@ -53,7 +53,7 @@
   "\\x{10400}-\\x{1044f}\\x{104b0}-\\x{104d3}\\x{104d8}-\\x{104fb}"                      \
   "\\x{10c80}-\\x{10cb2}\\x{10cc0}-\\x{10cf2}\\x{118a0}-\\x{118df}"                      \
   "\\x{1e900}-\\x{1e943}"
-/* ASCII's from ':' to '~' too, which has letters */
+/* includes ASCII from ':' to '~', and so its letters */
 #define DEEPSEEK_MARKS                                                                   \
   "!-/:-~\\x{ff01}-\\x{ff0f}\\x{ff1a}-\\x{ff5e}\\x{2018}-\\x{201f}"                      \
   "\\x{3000}-\\x{3002}"
@@ -88,7 +88,7 @@ static const struct lls_gguf_pre deepseek_llm = {
     false};
 static const struct lls_gguf_pre falcon = {
     {"[\\p{P}\\$\\+<=>\\^~\\|`]+", GPT2, "[0-9][0-9][0-9]"}, false, false, false};
-/* Files from before the name was written. */
+/* For files written before tokenizer.ggml.pre existed. */
 static const struct lls_gguf_pre unnamed = {
     {"[\\p{P}\\$\\+<=>\\^~\\|]+", GPT2, "\\p{N}+", "[0-9][0-9][0-9]"},
     false,

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Four kinds of tokenisers: "gpt2" is byte-level BPE with a list of merges, "llama" is
+ * Four kinds of tokenisers: "gpt2" is byte-level BPE with a list of merges; "llama" is
  * SentencePiece's BPE, whose merges are the tokens themselves in the order of their
- * scores (merges.c makes the table), "bert" is WordPiece, "t5" SentencePiece's Unigram. A
- * token's type says whether it is looked for in the text before anything else.
+ * scores (merges_scored.c builds the table); "bert" is WordPiece; "t5" is
+ * SentencePiece's Unigram. A token's type decides whether the text is searched for it
+ * before tokenisation.
  */
 #include "text/tokenizer/gguf_tokenizer.h"
 
@@ -17,12 +18,12 @@
 #include <string.h>
 
 #define KEY(name) "tokenizer.ggml." name
-#define METASPACE "\xe2\x96\x81" /* U+2581, which stands for a space */
+#define METASPACE "\xe2\x96\x81" /* U+2581, which represents a space */
 
 /* Values of tokenizer.ggml.token_type. */
 enum token_type { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER_DEFINED = 4, BYTE = 6 };
 
-/* A file, and its lists; NULL: it has no such list. */
+/* A file and its lists; NULL: the file has no such list. */
 struct lists {
   const struct lls_gguf_metadata *file;
   json_t *tokens, *types, *scores, *merges;
@@ -75,7 +76,7 @@ static bool flag(const struct lls_gguf_metadata *file, const char *key, bool fal
   return on;
 }
 
-/* ---- what both kinds have ------------------------------------------------------- */
+/* ---- common parts --------------------------------------------------------------- */
 
 static json_t *vocabulary(const struct lists *l)
 {
@@ -89,7 +90,8 @@ static json_t *vocabulary(const struct lists *l)
   return vocab;
 }
 
-/* Control tokens and the one for what is unknown; `users`: those of users, too. */
+/* Lists the control tokens and the unknown token; with `users` also user-defined
+ * tokens. */
 static json_t *added_tokens(const struct lists *l, bool users)
 {
   json_t *list = json_array();
@@ -134,7 +136,7 @@ static const char *token_of(const struct lists *l, const char *key)
   return id < 0 ? NULL : json_string_value(json_array_get(l->tokens, (size_t)id));
 }
 
-/* RoBERTa's [CLS] and [SEP]; NULL where they are missing. */
+/* Makes the post-processor for RoBERTa's [CLS] and [SEP]; NULL if they are missing. */
 static json_t *frame(const struct lists *l)
 {
   const char *cls = token_of(l, KEY("bos_token_id")),
@@ -166,7 +168,7 @@ static int describe_gpt2(const struct lists *l, json_t **out, struct lls_error *
 
 /* ---- llama ---------------------------------------------------------------------- */
 
-/* Spaces become visible, and there is one before the text, if the file wants it. */
+/* Makes spaces visible, and adds one before the text if space_before. */
 static json_t *normalizer(bool space_before)
 {
   json_t *steps = json_array();
@@ -205,8 +207,8 @@ static int describe_llama(const struct lists *l, json_t **out, struct lls_error 
 
 /* ---- bert ----------------------------------------------------------------------- */
 
-/* llama.cpp's converter writes a word's first piece with a mark before it and the others
- * as they are, where BERT has ## before the others. */
+/* Converts pieces: llama.cpp's converter marks the first piece of a word and leaves
+ * later ones unmarked; BERT marks later pieces with ##. */
 static json_t *pieces(const struct lists *l)
 {
   json_t *vocab = json_object(), *token;
@@ -250,7 +252,7 @@ static int describe_bert(const struct lists *l, json_t **out, struct lls_error *
 
 /* ---- t5 ------------------------------------------------------------------------- */
 
-/* With their scores; those that are not for texts have none. */
+/* Lists tokens with their scores; tokens that do not occur in texts have none. */
 static json_t *scored(const struct lists *l)
 {
   json_t *vocab = json_array(), *token;
@@ -267,7 +269,7 @@ static json_t *scored(const struct lists *l)
   return vocab;
 }
 
-/* The file's table, where it has one. */
+/* Lists the normalisers: the file's table, if it has one. */
 static int normalizers(const struct lists *l, json_t **out, struct lls_error *err)
 {
   json_t *table = NULL, *steps = json_array();
@@ -280,7 +282,7 @@ static int normalizers(const struct lists *l, json_t **out, struct lls_error *er
   return rc;
 }
 
-/* White space at the ends, and beside other, goes where the file says so. */
+/* Removes white space at the ends and repeated white space, if the file asks for it. */
 static json_t *spaces(const struct lists *l)
 {
   json_t *steps = json_array();
@@ -315,7 +317,7 @@ static int describe_t5(const struct lists *l, json_t **out, struct lls_error *er
   return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for the tokenizer");
 }
 
-/* ---- the files ------------------------------------------------------------------ */
+/* ---- the entry points ----------------------------------------------------------- */
 
 typedef int (*describe)(const struct lists *l, json_t **out, struct lls_error *err);
 
@@ -359,7 +361,7 @@ int lls_gguf_tokenizer(const struct lls_gguf_metadata *file, json_t **out,
   return with_lists(file, describe_model, out, err);
 }
 
-/* True if a text begins with bos where the file does not say. */
+/* Returns true if texts begin with bos when the file does not set it. */
 static bool adds_bos(const struct lls_gguf_metadata *file)
 {
   char kind[64] = "", name[64];
@@ -370,7 +372,8 @@ static bool adds_bos(const struct lls_gguf_metadata *file)
   return pre != NULL && pre->add_bos;
 }
 
-/* True if the tokeniser itself puts a text between two tokens. */
+/* Returns true if the tokeniser's own description puts a text between two special
+ * tokens. */
 static bool is_framed(const struct lls_gguf_metadata *file)
 {
   char kind[64] = "", name[64];
@@ -417,7 +420,7 @@ int lls_gguf_tokenizer_config(const struct lls_gguf_metadata *file, json_t **out
   return with_lists(file, describe_config, out, err);
 }
 
-/* ---- what is left out ----------------------------------------------------------- */
+/* ---- missing keys --------------------------------------------------------------- */
 
 bool lls_gguf_tokenizer_lacks(const struct lls_gguf_metadata *file,
                               struct lls_error *sentence)

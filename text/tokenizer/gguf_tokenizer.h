@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tokeniser in a GGUF file, as the files of a model folder would describe it. */
+/* Describes the tokeniser of a GGUF file in the form of a model folder's files. */
 #ifndef LLS_TOKENIZER_GGUF_TOKENIZER_H
 #define LLS_TOKENIZER_GGUF_TOKENIZER_H
 
@@ -7,16 +7,17 @@
 
 #include <stdbool.h>
 
-/* The content that tokenizer.json would have. */
+/* Makes the content that tokenizer.json would have. */
 int lls_gguf_tokenizer(const struct lls_gguf_metadata *, json_t **out,
                        struct lls_error *err);
 
-/* The content that tokenizer_config.json would have: special tokens and the chat
+/* Makes the content that tokenizer_config.json would have: special tokens and the chat
  * template. */
 int lls_gguf_tokenizer_config(const struct lls_gguf_metadata *, json_t **out,
                               struct lls_error *err);
 
-/* True if a GGUF file leaves out what tells its tokens; then *sentence says so. */
+/* Returns true if a GGUF file lacks keys that describe its tokens; *sentence then names
+ * them. */
 bool lls_gguf_tokenizer_lacks(const struct lls_gguf_metadata *,
                               struct lls_error *sentence);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The merge table: reading it from tokenizer.json, and looking a pair up. */
+/* The merge table: reading it from tokenizer.json, and searching a pair. */
 #include "text/tokenizer/merges.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ static size_t hash_pair(int32_t left, int32_t right)
   return (size_t)((pair * 0x9e3779b97f4a7c15u) >> 20);
 }
 
-/* The slot that holds the pair, or the empty one where it belongs. */
+/* Returns the slot of the pair, or the empty slot for it. */
 static struct lls_merge *slot_of(const struct lls_merges *merges, int32_t left,
                                  int32_t right)
 {
@@ -50,7 +50,7 @@ void lls_merges_put(struct lls_merges *merges, struct lls_merge merge)
   *slot_of(merges, merge.left, merge.right) = merge;
 }
 
-/* The two halves of a merge, either form. */
+/* Reads the two halves of a merge, in either form. */
 static bool read_pair(const json_t *item, const char **left, size_t *left_length,
                       const char **right)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Merges from a vocabulary with scores. Two halves determine what they make, so that the
- * table has each pair once. */
+/* Merges from a vocabulary with scores. Two halves determine their concatenation, so
+ * the table has each pair once. */
 #include "text/tokenizer/merges.h"
 #include "text/base/utf8.h"
 
@@ -18,7 +18,8 @@ static int higher_first(const void *a, const void *b)
   return (x < y) - (x > y);
 }
 
-/* (size) by id: 0 for the highest score, the same for equal ones. */
+/* Returns the ranks (size) by id: 0 for the highest score; equal scores have equal
+ * ranks. */
 static uint32_t *rank_tokens(const json_t *scores, size_t size)
 {
   struct scored *order = calloc(size, sizeof *order);
@@ -35,7 +36,7 @@ static uint32_t *rank_tokens(const json_t *scores, size_t size)
   return ranks;
 }
 
-/* Puts the merges that make a token, or counts them where there is no table. */
+/* Adds all merges that make a token, or only counts them if merges is NULL. */
 static size_t split_token(const struct lls_vocab *vocab, size_t id, uint32_t rank,
                           struct lls_merges *merges)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Normalisers; each kind is a loader and a function from text to text. */
+/* Normalisers; each kind has a loader and a function from text to text. */
 #include "text/tokenizer/normalizer.h"
 
 #include "text/tokenizer/bytelevel.h"
@@ -20,7 +20,7 @@ typedef void (*plain_function)(const char *text, size_t length, struct lls_bytes
 
 struct normalize_step {
   normalize_function run;
-  plain_function plain; /* of run_plain */
+  plain_function plain; /* for run_plain */
   enum lls_unicode_form form;
   char *content;
   struct lls_pattern *pattern;
@@ -40,7 +40,7 @@ static int run_form(const struct normalize_step *step, struct lls_matcher *match
   return lls_unicode_normalize(step->form, text->data, text->length, out);
 }
 
-/* For what needs nothing but the text. */
+/* Runs a step that needs no parameters. */
 static int run_plain(const struct normalize_step *step, struct lls_matcher *matcher,
                      const struct lls_bytes *text, struct lls_bytes *out)
 {
@@ -89,7 +89,7 @@ static int run_precompiled(const struct normalize_step *step, struct lls_matcher
   return 0;
 }
 
-/* A zeroed step at the end of the list, or NULL without memory. */
+/* Appends a zeroed step; returns NULL if out of memory. */
 static struct normalize_step *add_step(struct lls_normalizer *normalizer)
 {
   if (!lls_grow((void **)&normalizer->steps, &normalizer->capacity, normalizer->count + 1,
@@ -185,8 +185,8 @@ static int add_plain(struct lls_normalizer *normalizer, normalize_function run,
   return 0;
 }
 
-/* Four switches say what it does; accents are stripped where case is lowered, unless one
- * says otherwise. */
+/* Four switches configure it. Accents are stripped if text is lowered, unless
+ * strip_accents is set. */
 static int load_bert(struct lls_normalizer *normalizer, const json_t *node,
                      struct lls_error *err)
 {

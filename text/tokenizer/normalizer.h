@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Normalisers: text to text, before anything is cut. A Sequence is flattened at load, so
- * a normaliser is a list of steps; a null one is an empty list.
+ * Normalisers convert text to text, before the text is split. A Sequence is flattened
+ * at load, so a normaliser is a list of steps; null is an empty list.
  */
 #ifndef LLS_TOKENIZER_NORMALIZER_H
 #define LLS_TOKENIZER_NORMALIZER_H
@@ -24,9 +24,10 @@ int lls_normalizer_load(struct lls_normalizer *normalizer, const json_t *node,
 void lls_normalizer_free(struct lls_normalizer *normalizer);
 
 /*
- * Normalises text (valid UTF-8) in place; spare is working memory. -EFBIG where the text
- * grows beyond what normalisers are for, or is copied too often: tokenizer.json is a
- * stranger's, and a chain of replacements can multiply a text with every step.
+ * Normalises text (valid UTF-8) in place; spare is working memory. Returns 0; -EFBIG if
+ * the text grows beyond LLS_STAGE_MOST_BYTES, or is copied too often: tokenizer.json is
+ * untrusted, and each replacement of a chain can multiply the text; or another negative
+ * errno.
  */
 int lls_normalize(const struct lls_normalizer *normalizer, struct lls_matcher *matcher,
                   struct lls_bytes *text, struct lls_bytes *spare);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Translation from Oniguruma's syntax and matching.
+ * Translates Oniguruma's syntax, and matches.
  *
  * Matching passes PCRE2_NO_UTF_CHECK: without it every call would validate the whole
- * subject again, and a megabyte of text would cost a quadratic number of byte checks.
+ * subject again, so that a text of a megabyte would cost a quadratic number of checks.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "text/tokenizer/pattern.h"
@@ -18,7 +18,7 @@
 #define JIT_STACK_START (32 * 1024)
 #define JIT_STACK_MAX   (4 * 1024 * 1024)
 
-/* PCRE2's own \s holds U+180E and its \w leaves out marks; these are Oniguruma's. */
+/* Oniguruma's definitions: PCRE2's own \s includes U+180E, and its \w excludes marks. */
 #define WORD_CLASS "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 
 struct lls_pattern {
@@ -49,7 +49,7 @@ static int refuse(const struct translation *t, const char *what, struct lls_erro
                   t->at, what);
 }
 
-/* \uHHHH, which PCRE2 writes as \x{HHHH}. */
+/* Translates \uHHHH to PCRE2's \x{HHHH}. */
 static int translate_code_unit(struct translation *t, struct lls_error *err)
 {
   const char *digits = t->regex + t->at + 2;
@@ -62,7 +62,7 @@ static int translate_code_unit(struct translation *t, struct lls_error *err)
   return 0;
 }
 
-/* \p{...}, \P{...}, \x{...}: copied with the braces, which are no quantifier. */
+/* Copies \p{...}, \P{...} or \x{...} with its braces, which are not a quantifier. */
 static int copy_braced(struct translation *t, struct lls_error *err)
 {
   const char *start = t->regex + t->at;
@@ -116,7 +116,7 @@ static int translate_escape(struct translation *t, struct lls_error *err)
   return 0;
 }
 
-/* Copies "[" or "[^", and a "]" that stands first and so is a member. */
+/* Copies "[" or "[^", and a "]" directly after it, which is a member of the class. */
 static void open_class(struct translation *t)
 {
   size_t length = t->regex[t->at + 1] == '^' ? 2 : 1;
@@ -147,7 +147,7 @@ static int translate_in_class(struct translation *t, struct lls_error *err)
   return 0;
 }
 
-/* "(?flags" of Ruby: m there means that a dot matches a newline. */
+/* Checks Ruby's "(?flags", where m means that a dot matches a newline. */
 static int check_group(const struct translation *t, struct lls_error *err)
 {
   const char *rest = t->regex + t->at;
@@ -212,7 +212,8 @@ static int compile(const char *text, size_t length, uint32_t options, const char
                     (char *)message);
   }
   pcre2_jit_compile(pattern->code,
-                    PCRE2_JIT_COMPLETE); /* without it: slower, no less right */
+                    PCRE2_JIT_COMPLETE); /* if the JIT is not available, matching is
+                                          * slower but equally correct */
   *out = pattern;
   return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Post-processors. In a Sequence each one wraps what the ones before it made, so that
+ * Post-processors. In a Sequence each one wraps the result of the previous ones, so
  * `before` grows at its front and `after` at its end.
  */
 #include "text/tokenizer/postprocessor.h"
@@ -84,13 +84,14 @@ static const char *special_name(const json_t *item)
   return json_string_value(json_object_get(json_object_get(item, "SpecialToken"), "id"));
 }
 
-/* "pair": as "single", with what is between and the second text in the middle. Only kept
- * where the rest is as of one text: a tokeniser for generation may say anything here. */
+/* Reads "pair", which is like "single" with the ids between the texts and the second
+ * text in the middle. It is kept only if the ids around it equal those of a single
+ * text: a tokeniser for generation may have any content here. */
 static void load_template_pair(struct lls_postprocessor *post, const json_t *node)
 {
   const json_t *pair = json_object_get(node, "pair");
   const json_t *special_tokens = json_object_get(node, "special_tokens");
-  struct lls_ids part[3] = {0}; /* before, between and after the texts */
+  struct lls_ids part[3] = {0}; /* the ids before, between and after the texts */
   size_t n_texts = 0, i;
   bool known = true;
   json_t *item;
@@ -123,7 +124,7 @@ static int load_template(struct lls_postprocessor *post, const json_t *node,
   return code;
 }
 
-/* BertProcessing and RobertaProcessing: "cls": [token, id], "sep": [token, id]. */
+/* Reads BertProcessing or RobertaProcessing: "cls": [token, id], "sep": [token, id]. */
 static int load_cls_and_sep(struct lls_postprocessor *post, const json_t *node,
                             bool is_roberta, struct lls_error *err)
 {
@@ -167,7 +168,7 @@ int lls_postprocessor_load(struct lls_postprocessor *post, const json_t *node,
     code = load_template(post, node, err);
   else if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0)
     code = load_cls_and_sep(post, node, *type == 'R', err);
-  else if (strcmp(type, "ByteLevel") != 0) /* which only corrects offsets */
+  else if (strcmp(type, "ByteLevel") != 0) /* ByteLevel only corrects offsets */
     return lls_stage_unknown(type, err);
   if (code == 0 && (post->before.failed || post->after.failed || post->between.failed))
     code = lls_fail(err, -ENOMEM, "no memory for the post-processor");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Post-processors: the ids that stand before and after a text when special tokens are
- * asked for, and between the two of a pair. What is before and after a pair is the same
- * as of one text.
+ * Post-processors: the ids before and after a text that is encoded with special tokens,
+ * and the ids between the two texts of a pair. The ids before and after a pair are
+ * those of a single text.
  */
 #ifndef LLS_TOKENIZER_POSTPROCESSOR_H
 #define LLS_TOKENIZER_POSTPROCESSOR_H
@@ -15,8 +15,9 @@
 struct lls_postprocessor {
   struct lls_ids before;
   struct lls_ids after;
-  struct lls_ids between; /* none: it says nothing of pairs, or what is not read here */
-  bool second_type;       /* the second text's tokens are of type 1 */
+  struct lls_ids between; /* none: pairs are not described, or in a form that is not
+                           * supported */
+  bool second_type;       /* the second text's tokens have type 1 */
 };
 
 /* node is the member "post_processor" of tokenizer.json; null is allowed. */
@@ -24,7 +25,8 @@ int lls_postprocessor_load(struct lls_postprocessor *post, const json_t *node,
                            struct lls_error *err);
 void lls_postprocessor_free(struct lls_postprocessor *post);
 
-/* Makes `before` begin with id (wanted) or not; the same for the end of `after`. */
+/* Makes `before` begin with id, or not (wanted); the second function does so for the
+ * end of `after`. */
 int lls_postprocessor_set_first(struct lls_postprocessor *post, int32_t id, bool wanted);
 int lls_postprocessor_set_last(struct lls_postprocessor *post, int32_t id, bool wanted);
 

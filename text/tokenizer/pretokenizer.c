@@ -15,10 +15,12 @@
 #define GPT2_PATTERN                                                                     \
   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-/* Words and runs of what is neither word nor space; a joiner counts as part of a word. */
+/* Matches words, and runs of characters that are neither word nor space; joiners belong
+ * to words. */
 #define WORDS "[\\w\\x{200c}\\x{200d}]+|[^\\w\\s\\x{200c}\\x{200d}]+"
 
-/* As Unicode 8.0 has it, see unicode8.h, and all of ASCII that is no letter or digit. */
+/* Punctuation of Unicode 8.0 (see unicode8.h), and all ASCII characters except letters,
+ * digits, controls and space. */
 #define CLASS(first, last) "\\x{" #first "}-\\x{" #last "}"
 #define PUNCTUATION                                                                      \
   "[!-/:-@\\[-`{-~" LLS_PUNCTUATION_OF_8(CLASS) "]|\\p{P}(?<![" LLS_PUNCTUATION_SINCE_8( \
@@ -28,7 +30,7 @@
 
 enum prepend {
   PREPEND_NEVER,
-  PREPEND_FIRST, /* only where the whole text begins */
+  PREPEND_FIRST, /* only at the beginning of the whole text */
   PREPEND_ALWAYS,
 };
 
@@ -36,7 +38,7 @@ struct pretokenize_step {
   int (*run)(const struct pretokenize_step *step, struct lls_matcher *matcher,
              struct lls_pieces *in, struct lls_pieces *out);
   struct lls_split split;
-  char *space; /* what metaspace writes for a space */
+  char *space; /* replacement of a space, for metaspace */
   enum prepend prepend;
 };
 
@@ -48,7 +50,8 @@ static int run_split(const struct pretokenize_step *step, struct lls_matcher *ma
     if (code < 0)
       return code;
   }
-  lls_bytes_swap(&in->text, &out->text); /* the text stays, only the spans are new */
+  lls_bytes_swap(&in->text, &out->text); /* the text is unchanged, only the spans are
+                                          * new */
   return 0;
 }
 
@@ -178,7 +181,7 @@ static int parse_prepend(const json_t *node, enum prepend *out, struct lls_error
 {
   const char *scheme = json_string_value(json_object_get(node, "prepend_scheme"));
   *out = PREPEND_ALWAYS;
-  if (scheme == NULL) /* files from before prepend_scheme */
+  if (scheme == NULL) /* files written before prepend_scheme existed */
     *out = json_is_false(json_object_get(node, "add_prefix_space")) ? PREPEND_NEVER
                                                                     : PREPEND_ALWAYS;
   else if (strcmp(scheme, "first") == 0)
@@ -242,7 +245,7 @@ static int load_punctuation(struct lls_pretokenizer *pretokenizer, const json_t 
                   : add_split(pretokenizer, PUNCTUATION, false, behavior, false, err);
 }
 
-/* Words, and punctuation character by character. */
+/* Splits words, and punctuation into single characters. */
 static int load_bert(struct lls_pretokenizer *pretokenizer, const json_t *node,
                      struct lls_error *err)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Pre-tokenisers: cut text into the pieces that the model sees one by one.
+ * Pre-tokenisers split text into pieces, each of which the model tokenises separately.
  *
- * Every kind is made of four primitive steps at load: *split* by a pattern, *prefix* with
- * a space, *metaspace* (spaces become a visible character) and *bytes* (bytes become
- * characters). ByteLevel, for example, is prefix, split, bytes. Digits, Whitespace,
- * Punctuation and BertPreTokenizer are splits by patterns of ours.
+ * At load every kind is compiled to four primitive steps: *split* by a pattern,
+ * *prefix* with a space, *metaspace* (spaces become a visible character) and *bytes*
+ * (bytes become characters). ByteLevel, for example, is prefix, split, bytes. Digits,
+ * Whitespace, Punctuation and BertPreTokenizer are splits by patterns of this project.
  */
 #ifndef LLS_TOKENIZER_PRETOKENIZER_H
 #define LLS_TOKENIZER_PRETOKENIZER_H
@@ -27,7 +27,7 @@ int lls_pretokenizer_load(struct lls_pretokenizer *pretokenizer, const json_t *n
                           struct lls_error *err);
 void lls_pretokenizer_free(struct lls_pretokenizer *pretokenizer);
 
-/* Cuts pieces further, in place; spare is working memory. */
+/* Splits pieces further, in place; spare is working memory. */
 int lls_pretokenize(const struct lls_pretokenizer *pretokenizer,
                     struct lls_matcher *matcher, struct lls_pieces *pieces,
                     struct lls_pieces *spare);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading tokenizer.json, or the older pair vocab.json and merges.txt, or vocab.txt, or
+ * Reads tokenizer.json; or the older pair vocab.json and merges.txt; or vocab.txt; or
  * the metadata of a GGUF file.
  *
- * The pair is byte-level BPE as GPT-2 has it (OPT is published so), vocab.txt WordPiece
- * as BERT has it. Both are brought into the form of tokenizer.json, so that everything
- * behind this file knows one form only.
+ * The pair is GPT-2's byte-level BPE (OPT is published so), vocab.txt is BERT's
+ * WordPiece. Both are converted to the form of tokenizer.json, so that all later code
+ * reads one form only.
  */
 #include "text/tokenizer/source.h"
 
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* -ENOENT without a sentence where there is no such file. */
+/* Returns -ENOENT, without a sentence, if the file does not exist. */
 static int open_if_there(const char *path, FILE **out, struct lls_error *err)
 {
   struct lls_error why;
@@ -58,8 +58,8 @@ const char *lls_config_token(const json_t *config, const char *member)
                                                  : token);
 }
 
-/* Gives each line, without its end, to `add`, which fails on what is no UTF-8. -ENOENT
- * without a sentence where there is no such file. */
+/* Passes each line, without its line end, to `add`, which fails if it is not UTF-8.
+ * Returns -ENOENT, without a sentence, if the file does not exist. */
 static int read_lines(const char *folder, const char *name, json_t *into,
                       int (*add)(json_t *into, const char *line, json_int_t number),
                       struct lls_error *err)
@@ -83,7 +83,7 @@ static int read_lines(const char *folder, const char *name, json_t *into,
   return code;
 }
 
-/* A line of merges.txt is a merge, but the first may tell a version. */
+/* Each line of merges.txt is a merge, except that the first may be a version. */
 static int add_merge(json_t *merges, const char *line, json_int_t number)
 {
   if (*line == '\0' || (number == 1 && strncmp(line, "#version", 8) == 0))
@@ -91,13 +91,14 @@ static int add_merge(json_t *merges, const char *line, json_int_t number)
   return json_array_append_new(merges, json_string(line));
 }
 
-/* vocab.txt: a token a line, the first one's id is 0. */
+/* vocab.txt has one token per line; the first one has id 0. */
 static int add_word(json_t *vocab, const char *line, json_int_t number)
 {
   return json_object_set_new(vocab, line, json_integer(number - 1));
 }
 
-/* The special tokens that tokenizer_config.json names, as entries of "added_tokens". */
+/* Returns the special tokens named in tokenizer_config.json, as entries of
+ * "added_tokens". */
 static json_t *special_tokens(const json_t *vocab, const json_t *config)
 {
   static const char *const members[] = {"bos_token", "eos_token", "unk_token",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Splitting is one pass: the text alternates between matches and gaps, and each behaviour
+ * Splits in one pass: the text alternates between matches and gaps, and each behaviour
  * is a rule for joining a section to the span before it.
  */
 #include "text/tokenizer/split.h"
@@ -15,8 +15,8 @@ struct cutter {
   struct lls_pieces *out;
   size_t begin; /* of the span being built */
   size_t end;
-  bool open;     /* there is such a span */
-  bool is_match; /* its last section is a match */
+  bool open;     /* a span is being built */
+  bool is_match; /* the span's last section is a match */
 };
 
 int lls_behavior_parse(const char *name, enum lls_behavior *out, struct lls_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading what every stage's object has; see stage.h. */
+/* Reads the members that every stage has; see stage.h. */
 #include "text/tokenizer/stage.h"
 
 #include <errno.h>

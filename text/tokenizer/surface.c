@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bytes of every token, decoded once at load: a step's tokens become text by looking
- * them up. 128,000 tokens are about 1 MB and take some 50 ms.
+ * The bytes of every token, decoded once at load: a step's tokens become text by table
+ * look-ups. 128,000 tokens take about 1 MB, and some 50 ms to decode.
  */
 #include "text/tokenizer/tokenizer_internal.h"
 
@@ -28,7 +28,8 @@ static int decode(struct lls_tokenizer *tokenizer, struct lls_matcher *matcher, 
   return 0;
 }
 
-/* Decodes as the first token; most read the same as inside, and share those bytes. */
+/* Decodes a token as the first of a text. Most tokens have the same bytes there as
+ * inside a text, and share them. */
 static int decode_first(struct lls_tokenizer *tokenizer, struct lls_matcher *matcher,
                         size_t id)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading a tokeniser from a model folder, and the questions about its vocabulary. */
+/* Loads a tokeniser from a model folder, and answers queries about its vocabulary. */
 #include "text/tokenizer/tokenizer.h"
 
 #include "text/tokenizer/tokenizer_internal.h"
@@ -15,7 +15,7 @@ static int load_model(struct lls_tokenizer *tokenizer, const json_t *node,
 {
   const char *type = json_string_value(json_object_get(node, "type"));
   if (type == NULL && json_object_get(node, "merges") != NULL)
-    type = "BPE"; /* files from before the type was written */
+    type = "BPE"; /* files written before the type existed */
   if (type == NULL)
     return lls_fail(err, -EINVAL, "\"type\" is missing");
   if (strcmp(type, "Unigram") == 0)
@@ -79,7 +79,7 @@ static int load_decoder(struct lls_tokenizer *tokenizer, const json_t *node,
   return lls_decoder_load(&tokenizer->decoder, node, err);
 }
 
-/* In this order: added tokens need the vocabulary and the normaliser. */
+/* The order matters: added tokens need the vocabulary and the normaliser. */
 static const struct {
   const char *member;
   int (*load)(struct lls_tokenizer *tokenizer, const json_t *node, struct lls_error *err);
@@ -100,7 +100,8 @@ static int load_stages(struct lls_tokenizer *tokenizer, const json_t *root,
   return lls_surface_build(tokenizer, err);
 }
 
-/* A token named in tokenizer_config.json, a string or an object with "content"; or -1. */
+/* Returns a token named in tokenizer_config.json, as a string or an object with
+ * "content"; or -1. */
 static int32_t named_token(const struct lls_tokenizer *tokenizer, const json_t *config,
                            const char *member)
 {
@@ -108,7 +109,7 @@ static int32_t named_token(const struct lls_tokenizer *tokenizer, const json_t *
   return string != NULL ? lls_tokenizer_find(tokenizer, string) : -1;
 }
 
-/* "add_bos_token" and "add_eos_token", where written, overrule the post-processor. */
+/* "add_bos_token" and "add_eos_token", if present, override the post-processor. */
 static int load_config(struct lls_tokenizer *tokenizer, const json_t *config,
                        struct lls_error *err)
 {
@@ -132,7 +133,7 @@ static int load_config(struct lls_tokenizer *tokenizer, const json_t *config,
   return code < 0 ? lls_fail(err, code, "no memory for the tokenizer") : 0;
 }
 
-/* Makes the tokeniser of *source, which it frees; `path` is the model, for messages. */
+/* Makes a tokeniser of *source, which it frees; `path` is the model's, for messages. */
 static int load_source(const char *path, struct lls_tokenizer_source *source,
                        struct lls_tokenizer **out, struct lls_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files behind tokenizer.h. */
+/* Definitions shared by the files that implement tokenizer.h. */
 #ifndef LLS_TOKENIZER_TOKENIZER_INTERNAL_H
 #define LLS_TOKENIZER_TOKENIZER_INTERNAL_H
 
@@ -16,11 +16,11 @@
 
 #define LLS_TEXT_MAX (1 << 29) /* bytes of one text; positions in it are 32 bits wide */
 
-/* The bytes of every token, decoded once. */
+/* The bytes of every token, decoded once at load. */
 struct lls_surface {
   struct lls_bytes text;
-  struct lls_slice *inside; /* (vocabulary size) within a text */
-  struct lls_slice *first;  /* (vocabulary size) at its beginning */
+  struct lls_slice *inside; /* (vocabulary size) the bytes inside a text */
+  struct lls_slice *first;  /* (vocabulary size) the bytes at its beginning */
   size_t longest;
 };
 
@@ -29,7 +29,7 @@ struct lls_tokenizer {
   struct lls_normalizer normalizer;
   struct lls_added added;
   struct lls_pretokenizer pretokenizer;
-  struct lls_bpe *bpe; /* the model: one of these three */
+  struct lls_bpe *bpe; /* the model is one of these three */
   struct lls_wordpiece *wordpiece;
   struct lls_unigram *unigram;
   struct lls_postprocessor post;

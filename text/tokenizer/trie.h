@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strings by their bytes, each with a value that is not negative. Children are a list of
- * siblings; only the first bytes, which are asked at every place of a text, have an
- * array.
+ * A trie of byte strings, each with a value >= 0. Children form a list of siblings;
+ * only the first byte, which is searched at every position of a text, is an array
+ * index.
  */
 #ifndef LLS_TOKENIZER_TRIE_H
 #define LLS_TOKENIZER_TRIE_H
@@ -12,25 +12,25 @@
 #define LLS_TRIE_NONE (-1)
 
 struct lls_byte_node {
-  int32_t child;   /* first one */
+  int32_t child;   /* its first child */
   int32_t sibling; /* next child of the same parent */
-  int32_t value;   /* or NONE: no string ends here */
+  int32_t value;   /* NONE: no string ends here */
   unsigned char byte;
 };
 
 struct lls_trie {
-  struct lls_byte_node
-      *nodes; /* (count) the first 256 are those of first bytes; or none */
+  struct lls_byte_node *nodes; /* (count) the first 256 are those of the first bytes */
   size_t count;
   size_t capacity;
 };
 
-/* 0 or -ENOMEM. A string that is there gets the new value; an empty one is none. */
+/* Inserts a string, or replaces its value. An empty string is ignored. Returns 0 or
+ * -ENOMEM. */
 int lls_trie_insert(struct lls_trie *trie, const char *string, size_t length,
                     int32_t value);
 void lls_trie_free(struct lls_trie *trie);
 
-/* The node of the string so far and one byte more, or NONE. */
+/* Returns the node after one more byte, or NONE. */
 static inline int32_t lls_trie_next(const struct lls_trie *trie, int32_t node,
                                     unsigned char byte)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The best way to each place is made of the best ways to those before it (Viterbi). Of
- * two that are equally good the one that was found first stays, as in tokenizers. */
+/* The best split up to each position extends the best split up to an earlier one
+ * (Viterbi). Of two equally good splits the first one found is kept, as in tokenizers. */
 #include "text/tokenizer/unigram.h"
 
 #include "text/tokenizer/trie.h"
@@ -15,20 +15,20 @@
 #define UNKNOWN_PENALTY 10.0
 
 struct lls_unigram {
-  struct lls_trie pieces; /* their ids */
+  struct lls_trie pieces; /* values are ids */
   double *scores;         /* (n) by id */
   size_t n;
   double unknown_score;
   int32_t unknown;
-  bool by_bytes;      /* what is unknown is written as these: */
-  int32_t bytes[256]; /* the tokens of bytes */
+  bool by_bytes;      /* unknown characters become their bytes, */
+  int32_t bytes[256]; /* with these tokens */
 };
 
-/* The best way to a place of the text: its last token began so many bytes before. */
+/* The best split up to a position of the text; its last token has `length` bytes. */
 struct lls_cut {
   double score;
   int32_t id;
-  uint32_t length; /* 0: none was found yet */
+  uint32_t length; /* 0: no split was found yet */
 };
 
 /* ---- loading ---------------------------------------------------------------------- */
@@ -53,7 +53,7 @@ static int add_piece(struct lls_unigram *u, struct lls_vocab *vocab, int32_t id,
   return code < 0 ? lls_fail(err, code, "no memory for the vocabulary") : 0;
 }
 
-/* True if each byte has a token. */
+/* Returns true if each byte has a token. */
 static bool find_bytes(struct lls_unigram *u, const struct lls_vocab *vocab)
 {
   char name[8];
@@ -128,7 +128,8 @@ static void offer(struct lls_cut *cut, double score, int32_t id, size_t length)
     *cut = (struct lls_cut){score, id, (uint32_t)length};
 }
 
-/* The ways on from a place: all pieces that the rest of the text begins with. */
+/* Extends the split at a position by every piece that the rest of the text begins
+ * with. */
 static void go_on(const struct lls_unigram *u, const char *rest, size_t length,
                   size_t character, struct lls_cut *cuts)
 {
@@ -148,7 +149,7 @@ static void go_on(const struct lls_unigram *u, const char *rest, size_t length,
     offer(&cuts[character], cuts->score + u->unknown_score, u->unknown, character);
 }
 
-/* Appends the tokens of the best way, the last one first. */
+/* Appends the tokens of the best split, last token first. */
 static void append_backwards(const struct lls_unigram *u, const struct lls_cut *cuts,
                              const char *word, size_t length, struct lls_ids *ids)
 {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Multiply-and-fold over 8 bytes at a time; the strings are the model's, not a
- * client's. */
+/* Multiplies and folds 8 bytes at a time. The strings come from the model, not from a
+ * client, so the hash need not resist chosen collisions. */
 static size_t hash_string(const char *string, size_t length)
 {
   uint64_t hash = 0x9e3779b97f4a7c15u ^ length;

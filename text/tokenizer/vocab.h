@@ -2,9 +2,9 @@
 /*
  * The vocabulary: token strings and their ids, both ways.
  *
- * Ids may have holes (a model's embedding is often padded), but an id has one string and
- * a string one id. String lookup is an open-addressing table at most half full; a table
- * of 128,000 tokens is 1 MB and answers in about one cache miss.
+ * Ids may have holes (a model's embedding is often padded), but each id has one string,
+ * and each string one id. Strings are found in an open-addressing table, at most half
+ * full: for 128,000 tokens it has 1 MB, and a search takes about one cache miss.
  */
 #ifndef LLS_TOKENIZER_VOCAB_H
 #define LLS_TOKENIZER_VOCAB_H
@@ -23,7 +23,7 @@ struct lls_slice {
 
 struct lls_token {
   struct lls_slice string;  /* in text */
-  struct lls_slice decoded; /* what the decoder starts from, mostly the string again */
+  struct lls_slice decoded; /* the decoder's input: usually the string */
   bool defined;
   bool in_model; /* known to the model, not only as an added token */
   bool special;
@@ -43,15 +43,16 @@ struct lls_vocab {
 int lls_vocab_load(struct lls_vocab *vocab, const json_t *object, struct lls_error *err);
 void lls_vocab_free(struct lls_vocab *vocab);
 
-/* Adds a token; no change where the very same one is there already. */
+/* Adds a token; does nothing if the same token exists already. */
 int lls_vocab_add(struct lls_vocab *vocab, int32_t id, const char *string, size_t length,
                   struct lls_error *err);
 
-/* Lets the decoder start from another text than the token's string. */
+/* Sets a decoder input that differs from the token's string. */
 void lls_vocab_set_decoded(struct lls_vocab *vocab, int32_t id, const char *text,
                            size_t length);
 
-/* The id of a string, or -1; the second form finds tokens of the model only. */
+/* Return the id of a string, or -1; the second function finds only tokens of the
+ * model. */
 int32_t lls_vocab_find(const struct lls_vocab *vocab, const char *string, size_t length);
 int32_t lls_vocab_find_in_model(const struct lls_vocab *vocab, const char *string,
                                 size_t length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The longest match is looked for from the back: words are short, their number of
- * characters has a bound, and so has the work on a text of any length. */
+/* The longest match is searched from the longest candidate down: the number of
+ * characters per word is bounded, and so is the work per byte of text. */
 #include "text/tokenizer/wordpiece.h"
 
 #include "text/base/utf8.h"
@@ -9,14 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CHARS  1000 /* of a word, whatever the file says */
+#define MAX_CHARS  1000 /* in a word, whatever the file says */
 #define MAX_PREFIX 32
 
 struct lls_wordpiece {
   const struct lls_vocab *vocab;
   char prefix[MAX_PREFIX]; /* (prefix_length) of pieces inside a word */
   size_t prefix_length;
-  size_t max_chars; /* a longer word is unknown */
+  size_t max_chars; /* longer words are unknown */
   int32_t unknown;
 };
 
@@ -64,7 +64,8 @@ void lls_wordpiece_free(struct lls_wordpiece *wordpiece)
   free(wordpiece);
 }
 
-/* The longest piece that the rest of a word begins with, and its length; -1 if none. */
+/* Returns the longest piece that the rest of a word begins with, and its length; -1 if
+ * none. */
 static int32_t longest(const struct lls_wordpiece *w, const char *rest, size_t length,
                        bool inside, size_t *taken)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpt-oss' messages ("harmony"): a header, which names the channel and maybe the
- * recipient,
- * <|message|>, the message, and a mark at its end. The prompt has opened the first
- * header.
+ * gpt-oss' messages ("harmony"): a header with the channel and perhaps the recipient,
+ * <|message|>, the message, and an end mark. The prompt has opened the first header.
  *
  *   <|channel|>analysis<|message|>...<|end|><|start|>assistant<|channel|>commentary
  *   to=functions.NAME <|constrain|>json<|message|>{...}<|call|>
@@ -21,7 +19,8 @@ static const char *find(const char *text, size_t n, const char *what)
   return memmem(text, n, what, strlen(what));
 }
 
-/* The role of the message, as the header says; begins a call that it is addressed to. */
+/* Returns the message's role from its header; begins a call if the header names a
+ * function. */
 static enum lls_tool_role read_header(struct lls_tool_parser *parser, const char *header,
                                       size_t n)
 {
@@ -94,7 +93,7 @@ static bool step_header(struct lls_tool_parser *parser)
   return true;
 }
 
-/* Text without a header is content. */
+/* Before a header. Text without one is content. */
 static bool step_before(struct lls_tool_parser *parser)
 {
   const struct lls_text *held = &parser->held;

@@ -31,13 +31,13 @@ static void put_letter(char byte, struct lls_text *out)
 {
   if ((unsigned char)byte < ' ')
     put_control(byte, out);
-  else if (byte == '"') /* in single quotes */
+  else if (byte == '"') /* in a string with single quotes */
     lls_text_puts(out, "\\\"");
   else
     lls_text_append(out, &byte, 1);
 }
 
-/* Puts an escape of JSON, or a backslash that stands for itself and the byte after it. */
+/* Appends a valid JSON escape, or an escaped backslash followed by the byte. */
 static void put_escaped(char byte, struct lls_text *out)
 {
   if (is_one_of(byte, "\"\\/bfnrtu")) {
@@ -67,7 +67,7 @@ static void in_string(struct lls_json_repair *r, char byte, struct lls_text *out
 
 /* ---- between strings --------------------------------------------------------------- */
 
-/* Puts what is held back, but for a comma before a closing bracket. */
+/* Appends the text held back, except a comma before a closing bracket. */
 static void release_comma(struct lls_json_repair *r, char byte, struct lls_text *out)
 {
   if (r->comma && byte != '}' && byte != ']')
@@ -94,7 +94,7 @@ void lls_json_repair_end(struct lls_json_repair *r, struct lls_text *out)
 static void add_to_word(struct lls_json_repair *r, char byte, struct lls_text *out)
 {
   release_comma(r, byte, out);
-  if (r->n_word == sizeof r->word) { /* longer than those that are looked for */
+  if (r->n_word == sizeof r->word) { /* longer than any word that is replaced */
     lls_text_append(out, r->word, 1);
     memmove(r->word, r->word + 1, --r->n_word);
   }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One byte after the other; see json_scan.h. */
+/* Scans one byte at a time; see json_scan.h. */
 #include "text/tools/json_scan.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growing and emptying an answer; see tool_answer.h. */
+/* Building and clearing an answer; see tool_answer.h. */
 #include "text/tools/tool_answer.h"
 
 #include <stdlib.h>
@@ -44,7 +44,8 @@ void lls_tool_answer_arguments(struct lls_tool_answer *answer, const char *bytes
   answer->failed |= arguments->failed;
 }
 
-/* Only the last of the announced calls can have got more arguments. */
+/* Returns the first call with unsent parts: of the announced calls only the last one
+ * can have received more arguments. */
 static uint32_t first_unsent(const struct lls_tool_answer *answer)
 {
   return answer->n_announced > 0 ? answer->n_announced - 1 : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An answer taken apart: content, reasoning, and calls of tools. Streamed, it holds what
- * was not sent yet; else all of it. Its owner is one thread at a time.
+ * An answer split into content, reasoning and tool calls. While streaming it holds the
+ * parts not sent yet, else the whole answer. It is owned by one thread at a time.
  */
 #ifndef LLS_TOOLS_TOOL_ANSWER_H
 #define LLS_TOOLS_TOOL_ANSWER_H
@@ -13,7 +13,7 @@
 struct lls_tool_call {
   char *name;
   struct lls_text arguments; /* JSON, as the model wrote it */
-  char id[48];               /* "" until its owner gives it one */
+  char id[48];               /* set by the owner; "" until then */
 };
 
 /* A zeroed struct is an empty answer. */
@@ -21,12 +21,12 @@ struct lls_tool_answer {
   struct lls_text content, reasoning;
   struct lls_tool_call *calls; /* (n_calls) */
   uint32_t n_calls, capacity;
-  uint32_t n_whole;     /* calls whose arguments are complete JSON */
-  uint32_t n_announced; /* calls of which id and name were sent */
-  bool failed;          /* no memory: something is missing */
+  uint32_t n_whole;     /* calls with complete JSON arguments */
+  uint32_t n_announced; /* calls whose id and name were sent */
+  bool failed;          /* memory ran out, and parts are missing */
 };
 
-/* True if there are calls, and nothing is missing of any. */
+/* Returns true if there are calls, and all of them are complete. */
 bool lls_tool_answer_calls(const struct lls_tool_answer *answer);
 
 /* Adds a call; the name is copied. */
@@ -35,11 +35,11 @@ void lls_tool_answer_call(struct lls_tool_answer *answer, const char *name,
 /* Appends to the arguments of the last call. */
 void lls_tool_answer_arguments(struct lls_tool_answer *answer, const char *bytes,
                                size_t n);
-/* True if there is something that was not sent. */
+/* Returns true if there are parts not sent yet. */
 bool lls_tool_answer_news(const struct lls_tool_answer *answer);
-/* True if there was no memory for a part of it. */
+/* Returns true if memory ran out for a part of the answer. */
 bool lls_tool_answer_lacks(const struct lls_tool_answer *answer);
-/* All of it was sent. */
+/* Marks the whole answer as sent. */
 void lls_tool_answer_sent(struct lls_tool_answer *answer);
 void lls_tool_answer_free(struct lls_tool_answer *answer);
 

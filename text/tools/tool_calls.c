@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls from their mark to their end, but for what is inside of an object; see
+/* Parses calls from their mark to their end, except the inside of objects; see
  * tool_parser_internal.h. */
 #include <string.h>
 
@@ -29,7 +29,7 @@ bool lls_tool_step_call(struct lls_tool_parser *parser)
     parser->mode = LLS_TOOL_IN_OBJECT;
     return true;
   }
-  /* Mistral's newer form has the older one's mark */
+  /* Mistral's newer format has the same mark as its older one */
   bool named =
       shape != LLS_TOOL_JSON || strcmp(parser->options.format->name, "mistral") == 0;
   if (parser->in_list || !named)
@@ -38,7 +38,7 @@ bool lls_tool_step_call(struct lls_tool_parser *parser)
   return true;
 }
 
-/* The name in a text that ends where the arguments begin. */
+/* Finds the name at the end of a text that ends where the arguments begin. */
 static const char *find_name(const struct lls_tool_format *format, const char *text,
                              size_t *n)
 {
@@ -52,7 +52,7 @@ static const char *find_name(const struct lls_tool_format *format, const char *t
   return text;
 }
 
-/* NAMED, up to name_end. */
+/* NAMED: reads up to name_end. */
 static bool step_named(struct lls_tool_parser *parser)
 {
   const struct lls_tool_format *format = parser->options.format;
@@ -80,7 +80,7 @@ static bool step_named(struct lls_tool_parser *parser)
   return true;
 }
 
-/* KEYED: -1, 0 or 1, as lls_tool_begins; then *end is where the arguments begin. */
+/* KEYED: returns -1, 0 or 1 like lls_tool_begins; *end is where the arguments begin. */
 static int read_keyed_name(const struct lls_tool_format *format, const char *text,
                            size_t n, size_t *name, size_t *length, size_t *end)
 {
@@ -110,7 +110,7 @@ static bool step_keyed(struct lls_tool_parser *parser)
   if (read == 0)
     return false;
   if (read < 0 || !lls_tool_begin_call(parser, text + name, length)) {
-    parser->at += parser->bare; /* or the same mark would be found again */
+    parser->at += parser->bare; /* otherwise the same mark would be found again */
     return lls_tool_give_up(parser);
   }
   parser->at += end;
@@ -151,7 +151,7 @@ bool lls_tool_step_arguments(struct lls_tool_parser *parser)
   return result == LLS_JSON_SCAN_DONE;
 }
 
-/* True if what follows a call can be another one without a mark of its own. */
+/* Returns true if the byte can begin another call without a mark. */
 static bool is_next(struct lls_tool_parser *parser, char byte)
 {
   const struct lls_tool_format *format = parser->options.format;

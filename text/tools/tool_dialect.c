@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From names and from templates; see tool_dialect.h. */
+/* Determines the dialect from names and templates; see tool_dialect.h. */
 #include "text/tools/tool_dialect.h"
 
 #include <errno.h>
@@ -34,8 +34,8 @@ int lls_tool_dialect_read(const char *tool_format, const char *reasoning_format,
 
 /* ---- arguments ------------------------------------------------------------------- */
 
-/* A conversation with a call whose arguments are {"needle": "hay"}, rendered; NULL where
- * the template rejects it. */
+/* Renders a conversation with a call whose arguments are {"needle": "hay"}. Returns
+ * NULL if the template rejects it. */
 static char *probe(const struct lls_chat_template *chat_template, bool as_text)
 {
   size_t length;
@@ -59,8 +59,9 @@ static char *probe(const struct lls_chat_template *chat_template, bool as_text)
   return text;
 }
 
-/* Sees if calls are shown, and if their arguments are to be text: where an object is
- * printed as Python does it, or not at all, and a text is not. */
+/* Determines whether calls are shown, and whether arguments must be text: that is so if
+ * an object is printed in Python's syntax or not at all, and a text is printed
+ * correctly. */
 static void see_calls(struct lls_tool_dialect *dialect,
                       const struct lls_chat_template *chat_template)
 {
@@ -78,8 +79,8 @@ static void see_calls(struct lls_tool_dialect *dialect,
 
 #define NEEDLE "needle_in_a_prompt"
 
-/* True if the template prints the needle in one of these; what it rejects is not
- * shown. */
+/* Returns true if the template prints the needle in one of the messages; false if it
+ * rejects them. */
 static bool shows(const struct lls_chat_template *chat_template, json_t *messages,
                   json_t *variables)
 {
@@ -126,7 +127,8 @@ void lls_tool_dialect_complete(struct lls_tool_dialect *dialect,
   if (detects)
     dialect->format = lls_tool_format_detect(source);
   if (detects && dialect->hides_tools && strcmp(dialect->format->name, "generic") == 0)
-    dialect->format = lls_tool_format_find("hermes"); /* the prompt shows it */
+    dialect->format = lls_tool_format_find("hermes"); /* the format that tool_prompt.h
+                                                       * shows */
   if (dialect->reasoning == NULL && !dialect->keeps_reasoning)
     dialect->reasoning = lls_reasoning_format_detect(source);
   if (renders)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of formats, from what their authors publish, and the search in it. The order
- * is that of detection: what shows more of itself comes first. */
+/* The table of formats, from their authors' publications, and its search. The order is
+ * the order of detection: formats with more specific signs come first. */
 #include "text/tools/tool_format.h"
 
 #include <string.h>
@@ -342,7 +342,8 @@ const struct lls_reasoning_format *lls_reasoning_format_detect(const char *sourc
   return NULL;
 }
 
-/* Marks may consist of several tokens, and tokens are parts of marks. */
+/* Returns true if one string contains the other: a mark may consist of several tokens,
+ * and a token may be a part of a mark. */
 static bool within(const char *mark, const char *text)
 {
   return mark != NULL && strstr(mark, text) != NULL;

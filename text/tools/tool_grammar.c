@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A format's syntax around the tools' names and schemas; see tool_grammar.h. */
+/* A format's syntax with the tools' names and schemas; see tool_grammar.h. */
 #include "text/tools/tool_grammar.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "text/grammar/grammar_marks.h"
 #include "text/grammar/json_schema.h"
 
-#define LINE_ENDS 2 /* after the reasoning, at most */
+#define LINE_ENDS 2 /* most line breaks after the reasoning */
 
 static uint32_t text(struct lls_grammar_tree *tree, const char *bytes)
 {
@@ -41,7 +41,7 @@ static uint32_t one_call(struct lls_grammar_tree *tree,
   return lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
 }
 
-/* A call of any of the tools. */
+/* A call of any one of the tools. */
 static uint32_t any_call(struct lls_grammar_tree *tree,
                          const struct lls_tool_constraint *constraint)
 {
@@ -60,8 +60,8 @@ static uint32_t any_call(struct lls_grammar_tree *tree,
 
 /* ---- texts up to a mark ---------------------------------------------------------- */
 
-/* The first byte of a mark tells where it may begin: it has none of it again, and no
- * byte of a longer character. */
+/* Returns true if the mark's first byte does not occur in it again, and all bytes are
+ * ASCII: an occurrence can then only begin at that byte. */
 static bool is_plain(const char *mark)
 {
   for (const char *at = mark; *at != '\0'; at++)
@@ -70,7 +70,7 @@ static bool is_plain(const char *mark)
   return *mark != '\0';
 }
 
-/* One character that is neither of the two. */
+/* One character except these two. */
 static uint32_t other(struct lls_grammar_tree *tree, char one, char two)
 {
   const struct lls_grammar_range both[] = {{(unsigned char)one, (unsigned char)one},
@@ -83,8 +83,9 @@ static uint32_t any_times(struct lls_grammar_tree *tree, uint32_t part)
   return lls_grammar_repeat(tree, part, 0, LLS_GRAMMAR_UNBOUNDED);
 }
 
-/* Texts in which a mark, of which is_plain, does not occur. Its first byte begins it or
- * does not: `part` is some of the rest of it, `broken` is what is no rest of it. */
+/* Texts without a mark for which is_plain holds. After each first byte of the mark the
+ * text leaves the mark: `part` is a proper beginning of the mark's remainder, `broken`
+ * a text that deviates from it. */
 static uint32_t text_without(struct lls_grammar_tree *tree, const char *mark)
 {
   size_t n = strlen(mark);
@@ -105,7 +106,8 @@ static uint32_t text_without(struct lls_grammar_tree *tree, const char *mark)
   return row(tree, row(tree, plain, again), maybe(tree, row(tree, begun, part)));
 }
 
-/* Reasoning up to its end. Of a mark that is not plain the first byte does not occur. */
+/* Reasoning and its end mark. If the mark is not plain, its first byte is not allowed
+ * inside. */
 static uint32_t thought(struct lls_grammar_tree *tree, const char *close)
 {
   const struct lls_grammar_range line = {'\n', '\n'};
@@ -117,8 +119,8 @@ static uint32_t thought(struct lls_grammar_tree *tree, const char *close)
   return lls_grammar_sequence(tree, parts, sizeof parts / sizeof *parts);
 }
 
-/* The thought before calls or a form. A prompt that has opened it leaves its end to the
- * answer; otherwise the answer may do without. */
+/* The reasoning before calls or a form. It is required if the prompt began it, else
+ * optional. */
 static uint32_t before(struct lls_grammar_tree *tree,
                        const struct lls_tool_constraint *constraint)
 {
@@ -133,7 +135,7 @@ static uint32_t before(struct lls_grammar_tree *tree,
   return constraint->in_reasoning ? rest : maybe(tree, row(tree, text(tree, open), rest));
 }
 
-/* The form, after what the format puts before content. */
+/* The form, with the text that the format puts before content. */
 static uint32_t framed(struct lls_grammar_tree *tree,
                        const struct lls_tool_format *format, uint32_t form)
 {

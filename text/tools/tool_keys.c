@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments between marks of their own, as Qwen3-Coder, GLM and MiniMax write them. They
- * are made JSON one by one: a string where the tool's schema has room for one, or where
- * the text is nothing else that the schema has room for.
+ * Arguments between marks of their own, as Qwen3-Coder, GLM and MiniMax write them.
+ * They are converted to JSON one by one: to a string if the tool's schema allows a
+ * string, or if the text is of no other type that the schema allows.
  *
- * A value may have a text in it that looks like a mark, and the mark at its end may be
- * left out. So a value ends at a mark after which the call goes on, or at the next key
+ * A value may contain text that looks like a mark, and its end mark may be missing. So
+ * a value ends at a mark after which the call continues correctly, or at the next key
  * that the tool has, or at the end of the call.
  */
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void emit_json(struct lls_tool_parser *parser, const json_t *value)
   free(text);
 }
 
-/* True if JSON of this value may stand for an argument of these types. */
+/* Returns true if a JSON value is of one of these types. */
 static bool fits(const json_t *value, unsigned types)
 {
   bool number = json_is_number(value), boolean = json_is_boolean(value);
@@ -47,7 +47,8 @@ static bool fits(const json_t *value, unsigned types)
          (json_is_string(value) && types == LLS_TOOL_TYPE_ANY);
 }
 
-/* Emits the text as JSON, its digits as they are; false where it is none that fits. */
+/* Emits the text as JSON with its digits unchanged. Returns false if it is not JSON of
+ * these types. */
 static bool emit_as_json(struct lls_tool_parser *parser, unsigned types, const char *text,
                          size_t n)
 {
@@ -67,7 +68,8 @@ static bool emit_as_json(struct lls_tool_parser *parser, unsigned types, const c
   return emitted;
 }
 
-/* Where a string is possible the text is one, but for null where that is, too. */
+/* Emits a value: as a string if that type is allowed, except null if that is allowed,
+ * too. */
 static void emit_value(struct lls_tool_parser *parser, unsigned types, const char *text,
                        size_t n)
 {
@@ -86,13 +88,14 @@ static void emit_value(struct lls_tool_parser *parser, unsigned types, const cha
   json_decref(value);
 }
 
-/* A key and its value in the text that is held. */
+/* A key and its value in the held text. */
 struct argument {
   const char *key, *value, *end; /* end: of the value */
   size_t key_length;
-  const char *said; /* between key_end and value_begin: deepseek_v3.2's true or false */
+  const char *said; /* text between key_end and value_begin: deepseek_v3.2's true or
+                     * false */
   size_t said_length;
-  const char *next; /* behind the value and its mark */
+  const char *next; /* after the value and its mark */
 };
 
 static unsigned types_of(const struct lls_tool_parser *parser, const struct argument *a,
@@ -111,7 +114,7 @@ static unsigned types_of(const struct lls_tool_parser *parser, const struct argu
   return types;
 }
 
-/* A line end at each side belongs to the marks. */
+/* A line break at either end of the value belongs to the marks. */
 static void emit_argument(struct lls_tool_parser *parser, const struct argument *a)
 {
   json_t *name = json_stringn(a->key, a->key_length);
@@ -131,7 +134,7 @@ static void emit_argument(struct lls_tool_parser *parser, const struct argument 
   json_decref(name);
 }
 
-/* ---- where a value ends ---------------------------------------------------------- */
+/* ---- the end of a value ---------------------------------------------------------- */
 
 static const char *find(const char *text, const char *end, const char *mark)
 {
@@ -158,14 +161,16 @@ static int follows(const char *text, const char *end, const char *const *marks, 
   return best;
 }
 
-/* After the mark of a value's end: the next key, or the end of the call. */
+/* After a value's end mark: returns whether the next key, or the end of the call,
+ * follows. */
 static int goes_on(const struct lls_tool_format *f, const char *text, const char *end)
 {
   const char *const marks[] = {f->key_begin, f->call_end, f->close, f->open[0]};
   return follows(text, end, marks, 4);
 }
 
-/* After the mark of a call's end: the end of all calls, the next call. */
+/* After a call's end mark: returns whether the end of all calls, or the next call,
+ * follows. */
 static int is_past_call(const struct lls_tool_format *f, const char *text,
                         const char *end)
 {
@@ -174,7 +179,8 @@ static int is_past_call(const struct lls_tool_format *f, const char *text,
   return follows(text, end, marks, 6);
 }
 
-/* A mark within a value may be the next key: 1 if the tool has it, 0: not known yet. */
+/* At a key mark inside a value: returns 1 if the key is a parameter of the tool, 0 if
+ * it is not known yet, or -1. */
 static int is_key(const struct lls_tool_parser *parser, const char *text, const char *end)
 {
   const struct lls_tool_format *f = parser->options.format;
@@ -196,7 +202,8 @@ static const char *earlier(const char *a, const char *b)
   return a == NULL || (b != NULL && b < a) ? b : a;
 }
 
-/* Finds where the value ends: 1, or 0 if more is needed. `over`: no more comes. */
+/* Finds the end of the value. Returns 1, or 0 if more text is needed. `over`: no more
+ * text comes. */
 static int find_end(const struct lls_tool_parser *parser, const char *end, bool over,
                     struct argument *a)
 {
@@ -226,7 +233,8 @@ static int find_end(const struct lls_tool_parser *parser, const char *end, bool 
 
 /* ---- steps ------------------------------------------------------------------------- */
 
-/* At a key: -1 where it can be none, 0 where more is needed, 1 when it was taken. */
+/* Takes an argument at a key mark. Returns 1 if it was taken, 0 if more text is needed,
+ * -1 if there is no argument. */
 static int take_argument(struct lls_tool_parser *parser, bool over)
 {
   const struct lls_tool_format *format = parser->options.format;
@@ -273,7 +281,8 @@ static void take_space(struct lls_tool_parser *parser)
   lls_tool_take(parser);
 }
 
-/* The mark at the end of a call, or of all calls where the former is left out. */
+/* Finds the end mark of a call, or, if that was omitted, of all calls. Returns like
+ * lls_tool_begins. */
 static int find_call_end(const struct lls_tool_parser *parser, size_t *length)
 {
   const struct lls_tool_format *format = parser->options.format;
@@ -302,7 +311,7 @@ bool lls_tool_step_keys(struct lls_tool_parser *parser)
   int taken = key > 0 ? take_argument(parser, false) : key;
   if (ends > 0) {
     end_arguments(parser);
-    parser->at = length; /* the mark after all calls is step_after's */
+    parser->at = length; /* step_after handles the mark after all calls */
     lls_tool_take(parser);
     lls_tool_end_call(parser);
     return true;

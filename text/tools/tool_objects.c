@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * {"name": ..., "arguments": ...}: the call is reported when its name is known, its
- * arguments go out as they come. The members may stand in any order, within a member
- * "function" too, and others among them.
+ * Parses {"name": ..., "arguments": ...}: the call is reported when its name is known,
+ * and its arguments as they arrive. The members may come in any order, also inside a
+ * member "function", and with unknown members between them.
  */
 #include <string.h>
 
@@ -25,7 +25,8 @@ static enum lls_tool_role role_of(const char *key, size_t n)
   return LLS_TOOL_OTHER;
 }
 
-/* In a call without mark, a member that no call has: what is read is plain JSON. */
+/* Returns true if a call without a mark has a member that calls never have: the text is
+ * then plain JSON. */
 static bool is_strange(const struct lls_tool_parser *parser, const char *key, size_t n)
 {
   static const char *const others[] = {"id", "type", "tool_call_id"};
@@ -35,7 +36,7 @@ static bool is_strange(const struct lls_tool_parser *parser, const char *key, si
   return !known;
 }
 
-/* Arguments that are a string hold the JSON that is meant. */
+/* Emits complete arguments. If they are a string, its content is the JSON. */
 static void emit_whole(struct lls_tool_parser *parser, const char *bytes, size_t n)
 {
   json_t *value = *bytes == '"'
@@ -48,8 +49,8 @@ static void emit_whole(struct lls_tool_parser *parser, const char *bytes, size_t
   json_decref(value);
 }
 
-/* Beside a form, which may have a member "name" too, an object without a mark is a call
- * once arguments follow the name: it is kept. */
+/* Stores a name. With a form, which may also have a member "name", an object without a
+ * mark is a call only once arguments follow the name. */
 static bool keep_name(struct lls_tool_parser *parser, const json_t *name)
 {
   struct lls_tool_object *object = &parser->object;
@@ -77,7 +78,7 @@ static bool begin_call(struct lls_tool_parser *parser, const char *quoted, size_
   return begun;
 }
 
-/* A value has come to its end; at is after it. */
+/* Handles the end of a value; `at` is after it. */
 static bool end_value(struct lls_tool_parser *parser)
 {
   struct lls_tool_object *object = &parser->object;
@@ -132,7 +133,7 @@ static bool end_key(struct lls_tool_parser *parser)
   return !is_strange(parser, key, n);
 }
 
-/* A byte of a key or a value. */
+/* Scans a byte of a key or a value. */
 static bool scan_byte(struct lls_tool_parser *parser, char byte)
 {
   enum lls_json_scan_result result = lls_json_scan(&parser->scan, byte);
@@ -144,7 +145,7 @@ static bool scan_byte(struct lls_tool_parser *parser, char byte)
   return parser->object.place == LLS_TOOL_IN_KEY ? end_key(parser) : end_value(parser);
 }
 
-/* A closing brace: of the member "function", or of the call. */
+/* Handles a closing brace: of the member "function", or of the call. */
 static bool end_object(struct lls_tool_parser *parser)
 {
   struct lls_tool_object *object = &parser->object;
@@ -160,7 +161,7 @@ static bool end_object(struct lls_tool_parser *parser)
   return true;
 }
 
-/* A byte between keys and values, which is not white space. */
+/* Handles a byte between keys and values that is not white space. */
 static bool pass_byte(struct lls_tool_parser *parser, char byte)
 {
   static const struct {
@@ -191,8 +192,7 @@ static bool pass_byte(struct lls_tool_parser *parser, char byte)
   return true;
 }
 
-/* Once the call is reported, only a key or a value that is not complete has to be
- * kept. */
+/* Drops text of a reported call, except an incomplete key or value. */
 static void forget(struct lls_tool_parser *parser)
 {
   struct lls_tool_object *object = &parser->object;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the parts of the parser: looking at the text, and reporting what it is. */
+/* Shared by the parser's files: examining text, and reporting its parts. */
 #include <string.h>
 
 #include "text/tools/tool_parser_internal.h"
@@ -87,7 +87,7 @@ bool lls_tool_give_up(struct lls_tool_parser *parser)
   return true;
 }
 
-/* ---- what is reported ------------------------------------------------------------ */
+/* ---- reporting ------------------------------------------------------------------- */
 
 bool lls_tool_begin_call(struct lls_tool_parser *parser, const char *name, size_t n)
 {

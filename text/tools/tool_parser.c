@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parser's life, reasoning and content; see tool_parser.h. */
+/* Creates and ends the parser; handles reasoning and content; see tool_parser.h. */
 #include "text/tools/tool_parser.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "text/tools/tool_parser_internal.h"
 
 #define MAX_MARKS      8
-#define MAX_HELD_SPACE 256 /* bytes of white space that may stand before a call */
+#define MAX_HELD_SPACE 256 /* bytes of white space allowed before a call */
 
 /* ---- reasoning ------------------------------------------------------------------- */
 
@@ -21,8 +21,7 @@ static bool step_start(struct lls_tool_parser *parser)
     space++;
   const char *open = parser->options.reasoning->open;
   int begins = lls_tool_begins(held->data + space, held->length - space, open);
-  bool near =
-      space <= MAX_HELD_SPACE; /* more is content already, where it came in pieces */
+  bool near = space <= MAX_HELD_SPACE; /* farther white space may be sent content */
   if (begins == 0 && near)
     return false;
   parser->mode = begins > 0 && near ? LLS_TOOL_IN_REASONING : LLS_TOOL_IN_CONTENT;
@@ -45,7 +44,7 @@ static void emit_reasoning(struct lls_tool_parser *parser, size_t n)
   }
 }
 
-/* So many bytes, but for the white space at their end. */
+/* Returns n without the white space at the end of the text. */
 static size_t without_space(const char *text, size_t n)
 {
   size_t kept = n;
@@ -77,7 +76,8 @@ static bool step_reasoning(struct lls_tool_parser *parser)
 
 /* ---- content --------------------------------------------------------------------- */
 
-/* Before anything else has come: true if a call may begin here without a mark. */
+/* At the beginning of the content: returns true if a call without a mark may begin
+ * here. */
 static bool try_bare(struct lls_tool_parser *parser)
 {
   const struct lls_text *held = &parser->held;
@@ -98,8 +98,8 @@ static bool try_bare(struct lls_tool_parser *parser)
   return true;
 }
 
-/* A call whose own beginning is the mark, since the mark of all calls was left out: it
- * stays in held, and has to name a tool. */
+/* Returns true if the mark is the beginning of the call itself, because the mark before
+ * all calls was omitted: it then stays in held, and the call must name a tool. */
 static bool begins_call(const struct lls_tool_parser *parser,
                         const struct lls_stop_string *mark)
 {
@@ -107,7 +107,7 @@ static bool begins_call(const struct lls_tool_parser *parser,
   return format->shape == LLS_TOOL_KEYED && mark->text == format->name_begin;
 }
 
-/* A mark at the beginning of what is held, after so many bytes of white space. */
+/* Handles a mark in held, after `space` bytes of white space. */
 static bool pass_mark(struct lls_tool_parser *parser, size_t space,
                       const struct lls_stop_string *mark)
 {
@@ -125,7 +125,8 @@ static bool pass_mark(struct lls_tool_parser *parser, size_t space,
   return true;
 }
 
-/* A mark at the beginning of the text, or NULL; *maybe: the text may become one. */
+/* Returns the mark at the beginning of the text, or NULL; *maybe: more text may
+ * complete a mark. */
 static const struct lls_stop_string *mark_at(const struct lls_tool_parser *parser,
                                              const char *text, size_t n, bool *maybe)
 {
@@ -140,7 +141,8 @@ static const struct lls_stop_string *mark_at(const struct lls_tool_parser *parse
   return NULL;
 }
 
-/* A call or a form: the first character that is no white space decides, or a few. */
+/* Decides between a call and a form at the first character that is not white space, or
+ * after a few more. */
 static bool step_form(struct lls_tool_parser *parser)
 {
   struct lls_text *held = &parser->held;
@@ -183,7 +185,7 @@ static bool step_content(struct lls_tool_parser *parser)
   return found && pass_mark(parser, at - shown, &parser->marks.strings[which]);
 }
 
-/* ---- life ------------------------------------------------------------------------ */
+/* ---- creation and end ------------------------------------------------------------ */
 
 static void add_mark(struct lls_tool_parser *parser, const char *text)
 {
@@ -192,7 +194,8 @@ static void add_mark(struct lls_tool_parser *parser, const char *text)
         (struct lls_stop_string){(char *)text, strlen(text)};
 }
 
-/* The marks are those of the table: only their array is the parser's. */
+/* Collects the marks. Their strings belong to the table, only the array is the
+ * parser's. */
 static bool collect_marks(struct lls_tool_parser *parser)
 {
   static const char *const ends[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>",
@@ -235,7 +238,8 @@ lls_tool_parser_create(const struct lls_tool_parser_options *options,
   parser->answer = answer;
   parser->mode = first_mode(options);
   parser->trimming = parser->mode == LLS_TOOL_IN_REASONING;
-  parser->message = LLS_TOOL_WRAPPER; /* where a prompt has opened gpt-oss' thought */
+  parser->message = LLS_TOOL_WRAPPER; /* for gpt-oss: the prompt opened a reasoning
+                                       * message */
   if (collect_marks(parser))
     return parser;
   free(parser);
@@ -275,7 +279,7 @@ void lls_tool_parser_push(struct lls_tool_parser *parser, const char *bytes, siz
 {
   if (n == 0 || parser->mode == LLS_TOOL_OVER)
     return;
-  uint64_t shortages = lls_json_shortages(); /* no name, or a shorter one */
+  uint64_t shortages = lls_json_shortages(); /* a name cut for lack of memory */
   lls_text_append(&parser->held, bytes, n);
   while (parser->held.length > 0 && step(parser))
     ;
@@ -286,7 +290,7 @@ void lls_tool_parser_push(struct lls_tool_parser *parser, const char *bytes, siz
   lls_tool_give_up(parser);
 }
 
-/* The answer is over within a call that was reported. */
+/* Ends the answer within a call that was reported. */
 static void finish_call(struct lls_tool_parser *parser, bool cut)
 {
   if (parser->mode == LLS_TOOL_IN_KEYS)
@@ -299,7 +303,7 @@ static void finish_call(struct lls_tool_parser *parser, bool cut)
   lls_text_clear(&parser->held);
 }
 
-/* A mark was there and a call without a name yet, and then the answer was cut. */
+/* Returns true if the answer was cut after a mark, before the call's name was known. */
 static bool is_cut_call(const struct lls_tool_parser *parser)
 {
   bool marked = !parser->bare || parser->options.format->shape == LLS_TOOL_KEYED;

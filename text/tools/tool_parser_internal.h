@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between the parts of the parser. Each mode has a step, which takes bytes from the front
- * of `held` or returns false where it needs more of them. What lies in `held` before `at`
- * was looked at, and becomes content if it turns out to be no call.
+ * Shared by the parser's files. Each mode has a step function, which takes bytes from
+ * the front of `held`, or returns false if it needs more. The bytes of `held` before
+ * `at` were examined; they become content if they turn out not to be a call.
  */
 #ifndef LLS_TOOLS_TOOL_PARSER_INTERNAL_H
 #define LLS_TOOLS_TOOL_PARSER_INTERNAL_H
@@ -12,22 +12,22 @@
 #include "text/tools/json_scan.h"
 #include "text/tools/tool_parser.h"
 
-#define LLS_TOOL_NAME_BYTES 512 /* of a name with what stands around it */
+#define LLS_TOOL_NAME_BYTES 512 /* bytes of a name and the marks around it */
 
 enum lls_tool_mode {
-  LLS_TOOL_AT_START,     /* before reasoning, if there is any */
-  LLS_TOOL_IN_REASONING, /* between its marks */
+  LLS_TOOL_AT_START,     /* before any reasoning */
+  LLS_TOOL_IN_REASONING, /* between the marks of reasoning */
   LLS_TOOL_IN_CONTENT,
-  LLS_TOOL_AT_CALL,      /* after a mark: a call, or an array of them, follows */
+  LLS_TOOL_AT_CALL,      /* after a mark: a call, or an array of calls, follows */
   LLS_TOOL_IN_OBJECT,    /* {"name": ..., "arguments": ...} */
-  LLS_TOOL_IN_NAME,      /* of a call that is not written as an object */
-  LLS_TOOL_IN_ARGUMENTS, /* after such a name */
-  LLS_TOOL_IN_KEYS,      /* likewise, argument by argument */
+  LLS_TOOL_IN_NAME,      /* in the name of a call that is not written as an object */
+  LLS_TOOL_IN_ARGUMENTS, /* after such a name: JSON arguments */
+  LLS_TOOL_IN_KEYS,      /* after such a name: arguments with keys */
   LLS_TOOL_AFTER_CALL,
-  LLS_TOOL_AT_MESSAGE, /* of gpt-oss: before a header */
+  LLS_TOOL_AT_MESSAGE, /* gpt-oss: before a header */
   LLS_TOOL_IN_HEADER,
   LLS_TOOL_IN_MESSAGE,
-  LLS_TOOL_OVER /* the rest is left out */
+  LLS_TOOL_OVER /* remaining text is left out */
 };
 
 enum lls_tool_place { /* in an object */
@@ -49,55 +49,57 @@ enum lls_tool_role {
 
 struct lls_tool_object {
   enum lls_tool_place place;
-  enum lls_tool_role role;         /* of the member that is read */
-  bool streamed;                   /* its value goes out as it comes */
+  enum lls_tool_role role;         /* of the member being read */
+  bool streamed;                   /* its value is reported while it arrives */
   unsigned depth;                  /* 1 within {"function": {...}} */
-  size_t begin;                    /* of the key or value, in held */
-  size_t arguments, arguments_end; /* seen before the name, in held */
+  size_t begin;                    /* offset of the key or value in held */
+  size_t arguments, arguments_end; /* offsets in held of arguments that precede the
+                                    * name */
   size_t name,
-      name_end; /* beside a form, in held: a call once arguments follow; 0: none */
+      name_end; /* with a form: the name in held, a call once arguments follow; 0: none */
 };
 
 struct lls_tool_parser {
   struct lls_tool_parser_options options;
   struct lls_tool_answer *answer;
-  struct lls_stop_set marks; /* that end content; of gpt-oss: that end a message */
+  struct lls_stop_set marks; /* marks that end content; for gpt-oss: that end a message */
   enum lls_tool_mode mode;
   struct lls_text held;
   size_t at;
-  bool begun;                 /* content, or a call, has been there */
-  bool has_content;           /* content has */
-  bool bare;                  /* the call has no mark: it must name one of the tools */
-  bool in_list;               /* calls in an array */
+  bool begun;                 /* content or a call has begun */
+  bool has_content;           /* content has begun */
+  bool bare;                  /* the call has no mark, so it must name one of the tools */
+  bool in_list;               /* in an array of calls */
   bool calling;               /* a call was reported and is not complete */
-  bool trimming;              /* white space that comes next is left out */
-  bool has_arguments;         /* of the call, some were reported */
-  enum lls_tool_role message; /* of gpt-oss: ARGUMENTS, WRAPPER: reasoning, or content */
+  bool trimming;              /* skip the white space that comes next */
+  bool has_arguments;         /* a part of the call's arguments was reported */
+  enum lls_tool_role message; /* gpt-oss: ARGUMENTS; WRAPPER: reasoning; else content */
   struct lls_json_scan scan;
-  struct lls_json_repair repair; /* of the call's arguments */
-  struct lls_text repaired;      /* room for a piece of them */
+  struct lls_json_repair repair; /* for the call's arguments */
+  struct lls_text repaired;      /* buffer for a repaired piece of arguments */
   struct lls_tool_object object;
 };
 
 bool lls_tool_is_space(char byte);
-/* 1: the text begins with it; 0: it may, when there is more of it; -1: it does not. */
+/* Returns 1 if the text begins with `with`; 0 if it may, once more text arrives; -1 if
+ * not. */
 int lls_tool_begins(const char *text, size_t n, const char *with);
-/* The first such mark: 1 with its place, where it ends within the first `most` bytes; 0:
- * it may still come; -1: it is farther away. What it says of the whole of a text does not
- * depend on the pieces in which that comes. */
+/* Finds the first mark that ends within the first `most` bytes. Returns 1 and its
+ * place; 0 if it may still arrive; -1 if there is none. The result for a whole text
+ * does not depend on the pieces in which it arrives. */
 int lls_tool_find_near(const char *text, size_t n, const char *mark, size_t most,
                        const char **place);
 
-/* Drops what was looked at, and looks at the rest from its beginning. */
+/* Removes the bytes before `at` from held, and sets `at` to 0. */
 void lls_tool_take(struct lls_tool_parser *parser);
 void lls_tool_emit_content(struct lls_tool_parser *parser, const char *bytes, size_t n);
-/* Makes content of all that was looked at. */
+/* Emits the bytes before `at` as content. */
 bool lls_tool_give_up(struct lls_tool_parser *parser);
 
-/* A call begins: false where a call without mark names no tool. */
+/* Reports a new call. Returns false if a call without a mark names none of the tools. */
 bool lls_tool_begin_call(struct lls_tool_parser *parser, const char *name, size_t n);
 void lls_tool_emit_arguments(struct lls_tool_parser *parser, const char *bytes, size_t n);
-/* Counts the call as whole if its arguments are. */
+/* Ends the call; counts it as complete if its arguments are. */
 void lls_tool_end_call(struct lls_tool_parser *parser);
 
 bool lls_tool_step_call(struct lls_tool_parser *parser);      /* tool_calls.c */
@@ -106,8 +108,8 @@ bool lls_tool_step_arguments(struct lls_tool_parser *parser); /* tool_calls.c */
 bool lls_tool_step_after(struct lls_tool_parser *parser);     /* tool_calls.c */
 bool lls_tool_step_object(struct lls_tool_parser *parser);    /* tool_objects.c */
 bool lls_tool_step_keys(struct lls_tool_parser *parser);      /* tool_keys.c */
-/* The answer ended within a call: takes the arguments that are there; and their end, if
- * it was not cut. tool_keys.c */
+/* Ends an answer within a call (tool_keys.c): takes the arguments that arrived, and
+ * closes them unless the answer was cut. */
 void lls_tool_finish_keys(struct lls_tool_parser *parser, bool cut);
 bool lls_tool_step_message(struct lls_tool_parser *parser); /* channel.c */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Descriptions, calls and results of tools as text; see tool_prompt.h. */
+/* Writes descriptions, calls and results of tools as text; see tool_prompt.h. */
 #include "text/tools/tool_prompt.h"
 
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static void put_json(struct lls_text *out, const json_t *value)
   free(text);
 }
 
-/* A new string of the text, which is freed; NULL without memory. */
+/* Returns a new JSON string of the text, which is freed; NULL if out of memory. */
 static json_t *string_of(struct lls_text *text)
 {
   json_t *string = text->failed
@@ -72,7 +72,7 @@ static json_t *describe(const struct lls_tool_syntax *syntax, const json_t *tool
   return string_of(&out);
 }
 
-/* Puts a text before a message's content. */
+/* Prepends a text to a message's content. */
 static void put_before(json_t *message, const json_t *text)
 {
   const json_t *content = json_object_get(message, "content");
@@ -85,8 +85,8 @@ static void put_before(json_t *message, const json_t *text)
   json_object_set_new(message, "content", string_of(&out));
 }
 
-/* In the system's message, after what it says; where the template shows none, before the
- * first of the user's. */
+/* Adds the description at the end of the system message; if the template does not show
+ * one, at the beginning of the first user message. */
 static void add_description(const struct lls_tool_dialect *dialect, json_t *messages,
                             json_t *description)
 {
@@ -122,7 +122,8 @@ static void put_arguments(struct lls_text *out, const json_t *arguments)
     lls_text_puts(out, "{}");
 }
 
-/* Calls after the content, as the model would have written them. */
+/* Appends calls to the content, in the syntax in which the model would have written
+ * them. */
 static void write_calls(const struct lls_tool_syntax *syntax, json_t *message)
 {
   size_t i;
@@ -149,8 +150,8 @@ static void write_calls(const struct lls_tool_syntax *syntax, json_t *message)
   json_object_del(message, "tool_calls");
 }
 
-/* Appends a result, or what the user says after one, to one message of the user:
- * templates want turns. */
+/* Appends a result, or a user message after results, to a single user message:
+ * templates expect the roles to alternate. */
 static void add_turn(json_t *out, json_t *message, bool *open)
 {
   bool result = has_role(message, "tool"), user = has_role(message, "user");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See tool_types.h. What cannot be followed says nothing. */
+/* See tool_types.h. Keywords that are not understood do not restrict the types. */
 #include "text/tools/tool_types.h"
 
 #include <string.h>
@@ -42,7 +42,7 @@ static unsigned of_value(const json_t *value)
   }
 }
 
-/* "type": a name or a list of them. */
+/* "type": a name or a list of names. */
 static unsigned by_type(const json_t *type)
 {
   unsigned types = 0;
@@ -65,7 +65,7 @@ static unsigned by_values(const json_t *schema)
   return types != 0 ? types : LLS_TOOL_TYPE_ANY;
 }
 
-/* One of the branches. */
+/* The types of all branches together. */
 static unsigned by_branches(const json_t *root, const json_t *branches, unsigned depth)
 {
   unsigned types = 0;
@@ -76,7 +76,7 @@ static unsigned by_branches(const json_t *root, const json_t *branches, unsigned
   return json_array_size(branches) > 0 ? types : LLS_TOOL_TYPE_ANY;
 }
 
-/* "#/$defs/name", in the parameters of the tool; NULL: elsewhere. */
+/* Resolves "#/$defs/name" in the tool's parameters; NULL for any other reference. */
 static const json_t *follow(const json_t *root, const char *reference)
 {
   char step[128];

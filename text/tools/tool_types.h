@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The types that a parameter of a tool may have, from its schema. */
+/* The JSON types that a tool's parameter may have, from its schema. */
 #ifndef LLS_TOOLS_TOOL_TYPES_H
 #define LLS_TOOLS_TOOL_TYPES_H
 
@@ -14,8 +14,9 @@ enum lls_tool_type {
   LLS_TOOL_TYPE_ANY = 31
 };
 
-/* Bits of lls_tool_type, by type, enum, const, anyOf, oneOf, allOf and $ref within the
- * tool's parameters; LLS_TOOL_TYPE_ANY where the schema (may be NULL) says nothing. */
+/* Returns bits of lls_tool_type, from type, enum, const, anyOf, oneOf, allOf and $ref
+ * within the tool's parameters; LLS_TOOL_TYPE_ANY if the schema, which may be NULL,
+ * sets none of them. */
 unsigned lls_tool_types(const json_t *parameters, const json_t *schema);
 
 #endif
