@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Matrix products by cuBLASLt. Row-major y = x W^T is column-major y^T = W x^T, so W
- * (outputs, inputs) goes in transposed and nothing is moved. Sums are f32, also those of
- * parts of the inputs (split-K). f32 models are multiplied in f32, not in tf32.
+ * (outputs, inputs) is passed as transposed and nothing is moved. Sums are f32,
+ * including partial sums over some of the inputs (split-K). f32 models are multiplied
+ * in f32, not in tf32. Partial sums in the output's bf16, cuBLASLt's default, are
+ * forbidden: with them the error on an H200 was .9 units in the last place (64 inputs).
+ * Where rows do not begin at multiples of 16 bytes, some kernels still round twice
+ * (error there: .7 with 515 inputs); models have no such rows.
  *
- * Sums of parts in the output's bf16 are forbidden: with them, cuBLASLt's default, a
- * result was .9 of its last place off on an H200 (64 inputs). Where rows do not begin at
- * multiples of 16 bytes, kernels that round twice are left all the same (there: .7 with
- * 515 inputs); models have no such rows.
- *
- * What cuBLASLt has to be told, and the algorithm, are kept for each shape. Rows are
+ * The descriptors for cuBLASLt and the algorithm are kept for each shape. Rows are
  * padded (ops.h), so shapes come back. The algorithm is the first of cuBLASLt's
  * heuristic, or the one that was chosen by timing (algorithms.c).
  */
@@ -19,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORKSPACE ((size_t)32 << 20) /* what NVIDIA advises for Hopper */
+#define WORKSPACE ((size_t)32 << 20) /* NVIDIA's recommendation for Hopper */
 
 static int fail_product(struct lls_error *err, cublasStatus_t rc, const char *what)
 {
@@ -33,7 +32,7 @@ int lls_cuda_products_create(struct lls_cuda_products **out, struct lls_error *e
   struct lls_cuda_products *p = calloc(1, sizeof *p);
   if (p == NULL)
     return lls_fail(err, -ENOMEM, "no memory for matrix products");
-  *out = p; /* destroy takes what there is of it */
+  *out = p; /* lls_cuda_products_destroy frees whatever exists of it */
   const char *algorithms = getenv("LLS_CUDA_ALGORITHMS");
   p->timed = algorithms == NULL || strcmp(algorithms, "first") != 0;
   size_t workspace = WORKSPACE;
@@ -99,7 +98,7 @@ static cublasStatus_t set(cublasLtMatmulDesc_t matmul,
   return cublasLtMatmulDescSetAttribute(matmul, what, &value, sizeof value);
 }
 
-/* Every output and every row has a scale: Hopper alone has that. */
+/* Sets a scale for every output and every row, which only Hopper supports. */
 static cublasStatus_t scale_both(cublasLtMatmulDesc_t matmul)
 {
 #if CUBLAS_VERSION >= 120900
@@ -138,7 +137,8 @@ static cublasStatus_t describe(struct lls_cuda_product_shape *s, cudaDataType_t 
   return rc;
 }
 
-/* cuBLASLt takes matrices to begin at 256 bytes if nobody says another number. */
+/* Sets the preferences of the heuristic. cuBLASLt assumes 256-byte aligned matrices
+ * unless the preference sets another alignment. */
 static cublasStatus_t prefer(const struct lls_cuda_products *p, uint32_t alignment)
 {
   static const cublasLtMatmulPreferenceAttributes_t of[] = {
@@ -218,7 +218,8 @@ lls_cuda_product_find(struct lls_cuda_device *d, const struct lls_cuda_product_k
   struct lls_cuda_product_shape *s = place_of(p, key);
   if (s->key.used)
     return s->none ? NULL : s;
-  if (p->n_shapes >= LLS_CUDA_MAX_SHAPES / 2) { /* nobody has as many: start anew */
+  /* an unusually large number of shapes: discard them and begin again */
+  if (p->n_shapes >= LLS_CUDA_MAX_SHAPES / 2) {
     free_shapes(p);
     s = place_of(p, key);
   }
@@ -245,7 +246,8 @@ lls_cuda_product_find(struct lls_cuda_device *d, const struct lls_cuda_product_k
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* The power of two that all three begin at a multiple of. */
+/* The largest power of two, up to a limit, that the addresses of all three matrices are
+ * a multiple of. */
 static uint32_t alignment_of(const struct lls_cuda_product *a)
 {
   uintptr_t all = (uintptr_t)a->w | (uintptr_t)a->x | (uintptr_t)a->y;
@@ -289,7 +291,8 @@ cublasStatus_t lls_cuda_multiply(const struct lls_cuda_device *d,
                                  const struct lls_cuda_product *a)
 {
   const float one = 1, beta = a->add ? 1 : 0;
-  const int32_t whole_one = 1, nothing = 0; /* int8 has factors of its sums' type */
+  /* int8 takes alpha and beta in the type of its sums */
+  const int32_t whole_one = 1, nothing = 0;
   const struct lls_cuda_products *p = d->products;
   cublasStatus_t rc = point(s->matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER, a->bias);
   if (rc == CUBLAS_STATUS_SUCCESS)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products by cuBLASLt: what products.c, which runs them, and algorithms.c, which chooses
- * among cuBLASLt's ways, have in common. */
+/* Products by cuBLASLt: declarations shared by products.c, which runs them, and
+ * algorithms.c, which chooses among cuBLASLt's algorithms. */
 #ifndef LLS_CUDA_PRODUCTS_H
 #define LLS_CUDA_PRODUCTS_H
 
@@ -12,45 +12,49 @@
 struct lls_cuda_product_key { /* compared byte by byte */
   uint64_t outputs, inputs, n_rows, stride;
   uint32_t add, epilogue, f32, e4m3, scaled, int8, used;
-  uint32_t alignment; /* bytes, of all matrices */
+  uint32_t alignment; /* bytes, common to all matrices */
 };
 
 struct lls_cuda_product_shape {
-  struct lls_cuda_product_key key; /* used 0: none */
+  struct lls_cuda_product_key key; /* the entry is unused if key.used is 0 */
   cublasLtMatmulDesc_t matmul;
   cublasLtMatrixLayout_t w, x, y;
   cublasLtMatmulAlgo_t algo;
-  bool none; /* there is no algorithm: of 8 bits, which have another way then */
+  /* cuBLASLt has no algorithm for this 8-bit product; the caller then widens the
+   * weights */
+  bool none;
 };
 
-/* A shape that timing has decided on, for as long as the device is there. */
+/* The choice that timing made for a shape, kept as long as the device exists. */
 struct lls_cuda_choice {
   struct lls_cuda_product_key key;
   cublasLtMatmulAlgo_t algo;
   uint32_t index,
-      of; /* in the heuristic's order, how many there were; of <= 1: untimed */
-  float ms, first_ms; /* of a product: this one's, the first's */
+      of; /* of how many algorithms, in the heuristic's order; at most 1: not timed */
+  /* of one product, with this algorithm and with the heuristic's first */
+  float ms, first_ms;
 };
 
 struct lls_cuda_products {
   cublasLtHandle_t lt;
   cublasLtMatmulPreference_t preference;
-  void *workspace; /* device */
+  void *workspace; /* device memory */
   struct lls_cuda_product_shape shapes[LLS_CUDA_MAX_SHAPES];
   uint32_t n_shapes;
-  bool timed; /* not LLS_CUDA_ALGORITHMS=first */
+  bool timed; /* false with LLS_CUDA_ALGORITHMS=first */
   struct lls_cuda_choice choices[LLS_CUDA_MAX_CHOICES];
   uint32_t n_choices;
-  int64_t spent_ns; /* on timing */
+  int64_t spent_ns; /* time spent on timing */
 };
 
 /* products.c */
 struct lls_cuda_product_key lls_cuda_product_key(const struct lls_cuda_product *);
-/* NULL: there is no way to do that; the step has failed, but for e4m3 and int8. */
+/* Returns NULL if cuBLASLt has no algorithm. The step has then failed, except for e4m3
+ * and int8. */
 struct lls_cuda_product_shape *lls_cuda_product_find(struct lls_cuda_device *,
                                                      const struct lls_cuda_product_key *);
-/* At most so many of cuBLASLt's algorithms, the most promising first; found > 0 or an
- * error. All keep what products.c asks for. */
+/* Returns at most n of cuBLASLt's algorithms, the most promising first; *found > 0, or
+ * an error. All satisfy the preferences of products.c. */
 cublasStatus_t lls_cuda_product_algorithms(const struct lls_cuda_products *,
                                            const struct lls_cuda_product_shape *,
                                            int most, cublasLtMatmulHeuristicResult_t *,
@@ -61,7 +65,7 @@ cublasStatus_t lls_cuda_multiply(const struct lls_cuda_device *,
                                  const cublasLtMatmulAlgo_t *,
                                  const struct lls_cuda_product *);
 
-/* NULL: nothing was decided. */
+/* Returns NULL if the shape was not timed. */
 const struct lls_cuda_choice *
 lls_cuda_product_choice(const struct lls_cuda_products *,
                         const struct lls_cuda_product_key *);

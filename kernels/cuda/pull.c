@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of another GPU's pool. They come on the stream of copies, behind those of the
- * step, and step_end waits for them; the other GPU's streams are left alone, since the
- * blocks are of steps that have ended.
+ * Pulls blocks from another GPU's pool. The transfers run on the stream of copies,
+ * after those of the step, and step_end waits for them. They do not use the other GPU's
+ * streams, since the blocks belong to steps that have ended.
  *
  * Between two GPUs that reach each other's memory (NVLink, or PCIe where the platform
  * lets them) a copy is direct. Others go through pinned host memory, a piece at a time
  * on the one stream, which keeps the order. Two instances on one GPU copy within it.
  *
- * What is proved: the emulated runtime runs all three ways (t/kernel/test_cuda_pool). Two
- * real GPUs have not run it.
+ * Tested: the emulated runtime runs all three ways (t/kernel/test_cuda_pool). Untested:
+ * on two real GPUs.
  */
 #include "kernels/cuda/ops.h"
 
@@ -17,8 +17,8 @@
 
 enum way { WITHIN, DIRECT, THROUGH_HOST };
 
-/* Asked once for each GPU; without access a copy between two would be staged by the
- * driver, in its own time and not on the stream's. */
+/* Enables direct access to another GPU, once for each GPU. Without access the driver
+ * would stage a copy between the two, not in the order of the stream. */
 static int open_access(struct lls_cuda_device *to, int gpu)
 {
   int reaches = 0;
@@ -28,7 +28,8 @@ static int open_access(struct lls_cuda_device *to, int gpu)
   int rc = cudaDeviceCanAccessPeer(&reaches, to->gpu, gpu);
   if (rc == cudaSuccess && reaches != 0)
     rc = cudaDeviceEnablePeerAccess(gpu, 0);
-  if (rc == cudaErrorPeerAccessAlreadyEnabled) { /* by another device of this process */
+  /* another device of this process has enabled it */
+  if (rc == cudaErrorPeerAccessAlreadyEnabled) {
     cudaGetLastError();
     rc = cudaSuccess;
   }
@@ -93,7 +94,7 @@ static int copy(const struct route *r, char *to, const char *from, size_t bytes)
 
 /* ---- int8 blocks, which a kernel makes wide --------------------------------------- */
 
-/* Some heads of one, by way of pinned memory. */
+/* Copies some heads of a block through pinned memory. */
 static int stage(const struct route *r, struct lls_cuda_widening *w,
                  uint32_t block_tokens, uint32_t head_dim)
 {
@@ -144,7 +145,7 @@ static int pull_int8(const struct route *r, const struct lls_pool *pool,
 
 /* ---- a list ----------------------------------------------------------------------- */
 
-/* How many of n are whole blocks that follow each other at both ends. */
+/* Returns how many of n pulls are whole blocks that are contiguous at both ends. */
 static size_t neighbours(const struct lls_pool *p, const struct lls_pull *c, size_t n)
 {
   size_t i = 1;

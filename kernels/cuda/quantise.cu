@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of activations to codes of 8 bits, for cuBLASLt's products with weights of that
- * type, e4m3 or int8 (W8A8): each row has a scale, its largest magnitude / the type's.
- * Numbers go where a piece of codes (codes.h) has the same column: both sides of a
- * product in one order, whichever it is, are the product. And sums of 32 bits back to
- * activations: int8's, where those of 2^17 products of two codes fit, and e4m3's on GPUs
- * whose cuBLASLt has no scales of rows.
+ * Converts rows of activations to 8-bit codes, for cuBLASLt's products with weights of
+ * that type, e4m3 or int8 (W8A8). Each row has a scale: its largest magnitude / the
+ * type's largest. Columns have the same order as in a piece of codes (codes.h), since a
+ * product only needs both sides to have the same order. Also converts 32-bit sums back
+ * to activations: sums of int8, where 2^17 products of two codes fit, and of e4m3 on
+ * GPUs whose cuBLASLt has no scales of rows.
  *
- * A block has a row, and reads it twice; that is 2 bytes read and one written for each
- * number beside the product's 2 outputs / (peak of the type). The way back reads 4 bytes
- * and writes 2 for each output of a row, beside 2 inputs / (peak of int8): of 4096
- * inputs, on an H100 (1979e12/s, 3.35e12 bytes/s), 1.8 ps beside 4.1 ps, were nothing of
- * it in the L2. Sums are made 16 MiB at a time, so that most of it is (linear.c).
- *
- * A type is a struct with LARGEST, the magnitude that the largest number becomes; what a
- * number counts as when the largest is looked for; and the code of |x| <= LARGEST.
+ * A block converts a row, and reads it twice: 2 bytes read and one written for each
+ * element, in addition to the product's time of 2 outputs / (peak rate of the type).
+ * Scaling the sums reads 4 bytes and writes 2 for each output of a row, in addition to
+ * 2 inputs / (peak rate of int8): for 4096 inputs on an H100 (1979e12/s, 3.35e12
+ * bytes/s) 1.8 ps in addition to 4.1 ps, if nothing is in the L2. Sums are computed 16
+ * MiB at a time, so that most of them are in the L2 (linear.c). A type is a struct with
+ * LARGEST, the magnitude that a row's largest value is scaled to; magnitude(x), used to
+ * find the largest value; and code(x) for |x| <= LARGEST.
  */
 #include "kernels/cuda/number.cuh"
 #include "kernels/cuda/quantise.h"
@@ -26,10 +26,10 @@ struct e4m3 {
 
   static __device__ __forceinline__ float magnitude(float x)
   {
-    return fabsf(x); /* what is no number is one code that says so */
+    return fabsf(x); /* the code of NaN is NaN */
   }
 
-  /* To nearest, ties to even; no number where x is none. */
+  /* Rounds to nearest, ties to even; NaN if x is NaN. */
   static __device__ __forceinline__ uint32_t code(float x)
   {
     uint32_t bits = __float_as_uint(x), size = bits & 0x7fffffff,
@@ -37,7 +37,8 @@ struct e4m3 {
     float magnitude = __uint_as_float(size);
     if (!(magnitude < 480))
       return 0x7f;
-    if (magnitude < 0x1p-6f) /* steps of 2^-9; eight are the least normal number */
+    /* in steps of 2^-9; eight steps are the least normal value */
+    if (magnitude < 0x1p-6f)
       return sign | (uint32_t)rintf(magnitude * 512);
     return sign | (((size + 0x7ffff + (size >> 20 & 1)) >> 20) - (120 << 3));
   }
@@ -46,13 +47,14 @@ struct e4m3 {
 struct int8_code {
   static constexpr float LARGEST = 127;
 
-  /* A row with what is no number gets an infinite scale: its outputs are none either. */
+  /* Counts NaN as infinite, so that its row's scale is infinite and its outputs are
+   * NaN. */
   static __device__ __forceinline__ float magnitude(float x)
   {
     return x == x ? fabsf(x) : INFINITY;
   }
 
-  /* To nearest, ties to even. */
+  /* Rounds to nearest, ties to even. */
   static __device__ __forceinline__ uint32_t code(float x)
   {
     return (uint32_t)(int32_t)rintf(fminf(fmaxf(x, -LARGEST), LARGEST)) & 0xff;
@@ -70,7 +72,7 @@ static __device__ __forceinline__ float block_max(float x, shared<float> room)
   return x;
 }
 
-/* A word of four codes: the second and third change places, as codes of 8 bits do. */
+/* Packs four codes into a word with the second and third swapped, as in 8-bit codes. */
 template <class Type>
 static __device__ __forceinline__ uint32_t four_codes(const bf16 *x, float inverse,
                                                       bool there)
@@ -95,7 +97,7 @@ template <class Type> __global__ void quantise_rows(lls_cuda_quantise a)
   largest = block_max(largest, room);
   float inverse = largest > 0 ? Type::LARGEST / largest : 0;
   for (uint32_t i = threadIdx.x; i < a.stride / 4; i += THREADS) {
-    uint32_t lane = i / 4 % 4, word = i % 4; /* of a piece of 64 columns */
+    uint32_t lane = i / 4 % 4, word = i % 4; /* position in a piece of 64 columns */
     uint32_t k = i / 16 * 64 + word / 2 * 32 + lane * 8 + word % 2 * 4;
     codes[i] = four_codes<Type>(x + k, inverse, k < a.columns);
   }
@@ -110,7 +112,7 @@ template <class Type> static int run_quantise(cudaStream_t s, const lls_cuda_qua
   return launch(s, quantise_rows<Type>, dim3(a->n_rows), THREADS, 0, *a);
 }
 
-/* A thread has four outputs of a row. SUM: int32_t or float. */
+/* A thread scales four outputs of a row. SUM: int32_t or float. */
 template <class SUM> __global__ void scale_sums(lls_cuda_scale_sums a)
 {
   uint32_t each = a.outputs / 4;

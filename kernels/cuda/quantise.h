@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations to 8 bits and back: what quantise.cu is told; as kernels.h, of which
- * nothing else knows. */
+/* Activations to 8 bits and back: the parameters of quantise.cu's kernels, as kernels.h
+ * has those of the other kernels. Only linear.c launches them. */
 #ifndef LLS_CUDA_QUANTISE_H
 #define LLS_CUDA_QUANTISE_H
 
@@ -12,22 +12,22 @@ extern "C" {
 #endif
 
 struct lls_cuda_quantise {
-  uint32_t n_rows, columns; /* columns a multiple of 4 */
-  uint32_t stride;          /* bytes of a row of codes: columns to whole pieces */
+  uint32_t n_rows, columns; /* columns: a multiple of 4 */
+  uint32_t stride;          /* bytes of a row of codes: whole pieces */
   const void *x;            /* (n_rows, columns) bf16 */
-  uint8_t *codes;           /* (n_rows, stride) zeros beyond the columns */
+  uint8_t *codes;           /* (n_rows, stride) zero beyond the columns */
   float *scales;            /* (n_rows) */
 };
 int lls_cuda_run_quantise_e4m3(cudaStream_t, const struct lls_cuda_quantise *);
 int lls_cuda_run_quantise_int8(cudaStream_t, const struct lls_cuda_quantise *);
 
-/* y = sums x_scale w_scale + bias, on top of y with `add`. */
+/* y = sums x_scale w_scale + bias, added to y if `add`. */
 struct lls_cuda_scale_sums {
-  uint32_t n_rows, outputs; /* outputs a multiple of 4 */
-  uint32_t stride;          /* numbers from row to row of y */
+  uint32_t n_rows, outputs; /* outputs: a multiple of 4 */
+  uint32_t stride;          /* elements from row to row of y */
   uint32_t add, relu;
-  uint32_t f32;          /* sums are that, of e4m3; else int32_t, of int8 */
-  const void *sums;      /* (n_rows, outputs) of products of codes */
+  uint32_t f32;          /* 1: sums are f32, of e4m3; 0: int32_t, of int8 */
+  const void *sums;      /* (n_rows, outputs) sums of products of codes */
   const float *x_scales; /* (n_rows) */
   const float *w_scales; /* (outputs) */
   const float *bias;     /* (outputs) or NULL */

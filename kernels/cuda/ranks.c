@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tensor parallel ranks over NCCL: one GPU for each, sums and gathers on the step's
- * stream and in its graphs. The group (core/ranks) carries NCCL's id to all, and the news
- * of a rank that has failed: NCCL's kernels would wait for it for ever, so the end of a
- * step is asked for, not waited for, and a group that has failed is aborted.
+ * stream and in its graphs. The group (core/ranks) sends NCCL's id to all ranks, and
+ * reports a rank that has failed. NCCL's kernels would wait for such a rank forever, so
+ * the end of a step is polled, and a failed group is aborted.
  *
- * Two GPUs are needed to run it, and none could be had. What is proved: it compiles
- * against nccl.h; it gives the reference's logits, and ends where a rank dies, with
- * t/simt's NCCL, where ranks are threads (t/kernel/test_cuda_ranks.c).
+ * Tested: it compiles against nccl.h; it gives the reference's logits, and ends when a
+ * rank dies, with t/simt's NCCL, where ranks are threads (t/kernel/test_cuda_ranks.c).
+ * Untested: on GPUs, of which it needs two.
  */
 #include "kernels/cuda/ranks.h"
 
@@ -30,7 +30,8 @@ struct lls_cuda_ranks {
   struct lls_ranks *group;
   struct lls_cuda_nccl nccl;
   ncclComm_t comm;
-  float *received; /* (PIECE, max_columns) rank 0: of the others, one after another */
+  /* (PIECE, max_columns) on rank 0: parts of the other ranks, one after another */
+  float *received;
 };
 
 static int join(struct lls_cuda_ranks *r, struct lls_error *err)
@@ -104,7 +105,8 @@ void lls_cuda_run_all_reduce(struct lls_cuda_device *d,
                                  ncclSum, r->comm, d->stream));
 }
 
-/* NCCL puts the ranks' parts one after another; they belong side by side. */
+/* Gathers the ranks' parts, which NCCL puts one after another, and places them side by
+ * side. */
 void lls_cuda_run_all_gather(struct lls_cuda_device *d,
                              const struct lls_cuda_all_gather *a)
 {
@@ -122,7 +124,7 @@ void lls_cuda_run_all_gather(struct lls_cuda_device *d,
   lls_cuda_step_check(d, rc, "gathering hidden states");
 }
 
-/* A share of the columns to its place. */
+/* Copies a rank's columns to their place. */
 static int place(struct lls_cuda_device *d, const struct lls_cuda_gather_columns *a,
                  uint32_t rank, uint32_t row, uint32_t n, const float *from)
 {
@@ -134,7 +136,7 @@ static int place(struct lls_cuda_device *d, const struct lls_cuda_gather_columns
                            cudaMemcpyDeviceToDevice, d->stream);
 }
 
-/* Rows [row, row + n), on rank 0. */
+/* Gathers rows [row, row + n) on rank 0. */
 static void gather_piece(struct lls_cuda_device *d,
                          const struct lls_cuda_gather_columns *a, uint32_t row,
                          uint32_t n)
@@ -151,7 +153,7 @@ static void gather_piece(struct lls_cuda_device *d,
     rc = r->nccl.ncclRecv(r->received + first * n, numbers * n, ncclFloat32, (int)from,
                           r->comm, d->stream);
   }
-  ncclResult_t ended = r->nccl.ncclGroupEnd(); /* in any case: no group stays open */
+  ncclResult_t ended = r->nccl.ncclGroupEnd(); /* always, so that no group stays open */
   if (!check(d, rc != ncclSuccess ? rc : ended))
     return;
   int copied = place(d, a, 0, row, n, a->part + row * share);
@@ -187,8 +189,9 @@ static int64_t now_ns(void)
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* NCCL's kernels end only so; what they leave is of no use to anybody. An end of a
- * communicator waits for the graphs that have its kernels: they go first. */
+/* Aborts the communicator: NCCL's kernels end in no other way, and their results are
+ * lost. Destroying a communicator waits for the graphs that contain its kernels, so
+ * graphs are destroyed first. */
 static void abort_group(struct lls_cuda_device *d)
 {
   struct lls_cuda_ranks *r = d->ranks;
@@ -209,7 +212,7 @@ int lls_cuda_ranks_wait(struct lls_cuda_device *d, cudaEvent_t event)
   int64_t until_ns = now_ns() + r->group->timeout_ns;
   while (cudaEventQuery(event) == cudaErrorNotReady) {
     ncclResult_t failed = ncclSuccess;
-    cudaGetLastError(); /* not to be ready is recorded as an error of later calls */
+    cudaGetLastError(); /* clears it: "not ready" would be returned by later calls */
     r->nccl.ncclCommGetAsyncError(r->comm, &failed);
     if (failed != ncclSuccess)
       lls_ranks_fail(r->group, r->nccl.ncclGetErrorString(failed));

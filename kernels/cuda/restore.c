@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hidden form's two operations; hidden.cu says what they do. A step with tokens to
- * restore makes no graph: how many there are is another number in each step, and the
- * products of even a few hundred take longer than launching them.
- *
- * With tensor parallel ranks each keeps its part of X, as long as its part of K.
+ * The hidden form's two operations; hidden.cu describes them. A step with tokens to
+ * restore makes no graph: the number of tokens differs in each step, and the products
+ * of even a few hundred tokens take longer than launching them. Each tensor-parallel
+ * rank keeps its part of X, as long as its part of K.
  */
 #include "kernels/cuda/ops.h"
 

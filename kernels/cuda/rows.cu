@@ -2,15 +2,15 @@
 /*
  * Operations on rows: norms, activations, additions, lookups. Each reads and writes its
  * rows once, so they run at the speed of memory if they use 16 bytes at a time, which
- * they do where rows begin at multiples of that. In a decode of few sequences they are
- * nothing but latency: all begin early (kernel.cuh).
+ * they do where rows begin at multiples of that. In a decode of few sequences their
+ * time is all latency, so all begin early (kernel.cuh).
  */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
 
 #define THREADS 256
 
-/* The threads that n pieces of work of a row are worth. */
+/* The number of threads worth using for n pieces of work of a row. */
 static unsigned threads_for(uint32_t n, uint32_t most = THREADS)
 {
   uint32_t threads = (n + WARP - 1) / WARP * WARP;
@@ -28,15 +28,16 @@ static unsigned threads_for(uint32_t n, uint32_t most = THREADS)
 /* ---- norms ------------------------------------------------------------------------- */
 
 #define NORM_THREADS 512
-#define KEPT         2 /* groups of a thread that stay in registers: rows of 8192 bf16 */
+/* groups that a thread keeps in registers: enough for rows of 8192 bf16 */
+#define KEPT 2
 
-template <class T, int N> struct norm_row { /* a block's row, or part of it */
+template <class T, int N> struct norm_row { /* a block's row, or part of a row */
   const several<T, N> *x;
-  unsigned n;               /* groups */
-  several<T, N> kept[KEPT]; /* of the thread: the first of those that it takes */
+  unsigned n;               /* number of groups */
+  several<T, N> kept[KEPT]; /* the first groups of this thread */
 };
 
-/* f(group, its number) for the thread's share of a row. */
+/* Calls f(group, its number) for the thread's share of a row. */
 template <class T, int N, class F>
 static __device__ __forceinline__ void each_group(const norm_row<T, N> &r, F f)
 {
@@ -81,7 +82,7 @@ static __device__ __forceinline__ several<T, N> normed(const several<T, N> &g, f
   return round_all<T>(value);
 }
 
-/* The sum over a block of the row's numbers, or of their squares around a mean. */
+/* The sum over a block of the row's values, or of their squares around a mean. */
 template <class T, int N>
 static __device__ __forceinline__ float row_sum(const norm_row<T, N> &r, bool squares,
                                                 float mean, shared<float> room)
@@ -101,8 +102,9 @@ static __device__ __forceinline__ float row_sum(const norm_row<T, N> &r, bool sq
  * each part of a row. The variance is taken around the mean, as squares of large numbers
  * would cancel.
  *
- * One row of a decode is all latency: its weights come before the wait, what it reads
- * after it comes at once, and RMSNorm has one barrier. Bytes of a number: 4, of bf16.
+ * One row of a decode is all latency: its weights are loaded before the wait for
+ * earlier kernels, all loads after the wait are issued at once, and RMSNorm has one
+ * barrier. Bytes: 4 a bf16 value.
  */
 template <class T, int N>
 __global__ void __launch_bounds__(NORM_THREADS) norm_rows(lls_cuda_norm a)
@@ -163,8 +165,8 @@ extern "C" int lls_cuda_run_norm(cudaStream_t s, enum lls_dtype numbers,
 
 /* ---- activations ------------------------------------------------------------------- */
 
-/* x / (1 + e^-z). What is rounded to bf16 (2^-9) is computed by approximations (2^-20),
- * which have no branches for subnormal and huge numbers. */
+/* x / (1 + e^-z). Results that are rounded to bf16 (2^-9) use approximations (2^-20)
+ * without branches for subnormal and huge values. */
 template <class T> static __device__ __forceinline__ float gate(float x, float z)
 {
   if constexpr (sizeof(T) == sizeof(bf16))
@@ -209,7 +211,7 @@ activated(const lls_cuda_activate &a, const several<T, N> &g, const several<T, N
   return round_all<T>(value);
 }
 
-/* PER groups a thread, all loaded before the first is used. */
+/* PER groups for each thread, all loaded before the first is used. */
 template <class T, int N, int PER> __global__ void activate_rows(lls_cuda_activate a)
 {
   typedef several<T, N> group;
@@ -232,14 +234,14 @@ template <class T, int N, int PER> __global__ void activate_rows(lls_cuda_activa
       y[i] = activated(a, g[k], up[k]);
 }
 
-/* A grid over rows and, along y, pieces of a row. */
+/* The grid: rows along x, pieces of a row along y. */
 static dim3 row_pieces(uint32_t n_rows, uint32_t n, unsigned threads)
 {
   return dim3(n_rows, (n + threads - 1) / threads);
 }
 
-/* Blocks of THREADS that are at once on a GPU of some 130 multiprocessors. Where there
- * are more, the second would only begin when a first has ended. */
+/* Blocks of THREADS that run at once on a GPU of some 130 multiprocessors. Any more
+ * blocks would begin only when others have ended. */
 #define AT_ONCE 1024
 
 template <class T, int N, int PER>
@@ -269,7 +271,7 @@ extern "C" int lls_cuda_run_activate(cudaStream_t s, enum lls_dtype numbers,
 
 /* ---- additions and lookups --------------------------------------------------------- */
 
-/* y = from scale, or y += that. */
+/* y = from scale, or y += from scale. */
 template <class T, int N>
 static __device__ __forceinline__ void copy_row(const void *from, uint32_t columns,
                                                 bool add, void *to, float scale = 1)
@@ -291,7 +293,7 @@ static __device__ __forceinline__ void copy_row(const void *from, uint32_t colum
   ((group *)to)[i] = g;
 }
 
-/* Launches one of these kernels with a thread for each group of `columns`. */
+/* Launches one of these kernels with a thread for each group of a row's `columns`. */
 template <int N, class... P, class... A>
 static int launch_rows(cudaStream_t s, void (*kernel)(P...), uint32_t n_rows,
                        uint32_t columns, A... arguments)
@@ -352,7 +354,7 @@ extern "C" int lls_cuda_run_embed(cudaStream_t s, enum lls_dtype numbers,
 
 template <class T, int N> __global__ void gather_rows(lls_cuda_gather a)
 {
-  wait_for_earlier(); /* rows of a mixture are a kernel's work */
+  wait_for_earlier(); /* a kernel wrote the rows of a mixture */
   let_next_begin();
   uint32_t row = a.rows[blockIdx.x];
   copy_row<T, N>((const T *)a.x + (size_t)row * a.columns, a.columns, false,

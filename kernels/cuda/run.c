@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Carries out a record: from its fields to the kernel or product. */
+/* Runs a record: calls the kernel or product that its fields describe. */
 #include "kernels/cuda/ops.h"
 
 #include <string.h>
@@ -16,7 +16,8 @@ static int make_angles(struct lls_cuda_device *d, const struct lls_cuda_op *op)
   return lls_cuda_run_angles(d->stream, d->step_at, &a);
 }
 
-/* The first layer makes the angles for all. */
+/* Writes rotated K and V; the first layer's record also computes the angles for all
+ * layers. */
 static int rope_write(struct lls_cuda_device *d, const struct lls_cuda_op *op)
 {
   int rc = op->make_angles ? make_angles(d, op) : 0;
@@ -25,7 +26,8 @@ static int rope_write(struct lls_cuda_device *d, const struct lls_cuda_op *op)
                                            &op->pool->view, &op->rope_write);
 }
 
-/* A plan of this step, or room for the plan of any step with these rows. */
+/* Runs attention with a plan of this step, or with a grid for the plan of any step of
+ * these rows. */
 static int attention(struct lls_cuda_device *d, const struct lls_cuda_op *op,
                      bool recording)
 {
@@ -64,7 +66,8 @@ static const char *name_of(enum lls_cuda_op_kind kind)
   return names[kind];
 }
 
-/* The error of putting it on the stream; those that say more keep their own. */
+/* Runs a record and returns the error of launching it; functions with more detailed
+ * errors report these themselves. */
 static int run(struct lls_cuda_device *d, const struct lls_cuda_op *op, bool recording)
 {
   enum lls_dtype numbers = lls_cuda_numbers(d);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Carries out the restoring of keys and values from hidden states, some rows at a time.
- * Tensor parallel ranks put their parts of X together before the product, as on the CPU
+ * Restores keys and values from hidden states, some rows at a time. Tensor-parallel
+ * ranks gather their parts of X before the product, as on the CPU
  * (kernels/cpu/restore.c).
  */
 #include "kernels/cuda/ops.h"
 
 #include <string.h>
 
-/* Those of all positions, once for a pool. */
+/* Computes the angles of all positions, once for a pool. */
 static int make_angles(const struct lls_cuda_device *d, const struct lls_cuda_op *op)
 {
   struct lls_cuda_angles a = {
@@ -22,7 +22,7 @@ static int make_angles(const struct lls_cuda_device *d, const struct lls_cuda_op
   return lls_cuda_run_angles(d->stream, d->step_at, &a);
 }
 
-/* Few numbers of rows, so that cuBLASLt knows the shapes. */
+/* Rounds to one of few row counts, so that cuBLASLt's shapes repeat. */
 static uint32_t product_rows(uint32_t n)
 {
   uint32_t rows = (n + 63) / 64 * 64;

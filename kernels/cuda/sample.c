@@ -2,7 +2,7 @@
 /*
  * The sampling kernel's inputs for each row: a few numbers and the logits that
  * penalties and biases change. A history's tokens are counted here, while the device is
- * busy with the forward pass, so that only what differs travels.
+ * busy with the forward pass, so that only changed logits are sent.
  */
 #include "kernels/cuda/ops.h"
 
@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define GREEDY_BELOW 1e-5f /* a temperature this small would only overflow */
+#define GREEDY_BELOW 1e-5f /* a lower temperature would only overflow: greedy */
 
 struct rows {
   struct lls_cuda_device *device;
@@ -19,8 +19,8 @@ struct rows {
   struct lls_cuda_draw *draws;
   struct lls_cuda_adjustment *adjustments;
   uint32_t n_adjustments;
-  uint32_t *masks;          /* (masked rows, mask_words) on the host ... */
-  const uint32_t *masks_at; /* ... and on the device */
+  uint32_t *masks;          /* (masked rows, mask_words) on the host */
+  const uint32_t *masks_at; /* the same on the device */
   uint32_t n_masks;
 };
 
@@ -48,8 +48,8 @@ static bool in_vocabulary(const struct rows *r, int32_t token)
   return token >= 0 && (uint32_t)token < r->vocab;
 }
 
-/* Each token of the history once: prompt and output count for repetition, the output
- * alone for the other two. */
+/* Adds each token of the history once: prompt and output count for repetition, the
+ * output alone for the other two penalties. */
 static void add_penalised(struct rows *r, const struct lls_sampling *s)
 {
   uint32_t *count = r->device->count;
@@ -68,7 +68,7 @@ static void add_penalised(struct rows *r, const struct lls_sampling *s)
       count[s->history[i]] = 0;
 }
 
-/* A token that is named twice gets the sum, in one record. */
+/* Adds the biases; a token that is named twice gets the sum, in one record. */
 static void add_biases(struct rows *r, const struct lls_sampling *s)
 {
   uint32_t *place = r->device->count, first = r->n_adjustments;
@@ -93,7 +93,8 @@ static uint64_t uniform_bits(const struct lls_sampling *s)
   return (uint64_t)(lls_sampling_uniform(s->seed, s->index) * 0x1p53) << 11;
 }
 
-/* A token of a prompt: penalties and biases do not change what is known already. */
+/* The draw of a prompt's token, which is only scored: penalties and biases do not
+ * apply. */
 static struct lls_cuda_draw scored_row(const struct lls_sampling *s)
 {
   return (struct lls_cuda_draw){
@@ -109,8 +110,8 @@ static bool has_mask(const struct lls_sampling *s)
   return s->allowed != NULL || s->n_banned > LLS_CUDA_MAX_BANNED;
 }
 
-/* Copies what is allowed, without those banned tokens that the row has no room for;
- * returns the copy's address on the device. */
+/* Copies the mask of allowed tokens, minus the banned tokens beyond those that a row
+ * can list; returns the copy's address on the device. */
 static const uint32_t *add_mask(struct rows *r, const struct lls_sampling *s)
 {
   size_t words = lls_mask_words(r->vocab), at = words * r->n_masks++;
@@ -170,7 +171,8 @@ static bool check_size(struct lls_cuda_device *d, uint32_t n_rows, uint32_t voca
   return d->status == 0;
 }
 
-/* Tokens of a prompt are scored by several draws in a step: one after the other. */
+/* Waits for the previous draw: a prompt's tokens are scored by several draws in a
+ * step. */
 static bool take_turns(struct lls_cuda_device *d)
 {
   if (d->n_results == 0)
@@ -181,8 +183,8 @@ static bool take_turns(struct lls_cuda_device *d)
   return true;
 }
 
-/* Beside the forward pass, which it would have to wait for on its stream; the draws
- * before have ended with their step, or by take_turns. */
+/* Sends the draws on a separate stream, concurrently with the forward pass. Previous
+ * draws have ended with their step, or by take_turns. */
 static int send_draws(struct lls_cuda_device *d)
 {
   int rc = lls_cuda_inputs_send(&d->draws, d->sends);

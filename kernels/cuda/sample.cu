@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drawing the next token: kernels/cpu/sample.c with the same order of steps, the same
- * boundaries and the same random number, so the same token but where rounding of exp puts
- * a number on the other side of a boundary.
+ * Drawing the next token, with the same order of steps, the same boundaries and the
+ * same random number as kernels/cpu/sample.c. So the token is the same, unless rounding
+ * of exp moves a value across a boundary.
  *
- * Here what needs the logits once: log probabilities as they came, adjustments, the
- * largest. Greedy rows and those of a prompt are done with that; sample_draw.cu goes on
- * with the others. Bytes: the row's, once; a chunk's loads are all under way at once.
+ * This file has the part that reads the logits once: log probabilities of the
+ * unmodified logits, adjustments, the maximum. Greedy rows and prompt rows are then
+ * done; sample_draw.cu continues with the others. Bytes: the row's, once; all loads of
+ * a chunk are under way at once.
  */
 #include "kernels/cuda/sample_room.cuh"
 
 /* ---- order of logits --------------------------------------------------------------- */
 
-/* Larger for a larger logit, and for the lower id of equal ones; 0: not a number. */
+/* A key that is larger for a larger logit, and for the lower id of equal logits; 0 for
+ * NaN. */
 static __device__ __forceinline__ u64 order_key(float x, uint32_t id)
 {
   if (x != x)
@@ -48,7 +50,7 @@ static __device__ __forceinline__ bool is_banned(const lls_cuda_draw &d, uint32_
   return false;
 }
 
-/* The chunk's first key below `below`; 0 if there is none. */
+/* The largest of the chunk's keys below `below`; 0 if there is none. */
 static __device__ __forceinline__ u64 best_below(const chunk &c, u64 below,
                                                  shared<u64> room)
 {
@@ -60,8 +62,9 @@ static __device__ __forceinline__ u64 best_below(const chunk &c, u64 below,
   return block_largest(best, room);
 }
 
-/* The first key of those that d does not ban. What it bans has become -infinity or no
- * number, so nobody looks it up but where that is all there is. */
+/* The largest key that d does not ban. Banned logits have become -infinity or NaN, so a
+ * banned token can come first only if the chunk has nothing better, and only then the
+ * ban is looked up. */
 static __device__ __forceinline__ u64 best_allowed(const chunk &c, const lls_cuda_draw &d,
                                                    shared<u64> room)
 {
@@ -83,7 +86,7 @@ static __device__ __forceinline__ uint32_t n_logprobs(const lls_cuda_draw &d)
   return d.n_logprobs < LLS_MAX_LOGPROBS ? d.n_logprobs : LLS_MAX_LOGPROBS;
 }
 
-/* Notes the part that log probabilities are made of. */
+/* Records the chunk's part of the log probabilities. */
 static __device__ void note_raw(const chunk &c, const lls_cuda_draw &d, chunk_part *part,
                                 shared<u64> room, shared<float> sum_room)
 {
@@ -103,7 +106,7 @@ static __device__ void note_raw(const chunk &c, const lls_cuda_draw &d, chunk_pa
   }
 }
 
-/* How many logits are larger than the target's: none of what is not a number. */
+/* Counts the logits larger than the target's; NaN is not larger. */
 static __device__ void note_likelier(const chunk &c, float bound, chunk_part *part,
                                      shared<u64> room)
 {
@@ -123,7 +126,7 @@ static __device__ __forceinline__ float penalised(const lls_cuda_draw &d, float 
   return logit;
 }
 
-/* f(i) of the entries [first, end) of the list that are the chunk's. */
+/* Calls f(i) for the entries [first, end) of the list that belong to the chunk. */
 template <class F>
 static __device__ __forceinline__ void
 each_own(const row &r, const lls_cuda_adjustment *list, uint32_t first, uint32_t end, F f)
@@ -134,8 +137,8 @@ each_own(const row &r, const lls_cuda_adjustment *list, uint32_t first, uint32_t
   __syncthreads();
 }
 
-/* The chunk's logits in memory. The mask comes after raw logits were noted: what
- * penalties and biases make of -infinity is the same. */
+/* Adjusts the chunk's logits in memory. The mask is applied after the raw logits were
+ * recorded; penalties and biases leave -infinity as it is. */
 static __device__ void adjust(const row &r, const lls_cuda_draw &d,
                               lls_cuda_adjustment *list)
 {
@@ -156,7 +159,7 @@ static __device__ void adjust(const row &r, const lls_cuda_draw &d,
   __syncthreads();
 }
 
-/* The row's bins, shared out to its blocks. */
+/* Clears the row's bins; its blocks divide them. */
 static __device__ __forceinline__ void clear_bins(row_room *room)
 {
   for (unsigned i = blockIdx.x * THREADS + threadIdx.x; i < FINE_BINS;
@@ -181,7 +184,7 @@ static __device__ float log_sum(const chunk_part *parts, shared<u64> room,
   return top + logf(block_sum(sum, sum_room));
 }
 
-/* The likeliest of what each chunk has found. */
+/* The likeliest tokens among the ones that each chunk has found. */
 static __device__ void top_logprobs(const chunk_part *parts, const lls_cuda_draw &d,
                                     float sum, lls_sampled *out, shared<u64> room)
 {
@@ -217,7 +220,7 @@ static __device__ void score(const row &r, const chunk_part *parts, uint32_t tar
   }
 }
 
-/* The lowest that is allowed, or the last. */
+/* The lowest allowed token, or the last token. */
 static __device__ uint32_t first_allowed(const row &r, const lls_cuda_draw &d)
 {
   uint32_t token = 0;
@@ -226,7 +229,7 @@ static __device__ uint32_t first_allowed(const row &r, const lls_cuda_draw &d)
   return token;
 }
 
-/* The row's token, or what sample_draw.cu goes on with. */
+/* Chooses the row's token, or prepares the state that sample_draw.cu continues with. */
 static __device__ void choose(const lls_cuda_sample &a, const row &r, drawing *state,
                               u64 best, float sum, shared<u64> room)
 {
@@ -239,7 +242,7 @@ static __device__ void choose(const lls_cuda_sample &a, const row &r, drawing *s
     state->again = 0;
     state->top = top;
     state->scale = 1 / d.temperature;
-    state->least = least > 1e-45f ? least : 1e-45f; /* the least above 0 */
+    state->least = least > 1e-45f ? least : 1e-45f; /* the least float above 0 */
     state->sum = sum;
     state->w = {0, 0, 0, 0, 0};
     state->n_listed = 0;
@@ -292,7 +295,7 @@ __global__ void __launch_bounds__(THREADS, 2) choose_tokens(lls_cuda_sample a)
     note_likelier(c, r.logits[d.target], part, room);
   } else {
     if (d.n_penalised + d.n_biased + d.n_banned > 0 || d.allowed != nullptr) {
-      __syncthreads(); /* nobody of the block reads raw logits any more */
+      __syncthreads(); /* no thread of the block reads raw logits any more */
       adjust(r, d, a.adjustments + d.first_adjustment);
       load_chunk(r, c);
     }

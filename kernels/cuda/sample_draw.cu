@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drawing a token when the row's largest logit is known: three kernels, of which two read
- * the row once each, and the last two again where top_p comes after top_k.
+ * Drawing a token when the row's largest logit is known. Two of the three kernels read
+ * the row once each; the last two run again if top_p comes after top_k.
  *
- *   count_weights  weights by their upper bits, of which the last block of a row finds
- *                  the bin that has the boundary of top_k or top_p
- *   list_weights   masses of what is kept for sure, chunk by chunk, and a list of the
- *                  weights in that bin
- *   draw_tokens    a block for each row: the boundary in the list, the chunk that the
- *                  random number is in, and the token
+ *   count_weights counts weights by their upper bits; the last block of a row finds the
+ * bin that contains the boundary of top_k or top_p list_weights   masses of what is kept
+ * for sure, chunk by chunk, and a list of the weights in that bin draw_tokens a block for
+ * each row finds the boundary in the list, the chunk that the random number falls into,
+ * and the token
  *
  * Bytes of a token of the vocabulary: 4 in each of the first two. Operations: about 35 in
  * each, most of them exp; of the shared memory two atomics in the first.
@@ -31,9 +30,10 @@ static __device__ __forceinline__ void weigh(const row &r, chunk &c)
 /* ---- fine bins --------------------------------------------------------------------- */
 
 /*
- * Masses of a bin's weights beyond the least of them, in units that leave nothing out:
- * above 2^-17 a mass is the weight's 24 bits shifted left, below they are cut off. A unit
- * is 2^unit_of(least bits of the bin); the sum over a chunk is at most 2^31.
+ * The excess of a bin's weights, which is the sum of their masses above the bin's least
+ * mass, is kept in units without rounding: above 2^-17 a mass is the weight's 24 bits
+ * shifted left, below it is cut off. A unit is 2^unit_of(least bits of the bin); the
+ * sum over a chunk is at most 2^31.
  */
 static __device__ __forceinline__ unsigned unit_of(uint32_t least)
 {
@@ -55,13 +55,14 @@ static __device__ __forceinline__ u64 mass_of_bin(uint32_t bin, uint32_t n, u64 
   return n * mass_of(__uint_as_float(least)) + (excess << unit_of(least));
 }
 
-#define BINS_EACH (FINE_BINS / THREADS) /* of a thread, the highest ones first */
+#define BINS_EACH (FINE_BINS / THREADS) /* bins of a thread, the highest first */
 
-struct before { /* counts and masses of the bins above a thread's */
+struct before { /* counts and masses of the bins above a thread's bins */
   u64 n, mass, total_mass;
 };
 
-/* From each thread's own; room (WARPS) each. */
+/* Sums over all threads above this one, from each thread's n and mass; room (WARPS)
+ * each. */
 static __device__ before add_up_above(u64 n, u64 mass, shared<u64> n_room,
                                       shared<u64> mass_room)
 {
@@ -89,7 +90,7 @@ static __device__ before add_up_above(u64 n, u64 mass, shared<u64> n_room,
   return b;
 }
 
-/* A bin of the thread's, with what is above it. */
+/* The state of a walk at one of the thread's bins, with the sums above it. */
 static __device__ __forceinline__ walk walk_to(const row_room *row, uint32_t found,
                                                before b)
 {
@@ -103,9 +104,9 @@ static __device__ __forceinline__ walk walk_to(const row_room *row, uint32_t fou
 }
 
 /*
- * The bin where the row's count, or mass, reaches the target: the highest that does, and
- * else the lowest that is not empty. A share of the mass of all if `share`. For all
- * threads; the state gets it, with the target.
+ * Finds the bin where the row's count, or mass, reaches the target: the highest that
+ * does, else the lowest that is not empty. If `share`, target is a share of the whole
+ * mass. Called by all threads; the bin and the target go to the state.
  */
 static __device__ void find_fine(row_room *row, bool by_mass, double target, bool share,
                                  shared<u64> n_room, shared<u64> mass_room)
@@ -121,7 +122,7 @@ static __device__ void find_fine(row_room *row, bool by_mass, double target, boo
   before b = add_up_above(n, mass, n_room, mass_room);
   if (share)
     target *= (double)b.total_mass;
-  u64 reached = 0, lowest = 0; /* 1 + a bin; FINE_BINS - a bin */
+  u64 reached = 0, lowest = 0; /* encoded as 1 + a bin, and FINE_BINS - a bin */
   n = b.n;
   mass = b.mass;
 #pragma unroll 4 /* registers */
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(THREADS, 3) count_weights(lls_cuda_sample a)
 
 /* ---- the list --------------------------------------------------------------------- */
 
-/* The number of things before the thread's own; room (WARPS). */
+/* Returns the sum of n over the threads before this one; room (WARPS). */
 static __device__ uint32_t count_before(uint32_t n, uint32_t *total, shared<u64> room)
 {
   const unsigned lane = threadIdx.x % WARP;
@@ -210,7 +211,7 @@ static __device__ uint32_t count_before(uint32_t n, uint32_t *total, shared<u64>
   return sum;
 }
 
-/* Lists those of the chunk's weights that have bits of [low, high), in any order. */
+/* Lists the chunk's weights with bits in [low, high), in any order. */
 static __device__ void list_chunk(const chunk &c, float least, uint32_t low,
                                   uint32_t high, row_room *room, shared<u64> warps)
 {
@@ -234,7 +235,7 @@ static __device__ void list_chunk(const chunk &c, float least, uint32_t low,
   });
 }
 
-/* The chunk's mass of what is kept whatever the boundary is. */
+/* Sums the mass that the chunk keeps wherever the boundary is in its bin. */
 static __device__ void note_kept(const chunk &c, float least, uint32_t above,
                                  chunk_part *part, shared<u64> warps)
 {
@@ -270,12 +271,12 @@ __global__ void __launch_bounds__(THREADS, 2) list_weights(lls_cuda_sample a)
 
 /* ---- the boundary ------------------------------------------------------------------ */
 
-/* The weights of the boundary's bin: as they were listed, or, where the list has no room
- * for them (logits that are equal, mostly), those of the row. */
+/* The weights of the boundary's bin: from the list or, if they were too many for the
+ * list (mostly equal logits), from the row itself. */
 struct bin_source {
   row r;
   const listed *list;
-  uint32_t low, high, n; /* its bits are in [low, high) */
+  uint32_t low, high, n; /* weights with bits in [low, high) */
 };
 
 static __device__ __forceinline__ uint32_t source_bits(const bin_source &s, uint32_t i)
@@ -286,7 +287,7 @@ static __device__ __forceinline__ uint32_t source_bits(const bin_source &s, uint
   return is_listed ? s.list[i].bits : __float_as_uint(weight(s.r, s.r.logits[i]));
 }
 
-/* Four at once, or each would wait for the one before. */
+/* Loads four at once, so that loads do not wait for each other. */
 template <class F>
 static __device__ __forceinline__ void each_weight(const bin_source &s, F f)
 {
@@ -302,7 +303,8 @@ static __device__ __forceinline__ void each_weight(const bin_source &s, F f)
   }
 }
 
-/* Finds what the filters keep; false: another round has to look for top_p's boundary. */
+/* Finds what the filters keep. Returns false if another round must find top_p's
+ * boundary. */
 static __device__ bool find_kept(const lls_cuda_draw &d, const row &r, row_room *room,
                                  const counters &c, kept &k, shared<u64> n_room,
                                  shared<u64> mass_room)
@@ -314,13 +316,14 @@ static __device__ bool find_kept(const lls_cuda_draw &d, const row &r, row_room 
     const walk w = room->state.w;
     const bin_source source = {r, room->list, least_bits(w.bin), least_bits(w.bin + 1),
                                w.n};
-    int shift = range_of_bin(w.bin).shift > 16 ? 16 : 8; /* the bin's bits are the same */
+    /* all bits above the shift are equal within the bin */
+    int shift = range_of_bin(w.bin).shift > 16 ? 16 : 8;
     k = select_until(source, k.bound, k.ties, by_mass, room->state.target, w,
                      source.low >> (shift + 8), shift, c);
     if (by_mass || !d.by_mass)
       return true;
     by_mass = true;
-    __syncthreads(); /* the state is read */
+    __syncthreads(); /* all threads have read the state */
     find_fine(room, true, (double)d.top_p * (double)k.mass, false, n_room, mass_room);
     if (room->state.w.bin != w.bin)
       break;
@@ -334,7 +337,8 @@ static __device__ bool find_kept(const lls_cuda_draw &d, const row &r, row_room 
 
 /* ---- the draw ---------------------------------------------------------------------- */
 
-struct measure { /* of a token: its mass if it is kept, or 1 if it is a tie */
+/* a token's measure: its mass if it is kept or, for ties, 1 if it is a tie */
+struct measure {
   bool ties;
   float bound;
   uint32_t last_tie; /* id of the last tie that is kept */
@@ -356,8 +360,8 @@ static __device__ __forceinline__ u64 measure_of(const row &r, const measure &m,
   return m.ties ? 1 : mass_of(p);
 }
 
-/* The same among the n tokens from `low` on, one a lane; the last that measures anything
- * if it is none of them. */
+/* The same as find_token for n tokens from `low` on, one a lane; if no sum exceeds
+ * `value`, the last token with a measure. */
 static __device__ uint32_t find_among(const row &r, const measure &m, u64 value,
                                       uint32_t low, uint32_t n)
 {
@@ -374,9 +378,9 @@ static __device__ uint32_t find_among(const row &r, const measure &m, u64 value,
   return measured != 0 ? low + WARP - 1 - (uint32_t)__clz((int)measured) : low;
 }
 
-/* The first token by id, of n from `low` on, where the measures added up are more than
- * `value`. Each warp adds up a part of the range; the part with the answer is the next
- * range. */
+/* Returns the first token by id, of n from `low` on, at which the sum of the measures
+ * exceeds `value`. Each warp sums a part of the range; the part with the answer is the
+ * next range. */
 static __device__ uint32_t find_token(const row &r, const measure &m, u64 value,
                                       uint32_t low, uint32_t n, shared<u64> room)
 {
@@ -402,18 +406,19 @@ static __device__ uint32_t find_token(const row &r, const measure &m, u64 value,
   return find_among(r, m, value, low, n);
 }
 
-struct chunk_sums { /* (MOST_CHUNKS) of what is listed, and of all that is measured */
+struct chunk_sums { /* (MOST_CHUNKS) of listed tokens; sum: of all measured tokens */
   shared<uint32_t> count, excess;
   shared<u64> sum;
 };
 
-/* Adds up what is listed to what each chunk has beyond it. */
+/* Adds the measures of listed tokens to those that each chunk has outside of the
+ * bin. */
 static __device__ void add_up_chunks(const row &r, const row_room *room,
                                      const chunk_part *parts, const measure &m,
                                      const chunk_sums &s)
 {
   const walk w = room->state.w;
-  __syncthreads(); /* they may still be read */
+  __syncthreads(); /* earlier values may still be read */
   for (unsigned i = threadIdx.x; i < chunks_of(r.vocab); i += THREADS)
     s.count[i] = s.excess[i] = 0;
   __syncthreads();
@@ -432,7 +437,8 @@ static __device__ void add_up_chunks(const row &r, const row_room *room,
   __syncthreads();
 }
 
-/* As find_token over the whole row: by chunks first, if the boundary's bin is listed. */
+/* Like find_token, over the whole row; begins with chunks if the boundary's bin is
+ * listed. */
 static __device__ uint32_t find_in_row(const row &r, const row_room *room,
                                        const chunk_part *parts, const measure &m,
                                        u64 value, const chunk_sums &s, shared<u64> warps)
@@ -450,7 +456,7 @@ static __device__ uint32_t find_in_row(const row &r, const row_room *room,
   return find_token(r, m, value, low, n, warps);
 }
 
-/* Keeps all where nothing has a boundary but min_p. */
+/* Keeps all tokens if min_p is the only filter. */
 static __device__ kept keep_all(const row &r, const row_room *room,
                                 const chunk_part *parts, shared<u64> warps)
 {
@@ -460,7 +466,7 @@ static __device__ kept keep_all(const row &r, const row_room *room,
   return {room->state.least, ~(u64)0, block_total(mass, warps)};
 }
 
-/* A block for each row. */
+/* Draws; a block for each row. */
 static __device__ void draw(const lls_cuda_sample &a, const row &r, const counters &c,
                             const chunk_sums &s, shared<u64> n_room,
                             shared<u64> mass_room)
@@ -476,7 +482,7 @@ static __device__ void draw(const lls_cuda_sample &a, const row &r, const counte
   measure m = {k.ties != ~(u64)0, k.bound, r.vocab - 1};
   uint32_t token;
 #pragma unroll 1
-  for (;;) { /* the last tie first, if not all are kept */
+  for (;;) { /* first the last tie, if not all ties are kept */
     u64 value = m.ties ? k.ties - 1 : __umul64hi(d.uniform, k.mass);
     token = find_in_row(r, room, parts, m, value, s, n_room);
     if (!m.ties)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the kernels of a draw (sample.cu, sample_draw.cu): a row is cut into chunks
- * of CHUNK tokens, a block each, however many rows there are, so that a row's sums do not
- * depend on the batch. The parts that they find are put together in the order of the
- * chunks, by the last block to end or by the next kernel.
+ * Shared by the kernels of a draw (sample.cu, sample_draw.cu). A row is always cut into
+ * chunks of CHUNK tokens, a block each, so that a row's sums do not depend on the
+ * batch. The chunks' parts are combined in order, by the last block to end or by the
+ * next kernel.
  */
 #ifndef LLS_CUDA_SAMPLE_ROOM_CUH
 #define LLS_CUDA_SAMPLE_ROOM_CUH
@@ -16,16 +16,17 @@
 #define PER_THREAD  (CHUNK / THREADS)
 
 /*
- * Weights are counted by their upper bits, in bins that are the finer the likelier: a
- * 1,024th of a factor of two down to a quarter of the likeliest, a 128th down to 2^-8, a
- * 32nd down to 2^-40, a half below that. Few bins have more than LISTED of a vocabulary:
- * of logits with a deviation of 0.02, all but equal, the fullest has 1.4 % of it.
+ * Weights are counted by their upper bits, in bins that are finer for likelier tokens:
+ * a 1,024th of a factor of two down to a quarter of the likeliest, a 128th down to
+ * 2^-8, a 32nd down to 2^-40, a half below that. Few bins have more than LISTED of a
+ * vocabulary: of logits with a deviation of 0.02, all but equal, the fullest has 1.4 %
+ * of it.
  */
-#define FINE_BINS 4096 /* 1 is in bin 4014 */
-#define LISTED    4096 /* weights of a bin that are written down */
+#define FINE_BINS 4096 /* weight 1 is in bin 4014 */
+#define LISTED    4096 /* most weights of a bin that are listed */
 
-struct fine_range { /* of bins: from this one and these bits on, so many bits are dropped
-                     */
+/* from bin `bin` with `bits` on, `shift` low bits of a weight are dropped */
+struct fine_range {
   uint32_t bin, bits, shift;
 };
 
@@ -53,7 +54,7 @@ static __device__ __forceinline__ uint32_t bin_of(uint32_t bits)
   return r.bin + ((bits - r.bits) >> r.shift);
 }
 
-/* The least bits of a bin. */
+/* The least bits of a weight in the bin. */
 static __device__ __forceinline__ uint32_t least_bits(uint32_t bin)
 {
   fine_range r = range_of_bin(bin);
@@ -61,32 +62,34 @@ static __device__ __forceinline__ uint32_t least_bits(uint32_t bin)
 }
 
 struct listed {
-  uint32_t id, bits; /* of the weight */
+  uint32_t id, bits; /* bits of the weight */
 };
 
-struct chunk_part {  /* what a chunk adds to its row */
-  u64 best;          /* key of the likeliest that may be drawn */
-  u64 raw_best;      /* of the logits as they came */
-  u64 kept;          /* mass of what is kept for sure */
-  float raw_sum;     /* of exp(logit - that of raw_best) */
-  uint32_t likelier; /* than the target */
+struct chunk_part {  /* a chunk's contribution to its row */
+  u64 best;          /* key of the likeliest allowed token */
+  u64 raw_best;      /* the same for the unmodified logits */
+  u64 kept;          /* mass that is kept wherever the boundary is */
+  float raw_sum;     /* sum of exp(logit - that of raw_best) */
+  uint32_t likelier; /* number of tokens likelier than the target */
   u64 top[LLS_MAX_LOGPROBS];
 };
 
-struct drawing {                /* a row, from kernel to kernel */
-  uint32_t drawn;               /* 0: it has its token */
-  uint32_t again;               /* for another round: top_p after top_k */
-  float top, scale, least, sum; /* weights' and the least of them; log of all raw ones */
-  double target;                /* of the count or the mass ... */
-  walk w;                       /* ... and the fine bin where it is reached */
+struct drawing {  /* the state of a row from kernel to kernel */
+  uint32_t drawn; /* 0: its token is chosen */
+  uint32_t again; /* another round is needed: top_p after top_k */
+  /* of the weights: largest logit, scale, least weight; sum: log of the sum of exp of
+   * the raw logits */
+  float top, scale, least, sum;
+  double target; /* of the count or the mass */
+  walk w;        /* the fine bin where the target is reached */
   uint32_t n_listed;
-  uint32_t finished; /* chunks, 0 between kernels */
+  uint32_t finished; /* number of finished chunks, 0 between kernels */
 };
 
 struct row_room {
   drawing state;
   uint32_t count[FINE_BINS];
-  u64 excess[FINE_BINS]; /* masses beyond the least of the bin, in units of the bin */
+  u64 excess[FINE_BINS]; /* masses above the bin's least one, in units of the bin */
   listed list[LISTED];
 };
 
@@ -95,7 +98,7 @@ static inline __device__ __host__ uint32_t chunks_of(uint32_t vocab)
   return (vocab + CHUNK - 1) / CHUNK;
 }
 
-/* Rows first, then parts (rows, chunks). */
+/* The row's state; rows come first, then parts (rows, chunks). */
 static __device__ __forceinline__ row_room *room_of(const lls_cuda_sample &a)
 {
   return (row_room *)a.room + blockIdx.y;
@@ -107,7 +110,7 @@ static __device__ __forceinline__ chunk_part *parts_of(const lls_cuda_sample &a)
   return parts + (size_t)blockIdx.y * chunks_of(a.vocab);
 }
 
-/* Have the row's other blocks ended? What they wrote can be read then. */
+/* Have the row's other blocks ended? If so, their results can be read. */
 static __device__ __forceinline__ bool is_last_chunk(drawing &d)
 {
   return is_last<whole_block>(&d.finished, gridDim.x);
@@ -115,7 +118,8 @@ static __device__ __forceinline__ bool is_last_chunk(drawing &d)
 
 /* ---- a chunk ----------------------------------------------------------------------- */
 
-/* The block's chunk, four neighbours at a time; not a number beyond the vocabulary. */
+/* The block's chunk of logits, four adjacent ones at a time; NaN beyond the
+ * vocabulary. */
 struct chunk {
   float x[PER_THREAD];
 };
@@ -144,7 +148,7 @@ static __device__ __forceinline__ void load_chunk(const row &r, chunk &c)
   }
 }
 
-/* f(id, logit) of the thread's. */
+/* Calls f(id, logit) for the thread's logits. */
 template <class F> static __device__ __forceinline__ void each(const chunk &c, F f)
 {
 #pragma unroll
@@ -154,12 +158,12 @@ template <class F> static __device__ __forceinline__ void each(const chunk &c, F
 
 /* ---- the end of a draw ------------------------------------------------------------- */
 
-/* The logit that the token had before. */
+/* The unmodified logit of a token. */
 static __device__ float raw_logit(const row &r, const lls_cuda_draw &d,
                                   const lls_cuda_adjustment *list, uint32_t token,
                                   shared<u64> room)
 {
-  u64 found = 0; /* 1 + an adjustment of it */
+  u64 found = 0; /* 1 + the index of its adjustment */
   for (uint32_t i = threadIdx.x; i < d.n_penalised + d.n_biased; i += THREADS)
     found = list[i].token == (int32_t)token ? i + 1 : found;
   found = block_largest(found, room);
@@ -176,7 +180,7 @@ static __device__ __forceinline__ bool wants_logprobs(const lls_cuda_draw &d)
   return d.want_logprob || d.n_logprobs > 0;
 }
 
-/* Writes down the row's token; `sum` as in drawing. */
+/* Writes the row's result; `sum` as in drawing. */
 static __device__ void give(const lls_cuda_sample &a, const row &r, uint32_t token,
                             float sum, shared<u64> room)
 {

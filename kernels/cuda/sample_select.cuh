@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The selection of a row's likeliest tokens down to a count or a mass, by a block of
- * threads, among those weights that sample_draw.cu has found the boundary in.
+ * Selects a row's likeliest tokens down to a count or a mass, by one thread block,
+ * among the weights of the bin where sample_draw.cu has found the boundary.
  *
- * Weights are summed as integers in units of 2^-40 of the likeliest token's, whose sums
- * are the same in whatever order threads add: a draw does not depend on timing.
- * The boundary is found by a radix select over the weights' bits, eight at a time.
+ * Weights are summed as integers in units of 2^-40 of the likeliest token's weight.
+ * Such sums do not depend on the order in which threads add, so a draw does not depend
+ * on timing. The boundary is found by a radix select over the weights' bits, eight at a
+ * time.
  *
- * The bins of a round are counted in shared memory by 32-bit atomics alone: a 64-bit one
- * is a loop of compare and swap there. Equal logits meet in one bin. So a mass is three
- * limbs of 14 bits, and a bin has eight copies, in banks of their own, of which
- * neighbouring lanes take different ones.
+ * The bins of a round are counted in shared memory by 32-bit atomics, since a 64-bit
+ * one is a loop of compare and swap there. So a mass is three limbs of 14 bits. Equal
+ * logits fall into one bin, so a bin has eight copies in different banks, and
+ * neighbouring lanes use different copies.
  */
 #ifndef LLS_CUDA_SAMPLE_SELECT_CUH
 #define LLS_CUDA_SAMPLE_SELECT_CUH
@@ -20,13 +21,14 @@
 
 #define THREADS 512
 #define WARPS   (THREADS / WARP)
-#define AT_ONCE 4 /* loads of a thread under way */
+#define AT_ONCE 4 /* loads that a thread has under way */
 #define BINS    256
 
-#define COPIES     8
-#define LIMBS      3 /* of a mass, which is 2^40 at most */
-#define LIMB_BITS  14
-#define MOST_VOCAB (COPIES << (32 - LIMB_BITS)) /* no limb's sum overflows */
+#define COPIES    8
+#define LIMBS     3 /* limbs of a mass, which is 2^40 at most */
+#define LIMB_BITS 14
+/* up to this size no limb's sum overflows */
+#define MOST_VOCAB (COPIES << (32 - LIMB_BITS))
 
 typedef unsigned long long u64;
 
@@ -36,18 +38,18 @@ struct row {
   float top, scale; /* weight of x: exp((x - top) scale) */
 };
 
-/* The selection: weights above `bound`, and the first `ties` of those equal to it, ~0 =
- * all. */
+/* A selection: weights above `bound`, and the first `ties` of those equal to it (~0:
+ * all). */
 struct kept {
   float bound;
   u64 ties;
-  u64 mass; /* of all that is kept */
+  u64 mass; /* of all kept tokens */
 };
 
 /* ---- over a block ------------------------------------------------------------------ */
 
-/* f(i, logit) for i = first, first + step ... below end, in order. The loads of several
- * come before their use, or each would wait for the one before. */
+/* Calls f(i, logit) for i = first, first + step ... below end, in order. Several loads
+ * are issued before their use, so that they do not wait for each other. */
 template <class F>
 static __device__ __forceinline__ void each(const row &r, uint32_t first, uint32_t step,
                                             uint32_t end, F f)
@@ -66,7 +68,7 @@ static __device__ __forceinline__ void each(const row &r, uint32_t first, uint32
     f(i, r.logits[i]);
 }
 
-/* The row, shared out to the block's threads. */
+/* Divides the row among the block's threads. */
 template <class F> static __device__ __forceinline__ void each(const row &r, F f)
 {
   each(r, threadIdx.x, THREADS, r.vocab, f);
@@ -107,7 +109,7 @@ static __device__ __forceinline__ u64 block_largest(u64 x, shared<u64> room)
 
 /* ---- weights ----------------------------------------------------------------------- */
 
-/* The weight of a logit: the likeliest token's is 1, not-a-number has 0. */
+/* The weight of a logit: 1 for the likeliest token, 0 for NaN. */
 static __device__ __forceinline__ float weight(const row &r, float logit)
 {
   float p = expf((logit - r.top) * r.scale);
@@ -126,7 +128,8 @@ static __device__ __forceinline__ u64 mass_of(float p)
 struct counters {
   shared<uint32_t> count; /* (BINS, COPIES) */
   shared<uint32_t> limb;  /* (LIMBS, BINS, COPIES) */
-  shared<u64> mass;       /* (BINS), of all copies; the counts are in the first copy */
+  /* (BINS) sum of all copies; the sum of the counts is in the first copy */
+  shared<u64> mass;
 };
 
 static __device__ __forceinline__ void clear(const counters &c)
@@ -178,13 +181,13 @@ static __device__ void count_bins(const Source &source, float least, uint32_t pr
   add_up_copies(c);
 }
 
-struct walk {             /* down the bins */
-  uint32_t bin, n, above; /* the weights in it, and in those above it */
+struct walk {             /* a walk down the bins */
+  uint32_t bin, n, above; /* n: weights in the bin; above: weights in all higher bins */
   u64 mass, mass_above;
 };
 
-/* From before the highest bin of the warp's lane, BINS / WARP of them, to the one that
- * reaches the target; else to the last that is not empty. True if it does. */
+/* Walks the BINS / WARP bins of this lane from the highest on to the one that reaches
+ * the target (returns true), else to the last that is not empty. */
 static __device__ __forceinline__ bool walk_lane(walk &w, bool by_mass, double target,
                                                  const counters &c)
 {
@@ -206,14 +209,15 @@ static __device__ __forceinline__ bool walk_lane(walk &w, bool by_mass, double t
   return false;
 }
 
-/* The bin where count, or mass, reaches the target, walking on from `w`; the last that is
- * not empty if none does. Every warp does the same, a part of the bins a lane. */
+/* Returns the bin where the count, or mass, reaches the target, walking on from `w`;
+ * the last non-empty bin if none does. Every warp does the same; each lane has a part
+ * of the bins. */
 static __device__ walk find_bin(walk w, bool by_mass, double target, const counters &c)
 {
   const unsigned lane = threadIdx.x % WARP;
   uint32_t n = 0;
   u64 mass = 0;
-#pragma unroll 1 /* registers: a block has all there are */
+#pragma unroll 1 /* not unrolled: registers are scarce in a block of this size */
   for (uint32_t i = 0; i < BINS / WARP; i++) {
     uint32_t bin = BINS - 1 - lane * (BINS / WARP) - i;
     n += c.count[bin * COPIES];
@@ -239,9 +243,9 @@ static __device__ walk find_bin(walk w, bool by_mass, double target, const count
 }
 
 /*
- * Walks a source's weights of at least `least` in order, from w on, until their count, or
- * mass, reaches `target`; keeps all if it never does. They have the bits above `shift +
- * 8` in common, `prefix`. `most_ties`: of those equal to least.
+ * Selects weights of at least `least`, in order and from w on, until their count, or
+ * mass, reaches `target`; keeps all if it never does. Their bits above `shift + 8` are
+ * all `prefix`. `most_ties`: the most weights equal to the bound that are kept.
  */
 template <class Source>
 static __device__ kept select_until(const Source &source, float least, u64 most_ties,
@@ -252,7 +256,7 @@ static __device__ kept select_until(const Source &source, float least, u64 most_
     count_bins(source, least, prefix, shift, c);
     w = find_bin(w, by_mass, target, c);
     prefix = prefix << 8 | w.bin;
-    __syncthreads(); /* the counters are done with */
+    __syncthreads(); /* the counters are no longer read */
   }
   kept k = {__uint_as_float(prefix), w.n, 0};
   u64 one = mass_of(k.bound);
@@ -264,7 +268,7 @@ static __device__ kept select_until(const Source &source, float least, u64 most_
     k.ties = most_ties;
   k.mass = w.mass_above + k.ties * one;
   if (k.ties == w.n)
-    k.ties = ~(u64)0; /* all: nobody has to look for the last */
+    k.ties = ~(u64)0; /* all, so that the last tie need not be found */
   return k;
 }
 

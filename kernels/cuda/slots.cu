@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Some slots of blocks, from the device to the host or back: one launch for up to
- * LLS_CUDA_SLOT_RUNS of them, in place of a copy of short rows each, one for every head
- * of every layer: 1,600 of some hundred bytes with OPT-13B. A cache that two requests
- * share moves a few tokens of many blocks in a step. The host's memory is pinned, and a
- * GPU reaches it by the same address. What it gains was not measured on a GPU.
+ * Copies some slots of blocks between the device and the host. One launch copies up to
+ * LLS_CUDA_SLOT_RUNS of them, instead of one short copy for each head of each layer:
+ * 1,600 of some hundred bytes with OPT-13B. When two requests share cached blocks, a
+ * step may move a few tokens of many blocks. The gain has not been measured on a GPU.
  *
- * None of the runs of a launch may write what another writes; copies.c sees to that.
+ * The host's memory is pinned, and the GPU reaches it by the same address. No run of a
+ * launch may write what another one writes; copies.c ensures this.
  */
 #include "kernels/cuda/kernels.h"
 #include "kernels/cuda/number.cuh"
 
-/* A row of a token or two has 8 to 64 words of 16 bytes. */
+/* the rows of one or two tokens have 8 to 64 words of 16 bytes */
 #define THREADS 128
 
-/* A block of threads takes heads one after the other, a thread a word of them at a time:
- * neighbours take neighbours, so that they cross the link together. */
+/* A thread block copies heads one after the other, one word a thread at a time.
+ * Neighbouring threads copy neighbouring words, which share transfers over the link. */
 template <class W> __global__ void move_slots(lls_cuda_slots a)
 {
   const lls_cuda_slot_run run = a.runs[blockIdx.y];
@@ -27,7 +27,7 @@ template <class W> __global__ void move_slots(lls_cuda_slots a)
   }
 }
 
-/* Words of 16 bytes where all rows are of such. */
+/* Uses words of 16 bytes if all rows consist of such words. */
 extern "C" int lls_cuda_run_slots(cudaStream_t s, const struct lls_cuda_slots *a)
 {
   unsigned at_once = a->heads < LLS_CUDA_SLOT_HEADS ? a->heads : LLS_CUDA_SLOT_HEADS;

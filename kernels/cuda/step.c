@@ -2,12 +2,13 @@
 /*
  * A step's inputs, laid out for one copy, and the step's end.
  *
- *   [step][plans][rows of two gathers] at fixed places, which graphs hold addresses of
- *   [tokens][positions][...][entries][items] wherever they come, found from those
- *   [rows of more gathers] where tokens of a prompt are scored
+ *   [step][plans][rows of two gathers] at fixed places, since graphs contain their
+ * addresses [tokens][positions][...][entries][items] anywhere; the fixed part has their
+ * addresses [rows of more gathers] if tokens of a prompt are scored
  *
- * Of a step whose lists are in one piece (the engine's are, core/engine/table_cache.c)
- * these are copied from there at once, while the operations are being written down.
+ * If the step's block lists are contiguous, as the engine's are
+ * (core/engine/table_cache.c), they are copied from there directly, while the
+ * operations are being recorded.
  */
 #include "kernels/cuda/ops.h"
 
@@ -15,7 +16,7 @@
 #include <string.h>
 
 #define MAX_GRAPH_ROWS 256
-#define MORE_GATHERS   2 /* their room, in the largest possible */
+#define MORE_GATHERS   2 /* space for further gathers, each of the largest size */
 
 static size_t aligned(size_t bytes)
 {
@@ -49,7 +50,7 @@ static size_t bytes_wanted(const struct lls_cuda_device *d,
 
 /* ---- tables ------------------------------------------------------------------------ */
 
-/* Are entries whole blocks in order, so that a token's is found by a division? */
+/* Are the entries whole blocks in order, so that a division finds a token's entry? */
 static bool is_whole(const struct lls_block_entry *list, uint32_t n,
                      uint32_t block_tokens)
 {
@@ -61,12 +62,12 @@ static bool is_whole(const struct lls_block_entry *list, uint32_t n,
   return whole;
 }
 
-/* The entry of a list that holds a token; the list covers it. */
+/* Returns the entry of a list that holds a token; the list covers it. */
 static const struct lls_block_entry *entry_of(const struct lls_block_entry *list,
                                               uint32_t n, uint32_t token)
 {
   uint32_t low = 0, high = n;
-  if (n > 0 && list[n - 1].first_token <= token) /* as a decode's nearly always */
+  if (n > 0 && list[n - 1].first_token <= token) /* the usual case in decode */
     return &list[n - 1];
   while (high - low > 1) {
     uint32_t middle = low + (high - low) / 2;
@@ -78,7 +79,8 @@ static const struct lls_block_entry *entry_of(const struct lls_block_entry *list
   return list + low;
 }
 
-/* Where the rows of a sequence go, in elements from the pool's beginning. */
+/* Computes the destinations of a sequence's rows, in elements from the pool's
+ * beginning. */
 static void place_rows(const struct lls_pool *pool, const struct lls_step_sequence *s,
                        const struct lls_block_entry *list, uint32_t n, uint64_t *at)
 {
@@ -98,7 +100,7 @@ static void place_rows(const struct lls_pool *pool, const struct lls_step_sequen
   }
 }
 
-/* Appends a list to the step's entries; where it begins. */
+/* Appends a list to the step's entries, and returns its first index. */
 static uint32_t append(struct lls_block_entry *entries, size_t *used,
                        const struct lls_block_entry *list, uint32_t n)
 {
@@ -109,7 +111,8 @@ static uint32_t append(struct lls_block_entry *entries, size_t *used,
   return first;
 }
 
-/* Where a sequence's lists are, and in what order, in entries of their own. */
+/* Copies a sequence's lists to the inputs, and records where they begin and whether
+ * they are whole. */
 static void append_lists(struct lls_cuda_device *d, const struct lls_block_table *t,
                          struct lls_cuda_sequence *out, struct lls_block_entry *entries,
                          size_t *used)
@@ -123,7 +126,7 @@ static void append_lists(struct lls_cuda_device *d, const struct lls_block_table
   out->x_whole = is_whole(t->x, t->x_count, block_tokens);
 }
 
-/* The same in the step's. */
+/* Records the same for lists that are already in the step's entries. */
 static void find_lists(const struct lls_device_step *step,
                        const struct lls_step_sequence *s, struct lls_cuda_sequence *out)
 {
@@ -158,7 +161,7 @@ static void lay_out_sequence(struct lls_cuda_device *d, uint32_t i,
   d->n_restored += from->n_restored;
 }
 
-/* The step's lists on their way to the device; nothing there is in use. */
+/* Begins the copy of the step's lists to the device, where none is in use. */
 static int send_entries(struct lls_cuda_device *d)
 {
   size_t n = d->step->n_entries;
@@ -176,7 +179,7 @@ static int send_entries(struct lls_cuda_device *d)
   return rc == cudaSuccess ? 0 : -EIO;
 }
 
-/* Room for lists that are here and there. */
+/* Reserves space for the copied lists, on the host and on the device. */
 static struct lls_block_entry *take_entries(struct lls_cuda_device *d,
                                             struct lls_cuda_step *out)
 {
@@ -213,7 +216,8 @@ static int lay_out_tables(struct lls_cuda_device *d, struct lls_cuda_step *out)
 
 /* ---- rows -------------------------------------------------------------------------- */
 
-/* n numbers, or zeros where a step has none, and zeros for the padding. */
+/* Copies the step's n_rows values, or zeros if the step has none, and pads with
+ * zeros. */
 static void take_rows(struct lls_cuda_device *d, const void *from, void *device_at)
 {
   uint32_t n = d->step->n_rows, padded = lls_cuda_padded(n);
@@ -231,7 +235,8 @@ static void take_fixed(struct lls_cuda_device *d)
         lls_cuda_inputs_take(&d->inputs, gather_bytes(d), &d->gather_at[i]);
 }
 
-/* A prompt's tokens are scored a few at a time: each of these gathers comes once. */
+/* Adds one more gather: a prompt's tokens are scored a few at a time, and each of these
+ * gathers occurs once. */
 static const uint32_t *one_more(struct lls_cuda_device *d, const uint32_t *rows,
                                 uint32_t n)
 {
@@ -264,7 +269,7 @@ const uint32_t *lls_cuda_step_rows(struct lls_cuda_device *d, const uint32_t *ro
   uint32_t *to = d->gather_rows[d->n_gathers];
   memset(to, 0, gather_bytes(d));
   memcpy(to, rows, n * sizeof *rows);
-  d->inputs.sent = 0; /* if it was sent without them, it goes again */
+  d->inputs.sent = 0; /* the inputs are sent again if they were sent without these rows */
   return d->gather_at[d->n_gathers++];
 }
 
@@ -306,7 +311,7 @@ int lls_cuda_step_begin(struct lls_device *device, struct lls_pool *pool,
   lls_cuda_refuse(d, cudaSuccess, "");
   if (step->n_rows > d->options.max_rows)
     return -EINVAL;
-  int rc = cudaSetDevice(d->gpu); /* another instance's may have been made last */
+  int rc = cudaSetDevice(d->gpu); /* another instance's GPU may be the current one */
   if (rc != cudaSuccess)
     return lls_cuda_refuse(d, rc, "choosing the GPU");
   d->pool = pool;
@@ -317,14 +322,14 @@ int lls_cuda_step_begin(struct lls_device *device, struct lls_pool *pool,
   memset(d->plans, 0, sizeof d->plans);
   rc = lay_out(d);
   lls_cuda_ops_begin(d, is_decode(step) && d->n_restored == 0 && !d->debug);
-  if (rc == -EIO) /* the call that failed is not known here, CUDA's word is */
+  if (rc == -EIO) /* the failing call is unknown here, so CUDA's message is used */
     lls_cuda_refuse(d, cudaGetLastError(), "the inputs of a step");
   if (rc == -ENOMEM)
     lls_cuda_refuse(d, cudaErrorMemoryAllocation, "the inputs of a step");
   return rc;
 }
 
-/* Waits for this step and for the copies beside it, and for nothing else. */
+/* Waits for this step and the copies during it, and for nothing else. */
 int lls_cuda_step_end(struct lls_device *device, struct lls_error *err)
 {
   struct lls_cuda_device *d = lls_cuda(device);
@@ -346,8 +351,8 @@ int lls_cuda_step_end(struct lls_device *device, struct lls_error *err)
   return d->status;
 }
 
-/* Through the staging memory: a copy to other memory would wait for it anyway, and where
- * is for the driver to say. */
+/* Copies through the staging memory. A copy to unpinned memory would wait for the
+ * transfer anyway, and the driver would decide at what point. */
 void lls_cuda_download(struct lls_device *device, const void *from, void *to,
                        size_t bytes)
 {

@@ -2,8 +2,9 @@
 /*
  * Tensor cores and asynchronous copies by the instructions that sm_80 has and all later
  * ones keep: mma.sync, ldmatrix, cp.async (PTX ISA 8, sections 9.7.14.5 and 9.7.9.25).
- * Without nvcc the same functions are the emulator's, which carries out what the manual
- * says of each lane's registers; the lines of assembly here are all that it can't check.
+ * Without nvcc the same functions are the emulator's, which follows the manual's
+ * definition of each lane's registers; only the lines of assembly here are not checked
+ * by it.
  *
  * Fragments of m16n8k16, lane = 4 g + t: A has rows g, g+8 and columns 2t, 2t+1, 2t+8,
  * 2t+9 in the order (g, 2t), (g+8, 2t), (g, 2t+8), (g+8, 2t+8); B has rows 2t.. and
@@ -21,7 +22,7 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p)
   return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-/* Four 8x8 matrices; lane 8 j + i gives the address of row i of matrix j. */
+/* Loads four 8x8 matrices; lane 8 j + i gives the address of row i of matrix j. */
 static __device__ __forceinline__ void ldmatrix(uint32_t (&r)[4], shared<bf16> row)
 {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -30,7 +31,7 @@ static __device__ __forceinline__ void ldmatrix(uint32_t (&r)[4], shared<bf16> r
                : "memory");
 }
 
-/* Likewise, each matrix transposed. */
+/* The same with each matrix transposed. */
 static __device__ __forceinline__ void ldmatrix_trans(uint32_t (&r)[4], shared<bf16> row)
 {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -49,7 +50,7 @@ static __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4]
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* The same of f16. */
+/* The same for f16. */
 static __device__ __forceinline__ void mma_half(float (&d)[4], const uint32_t (&a)[4],
                                                 uint32_t b0, uint32_t b1)
 {
@@ -59,7 +60,8 @@ static __device__ __forceinline__ void mma_half(float (&d)[4], const uint32_t (&
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* 16 bytes, zeros where there is nothing; from is not read then. */
+/* Copies 16 bytes, or writes zeros if there is nothing to copy; `from` is then not
+ * read. */
 template <class T>
 static __device__ __forceinline__ void copy_async(T *to, const void *from, bool there)
 {
@@ -69,7 +71,8 @@ static __device__ __forceinline__ void copy_async(T *to, const void *from, bool 
                : "memory");
 }
 
-/* The same of what is read once and in order: the L2 gets what comes next as well. */
+/* The same for data read once and in order: the L2 also prefetches the following
+ * data. */
 template <class T>
 static __device__ __forceinline__ void copy_async_stream(T *to, const void *from,
                                                          bool there)
@@ -80,7 +83,7 @@ static __device__ __forceinline__ void copy_async_stream(T *to, const void *from
                : "memory");
 }
 
-/* 4, 8 or 16 bytes of a line that neighbours read, or later copies. */
+/* Copies 4, 8 or 16 bytes of a cache line that neighbours or later copies read, too. */
 template <int BYTES, class T>
 static __device__ __forceinline__ void copy_async_small(T *to, const void *from,
                                                         bool there)
@@ -91,7 +94,7 @@ static __device__ __forceinline__ void copy_async_small(T *to, const void *from,
                : "memory");
 }
 
-/* The first 8 of them. */
+/* Copies the first 8 bytes only. */
 static __device__ __forceinline__ void copy_async_half(shared<bf16> to, const void *from)
 {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8;"
@@ -105,19 +108,21 @@ static __device__ __forceinline__ void copy_async_commit()
   asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
-/* Until all copies that this thread committed are there; others need a barrier too. */
+/* Waits until all copies that this thread committed have arrived; other threads need a
+ * barrier, too. */
 static __device__ __forceinline__ void copy_async_wait()
 {
   asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
-/* Until all but the last N groups of copies that this thread committed are there. */
+/* Waits until all but the last N groups of copies that this thread committed have
+ * arrived. */
 template <int N> static __device__ __forceinline__ void copy_async_wait_but()
 {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* Until all but the last n groups (0 to 3, or more) are. */
+/* The same for a variable n (0 to 3, or more). */
 static __device__ __forceinline__ void copy_async_wait_but(uint32_t n)
 {
   if (n == 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations of the vtable: what is wrong with a call is found here, the rest is
- * written down (ops.h). */
+/* The operations of the vtable: each checks its call and records it (ops.h). */
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/ops.h"
 
@@ -39,7 +38,8 @@ static void gather_columns(struct lls_device *device, const float *part, uint32_
 
 /* ---- rows ----------------------------------------------------------------------- */
 
-/* An id from outside would be read from anywhere: refuse the step. */
+/* Checks ids. An id beyond the table would read foreign memory, so the step is
+ * refused. */
 static bool in_table(struct lls_cuda_device *d, const struct lls_cuda_table *table,
                      const int32_t *ids, int32_t offset)
 {
@@ -97,7 +97,7 @@ static void norm(struct lls_device *device, enum lls_norm_kind kind, const void 
   a->y = y;
 }
 
-/* q is part 0, k part 1. */
+/* Adds the norm of one part: q is part 0, k is part 1. */
 static void add_qk_norm(struct lls_cuda_device *d,
                         const struct lls_attention_shape *shape,
                         const struct lls_qk_norm_shape *norm_shape, void *qkv, int which,
@@ -160,7 +160,8 @@ static void logits(struct lls_device *device, const struct lls_weight *weight,
   add_linear(device, weight, x, n_rows, y)->f32 = 1;
 }
 
-/* The linear layer before gives x and can do it on the way. */
+/* If the last record is the linear layer that computes x, lets it apply the ReLU,
+ * too. */
 static bool relu_on_the_way(struct lls_cuda_device *d, const void *x, uint32_t n_rows,
                             uint32_t columns)
 {
@@ -225,11 +226,11 @@ static struct lls_cuda_op *add_rope_write(struct lls_cuda_device *d,
   a->kv_heads = shape->kv_heads;
   a->head_dim = shape->head_dim;
   a->angles = d->angles;
-  a->qkv = (void *)qkv; /* written by rope only */
+  a->qkv = (void *)qkv; /* only rope writes to it */
   return op;
 }
 
-/* Graphs have the frequencies in them. */
+/* Discards the graphs if the frequencies, which they contain, have changed. */
 static void check_frequencies(struct lls_cuda_device *d, int place,
                               const struct lls_rope_shape *r)
 {
@@ -241,7 +242,7 @@ static void check_frequencies(struct lls_cuda_device *d, int place,
   memcpy(known, r->inverse_frequency, bytes);
 }
 
-/* The place of this rope's angles; the last one where all are others'. */
+/* The index of this rope's angles; if no entry is free, the last one is replaced. */
 static int rope_place(const struct lls_cuda_device *d, const struct lls_rope_shape *r)
 {
   int i = 0;
@@ -275,7 +276,7 @@ static void rope(struct lls_device *device, const struct lls_attention_shape *sh
   d->ropes[place] = *rope_shape;
 }
 
-/* The cache holds the shape that the pool was made for, and no other. */
+/* Checks that the shape is the one that the pool was made for. */
 static bool check_shape(struct lls_cuda_device *d, const struct lls_attention_shape *s,
                         uint32_t layer)
 {

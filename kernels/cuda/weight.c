@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights to the device: rows are copied from the mapped file to one of two pinned
- * buffers while the other is on its way, and become the activations' numbers there.
- * cuBLAS takes a row-major (outputs, inputs) matrix as it is, so nothing is rearranged.
- *
- * Codes stay codes (weight_codes.c), where activations are bf16. Parts that are not
- * alike, as Q4_K_M files have q, k and v, make a list of weights.
+ * Loads weights to the device: rows are copied from the mapped file to one of two
+ * pinned buffers while the other is being sent, and are converted to the activations'
+ * type on the device. cuBLAS takes a row-major (outputs, inputs) matrix directly, so
+ * nothing is rearranged. Codes stay codes (weight_codes.c) if activations are bf16.
+ * Parts of different formats, such as q, k and v in Q4_K_M files, become a list of
+ * weights.
  *
  * f16 models are kept in bf16 (three bits less of fraction): their activations can exceed
  * what f16 holds, and one type serves all kernels.
@@ -18,15 +18,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers on their way to consecutive places of one array. */
+/* A load in progress: values that go to consecutive places of one array. */
 struct load {
   struct lls_cuda_device *device;
   enum lls_dtype to;
   char *target;
-  size_t written;      /* numbers that are on their way or there */
-  enum lls_dtype type; /* of what is in the staging buffer */
-  size_t staged;       /* numbers in it */
-  int rc;              /* first cudaError_t */
+  size_t written;      /* values sent or being sent */
+  enum lls_dtype type; /* type of the staged values */
+  size_t staged;       /* values in the staging buffer */
+  int rc;              /* the first cudaError_t */
 };
 
 static bool good(struct load *l, int rc)
@@ -36,7 +36,7 @@ static bool good(struct load *l, int rc)
   return l->rc == 0;
 }
 
-/* Sends what is staged. */
+/* Sends the staged values. */
 static void flush(struct load *l)
 {
   struct lls_cuda_device *d = l->device;
@@ -74,7 +74,7 @@ static void load_run(struct load *l, const char *data, enum lls_dtype type, size
   }
 }
 
-/* Codes that become numbers here: of tables, and where the device computes in f32. */
+/* Loads codes as values: for tables, and if the device computes in f32. */
 static void load_quantised(struct load *l, const struct lls_tensor_view *v)
 {
   float *row = malloc(v->columns * sizeof *row);
@@ -114,7 +114,7 @@ static void load_zeros(struct load *l, size_t n)
   l->written += n;
 }
 
-/* The views may go once this is over. */
+/* Waits for the load; the views may be released after it. */
 static int load_end(struct load *l, struct lls_error *err)
 {
   flush(l);
@@ -191,7 +191,8 @@ static int create_bias(struct lls_cuda_device *d, struct lls_weight *w,
   return rc < 0 ? rc : load_bias(d, LLS_F32, f32, parts, biases, n, err);
 }
 
-/* A part is kept as codes where rows of x can be read 16 bytes at a time. */
+/* The form of codes that a part is stored in: none unless rows of x can be read 16
+ * bytes at a time. */
 static enum lls_codes_form form_of(const struct lls_cuda_device *d,
                                    const struct lls_tensor_view *part,
                                    enum lls_weight_format format)
@@ -210,7 +211,8 @@ static enum lls_codes_form form_of(const struct lls_cuda_device *d,
   }
 }
 
-/* Parts that are kept as the same. *out: destroy it, whatever is returned. */
+/* Makes one weight of parts that are stored in the same format. *out must be destroyed
+ * whatever is returned. */
 static int create_alike(struct lls_cuda_device *d, const struct lls_tensor_view *parts,
                         const struct lls_tensor_view *biases, size_t n_parts,
                         enum lls_codes_form form, struct lls_weight **out,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of codes to the device, in the order that codes.h says: taken apart and put
- * together again on the host, some rows at a time in the pinned memory that weights come
- * through. Nothing is made wide on the way.
+ * Loads rows of codes to the device in the order of codes.h. The host rearranges them,
+ * some rows at a time, in the pinned staging memory of weights. Codes are not widened
+ * on the way.
  */
 #include "core/device/coded.h"
 #include "core/device/numbers.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of a row's codes and scales. */
+/* The bytes of a row's codes and of its scales. */
 struct row_bytes {
   size_t pieces, codes, scales;
 };
@@ -31,7 +31,7 @@ static struct row_bytes row_bytes(enum lls_codes_form form, size_t columns)
 
 /* ---- a piece ----------------------------------------------------------------------- */
 
-/* The column of a lane's code i of 32. */
+/* The column of a lane's code i, of 32 columns. */
 static size_t column_of(enum lls_codes_form form, unsigned lane, unsigned i)
 {
   unsigned q = i / 8, of = i % 8;
@@ -47,8 +47,8 @@ static void put_word(uint8_t *to, uint32_t word)
   to[3] = (uint8_t)(word >> 24);
 }
 
-/* Eight bits: the second and third code of a word change places; whole numbers are kept
- * signed. */
+/* Packs 8-bit codes: the second and third code of a word are swapped; integers are
+ * stored signed. */
 static void pack_bytes(enum lls_codes_form form, const uint8_t *code, unsigned lane,
                        uint8_t *to)
 {
@@ -58,8 +58,8 @@ static void pack_bytes(enum lls_codes_form form, const uint8_t *code, unsigned l
     to[i / 4 * 4 + place[i % 4]] = code[column_of(form, lane, i)] ^ sign;
 }
 
-/* `bits` wide fields of eight codes, from bit `shift` of each: those of even places side
- * by side from bit 0 on, of odd ones from bit 16. */
+/* Extracts a field of `bits` from bit `shift` on from each of eight codes: fields of
+ * even codes side by side from bit 0 on, of odd codes from bit 16 on. */
 static uint32_t fields_of(uint64_t codes, unsigned shift, unsigned bits)
 {
   uint64_t mask = ((UINT64_C(1) << bits) - 1) * UINT64_C(0x0001000100010001);
@@ -72,7 +72,7 @@ static uint32_t fields_of(uint64_t codes, unsigned shift, unsigned bits)
   return word;
 }
 
-/* Eight codes of a lane, the first in the lowest byte. */
+/* Returns eight codes of a lane, the first in the lowest byte. */
 static uint64_t eight_codes(enum lls_codes_form form, const uint8_t *code, unsigned lane,
                             unsigned q)
 {
@@ -82,7 +82,8 @@ static uint64_t eight_codes(enum lls_codes_form form, const uint8_t *code, unsig
   return codes;
 }
 
-/* The low four bits in four words, then those above them in as many as it takes. */
+/* Packs the low four bits of codes in four words, then their high bits in as many words
+ * as these take. */
 static void pack_nibbles(enum lls_codes_form form, const uint8_t *code, unsigned lane,
                          uint8_t *low, uint8_t *high)
 {
@@ -113,7 +114,7 @@ static void pack_codes(enum lls_codes_form form, const uint8_t *code, size_t pie
     }
 }
 
-/* Returns the factor of the row's scales. */
+/* Packs a row's scales and returns their factor. */
 static float pack_scales(enum lls_codes_form form, const struct lls_row_codes *row,
                          size_t bytes, uint16_t *to)
 {
@@ -130,7 +131,7 @@ static float pack_scales(enum lls_codes_form form, const struct lls_row_codes *r
 
 /* ---- a matrix ---------------------------------------------------------------------- */
 
-/* Rows in a staging buffer: their codes, their scales, their factors. */
+/* Rows in a staging buffer: codes, scales and factors. */
 struct rows {
   struct lls_cuda_device *device;
   const struct lls_weight *weight;
@@ -143,7 +144,7 @@ static char *staged(const struct rows *r)
   return r->device->staging[r->device->staging_turn];
 }
 
-/* Sends those that are there, and waits until the other buffer may be filled. */
+/* Sends the staged rows, and waits until the other buffer is free. */
 static int send(struct rows *r)
 {
   struct lls_cuda_device *d = r->device;
@@ -178,7 +179,7 @@ static void pack(struct rows *r, const struct lls_row_codes *row)
   r->n++;
 }
 
-/* The scale that every group of the row has; 0: they differ. */
+/* The scale that all groups of the row share; 0 if they differ. */
 static float one_scale(const struct lls_row_codes *row)
 {
   for (size_t g = 1; g < row->groups; g++)
@@ -187,8 +188,9 @@ static float one_scale(const struct lls_row_codes *row)
   return row->scale[0];
 }
 
-/* Does cuBLASLt multiply by these codes, if each output has one scale? FP8 always, int8
- * where the model was made for activations in int8: they lose more than e4m3 does. */
+/* Can cuBLASLt multiply by these codes, if each output has one scale? True for FP8; for
+ * int8 only if the model was made for int8 activations, since rounding to int8 loses
+ * more than rounding to e4m3. */
 static bool wants_scales(enum lls_codes_form form, const struct lls_tensor_view *parts,
                          size_t n_parts)
 {
@@ -199,7 +201,8 @@ static bool wants_scales(enum lls_codes_form form, const struct lls_tensor_view 
   return form == LLS_CODES8_FLOAT || (form == LLS_CODES8 && all);
 }
 
-/* A scale of each output where all groups of it have the same, for cuBLASLt. */
+/* Loads one scale for each output, for cuBLASLt, if all groups of each output share
+ * one. */
 static int load_scales(struct lls_cuda_device *d, struct lls_weight *w,
                        const float *scales, struct lls_error *err)
 {
@@ -222,7 +225,7 @@ static int load_scales(struct lls_cuda_device *d, struct lls_weight *w,
   return lls_cuda_check(rc, err, "loading scales");
 }
 
-/* one: (rows) gets the scale of each, if it has one; may be NULL. */
+/* Loads rows. one: (rows) gets each row's common scale, if it has one; may be NULL. */
 static int load(struct rows *r, const struct lls_tensor_view *parts, size_t n_parts,
                 void *scratch, float *one, struct lls_error *err)
 {
@@ -246,7 +249,7 @@ static int load(struct rows *r, const struct lls_tensor_view *parts, size_t n_pa
   return lls_cuda_check(rc, err, "loading weights");
 }
 
-/* The same, in memory of its own. */
+/* The same, into memory of its own. */
 static int load_all(struct rows *r, struct lls_weight *w,
                     const struct lls_tensor_view *parts, size_t n_parts,
                     struct lls_error *err)
@@ -265,7 +268,7 @@ static int load_all(struct rows *r, struct lls_weight *w,
   return rc;
 }
 
-/* Memory for the widened outputs of one product, when the first codes come. */
+/* Allocates the memory for widened outputs when the first codes are loaded. */
 static int ensure_widened(struct lls_cuda_device *d)
 {
   return d->widened != NULL ? 0 : lls_cuda_malloc(LLS_CUDA_WIDENED, &d->widened);

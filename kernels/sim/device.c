@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated device's clock, its tokens, and an operation of each kind that does
- * nothing; see sim.h.
+ * The simulated device's clock and tokens, and its operations, which do nothing; see
+ * sim.h.
  */
 #include "kernels/sim/memory.h"
 
@@ -111,7 +111,7 @@ static void logits(struct lls_device *device, const struct lls_weight *weight,
   lls_sim(device)->drawn += n_rows;
 }
 
-/* The first that the mask has, from the token on and round. */
+/* The first allowed token of the mask, from `token` on, wrapping around. */
 static int32_t allowed_token(const struct lls_sampling *s, uint32_t vocab, int32_t token)
 {
   for (uint32_t i = 0; i < vocab; i++) {
@@ -122,7 +122,7 @@ static int32_t allowed_token(const struct lls_sampling *s, uint32_t vocab, int32
   return token;
 }
 
-/* A token that is not eos, by splitmix64 of the length and the index. */
+/* A token other than eos: splitmix64 of the output's length and index. */
 static int32_t other_token(const struct lls_sampling *s, uint32_t vocab, int32_t eos)
 {
   double uniform = lls_sampling_uniform(s->seed, s->index);
@@ -145,7 +145,7 @@ static void sample(struct lls_device *device, float *logit_rows, uint32_t n_rows
   }
 }
 
-/* Logits that nobody computed are all alike. */
+/* Logits, which are not computed, are all equal. */
 static void download(struct lls_device *device, const void *from, void *to, size_t bytes)
 {
   (void)device;
@@ -264,7 +264,7 @@ static void gather(struct lls_device *device, const void *x, const uint32_t *row
   (void)device, (void)x, (void)rows, (void)n_rows, (void)columns, (void)y;
 }
 
-/* Experts are counted as they are packed; nothing else of them is wanted. */
+/* Experts: only their size matters, which is counted when they are packed. */
 struct lls_experts {
   uint32_t n;
   struct lls_weight *weights[];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that is only counted. What is handed out is a small record of its size, so that
- * giving it back can be counted too; nobody reads or writes through it, since no
+ * Memory that is only counted. An allocation is a small record of its size, so that
+ * freeing it can be counted, too. Nothing reads or writes through it, since no
  * operation of this device does anything.
  */
 #include "kernels/sim/memory.h"
@@ -50,7 +50,7 @@ int lls_sim_memory(struct lls_device *device, size_t *total, size_t *available)
   return 0;
 }
 
-/* The same on each machine, so that a simulation is repeatable. */
+/* The host's memory is the same on each machine, so that a simulation is repeatable. */
 int lls_sim_host_memory(struct lls_device *device, size_t *total, size_t *available)
 {
   (void)device;
@@ -77,7 +77,7 @@ int lls_sim_weight_create(struct lls_device *device, const struct lls_tensor_vie
                           enum lls_weight_format format, struct lls_weight **out,
                           struct lls_error *err)
 {
-  (void)biases; /* a thousandth of the matrix */
+  (void)biases; /* biases are a thousandth of the matrix, and not counted */
   uint64_t bytes = 0;
   for (size_t i = 0; i < n_parts; i++)
     bytes += (uint64_t)((double)(parts[i].rows * parts[i].columns) *
@@ -112,7 +112,7 @@ int lls_sim_vector_create(struct lls_device *device, const struct lls_tensor_vie
   return 0;
 }
 
-/* Tied to the head or read from the host: not counted twice. */
+/* A table is tied to the head or read from the host, so it is not counted. */
 int lls_sim_table_create(struct lls_device *device, const struct lls_tensor_view *view,
                          void **out, struct lls_error *err)
 {
@@ -156,7 +156,7 @@ void lls_sim_pool_destroy(struct lls_device *device, struct lls_pool *pool)
   free(pool);
 }
 
-/* Bytes and transfers of one step's copies, by their order. */
+/* Bytes and transfers of a step's copies, by their order. */
 struct traffic {
   double host_bytes, device_bytes, transfers;
 };
@@ -167,7 +167,8 @@ static double traffic_ns(const struct lls_cost_rates *r, const struct traffic *t
   return fmax(host_ns, 0) + t->device_bytes * r->device_byte_ns;
 }
 
-/* One transfer an order: a batched copy of many blocks pays its latency once. */
+/* All copies of an order count as one transfer: a batched copy of many blocks pays the
+ * latency once. */
 int lls_sim_pool_copy(struct lls_device *device, struct lls_pool *pool,
                       const struct lls_copy *copies, size_t n)
 {
@@ -189,7 +190,8 @@ int lls_sim_pool_copy(struct lls_device *device, struct lls_pool *pool,
   return 0;
 }
 
-/* Over the link between the devices, else to the host and from there. */
+/* The time over the link between the devices; if the profile has none, to the host and
+ * from there. */
 static double pull_ns(const struct lls_cost_rates *r, double bytes)
 {
   double peer_ns = lls_cost_copy_ns(r, LLS_LINK_PEER, bytes, 1);

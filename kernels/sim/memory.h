@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated device's insides, and its memory: counted, never allocated. */
+/* The simulated device's internals; its memory is counted, never allocated. */
 #ifndef LLS_SIM_MEMORY_H
 #define LLS_SIM_MEMORY_H
 
@@ -7,7 +7,7 @@
 
 struct lls_pool {
   struct lls_pool_shape shape;
-  uint64_t bytes; /* of the device */
+  uint64_t bytes; /* bytes of the device pool */
 };
 
 struct lls_sim_device {
@@ -15,12 +15,16 @@ struct lls_sim_device {
   struct lls_sim_options options;
   char name[64];
   int64_t now_ns;
-  int64_t next_step_ns;               /* of the next step; below 0: what it costs */
-  const struct lls_device_step *step; /* the one under way */
-  double drawn;                       /* its rows that get logits */
-  double before_ns, async_ns;         /* copies of the next step, by their order */
-  double peer_ns;                     /* from other devices, beside it */
-  double sends_until_ns;              /* to others, by the clock of those */
+  /* duration of the next step; below 0: its computed cost */
+  int64_t next_step_ns;
+  const struct lls_device_step *step; /* the step under way */
+  double drawn;                       /* rows of it that get logits */
+  /* time of copies of the next step, by their order */
+  double before_ns, async_ns;
+  /* time of pulls from other devices, concurrent with the step */
+  double peer_ns;
+  /* end of pulls from this device, by the clock of the pulling devices */
+  double sends_until_ns;
   struct lls_sim_totals totals;
 };
 
@@ -29,7 +33,7 @@ static inline struct lls_sim_device *lls_sim(struct lls_device *device)
   return (struct lls_sim_device *)device;
 }
 
-/* struct lls_device_ops, see there. */
+/* Members of struct lls_device_ops; see there. */
 int lls_sim_memory(struct lls_device *, size_t *total, size_t *available);
 int lls_sim_host_memory(struct lls_device *, size_t *total, size_t *available);
 int lls_sim_alloc(struct lls_device *, enum lls_memory, size_t bytes, void **out);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The simulated device: everything that engine, loop and policies do is real, only the
- * arithmetic is not (the engine walks one layer: with one request alive the empty calls
- * of 40 would take half of a step). It owns a virtual clock, which a step moves on by
- * what the step costs (core/cost/model.h); nothing else takes time. Give lls_sim_now to
- * loop and engine as their clock.
+ * The simulated device: everything that engine, loop and policies do is real, except
+ * for the arithmetic. (The engine walks one layer only: with one active request the
+ * empty calls of 40 layers would take half of a step.) The device owns a virtual clock,
+ * which a step advances by the step's cost (core/cost/model.h); nothing else takes
+ * time. Give lls_sim_now to loop and engine as their clock.
  *
  * Memory is counted, not allocated: weights and buffers against the device's usable
  * memory, with the scratch of the hidden form where the engine has one; units of the pool
@@ -14,14 +14,14 @@
  * while it computes, and the step ends with the later of the two (core/engine/batch.h:
  * all copies have ended when wait returns). Blocks of another simulated device come over
  * the link between the two at the same time, or, where the profile has none, over the
- * host's link twice. Both ends of it are busy meanwhile: pulls of a device, and pulls
- * from it, come one after the other in the order in which they were asked for. The device
- * that they come from computes on.
+ * host's link twice. Both ends of the link are busy meanwhile: pulls by a device, and
+ * pulls from it, run one after the other in the order of the requests. The source
+ * device continues to compute.
  *
- * Tokens. How long an answer is belongs to the trace and must not reach a policy, which
- * sees max_new_tokens, the client's bound. By convention lls_sampling.seed is the true
- * length: output token number seed - 1 is `eos`, the others are a hash of seed and number
- * that is never eos.
+ * Tokens. The length of an answer belongs to the trace and must not reach a policy,
+ * which sees only max_new_tokens, the client's bound. By convention lls_sampling.seed
+ * is the true length: output token number seed - 1 is `eos`, the others are a hash of
+ * seed and number that is never eos.
  */
 #ifndef LLS_SIM_SIM_H
 #define LLS_SIM_SIM_H
@@ -30,22 +30,22 @@
 #include "core/device/device.h"
 
 struct lls_sim_options {
-  struct lls_cost_rates rates; /* the truth: what steps and copies cost */
-  uint64_t memory;             /* bytes of all ranks together that may be used */
-  int64_t plan_ns;             /* added to each step: what planning it takes */
-  int32_t eos;                 /* within the vocabulary */
-  const char *name;            /* for describe; copied */
+  struct lls_cost_rates rates; /* the true costs of steps and copies */
+  uint64_t memory;             /* usable bytes of all ranks together */
+  int64_t plan_ns;             /* added to each step: the time that planning takes */
+  int32_t eos;                 /* a token of the vocabulary */
+  const char *name;            /* the name in lls_device_describe; copied */
 };
 
-/* Totals of the device so far. */
+/* Totals of the device since its creation. */
 struct lls_sim_totals {
   uint64_t steps, rows, sequences;
   int64_t busy_ns;            /* of all steps */
-  int64_t copy_ns, waited_ns; /* of all copies; of which steps took longer for */
+  int64_t copy_ns, waited_ns; /* of all copies; the part by which they lengthened steps */
   uint64_t copied_bytes[LLS_COPY_DEVICE_TO_DEVICE + 1]; /* by enum lls_copy_kind */
   uint64_t pulls, pulled_bytes;                         /* from other devices */
-  /* All pulls together: from the step's begin until they were there, and what the link
-   * takes for each alone. */
+  /* All pulls: time from the step's begin to their arrival, and the link's time for
+   * each alone. */
   int64_t pull_ns, pull_link_ns;
   uint64_t memory_used; /* weights, buffers and device pool, bytes */
 };
@@ -55,9 +55,9 @@ int lls_sim_device_create(const struct lls_sim_options *, struct lls_device **ou
                           struct lls_error *err);
 /* The clock in nanoseconds from 0; its context is the device. */
 int64_t lls_sim_now(void *device);
-/* Nothing happens until then; a time that is past changes nothing. */
+/* Advances the clock to until_ns; a time in the past changes nothing. */
 void lls_sim_advance(struct lls_device *, int64_t until_ns);
-/* The next step takes so long, whatever it costs: a replay's. */
+/* Sets the duration of the next step, whatever it costs; for replays. */
 void lls_sim_next_step(struct lls_device *, int64_t ns);
 void lls_sim_totals(const struct lls_device *, struct lls_sim_totals *out);
 
