@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BERT (arXiv 1810.04805) and what is built like it (MiniLM, bge, e5), RoBERTa (arXiv
- * 1907.11692) and XLM-RoBERTa: the sum of token, position and type vectors is normed,
- * layers norm after each addition, attention looks both ways.
+ * BERT (arXiv 1810.04805) and models with its structure (MiniLM, bge, e5), RoBERTa
+ * (arXiv 1907.11692) and XLM-RoBERTa: the sum of token, position and type vectors is
+ * normed, layers have norms after each addition, attention is bidirectional.
  *
- * A text's vector is made of the last layer's rows (pooling.h), so that a pooler is read
- * only where a head follows it: of cross-encoders, which give a pair of texts a score.
+ * A text's vector is computed from the last layer's rows (pooling.h), so the pooler is
+ * only read if a head follows it: in cross-encoders, which score a pair of texts.
  */
 #include "core/model/architecture.h"
 
@@ -53,7 +53,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
   return rc < 0 ? rc : check_both_ways(json, err);
 }
 
-/* Positions begin behind the padding token's id. */
+/* Positions begin after the padding token's id. */
 static int configure_roberta(const struct lls_json *json, struct lls_model_config *out,
                              struct lls_error *err)
 {
@@ -74,8 +74,8 @@ static int configure_roberta(const struct lls_json *json, struct lls_model_confi
 
 /* ---- heads ------------------------------------------------------------------------- */
 
-/* sentence-transformers says what it makes of the head's number, since version 4 in an
- * object. */
+/* Reads which function sentence-transformers applies to the head's output; since
+ * version 4 it is in an object. */
 static int read_score(const struct lls_json *json, struct lls_model_config *out,
                       struct lls_error *err)
 {
@@ -183,7 +183,7 @@ const struct lls_architecture lls_roberta_classifier = {
     .tensors = {.prefixes = {"roberta."}, ENCODER_NAMES, ROBERTA_HEAD},
 };
 
-/* Its position vectors begin with the first token's. */
+/* Its position vectors begin with the one of the first token. */
 const struct lls_architecture lls_gguf_classifier = {
     .title = "cross-encoders in GGUF files",
     .names = gguf_classifier_names,

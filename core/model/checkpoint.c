@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chooses the reader of a path; see checkpoint.h. */
+/* Chooses the reader for a path; see checkpoint.h. */
 #include "core/model/checkpoint.h"
 
 #include <errno.h>

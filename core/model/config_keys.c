@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The keys that change nothing, and the check of all others; see config_keys.h. */
+/* The keys that change nothing, and the check of all other keys; see config_keys.h. */
 #include "core/model/config_keys.h"
 
 #include <errno.h>
@@ -11,9 +11,9 @@
 #include "core/model/gguf.h"
 
 enum rule {
-  ANY,    /* every value is fine */
-  ON,     /* true is */
-  NUMBER, /* this number is */
+  ANY,    /* every value is accepted */
+  ON,     /* only true is */
+  NUMBER, /* only this number is */
 };
 
 struct key_rule {
@@ -22,8 +22,8 @@ struct key_rule {
   double number;
 };
 
-/* Keys of config.json. All that transformers writes of each family that is served are
- * here or are looked up. */
+/* Keys of config.json. All keys that transformers writes for a supported family are
+ * here, or are read elsewhere. */
 static const struct key_rule top[] = {
     /* files and classes */
     {"architectures", ANY, 0},
@@ -43,7 +43,7 @@ static const struct key_rule top[] = {
     {"is_matryoshka", ANY, 0},
     {"matryoshka_dimensions", ANY, 0},
     {"is_llama_config", ANY, 0},
-    /* how others run it */
+    /* for other programs */
     {"use_cache", ANY, 0},
     {"cache_implementation", ANY, 0},
     {"attn_implementation", ANY, 0},
@@ -62,14 +62,14 @@ static const struct key_rule top[] = {
     {"chunk_size_feed_forward", ANY, 0},
     {"gradient_checkpointing", ANY, 0},
     {"pretraining_tp", ANY, 0},
-    {"is_decoder", ANY, 0}, /* encoders look at it */
+    {"is_decoder", ANY, 0}, /* read for encoders */
     {"use_reentrant", ANY, 0},
     {"trust_remote_code", ANY, 0},
     {"device_map", ANY, 0},
     {"padding_side", ANY, 0},
     {"truncation_side", ANY, 0},
     {"max_new_tokens", ANY, 0},
-    {"max_window_layers", ANY, 0}, /* which layers have a window, if any has */
+    {"max_window_layers", ANY, 0}, /* chooses the layers that have a window, if any has */
     {"original_max_position_embeddings", ANY, 0},
     {"initial_context_length", ANY, 0},
     {"max_sequence_length", ANY, 0},
@@ -106,7 +106,7 @@ static const struct key_rule top[] = {
     {"suppress_tokens", ANY, 0},
     {"begin_suppress_tokens", ANY, 0},
     {"renormalize_logits", ANY, 0},
-    /* switches that are as here in every model that is served */
+    /* switches that have this value in every supported model */
     {"is_causal", ON, 0},
     {"causal", ON, 0},
     {"use_causal_mask", ON, 0},
@@ -138,25 +138,27 @@ static const struct key_rule top[] = {
     {"swiglu_alpha", NUMBER, 1.702},
 };
 
-/* Beside "text_config" of a model that reads images too. */
+/* Keys next to "text_config" of a model that also reads images. */
 static const struct key_rule beside_text[] = {
     {"text_config", ANY, 0},  {"vision_config", ANY, 0}, {"mm_tokens_per_image", ANY, 0},
     {"eos_token_id", ANY, 0}, {"bos_token_id", ANY, 0},
 };
 
 static const struct key_rule encoders[] = {
-    {"attention_bias", ANY, 0}, /* tensors tell */
+    {"attention_bias", ANY, 0}, /* the tensors show it */
     {"mlp_bias", ANY, 0},
     {"tie_word_embeddings", ANY, 0},
     {"directionality", ANY, 0},
-    {"pooler_type", ANY, 0}, /* of a pooler that transformers does not have either */
+    {"pooler_type", ANY, 0}, /* about a pooler that transformers does not implement
+                              * either */
     {"pooler_fc_size", ANY, 0},
     {"pooler_num_attention_heads", ANY, 0},
     {"pooler_num_fc_layers", ANY, 0},
     {"pooler_size_per_head", ANY, 0},
 };
 
-/* In any scaling. A list for images' positions is that of plain ones in a text. */
+/* Keys of every rope scaling. The list that splits positions for images has no effect
+ * on text. */
 static const struct key_rule rope[] = {
     {"rope_type", ANY, 0},
     {"type", ANY, 0},
@@ -184,7 +186,7 @@ static const struct key_rule rope[] = {
     {"long_mscale", NUMBER, 1},
 };
 
-/* How the weights were made says nothing of how they are read. */
+/* Keys about how the weights were quantised, which have no effect on reading them. */
 static const struct key_rule quantisation[] = {
     {"quant_method", ANY, 0},
     {"bits", ANY, 0},
@@ -256,7 +258,7 @@ static bool is_kept(const struct key_rule *rule, const json_t *value)
          (json_is_number(value) && fabs(json_number_value(value) - rule->number) < 1e-6);
 }
 
-/* Names that say what they are about, which is no part of the graph. */
+/* Returns true for names that show that the key is unrelated to the graph. */
 static bool is_about_else(const char *name)
 {
   static const char *const parts[] = {"dropout",   "pdrop",   "version",     "loss",
@@ -287,7 +289,7 @@ static bool has_window(const struct lls_model_config *c, double window)
   return false;
 }
 
-/* Keys that say again what the model is anyway. */
+/* Returns true for keys that repeat a property that the config has anyway. */
 static bool is_said_already(const char *name, const json_t *value,
                             const struct lls_model_config *c)
 {

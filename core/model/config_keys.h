@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of config.json that no architecture's file looks up. A key may
- * change what the model computes, so a model with a key of unknown meaning is refused.
+ * Checks the keys of config.json that no architecture's file reads. A key may change
+ * what the model computes, so a model with a key of unknown meaning is refused.
  *
- * A key is fine if one of these holds:
- * 1. it was looked up (lls_json_get counts names);
- * 2. it is in the table of config_keys.c, and has a value that changes nothing: any
- *    value for keys about training, sampling and files, else the value of a plain model;
+ * A key is accepted if one of these holds:
+ * 1. it was read (lls_json_get records names);
+ * 2. it is in the table of config_keys.c, and its value changes nothing: any value for
+ *    keys about training, sampling and files, else the value of a plain model;
  * 3. it is not in the table, and its value is null, false, or empty: it is switched off;
- * 4. its name begins with "_" or says that it is about something else (a version, a
+ * 4. its name begins with "_" or shows that it is unrelated to the graph (a version, a
  *    path, dropout, a loss, a tokenizer, a token's id).
  */
 #ifndef LLS_MODEL_CONFIG_KEYS_H
@@ -17,12 +17,12 @@
 #include "core/model/json.h"
 #include "core/model/model_config.h"
 
-/* Checks an object of config.json once `config` has been filled from it. -ENOTSUP with
- * the key's name and value. */
+/* Checks an object of config.json after `config` was filled from it. Returns 0; or
+ * -ENOTSUP with the key's name and value in err. */
 int lls_config_check_keys(const struct lls_json *, const struct lls_model_config *config,
                           struct lls_error *err);
 
-/* The same of "rope_scaling" or "rope_parameters", and of "quantization_config". */
+/* The same for "rope_scaling" or "rope_parameters", and for "quantization_config". */
 int lls_config_check_rope_keys(const struct lls_json *, struct lls_error *err);
 int lls_config_check_quantisation_keys(const struct lls_json *, struct lls_error *err);
 

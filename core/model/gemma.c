@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Gemma 2 (arXiv 2408.00118) and the text part of Gemma 3 (arXiv 2503.19786): norms
- * before and after each branch, whose weights are kept less one; a scaled embedding;
- * layers that slide, every other one in Gemma 2, five of six in Gemma 3. Gemma 2 caps
- * scores and logits; Gemma 3 norms queries and keys instead, and turns the layers that
- * slide by another theta. Folders of Gemma 3 which also read images have the text part in
- * "text_config" and below "language_model.", and the rest is left alone.
+ * before and after each branch, whose weights are stored minus one; a scaled embedding;
+ * sliding layers, every other one in Gemma 2, five of six in Gemma 3. Gemma 2 caps
+ * scores and logits; Gemma 3 instead norms queries and keys, and rotates the sliding
+ * layers with another theta. Folders of Gemma 3 that also read images have the text
+ * part in "text_config" and below "language_model."; the rest is ignored.
  */
 #include <errno.h>
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "core/model/architecture.h"
 #include "core/model/config_keys.h"
 
-/* Which layers see everything, where the file does not list them: every so many. */
+/* If the file does not list the layers, every `every`-th one attends to everything. */
 static int configure_layers(const struct lls_json *json, uint32_t every,
                             struct lls_model_config *out, struct lls_error *err)
 {
@@ -76,7 +76,8 @@ static int configure_text(const struct lls_json *json, struct lls_model_config *
   return rc;
 }
 
-/* Folders of Google leave these out of "text_config"; the values are transformers'. */
+/* Google's folders omit these keys in "text_config"; the values are transformers'
+ * defaults. */
 static json_t *text_defaults(void)
 {
   return json_pack("{s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:i, s:i}", "vocab_size",

@@ -32,7 +32,8 @@ bool lls_is_gguf(const char *path)
 
 /* ---- opening -------------------------------------------------------------------- */
 
-/* "x-00001-of-00003.gguf" and 2: the third file's path. The name has room for it. */
+/* Makes the path of another part of a split set: of "x-00001-of-00003.gguf" and 2 the
+ * third file's. The first file's name has the room for it. */
 static int name_part(const struct lls_gguf_file *first, size_t part, size_t n, char *path,
                      size_t size, struct lls_error *err)
 {
@@ -151,7 +152,7 @@ static bool has_shape(const struct lls_gguf_tensor *t, const uint64_t *shape, si
   return t->n_dims == n && memcmp(t->shape, shape, n * sizeof *shape) == 0;
 }
 
-/* Experts 0: the tensor is no stack of theirs. */
+/* Checks a tensor's shape. experts = 0: it is not a stack of experts' matrices. */
 static int check_shape(const struct lls_gguf *g, const struct lls_gguf_tensor *t,
                        uint64_t experts, size_t rows, size_t columns,
                        struct lls_error *err)
@@ -177,7 +178,7 @@ int64_t lls_gguf_experts(const struct lls_gguf *g)
   return lls_gguf_integer(g->files[0], key, 0);
 }
 
-/* The part of a stack that is one expert's; expert -1: the whole tensor. */
+/* Finds the matrix of one expert in a stack; expert -1: the whole tensor. */
 static int find_part(const struct lls_gguf *g, const struct lls_gguf_tensor *t,
                      int64_t expert, size_t rows, size_t columns, const void **data,
                      struct lls_error *err)
@@ -194,7 +195,7 @@ static int find_part(const struct lls_gguf *g, const struct lls_gguf_tensor *t,
   return rc;
 }
 
-/* Rows of a head that lie as pairs (0, half), (1, half + 1), ... as two halves. */
+/* Converts rows of each head from pairs (0, half), (1, half + 1), ... to two halves. */
 static void halve(const unsigned char *from, unsigned char *to, size_t heads,
                   size_t head_rows, size_t row_bytes)
 {
@@ -207,7 +208,8 @@ static void halve(const unsigned char *from, unsigned char *to, size_t heads,
     }
 }
 
-/* Heads of a tensor whose rows lie in pairs; 0: its rows lie as the graph has them. */
+/* Returns the number of heads whose rows are stored in pairs; 0 if the rows have the
+ * graph's order. */
 static size_t paired_heads(const struct lls_gguf *g, const struct lls_gguf_tensor *t)
 {
   char key[96];
@@ -223,7 +225,8 @@ static size_t paired_heads(const struct lls_gguf *g, const struct lls_gguf_tenso
   return (size_t)(query ? heads : lls_gguf_integer(g->files[0], key, heads));
 }
 
-/* Memory for a tensor as the folder has it; NULL and a sentence if there is none. */
+/* Allocates a copy of a tensor in the folder's layout; NULL and a sentence if out of
+ * memory. */
 static unsigned char *add_copy(struct lls_gguf *g, const struct lls_gguf_tensor *t,
                                struct lls_error *err)
 {
@@ -240,7 +243,7 @@ static int reorder(struct lls_gguf *g, const struct lls_gguf_tensor *t, size_t h
                    const void **data, struct lls_error *err)
 {
   size_t rows = t->shape[0];
-  if (heads > rows / 2 || rows % (2 * heads) != 0) /* also of no rows */
+  if (heads > rows / 2 || rows % (2 * heads) != 0) /* also if there are no rows */
     return lls_fail(err, -EINVAL,
                     "%s: tensor %s has %zu rows, which %zu heads cannot share in pairs",
                     g->files[0]->path, t->name, rows, heads);

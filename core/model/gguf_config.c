@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A GGUF file's metadata as the config.json of the folder that it was made from. */
+/* Converts a GGUF file's metadata to the config.json of the folder that it was made
+ * from. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ static bool has(const struct lls_gguf *g, const char *name)
   return lls_gguf_tensor(g, name) != NULL;
 }
 
-/* Derives the shape from the tensors that are there. */
+/* Derives the shape from the tensors in the file. */
 static int describe_tensors(const struct lls_gguf *g, json_t *config,
                             struct lls_error *err)
 {
@@ -31,7 +32,7 @@ static int describe_tensors(const struct lls_gguf *g, json_t *config,
   return 0;
 }
 
-/* The type that most of the matrices' numbers have. */
+/* Sets the type to that of most elements of the matrices. */
 static void describe_type(const struct lls_gguf *g, json_t *config)
 {
   double numbers[LLS_MXFP4 + 1] = {0};
@@ -51,8 +52,9 @@ static void describe_type(const struct lls_gguf *g, json_t *config)
                                                      : lls_dtype_name(most)));
 }
 
-/* Gemma's scores are scaled by the size of a head, but those of its 27B models, which are
- * known by their layers, by the hidden size over the heads. Other models say nothing. */
+/* Sets the scale of Gemma's scores. It is the head's size, except in the 27B models,
+ * which are recognised by their number of layers: there it is the hidden size divided
+ * by the number of heads. Other models do not set it. */
 static void describe_scale(const struct lls_gguf *g, json_t *config)
 {
   json_int_t layers = json_integer_value(json_object_get(config, "num_hidden_layers"));
@@ -68,7 +70,7 @@ static void describe_scale(const struct lls_gguf *g, json_t *config)
 
 /* ---- positions ------------------------------------------------------------------ */
 
-/* A vector of F32, or NULL. */
+/* Reads a vector of F32; NULL if the tensor is not one. */
 static json_t *numbers_of(const struct lls_gguf *g, const char *name)
 {
   const struct lls_gguf_tensor *t = lls_gguf_tensor(g, name);
@@ -83,8 +85,8 @@ static json_t *numbers_of(const struct lls_gguf *g, const char *name)
   return list;
 }
 
-/* A factor for each pair of dimensions: LongRoPE has two lists; Llama 3.1 and its like
- * have one, instead of the numbers that config.json has. */
+/* Reads a factor for each pair of dimensions: LongRoPE has two lists; models such as
+ * Llama 3.1 have one, which replaces the parameters of config.json. */
 static json_t *factors(const struct lls_gguf *g)
 {
   json_t *list = numbers_of(g, "rope_freqs.weight");
@@ -101,8 +103,8 @@ static json_t *factors(const struct lls_gguf *g)
   return NULL;
 }
 
-/* The part of a head that is rotated: half a dimension more, since the reader takes the
- * whole ones of head * share, and head * (dims / head) can be less than dims. */
+/* Sets the part of a head that is rotated, with half a dimension added: the reader
+ * rounds head * share down, and head * (dims / head) can be less than dims. */
 static void describe_share(const struct lls_gguf *g, json_t *config)
 {
   char key[96];
@@ -153,8 +155,9 @@ static int describe_scaling(const struct lls_gguf *g, json_t *config,
 
 /* ---- tokens --------------------------------------------------------------------- */
 
-/* Special tokens that end an answer by what they are called, for files which name only
- * one of several. gpt-oss ends a message with <|end|>, and then goes on. */
+/* Returns true for the names of special tokens that end an answer, for files which list
+ * only one of several. gpt-oss (goes_on) ends a message with <|end|>, and then
+ * continues. */
 static bool ends_answers(const char *token, bool goes_on)
 {
   static const char *const names[] = {"<|im_end|>",    "<|eot_id|>",      "<|eom_id|>",
@@ -167,7 +170,7 @@ static bool ends_answers(const char *token, bool goes_on)
   return !goes_on && strcmp(token, "<|end|>") == 0;
 }
 
-#define CONTROL 3 /* of tokenizer.ggml.token_type */
+#define CONTROL 3 /* in tokenizer.ggml.token_type */
 
 static bool is_control(const json_t *types, size_t id)
 {

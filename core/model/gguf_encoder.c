@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoders in GGUF files: BERT's layers under the architecture "bert", which is what
- * llama.cpp's converter calls BERT and RoBERTa. Its position vectors begin with the one
- * of a text's first token in either, so that both are a BertModel here. It leaves out the
- * pooler of BERT's cross-encoders, without which their scores are others: files with a
+ * Encoders in GGUF files: BERT's layers under the architecture "bert", the name that
+ * llama.cpp's converter uses for BERT and RoBERTa. In both, position vectors begin with
+ * the one of a text's first token, so both become a BertModel here. The converter omits
+ * the pooler of BERT's cross-encoders, without which the scores differ: files with a
  * head are refused.
  */
 #include <errno.h>
@@ -52,7 +52,7 @@ int lls_gguf_describe_encoder(const struct lls_gguf *g, json_t *config,
                     "%s: bert.attention.causal is true; only attention both ways is "
                     "supported",
                     g->files[0]->path);
-  /* RoBERTa has one type, which may be written as a vector. */
+  /* RoBERTa has one type, which may be stored as a vector. */
   if (types != NULL)
     json_object_set_new(
         config, "type_vocab_size",

@@ -91,7 +91,7 @@ static int read_entry(struct lls_gguf_cursor *c, struct lls_gguf_file *file)
   return lls_fail(c->err, -ENOMEM, "%s: out of memory", file->path);
 }
 
-/* ---- the file ------------------------------------------------------------------- */
+/* ---- opening a file ------------------------------------------------------------- */
 
 static int read_counts(struct lls_gguf_cursor *c, uint64_t *n_tensors,
                        uint64_t *n_entries)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One mapped GGUF file (versions 2 and 3, little endian): its metadata and where its
- * tensors lie. Nothing in it is believed: every count, length, type and offset is checked
- * when the file is opened.
+ * One mapped GGUF file (versions 2 and 3, little endian): its metadata, and the places
+ * of its tensors. The file is untrusted: every count, length, type and offset is
+ * checked when it is opened.
  *
- * The layout: "GGUF", version (4 bytes), tensors and metadata entries (8 bytes each); an
- * entry is key, type, value; a tensor is name, dimensions from the innermost out, type,
- * offset; then the data, each tensor at a multiple of general.alignment behind the one
- * before it. A text is its length (8 bytes) and its bytes.
+ * The layout: "GGUF", version (4 bytes), numbers of tensors and metadata entries (8
+ * bytes each). An entry is key, type, value; a tensor is name, dimensions from the
+ * innermost to the outermost, type, offset. Then follows the data, each tensor after
+ * the previous one at a multiple of general.alignment. A text is its length (8 bytes)
+ * and its bytes.
  */
 #ifndef LLS_MODEL_GGUF_FILE_H
 #define LLS_MODEL_GGUF_FILE_H
@@ -37,9 +38,9 @@ enum lls_gguf_type {
 
 struct lls_gguf_entry {
   UT_hash_handle hh;
-  enum lls_gguf_type type; /* of the items, in an array */
+  enum lls_gguf_type type; /* for an array, of its items */
   bool is_array;
-  uint64_t n; /* items, 1 unless an array */
+  uint64_t n; /* number of items; 1 unless an array */
   const unsigned char *data;
   char key[];
 };
@@ -49,7 +50,7 @@ struct lls_gguf_entry {
 struct lls_gguf_tensor {
   UT_hash_handle hh;
   uint32_t n_dims;
-  uint64_t shape[LLS_GGUF_MAX_DIMS]; /* the outermost first */
+  uint64_t shape[LLS_GGUF_MAX_DIMS]; /* outermost dimension first */
   enum lls_dtype dtype;
   size_t offset, bytes; /* in the file's data */
   const unsigned char *data;
@@ -64,17 +65,19 @@ struct lls_gguf_file {
   struct lls_gguf_tensor *tensors; /* uthash by name, in the file's order */
 };
 
-/* 0, or a negative errno and a sentence that names the file. */
+/* Opens a file. Returns 0, or a negative errno with a sentence that names the file. */
 int lls_gguf_file_open(const char *path, struct lls_gguf_file **out,
                        struct lls_error *err);
-void lls_gguf_file_close(struct lls_gguf_file *); /* NULL is fine */
+void lls_gguf_file_close(struct lls_gguf_file *); /* NULL is allowed */
 
-/* *out is the value of a key as JSON, an array as a list; NULL if there is none. */
+/* Sets *out to the value of a key as JSON, with arrays as JSON arrays; NULL if there is
+ * none. */
 int lls_gguf_value(const struct lls_gguf_file *, const char *key, json_t **out,
                    struct lls_error *err);
-/* A whole number; the fallback where there is none, or no number. */
+/* Returns an integer; the fallback if the key is missing or not a number. */
 int64_t lls_gguf_integer(const struct lls_gguf_file *, const char *key, int64_t fallback);
-/* Its text; NULL where there is none, or a longer one than fits. */
+/* Copies the key's text into `text` and returns it; NULL if it is missing or does not
+ * fit. */
 const char *lls_gguf_text(const struct lls_gguf_file *, const char *key, char *text,
                           size_t size);
 

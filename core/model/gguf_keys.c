@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Metadata of a GGUF file below its architecture's name: each key says something of the
- * graph, so one that is neither read nor known to change nothing is a refusal. What is
- * read is listed here; those of config.json are checked as a folder's are
+ * Metadata of a GGUF file under its architecture's name. Each key describes the graph,
+ * so a key that is neither read nor known to change nothing is refused. The keys that
+ * are read are listed here; those with a key in config.json are checked as in a folder
  * (config_keys.h). Zero, false and empty mean "not used" in these files.
  */
 #include <errno.h>
@@ -18,7 +18,7 @@
 
 enum need { MAY_BE, NEEDED, DECODERS, ENCODERS };
 
-/* Keys without the architecture's name; which models are nothing without it. */
+/* Keys without the architecture's name, and the models that require them. */
 static const struct {
   const char *own, *folder;
   enum need need;
@@ -72,7 +72,8 @@ static bool is_needed(const struct lls_gguf *g, enum need need)
   return need == NEEDED || need == (g->architecture->encoder ? ENCODERS : DECODERS);
 }
 
-/* A window of 0 tokens, as files of Phi-4 have it, is none. Takes the value. */
+/* Removes a window of 0 tokens, which files of Phi-4 have for no window. Takes over the
+ * value. */
 static json_t *none_for_0(const char *own, json_t *value)
 {
   if (strcmp(own, "attention.sliding_window") != 0 || !json_is_integer(value) ||
@@ -82,8 +83,8 @@ static json_t *none_for_0(const char *own, json_t *value)
   return json_null();
 }
 
-/* A pattern of windows is a number, or for each layer whether it slides, which folders
- * call "layer_types". */
+/* Converts a pattern of windows: it is a number, or says for each layer whether it
+ * slides, which folders store as "layer_types". */
 static void copy_pattern(json_t *config)
 {
   size_t i;
@@ -119,19 +120,19 @@ int lls_gguf_copy_keys(const struct lls_gguf *g, json_t *config, struct lls_erro
   return 0;
 }
 
-/* ---- all others ---- */
+/* ---- all other keys ---- */
 
-#define RANK 4 /* of pooling_type */
+#define RANK 4 /* a value of pooling_type */
 
 enum rule {
-  READ,    /* elsewhere, or it says nothing of the graph */
-  TRUE,    /* true is fine */
-  ONE,     /* 1 is: one group, a factor, a softmax */
-  HEAD,    /* the size of a head is */
-  ROTATED, /* the dimensions that are rotated are */
-  SCALE,   /* the scale of scores that the model has anyway is */
-  POOLED,  /* all but a reranker's, where the model makes text */
-  SOFTMAX, /* 1; of gpt-oss also 3, which weighs as it does */
+  READ,    /* read elsewhere, or unrelated to the graph */
+  TRUE,    /* true is accepted */
+  ONE,     /* 1 is accepted: one group, a factor, a softmax */
+  HEAD,    /* the size of a head is accepted */
+  ROTATED, /* the number of rotated dimensions is accepted */
+  SCALE,   /* the scale of scores that the model has anyway is accepted */
+  POOLED,  /* all but RANK accepted, in models that generate */
+  SOFTMAX, /* 1 is accepted; for gpt-oss also 3, which is equivalent there */
 };
 
 static const struct {
@@ -178,7 +179,7 @@ static double own_number(const struct lls_gguf *g, const char *own)
   return (double)lls_gguf_integer(g->files[0], key, 0);
 }
 
-/* Dimensions of a head, as config.json would have them. */
+/* Returns the dimensions of a head, as config.json would have them. */
 static double head_size(const struct lls_gguf *g)
 {
   double size = own_number(g, "attention.key_length");
@@ -220,7 +221,7 @@ static bool is_fine(const struct lls_gguf *g, const json_t *config, const char *
   if (i == sizeof rules / sizeof rules[0])
     return is_unused(value);
   enum rule rule = rules[i].rule;
-  if (rule == TRUE) /* of encoders, gguf_encoder.c looks at it */
+  if (rule == TRUE) /* gguf_encoder.c reads it for encoders */
     return g->architecture->encoder || json_is_true(value);
   if (rule == POOLED)
     return g->architecture->encoder || is != RANK;

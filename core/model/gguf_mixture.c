@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mixtures of experts in GGUF files: their metadata as config.json has it. */
+/* Mixtures of experts in GGUF files: converts their metadata to keys of config.json. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,7 +42,7 @@ static int check_counts(const struct lls_gguf *g, struct lls_error *err)
   return 0;
 }
 
-/* Layers without a router have one mlp. */
+/* Lists the layers without a router, which have a single MLP. */
 static json_t *dense_layers(const struct lls_gguf *g)
 {
   json_t *list = json_array();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of architectures and tensors in GGUF files. */
+/* Translates names of architectures and tensors in GGUF files. */
 #include <stdio.h>
 #include <string.h>
 
@@ -90,7 +90,8 @@ static const struct name_pair parts[] = {
     {"mlp.router", "ffn_gate_inp"},
 };
 
-/* One tensor has this part of every expert; names are without the expert's number. */
+/* Parts of experts, each of which is one tensor for all experts; names are without the
+ * expert's number. */
 static const struct name_pair expert_parts[] = {
     {"block_sparse_moe.experts.w1", "ffn_gate_exps"},
     {"block_sparse_moe.experts.w3", "ffn_up_exps"},
@@ -100,7 +101,7 @@ static const struct name_pair expert_parts[] = {
     {"mlp.experts.down_proj", "ffn_down_exps"},
 };
 
-/* Names that end differently, too. */
+/* Names whose suffix differs, too. */
 static const struct name_pair whole_parts[] = {{"self_attn.sinks", "attn_sinks.weight"}};
 
 static const struct name_pair input_norms[] = {{"post_attention_layernorm", "ffn_norm"}};
@@ -131,7 +132,8 @@ static const char *part_name(const struct lls_gguf_architecture *a, const char *
                        : look_up(input_norms, COUNT(input_norms), name, length);
 }
 
-/* "mlp.experts.3.up_proj" of `length`: the number, and the file's name of that part. */
+/* Parses "mlp.experts.3.up_proj" of `length` bytes: sets the expert, returns the file's
+ * name of the part. */
 static const char *expert_part(const char *name, size_t length, int64_t *expert)
 {
   char kind[24], part[24], whole[64];
@@ -146,7 +148,7 @@ static const char *expert_part(const char *name, size_t length, int64_t *expert)
   return look_up(expert_parts, COUNT(expert_parts), whole, (size_t)n);
 }
 
-/* The file's name of one within a layer; `length` without its suffix. */
+/* Returns the file's name of a tensor within a layer; `length` excludes the suffix. */
 static const char *layer_name(const struct lls_gguf_architecture *a, const char *name,
                               size_t length, int64_t *expert)
 {
@@ -193,7 +195,7 @@ static bool encoder_name(const char *name, char *out, size_t size)
   return found != NULL;
 }
 
-/* ---- all ---- */
+/* ---- the entry point ---- */
 
 bool lls_gguf_name(const struct lls_gguf_architecture *a, const char *name, char *out,
                    size_t size, int64_t *expert)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tensors that a GGUF header lists: names, shapes, types, and where they lie. */
+/* Reads the tensors that a GGUF header lists: names, shapes, types, and places. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "core/device/quantised.h"
 #include "core/model/gguf_cursor.h"
 
-/* The types of the format by number; those with a name alone cannot be used. */
+/* The types of the format by number; a type with only a name is not supported. */
 static const struct {
   const char *name;
   bool is_known;
@@ -63,7 +63,7 @@ static int read_shape(struct lls_gguf_cursor *c, struct lls_gguf_tensor *t)
   return rc;
 }
 
-/* The bytes that shape and type make. */
+/* Computes the bytes of a tensor from its shape and type. */
 static int measure(struct lls_gguf_cursor *c, struct lls_gguf_tensor *t)
 {
   uint64_t columns = t->shape[t->n_dims - 1];
@@ -114,7 +114,8 @@ static int read_tensor(struct lls_gguf_cursor *c, struct lls_gguf_file *file)
   return lls_fail(c->err, -ENOMEM, "%s: out of memory", file->path);
 }
 
-/* Each tensor begins where the one before it ended, rounded up. */
+/* Checks that each tensor begins where the previous one ended, rounded up to the
+ * alignment. */
 static int place_tensors(struct lls_gguf_cursor *c, struct lls_gguf_file *file,
                          size_t alignment)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of a GGUF file's metadata; their bytes have been checked at open. */
+/* Reads values of a GGUF file's metadata; their bytes were checked at open. */
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static double f64_at(const unsigned char *bytes)
   return value;
 }
 
-/* One item as JSON, and *at behind it; NULL for what JSON has no value for. */
+/* Returns one item as JSON and moves *at after it; NULL if JSON cannot represent it. */
 static json_t *item_at(enum lls_gguf_type type, const unsigned char **at)
 {
   const unsigned char *bytes = *at;
@@ -106,7 +106,7 @@ int64_t lls_gguf_integer(const struct lls_gguf_file *file, const char *key,
   const struct lls_gguf_entry *e = find(file, key);
   if (e == NULL || e->n == 0)
     return fallback;
-  const unsigned char *at = e->data; /* of an array, its first */
+  const unsigned char *at = e->data; /* of an array: its first item */
   json_t *item = item_at(e->type, &at);
   int64_t value = json_is_integer(item) ? json_integer_value(item) : fallback;
   json_decref(item);

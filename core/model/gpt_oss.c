@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpt-oss (arXiv 2508.10925): mixtures of experts in four-bit blocks (MXFP4), whose gates
- * are clamped; every other layer slides; heads have a sink that takes attention from what
- * is of no use; biases everywhere, YaRN.
+ * gpt-oss (arXiv 2508.10925): mixtures of experts in four-bit blocks (MXFP4), whose
+ * gates are clamped; every other layer slides; each head has an attention sink, which
+ * absorbs attention that would go to irrelevant tokens; biases everywhere; YaRN.
  */
 #include <errno.h>
 
 #include "core/model/architecture.h"
 
-#define BLOCK 32  /* numbers that share a scale */
-#define CLAMP 7.0 /* as LLS_ACT_CLAMPED_SWIGLU has it */
+#define BLOCK 32  /* elements that share a scale */
+#define CLAMP 7.0 /* the constant in LLS_ACT_CLAMPED_SWIGLU */
 
-/* Layers slide in turns, the first one does, where the file does not list them. */
+/* If the file does not list the layers, every other one slides, beginning with the
+ * first. */
 static int configure_layers(const struct lls_json *json, struct lls_model_config *out,
                             struct lls_error *err)
 {

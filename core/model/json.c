@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A GGUF file stands for a folder which has these two. */
+/* Converts the metadata of a GGUF file to one of these two files of a folder. */
 static int read_gguf(const char *path, const char *name, struct lls_json *out,
                      struct lls_error *err)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Llama 2 and 3 (arXiv 2302.13971, 2407.21783), Mistral (arXiv 2310.06825) and Yi: RMS
- * norms before gated SiLU branches, rotary positions, grouped key-value heads. Mistral
- * adds a sliding window; the others are one graph.
+ * norms before gated SiLU branches, rotary positions, grouped key-value heads. All are
+ * one graph, to which Mistral adds a sliding window.
  */
 #include <string.h>
 
 #include "core/model/architecture.h"
 
-/* Mistral's window is 4096 where the file says nothing, and off where it says null. */
+/* Mistral's window is 4096 if the key is absent, and off if it is null. */
 static int configure_window(const struct lls_json *json, struct lls_model_config *out,
                             struct lls_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixtral (arXiv 2401.04088): Llama's graph with a mixture of experts in every layer, of
- * which the best few are weighed by a softmax over their scores.
+ * Mixtral (arXiv 2401.04088): Llama's graph with a mixture of experts in every layer;
+ * the best few experts are weighted by a softmax over their scores.
  */
 #include "core/model/architecture.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the architecture of a config.json, lets it fill the struct, checks the sizes. */
+/* Finds the architecture of a config.json, calls its configure, and checks the sizes. */
 #include "core/model/model_config.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ static const struct lls_architecture *architecture_named(const char *name)
   return NULL;
 }
 
-/* True if it makes vectors of texts, one by one. */
+/* Returns true if it computes a vector per text. */
 static bool is_vector_maker(const struct lls_architecture *a)
 {
   return a->encoder && a->tensors.head == NULL;
@@ -63,7 +63,7 @@ static int unknown_architecture(const struct lls_json *json, const char *name,
                   json->file, name, encoder ? " as an encoder" : "", list);
 }
 
-/* Blocks that the architecture's loader knows. */
+/* Returns true if experts are in MXFP4 blocks, and the architecture's loader reads them. */
 static bool has_mxfp4(const struct lls_json *json, const struct lls_model_config *out)
 {
   const char *method = json_string_value(
@@ -87,7 +87,8 @@ static int find_architecture(const struct lls_json *json, bool encoder,
   return 0;
 }
 
-/* By the names of lls_dtype_name: what a GGUF file's config.json says. */
+/* Returns true for a quantised type's name, as in the config.json made from a GGUF
+ * file. */
 static bool is_quantised(const char *name, enum lls_dtype *out)
 {
   for (enum lls_dtype type = LLS_Q4_0; type <= LLS_MXFP4; type++)
@@ -121,7 +122,8 @@ static int read_dtype(const struct lls_json *json, struct lls_model_config *out,
   return 0;
 }
 
-/* A quantised folder names the type of those tensors that are not quantised. */
+/* Reads the quantisation. In a quantised folder, the type is that of the tensors that
+ * are not quantised. */
 static int read_quantisation(const struct lls_json *json, struct lls_model_config *out,
                              struct lls_error *err)
 {
@@ -150,7 +152,8 @@ static bool is_eos(const struct lls_model_config *config, json_int_t id)
   return false;
 }
 
-/* A token id of the vocabulary; absent and negative mean that there is none. */
+/* Reads a token id of the vocabulary; an absent or negative one means that there is
+ * none. */
 static int read_token(const struct lls_json *json, const char *key, const json_t *value,
                       const struct lls_model_config *config, json_int_t *out,
                       struct lls_error *err)
@@ -178,7 +181,7 @@ static int add_eos(const struct lls_json *json, const json_t *value,
   return 0;
 }
 
-/* Adds one id or a list of them. */
+/* Adds one id, or a list of ids. */
 static int read_eos(const struct lls_json *json, struct lls_model_config *config,
                     struct lls_error *err)
 {
@@ -242,13 +245,15 @@ static int read_tokens(const char *folder, const struct lls_json *json,
   return rc;
 }
 
-/* One for each pair and no more: those that a file does not list are 0. */
+/* Returns true if there is exactly one factor for each pair: factors that a file does
+ * not list are 0. */
 static bool has_factors(const float *factors, uint32_t pairs)
 {
   return factors[pairs - 1] > 0 && (pairs == LLS_MAX_ROPE_PAIRS || factors[pairs] == 0);
 }
 
-/* Keeps every product of two sizes far inside 64 bits, and names the culprit. */
+/* Keeps every product of two sizes far below 64 bits; the error names the size that is
+ * too large. */
 static int check_sizes(const struct lls_json *json, const struct lls_model_config *c,
                        struct lls_error *err)
 {
@@ -298,8 +303,8 @@ static int check_sizes(const struct lls_json *json, const struct lls_model_confi
   return 0;
 }
 
-/* sentence-transformers' file of how long the texts were that an encoder was trained on.
- */
+/* Reads sentence-transformers' file with the longest text that an encoder was trained
+ * on. */
 static int read_text_tokens(const char *folder, struct lls_model_config *out,
                             struct lls_error *err)
 {
@@ -314,7 +319,7 @@ static int read_text_tokens(const char *folder, struct lls_model_config *out,
   return rc;
 }
 
-/* MLX packs weights into U32 under the names that other folders have. */
+/* Refuses MLX folders: MLX packs weights into U32 under the names of ordinary folders. */
 static int check_origin(const struct lls_json *json, struct lls_error *err)
 {
   const json_t *quantisation = json_object_get(json->root, "quantization");

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model: the sizes and the shape of its layers, as the forward pass interprets
- * them. An architecture's file (llama.c, opt.c, neox.c) fills this from config.json and
- * settles everything that the many versions of those files say differently, so that
- * nothing later looks at JSON or at an architecture's name.
+ * A model's sizes, and the structure of its layers as the forward pass interprets it.
+ * An architecture's file (llama.c, opt.c, neox.c) fills this struct from config.json
+ * and resolves the differences between the many versions of such files, so that no
+ * later code reads JSON or the name of an architecture.
  *
  * Every layer is x += attention(norm(x)); x += mlp(norm(x)), with these variations:
  *
  *   parallel_residual  both branches read the layer's input
- *   norm_place         the norm follows each addition, or is of the branch's output
+ *   norm_place         where the norms are; see enum lls_norm_place
  *   qk_norm            q and k are normed before they are rotated
- *   embedding_scale    multiplies the embedding, where it is not 0
- *   attention_cap, logit_cap   scores become cap tanh(score / cap), where it is not 0
+ *   embedding_scale    multiplies the embedding, unless it is 0
+ *   attention_cap, logit_cap   scores become cap tanh(score / cap), unless it is 0
  *   gated              mlp(h) = down(act(gate(h)) * up(h)) instead of down(act(up(h)))
  *   rope.dims = 0      positions are learned vectors added to the embedding
- *   layer[]            what differs from layer to layer: the window, the rotation
+ *   layer[]            members that differ between layers: the window, the rotation
  */
 #ifndef LLS_MODEL_MODEL_CONFIG_H
 #define LLS_MODEL_MODEL_CONFIG_H
@@ -42,14 +42,15 @@ struct lls_rope_config {
   double factor;             /* linear, llama3, yarn */
   double low_frequency;      /* llama3: low_freq_factor */
   double high_frequency;     /* llama3: high_freq_factor */
-  double beta_fast;          /* yarn: turns in the original context above which a
-                              * frequency stays as it is ... */
-  double beta_slow;          /* ... and below which it is divided by factor */
-  bool truncate;             /* yarn: between whole pairs */
+  double beta_fast;          /* yarn: frequencies with more turns in the original
+                              * context are unchanged ... */
+  double beta_slow;          /* ... and those with fewer turns than this are divided by
+                              * factor */
+  bool truncate;             /* yarn: the blend begins and ends at whole pairs */
   uint32_t original_context; /* original_max_position_embeddings */
   double attention_factor;   /* yarn, long: multiplies cos and sin; 0 = 1 */
-  /* long: (dims / 2) what divides the frequencies, within the original context and where
-   * more than that is served */
+  /* long: (dims / 2) divisors of the frequencies, for contexts up to the original one,
+   * and for longer ones */
   float short_factors[LLS_MAX_ROPE_PAIRS], long_factors[LLS_MAX_ROPE_PAIRS];
 };
 
@@ -62,38 +63,39 @@ enum lls_layer_rope { LLS_LAYER_ROPE, LLS_LAYER_ROPE_LOCAL, LLS_LAYER_ROPE_OFF }
 struct lls_layer_config {
   uint32_t window; /* sliding window in tokens, 0 = none */
   enum lls_layer_rope rope;
-  bool mixture; /* of experts, in the place of one mlp */
+  bool mixture; /* a mixture of experts replaces the MLP */
 };
 
-/* A mixture of experts: a router's scores choose some of them for each row. */
+/* A mixture of experts: for each row a router's scores choose some of the experts. */
 struct lls_mixture_config {
-  uint32_t experts; /* 0 = no layer is one */
-  uint32_t active;  /* of them a row */
-  uint32_t ffn;     /* inner columns of an expert */
-  bool normalise;   /* the weights of a row's experts add up to 1 */
-  bool biases;      /* router and experts have them */
+  uint32_t experts; /* 0 = no layer has a mixture */
+  uint32_t active;  /* experts chosen for each row */
+  uint32_t ffn;     /* inner width of an expert */
+  bool normalise;   /* the weights of a row's experts are scaled to a sum of 1 */
+  bool biases;      /* router and experts have biases */
 };
 
-/* Where a layer's norms are. */
+/* The places of a layer's norms. */
 enum lls_norm_place {
-  LLS_NORM_INPUT,  /* of each branch's input */
-  LLS_NORM_SUM,    /* of x after each addition */
-  LLS_NORM_OUTPUT, /* of each branch's output, before it is added */
-  LLS_NORM_BOTH,   /* of input and output */
+  LLS_NORM_INPUT,  /* on each branch's input */
+  LLS_NORM_SUM,    /* on x after each addition */
+  LLS_NORM_OUTPUT, /* on each branch's output, before it is added */
+  LLS_NORM_BOTH,   /* on each branch's input and output */
 };
 
 enum lls_qk_norm {
   LLS_QK_NORM_NONE,
-  LLS_QK_NORM_HEAD,  /* each head by itself */
-  LLS_QK_NORM_WHOLE, /* all heads of q together, and of k */
+  LLS_QK_NORM_HEAD,  /* each head separately */
+  LLS_QK_NORM_WHOLE, /* all heads of q together, and all heads of k */
 };
 
 #define LLS_MAX_EOS 8
 
-/* Sampling defaults from generation_config.json, for requests that set none. */
+/* Sampling defaults from generation_config.json, for requests that do not set them. */
 struct lls_model_sampling {
-  double temperature, top_p, min_p, repetition_penalty; /* 1, 1, 0, 1 unless it says */
-  double top_k;                                         /* whole; 0 = off */
+  double temperature, top_p, min_p, repetition_penalty; /* 1, 1, 0, 1 if the file does
+                                                         * not set them */
+  double top_k;                                         /* a whole number; 0 = off */
 };
 
 struct lls_architecture;
@@ -102,22 +104,22 @@ struct lls_model_config {
   const struct lls_architecture *architecture;
 
   uint32_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
-  uint32_t embed_dim;   /* width of the embedding; projected where it is not hidden */
-  uint32_t max_context; /* positions the model has */
-  enum lls_dtype dtype; /* of the checkpoint: F32, F16 or BF16 */
-  uint32_t code_bits;   /* of weights that are quantised in it, 0: they are not */
+  uint32_t embed_dim;   /* width of the embedding; projected if it differs from hidden */
+  uint32_t max_context; /* number of positions of the model */
+  enum lls_dtype dtype; /* of the checkpoint's plain tensors: F32, F16 or BF16 */
+  uint32_t code_bits;   /* bits of quantised weights in the checkpoint; 0: none */
 
   enum lls_norm_kind norm;
   float norm_epsilon;
-  bool norm_affine; /* norms have weights (and biases, if LLS_NORM_LAYER) */
+  bool norm_affine; /* norms have weights, and with LLS_NORM_LAYER biases */
   bool final_norm, parallel_residual;
   enum lls_norm_place norm_place;
   enum lls_qk_norm qk_norm;
-  float norm_offset;     /* added to what the file has as a norm's weights */
+  float norm_offset;     /* added to norms' weights in the file */
   float embedding_scale; /* 0 = 1 */
-  float attention_scale; /* of q.k, 0 = 1 / sqrt(head_dim) */
+  float attention_scale; /* for q.k; 0 = 1 / sqrt(head_dim) */
   float attention_cap, logit_cap;
-  bool attention_sinks; /* each head has one */
+  bool attention_sinks; /* each head has an attention sink */
 
   enum lls_activation activation;
   bool gated;
@@ -125,54 +127,58 @@ struct lls_model_config {
   struct lls_layer_config layer[LLS_MAX_LAYERS]; /* (layers) */
   struct lls_mixture_config mixture;
   struct lls_rope_config rope;       /* dims = 0: learned positions */
-  struct lls_rope_config local_rope; /* of LLS_LAYER_ROPE_LOCAL */
-  uint32_t position_offset;          /* learned: row of position 0 */
-  bool text_part;                    /* of a model that reads images too */
-  bool encoder;                      /* attention both ways; makes vectors, no tokens */
-  uint32_t token_types;              /* encoders: 2 = the second text of a pair is told */
-  uint32_t text_tokens;              /* encoders: the most it was trained with, 0 = all */
-  uint32_t labels;  /* encoders: a head makes so many scores of the first row; 0 = none */
-  bool plain_score; /* which are what it gives, not the logistic function of it */
+  struct lls_rope_config local_rope; /* for LLS_LAYER_ROPE_LOCAL */
+  uint32_t position_offset;          /* learned positions: row of position 0 */
+  bool text_part;                    /* the text part of a model that also reads images */
+  bool encoder;                      /* bidirectional attention; computes vectors
+                                      * instead of tokens */
+  uint32_t token_types;              /* encoders: 2 = token types mark the second text
+                                      * of a pair */
+  uint32_t text_tokens;              /* encoders: longest text in training, 0 =
+                                      * max_context */
+  uint32_t labels;  /* encoders: number of scores that a head computes from the first
+                     * row; 0 = no head */
+  bool plain_score; /* the score is the head's output itself, not its logistic function */
 
   bool qkv_bias, output_bias, mlp_bias;
   bool tied_embeddings; /* the head is the embedding table */
 
   int32_t bos;              /* -1 = none */
-  int32_t eos[LLS_MAX_EOS]; /* (n_eos) any of them ends a sequence */
+  int32_t eos[LLS_MAX_EOS]; /* (n_eos) each of them ends a sequence */
   uint32_t n_eos;
   struct lls_model_sampling sampling;
 };
 
-/* Reads folder/config.json and, where there is one, generation_config.json. */
+/* Reads folder/config.json and, if it exists, generation_config.json. */
 int lls_model_config_read(const char *folder, struct lls_model_config *out,
                           struct lls_error *err);
 
-/* The same, but refuses what makes no text. */
+/* The same, but refuses a model that does not generate text. */
 int lls_generator_config_read(const char *folder, struct lls_model_config *out,
                               struct lls_error *err);
 
-/* The same, but refuses what makes no vectors of texts. */
+/* The same, but refuses a model that does not compute vectors of texts. */
 int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
                             struct lls_error *err);
 
-/* Outputs of the fused query, key, value projection. */
+/* Returns the output width of the fused query, key, value projection. */
 static inline uint32_t lls_qkv_columns(const struct lls_model_config *c)
 {
   return (c->heads + 2 * c->kv_heads) * c->head_dim;
 }
 
-/* Tokens of the longest text of an encoder. */
+/* Returns the most tokens in a text of an encoder. */
 static inline uint32_t lls_longest_text(const struct lls_model_config *c)
 {
   bool less = c->text_tokens > 0 && c->text_tokens < c->max_context;
   return less ? c->text_tokens : c->max_context;
 }
 
-/* The window that all layers have; 0 if one sees everything. */
+/* Returns the widest window of the layers; 0 if some layer attends to everything. */
 uint32_t lls_widest_window(const struct lls_model_config *);
 
-/* The rotation angles per position (dims / 2), scaling applied, for contexts of up to
- * `context` tokens; see rope_frequencies.c. */
+/* Computes the rotation angles per position (dims / 2), with scaling, for contexts of
+ * up to `context` tokens; see rope_frequencies.c. */
 void lls_rope_frequencies(const struct lls_rope_config *, uint32_t context,
                           float *inverse_frequency);
 

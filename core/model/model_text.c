@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens GGUF files for text/, which reads folders itself; see model_text.h. */
+/* Opens GGUF files for text/; text/ reads folders itself; see model_text.h. */
 #include "core/model/model_text.h"
 
 #include "core/model/gguf.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPT-NeoX (arXiv 2204.06745) and Pythia: LayerNorm, attention and mlp in parallel unless
- * told otherwise, rotary positions on a part of each head, and query, key and value fused
- * head by head in one tensor.
+ * GPT-NeoX (arXiv 2204.06745) and Pythia: LayerNorm, attention and MLP in parallel
+ * unless config.json says otherwise, rotary positions on a part of each head, and
+ * query, key and value fused per head in one tensor.
  */
 #include <errno.h>
 
 #include "core/model/architecture.h"
 
-/* transformers writes the base under two names, up to version 4. */
+/* Checks both names under which transformers, up to version 4, writes the base. */
 static int check_theta(const struct lls_json *json, const struct lls_model_config *out,
                        struct lls_error *err)
 {
@@ -44,7 +44,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
     rc = lls_json_bool_or(json, "tie_word_embeddings", false, &out->tied_embeddings, err);
   if (rc < 0)
     return rc;
-  out->kv_heads = out->heads; /* as the fused tensor is laid out */
+  out->kv_heads = out->heads; /* required by the layout of the fused tensor */
   out->norm_epsilon = (float)epsilon;
   out->output_bias = out->qkv_bias;
   return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OLMo 2 (arXiv 2501.00656): branches read x as it is and their outputs are normed before
- * they are added; query and key are normed over the whole width, all heads together.
+ * OLMo 2 (arXiv 2501.00656): branches read x without a norm, and their outputs are
+ * normed before they are added; query and key are normed over their whole width, all
+ * heads together.
  */
 #include "core/model/architecture.h"
 

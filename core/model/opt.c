@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * OPT (arXiv 2205.01068): learned positions, ReLU, LayerNorm with biases everywhere. The
- * 350m differs from its siblings: it norms after each addition, has no final norm, and
- * its embedding is narrower than the hidden state.
+ * OPT (arXiv 2205.01068): learned positions, ReLU, LayerNorm with biases everywhere.
+ * The 350m model differs from all other sizes: it has norms after each addition, no
+ * final norm, and an embedding narrower than the hidden state.
  */
 #include "core/model/architecture.h"
 
@@ -11,7 +11,7 @@ static int configure(const struct lls_json *json, struct lls_model_config *out,
 {
   out->norm = LLS_NORM_LAYER;
   out->norm_epsilon = 1e-5f;
-  out->position_offset = 2; /* rows 0 and 1 were padding in its training code */
+  out->position_offset = 2; /* rows 0 and 1 were for padding in its training code */
   bool norm_before = true, final_norm_removed = false, bias = true;
   int rc = lls_config_sizes(json, out, "ffn_dim", err);
   if (rc == 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Phi-3 (arXiv 2404.14219), Phi-3.5 and Phi-4, mini ones too: Llama's graph from tensors
- * that have query, key and value stacked, and gate and up; long contexts by LongRoPE.
+ * Phi-3 (arXiv 2404.14219), Phi-3.5 and Phi-4, including the mini models: Llama's graph
+ * with query, key and value stacked in one tensor, and gate and up in another; long
+ * contexts by LongRoPE.
  */
 #include "core/model/architecture.h"
 

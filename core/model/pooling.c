@@ -16,7 +16,8 @@ static void set_none(struct lls_pooling_config *out, const char *file, const cha
   lls_fail(&out->why_none, -ENOTSUP, "%s: %s", file, why);
 }
 
-/* The one flag that is set, as before sentence-transformers 5, or "pooling_mode". */
+/* Reads the single flag that is set, as before sentence-transformers 5, or
+ * "pooling_mode". */
 static int read_mode(const struct lls_json *json, struct lls_pooling_config *out,
                      struct lls_error *err)
 {
@@ -58,8 +59,8 @@ static int read_pooling(const char *folder, struct lls_pooling_config *out,
   return rc;
 }
 
-/* A list of what a text goes through; what comes after the pooling but norms is weights
- * that are not read here. */
+/* Reads the list of modules that a text passes through. After the pooling only a
+ * normalisation is supported: other modules have weights. */
 static int read_modules(const char *folder, struct lls_pooling_config *out,
                         struct lls_error *err)
 {

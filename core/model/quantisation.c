@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads what config.json says of quantised weights; see quantisation.h. */
+/* Reads the description of quantised weights in config.json; see quantisation.h. */
 #include "core/model/quantisation.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static int check_bits(const struct lls_json *j, const char *key, uint32_t wanted
   return refuse(j, key, text, err);
 }
 
-/* A whole number of 1 or more; -1, null or nothing: 0, all inputs. */
+/* Reads a whole number of 1 or more; -1, null or an absent key means 0, all inputs. */
 static int read_group(const struct lls_json *j, uint32_t *out, struct lls_error *err)
 {
   json_t *value = lls_json_get(j, "group_size");
@@ -108,7 +108,7 @@ static int read_fp8(const struct lls_json *j, struct lls_quantisation *out,
   return rc == 0 ? read_block(j, "weight_block_size", out, err) : rc;
 }
 
-/* "weights" of the only group of layers. */
+/* Reads "weights" of the only group of layers. */
 static int read_weights(const struct lls_json *j, const char *format,
                         struct lls_quantisation *out, struct lls_error *err)
 {
@@ -132,7 +132,7 @@ static int read_weights(const struct lls_json *j, const char *format,
   return rc == 0 ? read_block(j, "block_structure", out, err) : rc;
 }
 
-/* W8A8: activations as whole numbers of 8 bits around 0. */
+/* W8A8: activations must be symmetric 8-bit integers. */
 static int read_inputs(const struct lls_json *j, struct lls_quantisation *out,
                        struct lls_error *err)
 {
@@ -149,7 +149,7 @@ static int read_inputs(const struct lls_json *j, struct lls_quantisation *out,
   return rc;
 }
 
-/* naive-quantized: e4m3 whose activations have more bits. */
+/* naive-quantized: e4m3 with activations of more bits. */
 static int read_format(const struct lls_json *j, const char *format,
                        struct lls_quantisation *out, struct lls_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A matrix of the tensors that a quantised folder has of it; see quantisation.h. */
+/* Assembles a matrix from the tensors of a quantised folder; see quantisation.h. */
 #include "core/model/quantisation.h"
 
 #include <errno.h>
@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The parts that a matrix is made of. */
+/* A matrix under assembly. */
 struct making {
   const struct lls_quantisation *q;
-  const char *base; /* its name without ".weight" */
+  const char *base; /* the matrix's name without ".weight" */
   const struct lls_stored_source *source;
   struct lls_coded *out;
   struct lls_error *err;
@@ -39,7 +39,7 @@ static int check(const struct making *m, const char *suffix, const struct lls_st
                   s->n_dims == 2 ? s->shape[1] : 1);
 }
 
-/* A tensor that has to be there. */
+/* Finds a mandatory tensor. */
 static int need(const struct making *m, const char *suffix, const char *type,
                 uint64_t rows, uint64_t columns, const void **out)
 {
@@ -53,8 +53,8 @@ static int need(const struct making *m, const char *suffix, const char *type,
   return rc;
 }
 
-/* Scales are of any type of floats; `rows` x `columns` of them, or one where that may be.
- */
+/* Finds the scales, which may have any float type: `rows` x `columns` of them, or a
+ * single one where that is allowed. */
 static int find_scales(const struct making *m, const char *suffix, size_t rows,
                        size_t columns)
 {
@@ -74,7 +74,7 @@ static int find_scales(const struct making *m, const char *suffix, size_t rows,
     return check(m, suffix, &s, "F32", rows, columns);
   uint64_t n = s.n_dims == 0 ? 1 : s.n_dims == 1 ? s.shape[0] : s.shape[0] * s.shape[1];
   m->out->scales = s.data;
-  if (n == 1) { /* of the whole tensor */
+  if (n == 1) { /* one for the whole tensor */
     m->out->group = m->out->columns;
     m->out->group_rows = m->out->rows;
     return 0;
@@ -88,7 +88,7 @@ static size_t groups(const struct lls_coded *c)
   return (c->columns + c->group - 1) / c->group;
 }
 
-/* Are they all 8, as of weights that are symmetric? Then no offsets are needed. */
+/* Returns true if all zeros are 8, as for symmetric weights, which need no offsets. */
 static bool all_eight(const uint32_t *zeros, size_t n, uint32_t lack)
 {
   uint32_t eights = lack == 0 ? 0x88888888 : 0x77777777;
@@ -109,7 +109,7 @@ static int find_zeros(const struct making *m, const char *suffix, size_t rows,
   return rc;
 }
 
-/* g_idx: left out where it is column / group. */
+/* Finds g_idx; it is dropped if it equals column / group. */
 static int find_order(const struct making *m)
 {
   struct lls_coded *c = m->out;
@@ -165,7 +165,8 @@ static int make_packed(const struct making *m)
   return rc;
 }
 
-/* Scales of e4m3 may be called inverse; codes are multiplied by them all the same. */
+/* Returns the name of e4m3 scales. They may be called inverse; codes are multiplied by
+ * them all the same. */
 static const char *byte_scales(const struct making *m)
 {
   struct lls_stored s;
@@ -182,7 +183,7 @@ static int make_bytes(const struct making *m)
   return rc == 0 ? find_scales(m, byte_scales(m), rows, groups(c)) : rc;
 }
 
-/* The tensor that says that a matrix is quantised. */
+/* Returns the suffix of the tensor that marks a matrix as quantised. */
 static const char *codes_name(enum lls_coded_layout layout)
 {
   return layout <= LLS_CODED_AWQ      ? "qweight"

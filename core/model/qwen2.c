@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Qwen2 (arXiv 2407.10671) and Qwen2.5: Llama's graph with biases on query, key and
- * value. Where a window is switched on, the layers from max_window_layers on have it.
+ * value. If the window is switched on, the layers from max_window_layers on have it.
  */
 #include "core/model/architecture.h"
 
@@ -13,7 +13,7 @@ int lls_config_qwen_window(const struct lls_json *json, struct lls_model_config 
   int rc = lls_json_bool_or(json, "use_sliding_window", false, &on, err);
   json_int_t first = json_integer_value(lls_json_get(json, "max_window_layers"));
   if (rc == 0 && !on && lls_json_get(json, "use_sliding_window") != NULL)
-    lls_json_get(json, "sliding_window"); /* which is switched off */
+    lls_json_get(json, "sliding_window"); /* it is switched off: marks the key as read */
   if (rc < 0 || !on)
     return rc;
   rc = lls_json_size_or(json, "sliding_window", 4096, &window, err);

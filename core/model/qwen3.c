@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Qwen3 (arXiv 2505.09388): Llama's graph with a norm of each head's query and key.
- */
+/* Qwen3 (arXiv 2505.09388): Llama's graph with a norm of each head's query and key. */
 #include "core/model/architecture.h"
 
 static int configure(const struct lls_json *json, struct lls_model_config *out,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Qwen3's mixtures of experts (arXiv 2505.09388): Qwen3's attention, and in most layers
- * many small experts. transformers 5 writes their number as "num_local_experts".
+ * many small experts. transformers 5 stores their number as "num_local_experts".
  */
 #include "core/model/architecture.h"
 

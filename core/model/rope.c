@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rotary position embedding as config.json has it, in every form that those files have.
- */
+/* Reads rotary position embeddings from config.json, in every form that such files
+ * use. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -26,8 +26,7 @@ static int configure_llama3(const struct lls_json *scaling, struct lls_rope_conf
   return rc;
 }
 
-/* arXiv 2309.00071, section 3.4; the sharpening of attention there is 0.1 ln(factor) + 1.
- */
+/* YaRN: arXiv 2309.00071, section 3.4, which scales attention by 0.1 ln(factor) + 1. */
 static int configure_yarn(const struct lls_json *scaling, uint32_t context,
                           struct lls_rope_config *rope, struct lls_error *err)
 {
@@ -70,8 +69,8 @@ static int read_factors(const struct lls_json *scaling, const char *key,
                          scaling->file, key, LLS_MAX_ROPE_PAIRS);
 }
 
-/* LongRoPE, arXiv 2402.13753; the attention factor is equation 4 of arXiv 2404.14219's
- * models: sqrt(1 + ln(factor) / ln(original context)). */
+/* LongRoPE: arXiv 2402.13753. The attention factor is the one of Phi-3 (arXiv
+ * 2404.14219, equation 4): sqrt(1 + ln(factor) / ln(original context)). */
 static int configure_long(const struct lls_json *json, const struct lls_json *scaling,
                           uint32_t context, struct lls_rope_config *rope,
                           struct lls_error *err)
@@ -132,7 +131,7 @@ static int configure_scaling(const struct lls_json *json, const struct lls_json 
                 : configure_yarn(scaling, context, rope, err);
 }
 
-/* An object of the object, or an empty one. */
+/* Gets a nested object, or an empty one. */
 static int sub_object(const struct lls_json *json, const char *key, struct lls_json *out,
                       struct lls_error *err)
 {
@@ -142,8 +141,7 @@ static int sub_object(const struct lls_json *json, const char *key, struct lls_j
   return 0;
 }
 
-/* The rope_parameters of a type of layers, else those of all.
- */
+/* Gets the rope_parameters of a type of layers, or else those of all layers. */
 static int parameters_of(const struct lls_json *json, const char *type,
                          struct lls_json *out, struct lls_error *err)
 {

@@ -3,14 +3,14 @@
  * The angle per position of each rotated pair of dimensions.
  *
  *   plain   theta^(-2i/dims)                        RoFormer, arXiv 2104.09864, eq. 15
- *   linear  the same / factor                       arXiv 2306.15595
- *   llama3  long waves / factor, short ones kept, those between blended by wavelength
- *   yarn    the same, blended by the pair's number   arXiv 2309.00071, section 3.2
- *   long    each / a factor of its own               arXiv 2402.13753
+ *   linear  plain / factor                          arXiv 2306.15595
+ *   llama3  long waves / factor, short ones unchanged, blended by wavelength between
+ *   yarn    the same, blended by the pair's number  arXiv 2309.00071, section 3.2
+ *   long    plain / a factor for each pair          arXiv 2402.13753
  *
- * LongRoPE has factors for contexts as the model was first trained on, and for longer
- * ones. Keys are cached rotated, so all of a server's requests use the same: the long
- * ones if its longest context needs them.
+ * LongRoPE has two lists of factors: for contexts up to the original one, and for
+ * longer ones. Keys are cached rotated, so all requests of a server use the same list:
+ * the one for long contexts if the server's longest context needs it.
  */
 #include <math.h>
 
@@ -18,7 +18,8 @@
 
 static double llama3_scaled(const struct lls_rope_config *rope, double frequency)
 {
-  double waves = rope->original_context * frequency / (2 * M_PI); /* in the context */
+  /* waves in the original context */
+  double waves = rope->original_context * frequency / (2 * M_PI);
   if (waves > rope->high_frequency)
     return frequency;
   if (waves < rope->low_frequency)
@@ -28,7 +29,7 @@ static double llama3_scaled(const struct lls_rope_config *rope, double frequency
   return kept * frequency + (1 - kept) * frequency / rope->factor;
 }
 
-/* The pair that turns so often in the original context. */
+/* Returns the pair that makes `turns` turns in the original context. */
 static double yarn_pair(const struct lls_rope_config *rope, double turns)
 {
   return rope->dims * log(rope->original_context / (turns * 2 * M_PI)) /

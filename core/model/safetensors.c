@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The files of a folder and the look-up by name; one file is read by
- * safetensors_file.c. */
+/* The files of a folder, and finding tensors by name; safetensors_file.c reads one
+ * file. */
 #include "core/model/safetensors.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "core/model/quantisation.h"
 #include "core/model/safetensors_file.h"
 
-/* A matrix that several tensors make, for the views of it. */
+/* A matrix assembled from several tensors, for views of it. */
 struct coded_matrix {
   struct coded_matrix *next;
   struct lls_coded coded;
@@ -54,7 +54,8 @@ static bool is_open(const struct lls_safetensors *st, const char *name)
   return false;
 }
 
-/* Opens the shard that should hold the tensor, unless it is open, and looks. */
+/* Opens the shard that should contain the tensor, unless it is open, and checks that it
+ * does. */
 static int open_shard(struct lls_safetensors *st, const char *folder,
                       const struct lls_json *index, const char *tensor, const char *shard,
                       struct lls_error *err)
@@ -92,7 +93,7 @@ static int open_shards(struct lls_safetensors *st, const char *folder,
   return 0;
 }
 
-/* Reads what config.json says of quantised weights, where there is one. */
+/* Reads the quantisation in config.json, if that file exists. */
 static int read_quantisation(struct lls_safetensors *st, const char *folder,
                              struct lls_error *err)
 {
@@ -195,7 +196,7 @@ static int find_stored(void *context, const char *name, struct lls_stored *out,
   return lls_tensor_data(t, &out->data, err);
 }
 
-/* -ENOENT: the matrix is not quantised. */
+/* Returns -ENOENT if the matrix is not quantised. */
 static int view_coded(struct lls_safetensors *st, const char *name, size_t rows,
                       size_t columns, struct lls_tensor_view *out, struct lls_error *err)
 {
@@ -258,7 +259,7 @@ void lls_safetensors_drop_pages(const struct lls_safetensors *st)
   }
 }
 
-/* ---- as a checkpoint ------------------------------------------------------------ */
+/* ---- the checkpoint interface --------------------------------------------------- */
 
 static bool has(const struct lls_checkpoint *checkpoint, const char *name)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads the tensors of a model folder: model.safetensors, or the shards that
- * model.safetensors.index.json names. Files are mapped, never read as a whole, and
- * nothing in a header is believed: every size, offset, type and shape is checked against
- * the file at open, so that a view can be used without another thought.
+ * Reads the tensors of a model folder: model.safetensors, or the shards listed in
+ * model.safetensors.index.json. Files are mapped, never read as a whole. Headers are
+ * untrusted: every size, offset, type and shape is checked against the file at open, so
+ * that views need no further checks.
  *
- * The layout of a file: length of the header (8 bytes, little endian), the header (JSON:
- * name -> dtype, shape, data_offsets), the tensors back to back without a hole.
+ * The layout of a file: length of the header (8 bytes, little endian); the header
+ * (JSON: name -> dtype, shape, data_offsets); the tensors, without gaps.
  */
 #ifndef LLS_MODEL_SAFETENSORS_H
 #define LLS_MODEL_SAFETENSORS_H
@@ -17,26 +17,28 @@
 struct lls_checkpoint;
 struct lls_safetensors;
 
-/* 0, -ENOENT (no such file), -EINVAL (a file that lies), with file and tensor named. */
+/* Opens a folder. Returns 0; -ENOENT (no such file) or -EINVAL (a file that contradicts
+ * itself), with file and tensor in err. */
 int lls_safetensors_open(const char *folder, struct lls_safetensors **out,
                          struct lls_error *err);
-void lls_safetensors_close(struct lls_safetensors *); /* NULL is fine */
-/* The same as what the engine loads from. */
+void lls_safetensors_close(struct lls_safetensors *); /* NULL is allowed */
+/* The same as a checkpoint for the engine. */
 int lls_safetensors_checkpoint(const char *folder, struct lls_checkpoint **out,
                                struct lls_error *err);
 
 bool lls_safetensors_has(const struct lls_safetensors *, const char *name);
 
 /*
- * The (rows, columns) tensor of that name; a tensor of one dimension is one row. -ENOENT
- * if missing, -EINVAL if its shape differs, -ENOTSUP if it isn't F32, F16 or BF16. The
- * view's data is mapped until close.
+ * Gets the (rows, columns) tensor with that name; a tensor of one dimension is one row.
+ * Returns 0; -ENOENT if it is missing; -EINVAL if its shape differs; -ENOTSUP if it is
+ * not F32, F16 or BF16. The view's data stays mapped until close.
  */
 int lls_safetensors_view(struct lls_safetensors *, const char *name, size_t rows,
                          size_t columns, struct lls_tensor_view *out,
                          struct lls_error *err);
 
-/* Pages read so far leave this process; they come back from the file when touched. */
+/* Releases the pages read so far from this process; they are read from the file again
+ * when accessed. */
 void lls_safetensors_drop_pages(const struct lls_safetensors *);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps one file and checks its header. The checks are those that make a view safe and a
- * damaged download visible: the header lies within the file, names differ, the bytes of
- * each tensor are its shape's, and together, in order of offset, they fill the rest of
- * the file exactly (so none overlap and nothing is cut off).
+ * Maps one file and checks its header. The checks make views safe and reveal damaged
+ * downloads: the header lies within the file; names differ; the bytes of each tensor
+ * match its shape; and in order of offset the tensors fill the rest of the file
+ * exactly, so that none overlap and nothing is cut off.
  */
 #include "core/model/safetensors_file.h"
 
@@ -55,7 +55,7 @@ static int bad_tensor(const struct lls_tensor *t, struct lls_error *err, const c
   return lls_fail(err, -EINVAL, "%s: tensor %.128s: %s", t->file->path, t->name, what);
 }
 
-/* Reads a shape and the number of bytes that it makes. */
+/* Reads a shape, and computes the bytes of a tensor with that shape. */
 static int read_shape(struct lls_tensor *t, const json_t *shape, size_t *bytes,
                       struct lls_error *err)
 {
@@ -152,7 +152,7 @@ static int by_offset(const void *a, const void *b)
                           *y = *(struct lls_tensor *const *)b;
   if (x->offset != y->offset)
     return x->offset < y->offset ? -1 : 1;
-  return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* empty ones first */
+  return x->bytes < y->bytes ? -1 : x->bytes > y->bytes; /* empty tensors first */
 }
 
 static int check_cover(const struct lls_tensor_file *file, struct lls_tensor **list,

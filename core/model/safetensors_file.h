@@ -11,8 +11,8 @@
 
 struct lls_tensor_type {
   const char *name; /* as in headers */
-  uint32_t bytes;   /* of one number */
-  bool is_weight;   /* what a weight can be: dtype is meant */
+  uint32_t bytes;   /* per element */
+  bool is_weight;   /* the type is valid for weights, and dtype is set */
   enum lls_dtype dtype;
 };
 
@@ -32,22 +32,22 @@ struct lls_tensor {
   uint32_t n_dims;
   uint64_t shape[LLS_TENSOR_MAX_DIMS];
   size_t offset, bytes; /* in the file */
-  void *copy;           /* aligned, where the file's isn't */
+  void *copy;           /* aligned copy, if the data in the file is not aligned */
   char name[];
 };
 
-/* Adds the file's tensors to *tensors (uthash by name). On an error *out may be set too
- * and has to be closed after the tensors are freed. */
+/* Adds the file's tensors to *tensors (uthash by name). After an error *out may be set,
+ * too; it must be closed after the tensors are freed. */
 int lls_tensor_file_open(const char *folder, const char *name,
                          struct lls_tensor **tensors, struct lls_tensor_file **out,
                          struct lls_error *err);
 void lls_tensor_file_close(struct lls_tensor_file *);
 void lls_tensor_free(struct lls_tensor *);
 
-/* Data aligned for its type; belongs to the tensor. */
+/* Gets the data, aligned for its type; it belongs to the tensor. */
 int lls_tensor_data(struct lls_tensor *, const void **out, struct lls_error *err);
 
-/* "[2, 3]" */
+/* Writes a shape as "[2, 3]". */
 void lls_tensor_shape_text(const uint64_t *shape, uint32_t n_dims, char *text,
                            size_t size);
 

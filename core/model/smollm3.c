@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SmolLM3: Llama's graph in which some layers, every fourth where the file does not list
- * them, leave positions out of attention (NoPE, arXiv 2501.18795).
+ * SmolLM3: Llama's graph, in which some layers have attention without positions (NoPE,
+ * arXiv 2501.18795): every fourth layer, unless the file lists them.
  */
 #include "core/model/architecture.h"
 
