@@ -63,7 +63,7 @@ static int unknown_architecture(const struct lls_json *json, const char *name,
                   json->file, name, encoder ? " as an encoder" : "", list);
 }
 
-/* Returns true if experts are in MXFP4 blocks, and the architecture's loader reads them. */
+/* Returns true if experts are in MXFP4 blocks that the loader supports. */
 static bool has_mxfp4(const struct lls_json *json, const struct lls_model_config *out)
 {
   const char *method = json_string_value(
