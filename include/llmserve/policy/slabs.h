@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The units of one tier, given out in blocks of several sizes.
+ *
+ * A *block* is some consecutive units; a *class* is all blocks of one size. The tier is
+ * cut into *slabs* of equal size, each of which is free or has blocks of one class. With
+ * one class a slab is a block, and the allocator is a stack. With several, a slab is as
+ * large as the largest block, or a small multiple of that.
+ *
+ * A block is free, held by at least one holder, or *kept*: taken, but with no holder. A
+ * kept block counts as free memory, since its owner gives it up when asked.
+ *
+ * A class takes blocks from its fullest slab first, so that other slabs become free as a
+ * whole. A class that needs a slab where none is free gets one of these:
+ *   - a block of its own class that was kept, if none of another class was kept longer
+ *   - the slab with the fewest holders of another class. The owner gives up the kept
+ *     blocks of that class that are worth least, until the rest of the slab fits into
+ *     other slabs of the class; the rest is copied there.
+ *
+ * Invariants, checked by audit:
+ *   1. The units of two blocks never overlap, and no block crosses the end of its slab.
+ *   2. As many slabs of a class are on its lists as have both free and taken blocks.
+ *   3. Every word that a transaction changes goes through the journal.
+ * Property, tested by t/unit/test_slabs: what lls_pol_slabs_fits allows can be taken.
+ *
+ * All functions run on the [step] thread, init and free on [main]. Units and blocks are
+ * numbers within the tier. The manager `paged` is the first that moves onto this.
+ */
+#ifndef LLS_POL_SLABS_H
+#define LLS_POL_SLABS_H
+
+#include <llmserve/policy/journal.h>
+#include <llmserve/policy/report.h>
+#include <llmserve/policy/state.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LLS_POL_MAX_CLASSES 16
+
+struct lls_pol_slab {
+  uint32_t kind;           /* class; LLS_POL_NIL: the slab is free */
+  uint32_t n_used, n_held; /* blocks taken; of these, those with a holder */
+  uint32_t first_free;     /* stack of blocks given back, or LLS_POL_NIL */
+  uint32_t n_fresh;        /* blocks from this one on were never taken */
+  uint32_t previous, next; /* slabs of the class with as many free blocks; free slabs */
+};
+
+struct lls_pol_slab_class {
+  uint32_t block_units;
+  uint32_t per_slab;   /* blocks of a slab */
+  uint32_t first_list; /* its lists begin here in `lists`, its words in `words` */
+  uint32_t first_word;
+  uint32_t n_slabs, n_used, n_held;
+};
+
+/* The owner of the blocks, as the allocator calls it: with `context` first. */
+struct lls_pol_slabs_owner {
+  void *context;
+  /* The kept block of a class that is worth least, and since when it was kept: any
+   * number that grows. LLS_POL_NIL: none is kept. */
+  uint32_t (*victim)(void *context, uint32_t kind, uint32_t *since);
+  /* Gives up a kept block, and all that is of no use without it, by lls_pol_slabs_free.
+   * False, here and below: the journal or the list of copies is full. */
+  bool (*drop)(void *context, uint32_t unit);
+  /* The first of the blocks that begin `block_units` units apart from unit `first` on is
+   * now where to[0] says, and so on; LLS_POL_NIL: that block was free. The owner names
+   * the new units from now on, by at most LLS_POL_MOVED_CHANGES changes for each block
+   * and each of its holders, and lists the copies, all before the step. NULL where blocks
+   * can't be copied within the tier: there only slabs without holders are emptied. */
+  bool (*moved)(void *context, uint32_t first, uint32_t block_units, const uint32_t *to,
+                uint32_t n);
+};
+
+#define LLS_POL_MOVED_CHANGES 8
+
+struct lls_pol_slabs {
+  struct lls_pol_journal *journal;
+  struct lls_pol_slabs_owner owner;
+  uint32_t most_moved; /* units that a step moves, apart from the last verb's */
+  uint32_t slab_units, n_slabs, n_classes;
+  uint32_t blocks_per_slab; /* of the smallest class */
+  struct lls_pol_slab_class classes[LLS_POL_MAX_CLASSES];
+
+  struct lls_pol_slab *slabs; /* (n_slabs) */
+  uint32_t *holders;          /* (n_slabs, blocks_per_slab) LLS_POL_NIL: free */
+  uint32_t *next;             /* (as holders) in the stack of a slab */
+  uint32_t *lists;            /* slabs by class and free blocks */
+  uint32_t *words;            /* a bit for each list that is not empty */
+  uint32_t *marks;            /* (n_slabs) for audits */
+  uint32_t *to;               /* (blocks_per_slab) where blocks of a slab have moved */
+  uint32_t n_lists, n_words;
+
+  uint32_t free_slab, n_free_slabs;
+  uint32_t n_moved; /* units moved since begin */
+  uint32_t closing; /* slab that is being emptied, or LLS_POL_NIL */
+  bool may_move;    /* this verb may empty slabs by copies */
+};
+
+/* For `n_units` units and blocks of these sizes, each a size once; journal and owner are
+ * set before. -EINVAL where the largest block has no room, -ENOMEM. Then make_empty. */
+int lls_pol_slabs_init(struct lls_pol_slabs *, uint32_t n_units,
+                       const uint32_t *block_units, uint32_t n_classes);
+void lls_pol_slabs_destroy(struct lls_pol_slabs *);
+void lls_pol_slabs_make_empty(struct lls_pol_slabs *);
+
+/* A step begins: nothing was moved yet. */
+void lls_pol_slabs_begin(struct lls_pol_slabs *);
+/* A verb begins, which may take blocks: it moves as much as it must, but only if the
+ * verbs before it have moved less than most_moved. So each step can do at least one verb.
+ */
+void lls_pol_slabs_verb(struct lls_pol_slabs *);
+
+/* The class of blocks of so many units, or LLS_POL_NIL. */
+uint32_t lls_pol_slabs_class(const struct lls_pol_slabs *, uint32_t block_units);
+/* The number of a taken block, below lls_pol_slabs_blocks: for arrays by block. */
+uint32_t lls_pol_slabs_number(const struct lls_pol_slabs *, uint32_t unit);
+static inline uint32_t lls_pol_slabs_blocks(const struct lls_pol_slabs *s)
+{
+  return s->n_slabs * s->blocks_per_slab;
+}
+
+/* The first unit of a block of the class, with one holder; LLS_POL_NIL where there is
+ * none, this step may move no more, or the journal is full. Blocks moved by then stay
+ * moved until a rollback. */
+uint32_t lls_pol_slabs_take(struct lls_pol_slabs *, uint32_t kind);
+/* One more holds the block. */
+void lls_pol_slabs_hold(struct lls_pol_slabs *, uint32_t unit);
+/* One less does; true: nobody does, and the owner keeps the block or frees it. */
+bool lls_pol_slabs_let_go(struct lls_pol_slabs *, uint32_t unit);
+/* Nobody holds the block, and its owner does not keep it. */
+void lls_pol_slabs_free(struct lls_pol_slabs *, uint32_t unit);
+uint32_t lls_pol_slabs_holders(const struct lls_pol_slabs *, uint32_t unit);
+
+/* True if so many blocks of each class can be taken, with any number of moves. Where
+ * blocks can't be moved, take may still find none. */
+bool lls_pol_slabs_fits(const struct lls_pol_slabs *, const uint32_t *blocks);
+/* Units in whole slabs, and of these, those without a holder, less what may be lost by
+ * cutting slabs: one slab for each class of which a slab has several blocks. Where blocks
+ * may be moved, any blocks of together so many units fit. */
+uint32_t lls_pol_slabs_total(const struct lls_pol_slabs *);
+uint32_t lls_pol_slabs_available(const struct lls_pol_slabs *);
+
+/* For an import: an empty tier's block gets a holder, if the unit begins a block of the
+ * class in a slab that is free or of that class. Then settle makes the lists. */
+bool lls_pol_slabs_claim(struct lls_pol_slabs *, uint32_t kind, uint32_t unit);
+void lls_pol_slabs_settle(struct lls_pol_slabs *);
+
+void lls_pol_slabs_pass(struct lls_pol_slabs *, struct lls_pol_state_walk *);
+/* False, and nothing may be looked up, where numbers lead elsewhere. */
+bool lls_pol_slabs_audit(struct lls_pol_slabs *, struct lls_pol_report *);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
