@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The POST of one item. Prompts go as text where the workload has text, as token ids to
- * completions where it has none, and as made-up words to a chat, about a token each; the
- * hash of their first bytes goes along, for a proxy that sends them by it.
+ * Writes the POST request of one item. Prompts are sent as text if the workload has
+ * text; else as token ids to completions, or as made-up words of about a token each to
+ * chats. A hash of the prompt's first bytes goes along, for proxies that route by it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -92,7 +92,7 @@ static void put_deadline(json_t *slo, const char *name, int64_t ns)
     json_object_set_new(slo, name, json_real((double)ns / 1e6));
 }
 
-/* Adds members that llmserve's schedulers read; other servers ignore it. */
+/* Adds members that llmserve's schedulers use; other servers ignore them. */
 static void put_wishes(json_t *body, const struct lls_item *item)
 {
   json_t *slo = json_object();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connections and their pool; see client.h. */
+/* Connections and the pool of idle ones; see client.h. */
 #include "tools/bench/client.h"
 
 #include <errno.h>
@@ -14,24 +14,24 @@
 
 struct lls_connection {
   uv_tcp_t tcp;
-  uv_timer_t pause; /* of a slow reader */
+  uv_timer_t pause; /* pauses reading for a slow reader */
   uv_connect_t connect;
   uv_write_t write;
   struct lls_client *client;
-  struct lls_fetch *fetch; /* NULL: idle, or closing */
+  struct lls_fetch *fetch; /* NULL: the connection is idle or closing */
   llhttp_t parser;
-  struct lls_text line; /* of the event stream, not yet ended */
+  struct lls_text line; /* the present line of the event stream */
   bool events;          /* the answer is an event stream */
   bool writing;         /* libuv still reads the fetch's request */
-  bool used;            /* for a request before this one */
-  bool answered;        /* a byte of this answer has come */
-  bool complete;        /* and the last */
+  bool used;            /* an earlier request used this connection */
+  bool answered;        /* a byte of the answer has arrived */
+  bool complete;        /* the last byte, too */
   bool closing;
-  /* Beginnings of the header that is being read: name and value may come in pieces. */
+  /* Beginnings of the header being read: name and value may arrive in pieces. */
   char header[32], value[32];
   size_t header_length, value_length;
-  unsigned handles;                   /* not yet closed */
-  struct lls_connection *prev, *next; /* in the idle list */
+  unsigned handles;                   /* number of handles not yet closed */
+  struct lls_connection *prev, *next; /* links of the idle list */
 };
 
 struct lls_client {
@@ -72,7 +72,7 @@ static void end_fetch(struct lls_fetch *fetch, int status)
 
 static void send_on_fresh(struct lls_client *client, struct lls_fetch *fetch);
 
-/* Ends a connection that can't go on: the fetch ends, or is sent again. */
+/* Ends a broken connection: its fetch fails or is sent again on another connection. */
 static void fail(struct lls_connection *connection, int status)
 {
   struct lls_fetch *fetch = connection->fetch;
@@ -91,7 +91,7 @@ static void fail(struct lls_connection *connection, int status)
 
 /* ---- the answer -------------------------------------------------------------------- */
 
-/* Appends what there is room for: nothing longer is compared. */
+/* Appends as much as fits: longer texts are never compared. */
 static void take_piece(char *out, size_t size, size_t *used, const char *at,
                        size_t length)
 {
@@ -127,7 +127,8 @@ static int on_header_value_complete(llhttp_t *parser)
   return 0;
 }
 
-/* Whole lines of the stream: those with data are events, the others only end them. */
+/* Takes complete lines of the stream: a line with data is an event, other lines end
+ * one. */
 static void take_lines(struct lls_connection *connection)
 {
   struct lls_text *line = &connection->line;
@@ -154,7 +155,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t length)
 {
   struct lls_connection *connection = parser->data;
   struct lls_fetch *fetch = connection->fetch;
-  if (fetch == NULL) /* hung up while this was read */
+  if (fetch == NULL) /* the callback has cancelled the fetch */
     return 0;
   fetch->status = parser->status_code;
   if (connection->events) {
@@ -203,8 +204,8 @@ static void slow_down(struct lls_connection *connection, size_t length)
   uv_timer_start(&connection->pause, resume, 1000 * length / rate + 1, 0);
 }
 
-/* The answer is whole: the connection is for the next, if the server keeps it and has
- * taken all of the request. */
+/* The answer is complete: keeps the connection for the next fetch if the server does,
+ * and if the whole request was sent. */
 static void finish(struct lls_connection *connection)
 {
   struct lls_fetch *fetch = connection->fetch;
@@ -241,7 +242,7 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
     feed(connection, buffer->base, (size_t)length);
     return;
   }
-  /* An answer without a length ends with the connection. */
+  /* the end of the connection ends an answer without a length */
   if (length == UV_EOF && connection->fetch != NULL && connection->answered &&
       llhttp_finish(&connection->parser) == HPE_OK && connection->complete) {
     struct lls_fetch *fetch = connection->fetch;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The HTTP side of the load generator: POST and GET to one server over connections that
- * are kept and used again, answers read as they come.
+ * are kept and used again, answers are read as they arrive.
  *
- * A connection belongs to one fetch at a time. One that the server has closed between two
- * requests is noticed only by the next, which then goes to a fresh one, once and with its
- * clock running. Everything happens on one uv loop.
+ * A connection belongs to one fetch at a time. A connection that the server has closed
+ * between two requests is noticed only by the next request, which is then sent once
+ * more on a new connection, while its clock continues. Everything happens on one uv
+ * loop.
  */
 #ifndef LLS_BENCH_CLIENT_H
 #define LLS_BENCH_CLIENT_H
@@ -18,32 +19,34 @@
 struct lls_client;
 struct lls_connection;
 
-/* One request; the caller's memory until on_end or lls_fetch_cancel. */
+/* A request. It belongs to the caller until on_end or lls_fetch_cancel. */
 struct lls_fetch {
   void *context;
-  /* The data of one server-sent event, as soon as it is whole; may be NULL. */
+  /* Called with the data of each server-sent event as soon as it is complete; may be
+   * NULL. */
   void (*on_event)(struct lls_fetch *, const char *data, size_t length);
-  /* The request has been handed to the kernel; may be NULL. */
+  /* Called when the request was handed to the kernel; may be NULL. */
   void (*on_sent)(struct lls_fetch *);
-  /* 0: the answer is complete; -errno: it is not, and will not be. */
+  /* Called once at the end. 0: the answer is complete; -errno: it is not. */
   void (*on_end)(struct lls_fetch *, int status);
-  uint64_t bytes_per_second; /* read no faster; 0: as fast as it comes */
-  unsigned status;           /* HTTP's; 0 before there is an answer */
-  struct lls_text body;      /* of an answer that is no event stream, up to 1 MiB */
+  uint64_t bytes_per_second; /* limit of the reading rate; 0: none */
+  unsigned status;           /* HTTP status; 0 before an answer */
+  struct lls_text body;      /* the answer if it is no event stream, up to 1 MiB */
   struct lls_text request;   /* head and body; owned by the fetch until it ends */
   struct lls_connection *connection;
 };
 
-/* Looks the name up, at once. */
+/* Resolves the host's name immediately. */
 int lls_client_create(uv_loop_t *, const char *host, const char *port,
                       struct lls_client **out, struct lls_error *err);
-/* Closes what is idle; nothing may be under way. Free it when the loop has ended. */
+/* Closes idle connections; no fetch may be under way. Free the client after the loop
+ * has ended. */
 void lls_client_close(struct lls_client *);
 void lls_client_free(struct lls_client *);
 
-/* Sends fetch->request. Failures come through on_end, never from here. */
+/* Sends fetch->request. Failures are reported through on_end, never from this call. */
 void lls_fetch_send(struct lls_client *, struct lls_fetch *);
-/* Hangs up; on_end is not called. Not after on_end. */
+/* Closes the connection; on_end is not called. Not to be called after on_end. */
 void lls_fetch_cancel(struct lls_fetch *);
 
 /* Connections made since the beginning. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sending a workload and following its answers, with vLLM's clock points: a request's
+ * Sends a workload and reads its answers. Times are measured as in vLLM: a request's
  * clock starts just before it is sent, its first token is the first chunk that has
  * `choices`, an inter-token latency is the gap between two such chunks, and the end is
  * the last of them (for chats: or the chunk with the usage). The number of tokens is
- * usage.completion_tokens, or that of chunks where a server sends no usage.
+ * usage.completion_tokens or, if a server sends no usage, the number of chunks.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,10 +26,10 @@ struct request {
   struct lls_track track;
   struct load *load;
   const struct lls_item *item;
-  bool cancels;          /* hangs up after --cancel-after tokens, */
-  bool slow;             /* or reads slowly */
-  uint32_t usage_tokens; /* 0: the server has not said */
-  bool texts;            /* the answer is kept, in answer */
+  bool cancels;          /* cancels after --cancel-after tokens */
+  bool slow;             /* reads slowly */
+  uint32_t usage_tokens; /* tokens by the server's usage; 0: not sent yet */
+  bool texts;            /* the answer's text is kept */
   struct lls_text answer;
   struct request *prev, *next;
 };
@@ -48,7 +48,7 @@ struct load {
   bool stopped, over;
   struct lls_progress progress;
   struct lls_look look;
-  bool issuing; /* a request that fails at once ends inside issue() */
+  bool issuing; /* inside issue(), where a request may end at once by failing */
   int rc;
   struct lls_error *err;
 };
@@ -94,7 +94,8 @@ static void hang_up(struct request *request, enum lls_outcome_status status,
   end_request(request, status, error);
 }
 
-/* "HTTP 429: too many requests", from OpenAI's error object or without it. */
+/* Writes an error such as "HTTP 429: too many requests", with or without OpenAI's error
+ * object. */
 static void describe_refusal(const struct lls_fetch *fetch, char *out, size_t size)
 {
   json_t *body =
@@ -113,7 +114,8 @@ static void on_end(struct lls_fetch *fetch, int status)
   struct request *request = fetch->context;
   struct load *load = request->load;
   char error[80] = "";
-  if (request->track.outcome.error[0] != '\0') /* the stream has said it */
+  /* the stream has already reported an error */
+  if (request->track.outcome.error[0] != '\0')
     snprintf(error, sizeof error, "%s", request->track.outcome.error);
   else if (status < 0)
     snprintf(error, sizeof error, "%s", strerror(-status));
@@ -130,7 +132,7 @@ static void on_end(struct lls_fetch *fetch, int status)
 
 /* ---- its tokens -------------------------------------------------------------------- */
 
-/* The text of a chunk, a string; NULL if it has none. */
+/* Returns the text of a chunk as a string; NULL if it has none. */
 static const json_t *text_of(const json_t *choices)
 {
   const json_t *choice = json_array_get(choices, 0);
@@ -150,7 +152,7 @@ static void take_usage(struct request *request, const json_t *usage, int64_t now
     request->track.outcome.last_token_ns = now_ns;
 }
 
-/* Tokens of a chunk: as its ids say, or its own usage; else one. */
+/* Returns the tokens of a chunk: by its ids or its own usage; else 1. */
 static uint32_t tokens_of(const struct request *request, const json_t *chunk)
 {
   const json_t *choices = json_object_get(chunk, "choices"),
@@ -165,7 +167,7 @@ static uint32_t tokens_of(const struct request *request, const json_t *chunk)
   return so_far > before && so_far < UINT32_MAX ? (uint32_t)(so_far - before) : 0;
 }
 
-/* true if the request is over: it has hung up. */
+/* Returns true if the request is over, because it was cancelled. */
 static bool take_choices(struct request *request, const json_t *chunk, int64_t now_ns)
 {
   const json_t *choices = json_object_get(chunk, "choices");
@@ -199,7 +201,8 @@ static void on_event(struct lls_fetch *fetch, const char *data, size_t length)
   if (length == 6 && memcmp(data, "[DONE]", 6) == 0)
     return;
   json_t *chunk =
-      lls_json_parse(data, length, JSON_ALLOW_NUL, NULL); /* a token may be \0 */
+      /* a token's text may contain \0 */
+      lls_json_parse(data, length, JSON_ALLOW_NUL, NULL);
   const json_t *error = json_object_get(chunk, "error");
   const char *message = json_string_value(json_object_get(error, "message"));
   if (chunk == NULL || error != NULL)
@@ -276,7 +279,7 @@ static void finish(struct load *load)
   lls_client_close(load->bench->client);
 }
 
-/* Nothing more is sent, and nothing that runs is waited for. */
+/* Stops the load: sends no more requests and cancels the running ones. */
 static void stop(struct load *load)
 {
   load->stopped = true;
@@ -290,7 +293,7 @@ static void on_wake(uv_timer_t *timer)
   issue(timer->data);
 }
 
-/* Sends what is due; sets the timer for what comes next. */
+/* Sends all requests that are due; sets the timer for the next one. */
 static void issue(struct load *load)
 {
   int64_t wake_ns;

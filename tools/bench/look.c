@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See look.h. */
+/* Polls GET /metrics for the timeline; see look.h. */
 #include "tools/bench/look.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 
 #define PERIOD_MS 500
 
-/* The sum of a gauge's samples, and how many there are. */
+/* Returns the sum of a gauge's samples, and their number in *n. */
 static double gauge(const char *page, const char *name, unsigned *n)
 {
   size_t length = strlen(name);
@@ -20,7 +20,8 @@ static double gauge(const char *page, const char *name, unsigned *n)
     const char *value = line + length;
     if (strncmp(line, name, length) != 0 || (*value != '{' && *value != ' '))
       continue;
-    value = line + strcspn(line, " \n"); /* label values of these have no space */
+    /* the label values of these gauges contain no space */
+    value = line + strcspn(line, " \n");
     sum += strtod(value, NULL);
     ++*n;
   }

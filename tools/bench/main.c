@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* llmserve-bench. Status 0: done; 1: a run failed, or none of its requests was answered;
- * 2: wrong usage. */
+/* llmserve-bench. Exit status 0: done; 1: a run failed, or none of its requests was
+ * answered; 2: wrong usage. */
 #include "config.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "tools/sweep/sweep.h"
 
 #define EXIT_USAGE 2
-#define LATE_MS    10 /* p99 lateness of the client itself that is warned of */
+#define LATE_MS    10 /* p99 lateness of the client itself that causes a warning */
 
 static const char usage[] =
     "Usage: llmserve-bench [OPTION]...\n"
@@ -37,7 +37,8 @@ static const char usage[] =
     "The environment's OPENAI_API_KEY is sent as the key where --header has no "
     "Authorization.\n";
 
-enum { BENCH, WORKLOAD, SWEEP, N_GROUPS }; /* SWEEP's decide nothing of one run */
+/* options of group SWEEP do not affect a single run */
+enum { BENCH, WORKLOAD, SWEEP, N_GROUPS };
 
 struct tool {
   struct lls_bench_options bench;
@@ -92,7 +93,8 @@ static struct lls_report_header header_of(const struct tool *tool, const struct 
   };
 }
 
-/* So many of the workload's items, one after the other, into a report nobody reads. */
+/* Sends the first --num-warmups items one after the other; their report is
+ * discarded. */
 static int warm_up(const struct tool *tool, struct run *run, struct lls_error *err)
 {
   struct lls_workload few = run->workload;
@@ -137,7 +139,7 @@ static void release(struct run *run)
   lls_workload_free(&run->workload);
 }
 
-/* Sends it all; the report is full then. */
+/* Sends the whole workload and fills the report. */
 static int send_all(const struct tool *tool, struct run *run, bool progress,
                     struct lls_error *err)
 {
@@ -195,7 +197,7 @@ static uint32_t answered(const struct run *run, double *p99_lateness_ms)
   return metrics.completed + metrics.cancelled;
 }
 
-/* Options, and the server that is there now. */
+/* Describes the origin of a result: the options, and the server that runs now. */
 static json_t *made_by(void *context, struct lls_error *err)
 {
   const struct tool *tool = context;
@@ -214,7 +216,7 @@ static json_t *made_by(void *context, struct lls_error *err)
   return NULL;
 }
 
-/* For --sweep and its like: one run, in a process of its own. */
+/* For --sweep and other multiple runs: one run, in a separate process. */
 static int run_to(void *context, const char *path, json_t *made, struct lls_error *err)
 {
   const struct tool *tool = context;
@@ -255,8 +257,8 @@ static void result_path(const struct tool *tool, const struct run *run, char *ou
              run->date);
 }
 
-/* Options, and the server that was asked; without the server where it has gone meanwhile.
- */
+/* Describes the origin of a result: the options, and the server that answered, unless
+ * it has stopped meanwhile. */
 static json_t *made_by_run(const struct tool *tool, struct run *run,
                            struct lls_error *err)
 {
@@ -303,7 +305,8 @@ static int print_json(const struct tool *tool, struct run *run, struct lls_error
   return rc;
 }
 
-/* Standard output: the table, the result with --json, nothing with --quiet. */
+/* Prints to standard output: the table, the result with --json, nothing with
+ * --quiet. */
 static int print(const struct tool *tool, struct run *run, struct lls_error *err)
 {
   struct lls_report_header header = header_of(tool, run);
@@ -332,7 +335,7 @@ static int report(const struct tool *tool, struct run *run, struct lls_error *er
   return rc == 0 && !any ? lls_fail(err, -EIO, "no request was answered") : rc;
 }
 
-/* Prints the load that would be sent. */
+/* Prints the load that would be sent, without sending it. */
 static int show_load(struct run *run, struct lls_error *err)
 {
   const struct lls_workload *w = &run->workload;
@@ -352,7 +355,7 @@ static int show_load(struct run *run, struct lls_error *err)
   return rc;
 }
 
-/* An error before anything is sent is wrong usage. */
+/* Does a single run. An error before anything is sent counts as wrong usage. */
 static int run_alone(const struct tool *tool)
 {
   struct run run = {0};
@@ -412,7 +415,7 @@ static int run_tool(struct tool *tool)
   return lls_sweep_wanted(&tool->sweep) ? run_many(tool) : run_alone(tool);
 }
 
-/* As many connections as the system allows. */
+/* Allows as many connections as the system does. */
 static void raise_limit(void)
 {
   struct rlimit limit;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of llmserve-bench's options. Names and meanings are those of vLLM's
- * `bench serve` where it has them. */
+/* The table of llmserve-bench's options, with the names and meanings of vLLM's `bench
+ * serve` where it has them. */
 #include "tools/bench/options.h"
 
 #define OPTIONS struct lls_bench_options
@@ -15,7 +15,7 @@ static const struct lls_param params[] = {
     TEXT(host, "127.0.0.1", "the server"),
     INT(port, "8080", 1, 65535, "", "its port"),
     TEXT(endpoint, "auto", "path; auto: as --backend says"),
-    /* keys are secrets: results do not say which */
+    /* keys are secret, so results do not contain them */
     LLS_PARAM_STRING(
         OPTIONS, header, "",
         "more headers, NAME=VALUE, such as Authorization=\"Bearer KEY\"; without "

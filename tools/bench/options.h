@@ -8,10 +8,11 @@
 
 #include "tools/cli/cli.h"
 
-enum lls_bench_backend { /* what goes into the JSON; chat: by chat completions */
-                         LLS_BACKEND_OPENAI,
-                         LLS_BACKEND_VLLM,
-                         LLS_BACKEND_OPENAI_CHAT,
+/* the dialect of requests, recorded in the JSON; chat: chat completions */
+enum lls_bench_backend {
+  LLS_BACKEND_OPENAI,
+  LLS_BACKEND_VLLM,
+  LLS_BACKEND_OPENAI_CHAT,
 };
 
 enum lls_bench_max_tokens { LLS_MAX_TOKENS_EXACT, LLS_MAX_TOKENS_BOUND };
@@ -44,7 +45,7 @@ struct lls_bench_options {
   const char *chat_template_kwargs;
   bool continuous_usage;
   const char *request_id_prefix;
-  /* what disturbs */
+  /* disturbances */
   double cancel_fraction;
   int64_t cancel_after;
   double slow_fraction;

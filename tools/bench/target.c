@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where requests go, and what is the same in all of them. */
+/* The server that requests go to, and the parts that all requests have in common. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,9 +12,9 @@
 #include "tools/bench/bench.h"
 
 #define RETRY_MS        200
-#define ANSWER_MS       10000 /* for a GET; a server that hangs is not ready */
-#define DEFAULT_VOCAB   256   /* ids that every vocabulary has */
-#define FIRST_RANDOM_ID 4     /* above what BOS, EOS and padding usually are */
+#define ANSWER_MS       10000 /* for a GET; a server that takes longer is not ready */
+#define DEFAULT_VOCAB   256   /* ids that every vocabulary contains */
+#define FIRST_RANDOM_ID 4     /* above the usual ids of BOS, EOS and padding */
 
 /* ---- the address ------------------------------------------------------------------- */
 
@@ -71,7 +71,7 @@ static int set_target(struct lls_bench *b, struct target *t, struct lls_error *e
   return rc;
 }
 
-/* The key of the environment, as OpenAI's own clients take it. */
+/* Adds the API key of the environment variable that OpenAI's clients use. */
 static int add_key(struct lls_bench *b, size_t used, struct lls_error *err)
 {
   const char *key = getenv("OPENAI_API_KEY");
@@ -112,7 +112,7 @@ static int set_headers(struct lls_bench *b, struct lls_error *err)
 
 /* ---- members of all requests ------------------------------------------------------- */
 
-/* The members of an option's JSON object; under a name if there is one. */
+/* Adds the members of an option's JSON object, under a name if there is one. */
 static int set_object(struct lls_bench *b, const char *option, const char *text,
                       const char *name, struct lls_error *err)
 {
@@ -218,7 +218,7 @@ struct probe {
   struct lls_fetch fetch;
   uv_timer_t timer;
   int status;
-  bool over; /* and the timer closed */
+  bool over; /* done, and the timer is closed */
 };
 
 static void on_timer_closed(uv_handle_t *timer)
@@ -241,7 +241,8 @@ static void on_probe_timeout(uv_timer_t *timer)
   on_probe_end(&probe->fetch, -ETIMEDOUT);
 }
 
-/* One GET; its JSON in *out (NULL: it is none) and its status, or -errno. */
+/* Does one GET. Returns its status or -errno; *out is its JSON, or NULL if it is
+ * none. */
 static int get(struct lls_bench *b, const char *path, json_t **out)
 {
   struct probe probe = {.fetch = {.context = &probe, .on_end = on_probe_end}};
@@ -260,7 +261,7 @@ static int get(struct lls_bench *b, const char *path, json_t **out)
   return probe.status < 0 ? probe.status : (int)probe.fetch.status;
 }
 
-/* The first model's id if --model doesn't say one. */
+/* Uses the first model's id if --model names none. */
 static int ask_models(struct lls_bench *b, struct lls_error *err)
 {
   json_t *reply;
@@ -298,7 +299,7 @@ int lls_bench_reach(struct lls_bench *b, struct lls_error *err)
 
 /* ---- who is it? -------------------------------------------------------------------- */
 
-/* Keeps the members of the answer that stay the same for a server. */
+/* Keeps those members of the answer that do not change while a server runs. */
 static void keep(json_t *server, const json_t *reply, const char *const *keys)
 {
   for (; *keys != NULL; keys++)
@@ -306,7 +307,7 @@ static void keep(json_t *server, const json_t *reply, const char *const *keys)
       json_object_set(server, *keys, json_object_get(reply, *keys));
 }
 
-/* Ids and lengths; some servers "create" their models anew in every answer. */
+/* Keeps ids and lengths only: some servers set `created` anew in every answer. */
 static void keep_models(json_t *server, const json_t *reply)
 {
   static const char *const keys[] = {"id", "root", "max_model_len", NULL};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cli.h. */
+/* Parses command lines by tables of options; see cli.h. */
 #include "tools/cli/cli.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ struct found {
   void *values;
 };
 
-/* request-rate and request_rate are one name. */
+/* Makes request-rate and request_rate the same name. */
 static void underscore(const char *name, size_t length, char out[NAME_MAX_LEN])
 {
   if (length >= NAME_MAX_LEN)
@@ -95,7 +95,7 @@ static int bind(struct found f, const char *text, struct lls_error *err)
   return lls_fail_at(err, rc, "--%s", name);
 }
 
-/* One more line of a list. */
+/* Appends a line to a LIST option. */
 static int append(struct found f, const char *text, struct lls_error *err)
 {
   char **member = (char **)((char *)f.values + f.param->offset);
@@ -128,7 +128,7 @@ int lls_option_set(const struct lls_bound_options *bound, size_t n, const char *
 struct parsing {
   const struct lls_bound_options *bound;
   size_t n;
-  int argc, at; /* at: the next argument */
+  int argc, at; /* at: index of the next argument */
   char *const *argv;
 };
 
@@ -137,7 +137,7 @@ static bool is_option(const char *argument)
   return argument[0] == '-' && argument[1] == '-';
 }
 
-/* --no-flag, unless there is an option of that very name. */
+/* Finds --no-flag, unless an option has just this name. */
 static struct found find_negated(const struct parsing *p, const char *name)
 {
   struct found f = {NULL, NULL};
@@ -202,7 +202,7 @@ int lls_options_parse(const struct lls_bound_options *bound, size_t n, int argc,
 
 /* ---- help -------------------------------------------------------------------------- */
 
-/* The placeholder of the value in --help: "--ranks N". */
+/* Returns the placeholder of the value in --help: the N of "--ranks N". */
 static const char *stand_in(const struct lls_param *p)
 {
   switch (p->type) {
@@ -228,7 +228,8 @@ static const char *stand_in(const struct lls_param *p)
   }
 }
 
-/* " (tokens; from 1 to 4096, or auto; default auto)", of which each may be missing. */
+/* Writes " (tokens; from 1 to 4096, or auto; default auto)"; each part may be
+ * missing. */
 static void add_details(const struct lls_param *p, struct lls_text *out)
 {
   char expected[256];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Short names for the rows of one option table. The file that has the table defines
- * OPTIONS as the struct its options are bound to, and includes this last; nothing else
- * does.
+ * Short names for the rows of an option table. The file with the table defines OPTIONS
+ * as the struct that its options are bound to, and includes this header last. No other
+ * file includes it.
  */
 #define INT(member, fallback, least, most, unit, ...)                                    \
   LLS_PARAM_INT(OPTIONS, member, fallback, least, most, unit, __VA_ARGS__)

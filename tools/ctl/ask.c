@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See ask.h. The server is told to close the connection, so that the answer is what comes
- * until then; what it answers as a whole is never chunked. */
+/* Sends a request to a running server; see ask.h. The request asks the server to close
+ * the connection, so that the end of the connection ends the answer; complete answers
+ * are never chunked. */
 #include "tools/ctl/ask.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 #include "core/base/json_parse.h"
 #include "core/base/text.h"
 
-#define TIMEOUT_S 60 /* a reload may load large plugins */
+#define TIMEOUT_S 60 /* long, since a reload may load large plugins */
 
 static int connect_to(const struct addrinfo *found)
 {
@@ -48,8 +49,8 @@ static int open_socket(const char *path, struct lls_error *err)
   return fd < 0 ? lls_fail(err, fd, "no llmserve at %s: %s", path, strerror(-fd)) : fd;
 }
 
-/* An address to listen on, where "" is every interface, as one to connect to; or the path
- * of a socket. */
+/* Connects to an address from [server] listen, where "" means every interface, or to a
+ * socket's path. */
 static int open_connection(const char *address, struct lls_error *err)
 {
   if (strchr(address, '/') != NULL)
@@ -83,7 +84,7 @@ static int exchange(int fd, const char *request, struct lls_text *answer)
   }
 }
 
-/* Takes the head off; the status. */
+/* Removes the head from the answer and returns the status. */
 static int read_head(struct lls_text *text)
 {
   int status;
@@ -94,7 +95,8 @@ static int read_head(struct lls_text *text)
   return status;
 }
 
-/* For localhost, which every server takes for its own name whatever its address is. */
+/* Uses localhost as Host, which every server accepts as its own name whatever its
+ * address. */
 static void write_request(const struct ctl_server *server, const char *method,
                           const char *path, const char *body, struct lls_text *request)
 {

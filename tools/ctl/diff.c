@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compares the running configuration with a file: texts as they are written, defaults
+/* Compares the running configuration with a file: the values as written, with defaults
  * filled in. */
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +7,8 @@
 #include "core/config/config.h"
 #include "tools/ctl/print.h"
 
-/* Keys of one section that differ; `live`: a reload changes any of them. */
+/* Prints the keys of a section that differ; `live`: a reload can change at least one of
+ * them. */
 static int diff_section(const json_t *running, const struct lls_config *file,
                         const char *section, const struct lls_param_table *table,
                         bool live)

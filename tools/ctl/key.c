@@ -20,7 +20,8 @@ static int read_first(const char *path, char key[CTL_KEY_BYTES], struct lls_erro
   return 0;
 }
 
-/* The file that a key of the INI names, seen from its folder; malloc'ed, or NULL. */
+/* Returns the path of a file that an INI key names, relative to the INI's folder;
+ * malloc'ed, or NULL. */
 static char *named(const struct lls_ini *ini, const char *name)
 {
   const struct lls_ini_entry *entry = lls_ini_find(ini, "server", name);

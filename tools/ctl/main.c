@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line. Status 0: done; 1: refused, or there are differences; 2: wrong usage
- * or configuration; 3: nobody answers. */
+/* The command line of llmserve-ctl. Exit status 0: done; 1: refused, or there are
+ * differences; 2: wrong usage or configuration; 3: no server answers. */
 #include "config.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 #include "tools/ctl/print.h"
 
 #define DEFAULT_CONFIG  LLS_SYSCONF_DIR "/llmserve/llmserve.ini"
-#define DEFAULT_ADDRESS "127.0.0.1:8080" /* of [server] listen */
+#define DEFAULT_ADDRESS "127.0.0.1:8080" /* default of [server] listen */
 #define EXIT_REFUSED    1
 #define EXIT_USAGE      2
 #define EXIT_SILENCE    3
@@ -50,14 +50,15 @@ static const char usage[] =
     "  -V, --version            show the version\n";
 
 struct arguments {
-  const char *address; /* NULL: as in the file */
+  const char *address; /* NULL: as in the INI */
   const char *config, *command;
   const char *key_file; /* NULL: see key.c */
 };
 
 /* ---- commands ---------------------------------------------------------------------- */
 
-/* 0 and the answer; or the exit status, after saying why. */
+/* Sends a request. Returns 0 with the answer, or the exit status after printing an
+ * error. */
 static int ask(const struct ctl_server *server, const char *method, const char *path,
                json_t **answer)
 {
@@ -76,7 +77,7 @@ static int ask(const struct ctl_server *server, const char *method, const char *
   return EXIT_REFUSED;
 }
 
-/* Asks and prints the answer. */
+/* Sends a request and prints the answer. */
 static int tell(const struct ctl_server *server, const char *method, const char *path,
                 void (*print)(const json_t *answer))
 {
@@ -160,10 +161,10 @@ static int parse(int argc, char **argv, struct arguments *out)
 
 static void ignore_line(void *context, unsigned line, const char *sentence)
 {
-  (void)context, (void)line, (void)sentence; /* llmserve complains of it, or diff does */
+  (void)context, (void)line, (void)sentence; /* ignored: llmserve or `diff` reports it */
 }
 
-/* Carries out the command; the exit status. */
+/* Carries out the command and returns the exit status. */
 static int command(const struct arguments *a, const struct ctl_server *server)
 {
   if (strcmp(a->command, "status") == 0)
@@ -184,8 +185,8 @@ static int command(const struct arguments *a, const struct ctl_server *server)
   return EXIT_USAGE;
 }
 
-/* The admin's socket that the file names, from its folder, if this user can open it;
- * malloc'ed, or NULL. */
+/* Returns the path of the admin socket that the INI names, relative to its folder, if
+ * this user can open it; malloc'ed, or NULL. */
 static char *find_socket(const char *config, const struct lls_ini *ini)
 {
   const struct lls_ini_entry *entry = lls_ini_find(ini, "server", "admin_socket");
@@ -201,8 +202,7 @@ static char *find_socket(const char *config, const struct lls_ini *ini)
   return NULL;
 }
 
-/* Takes what the command line does not say from the server's file, where it can be read.
- */
+/* Takes what the command line leaves out from the server's INI, if it is readable. */
 static int run(const struct arguments *a)
 {
   struct lls_ini ini = {0};
@@ -226,7 +226,7 @@ static int run(const struct arguments *a)
   return rc;
 }
 
-/* The program beside this one, else that of PATH. */
+/* Runs llmserve-whatif: the program beside this one, else the one in PATH. */
 static int run_whatif(char **arguments)
 {
   static char name[] = "llmserve-whatif";

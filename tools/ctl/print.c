@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See print.h. What a server doesn't tell is printed as "-". */
+/* Prints a status; see print.h. Values that a server does not send are printed as
+ * "-". */
 #include "tools/ctl/print.h"
 
 #include <stdio.h>
@@ -70,7 +71,8 @@ void ctl_print_status(const json_t *status)
          (long long)number_of(cache, "host_units"));
 }
 
-/* Text of clients and plugins must not control the terminal. */
+/* Removes control characters: texts of clients and plugins must not control the
+ * terminal. */
 static void print_line(const char *text)
 {
   for (; *text != '\0'; text++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A status for people, and the difference between what runs and a file. */
+/* Prints a status for people, and the differences between the running configuration and
+ * a file. */
 #ifndef LLS_CTL_PRINT_H
 #define LLS_CTL_PRINT_H
 
@@ -8,14 +9,14 @@
 void ctl_print_status(const json_t *status);
 void ctl_print_queues(const json_t *queues);
 void ctl_print_plugins(const json_t *status);
-/* One line, under its heading if `heading`; `before` (or NULL) `seconds` earlier gives
- * rates. */
+/* Prints one line, below its heading if `heading`; with `before` (or NULL), the status
+ * `seconds` earlier, it has rates. */
 void ctl_print_watch(const json_t *status, const json_t *before, double seconds,
                      int heading);
 
 /* ---- diff.c */
-/* Prints each key whose text differs, and whether a reload can change it. How many; < 0:
- * the file can't be loaded, and why was printed. */
+/* Prints each key whose text differs, and whether a reload can change it. Returns their
+ * number; < 0: the file cannot be loaded, and the reason was printed. */
 int ctl_diff(const json_t *running, const char *path);
 
 #endif

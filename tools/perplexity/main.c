@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * llmserve-perplexity: the perplexity of a model over a text, and how far it is from the
- * same model in other weights, or from another model of the same tokens.
+ * llmserve-perplexity: the perplexity of a model over a text, and its distance from the
+ * same model with other weights, or from another model with the same tokeniser.
  *
  * The definition is that of llama.cpp's llama-perplexity, so that figures can be
  * compared: windows of `context` tokens that do not overlap, BOS in the place of the
- * first token where the model adds one; of each window the second half is scored. What
- * is left at the end is dropped. Exit status as llmserve-sim's.
+ * first token where the model adds one; of each window the second half is scored.
+ * Tokens after the last whole window are dropped. Exit status as llmserve-sim's.
  */
 #include "config.h"
 
@@ -35,10 +35,10 @@ enum { CACHE_AUTO, CACHE_INT8 };
 
 static const char *const cache_names[] = {"", ", cache int8"};
 
-enum { AGAINST_NONE }; /* what follows: 1 + enum lls_weight_format */
+enum { AGAINST_NONE }; /* followed by 1 + enum lls_weight_format */
 
 struct options {
-  const char *model, *file; /* arguments, not of the table */
+  const char *model, *file; /* positional arguments, not in the table */
   int64_t weights, cache, against;
   const char *reference;
   int64_t context, chunks, threads;
@@ -76,10 +76,10 @@ static const struct lls_option_group group = {
 
 struct tool {
   struct options options;
-  int32_t *tokens; /* (n_tokens) of the file */
+  int32_t *tokens; /* (n_tokens) tokens of the file */
   size_t n_tokens;
-  int32_t bos;       /* of each window, -1 = none */
-  uint32_t n_chunks; /* to be scored */
+  int32_t bos;       /* first token of each window; -1: none */
+  uint32_t n_chunks; /* number of windows to score */
   bool compares;
   struct lls_scorer model, reference;
   struct lls_score score;
@@ -179,7 +179,7 @@ static int open_reference(struct tool *t, struct lls_error *err)
   return rc;
 }
 
-/* The rows that predict the n tokens after position `first`. */
+/* Computes the rows that predict the n tokens after position `first`. */
 static int score_rows(struct tool *t, const int32_t *window, uint32_t first, uint32_t n,
                       struct lls_error *err)
 {
@@ -197,7 +197,8 @@ static int score_rows(struct tool *t, const int32_t *window, uint32_t first, uin
 
 static int score_window(struct tool *t, int32_t *window, struct lls_error *err)
 {
-  const uint32_t last = (uint32_t)t->options.context - 1; /* it predicts no token of it */
+  /* the last token is left out, since its row predicts no token of the window */
+  const uint32_t last = (uint32_t)t->options.context - 1;
   uint32_t at = first_scored(t);
   if (t->bos >= 0)
     window[0] = t->bos;
@@ -228,7 +229,7 @@ static int score(struct tool *t, struct lls_error *err)
 
 /* ---- the report -------------------------------------------------------------------- */
 
-/* exp of a mean, whose error is the mean's times it. */
+/* Prints exp of a mean; its error is the mean's error times exp of the mean. */
 static void print_exp(const char *name, const struct lls_mean *m)
 {
   double x = exp(m->mean);
@@ -307,7 +308,7 @@ static int measure(struct tool *t, struct lls_error *err)
   return rc;
 }
 
-/* MODEL and FILE come first; how many of them there are. */
+/* Takes MODEL and FILE, which come first; returns their number. */
 static int take_arguments(struct options *o, int argc, char **argv)
 {
   int n = 0;
@@ -325,7 +326,7 @@ int main(int argc, char **argv)
   const struct lls_bound_options bound = {&group, &t.options};
   struct lls_error err = {0};
   lls_crash_install();
-  lls_crash_may_exit(); /* itself, as it likes: a plugin may not */
+  lls_crash_may_exit(); /* the tool itself may exit at any time, a plugin may not */
   int rc = lls_options_default(&bound, 1, &err);
   if (rc == 0) {
     int n = take_arguments(&t.options, argc, argv);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See score.h. Sums over a vocabulary are in double: differences of 1e-6 nats count. */
+/* Scores logits; see score.h. Sums over a vocabulary are in double, because differences
+ * of 1e-6 nats matter. */
 #include "tools/perplexity/score.h"
 
 #include <math.h>
 #include <stddef.h>
 
-/* Welford's update: squares minus squared sums would lose what two close models differ.
- */
+/* Welford's update: subtracting squared sums would lose the small differences between
+ * two close models. */
 void lls_mean_add(struct lls_mean *m, double x)
 {
   double off = x - m->mean;
@@ -24,8 +25,9 @@ double lls_mean_error(const struct lls_mean *m)
 
 struct row {
   const float *logits; /* (vocab) */
-  uint32_t best;       /* lowest id on a tie, as a greedy draw */
-  double log_sum;      /* ln of the sum of exp(logit) */
+  /* the likeliest token; the lowest id on a tie, as in a greedy draw */
+  uint32_t best;
+  double log_sum; /* ln of the sum of exp(logit) */
 };
 
 static struct row read_row(const float *logits, uint32_t vocab)
@@ -47,7 +49,7 @@ static double log_probability(const struct row *r, uint32_t token)
   return r->logits[token] - r->log_sum;
 }
 
-/* sum of p ln(p / q), p the reference's. */
+/* The sum of p ln(p / q), p being the reference's. */
 static double divergence(const struct row *p, const struct row *q, uint32_t vocab)
 {
   double sum = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How well logits predict the tokens that follow, and how far two models' distributions
- * are from each other: means over scored tokens, with their standard errors.
+ * How well logits predict the next tokens, and the distance between two models'
+ * distributions: means over scored tokens, with their standard errors.
  *
- * An error is that of independent tokens, s / sqrt(n). Tokens of a text are not quite
- * independent, so it is somewhat too small.
+ * The errors, s / sqrt(n), assume independent tokens. Tokens of a text are not quite
+ * independent, so the errors are somewhat too small.
  */
 #ifndef LLS_PERPLEXITY_SCORE_H
 #define LLS_PERPLEXITY_SCORE_H
@@ -13,24 +13,25 @@
 
 struct lls_mean {
   uint64_t n;
-  double mean, squares; /* of the differences to the mean */
+  double mean, squares; /* squares: sum of squared differences from the mean */
 };
 
 void lls_mean_add(struct lls_mean *, double x);
-/* The standard error of the mean; NAN below two numbers. */
+/* The standard error of the mean; NAN for fewer than two values. */
 double lls_mean_error(const struct lls_mean *);
 
 struct lls_score {
-  struct lls_mean loss; /* -ln p(token), of the model */
+  struct lls_mean loss; /* -ln p(token) of the model */
 
-  /* Only where there is a reference: */
+  /* Only with a reference: */
   struct lls_mean reference_loss;
   struct lls_mean difference; /* loss - reference_loss, token by token */
   struct lls_mean divergence; /* KL(reference || model), nats */
-  struct lls_mean agreement;  /* 1 where both find the same token the likeliest, else 0 */
+  struct lls_mean agreement;  /* 1 if both have the same likeliest token, else 0 */
 };
 
-/* One scored token: its model's logits and maybe the reference's, else NULL; (vocab). */
+/* Adds one scored token: the logits (vocab) of the model and of the reference, or
+ * NULL. */
 void lls_score_add(struct lls_score *, const float *logits, const float *reference,
                    uint32_t vocab, int32_t token);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See scorer.h. */
+/* Runs a model over windows of a text; see scorer.h. */
 #include "tools/perplexity/scorer.h"
 
 #include <errno.h>
@@ -8,13 +8,13 @@
 #include "core/base/progress_bar.h"
 
 #define BLOCK_TOKENS 16
-#define STEP_TOKENS  512 /* the most in one step */
+#define STEP_TOKENS  512 /* most tokens in one step */
 
 static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *o,
                          uint32_t blocks, struct lls_error *err)
 {
   const struct lls_model_config *c = &s->config;
-  /* As [cache] element = auto. */
+  /* the same choice as [cache] element = auto */
   enum lls_dtype element = c->dtype == LLS_F32 ? LLS_F32 : LLS_BF16;
   const struct lls_pool_shape shape = {
       .layers = c->layers,
@@ -34,7 +34,7 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
       .max_context = o->context,
       .max_logits = LLS_SCORER_ROWS,
       .block_tokens = BLOCK_TOKENS,
-      /* K and V of an int8 block are the halves of a unit more. */
+      /* K and V of an int8 block are the halves of one more unit */
       .cache_bytes = (o->int8 ? 3 : 2) * (size_t)blocks * lls_unit_room(&shape, false),
       .pool.int8 = shape.int8,
       .no_hidden = true,
@@ -56,7 +56,8 @@ static int create_engine(struct lls_scorer *s, const struct lls_scorer_options *
   return rc;
 }
 
-/* The window's blocks as they are before a token is cached: units, K's before V's. */
+/* Sets the window's blocks to their state before any token is cached: units, K's before
+ * V's. */
 static void begin_window(struct lls_scorer *s)
 {
   const uint32_t blocks = s->table.k_count;
@@ -66,7 +67,7 @@ static void begin_window(struct lls_scorer *s)
   s->n_int8 = 0;
 }
 
-/* Room for the whole window. */
+/* Creates a block table for the whole window. */
 static int create_table(struct lls_scorer *s, uint32_t blocks, bool int8,
                         struct lls_error *err)
 {
@@ -112,7 +113,8 @@ void lls_scorer_close(struct lls_scorer *s)
   *s = (struct lls_scorer){.device = NULL};
 }
 
-/* Where a block's K or V becomes int8, once all of its tokens are cached. */
+/* Makes the copy that quantises a block's K or V, after all of its tokens are
+ * cached. */
 static struct lls_copy quantise(struct lls_block_entry *e, uint32_t half)
 {
   const struct lls_copy copy = {
@@ -127,7 +129,8 @@ static struct lls_copy quantise(struct lls_block_entry *e, uint32_t half)
   return copy;
 }
 
-/* Lists the blocks that `cached` tokens fill, and are not int8 yet; how many copies. */
+/* Lists copies for the blocks that `cached` tokens fill and that are not int8 yet;
+ * returns their number. */
 static uint32_t quantise_full(struct lls_scorer *s, uint32_t cached)
 {
   const uint32_t blocks = s->table.k_count;

@@ -10,39 +10,41 @@
 
 #include "core/engine/engine.h"
 
-#define LLS_SCORER_ROWS 64 /* of logits in one step, at most */
+#define LLS_SCORER_ROWS 64 /* most logits rows in one step */
 
 struct lls_scorer_options {
-  const char *model; /* folder or .gguf */
+  const char *model; /* path of a folder or .gguf */
   enum lls_weight_format weights;
-  uint32_t threads; /* 0 = one per core this process may use */
+  uint32_t threads; /* 0: one for each core that this process may use */
   uint32_t context; /* tokens of a window */
-  bool int8; /* K and V of full blocks, as [cache] int8 = all; logits a block at a time */
+  /* K and V of full blocks become int8, as [cache] int8 = all; logits come a block at a
+   * time */
+  bool int8;
 };
 
 struct lls_scorer {
   struct lls_model_config config;
   struct lls_device *device;
   struct lls_engine *engine;
-  struct lls_block_entry *entries; /* of k, then of v */
+  struct lls_block_entry *entries; /* entries of k, then of v */
   struct lls_block_table table;
-  uint32_t rows;           /* of logits in one step */
-  struct lls_copy *copies; /* (2 blocks) that quantise; NULL unless int8 */
-  uint32_t n_int8;         /* blocks of the window that are */
+  uint32_t rows;           /* most logits rows in one step */
+  struct lls_copy *copies; /* (2 blocks) copies that quantise; NULL unless int8 */
+  uint32_t n_int8;         /* blocks of the window that are int8 already */
 };
 
-/* -EINVAL where the model has fewer positions than a window, or as lls_engine_create. On
- * failure nothing is left to close. */
+/* -EINVAL if the model has fewer positions than a window; other errors as
+ * lls_engine_create. On failure nothing is left to close. */
 int lls_scorer_open(struct lls_scorer *, const struct lls_scorer_options *,
                     struct lls_error *err);
 void lls_scorer_close(struct lls_scorer *);
 
-/* Caches the window's tokens (n), which begin at position `first`, and have no logits. */
+/* Caches n tokens of the window, from position `first` on, without computing logits. */
 int lls_scorer_skip(struct lls_scorer *, const int32_t *tokens, uint32_t first,
                     uint32_t n, struct lls_error *err);
 
-/* The logits of so many tokens (n, at most `rows`) from position `first` on:
- * (n, vocab), valid until the next call. */
+/* Computes the logits of n tokens (at most `rows`) from position `first` on: (n,
+ * vocab), valid until the next call. */
 int lls_scorer_rows(struct lls_scorer *, const int32_t *tokens, uint32_t first,
                     uint32_t n, const float **logits, struct lls_error *err);
 

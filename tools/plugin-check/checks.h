@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checks, in the order in which they are made. Each runs in a process of its own.
+ * The checks, in the order in which they run. Each runs in a separate process.
  */
 #ifndef CHECK_CHECKS_H
 #define CHECK_CHECKS_H
@@ -12,10 +12,10 @@ struct check {
   void (*run)(const struct subject *, struct findings *);
 };
 
-/* The first one: if it finds anything no other is made. */
+/* The first check: if it finds anything, no other check runs. */
 void check_loads(const struct subject *, struct findings *);
 
-/* checks_static.c: what can be told without running it */
+/* checks_static.c: checks without running the plugin */
 void check_name(const struct subject *, struct findings *);
 void check_symbols(const struct subject *, struct findings *);
 void check_parameters(const struct subject *, struct findings *);
@@ -33,12 +33,12 @@ void check_abandon(const struct subject *, struct findings *);
 void check_transfers(const struct subject *, struct findings *);
 void check_instances(const struct subject *, struct findings *);
 
-/* checks_repeat.c: run more than once */
+/* checks_repeat.c: the plugin runs more than once */
 void check_determinism(const struct subject *, struct findings *);
 void check_side_by_side(const struct subject *, struct findings *);
 void check_leaks(const struct subject *, struct findings *);
 
-/* checks_reload.c: changed while it runs */
+/* checks_reload.c: the plugin is changed while it runs */
 void check_reload(const struct subject *, struct findings *);
 void check_exchange(const struct subject *, struct findings *);
 void check_reconfigure(const struct subject *, struct findings *);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin under load, of many shapes; see checks.h. What must hold is in load.c and in
- * the watch_ files. */
+/* Runs a plugin under load of many shapes; see checks.h. The conditions that must hold
+ * are in load.c and in the watch_ files. */
 #include "tools/plugin-check/checks.h"
 #include "tools/plugin-check/load.h"
 
 #include <inttypes.h>
 
 #define CONTEXT 512
-#define SHAPES  12 /* of fuzzed workloads */
+#define SHAPES  12 /* number of random workloads */
 
-/* Units that hold so many tokens of one sequence. */
+/* Units that hold `tokens` tokens of one sequence. */
 static uint32_t units_of(uint32_t tokens, uint32_t block_tokens)
 {
   return 2 * ((tokens + block_tokens - 1) / block_tokens);
 }
 
-/* An instance by the dice: small or large blocks, steps, memory. */
+/* An instance with random options: small or large blocks, steps and memory. */
 static struct scene_options any_scene(struct dice *d, uint64_t seed)
 {
   static const uint32_t blocks[] = {8, 16, 32}, tokens[] = {64, 256, 2048},
@@ -81,7 +81,7 @@ void check_fuzz(const struct subject *s, struct findings *f)
     noted(f, "it rejected %u of %d requests", rejected, SHAPES * 48);
 }
 
-/* Memory for a few; some requests that no memory of this size can hold. */
+/* Memory for a few requests; some requests fit no memory of this size. */
 void check_full(const struct subject *s, struct findings *f)
 {
   uint32_t rejected = 0;
@@ -106,8 +106,8 @@ void check_full(const struct subject *s, struct findings *f)
   }
 }
 
-/* Prompts that differ early and agree later, equal ones of whole blocks, with room for
- * all and with memory that blocks kept for others have to leave again. */
+/* Prompts that differ early and agree later, and equal prompts of whole blocks; once
+ * with memory for all, once with so little that cached blocks must be evicted. */
 void check_prefixes(const struct subject *s, struct findings *f)
 {
   uint32_t rejected = 0;
@@ -126,7 +126,7 @@ void check_prefixes(const struct subject *s, struct findings *f)
   }
 }
 
-/* Does the cache manager say that a sequence may be longer than the pool? */
+/* Does the cache manager declare that a sequence may be longer than the pool? */
 static bool gives_back(const struct subject *s)
 {
   struct lls_plugin_module *m;
@@ -139,8 +139,9 @@ static bool gives_back(const struct subject *s)
   return does;
 }
 
-/* Requests that outgrow their windows; in turns with a pool that holds them all, and one
- * that holds three windows, for who gives back what has left them. */
+/* Requests that outgrow their windows. Alternates between a pool that holds all of them
+ * and one that holds three windows, for managers that free the blocks that left the
+ * window. */
 void check_window(const struct subject *s, struct findings *f)
 {
   static const uint32_t windows[] = {1, 8, 16, 50, 100};

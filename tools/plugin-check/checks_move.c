@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin under load while requests move: to the host and back beside the steps, from
- * one instance to another; see checks.h. What must hold is in load.c, watch_transfer.c
- * and watch_handover.c. */
+/* Runs a plugin under load while requests move: to the host and back concurrently with
+ * steps, and from one instance to another; see checks.h. The conditions that must hold
+ * are in load.c, watch_transfer.c and watch_handover.c. */
 #include "tools/plugin-check/checks.h"
 #include "tools/plugin-check/load.h"
 
@@ -9,7 +9,8 @@
 #define SEEDS     8
 #define INSTANCES 3
 
-/* Memory for a few of the longest, and on the host for as many again. */
+/* Device memory for a few of the longest requests, and host memory for as many
+ * again. */
 static struct scene_options any_scene(struct dice *d, uint64_t seed)
 {
   static const uint32_t blocks[] = {8, 16, 32}, tokens[] = {64, 256, 2048};
@@ -27,7 +28,7 @@ static struct scene_options any_scene(struct dice *d, uint64_t seed)
   };
 }
 
-/* One scene, how many requests moved in it. */
+/* Runs one scene; returns how many requests moved in it. */
 static uint32_t run(const struct subject *s, struct findings *f,
                     const struct scene_options *o, const struct load_options *load,
                     bool between_instances)

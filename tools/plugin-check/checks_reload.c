@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A plugin that is changed while it runs: replaced by itself with its state, by another
- * and back, given parameters, given state that is not its own; see checks.h. */
+ * plugin and back, given parameters, or given state that it did not export; see
+ * checks.h. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static struct scene_options roomy(uint64_t seed)
   };
 }
 
-/* Returns how often state was refused. */
+/* Returns how often the plugin refused state. */
 static uint32_t run(const struct subject *s, struct findings *f, uint64_t seed,
                     void (*each_step)(struct scene *, uint64_t))
 {
@@ -81,7 +82,8 @@ void check_exchange(const struct subject *s, struct findings *f)
 
 /* ---- other parameters --------------------------------------------------------- */
 
-/* The same again, to the module that runs: what a SIGHUP does when a key has changed. */
+/* Reloads the running module with the same parameters, as a SIGHUP does when a key has
+ * changed. */
 static void with_parameters(struct scene *scene, uint64_t step)
 {
   struct lls_error err = {0};
@@ -120,7 +122,7 @@ void check_reconfigure(const struct subject *s, struct findings *f)
 
 /* ---- state that is not its own ------------------------------------------------ */
 
-struct keeper { /* of the callbacks that every kind has */
+struct keeper { /* the callbacks that plugins of every kind have */
   int (*export_state)(void *self, struct lls_blob *out);
   int (*import_state)(void *self, const struct lls_blob *);
 };
@@ -151,8 +153,8 @@ static void import_foreign(struct findings *f, const struct keeper *k, void *to,
           foreign.version, -ENOTSUP, rc);
 }
 
-/* Cut short: refused, or taken as far as it goes, but never a crash. Each part ends where
- * its memory ends. */
+/* Imports truncated state: the plugin may refuse it or use a part, but must not crash.
+ * Each part ends where its memory ends. */
 static void import_parts(const struct keeper *k, void *to, const struct lls_blob *blob)
 {
   for (size_t cut = 0; blob->bytes > 0 && cut < 16; cut++) {
@@ -166,8 +168,8 @@ static void import_parts(const struct keeper *k, void *to, const struct lls_blob
   }
 }
 
-/* Gives the running instance's exported state to others, cut short and under a wrong
- * version. */
+/* Imports the running instance's exported state into other instances, truncated and
+ * with a wrong version. */
 static void damage(struct scene *scene, uint64_t step)
 {
   struct findings *f = scene->watch.findings;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin that is run more than once: the same again, two at a time, and whether
- * anything is left; see checks.h. */
+/* A plugin that runs more than once: the same load again, two instances interleaved,
+ * and whether anything is leaked; see checks.h. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ static void journal_close(struct journal *j)
   fclose(j->file);
 }
 
-/* Says where b parts from a; NULL if it does not. */
+/* Reports where b first differs from a; NULL: it does not. */
 static void compare(struct findings *f, const char *a, const char *b, const char *what)
 {
   size_t line = 0;
@@ -63,7 +63,8 @@ static void compare(struct findings *f, const char *a, const char *b, const char
         a + line, (int)strcspn(b + line, "\n"), b + line);
 }
 
-/* Its decisions with this seed, malloc'ed. late: it says that it takes its time. */
+/* Returns the plugin's decisions with this seed, malloc'ed. late: the plugin declares
+ * that it answers asynchronously. */
 static char *decisions(const struct subject *s, struct findings *f, uint64_t seed,
                        bool *late)
 {
@@ -104,7 +105,7 @@ struct other {
   struct load load;
 };
 
-/* It runs its whole load between two steps of the one that is looked at. */
+/* Runs the other instance's whole load between two steps of the first instance. */
 static void run_other(struct scene *scene, uint64_t step)
 {
   struct other *other = scene->context;
@@ -144,7 +145,7 @@ void check_side_by_side(const struct subject *s, struct findings *f)
     scene_close(&other.scene);
   }
   journal_close(&j);
-  if (f->n == 0 && !late) /* else it ran, and that is all there is to see */
+  if (f->n == 0 && !late) /* it has run, and nothing else can be compared */
     compare(f, alone, j.text,
             "it decides otherwise with a second instance beside it (a static that "
             "changes?)");
@@ -156,7 +157,7 @@ void check_side_by_side(const struct subject *s, struct findings *f)
 
 #define ROUNDS 8
 
-/* Created, loaded, torn down in the middle or at its end. */
+/* One life of a plugin: created, loaded, destroyed in the middle or at its end. */
 static void one_life(const struct subject *s, struct findings *f, uint64_t seed)
 {
   struct scene scene;
@@ -179,7 +180,7 @@ void check_leaks(const struct subject *s, struct findings *f)
     return;
   }
   for (uint64_t i = 0; i < 3 * ROUNDS; i++) {
-    if (i == ROUNDS) /* whatever is made once has been made */
+    if (i == ROUNDS) /* by now all memory that is allocated only once has been */
       before = heap_in_use();
     one_life(s, f, s->seed + i % 2);
   }

@@ -25,7 +25,8 @@ void check_loads(const struct subject *s, struct findings *f)
   lls_plugin_close(module);
 }
 
-/* llmserve.ini names a plugin by kind and id; its file is found by both. */
+/* Checks the name: llmserve.ini names a plugin by kind and id, and its file is found by
+ * both. */
 void check_name(const struct subject *s, struct findings *f)
 {
   const char *slash = strrchr(s->path, '/');
@@ -93,7 +94,8 @@ static const struct scene_options plain = {
     .max_requests = 64,
 };
 
-/* Starts with one parameter set; a refusal must come with a sentence (watch.c). */
+/* Starts with one parameter set; a refusal must come with an error message
+ * (watch.c). */
 static void try_value(const struct subject *s, struct findings *f, const char *name,
                       const char *text)
 {
@@ -104,11 +106,11 @@ static void try_value(const struct subject *s, struct findings *f, const char *n
   for (int i = 0; s->parameters[i] != NULL && i < 60; i++)
     parameters[i + 2] = s->parameters[i];
   if (strcmp(name, parameters[2] != NULL ? parameters[2] : "") == 0)
-    return; /* it was set by hand */
+    return; /* it was set on the command line */
   with.parameters = parameters;
   if (scene_open(&scene, &with, &plain, &quiet) == 0)
     scene_close(&scene);
-  else if (quiet.n > 1) /* one is that it could not be started */
+  else if (quiet.n > 1) /* the first finding is that it did not start */
     found(f, "create with %s = %s fails without a sentence (host->fail)", name, text);
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of a decision: CPU time of a scheduler's plan (with what it asks of the
- * cache), of a cache manager's begin, of a prediction, with 64, 1,600 and 16,000 requests
- * alive. A plan must take well under a millisecond among 1,600 (architecture, "The
- * step").
+ * The cost of a decision: CPU time of a scheduler's plan (with its calls to the cache
+ * manager), of a cache manager's begin, or of a prediction, with 64, 1,600 and 16,000
+ * active requests. A plan must take well under a millisecond with 1,600 (architecture,
+ * "The step").
  */
 #include <stdlib.h>
 
@@ -40,7 +40,8 @@ static int by_value(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Memory for 64 at once; the others wait. Median ns, or -1 after a finding. */
+/* Measures with memory for 64 running requests; the rest wait. Returns the median ns,
+ * or -1 after a finding. */
 static int64_t measure(const struct subject *s, struct findings *f, uint32_t n)
 {
   const struct scene_options o = {

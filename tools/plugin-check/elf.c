@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See elf.h. */
+/* Reads the symbols of an ELF file; see elf.h. */
 #include "tools/plugin-check/elf.h"
 
 #include <elf.h>

@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-/* Calls visit for every symbol that the file defines for others (`defined`) or wants from
- * them; 0, or -errno if it is no ELF file of this machine. */
+/* Calls visit for every symbol that the file exports (`defined`) or imports. Returns 0,
+ * or -errno if it is no ELF file for this machine. */
 int elf_symbols(const char *path, void (*visit)(void *, const char *name, bool defined),
                 void *context);
 

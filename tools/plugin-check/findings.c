@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See findings.h. */
+/* Writes findings into a pipe; see findings.h. */
 #include "tools/plugin-check/findings.h"
 
 #include <stdarg.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* One line of the pipe: what it is, and the text without line ends. */
+/* Writes one line to the pipe: its kind, and the text without line ends. */
 static void say(struct findings *f, char what, const char *format, va_list args)
 {
   char line[1024] = {what};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The findings of a check. A check runs in a process of its own, since a plugin may crash
- * or hang; it writes its findings into a pipe to the parent, one a line, and its position
- * to a page that both share.
+ * The findings of a check. A check runs in a separate process, since a plugin may crash
+ * or hang. It writes its findings into a pipe to the parent, one a line, and its
+ * position to a page that both share.
  */
 #ifndef CHECK_FINDINGS_H
 #define CHECK_FINDINGS_H
@@ -10,26 +10,27 @@
 #include <stdint.h>
 
 #define WHERE_MAX    128
-#define FINDINGS_MAX 6 /* of one check: what comes after them is counted only */
+#define FINDINGS_MAX 6 /* of one check; further findings are only counted */
 
 struct findings {
-  int fd;      /* the pipe */
-  char *where; /* (WHERE_MAX) shared: what of the plugin runs, "" = nothing */
-  uint32_t n;  /* things wrong */
+  int fd;      /* write end of the pipe */
+  char *where; /* (WHERE_MAX) shared: the plugin's running callback; "": none */
+  uint32_t n;  /* number of findings */
 };
 
-/* Something is wrong: a sentence about the plugin. */
+/* Reports something wrong: a sentence about the plugin. */
 void found(struct findings *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Worth knowing, not wrong. */
+/* Reports something worth knowing that is not wrong. */
 void noted(struct findings *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* The check does not apply. */
+/* Reports that the check does not apply. */
 void skipped(struct findings *, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* It is a scheduler that runs on nothing less than two instances with roles. */
+/* Reports that the plugin is a scheduler which needs at least two instances with
+ * roles. */
 void needs_roles(struct findings *);
-/* The plugin's identity: kind and "id version". */
+/* Reports the plugin's identity: kind, id and version. */
 void identified(struct findings *, uint32_t kind, const char *id, const char *version);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See heap.h. The C library's own functions are still there under other names. */
+/* Counts allocations; see heap.h. The C library's own functions are called by their
+ * other names. */
 #include "tools/plugin-check/heap.h"
 
 #include <errno.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The heap of this process, counted: our malloc and free are seen by plugins and
- * libraries instead of the C library's own, whose statistics count what threads keep for
- * reuse as in use. Under the address sanitizer, which needs its own, nothing is counted.
+ * Counts the heap of this process. Our malloc and free replace the C library's for
+ * plugins and libraries, because the C library's statistics count memory that threads
+ * keep for reuse as in use. Under the address sanitizer, which replaces malloc itself,
+ * nothing is counted.
  */
 #ifndef CHECK_HEAP_H
 #define CHECK_HEAP_H
@@ -13,6 +14,6 @@
 
 bool heap_is_counted(void);
 size_t heap_in_use(void);  /* bytes */
-uint64_t heap_calls(void); /* of every function of malloc's family */
+uint64_t heap_calls(void); /* calls to all functions of malloc's family */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See load.h. */
+/* Runs random requests to their ends; see load.h. */
 #include "tools/plugin-check/load.h"
 
 #include <inttypes.h>
@@ -12,9 +12,10 @@
 #define VOCABULARY 1000
 #define MAX_PROMPT 1024
 
-#define LETTERS 3 /* kinds of blocks */
+#define LETTERS 3 /* kinds of blocks in composed prompts */
 
-/* Whole blocks, most of the time; sometimes the very prompt of the one before. */
+/* Makes prompts of whole blocks, most of the time; sometimes an exact copy of the one
+ * before. */
 static void compose(struct load *l, uint32_t i)
 {
   struct client *c = &l->clients[i];
@@ -27,7 +28,8 @@ static void compose(struct load *l, uint32_t i)
   c->prompt = again ? c[-1].prompt : whole ? blocks * block : blocks * block - rest;
 }
 
-#define LATE 12 /* steps: it may be anywhere by then */
+/* steps that a late cancellation waits: the request may be in any state then */
+#define LATE 12
 
 static void make_client(struct load *l, uint32_t i)
 {
@@ -40,7 +42,7 @@ static void make_client(struct load *l, uint32_t i)
       .cancel_after = UINT32_MAX,
   };
   c->max_new_tokens = dice(&l->dice, 1, 2 * o->max_length);
-  if (i % 8 == 5) /* a vector is wanted of its prompt, and no token */
+  if (i % 8 == 5) /* this request wants a vector of its prompt, and no token */
     c->max_new_tokens = 0;
   if (o->alike > 0)
     compose(l, i);
@@ -54,7 +56,8 @@ static void make_client(struct load *l, uint32_t i)
     c->cancel_delay = dice(&l->dice, 0, LATE);
 }
 
-/* A block is all of one letter, so that it is the same wherever it stands. */
+/* All tokens of a block are derived from one letter, so that the same letter makes the
+ * same block anywhere. */
 static void fill_composed(const struct load *l, const struct client *c,
                           int32_t tokens[MAX_PROMPT])
 {
@@ -79,7 +82,8 @@ static void fill_prompt(struct load *l, uint32_t i, int32_t tokens[MAX_PROMPT])
     tokens[l->clients[i].prompt - 1] = (int32_t)(3 + i % 900);
 }
 
-/* A few that send much, and one beyond every table that has a place for each number. */
+/* A few tenants that send much, and one with a number beyond any table indexed by
+ * tenant. */
 static uint32_t tenant_of(uint32_t i)
 {
   return i % 16 == 15 ? FAR_TENANT : i % 4;
@@ -99,7 +103,7 @@ static void submit(struct load *l, uint32_t i)
   struct lls_submission s = harness_submission(tokens, c->prompt, c->max_new_tokens, c);
   s.pooling = c->max_new_tokens == 0 ? LLS_POOLING_LAST : LLS_POOLING_NONE;
   s.ignore_eos = false;
-  s.sampling.seed = c->length; /* the device ends it there: kernels/sim/sim.h */
+  s.sampling.seed = c->length; /* the device ends it at this length: kernels/sim/sim.h */
   s.label = label;
   s.request_class = i % 3;
   s.priority = (int32_t)(i % 5) - 2;
@@ -153,11 +157,12 @@ static void submit_due(struct load *l)
       submit(l, i);
 }
 
-/* Far longer than anything that gets on with its work needs for a token or an end; more
- * than the core takes to call it misbehaviour. */
-#define PATIENCE 1500 /* steps of each instance */
+/* Steps of an instance without a token or an end, after which the load counts as stuck:
+ * far more than any working request needs, and more than the core waits before it
+ * reports misbehaviour. */
+#define PATIENCE 1500 /* in steps of each instance */
 
-#define LOOK_EVERY 8 /* steps: a scheduler may be asked for its queues at any time */
+#define LOOK_EVERY 8 /* in steps: a scheduler may be asked for its queues at any time */
 
 static bool is_over(const struct load *l)
 {
@@ -189,8 +194,9 @@ static void run(struct load *l)
   }
 }
 
-/* An instance hears of the blocks that it handed over after the request has ended; and
- * counts its memory in a step, not in a reload. */
+/* Runs steps until all memory is back: an instance releases the blocks that it handed
+ * over only after the request has ended, and counts its memory in a step, not in a
+ * reload. */
 static void settle(struct scene *s)
 {
   uint32_t turn;
@@ -229,7 +235,8 @@ static void judge_client(struct load *l, const struct client *c)
     break;
   default: {
     char *why =
-        scene_log_line(l->scene, "(breach "); /* of the contract, as the core saw it */
+        /* breaches of the contract that the core logged */
+        scene_log_line(l->scene, "(breach ");
     found(f, "request %" PRIu64 " ended for reason %u%s%s", c->id, c->reason,
           why != NULL ? ": " : "", why != NULL ? why : "");
     free(why);
@@ -265,9 +272,9 @@ static void judge_plans(struct load *l)
   free(line);
 }
 
-#define SHOWN 12 /* requests */
+#define SHOWN 12 /* most requests shown */
 
-/* The holdings of requests, where nothing moves. */
+/* Shows the holdings of requests when nothing makes progress. */
 static void show_state(struct load *l)
 {
   struct scene *s = l->scene;

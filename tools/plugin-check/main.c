@@ -23,8 +23,9 @@
 
 #define EXIT_USAGE     2
 #define MAX_PARAMETERS 32
-#define SEEDS_APART    1000 /* more loads than a check has: no two seeds share any */
-#define DONE           77   /* status of a child whose check came to its end */
+/* more than the loads of a check, so that no two seeds share a load */
+#define SEEDS_APART 1000
+#define DONE        77 /* exit status of a child whose check completed */
 
 static const char usage[] =
     "Usage: llmserve-plugin-check [OPTION]... FILE.so\n"
@@ -107,7 +108,7 @@ static void run_child(const struct check *check, const struct subject *s, int fd
   struct rlimit cpu = {seconds, seconds + 5}, core = {0, 0};
   setrlimit(RLIMIT_CPU, &cpu);
   setrlimit(RLIMIT_CORE, &core);
-  alarm((unsigned)(2 * seconds)); /* for one that waits without computing */
+  alarm((unsigned)(2 * seconds)); /* for a plugin that waits without using CPU time */
   check->run(s, &f);
   if (f.n > FINDINGS_MAX) {
     uint32_t more = f.n - FINDINGS_MAX;
@@ -117,7 +118,7 @@ static void run_child(const struct check *check, const struct subject *s, int fd
   _exit(DONE);
 }
 
-/* How it ended, if not by itself. */
+/* Reports how the check's process ended, if it did not complete. */
 static void judge_end(struct outcome *o, int status, const char *where)
 {
   char *text = o->found[o->n_found];
@@ -205,7 +206,7 @@ static void verdict(const struct subject *s, const struct tally *t, const char *
            t->skipped);
 }
 
-/* A plugin that hangs would do so in every check. */
+/* Returns true if no further check is useful, as with a plugin that hangs. */
 static bool is_over(const struct subject *s, const struct tally *t,
                     const struct outcome *o)
 {
@@ -238,7 +239,7 @@ static int run_checks(struct subject *s, char *where)
   return t.failed > 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* Without companions nothing can be said of a plugin. */
+/* Finds the companion plugins, without which no plugin can be judged. */
 static int find_companions(const struct subject *s)
 {
   struct lls_error err = {0};
@@ -318,7 +319,7 @@ static int set_number(const char *name, uint32_t type, const char *text, int64_t
   return -1;
 }
 
-/* 0: go on; 1: done; -1: wrong usage. */
+/* Returns 0: continue; 1: done; -1: wrong usage. */
 static int take(struct arguments *a, int option, char *value)
 {
   int64_t number = 0;
@@ -396,7 +397,7 @@ int main(int argc, char **argv)
     fputs("Try 'llmserve-plugin-check --help'.\n", stderr);
     return EXIT_USAGE;
   }
-  /* Without a '/' it would be the name of an installed one. */
+  /* without a '/' it would name an installed plugin */
   snprintf(path, sizeof path, "%s%s", strchr(argv[optind], '/') == NULL ? "./" : "",
            argv[optind]);
   a.subject.path = path;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See mover.h. The dice are the host's. What keeps requests going: at most one request a
- * time is on its way to another instance, so that the room it needs there can always be
- * made; and where nothing has run for some plans, the youngest gives its memory up.
+ * A scheduler that moves requests; see mover.h. Its randomness comes from the host. To
+ * keep requests going, at most one request at a time moves to another instance, so that
+ * its space can always be found there; and after some plans in which nothing ran, the
+ * youngest request gives up its memory.
  */
 #include "config.h"
 
@@ -13,11 +14,11 @@
 
 #include <llmserve/scheduler.h>
 
-#define STUCK 3 /* plans after which nothing ran */
+#define STUCK 3 /* plans in a row in which nothing ran */
 
 struct mover {
   const struct lls_host *host;
-  uint32_t idle_plans; /* in a row */
+  uint32_t idle_plans; /* plans in a row in which nothing ran */
 };
 
 static uint32_t below(const struct mover *m, uint32_t n)
@@ -25,10 +26,10 @@ static uint32_t below(const struct mover *m, uint32_t n)
   return (uint32_t)(m->host->random(m->host->context, 0) % n);
 }
 
-struct draft { /* the plan so far */
+struct draft { /* the plan being made */
   struct lls_plan *plan;
   const struct lls_step_view *view;
-  uint32_t tokens, sequences; /* left of the engine's */
+  uint32_t tokens, sequences; /* remaining of the engine's limits */
   bool hands_over;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scheduler of the kit's own that moves requests about: beside the steps to the host
- * and back, to other instances, off the device. A cache manager and a predictor meet
- * through it what shipped schedulers ask of them now and then.
+ * The test kit's own scheduler, which moves requests: to the host and back concurrently
+ * with steps, to other instances, and off the device. It calls cache managers and
+ * predictors in ways that shipped schedulers use only now and then.
  */
 #ifndef CHECK_MOVER_H
 #define CHECK_MOVER_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See scene.h. */
+/* Sets up an instance with the plugin under watch; see scene.h. */
 #include "tools/plugin-check/scene.h"
 
 #include <errno.h>
@@ -11,9 +11,9 @@
 
 /* ---- the device --------------------------------------------------------------- */
 
-/* A step of a few milliseconds, as an A100 takes for a model of 13 billion weights. The
- * link to the host is as much slower as the cache of the model here is smaller: 512 bytes
- * a token instead of 819,200. */
+/* Costs of a step of a few milliseconds, as an A100 takes for a model of 13 billion
+ * weights. The link to the host is slower by the ratio of the caches: 512 bytes a token
+ * here instead of 819,200. */
 static struct lls_cost_rates rates(void)
 {
   const struct lls_profile profile = {
@@ -59,7 +59,7 @@ static void watch_generation(struct scene *s, struct generation *g)
   g->handed = (struct handed){&g->watched, g->loaded.params};
 }
 
-/* The harness has loaded the subject; the loop gets it under watch. */
+/* Replaces the plugin that the harness has loaded by its watched version. */
 static void replace(void *context, struct lls_loop_policies *policies)
 {
   struct scene *s = context;
@@ -87,7 +87,8 @@ static struct harness_policy choose(const struct scene *s, const struct scene_op
                                     uint32_t kind)
 {
   static const char *const swap[] = {"preempt", "swap", NULL};
-  /* a transfer takes several steps, so that a scheduler meets what moves */
+  /* a slow link: a transfer takes several steps, so that schedulers meet moving
+   * requests */
   static const char *const slowly[] = {"share", "0.01", NULL};
   const struct subject *subject = s->subject;
   if (kind == subject->kind)
@@ -153,7 +154,7 @@ int scene_open(struct scene *s, const struct subject *subject,
   add_instances(subject, o, &options);
   struct lls_error err = {0};
   s->log = memfd_create("log", MFD_CLOEXEC);
-  int null = dup(2); /* what creation logs is in err, or not of interest */
+  int null = dup(2); /* errors are in err; log lines during creation are discarded */
   dup2(s->log, 2);
   int rc = s->generations == NULL ? -ENOMEM : harness_open(&s->h, &options, &err);
   dup2(null, 2);
@@ -248,7 +249,7 @@ int scene_reload(struct scene *s, const char *name)
   int rc = 0;
   if (s->n_generations == MAX_GENERATIONS)
     return 0;
-  if (name != NULL && s->subject->needs_roles) { /* not everybody can have roles */
+  if (name != NULL && s->subject->needs_roles) { /* not every scheduler supports roles */
     *policy = (struct lls_loop_policy){&mover_module, NULL};
   } else {
     rc =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See shadow.h. */
+/* The marks of the simulated cache's contents; see shadow.h. */
 #include "tools/plugin-check/shadow.h"
 
 #include <stdlib.h>
@@ -48,8 +48,9 @@ void shadow_begin(struct shadow *s)
   s->has_async = false;
 }
 
-/* NULL: outside. A block of int8 numbers is half of a unit and counts halves; one of the
- * model's numbers begins where its unit does. */
+/* Returns a slot's marks; NULL: the block is outside of the pool. An int8 block is half
+ * of a unit and is numbered in halves; a block of the model's element begins where its
+ * unit does. */
 static uint64_t *slot_at(const struct shadow *s, uint32_t tier, uint32_t block,
                          uint32_t element, uint32_t slot)
 {
@@ -60,7 +61,8 @@ static uint64_t *slot_at(const struct shadow *s, uint32_t tier, uint32_t block,
   return &s->tiers[tier][half * s->block_tokens + slot];
 }
 
-/* Numbers of the model take both halves of a unit: what was in the other one is gone. */
+/* A block of the model's element uses both halves of a unit, so the other half's
+ * contents are lost. */
 static void clear_other_half(const struct shadow *s, uint64_t *at, uint32_t element,
                              uint32_t n)
 {
@@ -68,7 +70,8 @@ static void clear_other_half(const struct shadow *s, uint64_t *at, uint32_t elem
     memset(at + s->block_tokens, 0, n * sizeof *at);
 }
 
-/* n slots from one of the device on; the model's numbers take both halves of the unit. */
+/* Marks n slots as busy from one slot of the device on; a block of the model's element
+ * occupies both halves of the unit. */
 static void occupy(const struct shadow *s, uint32_t *by, const uint64_t *first,
                    uint32_t element, uint32_t n, uint32_t index)
 {
@@ -109,14 +112,14 @@ bool shadow_copy(struct shadow *s, const struct lls_copy *c, uint32_t index)
 
 /* ---- tokens in slots ---------------------------------------------------------- */
 
-struct walk { /* along a list, in token order */
+struct walk { /* a walk along a block list, in token order */
   const char *name;
-  uint64_t kind; /* of its vectors */
+  uint64_t kind; /* kind of vector in the list */
   const struct lls_block_entry *entries;
   uint32_t count, at;
 };
 
-struct lists { /* that hold what there is of a sequence */
+struct lists { /* the lists that hold all of a sequence */
   struct walk walks[2];
   uint32_t n;
 };
@@ -129,18 +132,18 @@ static struct lists lists_of(const struct lls_block_table *t, bool hidden)
                         2};
 }
 
-/* The entry of a token, NULL if the list has none for it. */
+/* Returns the entry of a token; NULL if the list has none for it. */
 static const struct lls_block_entry *entry_of(struct walk *w, uint32_t token)
 {
   if (w->at < w->count && token < w->entries[w->at].first_token)
-    return NULL; /* the list begins later */
+    return NULL; /* the list begins after this token */
   while (w->at < w->count &&
          token - w->entries[w->at].first_token >= w->entries[w->at].count)
     w->at++;
   return w->at < w->count ? &w->entries[w->at] : NULL;
 }
 
-/* The slot of a token, NULL if there is none. */
+/* Returns the slot of a token; NULL if it has none. */
 static uint64_t *slot_of(const struct shadow *s, const struct lls_block_entry *e,
                          uint32_t token)
 {
@@ -152,13 +155,14 @@ static uint64_t *slot_of(const struct shadow *s, const struct lls_block_entry *e
   return slot_at(s, LLS_TIER_DEVICE, e->block, e->element, slot);
 }
 
-/* The salted tenant's blocks hold what is its own, though the tokens may be the same. */
+/* The first hash of a request. Blocks of the salted tenant differ from all others, even
+ * for the same tokens. */
 static uint64_t first_hash(const struct lls_request *r)
 {
   return r->tenant == FAR_TENANT ? UINT64_C(0xA0761D6478BD642F) : 0;
 }
 
-/* The hash of a token and all before it, given the hash of those before. */
+/* The hash of a token and all tokens before it, from the hash of those before. */
 static uint64_t next_hash(uint64_t before, int32_t token)
 {
   return (before ^ (uint64_t)(uint32_t)token ^ UINT64_C(0x9E3779B97F4A7C15)) *
@@ -167,10 +171,12 @@ static uint64_t next_hash(uint64_t before, int32_t token)
 
 static uint64_t mark_of(uint64_t hash, uint64_t kind)
 {
-  return (hash ^ kind) * UINT64_C(0xD1342543DE82EF95) | 1; /* 0 = never written */
+  /* 0 is reserved for slots never written */
+  return (hash ^ kind) * UINT64_C(0xD1342543DE82EF95) | 1;
 }
 
-/* Only the model's numbers are computed: a slot of int8 stays as it is. */
+/* Sets the mark of a token. The step computes only the model's element, so int8 slots
+ * stay as they are. */
 static void write_token(const struct shadow *s, struct walk *w, uint32_t token,
                         uint64_t hash)
 {
@@ -216,7 +222,7 @@ uint32_t shadow_verify(const struct shadow *s, const struct lls_block_table *t,
   return until;
 }
 
-/* The ASYNC copy that uses the slot of a token, 1 + its index; 0: none. */
+/* Returns 1 + the index of the ASYNC copy that uses a token's slot; 0: none. */
 static uint32_t user_of(const struct shadow *s, const uint32_t *by,
                         const struct lls_block_entry *e, uint32_t token)
 {
@@ -228,8 +234,8 @@ static uint32_t user_of(const struct shadow *s, const uint32_t *by,
                                                         : by[at];
 }
 
-/* The first token of [from, until) whose slot a copy writes, or, where the pass writes
- * it, reads. */
+/* Returns the first token of [from, until) whose slot a copy writes or, if the pass
+ * writes it, reads. */
 static uint32_t collide(const struct shadow *s, struct walk w, bool writes, uint32_t from,
                         uint32_t until, uint32_t *index)
 {

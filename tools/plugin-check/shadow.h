@@ -3,12 +3,13 @@
  * The contents that the cache would hold. The simulated device computes nothing, so a
  * mark is kept for every slot of every unit block instead: a hash of the kind of vector
  * (K, V or X) and of the token with all before it, which is what a real vector depends
- * on. Writing tokens sets marks, copies move them, and a sequence that is about to be
- * read must find its own. So blocks lost, given to two, filled from the wrong end or
- * copied too late show as what they would be on a real device: wrong text.
+ * on. Writing tokens sets marks, copies move them, and before a sequence is read all
+ * its marks must be right. So blocks that are lost, given to two requests, filled from
+ * the wrong end or copied too late are detected; on a real device they would produce
+ * wrong text.
  *
- * ASYNC copies may run at any time of their step. What they touch in it is marked as
- * busy: nothing else of that step may write it, or read what they write.
+ * ASYNC copies may run at any time of their step. The slots that they use are marked as
+ * busy: nothing else in that step may write them, or read those that the copies write.
  */
 #ifndef CHECK_SHADOW_H
 #define CHECK_SHADOW_H
@@ -18,43 +19,45 @@
 struct shadow {
   uint32_t block_tokens, units[2]; /* by enum lls_tier */
   uint64_t *tiers[2];              /* (units, 2 halves, block_tokens) by enum lls_tier */
-  /* As the device's tier: 1 + the index of the ASYNC copy of this step that reads or
-   * writes the slot, 0 where none does. */
+  /* For the device's tier: 1 + the index of the ASYNC copy of this step that reads or
+   * writes the slot; 0: none. */
   uint32_t *read_by, *written_by;
-  bool has_async; /* this step has such copies */
+  bool has_async; /* this step has ASYNC copies */
 };
 
-/* A tenant beyond every table that has a place for each number. Its requests have a salt,
- * so that they share blocks with nobody else. */
+/* A tenant with a number beyond any table indexed by tenant. Its requests have a salt,
+ * so that they share blocks with no other tenant. */
 #define FAR_TENANT (UINT32_C(1) << 30)
 
-/* Sets these sizes; the contents stay if they are the same. */
+/* Sets the sizes; the contents are kept if the sizes do not change. */
 void shadow_resize(struct shadow *, const struct lls_cache_geometry *);
 void shadow_free(struct shadow *);
 
-/* The ASYNC copies of the step before have ended. */
+/* Begins a step: the ASYNC copies of the previous step have ended. */
 void shadow_begin(struct shadow *);
-/* Copy number `index` of this step. False: it reaches outside of a pool. */
+/* Does copy number `index` of this step. Returns false if it reaches outside of a
+ * pool. */
 bool shadow_copy(struct shadow *, const struct lls_copy *, uint32_t index);
-/* The forward pass computes tokens [from, until) of r, and K and V of those before from X
- * where the table has both. */
+/* The forward pass computes tokens [from, until) of r; if the table has K, V and X, it
+ * also computes K and V of earlier tokens from X. */
 void shadow_write(struct shadow *, const struct lls_block_table *,
                   const struct lls_request *, uint32_t from, uint32_t until);
 
-/* The first of the tokens [0, until) that is not where the table says, or until; *list
- * says of which list. Of K, V and X together it is X that must be there: the step makes
- * the others of it. With a window only those that the step reads. */
+/* Returns the first of the tokens [0, until) whose mark is not where the table says, or
+ * until; *list is the list. If the table has K, V and X, only X is checked, since the
+ * step computes K and V from it. With a window only the tokens that the step reads are
+ * checked. */
 uint32_t shadow_verify(const struct shadow *, const struct lls_block_table *,
                        const struct lls_request *, uint32_t window, uint32_t until,
                        const char **list);
 
-/* The pass computes tokens [from, until) after those before: the first token in a slot
- * that an ASYNC copy of this step uses otherwise, or until; *index is that copy's. */
+/* The forward pass computes tokens [from, until). Returns the first token in a slot
+ * that an ASYNC copy of this step uses in conflict, or until; *index is that copy's. */
 uint32_t shadow_collide(const struct shadow *, const struct lls_block_table *,
                         uint32_t from, uint32_t until, uint32_t *index);
 
-/* The token of r whose K and V are in this slot of these unit blocks of the device, or
- * UINT32_MAX. */
+/* Returns the token of r whose K and V are in this slot of these unit blocks of the
+ * device, or UINT32_MAX. */
 uint32_t shadow_token_in(const struct shadow *, uint32_t k_block, uint32_t v_block,
                          uint32_t slot, const struct lls_request *);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Common to every kind: the host that a plugin is given, its creation. See
+/* The parts common to every kind: creation, and the host passed to a plugin. See
  * watch.h. */
 #include "tools/plugin-check/watch.h"
 
@@ -107,7 +107,7 @@ static void check_name(const struct witness *w, const char *function, const char
           function, name, LLS_POLICY_STAT_NAME_MAX);
 }
 
-struct stats { /* on their way to the core */
+struct stats { /* plugin statistics, passed on to the core */
   const struct witness *witness;
   const struct lls_sink *core;
   uint32_t n;
@@ -180,7 +180,7 @@ struct witness *watch_create(const struct handed *handed, const struct lls_host 
 {
   struct witness *w = calloc(1, sizeof *w);
   if (w == NULL)
-    abort(); /* a checker without memory has nothing true to say */
+    abort(); /* without memory the checker cannot report anything true */
   w->watch = handed->watched->watch;
   w->real = handed->watched->real;
   w->core = core;
@@ -213,7 +213,7 @@ int watch_created(struct witness *w, int rc, void **self)
     found(watch->findings,
           "create failed (%s) without a sentence: say why through host->fail",
           strerror(-rc));
-  if (w->self != NULL) /* as the core does with what a failed create has left */
+  if (w->self != NULL) /* as the core does with the remains of a failed create */
     lls_plugin_common(w->real).destroy(w->self);
   free(w);
   return rc < 0 ? rc : -EINVAL;

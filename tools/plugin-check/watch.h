@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin under watch. The loop is given a vtable of ours, which passes every call on to
- * the plugin's and looks at what goes in and comes out; the plugin is given a struct
- * lls_host of ours, which passes its calls on to the core.
+ * A plugin under watch. The loop gets a vtable of ours, which forwards every call to
+ * the plugin's and checks the arguments and results; the plugin gets a struct lls_host
+ * of ours, which forwards its calls to the core.
  *
  * What is watched: thread tags (a [step] function of the host outside of a [step]
  * callback), the sentences that go with failures, views that a scheduler writes to,
@@ -27,82 +27,86 @@ enum tag { TAG_NONE, TAG_MAIN, TAG_STEP };
 #define MAX_SAMPLES   4096
 #define MAX_INSTANCES 4
 
-struct transfer { /* of a sequence to the host or back */
+struct transfer { /* a transfer of a sequence to the host or back */
   const struct lls_request *request;
-  uint64_t id;    /* the manager's; `under_way` says whether there is one */
-  uint32_t quiet; /* steps in a row without a copy of it */
+  uint64_t id;    /* the manager's id; valid if `under_way` */
+  uint32_t quiet; /* consecutive steps without a copy of this transfer */
   bool under_way, to_host, new, listed, heard;
 };
 
-struct memory { /* of one instance, whichever generation of the plugin runs it */
+struct memory { /* the memory of one instance, shared by all generations of the plugin */
   const void *instance;
   struct shadow shadow;
-  struct transfer *transfers; /* by slot: an import goes on with them */
+  struct transfer *transfers; /* by slot; an import continues them */
 };
 
-struct watch { /* of all generations of a plugin in one scene */
+struct watch { /* shared by all generations of a plugin in one scene */
   struct findings *findings;
-  FILE *journal;    /* every decision of the plugin, NULL = not kept */
-  bool late;        /* a predictor that answers in its own time */
-  bool light;       /* time is measured: nothing costly is looked at */
-  bool any_refusal; /* of reserve is right: the pool may be smaller than what it plans */
-  uint32_t audit_every; /* steps: audit costs as much as many; 0 = never */
+  FILE *journal; /* every decision of the plugin is written here; NULL: nowhere */
+  bool late;     /* the plugin is a predictor that answers asynchronously */
+  bool light;    /* time is measured, so costly checks are skipped */
+  /* reserve may refuse anything: the pool may be smaller than the plugin plans with */
+  bool any_refusal;
+  /* steps between audits, since an audit costs as much as many steps; 0: never */
+  uint32_t audit_every;
   struct memory memories[MAX_INSTANCES];
-  struct witness *caches;              /* cache managers at work */
-  uint32_t needs;                      /* of a scheduler: enum lls_scheduler_needs */
-  uint32_t n_transfers, n_handed_over; /* planned, or come to their ends */
-  uint32_t n_states_refused;           /* by import_state */
-  int64_t samples[MAX_SAMPLES];        /* ns of CPU time of what costs most per step */
+  struct witness *caches;              /* list of the active cache managers */
+  uint32_t needs;                      /* enum lls_scheduler_needs */
+  uint32_t n_transfers, n_handed_over; /* transfers planned; handovers that ended */
+  uint32_t n_states_refused;           /* refusals of import_state */
+  /* CPU time in ns of the most costly callback of each step */
+  int64_t samples[MAX_SAMPLES];
   uint32_t n_samples;
   void *latest;      /* self of the instance created last */
-  char failure[512]; /* sentence of the last host->fail */
+  char failure[512]; /* message of the last host->fail */
 };
 
-struct watched { /* a loaded plugin as the loop gets it */
+struct watched { /* a loaded plugin as the loop sees it */
   struct watch *watch;
   const struct lls_plugin_module *real;
-  struct lls_plugin_module module; /* the real one with our vtable */
+  struct lls_plugin_module module; /* the real module with our vtable */
 };
 
-struct handed { /* its parameters as the loop gets them */
+struct handed { /* the plugin's parameters as the loop sees them */
   struct watched *watched;
   const void *params;
 };
 
 struct mark {
   uint32_t mark;
-  char *text; /* audit's, malloc'ed */
+  char *text; /* the audit's text, malloc'ed */
 };
 
-struct left_behind { /* what a table said when it was asked for last */
+struct left_behind { /* the contents of a table when it was last asked for */
   uint64_t request;
   uint32_t tokens;
   struct lls_block_table table;
-  struct lls_block_entry *entries; /* malloc'ed: of the table */
+  struct lls_block_entry *entries; /* the table's entries, malloc'ed */
 };
 
-struct placed { /* a request that the cache manager knows, by slot */
+struct placed { /* a request known to the cache manager, by slot */
   const struct lls_request *request;
-  struct lls_block_table table; /* of this step */
-  uint32_t context;             /* tokens cached before this step */
+  struct lls_block_table table; /* the table of this step */
+  uint32_t context;             /* cached tokens before this step */
   bool in_step, preempted;
-  bool left, returned; /* handed over, for all we know; and nobody took it */
+  /* left: handed over, as far as known; returned: no instance took it */
+  bool left, returned;
   struct left_behind left_behind;
 };
 
-struct witness { /* one created instance; `self` of our callbacks */
+struct witness { /* a created instance of a plugin; `self` of our callbacks */
   struct watch *watch;
   const struct lls_plugin_module *real;
   void *self;
   const struct lls_host *core;
   struct lls_host host;
-  const char *callback; /* that runs now, NULL = none */
+  const char *callback; /* the running callback; NULL: none */
   enum tag tag;
-  pthread_t thread; /* that runs it */
+  pthread_t thread; /* the thread that runs it */
   /* cache managers */
   struct lls_cache_geometry geometry;
-  struct memory *memory; /* of its instance */
-  struct witness *next;  /* of watch->caches */
+  struct memory *memory; /* of the plugin's instance */
+  struct witness *next;  /* in watch->caches */
   struct placed *placed; /* (n_slots) */
   uint32_t n_slots;
   bool audited;
@@ -111,7 +115,7 @@ struct witness { /* one created instance; `self` of our callbacks */
   uint64_t step;
 };
 
-/* The callback that runs; leave takes the value that enter gave. */
+/* The running callback. watch_leave takes the value that watch_enter returned. */
 struct call {
   const char *callback;
   enum tag tag;
@@ -119,50 +123,51 @@ struct call {
 struct call watch_enter(struct witness *, const char *callback, enum tag);
 void watch_leave(struct witness *, struct call);
 int64_t watch_cpu_ns(void);
-/* The plugin's stats; what nobody would see of them is found. */
+/* Forwards the plugin's statistics; reports those that the core would drop. */
 void watch_stats(struct witness *, void (*stats)(void *self, const struct lls_sink *),
                  const struct lls_sink *);
 void watch_sample(struct watch *, int64_t ns);
 
-/* Frees what it owns; after the last destroy. */
+/* Frees the watch's memory; called after the last destroy. */
 void watch_free(struct watch *);
-/* Our vtable over the module's, in out->module. */
+/* Puts our vtable over the module's, in out->module. */
 void watch_module(struct watched *out, struct watch *, const struct lls_plugin_module *);
 void watch_scheduler(struct watched *);
 void watch_cache(struct watched *);
 void watch_predictor(struct watched *);
 
-/* watch_audit.c: the callback; the whole state as text, malloc'ed; and whether it is that
- * of `before` again, after rollback(mark). */
+/* watch_audit.c: sets the audit callback; returns the whole state as text, malloc'ed;
+ * checks that the state after rollback(mark) equals `before`. */
 void watch_audits(struct lls_cache_vtable *);
 char *watch_audit(struct witness *);
 void watch_compare(struct witness *, const char *before, uint32_t mark);
 
-/* watch_transaction.c: the callbacks; marks from n on are of no interest any more. */
+/* watch_transaction.c: sets the callbacks; drops marks from n on. */
 void watch_transactions(struct lls_cache_vtable *);
 void watch_forget_marks(struct witness *, uint32_t n);
 
-/* watch_transfer.c: the callbacks, and what the others tell it. */
+/* watch_transfer.c: sets the callbacks; the functions below are called by the other
+ * watch files. */
 void watch_transfers(struct lls_cache_vtable *);
 void watch_transfers_begin(struct witness *);
 void watch_transfers_committed(struct witness *);
 void watch_transfers_copy(struct witness *, const struct lls_copy *, size_t index);
 
-/* watch_handover.c: r's table has been asked for; and its tokens have been copied from
- * the instance that it comes from. */
+/* watch_handover.c: notes that r's table was asked for; that its tokens were copied
+ * from the instance that it comes from. */
 void watch_keep_table(struct witness *, const struct lls_request *,
                       const struct lls_block_table *);
 void watch_taken_over(struct witness *, const struct lls_request *);
-/* r's blocks are not what they were when it was handed over. */
+/* Reports that r's blocks have changed since it was handed over. */
 void watch_found_gone(struct witness *, const struct lls_request *, uint32_t token,
                       const char *list);
 
-/* Begins a create: the witness, with the host that the plugin is to be given. */
+/* Begins a create: makes the witness, with the host for the plugin. */
 struct witness *watch_create(const struct handed *, const struct lls_host *core);
-/* Ends it; rc of the plugin's create. */
+/* Ends a create; rc is the result of the plugin's create. */
 int watch_created(struct witness *, int rc, void **self);
 
-/* PASS: a callback that is passed on without being looked at. */
+/* PASS: a callback that is forwarded without checks. */
 #define PASS_VOID(KIND, NAME, TAG, PARAMETERS, ...)                                      \
   static void NAME PARAMETERS                                                            \
   {                                                                                      \
@@ -180,7 +185,7 @@ int watch_created(struct witness *, int rc, void **self);
     watch_leave(w, call);                                                                \
     return result;                                                                       \
   }
-/* Refused state is lost, which is legal: the plugin begins empty. */
+/* Forwards import_state. Refusing state is legal: the plugin then begins empty. */
 #define PASS_IMPORT(KIND)                                                                \
   static int import_state(void *self, const struct lls_blob *blob)                       \
   {                                                                                      \
@@ -191,7 +196,7 @@ int watch_created(struct witness *, int rc, void **self);
     w->watch->n_states_refused += result < 0;                                            \
     return result;                                                                       \
   }
-/* create, destroy and reconfigure of a scheduler or predictor. */
+/* Defines create, destroy and reconfigure for a scheduler or predictor. */
 #define WATCH_LIFE(KIND)                                                                 \
   static int create(const struct lls_host *core, const void *params, void **self)        \
   {                                                                                      \
@@ -221,7 +226,7 @@ int watch_created(struct witness *, int rc, void **self);
     return rc;                                                                           \
   }
 
-/* A callback that the plugin has becomes ours of the same name. */
+/* Replaces a callback of the plugin, if it has it, by our function of the same name. */
 #define WATCHED(VTABLE, NAME) (VTABLE)->NAME = (VTABLE)->NAME != NULL ? NAME : NULL
 
 #endif

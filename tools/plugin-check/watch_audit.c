@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state that a cache manager under watch shows: as text, and whether it is the
- * same again; see watch.h. */
+/* The state that a cache manager under watch reports: its text form, and the comparison
+ * with an earlier state; see watch.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ char *watch_audit(struct witness *w)
   return text;
 }
 
-/* The first line of b that differs from a's, or what comes next. */
+/* Returns the first line of b that differs from a's, or the first line beyond a. */
 static const char *difference(const char *a, const char *b)
 {
   size_t line = 0;

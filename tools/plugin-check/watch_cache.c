@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A cache manager under watch: answers about memory, what slots hold; see watch.h. */
+/* A cache manager under watch: checks its answers about memory and the contents of
+ * slots; see watch.h. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 /* ---- life --------------------------------------------------------------------- */
 
-/* The memory of an instance stays when its policies are replaced. */
+/* Returns the memory of an instance, which is kept when its policies are replaced. */
 static struct memory *memory_of(struct watch *w, const void *instance, uint32_t n_slots)
 {
   struct memory *m = w->memories;
@@ -30,11 +31,11 @@ static int create(const struct lls_host *core, const void *params,
   const struct handed *handed = params;
   struct witness *w = watch_create(handed, core);
   w->geometry = *g;
-  w->n_slots = 2 * core->engine->max_requests; /* slots are a power of two */
+  w->n_slots = 2 * core->engine->max_requests; /* the number of slots is a power of two */
   w->placed = calloc(w->n_slots, sizeof *w->placed);
   if (w->placed == NULL)
     abort();
-  /* each instance has a copy of the topology for itself */
+  /* each instance has a separate copy of the topology, which identifies it */
   w->memory = memory_of(w->watch, core->topology, w->n_slots);
   shadow_resize(&w->memory->shadow, g);
   struct call call = watch_enter(w, "create", TAG_MAIN);
@@ -101,7 +102,8 @@ static int capacity(void *self, uint32_t tier, struct lls_capacity *out)
   return rc;
 }
 
-/* Nobody else has anything on the device, and nothing was taken off it in this step. */
+/* Is r alone on the device? No other request has memory there, and none was taken off
+ * it in this step. */
 static bool is_alone(struct witness *w, const struct lls_request *r)
 {
   for (uint32_t i = 0; i < w->n_slots; i++) {
@@ -123,7 +125,7 @@ static void judge_refusal(struct witness *w, const struct lls_request *r, uint32
   uint32_t wanted = r->cached_tokens + tokens, slots = w->geometry.block_tokens;
   uint32_t units = 2 * ((wanted + slots - 1) / slots);
   if (units > w->geometry.device_units / 2)
-    return; /* what is left over may be the manager's own reserve */
+    return; /* the rest may be the manager's own reserve */
   if (rc == LLS_RESERVE_NEVER)
     found(w->watch->findings,
           "reserve says NEVER to %u tokens, %u units, in a pool of %u", wanted, units,
@@ -212,7 +214,8 @@ static size_t copies(void *self, const struct lls_copy **out)
   return n;
 }
 
-/* The forward pass over one sequence, beside the ASYNC copies of the step. */
+/* Marks the forward pass over one sequence, concurrent with the ASYNC copies of the
+ * step. */
 static void compute(struct witness *w, const struct lls_request *r, uint32_t until)
 {
   const struct placed *p = &w->placed[r->slot];
@@ -285,7 +288,7 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
     found(w->watch->findings,
           "info: %u tokens missing of %u cached, %u units owned of %u held",
           out->missing_tokens, out->cached_tokens, out->owned_units, out->device_units);
-  w->placed[r->slot].request = r; /* also what was taken over in a reload */
+  w->placed[r->slot].request = r; /* also for requests taken over in a reload */
   return rc;
 }
 

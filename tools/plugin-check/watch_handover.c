@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests that move from one instance to another. The core copies their blocks without
- * asking a cache manager, so the shadow follows here: what the table of the one said when
- * the request left must still be there when the other has taken it over.
+ * calling a cache manager, so the shadow copies them here: the slots in the table when
+ * the request left must be unchanged when the other instance has taken it over.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ void watch_keep_table(struct witness *w, const struct lls_request *r,
   l->table.v = entries + t->k_count;
 }
 
-/* Where it comes from; NULL: nobody who is watched. */
+/* Returns the watched instance that r comes from; NULL: none. */
 static const struct witness *source_of(const struct witness *w,
                                        const struct lls_request *r)
 {

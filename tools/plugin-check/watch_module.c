@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which watch a module gets, that of its kind: above those of all kinds, which share
- * watch.c. */
+/* Chooses the watch for a module by its kind. It depends on the watches of all kinds,
+ * which in turn share watch.c. */
 #include "tools/plugin-check/watch.h"
 
 void watch_module(struct watched *out, struct watch *watch,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A predictor under watch: what it says can be true; see watch.h. */
+/* A predictor under watch: checks that its predictions are possible; see watch.h. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

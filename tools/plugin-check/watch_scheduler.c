@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A scheduler under watch; see watch.h. Plans themselves are checked by the loop. */
+/* A scheduler under watch; see watch.h. The loop itself checks plans. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,8 @@ WATCH_LIFE(scheduler)
 
 /* ---- plan --------------------------------------------------------------------- */
 
-/* Whole words: each view is gone through twice a step, which was a fifth of the time of
- * t/sdk/plugin-check.t byte by byte. */
+/* Hashes whole words: each view is hashed twice a step, which took a fifth of the time
+ * of t/sdk/plugin-check.t when done byte by byte. */
 static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
 {
   const unsigned char *byte = data;
@@ -24,8 +24,8 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
   return hash;
 }
 
-/* A checksum of everything in the view that no service changes: a reserve in plan may
- * take a prefix, which the view does not show before the next step. */
+/* A checksum of everything in the view that no service changes. (A reserve during plan
+ * may take a prefix, which the view shows only in the next step.) */
 static uint64_t checksum(const struct lls_step_view *v)
 {
   const struct lls_request *const *const lists[] = {v->waiting, v->running, v->preempted,
@@ -53,8 +53,8 @@ static void write_down(struct watch *w, const struct lls_step_view *v,
   fprintf(w->journal, " until %" PRId64 "\n", p->idle_until_ns);
 }
 
-/* Counts its items that move memory beside the steps, or gives a request to another
- * instance. */
+/* Counts the plan's items that move memory concurrently with steps or give a request to
+ * another instance. */
 static void count_moves(struct watch *w, const struct lls_step_view *v,
                         const struct lls_plan *p)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transactions of a cache manager under watch: what audit shows at a mark is what it
- * shows after a rollback to it; see watch.h. */
+/* The transactions of a cache manager under watch: after a rollback to a mark the audit
+ * must show the same as at the mark; see watch.h. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,11 +40,12 @@ static int begin(void *self)
   w->audited = !w->watch->light && every > 0 && w->step % every == 0;
   w->step++;
   watch_forget_marks(w, 0);
-  if (w->audited) /* what copies gave is void from begin on: not the state before it */
+  /* remembered after begin, which voids the results of earlier calls to copies */
+  if (w->audited)
     remember(w, 0);
   for (uint32_t i = 0; i < w->n_slots; i++) {
     struct placed *p = &w->placed[i];
-    p->left |= p->in_step; /* its table was asked for, and it did not run */
+    p->left |= p->in_step; /* its table was asked for, but it did not run */
     p->in_step = p->preempted = false;
   }
   shadow_begin(&w->memory->shadow);

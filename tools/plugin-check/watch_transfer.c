@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Transfers of a cache manager under watch: each has a number of its own, says MOVING as
- * long as it is under way, copies for itself alone, comes to an end, and is then where it
- * was sent to.
+ * Transfers of a cache manager under watch: each has a unique number, is reported as
+ * MOVING while under way, copies for its own request only, ends, and is then at its
+ * destination.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #include "tools/plugin-check/watch.h"
 
-#define QUIET_MOST 64 /* steps in a row in which a transfer copies nothing */
+#define QUIET_MOST 64 /* consecutive steps in which a transfer may copy nothing */
 
 static struct transfer *under_way(const struct witness *w, uint64_t id)
 {
@@ -24,7 +24,8 @@ static struct transfer *under_way(const struct witness *w, uint64_t id)
 
 typedef int (*start_t)(void *self, const struct lls_request *, uint64_t *transfer);
 
-/* As often as the state is looked at: taken back first, as the core may. */
+/* Starts a transfer; as often as the state is audited, it is first rolled back, as the
+ * core may do. */
 static int try_twice(struct witness *w, start_t start, const struct lls_request *r,
                      uint64_t *transfer)
 {
@@ -117,7 +118,7 @@ void watch_transfers_copy(struct witness *w, const struct lls_copy *c, size_t in
       found(f, "copies: number %zu is of transfer %u and not ASYNC", index, c->transfer);
     return;
   }
-  /* a checkpoint of what stays where it is has ended with the step */
+  /* a checkpoint of blocks that stay where they are has ended with the step */
   if (t == NULL && c->transfer == 0 && c->kind == LLS_COPY_DEVICE_TO_HOST)
     return;
   if (t == NULL) {
@@ -135,7 +136,7 @@ void watch_transfers_copy(struct witness *w, const struct lls_copy *c, size_t in
 
 /* ---- the end ---------------------------------------------------------------------- */
 
-/* It says that it is there. */
+/* Checks a transfer that is reported as complete. */
 static void judge_arrival(const struct witness *w, const struct transfer *t,
                           const struct lls_cache_info *info)
 {
@@ -153,7 +154,7 @@ static void judge_arrival(const struct witness *w, const struct transfer *t,
           info->residency, info->cached_tokens, info->missing_tokens);
 }
 
-/* A step in which it was under way is over. */
+/* Checks a transfer after a step in which it was under way. */
 static void judge_step(struct witness *w, struct transfer *t)
 {
   const struct lls_request *r = t->request;
@@ -183,7 +184,8 @@ static void on_transfer(void *self, uint64_t transfer)
   struct call call = watch_enter(w, "on_transfer", TAG_STEP);
   w->real->cache.on_transfer(w->self, transfer);
   watch_leave(w, call);
-  if (t != NULL && !w->watch->light) /* else of a manager whose state nobody took over */
+  /* otherwise it is of a manager whose state was not taken over */
+  if (t != NULL && !w->watch->light)
     judge_step(w, t);
 }
 
