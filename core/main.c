@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The command line. Status 0: done; 1: serving failed; 2: wrong usage or configuration;
- * 3: drained over HTTP.
- */
+/* The command line. Exit status 0: success; 1: serving failed; 2: wrong usage or
+ * configuration; 3: drained over HTTP. */
 #include "config.h"
 
 #include "core/base/installed.h"
@@ -72,24 +71,26 @@ struct arguments {
   struct lls_installed default_config;
   const char **settings; /* (n_settings) */
   size_t n_settings;
-  char model[PATH_MAX + sizeof "model.path="], listen[64]; /* settings of their own */
-  const char *kind, *name; /* of a new plugin, or one to describe */
+  char model[PATH_MAX + sizeof "model.path="], listen[64]; /* settings made from
+                                                            * options */
+  const char *kind, *name; /* of a new plugin, or of a plugin to describe */
   enum command command;
-  bool experimental; /* parameters are described too */
+  bool experimental; /* also describe experimental parameters */
 };
 
-/* Long options alone have their command as value, past every character. */
+/* Values of options without a letter begin here, above every character. */
 #define LONG_ONLY 256
 
 static void set_port(struct arguments *out, const char *port)
 {
   int n = snprintf(out->listen, sizeof out->listen, "server.listen=127.0.0.1:%s", port);
-  /* what is too long for a port is no port, and is named as it is */
+  /* a text that is too long for a port is an invalid port, and the error shows it */
   out->settings[out->n_settings++] =
       n > 0 && (size_t)n < sizeof out->listen ? out->listen : "server.listen=127.0.0.1:";
 }
 
-/* Settings' paths are relative to the file's folder, an argument to where we are. */
+/* Sets model.path from an argument, which is relative to the working directory; paths
+ * in settings are relative to the configuration file's folder. */
 static void set_model(struct arguments *out, const char *path)
 {
   char real[PATH_MAX];
@@ -114,7 +115,7 @@ static int parse(int argc, char **argv, struct arguments *out)
       {NULL, 0, NULL, 0},
   };
   for (int c; (c = getopt_long(argc, argv, "c:hV", options, NULL)) != -1;) {
-    if (c == '?') /* getopt has said why */
+    if (c == '?') /* getopt has printed the reason */
       return -1;
     else if (c == 'c')
       out->config = optarg;
@@ -174,7 +175,7 @@ static int check_config(const struct arguments *a)
   return rc == 0 ? 0 : EXIT_USAGE;
 }
 
-/* Prints if the model of the configuration supports hidden form. */
+/* Prints whether the configured model supports hidden form. */
 static void print_hidden_form(const struct arguments *a)
 {
   struct lls_config config;
@@ -266,10 +267,12 @@ static int run(const struct arguments *a)
 int main(int argc, char **argv)
 {
   lls_json_memory_watch();
-  json_object_seed(0); /* random, and before there are threads: names are anybody's */
+  json_object_seed(0); /* random, and before threads exist: clients choose names in
+                        * JSON objects */
   if (argc == 2 && strcmp(argv[1], LLS_TRIAL_ARGUMENT) == 0)
     return lls_trial_main();
-  signal(SIGXFSZ, SIG_IGN); /* a copy of a plugin may not grow: an error code */
+  signal(SIGXFSZ, SIG_IGN); /* the copy of a plugin may exceed the file size limit:
+                             * then an error code, no signal */
   struct arguments arguments = {.settings = calloc((size_t)argc + 1, sizeof(char *))};
   int status = EXIT_USAGE;
   if (arguments.settings == NULL) {

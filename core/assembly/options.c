@@ -12,7 +12,8 @@ static enum lls_dtype weight_numbers(const struct lls_config *c,
   case LLS_WEIGHTS_F32:
     return LLS_F32;
   case LLS_WEIGHTS_BF16:
-  case LLS_WEIGHTS_INT8: /* multiplied by bf16, unless the CPU has its own way */
+  case LLS_WEIGHTS_INT8: /* multiplied by bf16, unless the CPU has instructions for
+                          * codes */
   case LLS_WEIGHTS_INT4:
     return LLS_BF16;
   default:

@@ -11,7 +11,8 @@
 #include "core/engine/engine.h"
 #include "core/loop/loop.h"
 
-/* With device = auto an encoder gets the CPU: only its attention looks both ways. */
+/* Returns the device choice: with device = auto an encoder gets the CPU, whose
+ * attention alone is bidirectional. */
 enum lls_device_choice lls_device_choice_of(const struct lls_config *,
                                             const struct lls_model_config *);
 

@@ -9,9 +9,9 @@
 
 #include "core/cost/fit.h"
 
-#define WINDOW     512 /* steps the statistics look back */
+#define WINDOW     512 /* steps that the statistics cover */
 #define LINE_TERMS 7   /* c0..c6 of cost.h */
-#define BENDS      7   /* b0..b6: at so many rows, twice as many, ... */
+#define BENDS      7   /* b0..b6: at 8 rows, 16, 32, ... */
 #define FIRST_BEND 8
 #define TERMS      (LINE_TERMS + BENDS)
 
@@ -20,10 +20,10 @@ struct lls_cost_model {
   struct lls_fit fit;
   int64_t duration_ns[WINDOW]; /* ring, newest at (n - 1) % WINDOW */
   uint64_t n;                  /* steps observed */
-  float off[LLS_COST_JUDGED];  /* ring of estimated / measured - 1 */
+  float off[LLS_COST_JUDGED];  /* (LLS_COST_JUDGED) ring of estimated / measured - 1 */
   uint64_t judged;             /* steps that had an estimate */
-  double error_sum, bias_sum;  /* of the ring */
-  bool analytic;               /* estimates come from rates */
+  double error_sum, bias_sum;  /* over the ring */
+  bool analytic;               /* estimates are computed from rates */
   struct lls_cost_rates rates;
 };
 
@@ -45,7 +45,8 @@ static void features(const struct lls_iteration_shape *s, double x[TERMS])
     x[LINE_TERMS + i] = fmax(x[1] + x[3] - (FIRST_BEND << i), 0);
 }
 
-/* Every chunk is taken to be its prompt's last: one token is drawn of each sequence. */
+/* Estimates a step as if every chunk were its prompt's last one: one token is sampled
+ * for each sequence. */
 static double analytic_ns(const struct lls_cost_rates *r,
                           const struct lls_iteration_shape *s)
 {
@@ -89,7 +90,8 @@ static int64_t prefill_ns(void *context, uint32_t tokens, uint32_t context_token
   return iteration_ns(context, &shape);
 }
 
-/* n decodes one after the other, the context growing by one each time: at its middle. */
+/* Estimates n consecutive decodes of one sequence, whose context grows by one each, by
+ * its middle context. */
 static int64_t decode_ns(void *context, uint32_t context_tokens, uint32_t n)
 {
   uint32_t middle = context_tokens + n / 2;
@@ -104,7 +106,8 @@ static int64_t transfer_ns(void *context, uint64_t bytes, uint32_t link)
   struct lls_cost_model *m = context;
   if (m->analytic)
     return (int64_t)lls_cost_copy_ns(&m->rates, link, (double)bytes, 1);
-  return bytes == 0 ? 0 : LLS_NEVER; /* steps say nothing of links */
+  return bytes == 0 ? 0 : LLS_NEVER; /* measured steps contain no information about
+                                      * links */
 }
 
 static void statistics(void *context, uint32_t last_steps,
@@ -154,7 +157,7 @@ const struct lls_cost *lls_cost_model_service(struct lls_cost_model *m)
   return &m->service;
 }
 
-/* The estimate that a policy would have been given for it. */
+/* Compares the estimate that a policy would have received with the measured time. */
 static void compare(struct lls_cost_model *m, const struct lls_iteration_shape *shape,
                     int64_t duration_ns)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Non-negative least squares over a few terms; see fit.h. */
+/* Non-negative least squares with few terms; see fit.h. */
 #include "core/cost/fit.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static void eliminate(struct equations *e, uint32_t pivot, uint32_t k)
   }
 }
 
-/* Gauss-Jordan with row pivots. */
+/* Gauss-Jordan elimination with row pivots. */
 static void solve_equations(struct equations *e, double *out)
 {
   bool done[LLS_FIT_MAX] = {false};
@@ -55,7 +55,7 @@ static void solve_equations(struct equations *e, double *out)
     out[k] = e->a[row_of[k]][e->n] / e->a[row_of[k]][k];
 }
 
-/* The scaled equations of the terms in use; the others' coefficients are 0. */
+/* Solves the scaled equations of the terms in use; all other coefficients are 0. */
 static void solve_once(const struct lls_fit *f, const bool *used, double *out)
 {
   struct equations e = {.n = 0};
@@ -90,7 +90,7 @@ int lls_fit_solve(struct lls_fit *f)
     return -ENODATA;
   for (uint32_t worst = 0; worst < f->n;) {
     solve_once(f, used, f->coefficients);
-    double least = 0; /* in units of each term's share, so that they compare */
+    double least = 0; /* scaled by the term's magnitude, to make terms comparable */
     worst = f->n;
     for (uint32_t i = 0; i < f->n; i++) {
       double share = f->coefficients[i] * sqrt(f->xx[i][i]);

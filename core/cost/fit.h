@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Least squares of a few non-negative coefficients, one sample at a time.
+ * Least squares with few non-negative coefficients, one sample at a time.
  *
- * Kept as weighted normal equations; each term is scaled by its root mean square before
- * solving, so that 1 and 1e9 can stand side by side, with a ridge of 1e-6 for
- * terms that never varied. While coefficients come out negative, the most negative one is
- * set to 0 and the rest is solved again.
+ * It is stored as weighted normal equations. Before solving, each term is scaled by its
+ * root mean square, so that terms of size 1 and 1e9 can be combined, and a ridge of
+ * 1e-6 is added for terms that never varied. While a coefficient comes out negative,
+ * the most negative one is set to 0 and the equations are solved again.
  */
 #ifndef LLS_COST_FIT_H
 #define LLS_COST_FIT_H
@@ -24,10 +24,10 @@ struct lls_fit {
 };
 
 void lls_fit_reset(struct lls_fit *, uint32_t n);
-/* Adds an observation; earlier ones count `forget` times as much as before. */
+/* Adds an observation; the weight of earlier ones is multiplied by `forget`. */
 void lls_fit_add(struct lls_fit *, const double *x, double y, double forget);
-int lls_fit_solve(struct lls_fit *); /* -ENODATA if nothing was added */
-/* Negative as long as nothing was solved. */
+int lls_fit_solve(struct lls_fit *); /* returns -ENODATA if nothing was added */
+/* Returns the prediction; a negative number before the first successful solve. */
 double lls_fit_predict(const struct lls_fit *, const double *x);
 
 #endif

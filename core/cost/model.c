@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time of a step; every formula is model.h's. */
+/* Computes the time of a step; model.h has every formula. */
 #include "core/base/least.h"
 #include "core/cost/model.h"
 
@@ -114,8 +114,8 @@ void lls_cost_rates_init(struct lls_cost_rates *r, const struct lls_profile *p,
   r->tail_ns = r->longest_ns * e->tail;
 }
 
-/* f of a million weights: between two measured points a line, beyond the last one in
- * proportion to the rows. */
+/* Returns f for a million weights: linear between two measured points, proportional to
+ * the rows beyond the last point. */
 static double million_ns(const struct lls_cost_rates *r, double rows)
 {
   const struct lls_profile_curve *c = &r->curve;
@@ -132,7 +132,8 @@ static double million_ns(const struct lls_cost_rates *r, double rows)
   return c->ns[i - 1] + at * (c->ns[i] - c->ns[i - 1]);
 }
 
-/* E m f: the experts that so many rows meet, with the rows that each has. */
+/* Returns E m f: the time of the experts that `rows` rows use, each with its share of
+ * rows. */
 static double experts_ns(const struct lls_cost_rates *r, double rows)
 {
   if (r->expert_weights <= 0 || rows <= 0)
@@ -143,7 +144,7 @@ static double experts_ns(const struct lls_cost_rates *r, double rows)
 
 /* ---- a step ------------------------------------------------------------------- */
 
-/* How many of these tokens a layer sees, in the mean. */
+/* Returns how many of the tokens a layer sees, as a mean over the layers. */
 static double in_window(const struct lls_cost_rates *r, double tokens)
 {
   double beyond = tokens > r->window ? tokens - r->window : 0;
@@ -173,7 +174,7 @@ void lls_cost_absorb(struct lls_cost_load *load, uint32_t tokens, uint32_t conte
   load->absorbed_tokens += c + x;
 }
 
-/* X costs so much more than the K and V that were counted. */
+/* Returns the extra cost of reading X, beyond the K and V that were counted. */
 static double absorbed_ns(const struct lls_cost_rates *r,
                           const struct lls_cost_load *load)
 {
@@ -185,7 +186,8 @@ static double absorbed_ns(const struct lls_cost_rates *r,
          r->score_ns * load->absorbed;
 }
 
-/* A line of stages has several parts of a step under way: one of them. */
+/* Returns the load of one part of a step; a pipeline of stages has several parts under
+ * way. */
 static struct lls_cost_load part_of(const struct lls_cost_rates *r,
                                     const struct lls_cost_load *whole)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Profiles as INI files; the tables are the one description of their keys. */
+/* Reads and writes profiles as INI files; tables describe their keys. */
 #include "core/cost/profile.h"
 
 #include <errno.h>
@@ -101,7 +101,7 @@ struct reading {
   const char *path;
   struct lls_ini ini;
   struct lls_error *err;
-  bool complained; /* of a line that is no line; err has it */
+  bool complained; /* err already has the sentence about a malformed line */
 };
 
 static void complain(void *context, unsigned line, const char *sentence)
@@ -120,7 +120,7 @@ static const struct lls_param_table *find_table(const char *section)
   return strcmp(section, "projection") == 0 ? &curve_table : NULL;
 }
 
-/* Sections and keys that there are, none of them twice. */
+/* Checks that the section and the key exist, and that neither occurs twice. */
 static int check_entry(const struct reading *r, const struct lls_ini_entry *entry)
 {
   const struct lls_param_table *table = find_table(entry->section);
@@ -169,7 +169,8 @@ static int bind(const struct reading *r, const char *section,
   return rc;
 }
 
-/* Positive numbers apart from each other by blanks or commas; how many, or -EINVAL. */
+/* Reads positive numbers separated by blanks or commas. Returns their number, or
+ * -EINVAL. */
 static int read_list(const char *text, double *out)
 {
   int n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A ring for each kind and magnitude of steps; see samples.h. */
+/* One ring for each kind and magnitude of steps; see samples.h. */
 #include "core/cost/samples.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define KINDS      2  /* decodes alone, with chunks */
+#define KINDS      2  /* only decodes; with chunks */
 #define MAGNITUDES 12 /* 1 row, 2 or 3, 4 to 7, ..., 2048 and more */
 #define EACH       20
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a vtable by the rules of its kind; see callbacks.h. */
+/* Reads a vtable by the rules of its kind; see callbacks.h. */
 #include "core/plugin/callbacks.h"
 
 #include <llmserve/plugin.h>
@@ -16,7 +16,7 @@ static bool is_given(const void *vtable, const struct lls_callback *callback)
   return pointer != NULL;
 }
 
-/* "1 to 3", or "1" where there is no choice. */
+/* Writes "1 to 3", or "1" if both are equal. */
 static void format_range(char buffer[48], size_t least, size_t most)
 {
   if (least == most)

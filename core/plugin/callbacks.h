@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which callbacks of a vtable must be there. A table for each kind is in kinds.c; what is
- * done with them is the same for all, in callbacks.c.
+ * Which callbacks a vtable must have. kinds.c has a table of rules for each kind;
+ * callbacks.c applies them.
  */
 #ifndef LLS_PLUGIN_CALLBACKS_H
 #define LLS_PLUGIN_CALLBACKS_H
@@ -17,14 +17,14 @@ struct lls_callback {
   size_t offset; /* of the pointer in the vtable */
 };
 
-/* Where `given` is present `needed` must be too. */
+/* If `given` is present, `needed` must be, too. */
 struct lls_callback_pair {
   struct lls_callback given, needed;
 };
 
 struct lls_vtable_rules {
   const char *name;            /* "struct lls_scheduler_vtable" */
-  size_t version_1_size, size; /* the least and the most a plugin may have */
+  size_t version_1_size, size; /* smallest and largest size of a plugin's vtable */
   size_t n_required, n_pairs;
   const struct lls_callback *required;   /* (n_required) */
   const struct lls_callback_pair *pairs; /* (n_pairs) */
@@ -38,7 +38,7 @@ struct lls_vtable_rules {
   {                                                                                      \
     LLS_CALLBACK(STRUCT, A), LLS_CALLBACK(STRUCT, B)                                     \
   }
-/* Size of a struct that ends with MEMBER. */
+/* Size of a struct up to and including MEMBER. */
 #define LLS_SIZE_UP_TO(STRUCT, MEMBER)                                                   \
   (offsetof(STRUCT, MEMBER) + sizeof(((STRUCT *)0)->MEMBER))
 
@@ -46,13 +46,13 @@ extern const struct lls_vtable_rules lls_scheduler_rules;
 extern const struct lls_vtable_rules lls_cache_rules;
 extern const struct lls_vtable_rules lls_predictor_rules;
 
-/* Is what a plugin's struct says of itself readable here? `found` is its api_version and
- * size, which every such struct starts with. */
+/* Checks whether this core can read a plugin's struct. `found` is its api_version and
+ * size, with which every such struct begins. */
 int lls_struct_check(const char *name, size_t version_1_size, size_t size,
                      const uint32_t found[2], struct lls_error *err);
 
-/* Copies a plugin's vtable into a zeroed `full` of rules->size bytes, so that what an
- * older one lacks reads as NULL, and checks it. */
+/* Copies a plugin's vtable into a zeroed `full` of rules->size bytes, so that callbacks
+ * which an older plugin lacks are NULL, and checks it. */
 int lls_vtable_read(const struct lls_vtable_rules *, const void *vtable, void *full,
                     struct lls_error *err);
 

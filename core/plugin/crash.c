@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See crash.h. A signal handler has no argument to find things by: the table of open
- * plugins and the stacks are the only things that live for the process. What runs in the
+ * See crash.h. A signal handler has no argument that could point to data: so the table
+ * of open plugins and the alternate stacks are the only data with process lifetime. The
  * handler is async-signal-safe: no allocation, no stdio; backtrace() is called once at
  * installation, since its first call loads libgcc.
  *
- * The innermost frame inside a plugin names the plugin. Its callback is what was noted on
- * entering it (trail.h): a stripped plugin has no names, a function may be split or
- * called in tail position, and a recursion's stack is too long to walk.
+ * The innermost stack frame inside a plugin names the plugin. The callback is the one
+ * recorded on entry (trail.h), because a stripped plugin has no symbols, a function may
+ * be split or tail-called, and the stack of a recursion is too long to walk.
  */
 #include "core/plugin/crash.h"
 
@@ -27,14 +27,14 @@
 #include "core/plugin/loader.h"
 #include "core/plugin/trail.h"
 
-#ifdef __has_feature /* clang has no such macros */
+#ifdef __has_feature /* clang does not define gcc's macros for sanitizers */
 #define LLS_CLANG_SANITIZES                                                              \
   (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
 #else
 #define LLS_CLANG_SANITIZES 0
 #endif
 
-#define MAX_PLUGINS 64 /* open at once; those beyond are not named */
+#define MAX_PLUGINS 64 /* open at once; further plugins are not named */
 #define MAX_FRAMES  64
 #define STACK_BYTES 65536
 #define MAX_WAIT_MS 200
@@ -42,9 +42,9 @@
 static _Atomic(const struct lls_plugin_module *) plugins[MAX_PLUGINS];
 _Thread_local struct lls_trail lls_trail;
 static _Thread_local char stack[STACK_BYTES];
-static _Thread_local sigjmp_buf walk; /* out of a stack that cannot be walked */
+static _Thread_local sigjmp_buf walk; /* jump target if the stack cannot be walked */
 static atomic_bool may_exit;
-static _Atomic pid_t owner; /* the process that installed all this */
+static _Atomic pid_t owner; /* the process that installed the handlers */
 
 /* ---- the table ---------------------------------------------------------------- */
 
@@ -94,12 +94,12 @@ static const struct lls_plugin_module *plugin_at(const void *address)
   return NULL;
 }
 
-/* ---- writing ------------------------------------------------------------------ */
+/* ---- writing to stderr -------------------------------------------------------- */
 
 static void put(const char *text)
 {
   if (write(STDERR_FILENO, text, strlen(text)) < 0)
-    return; /* nowhere left to complain */
+    return; /* stderr does not work, so the error cannot be reported */
 }
 
 static void put_offset(uintptr_t offset)
@@ -131,10 +131,10 @@ static const char *signal_name(int number)
   }
 }
 
-/* ---- what was running --------------------------------------------------------- */
+/* ---- the running callback ----------------------------------------------------- */
 
-/* The innermost of its kind that this thread is in; NULL: none, it is a thread of the
- * plugin's own. */
+/* Returns the innermost callback of this plugin in which the thread is; NULL if the
+ * thread is the plugin's own. */
 static const char *callback_of(const struct lls_plugin_module *m)
 {
   uint32_t depth = lls_trail.depth < LLS_TRAIL_DEPTH ? lls_trail.depth : LLS_TRAIL_DEPTH;
@@ -151,8 +151,8 @@ static void put_plugin(const struct lls_plugin_module *m)
   put(m->copy.id);
 }
 
-/* The innermost plugin on the stack; of a stack that is in ruins, the one that this
- * thread went into last. */
+/* Returns the innermost plugin on the stack; if the stack is unreadable, the plugin that
+ * this thread entered last. */
 static const struct lls_plugin_module *culprit(void *const *frames, int n)
 {
   uint32_t depth = lls_trail.depth < LLS_TRAIL_DEPTH ? lls_trail.depth : LLS_TRAIL_DEPTH;
@@ -199,7 +199,8 @@ static void put_frame(void *address)
   put("\n");
 }
 
-/* A pipe that is not read must not keep a process that has crashed. */
+/* Returns true if stderr can be written at once: a pipe without a reader must not block
+ * a crashed process. */
 static bool is_read(void)
 {
   struct pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT};
@@ -212,7 +213,7 @@ static void on_unwalkable(int number)
   siglongjmp(walk, 1);
 }
 
-/* How many; none where what crashed has overwritten the stack. */
+/* Returns the number of frames; 0 if the crash has overwritten the stack. */
 static int walk_stack(void *frames[MAX_FRAMES])
 {
   static const int faults[] = {SIGSEGV, SIGBUS};
@@ -232,7 +233,8 @@ static int walk_stack(void *frames[MAX_FRAMES])
   return n;
 }
 
-/* Without this function, walk_stack, and the signal's trampoline or exit's. */
+/* Writes the last words. The backtrace omits this function, walk_stack, and the frame
+ * of the signal or of exit. */
 static __attribute__((noinline)) void put_last_words(const char *what)
 {
   void *frames[MAX_FRAMES];
@@ -248,25 +250,25 @@ static void on_crash(int number)
 {
   if (is_read())
     put_last_words(signal_name(number));
-  raise(number); /* its default action now, once this returns */
+  raise(number); /* its default action runs when this handler returns */
 }
 
 static void on_exit_by_others(void)
 {
   if ((atomic_load(&may_exit) && lls_trail.depth == 0) || getpid() != atomic_load(&owner))
-    return; /* the program ends, or a process that somebody forked */
+    return; /* the program ends normally, or this is a forked process */
   if (is_read())
     put_last_words("exit() was called");
   _exit(EXIT_FAILURE);
 }
 
-/* ---- leaving without exit ---------------------------------------------------------- */
+/* ---- exiting without handlers ------------------------------------------------------ */
 
 /*
- * _exit, _Exit and quick_exit run no handler of exit's, so the program has its own, which
- * plugins are bound to since the dynamic linker looks here first. What calls them outside
- * of plugins, such as a child after fork, gets what it asked for. A sanitizer has its
- * own.
+ * _exit, _Exit and quick_exit run no exit handlers, so the program defines its own, to
+ * which plugins are bound since the dynamic linker searches the program first. Calls
+ * from outside of plugins, such as in a child after fork, behave as usual. Sanitizers
+ * define their own.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                   \
     !LLS_CLANG_SANITIZES
@@ -307,8 +309,8 @@ void lls_crash_forked(void)
 
 /* ---- installing --------------------------------------------------------------- */
 
-/* A thread that has one, a sanitizer's, keeps it: it is given back when the
- * thread ends. */
+/* A thread keeps the alternate stack that a sanitizer has given it; the sanitizer frees
+ * that stack when the thread ends. */
 void lls_crash_stack(void)
 {
   const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
@@ -317,7 +319,7 @@ void lls_crash_stack(void)
     sigaltstack(&own, NULL);
 }
 
-/* A handler that is there already, a sanitizer's, knows more. */
+/* Installs the handler, unless there is one: a sanitizer's own reports more. */
 static void handle(int number)
 {
   struct sigaction before,

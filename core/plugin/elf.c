@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See elf.h. Segments and sections, the dynamic table and the whole. */
+/* See elf.h. Checks segments and sections, the dynamic table, and the whole file. */
 #include "core/plugin/elf_file.h"
 
 #include <elf.h>
@@ -34,7 +34,7 @@ static const char *check_segments(struct lls_elf *m)
     if (s.p_type == PT_DYNAMIC)
       m->dynamic = s;
   }
-  for (uint32_t i = 0; i < m->head.e_phnum; i++) { /* what lies in those */
+  for (uint32_t i = 0; i < m->head.e_phnum; i++) { /* headers with contents in the file */
     lls_elf_read_file(m, m->head.e_phoff + i * sizeof s, &s, sizeof s);
     bool read = s.p_type == PT_NOTE || s.p_type == PT_TLS || s.p_type == PT_DYNAMIC ||
                 s.p_type == PT_GNU_EH_FRAME;
@@ -47,7 +47,7 @@ static const char *check_segments(struct lls_elf *m)
   return NULL;
 }
 
-/* dlopen reads no section; but linkers write their table last. */
+/* dlopen reads no section, but linkers write the section table last. */
 static const char *check_sections(const struct lls_elf *m)
 {
   const ElfW(Ehdr) *h = &m->head;
@@ -91,7 +91,7 @@ static const char *read_dynamic(struct lls_elf *m)
       break;
     }
   }
-  return LLS_ELF_HOLE; /* no end */
+  return LLS_ELF_HOLE; /* no end marker */
 }
 
 static const char *check_names(const struct lls_elf *m)
@@ -113,9 +113,9 @@ static const char *check_names(const struct lls_elf *m)
   return NULL;
 }
 
-/* ---- the whole ------------------------------------------------------------------ */
+/* ---- the whole file ------------------------------------------------------------- */
 
-/* Functions that dlopen and dlclose call: one, and tables of them. */
+/* Checks the functions that dlopen and dlclose call: single ones, and tables of them. */
 static const char *check_calls(const struct lls_elf *m)
 {
   static const struct {
@@ -160,6 +160,6 @@ const char *lls_elf_fault(const void *bytes, size_t size, bool *padded)
   if (fault == NULL)
     fault = lls_elf_check_code(&m, padded);
   if (fault != NULL || m.dynamic.p_type != PT_DYNAMIC)
-    return fault; /* without a dynamic table the linker refuses it itself */
+    return fault; /* without a dynamic table the dynamic linker reports the error */
   return check_tables(&m);
 }

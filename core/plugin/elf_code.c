@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Empty pages of code. A file under construction has them, and so has a finished one of a
- * linker that leaves room between functions (Zig's). The symbol table tells them apart: a
- * finished file has no function on an empty page. Without such a table an empty page is
- * taken for one that was not written yet.
+ * Empty pages of code. A file under construction has them, and so has a finished one
+ * from a linker that leaves gaps between functions (Zig's). The symbol table
+ * distinguishes them: a finished file has no function on an empty page. Without a
+ * symbol table an empty page is considered unwritten.
  */
 #include "core/plugin/elf_file.h"
 
 #include <elf.h>
 
-#define FEW 16 /* bytes of zeros that may end a function */
+#define FEW 16 /* zero bytes with which a function may end */
 
 struct functions {
   uint64_t at, n; /* the symbol table in the file */
@@ -32,8 +32,8 @@ static bool find_functions(const struct lls_elf *m, struct functions *out)
   return false;
 }
 
-/* Returns true if a function is in [begin, end), addresses, with all or many of its
- * bytes. */
+/* Returns true if a function lies in the addresses [begin, end), with all of its bytes
+ * or many. */
 static bool has_function(const struct lls_elf *m, const struct functions *f,
                          uint64_t begin, uint64_t end)
 {

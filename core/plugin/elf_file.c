@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See elf_file.h. Reading a file, and the memory it is mapped to. */
+/* See elf_file.h. Reads a file, and the memory to which it would be mapped. */
 #include "core/plugin/elf_file.h"
 
 #include <elf.h>
 #include <string.h>
 
-#define FEW 64 /* bytes of zeros that mean nothing */
+#define FEW 64 /* zero bytes that are no hole */
 
 bool lls_elf_is_inside(uint64_t at, uint64_t bytes, uint64_t begin, uint64_t length)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Relocations of a shared object: what the dynamic linker writes, and where; see elf.h.
- */
+/* Relocations of a shared object: the values that the dynamic linker writes, and where;
+ * see elf.h. */
 #include "core/plugin/elf_file.h"
 
 #include <elf.h>
@@ -8,8 +8,8 @@
 
 enum relocation { OF_NOTHING, OF_IMAGE, OF_CODE, OF_SYMBOL, OF_THREAD, UNKNOWN };
 
-/* The base that a relocation is computed from. Other types have no place in a shared
- * object: their value depends on the address at which it is loaded. */
+/* Returns what a relocation's value is relative to. Other types do not occur in shared
+ * objects: their value depends on the load address. */
 static enum relocation relocation_of(uint64_t type)
 {
   switch (type) {
@@ -49,7 +49,7 @@ static enum relocation relocation_of(uint64_t type)
     return UNKNOWN;
 #else
   default:
-    return OF_THREAD; /* whatever it is: its place and its symbol are looked at */
+    return OF_THREAD; /* unknown type: only its place and its symbol are checked */
 #endif
   }
 }

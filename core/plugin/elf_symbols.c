@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbols of a shared object, their versions, and the tables they are found by; see
- * elf.h. */
+/* Symbols of a shared object, their versions, and the hash tables for them; see elf.h. */
 #include "core/plugin/elf_file.h"
 
 #include <elf.h>
@@ -8,9 +7,10 @@
 /* ---- versions ------------------------------------------------------------------- */
 
 /*
- * Both lists are chains of offsets: to the next one, and to its parts. A 0 ends them, as
- * it does for the dynamic linker. The counts beside them are believed by nobody: one
- * wrong byte in DT_VERNEEDNUM had this walk over the last entry 2^37 times.
+ * Both lists are chains of offsets: to the next entry, and to its parts. An offset of 0
+ * ends a chain, for the dynamic linker as well. The counts stored with them are
+ * ignored: a single wrong byte in DT_VERNEEDNUM made this loop visit the last entry
+ * 2^37 times.
  */
 static const char *check_needed_parts(struct lls_elf *m, uint64_t at)
 {
@@ -122,8 +122,7 @@ static const char *check_gnu_hash(const struct lls_elf *m)
   return fault;
 }
 
-/* No symbol is in two chains, so that all of them together are no longer than the table.
- */
+/* No symbol is in two chains, so all chains together are no longer than the table. */
 static const char *check_old_hash(const struct lls_elf *m)
 {
   uint32_t n[2], link; /* buckets, symbols */

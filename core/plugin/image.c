@@ -50,7 +50,7 @@ static int open_file(const char *path, int *out, struct stat *st, struct lls_err
   return rc;
 }
 
-/* The copy's name shows in /proc/PID/maps and so in a debugger. */
+/* The copy's name appears in /proc/PID/maps, and so in a debugger. */
 static int copy_file(const char *path, int from, int *out, struct lls_error *err)
 {
   const char *slash = strrchr(path, '/');
@@ -65,7 +65,7 @@ static int copy_file(const char *path, int from, int *out, struct lls_error *err
   return lls_fail(err, rc, "%s: cannot copy into memory: %s", path, strerror(-rc));
 }
 
-/* ---- is it whole? ------------------------------------------------------------------ */
+/* ---- completeness ------------------------------------------------------------------ */
 
 static bool is_same_file(int a, int b)
 {
@@ -80,7 +80,8 @@ static bool is_same_file(int a, int b)
   }
 }
 
-/* The bytes too: what a linker writes through a mapping does not always change times. */
+/* Compares the bytes as well: writing through a mapping does not always change the
+ * times. */
 static bool has_changed(int from, const struct stat *before, int copy)
 {
   struct stat now;
@@ -89,13 +90,13 @@ static bool has_changed(int from, const struct stat *before, int copy)
          now.st_mtim.tv_nsec != before->st_mtim.tv_nsec || !is_same_file(from, copy);
 }
 
-/* *padded: pages of its code are empty, which they are in a file that is being written,
- * too. */
+/* Returns the file's fault, or NULL. *padded: pages of its code are empty, as in a file
+ * that is being written. */
 static const char *elf_fault(int fd, bool *padded)
 {
   struct stat st;
   if (fstat(fd, &st) < 0 || st.st_size == 0)
-    return NULL; /* the dynamic linker has a sentence for that */
+    return NULL; /* the dynamic linker reports this */
   void *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
   if (bytes == MAP_FAILED)
     return NULL;
@@ -104,7 +105,7 @@ static const char *elf_fault(int fd, bool *padded)
   return fault;
 }
 
-/* Refuses files that the dynamic linker would not survive. */
+/* Refuses files that would crash the dynamic linker. */
 static int check_copy(const char *path, int from, const struct stat *before, int copy,
                       enum lls_image_care care, struct lls_error *err)
 {
@@ -113,7 +114,7 @@ static int check_copy(const char *path, int from, const struct stat *before, int
   const char *fault = elf_fault(copy, &padded);
   if (fault == NULL && care == LLS_IMAGE_TRIED && lls_trial(copy, died) < 0)
     fault = died;
-  if (fault == NULL && padded) /* a linker at work writes in less */
+  if (fault == NULL && padded) /* a linker at work writes something within this time */
     nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
   if (fault == NULL && has_changed(from, before, copy))
     fault = "the file is changing";
@@ -125,7 +126,7 @@ static int check_copy(const char *path, int from, const struct stat *before, int
 
 /* ---- opening ----------------------------------------------------------------------- */
 
-/* dlerror's sentence without the copy's name, which says nothing. */
+/* Returns dlerror's sentence without the copy's name, which means nothing to users. */
 static const char *reason(const char *copy)
 {
   const char *text = dlerror();
@@ -135,7 +136,8 @@ static const char *reason(const char *copy)
   return text;
 }
 
-/* By a name that other processes can open too: a sanitizer's symboliser is one. */
+/* Opens the copy by a name that other processes can open, too, such as a sanitizer's
+ * symboliser. */
 static int load_copy(const char *path, struct lls_image *out, struct lls_error *err)
 {
   char copy[48];
@@ -184,7 +186,7 @@ int lls_image_open(const char *path, enum lls_image_care care, const char *sha25
     return rc;
   rc = copy_file(path, from, &out->fd, err);
   if (rc == 0) {
-    if (sha256[0] != '\0') /* before anything of it is run */
+    if (sha256[0] != '\0') /* before any code of it runs */
       rc = check_digest(path, out->fd, sha256, err);
     if (rc == 0)
       rc = check_copy(path, from, &before, out->fd, care, err);

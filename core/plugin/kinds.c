@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Differences between the kinds of policies: which callbacks each must have
- * (callbacks.h), and which all have alike.
+ * The kinds of policies: the callbacks that each kind must have (callbacks.h), and
+ * those that all kinds have in common.
  */
 #include "core/plugin/kinds.h"
 
@@ -51,7 +51,8 @@ static const struct lls_callback cache_required[] = {
     CACHE(preempt_modes), CACHE(audit),
 };
 
-/* Whoever starts a transfer hears of its end; what goes to the host comes back. */
+/* A manager that starts transfers must handle their end; one that moves to the host
+ * must move back. */
 static const struct lls_callback_pair cache_pairs[] = {
     CACHE_PAIR(offload, upload),
     CACHE_PAIR(upload, offload),
@@ -99,7 +100,7 @@ const struct lls_vtable_rules lls_predictor_rules = {
     .n_pairs = sizeof predictor_pairs / sizeof *predictor_pairs,
 };
 
-/* ---- all of them ------------------------------------------------------------------- */
+/* ---- common to all kinds ----------------------------------------------------------- */
 
 #define COMMON(VTABLE)                                                                   \
   ((struct lls_plugin_common){.destroy = (VTABLE)->destroy,                              \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Members that exist once for each kind of plugin: under the name of the kind where the
- * code means that kind, and in a row where it does the same for all. Another kind is
- * added here, and where its own callbacks are called.
+ * Members that exist once for each kind of plugin: named for code about that kind, and
+ * as an array for code that treats all kinds alike. To add a kind, extend this file,
+ * and call its callbacks where they apply.
  */
 #ifndef LLS_PLUGIN_KINDS_H
 #define LLS_PLUGIN_KINDS_H
@@ -11,7 +11,8 @@
 
 #define LLS_KINDS 3
 
-/* Members of a struct: scheduler, cache, predictor, and by_kind[] with the same. */
+/* Members of a struct: scheduler, cache, predictor; and by_kind[] with the same
+ * memory. */
 #define LLS_EACH_KIND_OF(TYPE)                                                           \
   union {                                                                                \
     struct {                                                                             \
@@ -20,11 +21,11 @@
     TYPE by_kind[LLS_KINDS];                                                             \
   }
 
-/* Pointer to the one of this kind: enum lls_plugin_kind. */
+/* Pointer to the member of this kind: enum lls_plugin_kind. */
 #define LLS_OF_KIND(OWNER, KIND) (&(OWNER)->by_kind[(KIND)-LLS_KIND_SCHEDULER])
 
-/* Callbacks that plugins of every kind may have, with the same arguments; NULL: it has
- * not. */
+/* Callbacks that plugins of every kind may have, with the same arguments; NULL: the
+ * plugin does not have it. */
 struct lls_plugin_common {
   void (*destroy)(void *self);
   int (*reconfigure)(void *self, const void *params);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening a plugin. The checks go from what must hold to read the next thing at all: the
- * symbol, the descriptor's version and size, its members, the parameter table, the
- * vtable.
+ * Opens a plugin. Each check makes it safe to read the next item: the symbol, the
+ * descriptor's version and size, its members, the parameter table, the vtable.
  */
 #include "core/plugin/loader.h"
 
@@ -17,7 +16,7 @@
 
 /* ---- the descriptor ----------------------------------------------------------- */
 
-/* Copies it into the module as far as the plugin has it. */
+/* Copies the descriptor into the module; members that an older plugin lacks are 0. */
 static int read_descriptor(struct lls_plugin_module *m, struct lls_error *err)
 {
   const size_t version_1_size = LLS_SIZE_UP_TO(struct lls_plugin, vtable);
@@ -63,7 +62,8 @@ static int check_texts(const struct lls_plugin *d, struct lls_error *err)
   return 0;
 }
 
-/* `name`: what it was asked for as; a path may hold any id. */
+/* Checks id and kind. `name`: how it was requested; a file requested by path may have
+ * any id. */
 static int check_identity(const struct lls_plugin *d, uint32_t kind, const char *name,
                           struct lls_error *err)
 {
@@ -88,7 +88,7 @@ static int check_identity(const struct lls_plugin *d, uint32_t kind, const char 
   return 0;
 }
 
-/* ---- the whole ---------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------ */
 
 static int read_vtable(struct lls_plugin_module *m, struct lls_error *err)
 {
@@ -103,7 +103,8 @@ static int read_vtable(struct lls_plugin_module *m, struct lls_error *err)
   }
 }
 
-/* Into entries of this core's own size: what an older plugin's do not have is 0. */
+/* Copies the parameter table to entries of this core's size; members that an older
+ * plugin lacks are 0. */
 static int read_params(struct lls_plugin_module *m, struct lls_error *err)
 {
   const size_t version_1_size = LLS_SIZE_UP_TO(struct lls_param, flags);

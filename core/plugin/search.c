@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where plugins are: the folders of the search path and the names in them. */
+/* Finds plugins: the folders of the search path, and the names in them. */
 #include "core/base/installed.h"
 #include "core/params/nearest.h"
 #include "core/plugin/loader.h"
@@ -25,7 +25,8 @@ const char *lls_plugin_kind_name(uint32_t kind)
   }
 }
 
-/* systemd says so to what it starts itself, by the process's id (systemd.exec(5)). */
+/* Returns true in a service: systemd passes the process's id to a process that it
+ * starts (systemd.exec(5)). */
 static bool is_service(void)
 {
   const char *pid = getenv("SYSTEMD_EXEC_PID");
@@ -34,8 +35,8 @@ static bool is_service(void)
 
 char *lls_plugin_search_path(void)
 {
-  /* Not of a program that has more rights than its user, nor of a service, which has a
-   * configuration: plugins are code. */
+  /* The variable is ignored in a program with more rights than its user, and in a
+   * service, which has a configuration: plugins are code. */
   const char *first = is_service() ? NULL : secure_getenv("LLS_PLUGIN_PATH");
   struct lls_installed own = lls_installed(LLS_PLUGIN_DIR);
   if (first == NULL || first[0] == '\0')
@@ -56,7 +57,7 @@ int lls_plugin_find_file(const char *file, char path[PATH_MAX])
   return rc;
 }
 
-/* ---- the list of what there is ------------------------------------------------ */
+/* ---- listing ------------------------------------------------------------------ */
 
 struct found {
   char *name, *path;
@@ -66,10 +67,11 @@ struct listing {
   uint32_t kind;
   size_t n;
   struct found *list; /* (n) */
-  int rc;             /* -ENOMEM once something is missing */
+  int rc;             /* -ENOMEM if an entry could not be added */
 };
 
-/* "scheduler_fcfs.so" of kind scheduler: "fcfs", malloc'ed; NULL: no plugin of it. */
+/* Returns "fcfs" for "scheduler_fcfs.so" of kind scheduler, malloc'ed; NULL if the file
+ * is not a plugin of this kind. */
 static char *name_of_file(uint32_t kind, const char *file)
 {
   const char *prefix = lls_plugin_kind_name(kind);
@@ -108,7 +110,7 @@ static void list_folder(struct listing *l, const char *folder)
 {
   DIR *dir = opendir(folder);
   if (dir == NULL)
-    return; /* not installed: then other folders have them, or find complains */
+    return; /* not installed: other folders may have plugins, or finding one fails */
   for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
     char *name = name_of_file(l->kind, entry->d_name);
     if (name == NULL || is_listed(l, name))
@@ -154,7 +156,7 @@ int lls_plugin_each(uint32_t kind,
   return rc;
 }
 
-/* ---- one by name -------------------------------------------------------------- */
+/* ---- finding a name ----------------------------------------------------------- */
 
 struct search {
   struct lls_nearest nearest;
@@ -171,7 +173,7 @@ static int compare_name(void *context, const char *name, const char *path)
   return snprintf(s->path, PATH_MAX, "%s", path) < PATH_MAX ? 1 : -ENAMETOOLONG;
 }
 
-/* The kind that has a plugin of this name; 0: none has. */
+/* Returns the kind that has a plugin with this name; 0 if none has. */
 static uint32_t kind_of(const char *name)
 {
   char path[PATH_MAX];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which callbacks of plugins a thread is in. The thread notes it at the cost of some
- * stores; it reads its own trail when it crashes or exits (crash.c), and a watchdog reads
- * that of another thread: since it samples, no clock is needed on the way in.
+ * The callbacks of plugins that a thread is executing. The thread records them at the
+ * cost of some stores. It reads its own trail when it crashes or exits (crash.c); a
+ * watchdog reads the trail of another thread by sampling, so entering a callback needs
+ * no clock.
  */
 #ifndef LLS_PLUGIN_TRAIL_H
 #define LLS_PLUGIN_TRAIL_H
@@ -17,11 +18,11 @@ struct lls_trail_call {
   _Atomic(const char *) callback;
 };
 
-/* Written by its thread alone. */
+/* Written only by its own thread. */
 struct lls_trail {
-  _Atomic uint32_t depth;     /* of calls that have not returned */
+  _Atomic uint32_t depth;     /* number of calls that have not returned */
   _Atomic uint64_t calls;     /* so far */
-  _Atomic uint64_t outermost; /* of these, from outside of all plugins */
+  _Atomic uint64_t outermost; /* of these, calls from outside of any plugin */
   struct lls_trail_call under_way[LLS_TRAIL_DEPTH];
 };
 
@@ -33,8 +34,8 @@ static inline void lls_trail_count(_Atomic uint64_t *counter)
   atomic_store_explicit(counter, n + 1, memory_order_relaxed);
 }
 
-/* The thread's own. Where it comes from is hidden from gcc 12, whose check for NULL under
- * UBSan goes wrong over the address of a thread's variable in a loop. */
+/* Returns the thread's own trail. The address is hidden from gcc 12, whose UBSan check
+ * for NULL is wrong for the address of a thread-local variable in a loop. */
 static inline struct lls_trail *lls_trail_own(void)
 {
   struct lls_trail *t = &lls_trail;
@@ -42,7 +43,7 @@ static inline struct lls_trail *lls_trail_own(void)
   return t;
 }
 
-/* The depth before, which lls_trail_leave goes back to. */
+/* Records a call. Returns the previous depth, to be passed to lls_trail_leave. */
 static inline uint32_t lls_trail_enter(uint32_t kind, const char *callback)
 {
   struct lls_trail *t = lls_trail_own();
@@ -64,7 +65,8 @@ static inline void lls_trail_leave(const uint32_t *depth)
   atomic_store_explicit(&lls_trail_own()->depth, *depth, memory_order_release);
 }
 
-/* CALL, an expression of any type, noted as CALLBACK of a plugin of this KIND. */
+/* Evaluates CALL, an expression of any type, recorded as CALLBACK of a plugin of this
+ * KIND. */
 #define LLS_NOTED(KIND, CALLBACK, CALL)                                                  \
   __extension__({                                                                        \
     __attribute__((cleanup(lls_trail_leave), unused)) const uint32_t lls_depth_before =  \

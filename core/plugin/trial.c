@@ -18,8 +18,9 @@ extern char **environ;
 
 const char lls_trial_program[] = "/proc/self/exe";
 
-/* By its name, which valgrind knows, unless a filter of system calls goes by the address
- * of the other one; a program that was replaced has no name. */
+/* Returns the program's path, by name, since valgrind intercepts that; but under a
+ * system call filter, which compares addresses, lls_trial_program; a program whose file
+ * was replaced has no name. */
 static const char *own_program(char path[PATH_MAX])
 {
   ssize_t n = readlink(lls_trial_program, path, PATH_MAX - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other process of a trial; see trial.h. */
+/* The main function of a trial's process; see trial.h. */
 #include "core/plugin/loader.h"
 #include "core/plugin/trial.h"
 
@@ -18,5 +18,6 @@ int lls_trial_main(void)
   snprintf(copy, sizeof copy, "/proc/self/fd/%d", LLS_TRIAL_COPY);
   if (lls_plugin_open(LLS_KIND_ANY, copy, &module, &ignored) == 0)
     lls_plugin_close(module);
-  _exit(LLS_TRIAL_SURVIVED); /* also if it was refused: the server says why itself */
+  _exit(LLS_TRIAL_SURVIVED); /* also if dlopen refused it: the server then reports the
+                              * reason itself */
 }

@@ -18,14 +18,14 @@
 
 struct template
 {
-  const char *name; /* of the file; "example" is replaced as in its text */
+  const char *name; /* file name; "example" is replaced in it as in the text */
   const char *text;
   mode_t mode;
 };
 
 #define N_FILES 4
 
-struct names { /* what stands in a template, and in a plugin made from it */
+struct names { /* words in a template, or their replacements */
   const char *kind, *name;
 };
 
@@ -37,7 +37,7 @@ static void templates_of(const char *source, struct template out[N_FILES])
   out[3] = (struct template){"example.ini", example_ini, 0644};
 }
 
-/* Where the demo model is: a folder that was unpacked elsewhere says so (bundle-run). */
+/* Returns where the demo model is; in an unpacked bundle, bundle-run sets the folder. */
 static struct lls_installed data_folder(void)
 {
   struct lls_installed out;
@@ -48,7 +48,7 @@ static struct lls_installed data_folder(void)
   return out;
 }
 
-/* Writes text with its words replaced. */
+/* Writes a text with the words replaced. */
 static void write_text(FILE *out, const char *text, const struct names *names)
 {
   const struct lls_installed data = data_folder();

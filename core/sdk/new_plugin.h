@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin to begin with: the SDK's examples under another name (share/sdk). */
+/* Creates a new plugin: one of the SDK's examples under another name (share/sdk). */
 #ifndef LLS_SDK_NEW_PLUGIN_H
 #define LLS_SDK_NEW_PLUGIN_H
 
 #include "core/base/error.h"
 
-/* Makes the folder `name` with source, Makefile, test and ini of a plugin of that kind
- * ("scheduler", "cache", "predictor"). On failure nothing is left. */
+/* Creates the folder `name` with source, Makefile, test and ini of a plugin of that
+ * kind ("scheduler", "cache", "predictor"). After a failure nothing remains. */
 int lls_new_plugin(const char *kind, const char *name, struct lls_error *err);
 
 #endif
