@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # The index of results: each page of experiments/results has one row in experiments/README.md, each row is of a page
-# and has a question, a date, a command and a state; a page which supersedes another exists.
+# and has a question, a date, a command and a state; a page which supersedes another exists. Each page opens with a
+# title and at most ten lines with the question, what was measured, what was found and what was missed.
 use strict;
 use warnings;
 use Test::More;
@@ -27,5 +28,13 @@ for my $page (sort keys %row) {
     ok length $question && $date =~ /\A2026-/ && length $command, "$page: question, date and command";
     like $state, qr/\A(?:current|superseded by|historical)\b/, '  and a state';
     ok $row{$_}, "  after it came $_" for $state =~ /superseded by (\S+\.md)/ ? $1 : ();
+}
+
+# The opening is the first paragraph below the title.
+for my $page (grep { $_ ne 'papers.md' } @pages) { # which experiments/papers/Page.pm writes
+    my (undef, $opening) = split /\n\n+/, text_of("$folder/results/$page");
+    my $lines = () = $opening =~ /^/mg;
+    ok $lines <= 10 && $opening !~ /.{150}/, "$page opens in at most ten lines" or diag "$lines lines";
+    like $opening, qr/^\*\*Question:.*^\*\*Measured:.*^\*\*Found[^*]*\*\*.*^\*\*Missed:/ms, '  with question, what was measured, found and missed';
 }
 done_testing;
