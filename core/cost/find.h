@@ -12,7 +12,7 @@
  */
 int lls_find_profile(const char *name, char **path, struct lls_error *err);
 /* Finds a model such as "opt-13b": the folder of this path, else models/NAME in the
- * folders for profiles. *path is absolute. */
+ * folder of profiles. *path is absolute. */
 int lls_find_model(const char *name, char **path, struct lls_error *err);
 
 #endif

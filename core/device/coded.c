@@ -7,14 +7,14 @@
 
 #include "core/base/check.h"
 
-#define STEP 32 /* columns of lls_coded_read_codes' scales */
+#define STEP 32 /* columns per scale in lls_coded_read_codes */
 
 static bool four_bits(const struct lls_coded *c)
 {
   return c->layout <= LLS_CODED_PACKED;
 }
 
-/* Where AWQ has outputs 0 to 7. */
+/* Positions of outputs 0 to 7 in an AWQ word. */
 static const uint8_t awq_place[8] = {0, 4, 1, 5, 2, 6, 3, 7};
 
 static uint32_t nibble(uint32_t word, size_t i)
@@ -69,7 +69,8 @@ static float scale_of(const struct lls_coded *c, size_t row, size_t group)
   }
 }
 
-/* Four bits of exponent, less 7, and three of fraction; all ones is no number. */
+/* Converts e4m3: four bits of exponent with bias 7, and three of fraction; all ones is
+ * NaN. */
 static float e4m3(uint8_t x)
 {
   int exponent = x >> 3 & 15, fraction = x & 7;
@@ -117,7 +118,8 @@ static int8_t code_of(const struct lls_coded *c, size_t row, size_t column, int 
                       : ((const int8_t *)c->codes)[row * c->columns + column];
 }
 
-/* NaN for a group of e4m3 that has one: forms of codes need not. */
+/* Returns NaN if one of the e4m3 codes is NaN, which a form of codes may not represent;
+ * else 0. */
 static float no_number(const struct lls_coded *c, const int8_t *codes)
 {
   for (size_t i = 0; c->layout == LLS_CODED_FP8 && i < STEP; i++)

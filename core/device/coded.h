@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrices whose codes, scales and zeros are tensors of their own, as quantised Hugging
- * Face folders have them. A view of type LLS_CODED points to one, and says which of its
- * rows and columns it is.
+ * Matrices whose codes, scales and zeros are separate tensors, as in quantised Hugging
+ * Face folders. A view of type LLS_CODED points to one, and selects rows and columns.
  *
  *   layout   codes                            scales          zeros
  *   GPTQ     (inputs / 8, outputs) 8 x 4 bit  (groups, out)   (groups, out / 8) 8 x 4 bit
- *   AWQ      (inputs, outputs / 8) 8 x 4 bit  (groups, out)   (groups, out / 8), both
- * with eight outputs in the order 0 2 4 6 1 3 5 7 PACKED   (outputs, inputs / 8) 8 x 4
- * bit  (out, groups)   (out / 8, groups) INT8     (outputs, inputs) int8_t         (out,
- * groups)   none FP8      (outputs, inputs) e4m3           (out / group_rows, groups)
+ *   AWQ      as GPTQ, each word with outputs in the order 0 2 4 6 1 3 5 7
+ *            (inputs, outputs / 8) 8 x 4 bit  (groups, out)   (groups, out / 8)
+ *   PACKED   (outputs, inputs / 8) 8 x 4 bit  (out, groups)   (out / 8, groups)
+ *   INT8     (outputs, inputs) int8_t         (out, groups)   none
+ *   FP8      (outputs, inputs) e4m3           (out / group_rows, groups)
  *
- * A number is scale * (code - zero); a group is `group` inputs of `group_rows` outputs.
+ * An element is scale * (code - zero); a group is `group` inputs of `group_rows`
+ * outputs.
  */
 #ifndef LLS_DEVICE_CODED_H
 #define LLS_DEVICE_CODED_H
@@ -33,22 +34,23 @@ struct lls_coded {
   const void *codes;
   const void *scales;
   enum lls_dtype scale_type; /* F32, F16 or BF16 */
-  const uint32_t *zeros;     /* NULL: 8 of 4 bits, else 0 */
-  uint32_t zeros_lack;       /* what is added to each: 1 in GPTQ's first version */
+  const uint32_t *zeros;     /* NULL: 8 for codes of 4 bits, else 0 */
+  uint32_t zeros_lack;       /* added to each zero: 1 in GPTQ's first version */
   const int32_t *group_of;   /* (columns) GPTQ's g_idx; NULL: column / group */
-  bool int8_inputs;          /* INT8: made for activations that are int8 too (W8A8) */
+  bool int8_inputs;          /* INT8: quantised for int8 activations (W8A8) */
 };
 
-/* Can a device keep the codes: every 32 columns with one scale? */
+/* Returns true if a device can use the codes directly: each 32 columns share one
+ * scale. */
 bool lls_coded_keeps_codes(const struct lls_coded *);
 bool lls_coded_has_offset(const struct lls_coded *);
 
-/* Columns [first, first + n) of a row as f32. */
+/* Reads columns [first, first + n) of a row as f32. */
 void lls_coded_read(const struct lls_coded *, size_t row, size_t first, size_t n,
                     float *out);
-/* The same as codes, where they can be kept: codes (n), scale and offset (n / 32). Codes
- * of 4 bits are 0 to 15 where there are offsets, else -8 to 7; FP8's are its bytes, and a
- * scale is no number where one of its codes is none. */
+/* Reads the same columns as codes, if lls_coded_keeps_codes: codes (n), scale and
+ * offset (n / 32). Codes of 4 bits are 0 to 15 with offsets, else -8 to 7; FP8's are
+ * its bytes, and a scale is NaN if one of its codes is. */
 void lls_coded_read_codes(const struct lls_coded *, size_t row, size_t first, size_t n,
                           int8_t *codes, float *scale, float *offset);
 

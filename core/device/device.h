@@ -2,12 +2,13 @@
 /*
  * The device: one vtable of operations, implemented by kernels/cpu (the reference),
  * kernels/sim (no arithmetic, virtual time) and kernels/cuda. The forward pass in
- * core/engine is written once against it; no policy lives below this line and no device
- * call above the engine.
+ * core/engine is written once for this interface; no code below it contains policy, and
+ * no code above the engine calls it.
  *
- * Order. Operations of one device run in the order they are called, as on a stream; they
- * may return before they are done. step_end waits for all of them and reports the first
- * error since step_begin, so the operations themselves return nothing.
+ * Order. Operations of one device are executed in the order of the calls, as on a
+ * stream; a call may return before its operation is complete. step_end waits for all
+ * operations and reports the first error since step_begin, so the operations themselves
+ * return nothing.
  *
  * Numbers. Activations are rows of the device's activation type (f32 on the CPU, passed
  * as void * since CUDA uses bf16); logits are always f32. A `row` is one token of the
@@ -15,8 +16,8 @@
  * allocates.
  *
  * Threads. A device belongs to one instance: it is created on the thread that loads the
- * model and destroyed on [main], while no step thread is there; everything else is
- * [step], unless it says otherwise.
+ * model and destroyed on [main], while no step thread exists; all other functions are
+ * [step], unless stated otherwise.
  */
 #ifndef LLS_DEVICE_H
 #define LLS_DEVICE_H
@@ -30,8 +31,8 @@ enum lls_dtype {
   LLS_F16,
   LLS_BF16,
   LLS_I8,
-  /* Blocks of codes with scales, as in GGUF files: quantised.h. Only tensors of a model
-   * are of these; a device makes of them what it multiplies. */
+  /* Blocks of codes with scales, as in GGUF files (quantised.h). Only tensors of a
+   * model have these types; a device converts them to its own format of weights. */
   LLS_Q4_0,
   LLS_Q4_1,
   LLS_Q5_0,
@@ -41,11 +42,11 @@ enum lls_dtype {
   LLS_Q5_K,
   LLS_Q6_K,
   LLS_MXFP4,
-  /* Codes and scales are tensors of their own: coded.h. */
+  /* Codes and scales are separate tensors: coded.h. */
   LLS_CODED,
 };
 
-/* Bytes of a number of a plain type; those of the others are in quantised.h. */
+/* Returns the bytes of an element of a plain type; quantised.h has those of all types. */
 static inline size_t lls_dtype_bytes(enum lls_dtype t)
 {
   return t == LLS_F32 ? 4 : t == LLS_I8 ? 1 : 2;
@@ -53,8 +54,8 @@ static inline size_t lls_dtype_bytes(enum lls_dtype t)
 
 enum lls_memory {
   LLS_MEMORY_DEVICE, /* activations, tables */
-  LLS_MEMORY_PINNED, /* host memory that copies fast */
-  LLS_MEMORY_PIECES, /* the device's own, that blocks are packed in; see piece_write */
+  LLS_MEMORY_PINNED, /* host memory for fast copies */
+  LLS_MEMORY_PIECES, /* the device's own memory for packed blocks; see piece_write */
 };
 
 /*
@@ -65,47 +66,50 @@ enum lls_memory {
 struct lls_tensor_view {
   const void *data; /* (rows, columns), rows `row_stride` elements apart */
   enum lls_dtype dtype;
-  size_t rows, columns; /* of a linear layer: outputs, inputs */
-  size_t row_stride;    /* elements; = columns if dense; both whole blocks */
+  size_t rows, columns; /* for a linear layer: outputs, inputs */
+  size_t row_stride;    /* in elements; = columns if dense; both a multiple of the
+                         * type's block */
   uint64_t seed;
-  /* LLS_CODED: data is a struct lls_coded, of which this is a part that begins there. */
+  /* LLS_CODED: data is a struct lls_coded, and the view is the part that begins here. */
   size_t first_row, first_column;
 };
 
 /* [engine] weights = ... */
 enum lls_weight_format {
-  LLS_WEIGHTS_AUTO, /* the model's own type, where the device multiplies it well */
+  LLS_WEIGHTS_AUTO, /* the model's own type, if the device multiplies it efficiently */
   LLS_WEIGHTS_F32,
   LLS_WEIGHTS_BF16,
-  LLS_WEIGHTS_INT8, /* groups of 32 inputs of an output have a scale */
+  LLS_WEIGHTS_INT8, /* one scale per 32 inputs of an output */
   LLS_WEIGHTS_INT4,
 };
 
 struct lls_link_ops;
-struct lls_weight;  /* a linear layer's matrix and bias, packed once for the device */
-struct lls_experts; /* matrices of one shape, one for each expert */
+struct lls_weight;  /* a linear layer's matrix and bias, in the device's format */
+struct lls_experts; /* one matrix per expert, all of one shape */
 struct lls_pool;    /* the unit blocks of one instance, on the device and on the host */
 
 struct lls_pool_shape {
   uint32_t layers, kv_heads, head_dim;
-  uint32_t block_tokens;  /* slots a unit block has in each layer */
+  uint32_t block_tokens;  /* slots of a unit block in each layer */
   enum lls_dtype element; /* F32 or BF16 (F16 models are cached as BF16 or F32) */
   uint32_t device_units;  /* unit blocks on the device */
-  uint32_t host_units;    /* and on the host, 0 = no host tier */
-  uint32_t scratch_units; /* of one layer each, for K and V restored from X; 0 = none */
+  uint32_t host_units;    /* unit blocks on the host, 0 = no host tier */
+  uint32_t scratch_units; /* single-layer units for K, V restored from X; 0 = none */
   uint32_t max_context;   /* tokens of a sequence; only needed with scratch_units */
-  uint32_t int8;          /* enum lls_int8: tiers that have scales for INT8 blocks */
+  uint32_t int8;          /* enum lls_int8: the tiers that can hold INT8 blocks with
+                           * scales */
 };
 
-/* Bytes of one unit block: K, or V, or X vectors of block_tokens tokens in all layers. */
+/* Returns the bytes of a unit block: vectors of block_tokens tokens in all layers. */
 static inline size_t lls_unit_bytes(const struct lls_pool_shape *s)
 {
   return (size_t)s->layers * s->kv_heads * s->head_dim * s->block_tokens *
          lls_dtype_bytes(s->element);
 }
 
-/* Where a tier has scales: bytes of those of one half unit block, (layers, kv_heads, 2,
- * head_dim) in f16: the steps of the channels, then their least numbers. */
+/* Returns the bytes of the scales of one half unit block, in a tier that has scales:
+ * (layers, kv_heads, 2, head_dim) in f16, the steps of the channels and then their
+ * minima. */
 static inline size_t lls_scale_bytes(const struct lls_pool_shape *s)
 {
   return (size_t)s->layers * s->kv_heads * 2 * s->head_dim * 2;
@@ -116,24 +120,24 @@ static inline bool lls_pool_has_scales(const struct lls_pool_shape *s, bool host
   return s->int8 >= (host ? LLS_INT8_SWAPPED : LLS_INT8_ALL);
 }
 
-/* Bytes of a unit block in a tier's memory, scales of both halves included. */
+/* Returns a unit block's bytes in a tier's memory, with the scales of both halves. */
 static inline size_t lls_unit_room(const struct lls_pool_shape *s, bool host)
 {
   return lls_unit_bytes(s) + (lls_pool_has_scales(s, host) ? 2 * lls_scale_bytes(s) : 0);
 }
 
-/* Bytes that a copy moves on its side of that element, scales included. */
+/* Returns a block's bytes on a copy's side with that element type, with scales. */
 static inline size_t lls_block_bytes(const struct lls_pool_shape *s, uint32_t element)
 {
   size_t numbers = (size_t)s->layers * s->kv_heads * s->head_dim * s->block_tokens;
   return element == LLS_ELEMENT_INT8 ? numbers + lls_scale_bytes(s) : lls_unit_bytes(s);
 }
 
-/* Bytes that go over the link, or are written: the narrower side's. */
+/* Returns the bytes of a copy that are transferred: those of the narrower side. */
 static inline uint64_t lls_copied_bytes(const struct lls_pool_shape *s,
                                         const struct lls_copy *c)
 {
-  uint32_t element = c->source_element | c->target_element; /* INT8 if either is */
+  uint32_t element = c->source_element | c->target_element; /* INT8 if one side is INT8 */
   return lls_block_bytes(s, element) * (uint64_t)c->n_slots / s->block_tokens;
 }
 
@@ -147,8 +151,8 @@ static inline bool lls_copy_shift_fits(const struct lls_pool_shape *s,
 }
 
 /*
- * Is that copy inside the pool, and one that it can carry out? The rules of types.h, for
- * every device.
+ * Returns true if a copy lies within the pool and can be carried out. It checks the
+ * rules of types.h, for every device.
  */
 static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct lls_copy *c)
 {
@@ -167,16 +171,17 @@ static inline bool lls_copy_fits(const struct lls_pool_shape *s, const struct ll
       ((from_int8 || to_int8) && c->n_slots != s->block_tokens))
     return false;
   if (c->kind == LLS_COPY_DEVICE_TO_DEVICE && from_int8 != to_int8 &&
-      c->source >> from_int8 == c->target >> to_int8) /* over what it still has to read */
+      c->source >> from_int8 == c->target >> to_int8) /* would overwrite bytes still to
+                                                       * be read */
     return false;
   return c->source < sources << from_int8 && c->target < targets << to_int8;
 }
 
 /*
- * Slots of a unit block of another device's pool, on their way to one of this, in every
- * layer. Slot order is kept. The target is of the cache's own type. The source is that or
- * INT8, its number a half's: then it goes over the link as it is, whole, and the slots
- * are made wide where they come to, so that this pool needs no scales.
+ * Slots of a unit block in another device's pool, to be transferred to a unit block in
+ * this device's pool, in every layer. Slot order is kept. The target has the cache's
+ * own type. If the source is INT8, its number is that of a half block: the whole block
+ * is transferred unchanged, and converted at the target, so this pool needs no scales.
  */
 struct lls_pull {
   uint32_t source, target; /* unit blocks on the devices */
@@ -189,7 +194,7 @@ static inline bool lls_pull_is_int8(const struct lls_pull *c)
   return c->source_element == LLS_ELEMENT_INT8;
 }
 
-/* Each side by the pool that it is of. */
+/* Check each side of a pull against its own pool. */
 static inline bool lls_pull_source_fits(const struct lls_pool_shape *s,
                                         const struct lls_pull *c)
 {
@@ -208,7 +213,7 @@ static inline bool lls_pull_target_fits(const struct lls_pool_shape *s,
          (uint32_t)c->target_slot + c->n_slots <= s->block_tokens;
 }
 
-/* Do unit blocks of the two mean the same? */
+/* Returns true if unit blocks of the two pools have the same layout. */
 static inline bool lls_pools_match(const struct lls_pool_shape *a,
                                    const struct lls_pool_shape *b)
 {
@@ -226,24 +231,25 @@ static inline uint64_t lls_pulled_bytes(const struct lls_pool_shape *s,
 
 /* One sequence's part of a batch: rows [first_row, first_row + n_rows). */
 struct lls_step_sequence {
-  /* K, V cover context + n_rows tokens, but maybe the first ones that no row sees */
+  /* K and V cover context + n_rows tokens, perhaps without the first ones, which no row
+   * attends to */
   const struct lls_block_table *table;
   uint32_t first_row, n_rows;
   uint32_t context; /* tokens cached before this step; row i has position context + i */
   uint32_t
-      n_restored; /* tokens, from the first on, whose X is in table->x: see restore */
-  bool scratch;   /* its K and V lists are of scratch units, written anew in each layer */
-  bool absorbed;  /* it has none: its rows attend to X, see attend_hidden */
-  uint8_t tidy;   /* LLS_TIDY_*, where the step has entries */
+      n_restored; /* number of its first tokens whose X is in table->x: see restore */
+  bool scratch;   /* its K and V lists are of scratch units, rewritten in each layer */
+  bool absorbed;  /* it has no K and V lists: its rows attend to X, see attend_hidden */
+  uint8_t tidy;   /* LLS_TIDY_*, if the step has entries */
 };
 
-/* The token that a list begins with; an empty one covers none from the first on. */
+/* Returns the first token that a list covers; 0 for an empty list. */
 static inline uint32_t lls_list_begin(const struct lls_block_entry *list, uint32_t n)
 {
   return n > 0 ? list[0].first_token : 0;
 }
 
-/* A list's entries are whole blocks in order, from the left; the last maybe not full. */
+/* A list's entries are whole blocks in order, from the left; the last may be partial. */
 enum { LLS_TIDY_K = 1, LLS_TIDY_V = 2, LLS_TIDY_X = 4 };
 
 /* The batch of one step as the device sees it. Valid until step_end. */
@@ -253,11 +259,11 @@ struct lls_device_step {
   const int32_t *positions;                  /* (n_rows) */
   const uint32_t *sequence;                  /* (n_rows) index into sequences */
   const struct lls_step_sequence *sequences; /* (n_sequences), decodes and chunks mixed */
-  /* For an asynchronous device: where all lists of the step are, pinned; else NULL. */
+  /* For an asynchronous device: all lists of the step, pinned; else NULL. */
   const struct lls_block_entry *entries;
   size_t n_entries;
-  /* Nothing is computed, and what the operations write holds anything: the device gets
-   * ready for steps of the same operations. For one that prepares. */
+  /* Nothing is computed, and outputs have arbitrary contents: the device prepares for
+   * steps with the same operations. Only for a device with `prepares`. */
   bool prepare;
 };
 
@@ -269,7 +275,7 @@ enum lls_activation {
   LLS_ACT_GELU_TANH, /* the tanh approximation */
   LLS_ACT_TANH,
   LLS_ACT_SILU,
-  /* Only for gates (gpt-oss), both clamped to 7: g sigmoid(1.702 g) (u + 1). */
+  /* Only for gates (gpt-oss), both inputs clamped to 7: g sigmoid(1.702 g) (u + 1). */
   LLS_ACT_CLAMPED_SWIGLU,
 };
 
@@ -280,16 +286,16 @@ enum lls_linear_store {
 
 struct lls_attention_shape {
   uint32_t heads, kv_heads, head_dim; /* heads is a multiple of kv_heads */
-  float scale;                        /* of q.k, normally 1/sqrt(head_dim) */
+  float scale;                        /* for q.k, normally 1/sqrt(head_dim) */
   uint32_t window;                    /* sliding window in tokens, 0 = none */
-  /* (heads) device memory, NULL = none: scores of tokens of value 0 that each head sees
-   * before all others */
+  /* (heads) device memory, NULL = none: for each head the score of an additional token
+   * with value 0 */
   const float *sinks;
   float soft_cap; /* 0 = none, else scaled scores become cap tanh(score / cap) */
 };
 
-/* RMS norms of q and k: of each head, or `whole`: of all heads together, those of other
- * ranks included. */
+/* RMS norms of q and k: of each head separately, or `whole`: of all heads together,
+ * including those of other ranks. */
 struct lls_qk_norm_shape {
   const float *q, *k; /* (head_dim), whole: (heads head_dim) and (kv_heads head_dim) */
   float epsilon;
@@ -299,16 +305,16 @@ struct lls_qk_norm_shape {
 #define LLS_MAX_EXPERTS 1024
 #define LLS_MAX_ACTIVE  32
 
-/* Where the rows of a mixture of experts go; all in device memory, written by route. A
- * row has `active` entries, one for each of its experts; sorted by expert, then by row,
- * they are the rows that grouped products work on. */
+/* The routing of rows through a mixture of experts, in device memory, written by route.
+ * A row has `active` entries, one for each of its experts. Sorted by expert, then by
+ * row, the entries are the rows of the grouped products. */
 struct lls_route {
   uint32_t experts, active;
   uint32_t *expert; /* (n_rows, active) best first */
   float *weight;    /* (n_rows, active) */
-  uint32_t *place;  /* (n_rows, active) where the entry is among the sorted ones */
-  uint32_t *row;    /* (n_rows active) of each sorted entry */
-  uint32_t *first;  /* (experts + 1) sorted entries of each expert begin here */
+  uint32_t *place;  /* (n_rows, active) index of the entry in sorted order */
+  uint32_t *row;    /* (n_rows active) the row of each sorted entry */
+  uint32_t *first;  /* (experts + 1) index of each expert's first sorted entry */
 };
 
 struct lls_rope_shape {
@@ -317,7 +323,7 @@ struct lls_rope_shape {
   float attention_factor;         /* multiplies cos and sin (yarn), normally 1 */
 };
 
-/* How to draw the next token of one row; see core/device/sampling.h for the order. */
+/* How the next token of one row is sampled; core/device/sampling.h has the order. */
 struct lls_sampling;
 struct lls_sampled;
 
@@ -327,21 +333,21 @@ struct lls_device_ops {
   const char *name; /* "cpu", "cuda", "sim" */
 
   void (*destroy)(struct lls_device *);
-  /* One line for the log: ISA in use, threads, memory. */
+  /* Writes one line for the log: ISA in use, threads, memory. */
   void (*describe)(struct lls_device *, char *text, size_t size);
-  /* The same without what changes from start to start: what decides its speed. */
+  /* The same, but only properties that determine its speed. */
   void (*identify)(struct lls_device *, char *text, size_t size);
   int (*memory)(struct lls_device *, size_t *total, size_t *available); /* bytes */
-  /* The same of the host; optional, NULL: the host is this machine. */
+  /* The same for the host; optional, NULL: the host is this machine. */
   int (*host_memory)(struct lls_device *, size_t *total, size_t *available);
 
   int (*alloc)(struct lls_device *, enum lls_memory, size_t bytes, void **out);
   void (*release)(struct lls_device *, enum lls_memory, void *);
 
   /*
-   * Packs parts stacked on top of each other (q, k, v; gate, up) into one matrix of
-   * (sum of rows, columns). biases: NULL, or (n_parts) views of one row each, an entry
-   * with rows = 0 meaning zeros. The views may be dropped once this returns.
+   * Stacks matrices (q, k, v; gate, up) into one matrix of (sum of rows, columns).
+   * biases: NULL, or (n_parts) views of one row each; an entry with rows = 0 means
+   * zeros. The views may be dropped once this returns.
    */
   int (*weight_create)(struct lls_device *, const struct lls_tensor_view *parts,
                        const struct lls_tensor_view *biases, size_t n_parts,
@@ -350,10 +356,10 @@ struct lls_device_ops {
   void (*weight_destroy)(struct lls_device *, struct lls_weight *);
   size_t (*weight_bytes)(const struct lls_weight *);
 
-  /* A norm's weight or bias, as f32 on the device; freed by release(DEVICE). */
+  /* Makes a norm's weight or bias, as f32 on the device; freed by release(DEVICE). */
   int (*vector_create)(struct lls_device *, const struct lls_tensor_view *, float **out,
                        struct lls_error *err);
-  /* A lookup table for embed; keeps the view's memory mapped where it can. */
+  /* Makes a lookup table for embed; uses the view's mapped memory if it can. */
   int (*table_create)(struct lls_device *, const struct lls_tensor_view *, void **out,
                       struct lls_error *err);
   void (*table_destroy)(struct lls_device *, void *table);
@@ -361,37 +367,40 @@ struct lls_device_ops {
   int (*pool_create)(struct lls_device *, const struct lls_pool_shape *,
                      struct lls_pool **out, struct lls_error *err);
   void (*pool_destroy)(struct lls_device *, struct lls_pool *);
-  /* Carries out copies in order, before any operation called later. -EINVAL if outside.
-   */
+  /* Carries out copies in order, before any operation called later. Returns -EINVAL if
+   * one is outside of the pool. */
   int (*pool_copy)(struct lls_device *, struct lls_pool *, const struct lls_copy *,
                    size_t n);
   /*
    * Copies from the pool of another device of this kind; optional, NULL = unsupported.
-   * Behind pool_copy's, beside the operations of the step that begins next, which uses
-   * none of the targets; they have ended when step_end returns. Until then nothing writes
-   * the sources, which steps that have ended have written. -EINVAL if outside.
+   * The copies follow those of pool_copy, and run concurrently with the next step,
+   * which uses none of the targets; they are complete when step_end returns. Until then
+   * no operation writes the sources, which must be written by completed steps. Returns
+   * -EINVAL if one is outside of a pool.
    */
   int (*pool_pull)(struct lls_device *, struct lls_pool *, struct lls_device *from,
                    const struct lls_pool *from_pool, const struct lls_pull *, size_t n);
 
-  /* The numbers of a unit block on the device, lls_unit_bytes of them, to and from
-   * memory, between steps; optional, NULL = unsupported. -EINVAL if outside. */
+  /* Copy the elements of a unit block on the device, lls_unit_bytes, to and from
+   * memory, between steps; optional, NULL = unsupported. Return -EINVAL if it is
+   * outside of the pool. */
   int (*pool_read)(struct lls_device *, const struct lls_pool *, uint32_t unit, void *to);
   int (*pool_write)(struct lls_device *, struct lls_pool *, uint32_t unit,
                     const void *from);
 
-  /* [any one thread] Slots of unit blocks, one pull's behind the other's, to PINNED or
-   * PIECES memory and from there, beside the steps: the blocks are of steps that have
-   * ended, and none uses those that are written. Of an INT8 block its bytes, then its
-   * scales. What a pull says of the other side is not looked at. Returns when it is done.
-   * Optional, NULL = unsupported. -EINVAL if outside. */
+  /* [any one thread] Copy slots of unit blocks to and from PINNED or PIECES memory,
+   * packed in the order of the pulls, concurrently with steps. The blocks read must be
+   * written by completed steps; no step may use blocks that are written. An INT8 block
+   * is its bytes, followed by its scales. The pull's members about the other side are
+   * ignored. They return when the copies are complete. Optional, NULL = unsupported.
+   * Return -EINVAL if one is outside of the pool. */
   int (*pool_pack)(struct lls_device *, const struct lls_pool *, const struct lls_pull *,
                    size_t n, void *to);
   int (*pool_unpack)(struct lls_device *, struct lls_pool *, const struct lls_pull *,
                      size_t n, const void *from);
-  /* [any one thread] Bytes of PIECES memory from PINNED memory and to it, likewise. The
-   * device is the thread's from then on, for libraries that are given such memory.
-   * Optional, NULL = there is none: the device's memory is the host's. */
+  /* [any one thread] Copy bytes between PINNED and PIECES memory. They make the device
+   * current for the calling thread, for libraries that receive such memory. Optional,
+   * NULL = the device has no PIECES memory: its memory is the host's. */
   int (*piece_write)(struct lls_device *, void *piece, const void *from, size_t bytes);
   int (*piece_read)(struct lls_device *, const void *piece, void *to, size_t bytes);
   /* Optional, NULL = none: link.h. */
@@ -400,8 +409,8 @@ struct lls_device_ops {
   int (*step_begin)(struct lls_device *, struct lls_pool *,
                     const struct lls_device_step *);
   int (*step_end)(struct lls_device *, struct lls_error *err);
-  /* Why pool_copy, pool_pull or step_begin has just failed, in the device's own words; ""
-   * if it has none. Optional, NULL = it never has. */
+  /* Returns why pool_copy, pool_pull or step_begin has just failed, in the device's own
+   * words; "" if it has none. Optional, NULL = always "". */
   const char *(*refusal)(const struct lls_device *);
 
   /* x = table[tokens of the step] * scale; x (n_rows, columns) */
@@ -416,13 +425,13 @@ struct lls_device_ops {
   /* y (n_rows, outputs) from x (n_rows, inputs); x and y distinct */
   void (*linear)(struct lls_device *, const struct lls_weight *, const void *x,
                  uint32_t n_rows, enum lls_linear_store, void *y);
-  /* The same with f32 output always: the language model head. */
+  /* The same, but always with f32 output: the language model head. */
   void (*logits)(struct lls_device *, const struct lls_weight *, const void *x,
                  uint32_t n_rows, float *y);
   void (*activate)(struct lls_device *, enum lls_activation, void *x, uint32_t n_rows,
                    uint32_t columns);
-  /* y = act(x[:, :columns]) * x[:, columns:]; x (n_rows, 2 columns), y (n_rows, columns)
-   */
+  /* y = act(x[:, :columns]) * x[:, columns:]; x (n_rows, 2 columns), y (n_rows,
+   * columns) */
   void (*gated)(struct lls_device *, enum lls_activation, const void *x, uint32_t n_rows,
                 uint32_t columns, void *y);
   void (*add)(struct lls_device *, const void *x, uint32_t n_rows, uint32_t columns,
@@ -437,11 +446,11 @@ struct lls_device_ops {
                   const struct lls_qk_norm_shape *, void *qkv);
   void (*rope)(struct lls_device *, const struct lls_attention_shape *,
                const struct lls_rope_shape *, void *qkv);
-  /* Writes k and v of every row to its slot of the layer, as the tables say. */
+  /* Writes k and v of every row to its slot in the layer, given by the tables. */
   void (*cache_write)(struct lls_device *, const struct lls_attention_shape *,
                       uint32_t layer, const void *qkv);
-  /* Causal attention of every row over its sequence's cached tokens, its own included;
-   * out (n_rows, heads head_dim). Decodes and prefill chunks in one call. */
+  /* Causal attention of every row to its sequence's cached tokens, including its own;
+   * out (n_rows, heads head_dim). One call handles decodes and prefill chunks. */
   void (*attention)(struct lls_device *, const struct lls_attention_shape *,
                     uint32_t layer, const void *qkv, void *out);
 
@@ -451,21 +460,21 @@ struct lls_device_ops {
   /* logits = cap tanh(logits / cap); (n_rows, vocab) */
   void (*cap_logits)(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,
                      float cap);
-  /* One token per logits row; params and out (n_rows) in host memory, out filled by
-   * step_end. May overwrite logits. */
+  /* Samples one token per row of logits; params and out (n_rows) in host memory, out is
+   * filled by step_end. May overwrite logits. */
   void (*sample)(struct lls_device *, float *logits, uint32_t n_rows, uint32_t vocab,
                  const struct lls_sampling *const *params, struct lls_sampled *out);
-  /* Reads f32 rows back, e.g. logits for a test; waits for them. */
+  /* Copies f32 rows to the host, such as logits for a test; waits for them. */
   void (*download)(struct lls_device *, const void *from, void *to, size_t bytes);
 
   /*
-   * Mixtures of experts. experts_create takes the n matrices over, also where it fails.
-   * route chooses each row's `active` best of scores (n_rows, experts): softmax over all,
-   * the chosen ones' shares divided by their sum if `normalise`. gather_routed copies
-   * rows of x to y (n_rows active, columns), sorted; linear_experts multiplies each of
-   * them by its expert's matrix, reading only those that have rows; gated_experts is
-   * gated of all of them; combine adds a row's results by its weights, best first, and
-   * sets or adds that to y (n_rows, columns).
+   * Mixtures of experts. experts_create takes over the n matrices, even if it fails.
+   * route chooses the `active` best scores (n_rows, experts) of each row: softmax over
+   * all, the chosen weights divided by their sum if `normalise`. gather_routed copies
+   * rows of x to y (n_rows active, columns) in sorted order; linear_experts multiplies
+   * each of them by its expert's matrix, reading only matrices that have rows;
+   * gated_experts is like gated, for all sorted rows; combine adds a row's results with
+   * their weights, best first, and sets or adds the sum to y (n_rows, columns).
    */
   int (*experts_create)(struct lls_device *, struct lls_weight *const *weights,
                         uint32_t n, struct lls_experts **out, struct lls_error *err);
@@ -485,11 +494,12 @@ struct lls_device_ops {
 
   /*
    * The hidden form; optional pair, NULL = unsupported by this device. X of a token is
-   * the input of the layer's q, k, v products (hidden = kv_heads head_dim numbers, a unit
-   * block as K's). hidden_write keeps h (n_rows, hidden) of the rows of sequences with
-   * scratch and of absorbed ones. restore multiplies X of each sequence's first
-   * n_restored tokens by the rows of `qkv` that make k and v, rotates k
-   * (rope->rotary_dims = 0: it doesn't), and writes both where the sequence's lists say.
+   * the input of the layer's q, k, v products (hidden = kv_heads head_dim elements, in
+   * a unit block like K's). hidden_write stores h (n_rows, hidden) for the rows of
+   * absorbed sequences and of sequences with scratch. restore multiplies X of each
+   * sequence's first n_restored tokens by the rows of `qkv` that produce k and v,
+   * rotates k (unless rope->rotary_dims = 0), and writes both to the places in the
+   * sequence's lists.
    */
   void (*hidden_write)(struct lls_device *, const struct lls_attention_shape *,
                        uint32_t layer, const void *h);
@@ -498,12 +508,13 @@ struct lls_device_ops {
                   const struct lls_weight *qkv);
 
   /*
-   * Attention of absorbed sequences' rows over X instead of K and V, which are linear in
-   * it; attention and cache_write leave these out. rows (n_rows, q k v) as attention's
-   * qkv, out likewise. Optional pair, NULL = this device always restores: absorbs says
-   * whether it can with these weights; the engine uses it where nothing turns K and
-   * scores are not capped, without sinks and windows. Ranks, which have a share of X
-   * each, add up scores and put sums of X together.
+   * Attention of absorbed sequences' rows to X instead of K and V, which are linear in
+   * X; attention and cache_write skip these rows. rows (n_rows, q k v) is like
+   * attention's qkv, out like attention's out. Optional pair, NULL = this device always
+   * restores. absorbs returns whether the device can do it with these weights; the
+   * engine uses it only if K is not rotated and scores are not capped, without sinks
+   * and windows. Ranks, which have a share of X each, sum scores, and concatenate sums
+   * of X.
    */
   bool (*absorbs)(const struct lls_device *, const struct lls_weight *qkv,
                   uint32_t head_dim);
@@ -512,69 +523,73 @@ struct lls_device_ops {
                         void *out);
 
   /*
-   * Tensor parallel ranks (lls_device_options.ranks, core/ranks/ranks.h); optional pair,
-   * NULL = this device computes alone. all_reduce: x (n_rows, columns) becomes the sum of
-   * all ranks' x. gather_columns: part is this rank's share of the columns of y (n_rows,
-   * columns), which rank 0 gets; y is NULL on the others. What fails is an error of the
-   * step. With ranks, a unit block of the hidden form holds this rank's share of X.
+   * Tensor parallel ranks (lls_device_options.ranks, core/ranks/ranks.h); optional
+   * pair, NULL = this device computes alone. all_reduce: x (n_rows, columns) becomes
+   * the sum of all ranks' x. gather_columns: part is this rank's share of the columns
+   * of y (n_rows, columns), which rank 0 receives; y is NULL on all other ranks. A
+   * failure is an error of the step. With ranks, a unit block of the hidden form holds
+   * this rank's share of X.
    */
   void (*all_reduce)(struct lls_device *, void *x, uint32_t n_rows, uint32_t columns);
   void (*gather_columns)(struct lls_device *, const float *part, uint32_t n_rows,
                          uint32_t columns, float *y);
 
   /*
-   * Encoders; optional, NULL = unsupported by this device. Every row attends to all rows
-   * of its sequence in this step, those after it too; no pool is read or written, and the
-   * sequences need no table. out as attention's.
+   * Encoders; optional, NULL = unsupported by this device. Every row attends to all
+   * rows of its sequence in this step, including later ones; no pool is read or
+   * written, and the sequences need no table. out is like attention's.
    */
   void (*attention_both_ways)(struct lls_device *, const struct lls_attention_shape *,
                               const void *qkv, void *out);
 
-  /* A line about the i-th thing that it chose as it prepared (lls_device.prepares);
-   * false: there were fewer. Optional. */
+  /* Writes a line about the i-th choice that the device made while it prepared
+   * (lls_device.prepares). Returns false if there were fewer. Optional. */
   bool (*chosen)(struct lls_device *, uint32_t i, char *text, size_t size);
 };
 
 struct lls_device {
   const struct lls_device_ops *ops;
   enum lls_dtype activation_type;
-  bool is_host;        /* its memory is the host's: the host tier takes of it too */
-  bool has_own_memory; /* how much is used can be measured by using it */
-  bool has_int8;       /* it can quantise blocks, and attend over them */
-  bool is_empty;       /* what it does in a layer is nothing: one layer stands for all */
-  /* Operations return before they are done: from the last one to step_end the caller has
-   * time. Lists of a step are in one piece, and are copied from there (step->entries). */
+  bool is_host;        /* its memory is the host's: the host tier uses the same memory */
+  bool has_own_memory; /* its memory use can be measured */
+  bool has_int8;       /* it can quantise blocks to INT8, and attend to them */
+  bool is_empty;       /* its operations do nothing: one layer represents all */
+  /* Operations return before they complete: the caller has time between the last one
+   * and step_end. All lists of a step must be in one array, from which they are copied
+   * (step->entries). */
   bool asynchronous;
-  bool prepares; /* it wants to see the steps that will come: lls_device_step.prepare */
+  bool prepares; /* it benefits from preparing steps: lls_device_step.prepare */
 };
 
 struct lls_ranks;
 
 struct lls_device_options {
-  uint32_t threads; /* CPU: 0 = one per core this process may use and has the time of */
+  uint32_t threads; /* CPU: 0 = one per core, within the CPU quota */
   uint32_t
-      shares; /* CPU: instances on this machine that have this time together; 0 = 1 */
-  bool pin;   /* CPU: pin them */
-  uint32_t max_rows;    /* the largest step: scratch is sized for it at create */
-  uint32_t max_columns; /* the widest row of any operation */
+      shares; /* CPU: number of instances on this machine that share this quota; 0 = 1 */
+  bool pin;   /* CPU: pin threads to cores */
+  uint32_t max_rows;    /* rows of the largest step: scratch memory is sized for it at
+                         * creation */
+  uint32_t max_columns; /* columns of the widest row of any operation */
   uint32_t max_sequences;
   const char *isa;         /* CPU: NULL = best, or "generic", "avx2", "avxvnni", "avx512",
                             * "amx" */
-  enum lls_dtype numbers;  /* CUDA: what the weights are to be in, f32 or another */
-  struct lls_ranks *ranks; /* this one's end of its group, outlives it; NULL = alone */
-  uint32_t index;          /* CUDA: which of the GPUs, where there are no ranks */
+  enum lls_dtype numbers;  /* CUDA: the element type of the weights, f32 or another */
+  struct lls_ranks *ranks; /* this rank's end of its group, which must outlive the
+                            * device; NULL = alone */
+  uint32_t index;          /* CUDA: index of the GPU, if there are no ranks */
 };
 
 /* [main] The CPU device: always there. 0 or -errno (unknown isa: -EINVAL). */
 int lls_cpu_device_create(const struct lls_device_options *, struct lls_device **out,
                           struct lls_error *err);
 
-/* Bytes of this machine's memory, or of the control group's where that has less: all, and
- * those available. -ENOTSUP. */
+/* Gets the bytes of this machine's memory, or of the control group's if that has less:
+ * total and available. Returns -ENOTSUP if unknown. */
 int lls_host_memory_size(size_t *total, size_t *available);
 
-/* The simulated one, with more memory than any model wants: it takes shapes and sizes and
- * reads no number, which shows what can be put together. */
+/* Creates the simulated device, with more memory than any model needs: it checks shapes
+ * and sizes and reads no elements, to test whether a configuration fits together. */
 int lls_empty_device_create(struct lls_device **out, struct lls_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a device's module, see devices.h; and the names in isa.h. */
+/* Opens a device's module (devices.h); and the names of isa.h. */
 #include "config.h"
 
 #include "core/device/devices.h"
@@ -16,7 +16,7 @@
 
 struct module_kind {
   const char *name;   /* device_NAME.so */
-  const char *driver; /* without this library there is nothing to open it for */
+  const char *driver; /* without this library the module is not opened */
   const char *driver_text;
 };
 
@@ -48,7 +48,7 @@ static int check_module(const struct lls_device_module *m, const char *path,
   return 0;
 }
 
-/* A driver that is missing is found out first: the module's own libraries are 500 MB. */
+/* The driver is searched first: the libraries of the module have 500 MB. */
 static int open_module(const struct module_kind *kind,
                        const struct lls_device_module **out, struct lls_error *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which device computes. The CPU device is part of the program; others are modules,
- * device_NAME.so in the folders of plugins, so that one build serves on machines with and
- * without a GPU. A module is of the same build as the program: there is no version of its
- * interface beyond that, which is checked when it is opened.
+ * Chooses the device that computes. The CPU device is part of the program; all others
+ * are modules, device_NAME.so in the folders of plugins, so that one build runs on
+ * machines with and without a GPU. A module must be of the same build as the program,
+ * which is checked when it is opened: its interface has no other version.
  */
 #ifndef LLS_DEVICE_DEVICES_H
 #define LLS_DEVICE_DEVICES_H
@@ -29,8 +29,8 @@ enum lls_device_choice {
 }; /* [engine] */
 
 /*
- * [main] AUTO: a GPU if there is one that can be used, else the CPU, and why_not says
- * what stood in the way. CUDA: or an error. A module stays open once it was.
+ * [main] Creates a device. AUTO: a usable GPU, or else the CPU, with the reason in
+ * why_not. CUDA: a GPU, or an error. An opened module stays open.
  */
 int lls_device_create(enum lls_device_choice, const struct lls_device_options *,
                       struct lls_device **out, struct lls_error *why_not,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A link: a way for pieces from the device of one process to that of another, with
- * neither host's memory in between; NCCL from GPU to GPU (kernels/cuda/link.c). One end
- * sends and the other receives, all pieces in order; whoever wants the other direction
- * too opens another link. That both ends are opened and that each piece is asked for at
- * both is for the caller to see to, who has messages for it (core/cluster/links.h).
+ * A link transfers pieces from the device of one process to that of another, without
+ * passing through host memory: NCCL from GPU to GPU (kernels/cuda/link.c). One end
+ * sends and the other receives, all pieces in order; the opposite direction needs
+ * another link. The caller, which can send messages (core/cluster/links.h), must ensure
+ * that both ends are opened, and that each piece is given at both ends.
  *
- * Nothing here waits for the other end, nor for a step. [any one thread], but for
- * prepare.
+ * No function here waits for the other end, or for a step. All are [any one thread],
+ * except prepare.
  */
 #ifndef LLS_DEVICE_LINK_H
 #define LLS_DEVICE_LINK_H
@@ -18,32 +18,33 @@
 
 #include "core/base/error.h"
 
-#define LLS_LINK_WINDOW 4 /* pieces at most that are given to an end and not done */
+#define LLS_LINK_WINDOW 4 /* most pieces given to an end and not yet done */
 
 struct lls_device;
 struct lls_device_link;
 
-/* Both ends of a link are opened with it; it has the device of who made it. */
+/* Both ends of a link are opened with the same name; it contains the sender's device. */
 struct lls_link_name {
   unsigned char id[128], device[16];
 };
 
 struct lls_link_ops {
   const char *text; /* "NCCL" */
-  /* [main] Whether there are any here, or why not. */
+  /* [main] Returns 0 if links are available here, or the reason why not. */
   int (*prepare)(struct lls_device *, struct lls_error *err);
-  /* The end that sends makes it. */
+  /* Makes the name; called at the sending end. */
   int (*make_name)(struct lls_device *, struct lls_link_name *, struct lls_error *err);
-  /* Begins to; the end that receives goes first. -EXDEV: there is none from that device
-   * to this one. */
+  /* Begins to open an end, the receiving one first. Returns -EXDEV if there is no link
+   * from that device to this one. */
   int (*open)(struct lls_device *, const struct lls_link_name *, bool sends,
               struct lls_device_link **out, struct lls_error *err);
-  /* The next piece, of PIECES memory. It is the link's until it is done. */
+  /* Passes the next piece, in PIECES memory, which the link uses until the piece is
+   * done. */
   void (*give)(struct lls_device_link *, char *piece, size_t bytes);
-  /* Goes on; how many pieces are done since the beginning. -EAGAIN: it is not open yet;
-   * else it is of no use any more. */
+  /* Makes progress; *n_done is the number of pieces done since the beginning. Returns
+   * -EAGAIN if the link is not open yet; after any other error it is unusable. */
   int (*go_on)(struct lls_device_link *, uint64_t *n_done, struct lls_error *err);
-  /* Ends it, whatever is under way, whose memory is free then. */
+  /* Ends the link. Pieces under way are abandoned, and their memory may be used again. */
   void (*close)(struct lls_device_link *);
 };
 

@@ -31,7 +31,7 @@ static inline float lls_bf16_to_f32(uint16_t h)
 static inline uint16_t lls_f32_to_bf16(float x)
 {
   uint32_t bits = lls_f32_to_bits(x);
-  if ((bits & 0x7fffffff) > 0x7f800000) /* not a number stays one */
+  if ((bits & 0x7fffffff) > 0x7f800000) /* a NaN must stay a NaN */
     return (uint16_t)(bits >> 16 | 0x40);
   return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
@@ -39,10 +39,10 @@ static inline uint16_t lls_f32_to_bf16(float x)
 static inline float lls_f16_to_f32(uint16_t h)
 {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff;
-  if (rest >= 0x7c00) /* infinite or not a number */
+  if (rest >= 0x7c00) /* infinity or NaN */
     return lls_bits_to_f32(sign | 0x7f800000 | rest << 13);
-  /* Moved into place the exponent is 112 too small; the product also makes subnormal
-   * halves normal. */
+  /* The shifted exponent is 112 too small; the multiplication corrects it and
+   * normalises subnormal halves. */
   float scaled = lls_bits_to_f32(rest << 13) * 0x1p112f;
   return lls_bits_to_f32(sign | lls_f32_to_bits(scaled));
 }
@@ -51,9 +51,9 @@ static inline uint16_t lls_f32_to_f16(float x)
 {
   uint32_t bits = lls_f32_to_bits(x), sign = bits >> 16 & 0x8000;
   bits &= 0x7fffffff;
-  if (bits >= 0x7f800000) /* infinite or not a number */
+  if (bits >= 0x7f800000) /* infinity or NaN */
     return (uint16_t)(sign | (bits > 0x7f800000 ? 0x7e00 : 0x7c00));
-  if (bits >= 0x477ff000) /* rounds beyond 65504 */
+  if (bits >= 0x477ff000) /* rounds to more than 65504 */
     return (uint16_t)(sign | 0x7c00);
   if (bits < 0x38800000) /* subnormal: 2^-24 is the last bit of 0.5 */
     return (uint16_t)(sign |

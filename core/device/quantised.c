@@ -7,7 +7,7 @@
 
 #include "core/base/check.h"
 
-/* A block taken apart. */
+/* The groups of a block, unpacked. */
 struct groups {
   int8_t *codes;
   float *scale, *offset;
@@ -18,7 +18,8 @@ static float half_at(const uint8_t *p)
   return lls_f16_to_f32((uint16_t)(p[0] | p[1] << 8));
 }
 
-/* 16 bytes of which the low halves are the first 16 codes, the high ones the others. */
+/* Unpacks 16 bytes: the low halves are the first 16 codes, the high halves the last
+ * 16. */
 static void nibbles(const uint8_t *p, int8_t *codes, int less)
 {
   for (int i = 0; i < 16; i++) {
@@ -27,7 +28,7 @@ static void nibbles(const uint8_t *p, int8_t *codes, int less)
   }
 }
 
-/* The fifth bits of 32 codes. */
+/* Adds the fifth bits of 32 codes. */
 static void fifth_bits(const uint8_t *p, int8_t *codes)
 {
   for (int i = 0; i < 32; i++)
@@ -68,9 +69,12 @@ static void read_q8_0(const uint8_t *p, const struct groups *g)
   memcpy(g->codes, p + 2, 32);
 }
 
-/* Eight scales and eight least numbers of 6 bits each in 12 bytes: those of groups 0 to 3
- * in the low bits of bytes 0 to 3 and 4 to 7; of the others the low four bits in bytes 8
- * to 11, the upper two above the first ones'. */
+/*
+ * Unpacks eight scales and eight minima of 6 bits each from 12 bytes. For groups 0 to 3
+ * they are the low bits of bytes 0 to 3 and 4 to 7. For groups 4 to 7 their low four
+ * bits are in bytes 8 to 11, and their upper two are the upper bits of bytes 0 to 3 and
+ * 4 to 7.
+ */
 static void scales_of_k(const uint8_t *p, const struct groups *g)
 {
   float step = half_at(p), least = half_at(p + 2);
@@ -84,7 +88,7 @@ static void scales_of_k(const uint8_t *p, const struct groups *g)
   }
 }
 
-/* 32 bytes hold two groups of 32 each, the low halves the first. */
+/* Unpacks 32 bytes, which hold two groups of 32 codes, the first in the low halves. */
 static void codes_of_k(const uint8_t *p, int8_t *codes)
 {
   for (int i = 0; i < LLS_BLOCK_MAX; i++)
@@ -97,7 +101,7 @@ static void read_q4_k(const uint8_t *p, const struct groups *g)
   codes_of_k(p + 16, g->codes);
 }
 
-/* The fifth bits of group j are bits j of 32 bytes. */
+/* The fifth bits of group j are the bits j of 32 bytes. */
 static void read_q5_k(const uint8_t *p, const struct groups *g)
 {
   scales_of_k(p, g);
@@ -106,7 +110,7 @@ static void read_q5_k(const uint8_t *p, const struct groups *g)
     g->codes[i] = (int8_t)(g->codes[i] + ((p[16 + i % 32] >> i / 32 & 1) << 4));
 }
 
-/* Halves of 128 codes: the low four bits in 64 bytes, the upper two in 32. */
+/* Each half of 128 codes has their low four bits in 64 bytes, and the upper two in 32. */
 static void read_q6_k(const uint8_t *p, const struct groups *g)
 {
   const uint8_t *low = p, *high = p + 128, *scales = p + 192;
@@ -121,8 +125,8 @@ static void read_q6_k(const uint8_t *p, const struct groups *g)
     g->scale[i] = step * (float)(int8_t)scales[i];
 }
 
-/* 2^(e - 127) times numbers of one bit of fraction and two of exponent; the codes are
- * twice those, so that they are whole. */
+/* Elements are 2^(e - 127) times a number with two bits of exponent and one of
+ * fraction; the codes are twice these numbers, which makes them integers. */
 static void read_mxfp4(const uint8_t *p, const struct groups *g)
 {
   static const int8_t twice[16] = {0, 1,  2,  3,  4,  6,  8,  12,
@@ -136,7 +140,7 @@ static void read_mxfp4(const uint8_t *p, const struct groups *g)
 
 static const struct type {
   const char *name;
-  uint16_t block, group, bytes; /* numbers, numbers, bytes of a block */
+  uint16_t block, group, bytes; /* elements, elements, bytes of a block */
   bool offset;
   void (*read)(const uint8_t *, const struct groups *);
 } types[] = {
@@ -153,7 +157,7 @@ static const struct type {
     [LLS_Q5_K] = {"Q5_K", 256, 32, 176, true, read_q5_k},
     [LLS_Q6_K] = {"Q6_K", 256, 16, 210, false, read_q6_k},
     [LLS_MXFP4] = {"MXFP4", 32, 32, 17, false, read_mxfp4},
-    /* Codes of 4 bits, as most are; there are no blocks to read. */
+    /* Codes of 4 bits, the usual case; they have no blocks to read. */
     [LLS_CODED] = {"codes", 32, 32, 18, true, NULL},
 };
 
@@ -189,7 +193,7 @@ double lls_weight_number_bytes(enum lls_weight_format format, enum lls_dtype own
     return 4;
   case LLS_WEIGHTS_BF16:
     return 2;
-  case LLS_WEIGHTS_INT8: /* codes and a scale in 16 bits for each 32 */
+  case LLS_WEIGHTS_INT8: /* codes, and a scale of 16 bits for each 32 */
     return 1 + 2.0 / 32;
   case LLS_WEIGHTS_INT4:
     return 0.5 + 2.0 / 32;

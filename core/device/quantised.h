@@ -1,60 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantised tensors as GGUF files have them: a row is a sequence of blocks, a block a few
- * groups, and every number of a group is scale * code + offset, where codes are small
- * whole numbers. Rows are whole blocks; blocks need not be aligned.
+ * Quantised tensors of GGUF files: a row is a sequence of blocks, a block a few groups,
+ * and every element of a group is scale * code + offset, where codes are small
+ * integers. Rows consist of whole blocks; blocks need not be aligned.
  *
- *   type           numbers of a block   of a group   bytes of a block   offset
+ *   type           elements of a block  of a group   bytes of a block   offset
  *   Q4_0 Q5_0 Q8_0         32               32           18 22 34         no
  *   Q4_1 Q5_1              32               32           20 24            yes
  *   Q4_K Q5_K             256               32          144 176           yes
  *   Q6_K                  256               16          210               no
  *   MXFP4                  32               32           17               no
  *
- * A plain type is a block of one number here.
+ * A plain type has blocks of one element here.
  */
 #ifndef LLS_DEVICE_QUANTISED_H
 #define LLS_DEVICE_QUANTISED_H
 
 #include "core/device/device.h"
 
-#define LLS_BLOCK_MAX       256 /* numbers of a block */
-#define LLS_BLOCK_GROUP_MIN 16  /* numbers of a group */
+#define LLS_BLOCK_MAX       256 /* most elements of a block */
+#define LLS_BLOCK_GROUP_MIN 16  /* fewest elements of a group */
 
-/* "Q4_K" */
+/* Returns a name such as "Q4_K". */
 const char *lls_dtype_name(enum lls_dtype);
 bool lls_dtype_is_quantised(enum lls_dtype);
-/* Numbers of a block. A tensor's columns are a multiple of it, and so is where they may
- * be cut. */
+/* Returns the elements of a block. A tensor's columns are a multiple of it, and it can
+ * only be cut at multiples of it. */
 size_t lls_dtype_block(enum lls_dtype);
-/* Bytes of n numbers in a row; n is a multiple of the block. */
+/* Returns the bytes of n elements in a row; n is a multiple of the block. */
 size_t lls_dtype_row_bytes(enum lls_dtype, size_t n);
-/* Bytes of a number, a block's scales included. */
+/* Returns the bytes per element, including a block's scales. */
 double lls_dtype_number_bytes(enum lls_dtype);
 
-/* Bytes of a weight in that format; AUTO: in the model's own type. */
+/* Returns the bytes of a weight in that format; AUTO: in the model's own type. */
 double lls_weight_number_bytes(enum lls_weight_format, enum lls_dtype own);
 
-/* Numbers that share a scale; 0 for a plain type. */
+/* Returns the number of elements that share a scale; 0 for a plain type. */
 size_t lls_dtype_group(enum lls_dtype);
 bool lls_dtype_has_offset(enum lls_dtype);
 
 /*
- * n numbers of a quantised type, a multiple of its block, from `data` on: codes (n),
- * scale and offset (n / group each; offset 0 where the type has none).
+ * Reads n elements of a quantised type, a multiple of its block, from `data` on: codes
+ * (n), scale and offset (n / group each; offset 0 if the type has none).
  */
 void lls_quantised_read_codes(enum lls_dtype, const void *data, size_t n, int8_t *codes,
                               float *scale, float *offset);
-/* The scales and offsets of a block's groups are whole numbers of 8 bits times these two,
- * which are f16: in Q4_K, Q5_K and Q6_K. */
+/* In Q4_K, Q5_K and Q6_K, scales and offsets of a block's groups are 8-bit integers
+ * times these two numbers, which are f16. */
 struct lls_block_scales {
   float scale, offset;
 };
 bool lls_dtype_has_block_scales(enum lls_dtype);
-/* Those of block i from `data` on. */
+/* Returns them for block i from `data` on. */
 struct lls_block_scales lls_quantised_block_scales(enum lls_dtype, const void *data,
                                                    size_t i);
-/* The same numbers as f32, exactly: out (n). */
+/* Reads the same elements as f32, exactly: out (n). */
 void lls_quantised_read(enum lls_dtype, const void *data, size_t n, float *out);
 
 #endif

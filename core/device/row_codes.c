@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows as codes, see row_codes.h: those that a file has keep their bits, rows of 16 or 32
- * bits are quantised in groups of 32 columns.
+ * Reads rows as codes, see row_codes.h. Codes of a file are kept bit by bit; rows of 16
+ * or 32 bits are quantised in groups of 32 columns.
  *
  *   8 bits  scale = largest magnitude / 127
- *   4 bits  -8..7: of some scales around the one that makes the largest magnitude -8 the
- *           one with the least squared error, which for given codes q of numbers x is
+ *   4 bits  -8..7: among some scales near the one that maps the largest magnitude to -8,
+ *           the one with the least squared error, which for codes q of elements x is
  *           sum x q / sum q q
  */
 #include "core/device/row_codes.h"
@@ -72,16 +72,16 @@ struct lls_row_codes lls_row_codes_in(void *scratch, size_t columns)
                                 .code = (uint8_t *)(f + columns + 2 * groups)};
 }
 
-/* ---- as the file has them --------------------------------------------------------- */
+/* ---- codes of a file -------------------------------------------------------------- */
 
-/* The e2m1 whose double a number is. */
+/* Returns the e2m1 number whose double is `twice`. */
 static uint8_t e2m1(int twice)
 {
   static const uint8_t places[13] = {0, 1, 2, 3, 4, 0, 5, 0, 6, 0, 0, 0, 7};
   return twice < 0 ? (uint8_t)(8 + places[-twice]) : places[twice];
 }
 
-/* Added to a type's codes this makes those of its form. */
+/* Returns the number to add to a type's codes to get the form's codes. */
 static int bias_of(const struct lls_tensor_view *v, enum lls_codes_form form)
 {
   if (v->dtype == LLS_Q5_0)
@@ -110,9 +110,9 @@ static void read_codes(struct lls_row_codes *out, const struct lls_tensor_view *
     out->offset[g] = -16 * out->scale[g];
 }
 
-/* ---- quantised here --------------------------------------------------------------- */
+/* ---- quantising ------------------------------------------------------------------- */
 
-/* To 11 bits of significand, as f16 has them at any size. */
+/* Rounds to 11 bits of significand, as in f16, at any magnitude. */
 static float rounded(float x)
 {
   uint32_t bits = lls_f32_to_bits(x);
@@ -127,7 +127,7 @@ static float largest_of(const float *x, size_t n)
   return largest;
 }
 
-/* Adding 1.5 2^23 leaves the nearest whole number in the lowest bits. */
+/* Rounds to the nearest integer: adding 1.5 2^23 leaves it in the lowest bits. */
 static float nearest(float x)
 {
   float shifted = x + 12582912.0f;

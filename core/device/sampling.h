@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the next token is drawn from logits: the parameters of a request and what a draw
- * gives back. Order, as in vLLM: a grammar's mask, penalties and logit_bias, temperature,
- * min_p, top_k, top_p, draw. Log probabilities are those of the logits as they came,
- * before all of these: of a masked draw they do not add up to 1 over what was allowed.
+ * How the next token is sampled from logits: a request's parameters, and the result.
+ * The order is that of vLLM: the grammar's mask, penalties and logit_bias, temperature,
+ * min_p, top_k, top_p, sampling. Log probabilities are those of the unmodified logits,
+ * before all of these: with a mask they do not add up to 1 over the allowed tokens.
  *
- * A draw depends on (seed, index) only, never on the batch: the random number of output
- * token `index` is a counter-based hash of both (lls_sampling_uniform), so a request has
- * the same text whoever shares its step, however it was chunked or preempted.
+ * The result depends on (seed, index) only, never on the batch: the random number of
+ * output token `index` is a counter-based hash of both (lls_sampling_uniform), so a
+ * request's text does not depend on other requests in its steps, on chunking or on
+ * preemption.
  */
 #ifndef LLS_DEVICE_SAMPLING_H
 #define LLS_DEVICE_SAMPLING_H
@@ -30,47 +31,51 @@ struct lls_sampling {
   float presence_penalty;   /* 0 = off */
   float frequency_penalty;  /* 0 = off */
   uint64_t seed;
-  uint32_t index;      /* number of the output token, from 0; set for every draw */
-  uint32_t n_logprobs; /* top alternatives wanted, 0..LLS_MAX_LOGPROBS */
+  uint32_t index;      /* index of the output token, from 0; set for every step */
+  uint32_t n_logprobs; /* number of top alternatives requested, 0..LLS_MAX_LOGPROBS */
   bool want_logprob;
-  const int32_t *banned; /* (n_banned) never drawn: what would end it before min_tokens */
+  const int32_t *banned; /* (n_banned) tokens not to sample: those that would end the
+                          * text before min_tokens */
   uint32_t n_banned;
-  /* NULL, or a bit for each token of the vocabulary (bit t % 32 of word t / 32): nothing
-   * is drawn but what has one; read while the draw is set up, before step_end */
+  /* NULL, or one bit per token of the vocabulary (bit t % 32 of word t / 32): only
+   * tokens whose bit is set are sampled; read while sampling is set up, before
+   * step_end */
   const uint32_t *allowed;
   const int32_t *history; /* (n_history) prompt and output so far, for the penalties */
   uint32_t n_history, n_prompt;
   const struct lls_logit_bias *bias; /* (n_bias) */
   uint32_t n_bias;
-  bool scored;    /* nothing is drawn: how likely `target` is, as want_logprob says it */
+  bool scored;    /* nothing is sampled: the result is the probability of `target`, as
+                   * for want_logprob */
   int32_t target; /* a token of the vocabulary */
 };
 
 #define LLS_MAX_LOGPROBS 20
-#define LLS_NO_NUMBER    (-1) /* the token, where no allowed token's logit is a number */
+#define LLS_NO_NUMBER    (-1) /* the token if no allowed token's logit is a number */
 
 struct lls_sampled {
-  int32_t token; /* or LLS_NO_NUMBER, which a damaged model gives */
-  float logprob; /* of token under the unmodified logits, if wanted */
-  uint32_t rank; /* of a scored token: 1 + how many are likelier; 0 where it was drawn */
+  int32_t token; /* or LLS_NO_NUMBER, which a damaged model produces */
+  float logprob; /* of token, by the unmodified logits, if requested */
+  uint32_t rank; /* of a scored token: 1 + number of likelier ones; 0 for a sampled one */
   uint32_t n_top;
   int32_t top_token[LLS_MAX_LOGPROBS];
   float top_logprob[LLS_MAX_LOGPROBS];
 };
 
-/* Words of a mask with a bit for each token. */
+/* Returns the number of words in a mask with one bit per token. */
 static inline size_t lls_mask_words(uint32_t vocabulary)
 {
   return ((size_t)vocabulary + 31) / 32;
 }
 
-/* True where the mask, if any, leaves the token out. */
+/* Returns true if there is a mask and it excludes the token. */
 static inline bool lls_sampling_masks(const struct lls_sampling *s, uint32_t token)
 {
   return s->allowed != NULL && (s->allowed[token / 32] >> (token % 32) & 1) == 0;
 }
 
-/* Copies what is there: most tokens carry no alternatives, and those are nine tenths. */
+/* Copies the used part: most results have no alternatives, which are nine tenths of
+ * it. */
 static inline void lls_sampled_copy(struct lls_sampled *to,
                                     const struct lls_sampled *from)
 {
@@ -84,7 +89,7 @@ static inline void lls_sampled_copy(struct lls_sampled *to,
   }
 }
 
-/* Uniform in [0, 1) with 53 bits; splitmix64 over (seed, index). */
+/* Returns a uniform number in [0, 1) with 53 bits; splitmix64 over (seed, index). */
 static inline double lls_sampling_uniform(uint64_t seed, uint32_t index)
 {
   uint64_t z = seed + UINT64_C(0x9E3779B97F4A7C15) * ((uint64_t)index + 1);

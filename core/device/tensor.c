@@ -10,8 +10,8 @@
 #include "core/base/check.h"
 
 /*
- * Random numbers of standard deviation 0.02 for load_format = dummy: uniform in
- * +-0.02 sqrt(3), splitmix64 of (seed, index), so they don't depend on the threads.
+ * Random elements of standard deviation 0.02 for load_format = dummy: uniform in +-0.02
+ * sqrt(3), by splitmix64 of (seed, index), so that they do not depend on the threads.
  */
 static float random_weight(uint64_t seed, uint64_t index)
 {
