@@ -163,8 +163,7 @@ static void test_audit_sees_what_is_wrong(void **state)
   rig_end(&r);
 }
 
-/* ---- how much is moved --------------------------------------------------------------
- */
+/* ---- how much is moved ---------------------------------------------------------- */
 
 /* Sequences of a state and of blocks of tokens, of Qwen3.6-35B's sizes, in a pool that is
  * always full; at their end 7 of 10 blocks and half of the states are kept. */

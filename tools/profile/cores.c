@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cores.h. */
+/* Reads the scheduling statistics of this process's threads; see cores.h. */
 #include "tools/profile/cores.h"
 
 #include <dirent.h>

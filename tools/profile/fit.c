@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See fit.h. */
+/* Fits rates to measured steps; see fit.h. */
 #include "tools/profile/fit.h"
 
 #include <errno.h>
@@ -9,18 +9,21 @@
 
 #include "core/cost/fit.h"
 
-/* The terms; the curve's points follow. */
+/* Indices of the terms; the points of the curve follow. */
 enum { STEP, SEQUENCE, TOKEN, PAIR, CACHED, CURVE };
 
 struct fitting {
   const struct lls_cost_shape *shape;
-  const struct lls_profile *like; /* or NULL */
-  struct lls_profile_curve curve; /* rows of its points; their times are to be found */
-  double pair_ns, cached_ns;      /* of the last round, to choose sides by */
+  const struct lls_profile *like; /* profile of the kind of device, or NULL */
+  /* the rows of its points are set, their times are unknown */
+  struct lls_profile_curve curve;
+  /* from the last round; they decide the sides of chunks */
+  double pair_ns, cached_ns;
   struct lls_fit fit;
 };
 
-/* Powers of two up to the largest step: close enough for a line between. */
+/* Chooses powers of two up to the largest step, close enough for linear
+ * interpolation. */
 static void choose_points(struct lls_profile_curve *c, uint32_t max_rows)
 {
   *c = (struct lls_profile_curve){.n = 1, .rows = {1}};
@@ -30,8 +33,8 @@ static void choose_points(struct lls_profile_curve *c, uint32_t max_rows)
   }
 }
 
-/* The unknowns of the curve are its first point and then what each adds to the one
- * before, so that none of them negative means: more rows never cost less. */
+/* The curve's unknowns are its first point and the increments of the other points. None
+ * can be negative, so more rows never cost less. */
 static void add_curve(const struct lls_profile_curve *c, double rows, double millions,
                       double *x)
 {
@@ -65,8 +68,8 @@ static void terms(const struct fitting *f, const struct lls_shape *s,
   add_curve(&f->curve, drawn, f->shape->picked_weights / 1e6, x);
 }
 
-/* One term as a step that has nothing else: off by `of`, it counts as much as a measured
- * step that is off by a tenth of its time. */
+/* Adds a known value of one term as a step that consists of this term alone. An error
+ * of `of` weighs as much as an error of a tenth in the time of a measured step. */
 static void add_known(struct fitting *f, uint32_t term, double value, double of)
 {
   const double weight = 0.1;
@@ -77,9 +80,8 @@ static void add_known(struct fitting *f, uint32_t term, double value, double of)
   lls_fit_add(&f->fit, x, weight * value / of, 1);
 }
 
-/* The device's kind says something of every term; of the curve the roofline, point by
- * point.
- */
+/* Adds the profile of the device's kind: a value for each term and, for each point of
+ * the curve, the roofline. */
 static void add_kind(struct fitting *f)
 {
   struct lls_cost_rates r;
@@ -120,15 +122,15 @@ static double share(double reached, double peak)
   return s > 1 ? 1 : s < 1e-6 ? 1e-6 : s;
 }
 
-/* Datasheet numbers are the best of what was seen; the efficiencies say how far the rest
- * is from it. */
+/* Datasheet numbers are the best rates seen; the efficiencies are the ratios of the
+ * average to them. */
 static void fill_rates(const struct fitting *f, struct lls_profile *p)
 {
   const struct lls_profile_curve *c = &p->projection;
   const struct lls_cost_shape *s = f->shape;
-  double read = 1e6 * s->weight_bytes / c->ns[0]; /* GB/s */
+  double read = 1e6 * s->weight_bytes / c->ns[0]; /* in GB/s */
   double cache = f->cached_ns > 0 ? s->token_bytes / f->cached_ns : 0;
-  double multiply = 0; /* GFLOP/s */
+  double multiply = 0; /* in GFLOP/s */
   for (uint32_t i = 0; i < c->n; i++)
     multiply = fmax(multiply, 2 * c->rows[i] * 1e6 / c->ns[i]);
   double pairs = f->pair_ns > 0 ? s->pair_flops / f->pair_ns : 0;
@@ -143,8 +145,8 @@ static void fill_rates(const struct fitting *f, struct lls_profile *p)
   p->efficiency.restore = 1;
 }
 
-/* Where the fit gave a small step's weights to the step's fixed time, their time is at
- * least what the largest step takes a row: no small step multiplies faster. */
+/* If the fit attributed a small step's weights to the fixed time of a step, their time
+ * is raised to the largest step's time a row: no small step multiplies faster. */
 static void fill_curve(const struct fitting *f, struct lls_profile_curve *out)
 {
   double ns = 0;

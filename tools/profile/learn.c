@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See learn.h. */
+/* Learns a profile from served steps; see learn.h. */
 #include "tools/profile/learn.h"
 
 #include <errno.h>
 
 #include "tools/profile/served.h"
 
-#define HELD_OUT 4 /* every fourth step is kept from the fit */
+#define HELD_OUT 4 /* every fourth step is held out of the fit */
 
 size_t lls_profile_set_aside(struct lls_profile_steps *s)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * llmserve-profile: measures this machine's engine over sampled steps and copies, fits
- * the cost model to three quarters of them, writes a profile for llmserve-sim, and prints
- * how far the fit is off on the quarter it has not seen. Exit status as llmserve-sim's.
+ * the cost model to three quarters of them, writes a profile for llmserve-sim, and
+ * prints the fit's error on the quarter that was held out. The exit status is as
+ * llmserve-sim's.
  */
 #include "config.h"
 
@@ -131,7 +132,7 @@ static int read_like(struct tool *t, struct lls_error *err)
   return rc;
 }
 
-/* The model's shape, and the device without an engine on it. */
+/* Reads the model's shape, and opens the device without an engine. */
 static int open_device(struct tool *t, struct lls_engine_options *engine,
                        struct lls_error *err)
 {
@@ -143,7 +144,8 @@ static int open_device(struct tool *t, struct lls_engine_options *engine,
   lls_cost_shape_init(&t->shape, &t->model,
                       lls_weight_number_bytes(engine->weights, t->model.dtype),
                       (double)lls_dtype_bytes(engine->cache_element), 1);
-  struct lls_error why_not; /* why auto is no GPU: the profile has the device's name */
+  /* why `auto` chose no GPU; not printed, since the profile has the device's name */
+  struct lls_error why_not;
   return lls_device_create(lls_device_choice_of(&t->config, &t->model), &device,
                            &t->device, &why_not, err);
 }
@@ -163,7 +165,8 @@ static int use_cpu_time(struct tool *t, struct lls_engine_options *engine,
 
 static int open_engine(struct tool *t, struct lls_error *err)
 {
-  const size_t host_bytes = 64u << 20; /* for copies, if none are configured */
+  /* for measuring copies, if no host memory is configured */
+  const size_t host_bytes = 64u << 20;
   struct lls_engine_options engine;
   struct lls_progress loading;
   int rc = open_device(t, &engine, err);
@@ -217,7 +220,7 @@ static int median_copy(struct tool *t, uint32_t units, double *ns, struct lls_er
   return rc;
 }
 
-/* Latency and bandwidth of the line through copies of few units and of many. */
+/* Latency and bandwidth: the line through copies of few units and of many. */
 static int measure_copies(struct tool *t, struct lls_profile_link *out,
                           struct lls_error *err)
 {
@@ -248,13 +251,13 @@ static int run_rounds(struct tool *t, struct lls_profile_steps *out,
                             (uint64_t)t->options.seed, out, err);
 }
 
-/* Processor time is the same whoever has the cores. */
+/* Did other processes disturb the measurements? They cannot with --cpu-time. */
 static bool disturbed(const struct tool *t)
 {
   return !t->options.cpu_time && lls_cores_disturbed(t->steps.lost, t->steps.noise);
 }
 
-/* Once more, and the less disturbed of both is taken. */
+/* Measures once more, and keeps the less disturbed of both. */
 static int run_again(struct tool *t, struct lls_error *err)
 {
   struct lls_profile_steps again = {0};
@@ -275,19 +278,20 @@ static int run_again(struct tool *t, struct lls_error *err)
 
 /* ---- fitting ----------------------------------------------------------------------- */
 
-/* The part of the device's memory that weights, buffers and cache may have, no less than
- * a profile may say: on a GPU they have taken it. */
+/* The share of the device's memory for weights, buffers and cache, at least the lower
+ * limit of a profile. On a GPU this memory is already taken. */
 static double memory_share(const struct tool *t, size_t total, size_t available)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(t->engine);
   size_t taken = lls_engine_weight_bytes(t->engine) + lls_engine_buffer_bytes(t->engine) +
                  pool->device_units * lls_unit_room(pool, false);
-  const double digits = 1e6; /* that a profile has: rounded up, so that it all fits */
+  /* digits in a profile: rounded up, so that everything fits */
+  const double digits = 1e6;
   double share = (double)(t->device->has_own_memory ? taken : available) / (double)total;
   return fmax(fmin(ceil(share * digits) / digits, 1), LLS_PROFILE_LEAST_MEMORY);
 }
 
-/* used: steps that it was fitted to. */
+/* used: number of steps that the profile was fitted to */
 static int write_profile(struct tool *t, size_t used, const char *comment,
                          struct lls_error *err)
 {
@@ -299,7 +303,7 @@ static int write_profile(struct tool *t, size_t used, const char *comment,
   t->device->ops->identify(t->device, name, sizeof name);
   t->profile.device.name = name;
   t->profile.device.memory = (int64_t)total;
-  /* without an engine: what the server has fits */
+  /* without an engine: the value that fits the server */
   t->profile.efficiency.memory =
       t->engine != NULL ? memory_share(t, total, available) : 1;
   rc = lls_profile_write(t->options.output, &t->profile, comment, err);
@@ -394,7 +398,7 @@ int main(int argc, char **argv)
   const struct lls_bound_options bound = {&group, &t.options};
   struct lls_error err = {0};
   lls_crash_install();
-  lls_crash_may_exit(); /* itself, as it likes: a plugin may not */
+  lls_crash_may_exit(); /* the tool itself may exit at any time, a plugin may not */
   for (int i = 1; i < argc; i++)
     if (strcmp(argv[i], "-c") == 0)
       argv[i] = config;

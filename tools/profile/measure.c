@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See measure.h. */
+/* Runs measurement steps; see measure.h. */
 #include "tools/profile/measure.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* Until the caches are as a server's are; 3 were not enough. What a GPU has for caches is
- * nothing to its weights: there a decode needs two of its kind before, of which the
- * second records a graph that the third runs, and other steps nothing. */
+/* Decodes that warm the caches before a measured step; 3 were not enough. A GPU's
+ * caches are too small for weights to matter; there a decode needs two equal ones
+ * before it, of which the second records a graph that the third runs, and other steps
+ * need none. */
 #define DECODES_BEFORE     10
 #define DECODES_BEFORE_GPU 2
 #define DECODES_TIMED      3
@@ -43,7 +44,7 @@ void lls_bench_engine_free(struct lls_bench_engine *b)
   *b = (struct lls_bench_engine){0};
 }
 
-/* A list of whole blocks from unit *unit on, every other one. */
+/* A list of whole blocks from unit *unit on, using every other unit. */
 static uint32_t lay_list(const struct lls_bench_engine *b, struct lls_block_entry *list,
                          uint32_t tokens, uint32_t first_unit)
 {
@@ -112,9 +113,10 @@ static int run_shape(struct lls_bench_engine *b, const struct lls_shape *shape,
 }
 
 /*
- * After some decodes, as nearly every step of a server: of itself if it is one, else of
- * one sequence. Behind a prompt or another batch, which have filled the caches with
- * something else than the weights, a decode takes 1.2 times as long as among its like.
+ * Measures a step after some decodes, as nearly every step of a server runs: after
+ * equal decodes if it is one, else after decodes of one sequence. Directly after a
+ * prompt or another batch, which fill the caches with other data than weights, a decode
+ * takes 1.2 times as long.
  */
 int lls_bench_step(struct lls_bench_engine *b, const struct lls_shape *shape, double *ns,
                    struct lls_error *err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times of steps and copies on a real engine. */
+/* Measures the times of steps and copies on a real engine. */
 #ifndef LLS_PROFILE_TOOL_MEASURE_H
 #define LLS_PROFILE_TOOL_MEASURE_H
 
@@ -19,13 +19,14 @@ int lls_bench_engine_init(struct lls_bench_engine *, struct lls_engine *,
                           struct lls_error *err);
 void lls_bench_engine_free(struct lls_bench_engine *);
 
-/* One step of that shape, one copy of n whole units to the host: nanoseconds. */
+/* lls_bench_step runs one step of that shape; lls_bench_copy copies n whole units to
+ * the host. Both return the time in ns. */
 int lls_bench_step(struct lls_bench_engine *, const struct lls_shape *, double *ns,
                    struct lls_error *err);
 int lls_bench_copy(struct lls_bench_engine *, uint32_t n, double *ns,
                    struct lls_error *err);
 
-/* Sorts them. */
+/* Returns the median; sorts the numbers. */
 double lls_median(double *numbers, size_t n);
 
 #endif

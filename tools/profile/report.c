@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See report.h. */
+/* Reports a fit's errors; see report.h. */
 #include "tools/profile/report.h"
 
 #include <errno.h>
@@ -44,7 +44,8 @@ void lls_profile_print_fit(const struct lls_profile_steps *s, size_t used,
          100 * (s->noise - 1));
 }
 
-/* The fit's inputs of a step, and its estimate; held: kept from the fit. */
+/* Writes a step's inputs to the fit and its estimate; held: it was held out of the
+ * fit. */
 static void write_step(FILE *out, const struct lls_cost_rates *rates,
                        const struct lls_profile_point *m, bool held)
 {

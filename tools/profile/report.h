@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far a fit is off: a table for people, and the measured steps as CSV. The last
- * steps, from `used` on, were kept from the fit. */
+/* Reports a fit's errors: a table for people, and the measured steps as CSV. The last
+ * steps, from `used` on, were held out of the fit. */
 #ifndef LLS_PROFILE_TOOL_REPORT_H
 #define LLS_PROFILE_TOOL_REPORT_H
 

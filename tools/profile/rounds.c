@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See rounds.h. */
+/* Measures steps in rounds; see rounds.h. */
 #include "tools/profile/rounds.h"
 
 #include <errno.h>
@@ -12,21 +12,22 @@
 #include "tools/profile/cores.h"
 
 #define MOST_STEPS LLS_MOST_PROFILE_STEPS
-#define ROUNDS     16 /* at least: the shapes are as many as leave time for them, */
-#define ROUNDS_GPU 3  /* where steps take as long each time */
-#define FEWEST     96 /* or so many, if half of the time is enough for one round */
-#define MOST_TIMES 64 /* rounds of which a time is kept */
+#define ROUNDS     16 /* least number: as many shapes are drawn as leave time for it, */
+#define ROUNDS_GPU 3  /* least number on a GPU, whose steps hardly vary */
+/* shapes at least, if half of the time suffices for one round of them */
+#define FEWEST     96
+#define MOST_TIMES 64 /* most rounds whose times are kept */
 
 struct rounds {
   struct lls_bench_engine *bench;
   const struct lls_shape_limits *limits;
   struct lls_profile_steps *steps;
   uint64_t seed;
-  double (*times)[MOST_TIMES]; /* (n) of each step, one a round */
-  uint32_t *order;             /* (n) of a round */
+  double (*times)[MOST_TIMES]; /* (n) times of each step, one a round */
+  uint32_t *order;             /* (n) order of the steps in a round */
   struct lls_progress shown;
   int64_t began_ns, time_ns;
-  size_t runs; /* of steps, in all rounds */
+  size_t runs; /* steps run, in all rounds */
 };
 
 static int64_t now_ns(void)
@@ -36,7 +37,8 @@ static int64_t now_ns(void)
   return t.tv_sec * LLS_NS_PER_S + t.tv_nsec;
 }
 
-/* Measuring ends with its time, not with a number. */
+/* Shows the progress by time, since the time and not a number of rounds ends the
+ * measurement. */
 static void show(struct rounds *r, uint32_t round)
 {
   char more[64];
@@ -77,7 +79,7 @@ static bool more_steps(const struct rounds *r)
   return r->steps->n < MOST_STEPS && passed_ns < r->time_ns / share;
 }
 
-/* The first round draws steps as it goes, until its part of the time is over. */
+/* The first round draws new steps until its share of the time is over. */
 static int first_round(struct rounds *r, struct lls_error *err)
 {
   int rc = 0;
@@ -104,7 +106,7 @@ static int another_round(struct rounds *r, uint32_t round, struct lls_error *err
   return rc;
 }
 
-/* As long as there is time for a round like the one before. */
+/* Runs further rounds as long as there is time for one like the last. */
 static int all_rounds(struct rounds *r, uint32_t *rounds, struct lls_error *err)
 {
   const int64_t until_ns = r->began_ns + r->time_ns;
@@ -130,11 +132,11 @@ static double mean_of(const double *times, uint32_t n)
 }
 
 /*
- * Step times are compared by the means of their lower three quarters: a neighbour on the
- * same core makes some steps 1.4 times as long, and a median would be one or the other by
- * chance. What happens now and then (the machine's host has other guests) happens to a
- * server's steps too: all times are raised by what that is worth on average, but for each
- * step's worst time in sixteen.
+ * Step times are compared by the means of their lower three quarters: another process
+ * on the same core makes some steps 1.4 times as long, and a median would fall on
+ * either side by chance. Occasional disturbances (the machine's host has other guests)
+ * also happen to a server's steps. So all times are raised by the average effect of
+ * disturbances, without each step's worst sixteenth of times.
  */
 static int choose_times(struct rounds *r, uint32_t rounds, struct lls_error *err)
 {
@@ -145,7 +147,7 @@ static int choose_times(struct rounds *r, uint32_t rounds, struct lls_error *err
     return lls_fail(err, -ENOMEM, "no memory for times");
   for (size_t i = 0; i < n_steps; i++) {
     double *times = r->times[i] + 1;
-    double median = lls_median(times, n); /* sorts them */
+    double median = lls_median(times, n); /* also sorts them */
     r->steps->points[i].ns = mean_of(times, kept);
     raised[i] = mean_of(times, most) / r->steps->points[i].ns;
     above[i] = median / times[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See served.h. */
+/* Reads served steps from a history; see served.h. */
 #include "tools/profile/served.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 /* ---- reading ---------------------------------------------------------------------- */
 
-/* Part i of n of a whole number, such that they add up. */
+/* Part i of n equal parts of a whole number; the parts add up to the whole. */
 static uint32_t part_of(uint64_t whole, uint32_t i, uint32_t n)
 {
   return (uint32_t)(whole * (i + 1) / n - whole * i / n);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Steps that a server has run, from a history (core/record/decision_log.h, T lines). */
+/* The steps that a server has run, from a history (core/record/decision_log.h, T
+ * lines). */
 #ifndef LLS_PROFILE_TOOL_SERVED_H
 #define LLS_PROFILE_TOOL_SERVED_H
 
 #include "tools/profile/fit.h"
 
-/* Steps with the same sums, each chunk and each decode of a step as long as the others.
- * What is in `out` is to be freed in any case. */
+/* Reads the steps. The history has a step's sums only, so its chunks, and its decodes,
+ * get equal lengths. `out` is to be freed in any case. */
 int lls_served_steps_read(const char *path, struct lls_profile_steps *out,
                           struct lls_error *err);
 
-/* How far rates are from steps: estimated over measured, the median of it, and how far
- * the median step is off either way. NaN of no steps. */
+/* The error of rates on served steps: the median of estimated over measured time, and
+ * the median step's error in either direction. NaN if there are no steps. */
 struct lls_served_fit {
   double times, error;
 };

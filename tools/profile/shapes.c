@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See shapes.h. */
+/* Draws shapes of steps; see shapes.h. */
 #include "tools/profile/shapes.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static uint32_t between(struct dice *d, uint32_t least, uint32_t most)
   return least + (uint32_t)(uniform(d) * (most - least + 1.0));
 }
 
-/* As many between 1 and 2 as between 512 and 1024. */
+/* A log-uniform draw: as often between 1 and 2 as between 512 and 1024. */
 static uint32_t by_magnitude(struct dice *d, uint32_t least, uint32_t most)
 {
   if (most <= least)
@@ -33,7 +33,7 @@ struct drawing {
   const struct lls_shape_limits *limits;
   struct dice dice;
   struct lls_shape *shape;
-  uint32_t rows, cached; /* left: tokens of the step, of the cache */
+  uint32_t rows, cached; /* tokens left: in the step, in the cache */
 };
 
 static bool add(struct drawing *d, uint32_t tokens, uint32_t context, bool drawn)
@@ -50,7 +50,7 @@ static bool add(struct drawing *d, uint32_t tokens, uint32_t context, bool drawn
   return true;
 }
 
-/* Half of the chunks are prompts' first ones. */
+/* Adds a chunk. Half of the chunks are the first of their prompt. */
 static void add_chunk(struct drawing *d)
 {
   const struct lls_shape_limits *l = d->limits;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's part of a report: steps, preemptions, copies, and how the run looked over
- * time. */
+/* The engine's part of a report: steps, preemptions, copies, and the run's timeline. */
 #include "tools/report/internal.h"
 
 static void merge(struct lls_bin *into, const struct lls_bin *more)
@@ -19,7 +18,7 @@ static void merge(struct lls_bin *into, const struct lls_bin *more)
   into->look_cache += more->look_cache;
 }
 
-/* Every two bins become one. */
+/* Doubles the bins' width by merging every two bins. */
 static void widen(struct lls_timeline *timeline)
 {
   struct lls_bin *bins = timeline->bins;
@@ -41,7 +40,7 @@ struct lls_bin *lls_timeline_at(struct lls_timeline *timeline, int64_t now_ns)
   return &timeline->bins[at / timeline->width_ns];
 }
 
-/* The part of the step that lasts from from_ns to until_ns. */
+/* The share of a step that lies between from_ns and until_ns. */
 static struct lls_bin part(const struct lls_report_step *step, int64_t from_ns,
                            int64_t until_ns)
 {
@@ -55,14 +54,13 @@ static struct lls_bin part(const struct lls_report_step *step, int64_t from_ns,
                           .prefill_tokens = share * step->prefill_tokens};
 }
 
-/* A step may be longer than a bin: booked where it begins, those after it would look
- * idle. */
+/* Divides a step among the bins that it covers: booked only where it begins, a step
+ * longer than a bin would make the following bins look idle. */
 static void add_to_timeline(struct lls_timeline *timeline,
                             const struct lls_report_step *step)
 {
   int64_t at_ns = step->begin_ns, end_ns = step->begin_ns + step->duration_ns;
-  lls_timeline_at(timeline,
-                  end_ns); /* the width is what it takes before bins are counted */
+  lls_timeline_at(timeline, end_ns); /* may widen the bins, so it comes first */
   do {
     int64_t bin_end_ns = at_ns - at_ns % timeline->width_ns + timeline->width_ns;
     int64_t until_ns = bin_end_ns < end_ns ? bin_end_ns : end_ns;

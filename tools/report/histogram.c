@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See histogram.h. */
+/* A histogram of durations; see histogram.h. */
 #include "tools/report/histogram.h"
 
-#define SUB_BITS 6 /* 64 buckets to an octave */
+#define SUB_BITS 6 /* 64 buckets an octave */
 
-/* Below 64 each value has its bucket; above, the six bits after the highest. */
+/* Below 64 each value has its own bucket; above, buckets follow the six bits after the
+ * highest. */
 static unsigned bucket_of(int64_t ns)
 {
   uint64_t value = ns < 0 ? 0 : (uint64_t)ns;
@@ -23,7 +24,7 @@ static double bucket_begin(unsigned bucket)
   return (double)(mantissa << shift);
 }
 
-/* Welford (1962), so that many long runs lose no digits. */
+/* Welford (1962), so that many long durations lose no precision. */
 void lls_report_histogram_add(struct lls_report_histogram *histogram, int64_t ns)
 {
   double before = (double)ns - histogram->mean;
@@ -35,7 +36,7 @@ void lls_report_histogram_add(struct lls_report_histogram *histogram, int64_t ns
   histogram->buckets[bucket_of(ns)]++;
 }
 
-/* As if the values of a bucket lay evenly in it. */
+/* Interpolates as if a bucket's values were evenly distributed in it. */
 double lls_report_histogram_percentile(const struct lls_report_histogram *histogram,
                                        double percent)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run as JSON: vLLM's keys with vLLM's meanings, ours beside them. */
+/* A run as JSON: vLLM's keys with vLLM's meanings, and additional keys of ours. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define TENANTS_MAX 256
 
-/* null where it is not known. */
+/* null if the value is unknown. */
 static void put(json_t *object, const char *key, double value)
 {
   json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
@@ -28,7 +28,7 @@ static void put_text(json_t *object, const char *key, const char *text)
 
 /* ---- vLLM's keys ------------------------------------------------------------------- */
 
-/* Lines of KEY=VALUE. */
+/* Adds lines of KEY=VALUE. */
 static void put_metadata(json_t *object, const char *lines)
 {
   size_t length;
@@ -88,7 +88,7 @@ static void put_totals(json_t *object, const struct lls_metrics *m)
   put_count(object, "max_concurrent_requests", m->max_concurrent);
 }
 
-/* mean_X, median_X, std_X, max_X, p99_X ... */
+/* Adds mean_X, median_X, std_X, max_X, p99_X ... */
 static void put_spread(json_t *object, const struct lls_metrics *m, const char *name,
                        const struct lls_spread *s)
 {
@@ -107,7 +107,7 @@ static void put_spread(json_t *object, const struct lls_metrics *m, const char *
   }
 }
 
-/* The points of a CDF: the value at each percent. */
+/* Adds the points of a CDF: the value at each percent. */
 static void put_quantiles(json_t *object, const char *key, const struct lls_spread *s)
 {
   json_t *list = json_array();
@@ -160,7 +160,7 @@ static json_t *class_json(const struct lls_metrics *m, const struct lls_class_me
   return object;
 }
 
-/* Two objects by class, of those that have requests. */
+/* Adds two objects by class, for classes with requests. */
 static void put_classes(json_t *object, const struct lls_metrics *m)
 {
   static const char *const names[] = {"none", "realtime", "best_effort"};
@@ -175,7 +175,8 @@ static void put_classes(json_t *object, const struct lls_metrics *m)
   json_object_set_new(object, "by_class", classes);
 }
 
-/* By number; the first TENANTS_MAX, since each looks at every request. */
+/* Attainment by tenant number, for the first TENANTS_MAX only, since each tenant takes
+ * a pass over all requests. */
 static json_t *tenants_json(const struct lls_report *report)
 {
   uint32_t n = report->workload->n_tenants;
@@ -190,7 +191,7 @@ static json_t *tenants_json(const struct lls_report *report)
   return object;
 }
 
-/* null where a run has no steady part. */
+/* null if the run has no steady part. */
 static json_t *steady_json(const struct lls_steady *s)
 {
   if (s->to_s == 0)
@@ -250,7 +251,7 @@ static void append(json_t *lists, const char *key, double value)
   json_array_append_new(list, json_real(value));
 }
 
-/* A bin in which nobody looked is as the one before it. */
+/* Appends polled values; a bin without a poll repeats the bin before. */
 static void append_looks(json_t *object, const struct lls_bin *bin, struct lls_bin *last)
 {
   if (bin->looks > 0)
@@ -262,7 +263,7 @@ static void append_looks(json_t *object, const struct lls_bin *bin, struct lls_b
     append(object, "cache_used", last->look_cache / n);
 }
 
-/* One list for each quantity, a value for each bin, for plots. */
+/* The timeline for plots: a list for each quantity, with a value for each bin. */
 static json_t *timeline_json(const struct lls_report *report)
 {
   const struct lls_timeline *t = &report->timeline;
@@ -319,7 +320,7 @@ static json_t *seconds(int64_t from_ns, int64_t to_ns)
 
 #define LISTS 9
 
-/* vLLM's lists, in seconds, with what a failed request has not as 0. */
+/* Appends to vLLM's lists, in seconds; values that a failed request lacks are 0. */
 static void put_request(json_t *lists[LISTS], const struct lls_report_outcome *o)
 {
   json_t *text = o->text != NULL ? json_stringn(o->text, o->text_bytes) : NULL;
@@ -331,7 +332,7 @@ static void put_request(json_t *lists[LISTS], const struct lls_report_outcome *o
       seconds(o->started_ns, o->last_token_ns),
       seconds(0, o->started_ns),
       seconds(o->item->arrival_ns, o->started_ns),
-      text != NULL ? text : json_string(""), /* none, or no UTF-8 */
+      text != NULL ? text : json_string(""), /* no text, or not UTF-8 */
       json_string(o->error),
   };
   for (int i = 0; i < LISTS; i++)
@@ -444,7 +445,8 @@ int lls_report_append(const json_t *result, const char *path, struct lls_error *
                  : lls_fail(err, rc, "%s: cannot be written: %s", path, strerror(-rc));
 }
 
-/* A descriptor or a device: there is no folder to put another file in. */
+/* Returns false for a descriptor or a device, which has no folder for a temporary
+ * file. */
 static bool is_replaced(const char *path)
 {
   return strncmp(path, "/proc/", 6) != 0 && strncmp(path, "/dev/", 5) != 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The phases of a few requests, for a picture of them: those in the middle of the load,
- * where it is as busy as it gets. More than LLS_REPORT_LIVES bars cannot be told apart.
+ * The phases of a few requests, for a plot: those in the middle of the load, when the
+ * server is busiest. More than LLS_REPORT_LIVES bars cannot be told apart.
  */
 #include <math.h>
 
@@ -29,7 +29,7 @@ void lls_report_life(struct lls_report *report, const struct lls_track *track,
     *kept = *life;
 }
 
-/* A client sees of it whether there is a token yet. */
+/* Notes phases from an outcome: a client only sees whether a token has arrived yet. */
 static void note_outcome(struct lls_life *life, const struct lls_report_outcome *o)
 {
   lls_life_note(life, LLS_PHASE_QUEUED, o->started_ns);
@@ -55,7 +55,7 @@ static json_t *row_json(const struct lls_life *life, const struct lls_report_out
                    seconds(o->ended_ns), "phases", phases);
 }
 
-/* In the order they came. */
+/* In order of arrival. */
 json_t *lls_report_lives(const struct lls_report *report)
 {
   const struct lls_report_outcome *by_item[LLS_REPORT_LIVES] = {NULL};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From outcomes to numbers. Deviations are those of the population and percentiles are
- * linear between ranks, as numpy's defaults in vLLM's tool. */
+/* Computes metrics from outcomes. Deviations are those of the population, and
+ * percentiles interpolate linearly between ranks, as numpy's defaults in vLLM's
+ * tool. */
 #include "tools/report/metrics.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ static double percentile(const double *sorted, uint64_t n, double percent)
   return sorted[below] + (rank - (double)below) * (sorted[below + 1] - sorted[below]);
 }
 
-/* Sorts the samples. */
+/* Computes the spread; sorts the samples. */
 static struct lls_spread spread_of(const struct lls_metrics *m, double *samples,
                                    uint64_t n)
 {
@@ -85,14 +86,14 @@ static int64_t latency(const struct lls_report_outcome *o)
   return o->last_token_ns - o->started_ns;
 }
 
-/* NaN where there is none. */
+/* NaN if the request has no TPOT. */
 static double tpot(const struct lls_report_outcome *o)
 {
   return o->tokens < 2 ? NAN
                        : (double)(o->last_token_ns - o->first_token_ns) / (o->tokens - 1);
 }
 
-/* A sample in ms, NaN where the request has none. */
+/* A request's sample in ms; NaN if it has none. */
 typedef double (*sample)(const struct lls_report_outcome *);
 
 static double sample_ttft(const struct lls_report_outcome *o)
@@ -183,8 +184,8 @@ static void take_spreads(const struct lls_report *report, double *samples,
     m->itl_per_token = spread_of_gaps(m, &report->gaps_per_token);
 }
 
-/* Counts what completes between the first start of the class and the last of all
- * requests. */
+/* Throughput of a class: counts completions between the class's first start and the
+ * last start of all requests. */
 static void take_throughput(const struct lls_report *report, uint32_t class,
                             struct lls_class_metrics *out)
 {
@@ -226,7 +227,8 @@ static void take_classes(const struct lls_report *report, double *samples,
 
 /* ---- deadlines --------------------------------------------------------------------- */
 
-/* Counts one deadline of a request; false if it has it and missed it. */
+/* Counts one deadline of a request; returns false if the request has it and missed
+ * it. */
 static bool judge(struct lls_met *met, int64_t slo_ns, bool done, double took_ns)
 {
   if (slo_ns == LLS_NEVER)
@@ -249,7 +251,7 @@ static bool judge_own(struct lls_attainment *a, const struct lls_report_outcome 
   return good && done;
 }
 
-/* vLLM counts a TPOT of 0 for one token. */
+/* vLLM takes the TPOT of a one-token answer as 0. */
 static bool judge_goodput(const struct lls_goodput *g, const struct lls_report_outcome *o)
 {
   struct lls_met any;
@@ -267,7 +269,7 @@ static bool has_slo(const struct lls_slo *slo)
          slo->tpot_ns != LLS_NEVER || slo->completion_ns != LLS_NEVER;
 }
 
-/* True for the requests that count: all but the warm-up and those that the load itself
+/* Does a request count? All do but those in the warm-up and those that the load itself
  * cut short. */
 static bool judged(const struct lls_report *report, const struct lls_report_outcome *o)
 {
@@ -345,7 +347,7 @@ static void take_counts(const struct lls_report *report, struct lls_metrics *m)
       m->max_tokens_per_s = report->tokens_by_second[i];
 }
 
-/* The most requests alive at a time, from their sorted starts and ends. */
+/* The most simultaneous requests, from the sorted starts and ends. */
 static void take_concurrency(const struct lls_report *report, double *starts,
                              double *ends, struct lls_metrics *m)
 {
@@ -364,8 +366,8 @@ static void take_concurrency(const struct lls_report *report, double *starts,
   }
 }
 
-/* Jain's index (1984) over the tenants that sent anything: 1 is equal, 1/n one
- * has all. */
+/* Jain's index (1984) over the tenants that sent requests: 1 if all got equal service,
+ * 1/n if one of n got everything. */
 static void take_fairness(const struct lls_report *report, struct lls_metrics *m)
 {
   double sum = 0, squares = 0, least = INFINITY, most = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Following requests from issue to end; see report.h. Nothing is allocated for a token
- * once a buffer has grown to the longest answer. */
+/* Follows requests from issue to end; see report.h. After a buffer has grown to the
+ * longest answer, no token causes an allocation. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -8,10 +8,12 @@
 
 #include "tools/report/internal.h"
 
-#define SECONDS_MAX    (1u << 24) /* beyond that, tokens are not counted by the second */
-#define PROMPT_WEIGHT  1.0        /* of a token in a tenant's service (VTC, section 4) */
+/* beyond this number tokens are not counted by the second */
+#define SECONDS_MAX (1u << 24)
+/* of a prompt token in a tenant's service (VTC, section 4) */
+#define PROMPT_WEIGHT  1.0
 #define OUTPUT_WEIGHT  2.0
-#define LARGEST_SPREAD 4096 /* gaps above the 99th percentile of one request */
+#define LARGEST_SPREAD 4096 /* most gaps above the 99th percentile of one request */
 
 /* ---- options ----------------------------------------------------------------------- */
 
@@ -195,9 +197,9 @@ static int add_gap(struct lls_report *report, struct lls_track *track, int64_t g
 }
 
 /*
- * The 99th percentile, linear between ranks as numpy does it. Only the largest n/100 + 2
- * matter: they are kept sorted while the gaps pass once, since a sort of every answer
- * would cost more than simulating it.
+ * The 99th percentile, linear between ranks as numpy does it. Only the largest n/100 +
+ * 2 gaps matter, so they are kept sorted during one pass over the gaps: sorting every
+ * answer would cost more than simulating it.
  */
 static int64_t percentile_99(const int64_t *gaps, uint32_t n)
 {
@@ -256,7 +258,7 @@ static void count_by_second(struct lls_report *report, int64_t now_ns, uint32_t 
   report->tokens_by_second[second] += count;
 }
 
-/* A tenant is served the prompt when its first token comes. */
+/* Adds to a tenant's service; the prompt is added with the first token. */
 static void serve_tenant(struct lls_report *report, const struct lls_report_outcome *o,
                          int64_t now_ns, uint32_t count)
 {
@@ -268,7 +270,8 @@ static void serve_tenant(struct lls_report *report, const struct lls_report_outc
   report->service[o->item->tenant] += service;
 }
 
-/* One late token makes its iteration late: the tightest deadline in it counts. */
+/* Counts a token in its iteration: one late token makes the iteration late, since the
+ * tightest deadline counts. */
 static void count_iteration(struct lls_iterations *i, int64_t now_ns, bool in_time)
 {
   if (i->n == 0 || i->at_ns != now_ns) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The SLOs that a run's requests were held to, as [least, most] in ms. */
+/* The SLOs that applied to a run's requests, as [least, most] in ms. */
 #include <string.h>
 
 #include "tools/report/internal.h"

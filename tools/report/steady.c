@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steady part of a run: neither filling up nor draining. With a limit of concurrency
- * it goes from when 95 % of the limit run until the last time they do (as vLLM's Rust
- * client has it); else, since an open load has no level to reach, from when as many run
- * as on average until the last request is sent. What is shorter than 10 s or a tenth of
- * the run is none.
+ * The steady part of a run, in which the load neither rises nor falls. With a
+ * concurrency limit, it begins when 95 % of the limit are active and lasts until the
+ * last time they are (as in vLLM's Rust client). An open load has no such level, so
+ * there it begins when the average number of requests is active and lasts until the
+ * last request is sent. A part shorter than 10 s or a tenth of the run does not count.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,7 +16,7 @@
 #define LEAST_NS    (10.0 * LLS_NS_PER_S)
 #define LEAST_SHARE 0.1
 
-/* A request more or less. */
+/* A change of the number of active requests by one. */
 struct change {
   int64_t at_ns;
   int by;
@@ -27,7 +27,7 @@ static int by_time(const void *a, const void *b)
   const struct change *x = a, *y = b;
   if (x->at_ns != y->at_ns)
     return x->at_ns < y->at_ns ? -1 : 1;
-  return y->by - x->by; /* who follows in a closed loop keeps the level */
+  return y->by - x->by; /* starts first: in a closed loop a successor keeps the level */
 }
 
 static size_t make_changes(const struct lls_report *report, struct change *changes)
@@ -50,7 +50,7 @@ static int64_t last_start(const struct lls_report *report)
   return last;
 }
 
-/* How many ran, on average, until `end_ns`. */
+/* The average number of active requests until `end_ns`. */
 static double mean_level(const struct change *changes, size_t n, int64_t end_ns)
 {
   double area = 0;
@@ -63,7 +63,8 @@ static double mean_level(const struct change *changes, size_t n, int64_t end_ns)
                                    : INFINITY;
 }
 
-/* The first time that so many run, and the end of the last. False: never. */
+/* Finds the first time that at least `wanted` are active, and the last time. False:
+ * never. */
 static bool at_level(const struct change *changes, size_t n, double wanted,
                      int64_t *from_ns, int64_t *to_ns)
 {
@@ -104,7 +105,7 @@ static bool find(const struct lls_report *report, int64_t *from_ns, int64_t *to_
   return found;
 }
 
-/* The rate over the whole seconds within. */
+/* Tokens a second over the whole seconds between the two times. */
 static double token_rate(const struct lls_report *report, int64_t from_ns, int64_t to_ns)
 {
   int64_t first = (from_ns + LLS_NS_PER_S - 1) / LLS_NS_PER_S;

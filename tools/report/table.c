@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of a run: the lines of vLLM's `bench serve`, in its layout, then ours. */
+/* Prints the table of a run: the lines of vLLM's `bench serve`, in its layout, then
+ * ours. */
 #include <errno.h>
 #include <math.h>
 #include <string.h>
@@ -130,7 +131,7 @@ static void print_class(FILE *out, const char *class, const struct lls_class_met
   }
 }
 
-/* Only where there are several. */
+/* Prints the classes if there are several. */
 static void print_classes(const struct lls_metrics *m, FILE *out)
 {
   unsigned used = 0;

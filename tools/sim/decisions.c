@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See decisions.h. */
+/* Compares plans with a decision log; see decisions.h. */
 #include "tools/sim/decisions.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ bool lls_decisions_compare(struct lls_decisions *d, int64_t now_ns,
   return false;
 }
 
-/* The log's next plan into expected; at its end none is expected any more. */
+/* Reads the log's next plan into `expected`; after its end no plan is expected. */
 static int next_plan(struct lls_decisions *d)
 {
   int rc = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See machine.h. */
+/* Puts a machine together from the options; see machine.h. */
 #include "tools/sim/machine.h"
 
 #include <errno.h>
@@ -54,7 +54,7 @@ static int user_settings(struct settings *s, const char *lines, struct lls_error
   return rc;
 }
 
-/* Weights are never read, so the model is its shape whatever the file says of it. */
+/* Weights are never read, so the model is its shape, whatever format its file has. */
 static int model_settings(struct settings *s, const struct lls_sim_tool_options *o,
                           struct lls_error *err)
 {
@@ -69,7 +69,7 @@ static int model_settings(struct settings *s, const struct lls_sim_tool_options 
   return rc;
 }
 
-/* Waiting requests are no error of a simulation: the queue holds all, but for memory. */
+/* A simulation accepts any number of waiting requests: only memory limits the queue. */
 static int queue_settings(struct settings *s, uint32_t max_requests,
                           struct lls_error *err)
 {
@@ -215,7 +215,7 @@ void lls_machine_wait(struct lls_machine *m, int64_t until_ns)
       lls_sim_advance(m->devices[i], until_ns);
     return;
   }
-  if (m->passes_idle) { /* as if it had slept */
+  if (m->passes_idle) { /* the clock jumps as if it had slept */
     int64_t left_ns = until_ns - lls_machine_now(m);
     m->began_ns -= left_ns > 0 ? left_ns : 0;
     return;
@@ -243,7 +243,8 @@ static int create_sim(struct lls_machine *m, const struct lls_sim_tool_options *
   return lls_sim_device_create(&options, &m->devices[i], err);
 }
 
-/* The option, not [engine] device, says where: the same file serves both. */
+/* Creates the real engine. The option, not [engine] device, chooses the device, so that
+ * one file serves both. */
 static int create_real(struct lls_machine *m, const struct lls_sim_tool_options *o,
                        struct lls_error *err)
 {
@@ -254,8 +255,8 @@ static int create_real(struct lls_machine *m, const struct lls_sim_tool_options 
   return rc < 0 && cuda ? lls_fail_at(err, rc, "--device cuda") : rc;
 }
 
-/* Cache managers with one form do not list them. Published runs had no memory set
- * aside for a form that they did not know. */
+/* May sequences use the hidden form? Cache managers with one form do not list their
+ * forms. Published runs reserved no memory for a form that they did not use. */
 static bool may_use_hidden(const struct lls_machine *m)
 {
   return m->config.policies.cache.module->cache.forms != NULL;
@@ -269,7 +270,7 @@ static int create_devices(struct lls_machine *m, const struct lls_sim_tool_optio
   int rc = read_costs(m, o, engine, err);
   for (uint32_t i = 0; i < m->instances.n && rc == 0; i++)
     rc = create_sim(m, o, i, err);
-  engine->cache_share = 1; /* nobody else lives on a simulated device */
+  engine->cache_share = 1; /* no other process uses a simulated device */
   engine->no_hidden = !may_use_hidden(m);
   return rc;
 }
@@ -311,7 +312,7 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
   options.instances = instances;
   options.n_instances = m->instances.n;
   options.log = &m->log;
-  options.limits.plan_budget = 0; /* real time has no place in a simulation */
+  options.limits.plan_budget = 0; /* a simulation ignores real time */
   options.wake = no_wake;
   options.manual = true;
   options.observer = *observer;
@@ -320,7 +321,7 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
   if (estimates(o))
     options.cost = &m->estimate;
   options.clock = m->real ? clock_of : device_clock;
-  if (!o->measure_plans) /* nobody asks what plans took */
+  if (!o->measure_plans) /* no option asks for planning times */
     options.plan_clock = options.clock;
   return lls_loop_create(&options, &m->loop, err);
 }
@@ -331,7 +332,8 @@ void lls_machine_begin_log(const struct lls_machine *m, struct lls_decision_log 
   lls_decision_log_begin(log, &o.policies, m->engines[0], o.seed);
 }
 
-/* Several are one after another in virtual time; a decision log knows one. */
+/* Several instances run one after another in virtual time; a decision log supports only
+ * one. */
 static int read_instances(struct lls_machine *m, const struct lls_sim_tool_options *o,
                           struct lls_error *err)
 {
@@ -380,7 +382,7 @@ int lls_machine_open(struct lls_machine *m, const struct lls_sim_tool_options *o
   m->began_ns = clock_ns(m);
   if (rc == 0)
     rc = create_loop(m, o, observer, err);
-  m->began_ns = clock_ns(m); /* what is measured before serving takes no time of it */
+  m->began_ns = clock_ns(m); /* measurements before serving take no virtual time */
   if (rc < 0)
     lls_machine_close(m);
   return rc;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See made_by.h. */
+/* Records the inputs of a simulated run; see made_by.h. */
 #include "tools/sim/made_by.h"
 
 #include "core/model/gguf.h"
@@ -32,8 +32,8 @@ static int add_profile(json_t *files, const char *key, const char *name,
   return rc;
 }
 
-/* Files that a policy's parameters name, such as the lengths of predictor fixed. One that
- * is not there yet is the policy's own business. */
+/* Adds the files that a policy's parameters name, such as the lengths of predictor
+ * `fixed`. A missing file is left to the policy to report. */
 static int add_parameters(json_t *files, const struct lls_policy *policy,
                           struct lls_error *err)
 {

@@ -36,7 +36,8 @@ static const char usage[] =
     "  llmserve-sim --policies fcfs.ini,sarathi.ini --sweep request-rate=1..4:0.5 \\\n"
     "    --result-dir runs --plot runs.svg ...\n";
 
-enum { SIM, WORKLOAD, SWEEP, N_GROUPS }; /* SWEEP's decide nothing of one run */
+/* options of group SWEEP do not affect a single run */
+enum { SIM, WORKLOAD, SWEEP, N_GROUPS };
 
 struct tool {
   struct lls_sim_tool_options sim;
@@ -45,7 +46,7 @@ struct tool {
   struct lls_bound_options bound[N_GROUPS];
 };
 
-/* -c FILE is --config FILE. */
+/* Replaces -c FILE by --config FILE. */
 static void spell_out(int argc, char **argv)
 {
   static char config[] = "--config";
@@ -77,7 +78,7 @@ static int write_json(const struct tool *t, const struct lls_sim_result *result,
   return rc;
 }
 
-/* The table on the terminal, the JSON to path. */
+/* Prints the table to the terminal and writes the JSON to path. */
 static int write_report(const struct tool *t, const struct lls_workload *w,
                         const struct lls_sim_result *result, const char *path,
                         json_t *made_by, struct lls_error *err)
@@ -138,7 +139,7 @@ static int simulate(void *context, const char *path, json_t *made, struct lls_er
   return rc;
 }
 
-/* --policies A,B is --sweep config=A,B before whatever else is swept. */
+/* Treats --policies A,B as --sweep config=A,B, before any other swept option. */
 static int sweep_policies(struct tool *t, struct lls_error *err)
 {
   char *lines;
@@ -152,7 +153,7 @@ static int sweep_policies(struct tool *t, struct lls_error *err)
   return 0;
 }
 
-/* The text on stdout, the JSON where --json says. */
+/* Prints the text to stdout, and writes the JSON as --json says. */
 static int replay(const struct tool *t, struct lls_error *err)
 {
   json_t *json = NULL;
@@ -163,7 +164,8 @@ static int replay(const struct tool *t, struct lls_error *err)
   return rc;
 }
 
-/* Errors of the plot that can be known are reported before the run. */
+/* Runs one workload. Errors of the plot that can be found early are reported before the
+ * run. */
 static int run_one(struct tool *t, struct lls_error *err)
 {
   bool plot = t->sweep.plot[0] != '\0';
@@ -216,7 +218,7 @@ int main(int argc, char **argv)
   struct tool t;
   struct lls_error err = {0};
   lls_crash_install();
-  lls_crash_may_exit(); /* itself, as it likes: a plugin may not */
+  lls_crash_may_exit(); /* the tool itself may exit at any time, a plugin may not */
   t.bound[SIM] = (struct lls_bound_options){&lls_sim_option_group, &t.sim};
   t.bound[WORKLOAD] = (struct lls_bound_options){&lls_workload_option_group, &t.workload};
   t.bound[SWEEP] = (struct lls_bound_options){&lls_sweep_option_group, &t.sweep};

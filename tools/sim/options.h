@@ -15,7 +15,7 @@ enum lls_sim_device_choice {
 
 struct lls_sim_tool_options {
   const char *config;
-  const char *policies; /* configurations, by commas */
+  const char *policies; /* configurations, separated by commas */
   const char *set;      /* lines of SECTION.KEY=VALUE */
   const char *profile, *estimate;
   double profile_error, estimate_error;
@@ -26,8 +26,8 @@ struct lls_sim_tool_options {
   int64_t plan_time;
   int64_t max_concurrency;
   const char *json;
-  const char *record, *against, *replay; /* decision logs */
-  const char *write_lengths;             /* file of the true lengths */
+  const char *record, *against, *replay; /* paths of decision logs */
+  const char *write_lengths;             /* path for a file of the true lengths */
   bool save_detailed;
   bool measure_plans;
   bool quiet;
@@ -37,8 +37,10 @@ struct lls_sim_tool_options {
   const char *label;
   int64_t warm_up;
   bool help, version;
-  const char *history; /* no option: a trace that may tell of steps; NULL: none */
-  bool one_of_many;    /* no option: another process shows how far all of them are */
+  /* not an option: a trace that may contain served steps; NULL: none */
+  const char *history;
+  /* not an option: the parent process shows the progress of all runs */
+  bool one_of_many;
 };
 
 extern const struct lls_option_group lls_sim_option_group;

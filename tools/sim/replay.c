@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replaying a decision log. Arrivals, cancellations and the lengths of answers are the
- * log's; the clock is set to each plan's time and the step takes what it took; plans are
- * asked of the configuration's scheduler and compared. Limits and memory are those that
- * the log's first line tells; policies are those of -c and --set.
- *
- * Not repeated: what a step's duration was made of (the cost service learns from the
- * whole), and empty plans, so a scheduler that counts its calls may part by one.
+ * Replays a decision log. Arrivals, cancellations and lengths of answers come from the
+ * log; the clock is set to each plan's time, and a step takes the logged time. The
+ * scheduler of the configuration plans, and its plans are compared with the log's.
+ * Limits and memory come from the log's first line, policies from -c and --set. Two
+ * things are not repeated: the parts of a step's duration (the cost service learns from
+ * the whole), and empty plans, so a scheduler that counts its calls may diverge by one.
  */
 #include "tools/sim/replay.h"
 
@@ -21,20 +20,20 @@
 #include "tools/workload/workload.h"
 
 struct replayed { /* one of the log's requests */
-  uint64_t id;    /* here */
+  uint64_t id;    /* id in this run */
   uint32_t generated, reason;
-  bool ended; /* the log says how; else it was alive at the log's end */
+  bool ended; /* the log has its end; otherwise it was active when the log ended */
 };
 
 struct replay {
   struct lls_machine machine;
   struct lls_decisions decisions;
-  char *header;              /* the rest of the H line */
+  char *header;              /* the H line after its kind */
   struct replayed *requests; /* (n) by number - 1 */
   size_t n;
   int32_t *prompt; /* (room) scratch */
   uint32_t room;
-  uint32_t planned; /* plans asked for at this place */
+  uint32_t planned; /* plans made at this position */
 };
 
 /* ---- the first reading: what becomes of each request ------------------------------- */
@@ -45,7 +44,7 @@ static int note_arrival(struct replay *r, const struct lls_decision_line *line,
   if (line->number != r->n + 1)
     return lls_fail(err, -EINVAL, "request %" PRIu64 " comes after request %zu",
                     line->number, r->n);
-  if ((r->n & (r->n - 1)) == 0) { /* room for twice as many */
+  if ((r->n & (r->n - 1)) == 0) { /* doubles the space */
     struct replayed *more =
         reallocarray(r->requests, r->n > 0 ? 2 * r->n : 1, sizeof *more);
     if (more == NULL)
@@ -108,7 +107,8 @@ static void on_plan(void *context, const struct lls_step_view *view,
     lls_decisions_compare(&r->decisions, view->now_ns, plan);
 }
 
-/* "fcfs paged none cache.block_tokens=16 ...": behind the three names. */
+/* Returns the settings of a header "fcfs paged none cache.block_tokens=16 ...": the
+ * text after the three names. */
 static const char *settings_of(const char *header)
 {
   for (int names = 0; names < 3 && header != NULL; names++) {
@@ -132,9 +132,9 @@ static int open_machine(struct replay *r, const struct lls_sim_tool_options *o,
 
 /* ---- the second reading: all of it again ------------------------------------------- */
 
-/* Tokens that are alike where their hashes are, and only there: the generator's high
- * bits, since its low ones depend on the low ones of the hash alone. Those behind the
- * last hash are of the request alone. */
+/* Makes tokens that are equal exactly where the log's hashes are. It uses the
+ * generator's high bits, since its low bits depend on the hash's low bits alone. Tokens
+ * beyond the last hash are unique to the request. */
 static void make_prompt(struct replay *r, const struct lls_decision_line *line)
 {
   const char *at = line->rest;
@@ -192,11 +192,12 @@ static void forget(void *context, const struct lls_event *event)
   (void)event;
 }
 
-/* The plan at its time; a turn that plans nothing is the log's one that is left out. */
+/* Plans at the logged time. A turn that plans nothing is compared with the log as an
+ * empty plan, since the log omits such plans. */
 static int plan(struct replay *r, struct lls_decision_line *line, struct lls_error *err)
 {
   struct lls_text before = r->decisions.expected.items;
-  r->decisions.expected = *line; /* borrowed */
+  r->decisions.expected = *line; /* not owned */
   lls_sim_advance(r->machine.devices[0], line->time_ns);
   lls_sim_next_step(r->machine.devices[0], line->duration_ns);
   r->planned = 0;
@@ -204,7 +205,7 @@ static int plan(struct replay *r, struct lls_decision_line *line, struct lls_err
   lls_loop_events(r->machine.loop, forget, NULL);
   if (r->planned == 0 && !r->decisions.parted)
     lls_decisions_compare(&r->decisions, line->time_ns, &(struct lls_plan){.n_items = 0});
-  if (r->decisions.parted) /* kept, to be told */
+  if (r->decisions.parted) /* kept for the report */
     *line = (struct lls_decision_line){0};
   else
     r->decisions.expected.items = before;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --replay: another scheduler, or the same, asked what a decision log's was asked. */
+/* --replay: runs the same or another scheduler on the requests of a decision log. */
 #ifndef LLS_SIM_TOOL_REPLAY_H
 #define LLS_SIM_TOOL_REPLAY_H
 
@@ -8,7 +8,8 @@
 #include "core/base/error.h"
 #include "tools/sim/options.h"
 
-/* Prints where the two part; the same in *out, which is the caller's. */
+/* Prints where the two schedulers diverge; *out gets the same as JSON, owned by the
+ * caller. */
 int lls_sim_replay(const struct lls_sim_tool_options *, json_t **out,
                    struct lls_error *err);
 

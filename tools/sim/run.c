@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See run.h. */
+/* Runs one workload through one machine; see run.h. */
 #include "tools/sim/run.h"
 
 #include <errno.h>
@@ -14,12 +14,12 @@
 #include "tools/sim/watch.h"
 #include "tools/workload/issue.h"
 
-/* A plan that never runs anything is struck out by the loop after 1,000 of them; a policy
- * that finds excuses longer than this is not going to end. */
+/* The loop ends a policy that plans nothing 1,000 times in a row; a policy that avoids
+ * this for this many steps is stuck. */
 #define MOST_IDLE_STEPS 10000000
-#define SHOWN_STEPS     256 /* from one look at the clock to the next */
+#define SHOWN_STEPS     256 /* steps between two updates of the progress */
 
-/* A request has ended at a time that other instances have not reached. */
+/* A request that ended at a time which other instances have not reached yet. */
 struct ending {
   const struct lls_item *item;
   int64_t at_ns;
@@ -33,14 +33,15 @@ struct run {
   struct lls_issuer *issuer;
   struct lls_report *report;
   struct lls_progress progress;
-  struct lls_track *tracks; /* (n_items) by the item's index */
+  struct lls_track *tracks; /* (n_items), by the item's index */
   int32_t *prompt;          /* (max_prompt) scratch */
   uint32_t ended;
-  int64_t wake_ns;        /* when the next is due, LLS_NEVER if that is not known */
-  struct ending *endings; /* (n_items) that nobody has been told of */
+  int64_t wake_ns;        /* time of the next arrival; LLS_NEVER if unknown */
+  struct ending *endings; /* (n_items) ends not yet reported to the issuer */
   uint32_t n_endings;
-  bool again; /* the instance whose turn it was ended requests without running any: it
-                 is asked once more before time passes */
+  /* the instance whose turn it was ended requests without running any, so it plans once
+   * more before time passes */
+  bool again;
   struct lls_error *err;
 };
 
@@ -95,7 +96,8 @@ static void on_event(void *context, const struct lls_event *event)
     on_finished(r, event->owner, event);
 }
 
-/* The latency of a request that had to wait for a place begins when it gets one. */
+/* The start of a request's latency: if it had to wait for the concurrency limit, the
+ * time at which it was admitted. */
 static int64_t start_of(const struct run *r, const struct lls_item *item, int64_t now_ns)
 {
   bool by_the_clock = r->options->max_concurrency == 0 && item->arrival_ns != LLS_NEVER;
@@ -135,7 +137,7 @@ static int submit(struct run *r, const struct lls_item *item, int64_t now_ns)
   char tenant[LLS_ITEM_TENANT_BYTES];
   struct lls_submission s = submission_of(r, item, tenant);
   s.arrival_ns = start_ns;
-  if (r->machine.real) { /* a model of random weights has no end of its own */
+  if (r->machine.real) { /* a model of random weights never ends an answer by itself */
     s.ignore_eos = true;
     s.max_new_tokens = item->output_tokens;
   }
@@ -151,7 +153,7 @@ static int submit(struct run *r, const struct lls_item *item, int64_t now_ns)
 
 /* ---- the whole --------------------------------------------------------------------- */
 
-/* Tells the issuer of the requests that have ended by now, in the order of their ends. */
+/* Reports the ends up to now_ns to the issuer, in order of time. */
 static void tell_endings(struct run *r, int64_t now_ns)
 {
   uint32_t left = 0;
@@ -163,7 +165,7 @@ static void tell_endings(struct run *r, int64_t now_ns)
   r->n_endings = left;
 }
 
-/* Everything that is due. */
+/* Submits all requests that are due. */
 static int issue(struct run *r, int64_t now_ns)
 {
   const struct lls_item *item;
@@ -172,7 +174,7 @@ static int issue(struct run *r, int64_t now_ns)
   tell_endings(r, now_ns);
   while (rc == 0 && (item = lls_issuer_next(r->issuer, now_ns, &r->wake_ns)) != NULL) {
     rc = submit(r, item, now_ns);
-    tell_endings(r, now_ns); /* what was refused at once */
+    tell_endings(r, now_ns); /* the ends of requests that were refused immediately */
   }
   return rc;
 }
@@ -182,7 +184,8 @@ static int64_t earlier(int64_t a, int64_t b)
   return a == LLS_NEVER || (b != LLS_NEVER && b < a) ? b : a;
 }
 
-/* The next event: an instance's turn, an arrival, or an end that the issuer hears of. */
+/* Advances to the next event: an instance's turn, an arrival, or an end that the issuer
+ * waits for. */
 static int next_turn(struct run *r, uint32_t *instance, bool *runs)
 {
   int64_t next_ns = lls_loop_next_ns(r->machine.loop, instance);
@@ -201,7 +204,7 @@ static int next_turn(struct run *r, uint32_t *instance, bool *runs)
                     "requests have ended",
                     r->ended, lls_issuer_total(r->issuer));
   int64_t least_ns = lls_machine_least(&r->machine);
-  if (until_ns < least_ns) /* it came while a step was run, and is seen after that */
+  if (until_ns < least_ns) /* an event during a step is handled after the step */
     until_ns = least_ns;
   lls_machine_wait(&r->machine, until_ns);
   int rc = issue(r, until_ns);
@@ -259,7 +262,7 @@ static int run_to_end(struct run *r)
   return rc;
 }
 
-/* Totals of all devices. */
+/* Totals over all devices. */
 static struct lls_sim_totals totals_of(const struct lls_machine *m)
 {
   struct lls_sim_totals sum = {0}, one;
@@ -362,7 +365,7 @@ static json_t *describe_memory(const struct lls_machine *m)
                    "block_tokens", (json_int_t)pool->block_tokens);
 }
 
-/* The time of the instance that has come furthest. */
+/* The time of the instance that is furthest ahead. */
 static int64_t latest(struct lls_machine *m)
 {
   int64_t now_ns = lls_machine_now(m);
@@ -394,7 +397,7 @@ static json_t *describe_instances(const struct lls_machine *m)
   return list;
 }
 
-/* The policies of each instance, as they are at the end. */
+/* The policies of each instance at the end of the run. */
 static json_t *describe_policies(const struct lls_machine *m)
 {
   json_t *list = json_array();
@@ -403,9 +406,8 @@ static json_t *describe_policies(const struct lls_machine *m)
   return list;
 }
 
-/* The profile beside the steps that a server has run: how many times as long as they
- * took the median one is simulated, and how far it is off. NULL: the trace tells of none.
- */
+/* Compares the profile with a server's steps: the median of simulated over served time,
+ * and its error. NULL: the trace has no steps. */
 static json_t *describe_served(const struct lls_machine *m, const char *path)
 {
   struct lls_profile_steps steps;
@@ -419,7 +421,8 @@ static json_t *describe_served(const struct lls_machine *m, const char *path)
   return out;
 }
 
-/* Names, not paths: the same run elsewhere gives the same bytes. */
+/* Describes the machine, with names instead of paths, so that the same run elsewhere
+ * gives the same bytes. */
 static json_t *describe(struct run *r)
 {
   struct lls_machine *m = &r->machine;

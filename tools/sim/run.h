@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One workload through one machine: hands out what is due, steps the loop, collects what
- * becomes of each request, and lets time pass where nothing can run.
+ * Runs one workload through one machine: submits requests that are due, steps the loop,
+ * records the outcome of each request, and lets time pass when nothing can run.
  */
 #ifndef LLS_SIM_TOOL_RUN_H
 #define LLS_SIM_TOOL_RUN_H
@@ -14,12 +14,12 @@
 /* The result of a run. */
 struct lls_sim_result {
   struct lls_report *report;
-  json_t *machine;   /* what it ran on, and what of that is no metric */
-  json_t *decisions; /* where they parted from those of a log; NULL: none was given */
+  json_t *machine;   /* description of the machine, with values that are no metrics */
+  json_t *decisions; /* comparison with a decision log; NULL: no log was given */
 };
 
-/* Builds the machine and runs the workload to its end. On failure there is nothing to
- * free. */
+/* Builds the machine and runs the workload to its end. On failure nothing is to be
+ * freed. */
 int lls_sim_run(const struct lls_sim_tool_options *, const struct lls_workload *,
                 struct lls_sim_result *out, struct lls_error *err);
 void lls_sim_result_free(struct lls_sim_result *);

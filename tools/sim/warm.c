@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See warm.h. */
+/* Runs first steps on a GPU; see warm.h. */
 #include "tools/sim/warm.h"
 
 #include <errno.h>
@@ -8,7 +8,8 @@
 #include "core/base/least.h"
 #include "tools/profile/measure.h"
 
-#define CONTEXT 15 /* of a decode: a block with it, mostly */
+/* cached tokens of a decode, which mostly fill a block with the new one */
+#define CONTEXT 15
 
 static int run(struct lls_bench_engine *bench, uint32_t kind, uint32_t n,
                struct lls_shape_part part, struct lls_error *err)

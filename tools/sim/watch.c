@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See watch.h. */
+/* Feeds steps to the report and the log; see watch.h. */
 #include "tools/sim/watch.h"
 
 #include <llmserve/scheduler.h>
 
-/* K and V units that so many tokens would need if none were left empty. Tokens that
- * several requests share are counted for each, but lie there once. */
+/* The K and V units that `tokens` would need if all blocks were full. Tokens shared by
+ * several requests are counted for each, but stored once, so the result is at most
+ * `used`. */
 static uint64_t filled_units(const struct lls_watch *w, uint64_t tokens, uint64_t used)
 {
   uint64_t units = w->block_tokens > 0 ? 2 * tokens / w->block_tokens : 0;
   return units < used ? units : used;
 }
 
-/* Requests that are here and were not in the step. Those that ended in it are here no
- * more; the census was taken after that. */
+/* The number of active requests that were not in the step. The census was taken after
+ * the step, so requests that ended in it are not in the census. */
 static uint32_t waiting(const struct lls_step_report *r,
                         const struct lls_loop_census *census)
 {

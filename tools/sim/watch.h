@@ -13,10 +13,10 @@ struct lls_watch {
   struct lls_decisions decisions;
   uint32_t block_tokens;
   bool measure_plans;
-  uint64_t steps, tokens; /* seen so far; tokens: drawn */
+  uint64_t steps, tokens; /* steps and drawn tokens so far */
 };
 
-/* recording, comparing: what w->decisions will be opened for. */
+/* recording, comparing: the modes that w->decisions will be opened in. */
 struct lls_loop_observer lls_watch_observer(struct lls_watch *, bool recording,
                                             bool comparing);
 

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two sets of finished runs side by side. A side is a result file or a folder of them;
+ * Compares two sets of finished runs. A side is a result file or a folder of them;
  * files whose names differ only in the seed are repeats of one point, and points of the
  * same name are compared.
  *
- * Runs of the same seed had the same requests, so where both sides have three seeds or
- * more in common, it is their differences that are looked at: a side wins a line where
- * the 95 % interval of the mean difference (paired t) leaves out zero. How much seeds
- * differ from each other does not hide what a policy does to every one of them. Without
- * common seeds a side wins where both have three runs or more and their 95 % intervals do
- * not overlap.
+ * Runs of the same seed have the same requests. So if both sides have three or more
+ * seeds in common, the differences between paired runs are compared: a side wins a line
+ * if the 95 % interval of the mean difference (paired t) excludes zero. The variation
+ * between seeds then does not hide a policy's effect. Without common seeds a side wins
+ * where both have three runs or more and their 95 % intervals do not overlap.
  */
 #include <errno.h>
 #include <math.h>
@@ -19,10 +18,10 @@
 #include "tools/sweep/results.h"
 #include "tools/sweep/sweep.h"
 
-#define LEAST 3 /* runs a side; fewer say nothing about their spread */
+#define LEAST 3 /* least runs of a side; fewer give no estimate of their spread */
 
 struct file {
-  char point[LLS_RESULT_NAME]; /* its name without folder, ending and seed */
+  char point[LLS_RESULT_NAME]; /* its name without folder, extension and seed */
   double seed;                 /* NaN: not known */
   json_t *result;
 };
@@ -35,7 +34,8 @@ struct side {
 
 /* ---- reading ----------------------------------------------------------------------- */
 
-/* "FOLDER/request-rate=2_seed=1.json" is of the point "request-rate=2". */
+/* Finds a file's point: "FOLDER/request-rate=2_seed=1.json" belongs to
+ * "request-rate=2". */
 static void name_point(const char *path, struct file *out)
 {
   const char *slash = strrchr(path, '/');
@@ -106,7 +106,8 @@ static double value_of(const struct file *file, const struct lls_result_column *
   return column->scale * lls_result_number(file->result, column->path);
 }
 
-/* The runs of a point that have the number; their interval in *out. */
+/* Collects a number from the runs of a point, and sets *out to its interval. Returns
+ * how many runs have it. */
 static size_t measure(const struct side *side, const char *point,
                       const struct lls_result_column *column, struct lls_interval *out)
 {
@@ -122,7 +123,8 @@ static size_t measure(const struct side *side, const char *point,
   return n;
 }
 
-/* The seeds that both sides have; the interval of B less A over them in *out. */
+/* Collects the differences B - A over the common seeds, and sets *out to their
+ * interval. Returns the number of seeds. */
 static size_t measure_pairs(const struct side *a, const struct side *b, const char *point,
                             const struct lls_result_column *column,
                             struct lls_interval *out)
@@ -167,7 +169,7 @@ static void print_side(FILE *out, const struct lls_interval *x, size_t n)
     fprintf(out, " %10.5g", x->mean);
 }
 
-/* By how much B differs, in percent of A's mean, and who wins. */
+/* Prints B's difference in percent of A's mean, and which side wins. */
 static void print_verdict(FILE *out, const struct side *a, const struct side *b,
                           const char *point, const struct lls_result_column *c)
 {
@@ -186,7 +188,7 @@ static void print_verdict(FILE *out, const struct side *a, const struct side *b,
           apart ? winner(c, difference.mean > 0) : "no winner", pairs);
 }
 
-/* point NULL: all that a side has. False if a side has nothing of it. */
+/* point NULL: all files of a side. Returns false if a side has no such file. */
 static bool print_point(FILE *out, const struct side *a, const struct side *b,
                         const char *point)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --find-rate: the highest rate that keeps an attainment, for each point of --sweep and,
- * with --num-runs, each seed: the rates of the seeds have a mean and an interval. Every
- * search doubles its rate from the low end until it misses, then halves the bracket.
- * All searches go on together, a rate each at a time, so that their runs fill the jobs.
+ * --find-rate: finds the highest rate that keeps an attainment, for each point of
+ * --sweep and, with --num-runs, for each seed; the rates of the seeds give a mean and
+ * an interval. Every search doubles its rate from the low end until the attainment is
+ * missed, then halves the bracket. All searches advance together, one rate each in a
+ * round, so that their runs keep all jobs busy.
  */
 #include <errno.h>
 #include <math.h>
@@ -18,21 +19,21 @@
 #define TRIES_MAX 60
 
 struct search {
-  size_t point; /* of the base grid */
+  size_t point; /* index in the base grid */
   int64_t seed;
-  double rate;      /* tried next */
-  double low, high; /* attained, 0: none; missed, infinity: none */
+  double rate;      /* the next rate to try */
+  double low, high; /* highest attained, 0: none; lowest missed, infinity: none */
   bool over;
 };
 
 struct finding {
   const struct lls_sweep_options *options;
   const struct lls_runner *runner;
-  struct lls_grid base;    /* of --sweep */
-  struct search *searches; /* (n) the seeds of a point together */
+  struct lls_grid base;    /* the grid of --sweep */
+  struct search *searches; /* (n); the seeds of a point are adjacent */
   size_t n;
   struct lls_grid_tally tally;
-  struct lls_plot_source *tried; /* (n_tried) paths are ours */
+  struct lls_plot_source *tried; /* (n_tried); the paths are owned */
   size_t n_tried;
   FILE *out;
   struct lls_error *err;
@@ -95,7 +96,7 @@ static int keep_path(struct finding *f, const char *path)
   return 0;
 }
 
-/* Gives the attainment of a run of the round to its search. */
+/* Passes the attainment of one of the round's runs to its search. */
 static int take_result(struct finding *f, const struct lls_grid *grid, size_t point,
                        struct search *s)
 {
@@ -116,7 +117,7 @@ static int take_result(struct finding *f, const struct lls_grid *grid, size_t po
   return 0;
 }
 
-/* Runs a rate of each search that is not over; 1: there was one. */
+/* Runs one rate of each search that is not over. Returns 1 if there was one. */
 static int run_round(struct finding *f)
 {
   struct lls_grid grid = {.listed = true};
@@ -141,8 +142,8 @@ static int run_round(struct finding *f)
 
 struct found {
   struct lls_interval rate;
-  double missed;     /* mean of the rates that are too high */
-  bool below, above; /* some seed attains it nowhere, or everywhere */
+  double missed;     /* mean of the lowest missed rates */
+  bool below, above; /* some seed attains it at no rate; at every rate */
 };
 
 static struct found found_of(const struct finding *f, size_t first)

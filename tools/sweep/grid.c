@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See grid.h. */
+/* Grids of sweeps; see grid.h. */
 #include "tools/sweep/grid.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define NAME_SIZE    256
-#define COMPARED_MAX 1000 /* values whose names are compared with each other */
+#define NAME_SIZE 256
+/* most values of an axis whose names are checked for duplicates */
+#define COMPARED_MAX 1000
 
 /* ---- names ------------------------------------------------------------------------- */
 
-/* Adds the last part of a path only, without characters that a file name can't have. */
+/* Adds NAME=VALUE to a file name: of a path only the last part, without characters that
+ * file names cannot have. */
 static void add_part(FILE *out, const char *name, const char *value, bool first)
 {
   const char *slash = strrchr(value, '/');
@@ -19,7 +21,7 @@ static void add_part(FILE *out, const char *name, const char *value, bool first)
     fputc(strchr(" \t\n\\:*?\"'<>|", *c) != NULL ? '-' : *c, out);
 }
 
-/* As it stands in the names of files. */
+/* A value as it is written in file names. */
 static void written(const struct lls_axis *axis, size_t i, char out[NAME_SIZE])
 {
   out[0] = '\0';
@@ -30,7 +32,8 @@ static void written(const struct lls_axis *axis, size_t i, char out[NAME_SIZE])
   fclose(stream);
 }
 
-/* a/x.ini and b/x.ini are one name; numbers of a range are all different. */
+/* Checks that no two values share a name, as a/x.ini and b/x.ini do. Numbers of a range
+ * all differ. */
 static int check_names(const struct lls_axis *axis, struct lls_error *err)
 {
   char one[NAME_SIZE], other[NAME_SIZE];

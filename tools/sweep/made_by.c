@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See made_by.h. */
+/* The origin of a result; see made_by.h. */
 #include "tools/sweep/made_by.h"
 
 #include "config.h"
@@ -16,7 +16,7 @@
 #include "tools/report/report.h"
 #include "tools/sweep/results.h"
 
-#define SHOWN_BYTES 65536 /* of a configuration that is kept as text */
+#define SHOWN_BYTES 65536 /* largest configuration that is kept as text */
 
 /* ---- files ------------------------------------------------------------------------- */
 
@@ -96,7 +96,7 @@ static bool is_file(const char *path)
   return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Files in a text such as "0.5*file:a.csv:tokens+0.5*fixed:3". */
+/* Adds the files mentioned in a text such as "0.5*file:a.csv:tokens+0.5*fixed:3". */
 static int add_mentioned(json_t *files, const char *text, struct lls_error *err)
 {
   static const char word[] = "file:";
@@ -112,7 +112,7 @@ static int add_mentioned(json_t *files, const char *text, struct lls_error *err)
   return 0;
 }
 
-/* A model's folder by its name and the files that a tool reads of it. */
+/* Describes a model's folder by its name and the files that tools read. */
 static json_t *folder_of(const char *path, struct lls_error *err)
 {
   static const char *const read[] = {"config.json", "tokenizer.json"};
@@ -150,7 +150,7 @@ static int add_option(json_t *made_by, const struct lls_param *p, json_t *value,
   return text != NULL ? add_mentioned(json_object_get(made_by, "files"), text, err) : 0;
 }
 
-/* Those of a group that decide something and are not at their default. */
+/* Adds the options of a group that affect results and differ from their default. */
 static int add_group(json_t *made_by, const struct lls_bound_options *bound,
                      struct lls_error *err)
 {
@@ -196,7 +196,8 @@ json_t *lls_made_by(const char *tool, const struct lls_bound_options *bound, siz
 
 /* ---- comparing --------------------------------------------------------------------- */
 
-/* As it would be read back from a file, where numbers have twelve digits. */
+/* Returns the object as it would be read from a file, where numbers have twelve
+ * digits. */
 static json_t *as_written(const json_t *object)
 {
   char *text = json_dumps(object, LLS_RESULT_FORMAT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of many runs; the same for all tools. */
+/* The options of multiple runs, the same for all tools. */
 #include "tools/sweep/sweep.h"
 
 #define RATE_MAX 1e6

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finished runs as a picture, by gnuplot: all panels in one SVG, or each by itself in a
- * page (plot_page.h).
- *
- * A series has its hue (Okabe and Ito's, without yellow) in all panels; the key stands
- * below them, where it covers no curve.
+ * Plots finished runs with gnuplot: all panels in one SVG, or each separately in a page
+ * (plot_page.h). A series has the same hue (Okabe and Ito's, without yellow) in all
+ * panels; the key is below them, where it covers no curve.
  */
 #include <errno.h>
 #include <stdbool.h>
@@ -27,7 +25,7 @@ static void write_hues(FILE *out)
             4 + i, i < n ? "1" : "2");
 }
 
-/* All panels in one picture. */
+/* Writes all panels into one picture. */
 static void write_script(struct lls_plot_panels *p, const char *svg)
 {
   char title[LLS_PLOT_TITLE];
@@ -82,7 +80,8 @@ int lls_plot_check(const char *svg, struct lls_error *err)
                                        svg);
 }
 
-/* p->folder NULL: one picture, the file; else the panels, there. */
+/* Runs gnuplot. p->folder NULL: one picture, in the file; else each panel as a file in
+ * the folder. */
 static int run_gnuplot(struct lls_plot_panels *p, const char *file, struct lls_error *err)
 {
   p->out = popen("gnuplot", "w");

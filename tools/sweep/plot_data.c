@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See plot_data.h. */
+/* Collects the data of a plot; see plot_data.h. */
 #include "tools/sweep/plot_data.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static void add_word(char out[LLS_PLOT_LABEL], const char *word, size_t length)
            word);
 }
 
-/* "apt.ini" is apt. */
+/* The length of a name without ".ini": "apt.ini" is "apt". */
 static size_t without_ini(const char *name, size_t length)
 {
   bool ini = length > 4 && strncmp(name + length - 4, ".ini", 4) == 0;
@@ -32,9 +32,10 @@ static size_t without_ini(const char *name, size_t length)
 }
 
 /*
- * The name that the source was given, the run's --label, and what was swept:
- * "request-rate=2_config=apt.ini_tenants=3_seed=1.json" is "apt tenants=3". A file of no
- * sweep has its own name only where there is no other.
+ * Makes a run's label from the name given to its source, its --label, and the swept
+ * options: "request-rate=2_config=apt.ini_tenants=3_seed=1.json" becomes "apt
+ * tenants=3". The name of a file that belongs to no sweep is used only if there is no
+ * other label.
  */
 static void label(struct lls_plot_run *run, const struct lls_plot_source *source)
 {
@@ -168,7 +169,7 @@ struct lls_interval lls_plot_interval(const struct lls_plot_runs *runs,
   for (size_t i = 0; i < n; i++)
     values[i] = lls_result_number(runs->list[part.from + i].result, key);
   struct lls_interval out = lls_bootstrap(values, n);
-  if (isnan(out.low)) /* a single value */
+  if (isnan(out.low)) /* there is only one value */
     out.low = out.high = out.mean;
   free(values);
   return out;
@@ -230,7 +231,7 @@ static const json_t *at(const json_t *object, const char *path)
   return object;
 }
 
-/* The member that all runs have alike, else NULL. */
+/* Returns the member if it is equal in all runs, else NULL. */
 static const json_t *common(const struct lls_plot_runs *runs, const char *path)
 {
   const json_t *first = runs->n > 0 ? at(runs->list[0].result, path) : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See plot_page.h. gnuplot's pictures stand in the page as they are, without what comes
- * before <svg> in a file of its own. */
+/* Writes the HTML page of a plot; see plot_page.h. gnuplot's pictures are put into the
+ * page without the lines that precede <svg> in a separate file. */
 #include "tools/sweep/plot_page.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static void put_text(FILE *out, const char *text)
       fputs("&lt;", out);
     else if (*text == '&')
       fputs("&amp;", out);
-    else if (text[0] == '\\' && text[1] == 'n') /* as gnuplot's titles have it */
+    else if (text[0] == '\\' && text[1] == 'n') /* the line break in gnuplot's titles */
       fputc('\n', out), text++;
     else
       fputc(*text, out);
@@ -80,7 +80,7 @@ static void put_table(FILE *out, const struct lls_plot_runs *runs)
   fputs("</tbody></table></div>\n", out);
 }
 
-/* The file's text, on the heap; NULL: it is not there. */
+/* Returns the file's text, malloc'ed; NULL if it does not exist. */
 static char *read_file(const char *path)
 {
   FILE *in = fopen(path, "r");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See plot_panels.h. */
+/* Writes gnuplot's commands; see plot_panels.h. */
 #include "tools/sweep/plot_panels.h"
 
 #include <math.h>
@@ -8,9 +8,9 @@
 
 #include "core/instance/life.h"
 
-#define BARS 50 /* of a run's arrivals; more are no picture */
+#define BARS 50 /* most bars of arrivals; more would be unreadable */
 
-/* Text between double quotes for gnuplot, whose only escape that we write is \n. */
+/* Writes text between double quotes for gnuplot; the only escape written is \n. */
 void lls_plot_quote(FILE *out, const char *text)
 {
   fputc('"', out);
@@ -36,9 +36,9 @@ static size_t most_repeats(const struct lls_plot_runs *runs, struct lls_plot_par
   return most;
 }
 
-/* $NAME0, $NAME1, ... : one block for each series, "rate mean low high". Rates that a
- * search tried with some of the seeds only have another mean, and are left out. How many
- * points there are. */
+/* Writes the blocks $NAME0, $NAME1, ..., one for each series, with lines "rate mean low
+ * high". A rate that a search tried with only some of the seeds is left out, since its
+ * mean is not comparable. Returns the number of points. */
 static size_t rate_blocks(FILE *out, const struct lls_plot_runs *runs, const char *name,
                           const char *key, double scale)
 {
@@ -64,7 +64,7 @@ static size_t rate_blocks(FILE *out, const struct lls_plot_runs *runs, const cha
   return points;
 }
 
-/* "value percent" */
+/* Writes a block with lines "value percent". */
 static size_t cdf_block(FILE *out, const struct lls_plot_runs *runs,
                         struct lls_plot_part part, const char *key)
 {
@@ -93,7 +93,7 @@ static size_t cdf_blocks(FILE *out, const struct lls_plot_runs *runs, const char
   return points;
 }
 
-/* A list of the timeline, so many of its bins together. */
+/* Writes a list of the timeline, merging several bins into one value. */
 static void timeline_block(FILE *out, const json_t *timeline, const char *name,
                            const char *key, double scale, size_t together)
 {
@@ -113,8 +113,9 @@ static void timeline_block(FILE *out, const json_t *timeline, const char *name,
 
 /* ---- panels ------------------------------------------------------------------------ */
 
-/* To be said before each panel: on a page each is a picture of its own. False: gnuplot
- * draws no axes for no points, and its place in one picture is left empty. */
+/* Begins a panel, which on a page is a separate picture. Returns false if there are no
+ * points, since gnuplot cannot draw axes for none; its place in a common picture stays
+ * empty. */
 static bool begin_panel(struct lls_plot_panels *p, size_t points)
 {
   if (points == 0 && p->folder == NULL)
@@ -144,7 +145,7 @@ void lls_plot_panel_path(const struct lls_plot_panels *p, unsigned n,
 
 /* ---- several runs ------------------------------------------------------------------ */
 
-/* A curve for each series; titles only where the key is. */
+/* Draws a curve for each series, with titles only in the panel that has the key. */
 static void curves(FILE *out, const struct lls_plot_runs *runs, const char *name,
                    const char *style, bool titles)
 {
@@ -189,7 +190,8 @@ static void rate_panels(struct lls_plot_panels *p)
              "set ylabel \"Latency / tokens (ms per token)\"\nset yrange [0:*]");
 }
 
-/* "Time to first token" -> "Time to first token at 4 req/s, CDF of all seeds" */
+/* Makes "Time to first token at 4 req/s, CDF of all seeds" from "Time to first
+ * token". */
 static void cdf_title(FILE *out, const struct lls_plot_runs *runs, const char *what)
 {
   double rate = lls_plot_common_rate(runs);
@@ -204,7 +206,7 @@ static void cdf_title(FILE *out, const struct lls_plot_runs *runs, const char *w
             seeds);
 }
 
-/* The CDF of one quantity; times of waiting spread over decades. */
+/* The CDF of one quantity. Waiting times span decades, so their axis is logarithmic. */
 static void cdf_panel(struct lls_plot_panels *p, const char *key, const char *what,
                       const char *axis, bool logarithmic, bool titles)
 {
@@ -221,8 +223,8 @@ static void cdf_panel(struct lls_plot_panels *p, const char *key, const char *wh
   fputs("unset logscale x\n", p->out);
 }
 
-/* In one picture of several runs, which has four panels, the latency of whole requests is
- * in the normalised one. */
+/* The CDF panels. A common picture of several runs has only four panels, so the latency
+ * of whole requests is shown there only in its normalised form. */
 static void cdf_panels(struct lls_plot_panels *p)
 {
   bool own_key = p->folder != NULL && p->runs->n > 1;
@@ -274,7 +276,7 @@ static void arrivals_panel(struct lls_plot_panels *p, const json_t *timeline,
         p->out);
 }
 
-/* As the server says how many it has. */
+/* Numbers of requests as the server reports them. */
 static void queue_panel(struct lls_plot_panels *p, const json_t *timeline)
 {
   timeline_block(p->out, timeline, "running", "requests_running", 1, 1);
@@ -309,7 +311,7 @@ static void client_panels(struct lls_plot_panels *p, const json_t *timeline)
   fputs("unset y2tics\nunset y2label\n", out);
 }
 
-/* Panels of the engine's work where it was seen, else of arrivals and ends. */
+/* Panels of the engine's work if it is known, else of arrivals and ends. */
 static void timeline_panels(struct lls_plot_panels *p)
 {
   const json_t *result = p->runs->list[0].result;
@@ -334,7 +336,7 @@ static const struct {
 };
 #define PHASES (sizeof phases / sizeof *phases)
 
-/* The phase's parts of all lives, "from lane length 0"; how many. */
+/* Writes a phase of all lives, as lines "from lane length 0"; returns their number. */
 static size_t phase_block(FILE *out, const json_t *lives, size_t phase)
 {
   size_t lane, found = 0;

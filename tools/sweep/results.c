@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See results.h. */
+/* Reads finished runs; see results.h. */
 #include "tools/sweep/results.h"
 
 #include <dirent.h>
@@ -137,7 +137,7 @@ static void resample(const double *values, size_t n, struct lls_interval *out)
   out->high = means[RESAMPLES - 1 - RESAMPLES / 40];
 }
 
-/* Mean and variation of the values that are known; how many. */
+/* Sets the mean and variation of the known values; returns their number. */
 static size_t summarise(const double *values, size_t n, double known[VALUES_MAX],
                         struct lls_interval *out)
 {
@@ -167,8 +167,8 @@ struct lls_interval lls_bootstrap(const double *values, size_t n)
   return out;
 }
 
-/* The 97.5th percentile of Student's t; beyond the table its expansion in 1 / freedom,
- * which is within 0.1 % from 30 on. */
+/* The 97.5th percentile of Student's t. Beyond the table it uses the expansion in 1 /
+ * freedom, whose error is below 0.1 % from 30 on. */
 static double student_t(size_t freedom)
 {
   static const double table[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finished runs read back: numbers by their JSON keys, and repeats taken together. */
+/* Reads finished runs: numbers by their JSON keys, and statistics over repeats. */
 #ifndef LLS_SWEEP_RESULTS_H
 #define LLS_SWEEP_RESULTS_H
 
@@ -9,28 +9,29 @@
 
 #include "core/base/error.h"
 
-/* A number at "a.b.c"; NaN where there is none; "inf" is infinity. */
+/* The number at "a.b.c"; NaN if there is none; "inf" is infinity. */
 double lls_result_number(const json_t *result, const char *path);
 json_t *lls_result_read(const char *path, struct lls_error *err);
 
 #define LLS_RESULT_NAME 256
-#define LLS_FOUND_RATES "find-rate.json" /* of --find-rate: in a folder, and no run */
+/* the file of --find-rate in a folder, which is no run's result */
+#define LLS_FOUND_RATES "find-rate.json"
 
-/* Result files, of one or more folders. */
+/* Result files from one or more folders. */
 struct lls_result_files {
   struct lls_result_file {
     char *path;
-    char name[LLS_RESULT_NAME]; /* what they were added under */
-  } * list;                     /* (n) by folder, then by file name */
+    char name[LLS_RESULT_NAME]; /* the name given to their source */
+  } * list;                     /* (n) ordered by folder, then by file name */
   size_t n;
 };
-/* A result file, or all of a folder. -EINVAL with a sentence: it can't be read or has
- * none. Starts zeroed and is freed whatever came of it. */
+/* Adds a result file, or all of a folder. -EINVAL with an error: it cannot be read or
+ * has no results. The struct starts zeroed and is freed in any case. */
 int lls_result_files_add(struct lls_result_files *, const char *name, const char *path,
                          struct lls_error *err);
 void lls_result_files_free(struct lls_result_files *);
 
-/* The numbers that tables of runs have; the last has no title. */
+/* The columns of tables of runs; the last one has no title. */
 #define LLS_RESULT_COLUMNS 9
 struct lls_result_column {
   const char *title, *path;
@@ -44,11 +45,11 @@ struct lls_interval {
   double mean, cv, low, high;
 };
 
-/* The 95 % interval of a mean (n >= 2) by Student's t; NaN for fewer. */
+/* The 95 % interval of a mean (n >= 2) by Student's t; NaN for fewer values. */
 struct lls_interval lls_student(const double *values, size_t n);
 
-/* 95 % interval of the mean by the percentile bootstrap, 2,000 resamples of a fixed seed.
- * NaNs are left out. */
+/* The 95 % interval of a mean by the percentile bootstrap, with 2,000 resamples of a
+ * fixed seed. NaNs are ignored. */
 struct lls_interval lls_bootstrap(const double *values, size_t n);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Points in processes of their own, some at a time. */
+/* Runs points in separate processes, several at a time. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,20 +14,20 @@
 
 #define NAME_SIZE 1024
 
-enum { RAN, FAILED, THERE }; /* how a child ends */
+enum { RAN, FAILED, THERE }; /* exit statuses of a child */
 
 struct child {
   pid_t pid;
   size_t point;
-  bool had_one; /* its result file was there before */
+  bool had_one; /* its result file existed before */
 };
 
 struct pool {
   const struct lls_grid *grid;
   const struct lls_sweep_options *options;
   const struct lls_runner *runner;
-  struct child *children; /* (jobs), of which (live) run */
-  size_t jobs;            /* at a time */
+  struct child *children; /* (jobs) of which `live` are running */
+  size_t jobs;            /* most at a time */
   size_t live, ended, total;
   struct lls_grid_tally *tally;
   struct lls_progress progress;
@@ -75,7 +75,7 @@ static void wait_for_one(struct pool *pool)
   say_progress(pool, NULL);
 }
 
-/* In the child. */
+/* In the child: runs the point, unless it has a result of the same origin. */
 static int run_or_leave(const struct pool *pool, size_t point, const char *path,
                         struct lls_error *err)
 {
@@ -91,7 +91,7 @@ static int run_or_leave(const struct pool *pool, size_t point, const char *path,
   return runner->run(runner->context, path, made_by, err);
 }
 
-/* In the child: its failure is said on stderr. */
+/* In the child: reports a failure on stderr. */
 static void run_point(const struct pool *pool, size_t point, const char *path)
 {
   struct lls_error err = {0};

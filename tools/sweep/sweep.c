@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grids and repeats, the table of what they found, and which of all a command asks for.
- */
+/* Runs grids and repeats, prints the table of their results, and decides what a command
+ * asks for: grid, search, comparison or plot. */
 #include "tools/sweep/sweep.h"
 
 #include <errno.h>
@@ -15,8 +15,8 @@
 
 /* ---- the grid ---------------------------------------------------------------------- */
 
-/* The axes of --sweep, then seeds where runs are repeated: repeats of a point are
- * together. */
+/* Makes the grid: the axes of --sweep, then the seed if runs are repeated, so that the
+ * repeats of a point are adjacent. */
 static int make_grid(const struct lls_sweep_options *o, const struct lls_runner *runner,
                      struct lls_grid *grid, struct lls_error *err)
 {
@@ -49,8 +49,8 @@ static void print_titles(FILE *out, const char *first)
   fputc('\n', out);
 }
 
-/* Runs in which the scheduler was switched off: their numbers are the built-in order's.
- */
+/* Counts the runs in which the scheduler was disabled, so that their numbers are those
+ * of the built-in order. */
 static size_t switched_off(json_t *const *results, size_t n)
 {
   size_t off = 0;
@@ -73,7 +73,7 @@ static void print_switched_off(FILE *out, json_t *const *results, size_t n)
   fputs(": from then on the numbers are of the built-in order\n", out);
 }
 
-/* The repeats of one point: means, and below them the intervals. */
+/* Prints the repeats of one point: means, and below them the intervals. */
 static void print_repeats(FILE *out, const char *name, json_t *const *results, size_t n)
 {
   struct lls_interval intervals[LLS_RESULT_COLUMNS];
@@ -118,7 +118,7 @@ static json_t *read_point(const struct lls_grid *grid, const struct lls_sweep_op
   return lls_result_read(path, NULL);
 }
 
-/* done: of each point, whether it has a result. */
+/* done: for each point, whether it has a result. */
 static void print_table(const struct lls_grid *grid, const struct lls_sweep_options *o,
                         const bool *done, FILE *out)
 {
