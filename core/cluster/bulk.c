@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/error.h"
 #include "core/base/least.h"
 #include "core/channel/channel.h"
 #include "core/cluster/links.h"
+#include "core/engine/engine.h"
 
 #define PIECE_BYTES ((size_t)1 << 20) /* but at least a block of either element */
 

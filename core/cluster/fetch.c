@@ -8,13 +8,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/error.h"
 #include "core/channel/channel.h"
 #include "core/cluster/bulk.h"
 #include "core/cluster/links.h"
 #include "core/cluster/serving.h"
 #include "core/config/instance_list.h"
 #include "core/engine/engine.h"
-#include "core/instance/mailbox.h"
+#include "core/instance/inbox.h"
 #include "core/ranks/ranks.h"
 
 enum state { FREE, HELD, WANTED, ASKED, DROPPED, FAILED };

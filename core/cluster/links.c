@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/error.h"
 #include "core/cluster/links_internal.h"
 
 static int take_rooms(struct lls_links *l, struct lls_link_end *end, size_t bytes)

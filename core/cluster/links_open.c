@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/base/error.h"
+
 void lls_link_give_up(struct lls_links *l, struct lls_link_end *end,
                       const struct lls_error *why)
 {

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "core/base/error.h"
+
 static int64_t now_ns(void)
 {
   struct timespec t;

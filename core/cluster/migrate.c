@@ -38,9 +38,13 @@
 #include "core/cluster/fetch.h"
 #include "core/cluster/offered.h"
 #include "core/cluster/peer_load.h"
+#include "core/engine/engine.h"
 #include "core/instance/cache_answers.h"
+#include "core/instance/inbox.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
 
 /* ---- memory ----------------------------------------------------------------------- */
 
@@ -297,7 +301,7 @@ void lls_migrate_drop_broken(struct lls_instance *in)
   for (uint32_t i = incoming->n; i-- > 0;) {
     struct lls_live *live = lls_live_of(incoming->items[i]);
     const struct lls_instance *source = in->peers[live->move.source];
-    if (!atomic_load(&source->broken))
+    if (!atomic_load(&source->health.broken))
       continue;
     if (source->remote) /* process 0 has another instance prefill it again */
       lls_migrate_refuse(in, live, 0);

@@ -6,7 +6,10 @@
 #ifndef LLS_CLUSTER_MIGRATE_H
 #define LLS_CLUSTER_MIGRATE_H
 
-#include "core/instance/instance.h"
+#include <stdint.h>
+
+struct lls_instance;
+struct lls_live;
 
 int lls_migrate_init(struct lls_instance *, uint32_t max_requests);
 void lls_migrate_fini(struct lls_instance *);

@@ -9,9 +9,13 @@
 #include "core/cluster/fetch.h"
 #include "core/cluster/offered.h"
 #include "core/cluster/pulls.h"
+#include "core/engine/engine.h"
 #include "core/instance/cache_answers.h"
+#include "core/instance/inbox.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
 #include "core/instance/transaction.h"
 
 /* ---- memory ----------------------------------------------------------------------- */

@@ -27,8 +27,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/pack.h"
+#include "core/engine/engine.h"
 #include "core/instance/cache_answers.h"
+#include "core/instance/inbox.h"
 #include "core/instance/instance.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
 
 /* ---- memory ----------------------------------------------------------------------- */
 

@@ -7,8 +7,12 @@
 #ifndef LLS_CLUSTER_OFFERED_H
 #define LLS_CLUSTER_OFFERED_H
 
-#include "core/base/pack.h"
-#include "core/instance/instance.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lls_instance;
+struct lls_live;
+struct lls_unpack;
 
 int lls_offered_init(struct lls_instance *, uint32_t max_requests);
 /* The same for the stand-in of a remote instance; `like` is an instance of this process.

@@ -5,8 +5,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/cost/cost.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
+#include "core/instance/request.h"
 
 #define MEAN_STEPS 16 /* of step_ns: about as long as a batch stays what it is */
 
@@ -87,7 +89,7 @@ static struct lls_instance_load load_of(const struct lls_instance *in,
                                         struct lls_instance *peer, int64_t now_ns)
 {
   struct lls_offers *sent = &in->loads->sent[peer->info.index];
-  uint32_t returns = atomic_load(&peer->returns);
+  uint32_t returns = atomic_load(&peer->health.returns);
   struct lls_peer_loads *p = peer->loads;
   pthread_mutex_lock(&p->lock);
   const struct lls_load_entry *entry = &p->entry[p->entry[1].at_ns <= now_ns];
@@ -99,7 +101,7 @@ static struct lls_instance_load load_of(const struct lls_instance *in,
   in->loads->returns[peer->info.index] = returns;
   load.requests += on_the_way(sent->requests, received.requests);
   load.offered_units += on_the_way(sent->units, received.units);
-  load.failed = atomic_load(&peer->broken);
+  load.failed = atomic_load(&peer->health.broken);
   return load;
 }
 

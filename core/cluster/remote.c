@@ -8,9 +8,14 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "core/cluster/remote_internal.h"
+#include "core/base/error.h"
 #include "core/cluster/fetch.h"
+#include "core/cluster/remote_internal.h"
 #include "core/engine/engine.h"
+#include "core/instance/inbox.h"
+#include "core/instance/instance.h"
+#include "core/instance/outbox.h"
+#include "core/obs/log.h"
 
 #define MESSAGES 64                  /* of a round, so that what is here goes out too */
 #define AWAKE_NS (LLS_NS_PER_S / 20) /* after the last thing; then it naps longer */

@@ -5,6 +5,9 @@
 
 #include <errno.h>
 
+#include "core/base/error.h"
+#include "core/instance/instance.h"
+
 /* ---- process 0 --------------------------------------------------------------------- */
 
 static bool is_answered(const struct lls_remote_change *c, uint32_t n)

@@ -4,6 +4,7 @@
 #include "core/cluster/remote_wire.h"
 
 #include "core/instance/life.h"
+#include "core/instance/request.h"
 
 struct numbers {
   uint64_t request;

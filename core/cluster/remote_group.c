@@ -5,6 +5,7 @@
 
 #include "core/cluster/fetch.h"
 #include "core/engine/engine.h"
+#include "core/instance/instance.h"
 #include "core/ranks/ranks.h"
 
 void lls_remote_tell_ranks(struct lls_remote *remote, uint32_t kind, uint32_t source,

@@ -5,6 +5,10 @@
  */
 #include "core/cluster/remote_internal.h"
 
+#include "core/instance/inbox.h"
+#include "core/instance/outbox.h"
+#include "core/instance/request.h"
+
 /* ---- events ------------------------------------------------------------------------ */
 
 void lls_hub_publish(struct lls_remote *remote)

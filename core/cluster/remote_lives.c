@@ -18,7 +18,11 @@
 
 #include <errno.h>
 
+#include "core/base/error.h"
 #include "core/cluster/remote_internal.h"
+#include "core/instance/inbox.h"
+#include "core/instance/instance.h"
+#include "core/obs/log.h"
 
 #define BEAT_NS   (LLS_NS_PER_S / 2)
 #define SILENT_NS (2 * LLS_NS_PER_S)
@@ -178,7 +182,7 @@ void lls_hub_lose(struct lls_remote *remote, uint32_t index, const char *why)
     return;
   other->gone = true;
   remote->n_gone++;
-  atomic_store(&lls_remote_instance(remote, index)->broken, true);
+  atomic_store(&lls_remote_instance(remote, index)->health.broken, true);
   remote->channel->ops->forget(remote->channel, index);
   show_life(remote, index, LLS_INSTANCE_LOST, why);
   if (!atomic_load(&remote->stopping))
@@ -215,7 +219,7 @@ static void give_up(struct lls_remote *remote, uint32_t index)
 {
   remote->others[index].given_up = true;
   remote->others[index].clearing = 0;
-  atomic_store(&lls_remote_instance(remote, index)->broken, true);
+  atomic_store(&lls_remote_instance(remote, index)->health.broken, true);
   tell_others(remote, LLS_REMOTE_GONE, index, 1);
   lls_fetches_lose(remote->fetches, index);
   lls_hub_move_requests(remote, index);
@@ -305,8 +309,8 @@ void lls_hub_cleared(struct lls_remote *remote, uint32_t from,
   for (uint32_t i = 1; i < remote->n; i++)
     lls_remote_show_loads(remote, i);
   tell_others(remote, LLS_REMOTE_BACK, from, 0);
-  atomic_fetch_add(&in->returns, 1);
-  atomic_store(&in->broken, false);
+  atomic_fetch_add(&in->health.returns, 1);
+  atomic_store(&in->health.broken, false);
   come_back(remote, from);
 }
 
@@ -317,7 +321,7 @@ void lls_remote_see_gone(struct lls_remote *remote, uint32_t index, bool for_goo
   if (index >= remote->n || index == remote->self || remote->others[index].gone)
     return;
   remote->others[index].gone = for_good;
-  atomic_store(&lls_remote_instance(remote, index)->broken, true);
+  atomic_store(&lls_remote_instance(remote, index)->health.broken, true);
   if (for_good)
     remote->channel->ops->forget(remote->channel, index);
   lls_fetches_lose(remote->fetches, index);
@@ -329,7 +333,7 @@ static void count_anew(struct lls_remote *remote)
 {
   for (uint32_t i = 0; i < remote->n; i++)
     if (i != remote->self)
-      atomic_fetch_add(&lls_remote_instance(remote, i)->returns, 1);
+      atomic_fetch_add(&lls_remote_instance(remote, i)->health.returns, 1);
 }
 
 void lls_remote_see_back(struct lls_remote *remote, uint32_t index)
@@ -341,8 +345,8 @@ void lls_remote_see_back(struct lls_remote *remote, uint32_t index)
     return;
   }
   lls_fetches_find(remote->fetches, index);
-  atomic_fetch_add(&lls_remote_instance(remote, index)->returns, 1);
-  atomic_store(&lls_remote_instance(remote, index)->broken, false);
+  atomic_fetch_add(&lls_remote_instance(remote, index)->health.returns, 1);
+  atomic_store(&lls_remote_instance(remote, index)->health.broken, false);
   lls_remote_tell_ranks(remote, LLS_REMOTE_BACK, index, 0);
 }
 
@@ -359,7 +363,7 @@ void lls_remote_go_on_clearing(struct lls_remote *remote)
 {
   struct lls_loop_status status;
   if (remote->clearing == 0 ||
-      atomic_load(&remote->mine->instance.cleared) != remote->clearing ||
+      atomic_load(&remote->mine->instance.health.cleared) != remote->clearing ||
       remote->cleared_in++ < 3)
     return;
   struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_CLEARED, 0);

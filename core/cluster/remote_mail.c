@@ -4,6 +4,9 @@
 #include "core/cluster/remote_internal.h"
 
 #include "core/cluster/fetch.h"
+#include "core/instance/inbox.h"
+#include "core/instance/outbox.h"
+#include "core/instance/request.h"
 
 /* ---- what stand-ins got ------------------------------------------------------------ */
 

@@ -2,6 +2,9 @@
 /* A message between processes: its head, and its way; see remote.h. */
 #include "core/cluster/remote_internal.h"
 
+#include "core/instance/instance.h"
+#include "core/obs/log.h"
+
 int64_t lls_remote_now(struct lls_remote *remote)
 {
   const struct lls_instance *in = &remote->mine->instance;

@@ -7,9 +7,11 @@
 #include <time.h>
 
 #include "core/base/check.h"
-#include "core/cluster/remote_internal.h"
+#include "core/base/error.h"
 #include "core/cluster/fetch.h"
+#include "core/cluster/remote_internal.h"
 #include "core/engine/engine.h"
+#include "core/instance/inbox.h"
 #include "core/ranks/ranks.h"
 
 #define AWAKE_NS (LLS_NS_PER_S / 20)    /* after the last thing; then it naps longer */

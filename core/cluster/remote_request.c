@@ -6,6 +6,9 @@
 
 #include <errno.h>
 
+#include "core/base/error.h"
+#include "core/instance/request.h"
+
 /* All that is not an array. Pointers in it mean nothing. */
 struct numbers {
   struct lls_request view;

@@ -4,6 +4,9 @@
 
 #include "core/cluster/fetch.h"
 #include "core/cluster/offered.h"
+#include "core/instance/inbox.h"
+#include "core/instance/request.h"
+#include "core/obs/log.h"
 
 static void settle_there(struct lls_remote *remote, uint32_t source, uint32_t slot)
 {

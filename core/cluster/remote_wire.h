@@ -9,7 +9,7 @@
 
 #include "core/base/pack.h"
 #include "core/instance/loop_options.h"
-#include "core/instance/mailbox.h"
+#include "core/instance/request.h"
 
 struct lls_wire {
   int64_t ahead_ns; /* of process 0's clock before this one's */

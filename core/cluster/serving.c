@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/engine/engine.h"
+
 struct lls_serving {
   struct lls_serving *next;
   uint32_t from, n, n_sent;

@@ -10,6 +10,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "core/base/error.h"
+
 /* ---- SipHash-2-4, 128 bits ------------------------------------------------------ */
 
 struct sip {

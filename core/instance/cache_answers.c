@@ -12,7 +12,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/engine/engine.h"
 #include "core/instance/instance.h"
+#include "core/instance/running_policy.h"
 
 int lls_cache_breach(struct lls_instance *in, const char *format, ...)
 {

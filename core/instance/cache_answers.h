@@ -6,7 +6,14 @@
 #ifndef LLS_INSTANCE_CACHE_ANSWERS_H
 #define LLS_INSTANCE_CACHE_ANSWERS_H
 
-#include "core/instance/instance.h"
+#include <stdint.h>
+
+struct lls_block_table;
+struct lls_cache_info;
+struct lls_capacity;
+struct lls_copy;
+struct lls_instance;
+struct lls_request;
 
 /* Counts and logs an answer that breaks the contract. Returns -EPROTO. */
 int lls_cache_breach(struct lls_instance *, const char *format, ...)

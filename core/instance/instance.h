@@ -2,14 +2,16 @@
 /*
  * One instance: an engine with its pool, the three policies, the requests, and the state
  * of the step under way. Everything in it belongs to [step] unless a comment says
- * otherwise. What it holds is in headers of its own: request.h, mailbox.h,
- * running_policy.h, step_state.h, migration.h, loop_status.h.
+ * otherwise. The types of its members are in headers of their own: instance_health.h,
+ * inbox.h, migration.h, policy_figures.h, request.h, running_policy.h, step_state.h,
+ * loop_status.h. A file includes this header only if it uses members of the struct; the
+ * headers of this and higher folders need just its name.
  *
  * Rooms above work on it, in this order (core/Makefile.inc):
  *   core/instance  the cache transaction (transaction.h), the life of a request
  *                  (lifecycle.h): what all others do to requests is done by these
  *   core/record    what is written down
- *   core/policy    its policies, their hosts and services
+ *   core/policy    its policies: their hosts and services, their change in a reload
  *   core/cluster   other instances and processes
  *   core/step      the step: drain, plan, place, run, commit
  *   core/loop      the threads of all instances
@@ -20,30 +22,30 @@
 #define LLS_INSTANCE_INSTANCE_H
 
 #include <llmserve/cache.h>
-#include <llmserve/predictor.h>
+#include <llmserve/host.h>
 #include <llmserve/scheduler.h>
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "core/base/check.h"
-#include "core/cost/cost.h"
-#include "core/cost/samples.h"
-#include "core/engine/engine.h"
+#include "core/instance/instance_health.h"
+#include "core/instance/inbox.h"
 #include "core/instance/loop_options.h"
 #include "core/instance/loop_status.h"
-#include "core/instance/mailbox.h"
 #include "core/instance/migration.h"
 #include "core/instance/policy_figures.h"
-#include "core/instance/request.h"
 #include "core/instance/request_list.h"
 #include "core/instance/running_policy.h"
 #include "core/instance/step_state.h"
-#include "core/obs/log.h"
-#include "core/plugin/loader.h"
 
+struct lls_cost_model;
+struct lls_engine;
 struct lls_fetches;
+struct lls_log;
+struct lls_outbox;
 struct lls_peer_loads;
+struct lls_request_table;
+struct lls_step_samples;
 
 struct lls_instance {
   /* The instance is in another process, and this struct stands for it (remote.h): no
@@ -99,9 +101,7 @@ struct lls_instance {
   uint32_t n_eos_tokens;
   uint32_t strikes; /* so far; limits.strikes of them switch the scheduler off */
   struct lls_loop_limits limits;
-  int64_t device_ns;  /* duration of the last step with tokens */
-  int64_t mask_ns;    /* time of the grammar masks in the last step that filled any */
-  uint64_t mask_debt; /* units of mask work beyond the steps' limits: mask_budget.c */
+  struct lls_mask_budget masks;
   struct lls_inbox_content content; /* scratch for the inbox's messages */
 
   struct lls_inbox *inbox;
@@ -122,14 +122,7 @@ struct lls_instance {
   int64_t policy_stats_ns; /* time of the last collection; LLS_NEVER: collect now */
   bool policy_stats_taken; /* collected, not yet published */
   bool answered;           /* a snapshot is ready, and main is still to be woken */
-  bool failed;
-  struct lls_error failure;
-  /* [any] The instance failed, or its process is silent: its blocks must not be
-   * used. */
-  atomic_bool broken;
-  _Atomic uint32_t returns; /* [any] how often it recovered from `broken` */
-  uint64_t clear;           /* number of the last lls_inbox_clear handled */
-  _Atomic uint64_t cleared; /* [any] the same, once the events are published */
+  struct lls_instance_health health;
 };
 
 static inline int64_t lls_instance_now(const struct lls_instance *in)

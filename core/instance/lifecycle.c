@@ -8,9 +8,15 @@
 
 #include <errno.h>
 
+#include "core/base/error.h"
 #include "core/base/least.h"
 #include "core/instance/cache_answers.h"
+#include "core/instance/inbox.h"
 #include "core/instance/instance.h"
+#include "core/instance/outbox.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
+#include "core/obs/log.h"
 
 static struct lls_request_list *list_of(struct lls_instance *in, uint32_t state)
 {
@@ -282,7 +288,7 @@ void lls_lifecycle_finish(struct lls_instance *in, struct lls_live *live, uint32
       .first_token_ns = live->first_token_ns,
       .finished_ns = lls_instance_now(in),
       .prediction = v->prediction,
-      .lost = in->failed && in->info.index > 0, /* process 0 may continue it */
+      .lost = in->health.failed && in->info.index > 0, /* process 0 may continue it */
       .no_number = live->no_number,
       .grammar_error = live->constraint.failed,
       .pooled = reason == LLS_FINISH_LENGTH ? live->pooled : NULL,

@@ -6,7 +6,11 @@
 #ifndef LLS_INSTANCE_LIFECYCLE_H
 #define LLS_INSTANCE_LIFECYCLE_H
 
-#include "core/instance/instance.h"
+#include <stdint.h>
+
+struct lls_instance;
+struct lls_live;
+struct lls_prediction;
 
 /* Logs that the cache manager refused the request with `rc`, and its reason. */
 void lls_lifecycle_log_refusal(const struct lls_instance *, const struct lls_live *,

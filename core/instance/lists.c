@@ -21,7 +21,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/error.h"
+#include "core/engine/engine.h"
 #include "core/instance/instance.h"
+#include "core/instance/request.h"
 
 #define NEVER (-100.f) /* a bias that bans its token, as OpenAI has it */
 

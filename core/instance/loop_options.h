@@ -33,6 +33,17 @@ struct lls_loop_policies {
   LLS_EACH_KIND_OF(struct lls_loop_policy);
 };
 
+/*
+ * The changes of a reload. A policy whose module is the running one is reconfigured with
+ * the new parameters (its plugin must have reconfigure); one with another module takes
+ * over from the running policy. Modules and parameters stay valid until the reload after
+ * the next, or until lls_loop_destroy.
+ */
+struct lls_loop_change {
+  struct lls_loop_policies policies;
+  struct lls_loop_limits limits;
+};
+
 struct lls_loop_instance {
   struct lls_engine *engine; /* from create to destroy only its step thread uses it */
   uint32_t role;             /* enum lls_role */

@@ -6,7 +6,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "core/base/error.h"
 #include "core/instance/instance.h"
+#include "core/obs/log.h"
 
 #define ALL_OF 10 /* so many breaches are logged one by one; then each power of two */
 

@@ -40,6 +40,13 @@ struct lls_step_batch {
   bool swaps; /* there are copies from or to the host */
 };
 
+/* Limits the work for grammar masks in a step; see core/step/mask_budget.c. */
+struct lls_mask_budget {
+  int64_t device_ns; /* duration of the last step with tokens */
+  int64_t mask_ns;   /* time of the grammar masks in the last step that filled any */
+  uint64_t debt;     /* units of mask work beyond the limits of earlier steps */
+};
+
 /* How a reload changed one policy. A replaced one must learn of live requests. */
 struct lls_succession {
   bool replaced, imported; /* imported: it knows them from its predecessor's state */
@@ -50,7 +57,7 @@ struct lls_adoption {
   LLS_EACH_KIND_OF(struct lls_succession);
 };
 
-/* The copies that a scheduler gets (core/step/plan_memory.h). */
+/* The copies that a scheduler gets (core/policy/plan_memory.h). */
 struct lls_plan_memory {
   void *map;
   size_t map_bytes;

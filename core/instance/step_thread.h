@@ -7,7 +7,11 @@
 #ifndef LLS_INSTANCE_STEP_THREAD_H
 #define LLS_INSTANCE_STEP_THREAD_H
 
+#include <pthread.h>
+
 #include "core/instance/instance.h"
+#include "core/instance/outbox.h"
+#include "core/instance/request.h"
 
 /* Main's record of a step thread, to detect that it hangs (core/loop/hang.h). */
 struct lls_hang {

@@ -16,6 +16,9 @@
 
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
+#include "core/obs/log.h"
 
 void lls_transaction_open(struct lls_instance *in)
 {

@@ -5,7 +5,11 @@
 #ifndef LLS_INSTANCE_TRANSACTION_H
 #define LLS_INSTANCE_TRANSACTION_H
 
-#include "core/instance/instance.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lls_instance;
+struct lls_live;
 
 void lls_transaction_open(struct lls_instance *);
 int lls_transaction_reserve(struct lls_instance *, struct lls_live *, uint32_t tokens,

@@ -5,6 +5,8 @@
 
 #include <errno.h>
 
+#include "core/base/error.h"
+
 /* Names the innermost callback if no callback began since the last check; else the
  * outermost, which keeps calling others. */
 static void describe(struct lls_hang *h, const struct lls_trail *t, uint32_t depth,

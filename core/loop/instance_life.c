@@ -9,15 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/error.h"
 #include "core/cluster/migrate.h"
 #include "core/cluster/peer_load.h"
+#include "core/cost/cost.h"
+#include "core/cost/samples.h"
+#include "core/engine/engine.h"
+#include "core/instance/inbox.h"
 #include "core/instance/instance.h"
+#include "core/plugin/loader.h"
 #include "core/policy/cache_service.h"
 #include "core/policy/compat.h"
+#include "core/policy/plan_memory.h"
 #include "core/policy/policies.h"
-#include "core/record/persistent_prompts.h"
 #include "core/record/measure.h"
-#include "core/step/plan_memory.h"
+#include "core/record/persistent_prompts.h"
 
 static int allocate(struct lls_instance *in, uint32_t max_requests)
 {

@@ -10,16 +10,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/error.h"
 #include "core/channel/channel.h"
+#include "core/cost/samples.h"
+#include "core/engine/engine.h"
+#include "core/instance/inbox.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
 #include "core/instance/lists.h"
+#include "core/instance/outbox.h"
+#include "core/instance/request.h"
 #include "core/loop/hang.h"
 #include "core/loop/instance_life.h"
 #include "core/loop/loop_internal.h"
 #include "core/loop/step_run.h"
+#include "core/policy/adoption.h"
 #include "core/record/snapshot.h"
-#include "core/step/adoption.h"
 #include "core/step/constraint.h"
 #include "core/step/step.h"
 
@@ -246,10 +252,10 @@ int lls_loop_step_one(struct lls_loop *l, uint32_t instance)
 {
   struct lls_step_thread *r = &l->threads[instance];
   LLS_ON_MAIN(l);
-  if (r->instance.failed)
+  if (r->instance.health.failed)
     return -EIO;
   lls_step_thread_step(r);
-  return r->instance.failed ? -EIO : r->busy;
+  return r->instance.health.failed ? -EIO : r->busy;
 }
 
 int lls_loop_step(struct lls_loop *l)
@@ -334,7 +340,8 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
 
 static bool takes_arrivals(const struct lls_step_thread *r)
 {
-  return r->instance.info.role != LLS_ROLE_DECODE && !atomic_load(&r->instance.broken);
+  return r->instance.info.role != LLS_ROLE_DECODE &&
+         !atomic_load(&r->instance.health.broken);
 }
 
 /* Returns how many requests the instance has or will get from its inbox. */

@@ -8,7 +8,7 @@
  * Several threads meet here. [main] is the libuv thread: it owns connections and text.
  * [step] is an instance's own thread: it owns its request table, its plugins and its
  * engine. They share one inbox for each instance (submissions, cancels, control) and one
- * delivery of events (mailbox.h), each behind a mutex that is held for a few pointer
+ * delivery of events (outbox.h), each behind a mutex that is held for a few pointer
  * moves; a step thread wakes main through the `wake` callback (uv_async_send).
  *
  * Invariants: every submission that returned 0 gets exactly one LLS_EVENT_FINISHED,
@@ -47,17 +47,6 @@ int64_t lls_loop_idle_ns(struct lls_loop *);
 int64_t lls_loop_next_ns(struct lls_loop *, uint32_t *instance);
 /* [main] Runs one step of one instance; returns as lls_loop_step. */
 int lls_loop_step_one(struct lls_loop *, uint32_t instance);
-
-/*
- * The changes of a reload. A policy whose module is the running one is reconfigured with
- * the new parameters (its plugin must have reconfigure); one with another module takes
- * over from the running policy. Modules and parameters stay valid until the reload after
- * the next, or until lls_loop_destroy.
- */
-struct lls_loop_change {
-  struct lls_loop_policies policies;
-  struct lls_loop_limits limits;
-};
 
 /*
  * [any] First stage of a reload: allocates the new policies of a change, which is

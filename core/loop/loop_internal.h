@@ -10,7 +10,7 @@
 
 #include "core/cluster/remote.h"
 #include "core/loop/loop.h"
-#include "core/loop/reload.h"
+#include "core/policy/reload.h"
 #include "core/instance/step_thread.h"
 
 struct lls_loop {

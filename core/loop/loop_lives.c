@@ -5,8 +5,10 @@
 
 #include <time.h>
 
+#include "core/base/error.h"
 #include "core/config/instance_list.h"
 #include "core/engine/engine.h"
+#include "core/instance/instance.h"
 #include "core/ranks/ranks.h"
 
 #define SILENT_NS (2 * LLS_NS_PER_S) /* as for processes in remote_lives.c */

@@ -21,6 +21,9 @@
 #include <errno.h>
 #include <time.h>
 
+#include "core/base/error.h"
+#include "core/instance/instance.h"
+
 /* After SETTLE no request should be on its way. If one is, the change is refused. */
 static int check_settled(const struct lls_loop *l, struct lls_error *err)
 {

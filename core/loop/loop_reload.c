@@ -9,10 +9,13 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/error.h"
 #include "core/cluster/migrate.h"
+#include "core/instance/inbox.h"
+#include "core/instance/instance.h"
 #include "core/loop/hang.h"
-#include "core/loop/reload.h"
-#include "core/step/adoption.h"
+#include "core/policy/adoption.h"
+#include "core/policy/reload.h"
 #include "core/step/step.h"
 
 /* Returns true if instance i is in this process. */

@@ -8,10 +8,16 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/error.h"
 #include "core/base/thread.h"
 #include "core/cluster/offered.h"
 #include "core/cluster/peer_load.h"
+#include "core/engine/engine.h"
+#include "core/instance/inbox.h"
+#include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
+#include "core/instance/outbox.h"
+#include "core/instance/request.h"
 #include "core/instance/step_thread.h"
 #include "core/loop/instance_life.h"
 #include "core/plugin/crash.h"
@@ -43,20 +49,21 @@ static void publish(struct lls_step_thread *r)
 {
   struct lls_instance *in = &r->instance;
   pthread_mutex_lock(&r->status_lock);
-  bool anything = r->outbox.filling.n > 0 || (in->failed && !r->failed) || in->answered;
+  bool anything =
+      r->outbox.filling.n > 0 || (in->health.failed && !r->failed) || in->answered;
   in->answered = false;
   r->status = in->status;
   if (in->policy_stats_taken)
     r->policy_stats = in->policy_stats;
   in->policy_stats_taken = false;
-  if (in->failed && !r->failed) {
+  if (in->health.failed && !r->failed) {
     r->failed = true;
-    r->failure = in->failure;
+    r->failure = in->health.failure;
   }
   pthread_mutex_unlock(&r->status_lock);
   while (lls_outbox_publish(&r->outbox) < 0) /* main lags and memory is out */
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-  atomic_store(&in->cleared, in->clear);
+  atomic_store(&in->health.cleared, in->health.clear);
   if (anything)
     r->wake(r->wake_context);
 }
@@ -107,7 +114,7 @@ static void *thread_main(void *argument)
     lls_inbox_park(&r->inbox, r->wake, r->wake_context);
     lls_instance_own(&r->instance, true);
   }
-  if (r->instance.failed)
+  if (r->instance.health.failed)
     serve_failed(r);
   lls_instance_own(&r->instance, false);
   return NULL;

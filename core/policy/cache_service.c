@@ -8,8 +8,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/cost/cost.h"
+#include "core/engine/engine.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
 #include "core/instance/transaction.h"
 
 static struct lls_live *checked(const struct lls_instance *in,

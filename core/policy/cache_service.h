@@ -6,7 +6,7 @@
 #ifndef LLS_POLICY_CACHE_SERVICE_H
 #define LLS_POLICY_CACHE_SERVICE_H
 
-#include "core/instance/instance.h"
+struct lls_instance;
 
 void lls_cache_service_init(struct lls_instance *);
 

@@ -9,7 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/error.h"
 #include "core/config/config.h"
+#include "core/cost/cost.h"
+#include "core/engine/engine.h"
+#include "core/instance/instance.h"
+#include "core/instance/running_policy.h"
+#include "core/obs/log.h"
 
 bool lls_compat_has_hidden_form(const struct lls_policies *p)
 {

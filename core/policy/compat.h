@@ -4,7 +4,13 @@
 #ifndef LLS_POLICY_COMPAT_H
 #define LLS_POLICY_COMPAT_H
 
-#include "core/instance/instance.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lls_cache_vtable;
+struct lls_error;
+struct lls_instance;
+struct lls_policies;
 
 /* Checks what the scheduler needs and chooses the preempt mode. Returns -ENOTSUP if
  * something is missing; err names it. */

@@ -7,6 +7,7 @@
 #include "core/policy/fallback.h"
 
 #include "core/instance/instance.h"
+#include "core/instance/request.h"
 #include "core/instance/transaction.h"
 
 /* Preempts the newest running request that is newer than r; false if there is none. */

@@ -3,7 +3,9 @@
 #ifndef LLS_POLICY_FALLBACK_H
 #define LLS_POLICY_FALLBACK_H
 
-#include "core/instance/instance.h"
+struct lls_instance;
+struct lls_plan;
+struct lls_step_view;
 
 void lls_fallback_plan(struct lls_instance *, const struct lls_step_view *,
                        struct lls_plan *);

@@ -5,7 +5,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/error.h"
+#include "core/engine/engine.h"
 #include "core/instance/instance.h"
+#include "core/instance/running_policy.h"
+#include "core/plugin/loader.h"
 #include "core/policy/compat.h"
 #include "core/policy/policy_host.h"
 

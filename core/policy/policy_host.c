@@ -9,8 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/cost/cost.h"
+#include "core/instance/inbox.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
+#include "core/obs/log.h"
 #include "core/policy/policy_stats.h"
 
 static int64_t now(void *context)

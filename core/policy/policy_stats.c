@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/instance/instance.h"
+#include "core/instance/running_policy.h"
+#include "core/plugin/loader.h"
 
 bool lls_policy_stat_is_name(const char *name)
 {

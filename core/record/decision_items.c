@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/instance/request.h"
 #include "core/plugin/loader.h"
 #include "core/record/decision_log.h"
 

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/error.h"
 #include "core/obs/log.h"
 
 #define WAKE_BYTES (64u << 10) /* the writer is woken for this much, */

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "core/base/error.h"
 #include "core/instance/request.h"
 #include "core/record/decision_log.h"
 

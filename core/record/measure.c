@@ -13,7 +13,11 @@
 #include <limits.h>
 #include <stdlib.h>
 
+#include "core/base/error.h"
+#include "core/cost/cost.h"
 #include "core/engine/engine.h"
+#include "core/instance/instance.h"
+#include "core/obs/log.h"
 #include "core/record/measured.h"
 
 static const int64_t most_ns = 30 * LLS_NS_PER_S;

@@ -3,7 +3,10 @@
 #ifndef LLS_RECORD_MEASURE_H
 #define LLS_RECORD_MEASURE_H
 
-#include "core/instance/instance.h"
+#include <stdbool.h>
+
+struct lls_error;
+struct lls_instance;
 
 /* Measures what restoring from hidden form costs, for the cost model. The pool must be
  * empty. `folder` (NULL or "": none) keeps the measurements for the next start; they

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/base/error.h"
 #include "core/base/file.h"
 
 struct head {

@@ -13,8 +13,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/base/error.h"
+#include "core/engine/engine.h"
 #include "core/engine/fingerprint.h"
 #include "core/instance/cache_answers.h"
+#include "core/instance/instance.h"
+#include "core/instance/running_policy.h"
+#include "core/obs/log.h"
+#include "core/plugin/loader.h"
 #include "core/record/persistent_file.h"
 
 /* ---- identity ---------------------------------------------------------------------- */
@@ -194,7 +200,7 @@ static bool are_kept(struct lls_instance *in, const struct lls_kept_block *block
 void lls_persistent_prompts_write(struct lls_instance *in)
 {
   char path[PATH_MAX];
-  if (in->prompts_bytes == 0 || in->failed || in->policies.cache.module == NULL ||
+  if (in->prompts_bytes == 0 || in->health.failed || in->policies.cache.module == NULL ||
       why_none(in) != NULL || !path_of(in, path))
     return;
   const struct lls_persistent_shape shape = shape_of(in);

@@ -11,7 +11,8 @@
 #ifndef LLS_RECORD_PERSISTENT_PROMPTS_H
 #define LLS_RECORD_PERSISTENT_PROMPTS_H
 
-#include "core/instance/instance.h"
+struct lls_error;
+struct lls_instance;
 
 /* At the start, after the policies are created. Fails only if the cache manager names
  * units that the pool does not have. */

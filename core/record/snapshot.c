@@ -7,6 +7,9 @@
 
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
+#include "core/plugin/loader.h"
 
 static void on_text(void *context, const char *line)
 {

@@ -6,11 +6,17 @@
  */
 #include "core/step/phases.h"
 
+#include "core/cost/cost.h"
+#include "core/cost/samples.h"
+#include "core/engine/batch.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
 #include "core/instance/lists.h"
+#include "core/instance/outbox.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
+#include "core/policy/plan_memory.h"
 #include "core/step/constraint.h"
-#include "core/step/plan_memory.h"
 
 static bool stops(const struct lls_live *live, int32_t token)
 {
@@ -215,5 +221,5 @@ void lls_instance_commit(struct lls_instance *in, const struct lls_engine_result
   }
   in->status.step_ns_sum += lls_instance_now(in) - started_ns;
   in->status.device_ns_sum += result->duration_ns;
-  in->device_ns = result->duration_ns;
+  in->masks.device_ns = result->duration_ns;
 }

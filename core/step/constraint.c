@@ -18,9 +18,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "core/base/error.h"
 #include "core/base/least.h"
 #include "core/instance/instance.h"
 #include "core/instance/lists.h"
+#include "core/instance/request.h"
+#include "core/obs/log.h"
 
 #define LONGEST_JUMP 64     /* tokens; further ones follow the next draw */
 #define MOST_AT_ONCE 200000 /* units, 2 ms: for a draw that cannot be postponed */

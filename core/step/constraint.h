@@ -7,7 +7,13 @@
 #ifndef LLS_STEP_CONSTRAINT_H
 #define LLS_STEP_CONSTRAINT_H
 
-#include "core/instance/instance.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lls_error;
+struct lls_grammar;
+struct lls_instance;
+struct lls_live;
 
 /* ---- constraint.c: answers that keep to a grammar */
 /* Returns -EINVAL if the grammar (NULL: none) is for another vocabulary, or if its first

@@ -8,6 +8,7 @@
 #include "core/step/phases.h"
 
 #include "core/instance/instance.h"
+#include "core/instance/request.h"
 
 static bool belongs(const struct lls_instance *in, const struct lls_request_list *list,
                     uint32_t state)
@@ -66,6 +67,6 @@ void lls_instance_check(const struct lls_instance *in)
     taken += in->table->by_slot[slot] != NULL;
   LLS_CHECK(taken == lls_instance_alive(in));
   LLS_CHECK(!in->transaction.open && in->transaction.n_done == 0);
-  LLS_CHECK(in->failed || in->migration.n_taken == 0);
+  LLS_CHECK(in->health.failed || in->migration.n_taken == 0);
   LLS_CHECK(in->migration.n_shifting <= in->migration.n_offered);
 }

@@ -10,6 +10,7 @@
 
 #include "core/base/least.h"
 #include "core/instance/instance.h"
+#include "core/instance/request.h"
 
 #define LLS_UNIT_NS 10
 #define SHARE       4   /* one part in SHARE of a step's time */
@@ -31,7 +32,7 @@ void lls_masks_charge(struct lls_instance *in, uint64_t *left, uint64_t took)
   LLS_ON_STEP(in);
   *left -= lls_least_u64(*left, took);
   if (limit > 0)
-    in->mask_debt = lls_least_u64(in->mask_debt + beyond, most);
+    in->masks.debt = lls_least_u64(in->masks.debt + beyond, most);
 }
 
 void lls_masks_owe(struct lls_instance *in, uint64_t took)
@@ -47,11 +48,13 @@ uint64_t lls_masks_begin(struct lls_instance *in, bool beside_others)
   LLS_ON_STEP(in);
   if (limit == 0)
     return UINT64_MAX;
-  int64_t device_ns = in->device_ns > in->mask_ns ? in->device_ns - in->mask_ns : 0;
+  int64_t device_ns = in->masks.device_ns > in->masks.mask_ns
+                          ? in->masks.device_ns - in->masks.mask_ns
+                          : 0;
   uint64_t share = (uint64_t)device_ns / (SHARE * LLS_UNIT_NS);
   if (beside_others)
     limit = lls_least_u64(limit, lls_most_u64(share, LEAST));
-  uint64_t paid = lls_least_u64(in->mask_debt, limit);
-  in->mask_debt -= paid;
+  uint64_t paid = lls_least_u64(in->masks.debt, limit);
+  in->masks.debt -= paid;
   return limit - paid;
 }

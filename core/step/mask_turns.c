@@ -14,9 +14,12 @@
 #include "core/step/constraint.h"
 
 #include "core/base/least.h"
+#include "core/engine/batch.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
 
 /* A postponed draw computes the request's last token again in the next step. Before it
  * there must be another token, or no cache would be left to continue from. */
@@ -140,5 +143,5 @@ void lls_masks_fill(void *context)
     if (b->live[i]->constraint.grammar != NULL && b->sequences[i].sampling != NULL)
       fill_row(in, b->live[i], &left);
   fill_held(in, &left);
-  in->mask_ns = lls_instance_now(in) - began_ns;
+  in->masks.mask_ns = lls_instance_now(in) - began_ns;
 }

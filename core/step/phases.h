@@ -6,8 +6,11 @@
 #ifndef LLS_STEP_PHASES_H
 #define LLS_STEP_PHASES_H
 
-#include "core/engine/engine.h"
-#include "core/instance/instance.h"
+#include <stdint.h>
+
+struct lls_engine_result;
+struct lls_instance;
+struct lls_live;
 
 /* ---- plan.c */
 /* Gets a plan from the scheduler (or the built-in order) inside the open transaction;

@@ -11,12 +11,15 @@
 
 #include <errno.h>
 
-#include "core/cluster/offered.h"
 #include "core/cluster/migrate.h"
+#include "core/cluster/offered.h"
+#include "core/engine/batch.h"
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
 #include "core/instance/lists.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
 #include "core/instance/transaction.h"
 #include "core/step/constraint.h"
 

@@ -13,11 +13,15 @@
 
 #include "core/cluster/offered.h"
 #include "core/cluster/peer_load.h"
+#include "core/engine/batch.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
 #include "core/instance/transaction.h"
+#include "core/obs/log.h"
 #include "core/policy/fallback.h"
-#include "core/step/plan_memory.h"
+#include "core/policy/plan_memory.h"
 
 void lls_instance_strike(struct lls_instance *in, const char *format, ...)
 {

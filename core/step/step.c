@@ -12,17 +12,25 @@
 
 #include <string.h>
 
+#include "core/base/error.h"
 #include "core/base/least.h"
-#include "core/cluster/offered.h"
 #include "core/cluster/migrate.h"
+#include "core/cluster/offered.h"
 #include "core/cluster/peer_load.h"
+#include "core/engine/batch.h"
+#include "core/engine/engine.h"
 #include "core/instance/cache_answers.h"
+#include "core/instance/inbox.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
 #include "core/instance/transaction.h"
+#include "core/obs/log.h"
+#include "core/plugin/loader.h"
+#include "core/policy/adoption.h"
 #include "core/policy/policy_stats.h"
 #include "core/record/snapshot.h"
-#include "core/step/adoption.h"
 #include "core/step/constraint.h"
 #include "core/step/phases.h"
 
@@ -88,7 +96,7 @@ void lls_instance_receive(struct lls_instance *in, int64_t now_ns)
     lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
   if (in->content.clear != 0) {
     lls_migrate_forget_all(in);
-    in->clear = in->content.clear;
+    in->health.clear = in->content.clear;
   }
   if (in->content.asked != NULL)
     lls_snapshot_take(in, in->content.asked);
@@ -226,7 +234,7 @@ static int submit(struct lls_instance *in, struct lls_engine_batch *batch)
     struct lls_error why = {0};
     int rc = lls_engine_submit(in->engine, batch, &why);
     if (rc < 0 && culprit == LLS_BATCH_SOUND)
-      in->failure = why;
+      in->health.failure = why;
     if (rc == 0 || culprit == LLS_BATCH_SOUND)
       return rc;
     if (culprit == LLS_BATCH_COPIES) {
@@ -263,7 +271,7 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
   if (rc == 0)
     lls_instance_catch_up(in);
   if (rc == 0)
-    rc = lls_engine_wait(in->engine, result, &in->failure);
+    rc = lls_engine_wait(in->engine, result, &in->health.failure);
   if (rc == 0) {
     lls_transfer_ended(in);
     lls_offered_finish_moves(in);
@@ -271,10 +279,10 @@ static bool run(struct lls_instance *in, struct lls_engine_result *result, bool 
     *copied = batch.n_copies > 0 || batch.n_pulls > 0;
     return true;
   }
-  in->failed = true;
-  atomic_store(&in->broken, true);
+  in->health.failed = true;
+  atomic_store(&in->health.broken, true);
   lls_log(in->log, LLS_LOG_ERROR, "engine", "step %llu failed: %s",
-          (unsigned long long)in->step, lls_error_text(&in->failure, rc));
+          (unsigned long long)in->step, lls_error_text(&in->health.failure, rc));
   lls_lifecycle_finish_all(in, LLS_FINISH_ERROR);
   return false;
 }
@@ -353,7 +361,7 @@ bool lls_instance_step(struct lls_instance *in, bool *busy)
     plan_and_place(in);
     go_on = run(in, &result, busy) && go_on;
     lls_migrate_offer_late(in);
-    if (go_on || !in->failed)
+    if (go_on || !in->health.failed)
       *busy |= finish(in, &result, started_ns);
     in->step++;
     in->status.steps++;

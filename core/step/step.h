@@ -3,7 +3,10 @@
 #ifndef LLS_STEP_STEP_H
 #define LLS_STEP_STEP_H
 
-#include "core/instance/instance.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lls_instance;
 
 /* Runs one step. *busy: it computed or copied something. Returns false if a stop was
  * requested or the engine failed. */

@@ -12,6 +12,8 @@
 
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
 #include "core/instance/transaction.h"
 
 static int start(struct lls_instance *in, struct lls_live *live, bool to_host)

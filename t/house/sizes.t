@@ -24,7 +24,6 @@ my @small = (
     [ qr{^core/base/check\.c}                      => 'what LLS_CHECK calls where there are checks' ],
     [ qr{^core/serve/descriptors\.c}               => 'one limit of the process' ],
     [ qr{^text/grammar/grammar_marks\.c}          => 'above both trees and vocabularies' ],
-    [ qr{^core/instance/running_policy\.c}        => 'below lifecycle.c, which counts breaches' ],
     [ qr{^core/instance/step_thread\.c}           => 'the status alone; core/loop runs the thread' ],
     [ qr{^core/loop/hang\.c}                       => 'a watch that both threads touch, and no more' ],
     [ qr{^core/loop/policy_stats_json\.c}          => 'above the loop, which has the stats' ],

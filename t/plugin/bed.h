@@ -16,6 +16,7 @@
 #define LLS_T_BED_H
 
 #include "core/instance/instance.h"
+#include "core/instance/request.h"
 #include "core/loop/loop.h"
 #include "core/step/step.h"
 #include "t/dice.h"

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/instance/outbox.h"
+
 #define BETWEEN_STEPS_NS 1000000
 
 /* ---- what has happened ---------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See plan_memory.h. */
-#include "core/step/plan_memory.h"
+#include "core/policy/plan_memory.h"
 
 #include <errno.h>
 #include <string.h>

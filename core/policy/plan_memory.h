@@ -6,8 +6,8 @@
  * plan and nothing of the core. After each part come 64 KiB of unused memory; a write
  * beyond them hits a page without access, inside the plugin's call.
  */
-#ifndef LLS_STEP_PLAN_MEMORY_H
-#define LLS_STEP_PLAN_MEMORY_H
+#ifndef LLS_POLICY_PLAN_MEMORY_H
+#define LLS_POLICY_PLAN_MEMORY_H
 
 #include <llmserve/scheduler.h>
 

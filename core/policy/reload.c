@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See reload.h. */
-#include "core/loop/reload.h"
+#include "core/policy/reload.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/error.h"
 #include "core/instance/instance.h"
+#include "core/instance/running_policy.h"
+#include "core/obs/log.h"
+#include "core/plugin/loader.h"
 #include "core/policy/compat.h"
 #include "core/policy/policy_stats.h"
 

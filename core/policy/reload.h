@@ -11,10 +11,10 @@
  * are approved before the first is installed. The [step] part of a change (reporting
  * live requests to the new policies) is done by adoption.c in the next step.
  */
-#ifndef LLS_LOOP_RELOAD_H
-#define LLS_LOOP_RELOAD_H
+#ifndef LLS_POLICY_RELOAD_H
+#define LLS_POLICY_RELOAD_H
 
-#include "core/loop/loop.h"
+#include "core/instance/loop_options.h"
 #include "core/policy/policies.h"
 
 struct lls_reload {

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages between [main] and the [step] threads, and between step threads.
- *
- * Inbox: main posts new requests and ids to cancel; other instances post requests that
- * migrate, and the fate of requests that this instance offered. The step thread takes all
- * messages at the start of a step. Outbox: the step thread collects a step's events and
- * publishes them at once to one delivery shared by all instances, from which main takes
- * them; so the events of a request that migrates stay in order. Each lock is held for a
- * few pointer moves. No side allocates on the step thread, except for the delivery when
- * main lags more than ever before.
+ * The inbox of an instance: messages of [main] and of other instances' [step] threads to
+ * its step thread, which takes all of them at the start of a step. Main posts new
+ * requests and ids to cancel; other instances post requests that migrate, and the fate of
+ * requests that this instance offered. The lock is held for a few pointer moves, and
+ * nothing is allocated on a step thread.
  *
  * Each instance of a simulation has a clock of its own. A message has its sender's time,
  * and its receiver does not see it before its own clock has reached that time.
  */
-#ifndef LLS_INSTANCE_MAILBOX_H
-#define LLS_INSTANCE_MAILBOX_H
+#ifndef LLS_INSTANCE_INBOX_H
+#define LLS_INSTANCE_INBOX_H
+
+#include <llmserve/types.h>
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#include "core/instance/request.h"
+struct lls_live;
+struct lls_snapshot;
 
 /* A request that this instance offered has been taken or has ended: its blocks here are
  * no longer needed. */
@@ -141,38 +143,5 @@ int64_t lls_inbox_due_ns(struct lls_inbox *);
 /* [step] Sleeps until a message is posted or timeout_ns have passed; LLS_NEVER: no
  * limit. */
 void lls_inbox_wait(struct lls_inbox *, int64_t timeout_ns);
-
-struct lls_event_buffer {
-  struct lls_event *events; /* (capacity) */
-  size_t n, capacity;
-};
-
-/* The events that all instances have published, for main. */
-struct lls_delivery {
-  pthread_mutex_t lock;
-  struct lls_event_buffer ready; /* posted by [step], taken by main, under lock */
-  struct lls_event_buffer taken; /* [main] being handed out */
-};
-
-int lls_delivery_init(struct lls_delivery *, size_t events_per_step);
-void lls_delivery_free(struct lls_delivery *);
-/* [main] Returns the events published since the last call, valid until the next
- * call. */
-const struct lls_event_buffer *lls_delivery_take(struct lls_delivery *);
-
-struct lls_outbox {
-  struct lls_event_buffer filling; /* [step] the current step's, without a lock */
-  struct lls_delivery *delivery;
-};
-
-/* All outboxes of a delivery have the same events_per_step. */
-int lls_outbox_init(struct lls_outbox *, struct lls_delivery *, size_t events_per_step);
-void lls_outbox_free(struct lls_outbox *);
-/* [step] Adds an event, of which the caller sets every member that its kind has. At
- * most events_per_step between two publishes. */
-struct lls_event *lls_outbox_add(struct lls_outbox *);
-/* [step] Publishes the step's events. Returns 0; -ENOMEM: the events are kept, and the
- * caller must publish again before the next step. */
-int lls_outbox_publish(struct lls_outbox *);
 
 #endif

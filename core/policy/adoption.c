@@ -8,11 +8,13 @@
  * token is lost or changed. A scheduler that imported no state gets on_arrival for all
  * requests in arrival order, as if they had just come.
  */
-#include "core/step/adoption.h"
+#include "core/policy/adoption.h"
 
 #include "core/instance/cache_answers.h"
 #include "core/instance/instance.h"
 #include "core/instance/lifecycle.h"
+#include "core/instance/request.h"
+#include "core/instance/running_policy.h"
 
 /* The live request that arrived first of those not yet visited; NULL at the end. */
 static struct lls_live *next_arrived(struct lls_request_list *const lists[4],
