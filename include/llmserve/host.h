@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core's services for every plugin: clock, randomness, logging, request lookup,
- * and descriptions of the engine, the instances and the cost of work. A plugin
- * gets one struct lls_host at create; it and all that it points to are valid until
- * destroy returns.
+ * The core's services for every plugin: clock, randomness, logging, request lookup, and
+ * descriptions of the engine, the instances and the cost of work. A plugin receives one
+ * struct lls_host in create; it and everything it points to are valid until destroy
+ * returns.
  *
- * A plugin reads no clock, no random number and no configuration but through here: that
- * is what makes a run under the simulator repeatable to the byte.
+ * A plugin must read clocks, random numbers and configuration only through these
+ * services: this makes a run under the simulator repeatable to the byte.
  */
 #ifndef LLMSERVE_HOST_H
 #define LLMSERVE_HOST_H
@@ -22,8 +22,8 @@ enum lls_log_level {
   LLS_LOG_WARNING,
   LLS_LOG_INFO,
   LLS_LOG_DEBUG,
-  LLS_LOG_PLUGIN_MISBEHAVING, /* written by the core about a plugin */
-  LLS_LOG_HOST_MISBEHAVING,   /* written by a plugin about the core */
+  LLS_LOG_PLUGIN_MISBEHAVING, /* written by the core, about a plugin */
+  LLS_LOG_HOST_MISBEHAVING,   /* written by a plugin, about the core */
 };
 
 /* Bits of lls_engine_caps.forms. */
@@ -42,23 +42,27 @@ struct lls_engine_caps {
   uint32_t forms;           /* 1u << enum lls_form */
   uint32_t preempt_modes;   /* 1u << enum lls_preempt_mode the engine can carry out */
   bool mixed_batch;         /* prefill and decode in one step */
-  bool chunked_prefill;     /* prompts in pieces, or behind another's prefix */
+  bool chunked_prefill;     /* prompts in pieces, or after a cached prefix */
   bool right_to_left;       /* block entries filled from the right */
-  /* OFFLOAD and UPLOAD, by engine and cache manager together. A scheduler's create sees
-   * that of the manager it will run with; a reload of the manager alone changes it
-   * between two steps. The manager itself need not ask: what it has is called. */
+  /* OFFLOAD and UPLOAD are possible with this engine and cache manager. A scheduler's
+   * create sees the value for the manager that it will run with; a reload of the
+   * manager alone changes it between two steps. The manager itself need not read it. */
   bool async_transfers;
   double hidden_ratio; /* bytes of X over bytes of K and V, per token */
-  /* Every layer of the model has a sliding window, the widest of so many tokens: the
-   * token at position p is not read any more by those from p + window_tokens on. 0: some
-   * layer sees everything. */
+  /* If every layer of the model has a sliding window, the tokens of the widest one: the
+   * token at position p is not read by tokens from p + window_tokens on. 0: some layer
+   * attends to everything. */
   uint32_t window_tokens;
   /* version 1 ends here */
 };
 
 enum lls_role { LLS_ROLE_MIXED, LLS_ROLE_PREFILL, LLS_ROLE_DECODE };
 
-enum lls_link { LLS_LINK_HOST, LLS_LINK_PEER }; /* between a device and what */
+enum lls_link {
+  LLS_LINK_HOST,
+  LLS_LINK_PEER
+}; /* between a device and the host, or
+    * another device */
 
 struct lls_instance_info { /* in arrays: it never grows */
   uint32_t index;
@@ -76,7 +80,7 @@ struct lls_chunk_shape {    /* in arrays: it never grows */
   uint32_t tokens, context; /* computed, after those that are cached */
 };
 
-/* A step whose time is asked for. */
+/* A step whose time is to be estimated. */
 struct lls_iteration_shape {
   uint32_t size;
   uint32_t n_chunks, n_decodes;
@@ -90,14 +94,14 @@ struct lls_iteration_shape {
 struct lls_step_statistics {
   uint32_t size;
   uint32_t steps;  /* 0: mean_ns is LLS_NEVER */
-  int64_t mean_ns; /* of forward pass and copies */
+  int64_t mean_ns; /* forward pass and copies */
   /* version 1 ends here */
 };
 
 /*
- * The cost service [step], and in calibrate. Every estimate is LLS_NEVER as long as the
- * core has none. It comes from a device's profile where one is given, else from a line
- * fitted to the steps served so far:
+ * The cost service, in [step] and in calibrate. Every estimate is LLS_NEVER while the
+ * core has none. Estimates come from a device's profile, if one is configured, else
+ * from a linear model fitted to the steps served so far:
  *
  *   ns = c0 + c1 prefill tokens + c2 (sum over chunks of tokens (context + tokens / 2))
  *      + c3 decodes + c4 their cached tokens + c5 tokens in hidden form
@@ -106,9 +110,9 @@ struct lls_cost {
   uint32_t size;
   void *context; /* first argument of every function */
   int64_t (*iteration_ns)(void *, const struct lls_iteration_shape *);
-  /* Time of one prompt alone, after context_tokens cached ones. */
+  /* Returns the time of one prompt alone, after context_tokens cached tokens. */
   int64_t (*prefill_ns)(void *, uint32_t tokens, uint32_t context_tokens);
-  /* Time of n decodes of one sequence alone, one after the other. */
+  /* Returns the time of n consecutive decodes of one sequence alone. */
   int64_t (*decode_ns)(void *, uint32_t context_tokens, uint32_t n);
   int64_t (*transfer_ns)(void *, uint64_t bytes, uint32_t link); /* enum lls_link */
   /* Fills the statistics of at most last_steps steps: the core remembers 512. */
@@ -122,33 +126,37 @@ struct lls_host {
   void *context; /* the core's; first argument of every function */
 
   int64_t (*now)(void *context); /* [any] nanoseconds of the instance's clock */
-  /* [step] 64 random bits of stream 0..15; the same seed draws the same. */
+  /* [step] Returns 64 random bits of stream 0..15; the same seed gives the same bits. */
   uint64_t (*random)(void *context, uint32_t stream);
-  /* [any] One line; the core adds time and the plugin's name. */
+  /* [any] Writes one line; the core adds time and the plugin's name. */
   void (*log)(void *context, uint32_t level, const char *format, ...)
       __attribute__((format(printf, 3, 4)));
-  /* [any] The sentence that goes with a failing create, reconfigure, import_state or
-   * admit; returns code. */
+  /* [any] Sets the sentence for a failing create, reconfigure, import_state or admit.
+   * Returns code. */
   int (*fail)(void *context, int code, const char *format, ...)
       __attribute__((format(printf, 3, 4)));
-  /* [step] Adds to a counter of events, which /metrics and /admin/status show: at most
-   * 32. Its name is a string that stays, of at most 31 letters a to z, digits and _. */
+  /* [step] Adds to a counter of events, shown by /metrics and /admin/status; at most 32
+   * counters. Its name must be a string that stays valid, of at most 31 letters a to z,
+   * digits and _. */
   void (*count)(void *context, const char *counter, double add);
 
-  /* [step] NULL if it is not alive. */
+  /* [step] Returns NULL if the request is not alive. */
   const struct lls_request *(*find)(void *context, uint64_t request);
-  /* [step] The predictor's new length for a request that outlived its prediction; its
-   * view has it from then on. -ENOENT: not alive; -ENOTSUP: this predictor has none. */
+  /* [step] Asks the predictor for a new length of a request that exceeded its
+   * prediction; the request's view has it from then on. Returns -ENOENT if the request
+   * is not alive; -ENOTSUP if this predictor has no overrun. */
   int (*overrun)(void *context, uint64_t request, struct lls_prediction *out);
-  /* [any] For predictors whose predict returned -EINPROGRESS: takes a copy. The request
-   * may have ended meanwhile. -ENOSPC: more wait than requests can be alive. */
+  /* [any] For predictors whose predict returned -EINPROGRESS: copies the prediction.
+   * The request may have ended meanwhile. Returns -ENOSPC if more predictions wait than
+   * requests can be alive. */
   int (*predicted)(void *context, uint64_t ticket, const struct lls_prediction *);
 
   const struct lls_engine_caps *engine;
   const struct lls_topology *topology;
   const struct lls_cost *cost;
 
-  /* [any] Whatever came later, by name (embed.h); NULL if this core does not have it. */
+  /* [any] Returns a service added later, by name (embed.h); NULL if this core lacks
+   * it. */
   const void *(*extension)(void *context, const char *id);
   /* version 1 ends here */
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plugin: one shared object that exports one symbol, `llmserve_plugin`, a const
- * descriptor. Everything else in it is static or hidden; it has no undefined symbol of
- * llmserve and reaches the host through the struct lls_host handed to create.
+ * A plugin: a shared object that exports a single symbol, `llmserve_plugin`, a const
+ * descriptor. Everything else in it is static or hidden. It has no undefined symbol of
+ * llmserve, and reaches the host through the struct lls_host passed to create.
  *
- * A whole plugin:
+ * A complete plugin:
  *
  *   struct params { int64_t max_seqs; };
  *   static const struct lls_param params[] = {
@@ -23,9 +23,9 @@
  *     .vtable = &vtable,
  *   };
  *
- * No statics that change: several instances and several generations of one plugin live
- * side by side. A plugin that is refused at load is told what was expected and what was
- * found.
+ * It must have no mutable static data: several instances and several generations of a
+ * plugin run at the same time. If the core refuses a plugin, its error says what was
+ * expected and what was found.
  */
 #ifndef LLMSERVE_PLUGIN_H
 #define LLMSERVE_PLUGIN_H
@@ -36,11 +36,12 @@
 extern "C" {
 #endif
 
-/* Raised when something is appended; plugins built for 1..LLS_API_VERSION are loaded. */
+/* Raised when something is appended; the core loads plugins built for
+ * 1..LLS_API_VERSION. */
 #define LLS_API_VERSION 1
 
 #define LLS_PLUGIN_SYMBOL "llmserve_plugin"
-#ifdef __cplusplus /* a const of C++ would be seen by its own file alone */
+#ifdef __cplusplus /* in C++ a const object would be local to its file */
 #define LLS_PLUGIN_EXPORT extern "C" __attribute__((visibility("default")))
 #else
 #define LLS_PLUGIN_EXPORT __attribute__((visibility("default")))
@@ -69,23 +70,25 @@ enum lls_param_type {
 
 enum lls_param_flags {
   LLS_PARAM_RELOADABLE = 1, /* may change while running, through reconfigure */
-  LLS_PARAM_AUTO = 2,     /* "auto" is allowed: NaN for FLOAT, LLS_NEVER for the others */
-  LLS_PARAM_REQUIRED = 4, /* no default: the section must set it */
-  /* For experiments, such as an ablation of a paper: set as any other, but help and man
-   * pages leave it out unless asked, and any release may change or drop it. */
+  LLS_PARAM_AUTO = 2,       /* "auto" is allowed: NaN for FLOAT, LLS_NEVER for other
+                             * types */
+  LLS_PARAM_REQUIRED = 4,   /* no default: the section must set it */
+  /* For experiments, such as an ablation of a paper: set like any other, but omitted
+   * from help and man pages unless requested, and any release may change or remove it. */
   LLS_PARAM_EXPERIMENTAL = 8,
 };
 
 /*
- * The only place where a parameter is described: parsing, checking, --help-config, the
- * man page and /admin/plugins come from it.
+ * The only description of a parameter: parsing, checking, --help-config, the man page
+ * and /admin/plugins are derived from it.
  */
 struct lls_param {
   const char *name;
   uint32_t type;             /* enum lls_param_type */
   size_t offset;             /* of the member in the params struct */
-  const char *default_value; /* as it would stand in the ini */
-  double min, max;      /* of the bound value (ns for durations); ignored if both 0 */
+  const char *default_value; /* in the ini's syntax */
+  double min, max;      /* of the bound value (ns for durations); no limits if both are
+                         * 0 */
   const char *choices;  /* CHOICE: "a|b|c", else NULL */
   const char *unit;     /* "tokens", "" if none */
   const char *sentence; /* what it does */
@@ -94,9 +97,10 @@ struct lls_param {
 };
 
 /*
- * Entries of a table, named as their member. What follows the sentence are further
- * members: LLS_PARAM_INT(..., "sentence", .flags = LLS_PARAM_RELOADABLE). C++ takes them
- * too, by designators, which g++ and clang++ have since C++17.
+ * Entries of a table, named after the types of their members. Arguments after the
+ * sentence set further members: LLS_PARAM_INT(..., "sentence", .flags =
+ * LLS_PARAM_RELOADABLE). C++ accepts them, too, as designated initialisers, which g++
+ * and clang++ support since C++17.
  */
 #define LLS_PARAM_(TYPE, STRUCT, MEMBER, DEFAULT, MIN, MAX, CHOICES, UNIT, ...)          \
   {                                                                                      \
@@ -121,10 +125,11 @@ struct lls_param {
 #define LLS_PARAM_PATH(STRUCT, MEMBER, DEFAULT, ...)                                     \
   LLS_PARAM_(LLS_TYPE_PATH, STRUCT, MEMBER, DEFAULT, 0, 0, NULL, "", __VA_ARGS__)
 
-/* The one exported symbol. api_version and size stay the first two members for ever. */
+/* The one exported symbol. api_version and size always remain the first two members. */
 struct lls_plugin {
   uint32_t api_version;           /* LLS_API_VERSION the plugin was compiled with */
-  uint32_t size;                  /* sizeof(struct lls_plugin) there */
+  uint32_t size;                  /* sizeof(struct lls_plugin) when the plugin was
+                                   * compiled */
   uint32_t kind;                  /* enum lls_plugin_kind */
   uint32_t reserved;              /* 0 */
   const char *id;                 /* [a-z][a-z0-9_-]*: the name in llmserve.ini */
@@ -133,7 +138,7 @@ struct lls_plugin {
   const char *licence;            /* SPDX expression */
   const struct lls_param *params; /* (n_params) */
   uint32_t n_params;
-  uint32_t param_size; /* sizeof(struct lls_param) there: the entries' stride */
+  uint32_t param_size; /* sizeof(struct lls_param) when compiled: the stride of params */
   size_t params_size;  /* of the struct the parameters are bound to */
   const void *vtable;  /* struct lls_KIND_vtable */
   /* version 1 ends here */
@@ -145,9 +150,9 @@ struct lls_plugin {
   .param_size = sizeof(struct lls_param), .params_size = sizeof(STRUCT)
 
 /*
- * State that outlives a plugin instance, from export_state of the old one to import_state
- * of the new: `version` is the plugin's own number; a plugin refuses a blob it doesn't
- * know with -ENOTSUP and starts empty.
+ * State that outlives a plugin instance, passed from export_state of the old one to
+ * import_state of the new one. `version` is a number of the plugin's own; a plugin
+ * refuses an unknown blob with -ENOTSUP, and starts empty.
  */
 struct lls_blob { /* it never grows */
   uint32_t version;

@@ -2,30 +2,30 @@
 /*
  * Schedulers: which requests run next.
  *
- * Once per step the core calls plan with a view of all requests and takes a plan back
- * (types.h). The core trusts no plan: it checks it before anything is placed and refuses
- * it whole if one item is bad (unknown, repeated, moving or finished request; more tokens
- * than pending; more than the engine's limits; a form the engine doesn't offer; size,
- * max_items or items changed; idle for more than an hour beside requests to run). The
- * view and the plan are copies, made anew for each plan. The step of a refused plan is
- * planned by the built-in order instead. After [plugins] `strikes` bad or late plans the
- * scheduler is not asked any more, and /health says so.
+ * Once per step the core calls plan with a view of all requests, and receives a plan
+ * (types.h). The core trusts no plan: it checks the plan before anything is placed, and
+ * refuses all of it if one item is bad (an unknown, repeated, moving or finished
+ * request; more tokens than pending; more than the engine's limits; a form that the
+ * engine does not offer; size, max_items or items changed; idle for more than an hour
+ * with requests to run). The view and the plan are copies, made for each plan. The step
+ * of a refused plan is planned in the built-in order instead. After [plugins] `strikes`
+ * bad or late plans the core stops calling the scheduler, and /health says so.
  *
- * A plan that took longer than [plugins] plan_budget counts as bad. Under llmserve-sim
- * nothing is measured against it, since its clock is not the plan's: --measure-plans
- * shows what plans take there, llmserve-plugin-check holds them against a limit.
+ * A plan that took longer than [plugins] plan_budget counts as bad. llmserve-sim does
+ * not measure this, since its clock is not real time: --measure-plans shows how long
+ * plans take there, and llmserve-plugin-check compares them with a limit.
  *
- * plan is asked before every step, and where nothing runs as soon as something happens or
- * idle_until_ns has come. Why, it is not told: whatever happens is told before, through
- * on_arrival, on_prediction, on_step, on_finish or on_refused. If none of them was
- * called since the last plan, time alone has passed.
+ * plan is called before every step; when nothing runs, it is called as soon as
+ * something happens or idle_until_ns has come. It gets no reason: every event is
+ * reported before, through on_arrival, on_prediction, on_step, on_finish or on_refused.
+ * If none of them was called since the last plan, only time has passed.
  *
- * A good item may still not be placed: a RUN whose memory is not there, or whose answer
- * keeps to a grammar that takes long to say what may follow, is dropped from the step and
- * reported through on_refused; the others run.
+ * A good item may still not be placed: a RUN without enough memory, or for an answer
+ * whose grammar needs long to compute the next mask, is dropped from the step and
+ * reported through on_refused; all other items run.
  *
- * Order and determinism: ties by (arrival_ns, id). Time is view->now_ns, randomness
- * host->random; nothing else.
+ * Order and determinism: break ties by (arrival_ns, id). Use view->now_ns as time and
+ * host->random as randomness; nothing else.
  */
 #ifndef LLMSERVE_SCHEDULER_H
 #define LLMSERVE_SCHEDULER_H
@@ -41,13 +41,13 @@
 extern "C" {
 #endif
 
-/* Unmet needs refuse the start, with a sentence. */
+/* A need that is not met refuses the start, with a sentence. */
 enum lls_scheduler_needs {
   LLS_NEEDS_MIXED_BATCH = 1 << 0,     /* prefill and decode in one step */
   LLS_NEEDS_CHUNKED_PREFILL = 1 << 1, /* prompts in pieces */
   LLS_NEEDS_FORMS = 1 << 2,           /* hidden form */
   LLS_NEEDS_ROLES = 1 << 3,           /* prefill and decode instances */
-  LLS_USES_ROLES = 1 << 4, /* no need: it hands requests over where there are roles */
+  LLS_USES_ROLES = 1 << 4, /* not a need: hands requests over if there are roles */
 };
 
 #define LLS_MAX_PREEMPT_PREFERENCES 4
@@ -55,25 +55,27 @@ enum lls_scheduler_needs {
 struct lls_scheduler_caps {
   uint32_t size;
   uint32_t needs; /* enum lls_scheduler_needs */
-  /* Ways of preempting in order of preference; the core takes the first that cache and
-   * engine can do (view->preempt_mode); none in common refuses the start. Empty: it never
-   * preempts. */
+  /* Ways of preempting, in order of preference; the core chooses the first one that
+   * cache and engine support (view->preempt_mode), and refuses to start if they support
+   * none. Empty: the scheduler never preempts. */
   uint32_t n_preempt;
   uint32_t preempt[LLS_MAX_PREEMPT_PREFERENCES]; /* enum lls_preempt_mode */
   /* version 1 ends here */
 };
 
 /*
- * The load of an instance, as it was at the end of its last step. Offers are those that
- * it had seen by then, and those on their way to it from the instance that looks.
+ * The load of an instance at the end of its last step. Offers are those that the
+ * instance had received by then, and those on their way to it from the instance that
+ * reads this.
  */
 struct lls_instance_load {
   uint32_t size;
-  uint32_t requests;      /* that live there, offers to it among them */
-  uint32_t device_units;  /* of its cache */
-  uint32_t free_units;    /* of these, as lls_capacity has them */
-  uint32_t offered_units; /* that the offers hold where they are now */
-  bool failed;            /* takes nothing any more: what is offered to it is lost */
+  uint32_t requests;      /* requests that live there, including offers to it */
+  uint32_t device_units;  /* of its cache, in total */
+  uint32_t free_units;    /* of these, free as in lls_capacity */
+  uint32_t offered_units; /* held by the offers on the instances where they are now */
+  bool failed;            /* it accepts nothing any more: requests offered to it are
+                           * lost */
   int64_t step_ns;        /* mean of its last steps; LLS_NEVER: none yet */
   /* version 1 ends here */
 };
@@ -81,30 +83,31 @@ struct lls_instance_load {
 /* The view that plan gets. All lists in (arrival_ns, id) order. */
 struct lls_step_view {
   uint32_t size;
-  uint32_t instance;     /* and its role */
+  uint32_t instance;     /* index of the instance */
   uint32_t role;         /* enum lls_role */
-  uint32_t preempt_mode; /* the core's choice, LLS_PREEMPT_NONE if none was asked for */
+  uint32_t preempt_mode; /* the core's choice, LLS_PREEMPT_NONE if caps listed none */
   uint64_t step;         /* number of this step, from 0 */
   int64_t now_ns;
   uint32_t n_waiting, n_running, n_preempted, n_moving;
   const struct lls_request *const *waiting; /* (n_waiting) nothing cached */
-  /* (n_running) on the device, wholly, whether or not the last step ran it: begun prompts
-   * (PREFILLING) and answers (DECODING: lls_request_pending is 1, but for
-   * forced_tokens) together */
+  /* (n_running) completely on the device, whether or not they ran in the last step:
+   * begun prompts (PREFILLING) and answers (DECODING: lls_request_pending is 1, not
+   * counting forced_tokens) together */
   const struct lls_request *const *running;
-  /* (n_preempted) on the host, wholly or in part */
+  /* (n_preempted) on the host, completely or in part */
   const struct lls_request *const *preempted;
-  const struct lls_request *const *moving; /* (n_moving) can't be run */
-  uint32_t max_tokens, max_sequences;      /* of this step: the engine's limits */
+  const struct lls_request *const *moving; /* (n_moving) cannot run */
+  uint32_t max_tokens, max_sequences;      /* limits of this step, from the engine */
   const struct lls_cache_service *cache;
-  /* Hand-over between instances: (n_offered) requests of others, `instance` says whose,
-   * with cached_tokens there, that lls_plan_migrate to this instance takes over. Where
-   * their blocks are there `residency` says: DEVICE, from where alone they can be taken;
-   * HOST, or MOVING, if this scheduler planned OFFLOAD or UPLOAD of the offer. */
+  /* Hand-over between instances: (n_offered) requests of other instances (see
+   * `instance`), with cached_tokens there, which lls_plan_migrate to this instance
+   * takes over. `residency` says where their blocks are on the other instance: DEVICE,
+   * the only place from which they can be taken; HOST; or MOVING, if this scheduler
+   * planned OFFLOAD or UPLOAD of the offer. */
   uint32_t n_offered;
-  uint32_t n_leaving; /* handed over, whose blocks are still here */
+  uint32_t n_leaving; /* requests handed over whose blocks are still here */
   const struct lls_request *const *offered;
-  /* (instances of the topology) by index; NULL where there is one alone */
+  /* (instances of the topology) by index; NULL if there is only one */
   const struct lls_instance_load *const *loads;
   /* version 1 ends here */
 };
@@ -112,7 +115,7 @@ struct lls_step_view {
 struct lls_step_result { /* in arrays: it never grows */
   const struct lls_request *request;
   uint32_t tokens;  /* computed */
-  uint32_t emitted; /* tokens that came out: 0 or 1, and those that were forced with it */
+  uint32_t emitted; /* tokens emitted: 0, or 1 and the forced ones with it */
 };
 
 struct lls_step_report {
@@ -121,18 +124,18 @@ struct lls_step_report {
   uint64_t step;
   int64_t started_ns, ended_ns; /* of the whole step */
   uint32_t n_results;
-  const struct lls_step_result *results; /* (n_results) what ran */
+  const struct lls_step_result *results; /* (n_results) the items that ran */
   /* version 1 ends here */
 };
 
-/* Why an item of a good plan was not placed, or a plan was bad. */
+/* Why an item of a good plan was not placed, or why a plan was bad. */
 enum lls_refusal {
-  LLS_REFUSED_NO_MEMORY = 1, /* reserve said LATER */
-  LLS_REFUSED_NEVER_FITS,    /* reserve said NEVER: the request ends with CAPACITY */
-  LLS_REFUSED_BAD_ITEM,      /* this item made the plan bad */
-  LLS_REFUSED_UNSUPPORTED,   /* by this engine or cache */
-  LLS_REFUSED_POSTPONED, /* its next token waits for its grammar's mask; it keeps what it
-                            has of the cache, and goes on in a later step */
+  LLS_REFUSED_NO_MEMORY = 1, /* reserve returned LATER */
+  LLS_REFUSED_NEVER_FITS,    /* reserve returned NEVER: the request ends with CAPACITY */
+  LLS_REFUSED_BAD_ITEM,      /* this item was bad, and so was the plan */
+  LLS_REFUSED_UNSUPPORTED,   /* this engine or cache does not support it */
+  LLS_REFUSED_POSTPONED,     /* its next token waits for its grammar's mask; it keeps its
+                              * cached tokens, and continues in a later step */
 };
 
 /* Required unless marked optional. */
@@ -141,51 +144,53 @@ struct lls_scheduler_vtable {
   uint32_t size;
 
   /* [main] params: the struct of the plugin's parameter table, bound and checked, valid
-   * until destroy or until reconfigure brings another. The host is valid until destroy
-   * returns. A failure says why through host->fail; then destroy is called if *self was
-   * set. */
+   * until destroy or until reconfigure brings another one. The host is valid until
+   * destroy returns. A failure sets its reason by host->fail; destroy is then called if
+   * *self was set. */
   int (*create)(const struct lls_host *, const void *params, void **self);
   void (*destroy)(void *self);
-  /* After create, and in every reload; `out` comes zeroed but for size. */
+  /* Called after create, and in every reload; `out` is zeroed except for size. */
   void (*caps)(void *self, struct lls_scheduler_caps *out);
 
-  /* [step] Fill the plan through the helpers below; -errno: the plan is bad. */
+  /* [step] Fills the plan through the helpers below; -errno: the plan is bad. */
   int (*plan)(void *self, const struct lls_step_view *, struct lls_plan *);
 
-  /* All that follow are optional. */
+  /* All callbacks below are optional. */
 
-  /* [main] Before the first step: measure with the cost service; fails like create. */
+  /* [main] Called before the first step, to measure with the cost service; fails like
+   * create. */
   int (*calibrate)(void *self, const struct lls_cost *);
 
-  /* [step] Once per request, before any plan shows it; after a reload for all that are
-   * alive, in order of arrival, unless import_state took them over. From another instance
-   * it comes with cached tokens. */
+  /* [step] Called once per request, before any plan has it in its view; after a reload
+   * for all living requests, in order of arrival, unless import_state took them over. A
+   * request from another instance arrives with cached tokens. */
   void (*on_arrival)(void *self, const struct lls_request *);
-  /* Its prediction came late, through host->predicted. A scheduler that has this orders
-   * by predictions: beside a predictor that makes none the core warns of it. */
+  /* A late prediction arrived, through host->predicted. A scheduler that has this
+   * callback orders by predictions: the core warns if the predictor makes none. */
   void (*on_prediction)(void *self, const struct lls_request *);
-  /* A step in which something ran is over; requests that it ended finish after this. */
+  /* A step in which something ran has ended; on_finish for requests that ended in it
+   * follows. */
   void (*on_step)(void *self, const struct lls_step_report *);
-  /* Once per request, the last time it is heard of; enum lls_finish_reason. NONE: it was
-   * handed over and lives on in another instance. */
+  /* Called once per request, as its last callback; enum lls_finish_reason. NONE: it was
+   * handed over, and lives on in another instance. */
   void (*on_finish)(void *self, const struct lls_request *, uint32_t reason);
-  /* A sequence that OFFLOAD or UPLOAD moved is there. */
+  /* A move of a sequence by OFFLOAD or UPLOAD is complete. */
   void (*on_transfer)(void *self, uint64_t transfer, const struct lls_request *);
   /* An item of the last plan was not placed; enum lls_refusal. */
   void (*on_refused)(void *self, const struct lls_request *, uint32_t refusal);
-  /* Numbers of now for /metrics and /admin/status, once a second while anything is
-   * alive: up to 32, named as those of host->count, which has what happens. What is left
-   * out stays as it was said before. */
+  /* Current numbers for /metrics and /admin/status, once a second while any request is
+   * alive: at most 32, with names as for host->count, which is for events. A number
+   * that is not written keeps its previous value. */
   void (*stats)(void *self, const struct lls_sink *);
-  /* Its queues with what orders them, for whoever asks GET /admin/queues: a line for each
-   * request in order, with its id. Asked for before any plan, after requests have come
-   * and gone since the last one. It may allocate. */
+  /* Writes its queues, with the keys of their order, for GET /admin/queues: a line for
+   * each request in order, with its id. Called before a plan, after requests have
+   * arrived and ended since the last one. It may allocate. */
   void (*dump)(void *self, const struct lls_sink *);
 
-  /* [main] Between two steps. New parameters without a new plugin; a scheduler that has
-   * none is refused such a reload. A failure leaves everything as it was. */
+  /* [main] Between two steps. Sets new parameters without reloading the plugin; without
+   * this callback such a reload is refused. After a failure nothing has changed. */
   int (*reconfigure)(void *self, const void *params);
-  /* A pair: what a new version of the same scheduler takes over in a reload. */
+  /* A pair: state that a new version of the same scheduler takes over in a reload. */
   int (*export_state)(void *self, struct lls_blob *out);
   int (*import_state)(void *self, const struct lls_blob *);
   /* version 1 ends here */
@@ -193,7 +198,8 @@ struct lls_scheduler_vtable {
 
 /* ---- filling a plan [step] ------------------------------------------------------ */
 
-/* The next free item, zeroed; NULL if the plan is full (the core then refuses it). */
+/* Returns the next free item, zeroed; NULL if the plan is full (the core then refuses
+ * it). */
 static inline struct lls_plan_item *lls_plan_add(struct lls_plan *plan, uint32_t kind,
                                                  const struct lls_request *r)
 {
@@ -208,7 +214,8 @@ static inline struct lls_plan_item *lls_plan_add(struct lls_plan *plan, uint32_t
   return item;
 }
 
-/* Compute `tokens` of r, 1..lls_request_pending(r); the last of them emits a token. */
+/* Computes `tokens` of r, 1..lls_request_pending(r); the last pending one emits a
+ * token. */
 static inline void lls_plan_run(struct lls_plan *plan, const struct lls_request *r,
                                 uint32_t tokens)
 {
@@ -217,7 +224,7 @@ static inline void lls_plan_run(struct lls_plan *plan, const struct lls_request 
     item->tokens = tokens;
 }
 
-/* Take r off the device; mode: enum lls_preempt_mode. */
+/* Takes r off the device; mode: enum lls_preempt_mode. */
 static inline void lls_plan_preempt(struct lls_plan *plan, const struct lls_request *r,
                                     uint32_t mode)
 {
@@ -228,10 +235,11 @@ static inline void lls_plan_preempt(struct lls_plan *plan, const struct lls_requ
 
 /*
  * To another instance: r, which is on the device, is offered to it and leaves this
- * scheduler's view; on_finish says LLS_FINISH_NONE. If it could never be held there it
- * comes back as an arrival with cached tokens, then on_refused tells why. To this
- * instance: takes over a request of view->offered, which is copied beside this step and
- * then arrives with cached tokens; on_refused if there is no room yet.
+ * scheduler's view; on_finish has the reason LLS_FINISH_NONE. If the other instance
+ * could never hold it, it returns as an arrival with cached tokens, followed by
+ * on_refused. To this instance: takes over a request of view->offered, which is copied
+ * concurrently with this step and then arrives with cached tokens; on_refused if there
+ * is not enough memory yet.
  */
 static inline void lls_plan_migrate(struct lls_plan *plan, const struct lls_request *r,
                                     uint32_t instance)
@@ -241,7 +249,7 @@ static inline void lls_plan_migrate(struct lls_plan *plan, const struct lls_requ
     item->target = instance;
 }
 
-/* End r; reason: LLS_FINISH_REJECTED or LLS_FINISH_CAPACITY. */
+/* Ends r; reason: LLS_FINISH_REJECTED or LLS_FINISH_CAPACITY. */
 static inline void lls_plan_reject(struct lls_plan *plan, const struct lls_request *r,
                                    uint32_t reason)
 {

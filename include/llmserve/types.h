@@ -1,34 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words that core and plugins share: times, request views, cache forms and tiers,
- * block tables, the plan. No functions but a few inline helpers.
+ * The types that core and plugins share: times, request views, cache forms and tiers,
+ * block tables, the plan. There are no functions except a few inline helpers.
  *
  * Conventions of every SDK header
  *
  *   Times are int64_t nanoseconds of the instance's clock (virtual under the simulator);
  *   a member that is a time or a duration ends in _ns. LLS_NEVER means "has not happened"
- *   or "not set". Lengths are tokens. Memory is *units* (unit blocks, see cache.h) or
- *   bytes, and the name says which.
+ *   or "not set". Lengths are in tokens. Memory is in *units* (unit blocks, see cache.h)
+ *   or bytes, as the name says.
  *
- *   Structs grow by appending only; "version N ends here" marks what every plugin
- *   of that API version may read. A struct that begins with `size` may grow: the owner of
- *   its memory sets `size` to what it knows, and the other side writes nothing beyond it.
- * The others never grow and say so, but for lls_request, which is only ever handed out by
- * pointer, and lls_param, of which a descriptor says the stride. doc/abi.md has the
- * whole.
+ *   Structs grow by appending only; "version N ends here" marks the members that every
+ *   plugin of that API version may read. A struct that begins with `size` may grow: the
+ *   owner of its memory sets `size` to what it knows, and the other side writes nothing
+ *   beyond it. All other structs never grow and say so, except lls_request, which is only
+ *   passed by pointer, and lls_param, whose stride is in the descriptor. doc/abi.md has
+ *   the complete rules.
  *
  *   Callbacks return 0 or a negative errno, unless their comment says otherwise. Thread
- *   tags, of a callback or of all that follow until the next tag:
+ *   tags, which apply to a callback or to all that follow until the next tag:
  *     [main]    the libuv thread: load, create, destroy, reload
  *     [step]    the instance's own thread, inside or between steps
  *     [worker]  a thread of the core's, neither of the two above
  *     [any]     any thread
- *   Callbacks of one plugin instance tagged [main] or [step] are never run at the same
- *   time as each other.
+ *   Callbacks of one plugin instance tagged [main] or [step] never run at the same time.
  *
  *   A pointer to a struct lls_request is a handle: valid from on_arrival until on_finish
- *   returns, read-only, its members change only between two callbacks. Every other
- *   pointer handed to a callback is valid until the callback returns, unless its comment
+ *   returns, read-only; its members change only between two callbacks. Every other
+ *   pointer passed to a callback is valid until the callback returns, unless its comment
  *   says otherwise.
  */
 #ifndef LLMSERVE_TYPES_H
@@ -45,8 +44,8 @@ extern "C" {
 #define LLS_NEVER    INT64_C(-1)
 #define LLS_NS_PER_S INT64_C(1000000000)
 
-/* So long after ns, both not negative; the last time there is, where that comes first: of
- * a deadline that a client made up, or of a log that is replayed. */
+/* Returns ns + delay_ns, both not negative; the last possible time if the sum is later,
+ * as it may be for a deadline that a client chose, or in a replayed log. */
 static inline int64_t lls_time_after(int64_t ns, int64_t delay_ns)
 {
   return ns > INT64_MAX - delay_ns ? INT64_MAX : ns + delay_ns;
@@ -54,7 +53,7 @@ static inline int64_t lls_time_after(int64_t ns, int64_t delay_ns)
 
 /* ---- requests ------------------------------------------------------------------- */
 
-/* what the client asked for; policies may ignore it */
+/* The urgency that the client requested; policies may ignore it. */
 enum lls_class {
   LLS_CLASS_NONE,
   LLS_CLASS_REALTIME,
@@ -62,45 +61,46 @@ enum lls_class {
 };
 
 enum lls_request_state {
-  LLS_WAITING,    /* nothing usable is cached: never ran, or was dropped */
-  LLS_PREFILLING, /* some, not all, of the tokens known at admission are cached */
-  /* All but the newest token are cached, or but that and the forced ones before it (see
-   * forced_tokens): a step that computes all that is pending emits a token. */
+  LLS_WAITING,    /* nothing usable is cached: it never ran, or lost its cache */
+  LLS_PREFILLING, /* some, but not all, of the tokens known at admission are cached */
+  /* All tokens are cached except the newest one and the forced ones before it (see
+   * forced_tokens): a step that computes all pending tokens emits a token. */
   LLS_DECODING,
   LLS_PREEMPTED, /* taken off the device, wholly or in part; see residency */
-  LLS_MOVING,    /* an asynchronous transfer is under way: can't run */
+  LLS_MOVING,    /* an asynchronous transfer is under way: it cannot run */
   LLS_FINISHED,
 };
 
-/* where the cached tokens are */
+/* Where the cached tokens are. */
 enum lls_residency {
   LLS_RESIDENT_NONE,
   LLS_RESIDENT_DEVICE,
   LLS_RESIDENT_HOST,
-  LLS_RESIDENT_PARTIAL, /* some slots on the device, the others on the host */
+  LLS_RESIDENT_PARTIAL, /* some slots on the device, the rest on the host */
   LLS_RESIDENT_MOVING,  /* a transfer is under way */
 };
 
-/* what is cached of a token */
+/* The vectors that are cached of a token. */
 enum lls_form {
   LLS_FORM_NONE,
   LLS_FORM_KV,     /* K and V vectors */
-  LLS_FORM_HIDDEN, /* X, the input of each layer's q, k, v, of which K and V are made */
+  LLS_FORM_HIDDEN, /* X, the input of each layer's q, k, v products, from which K and V
+                    * are computed */
 };
 
 enum lls_finish_reason {
   LLS_FINISH_NONE,
   LLS_FINISH_STOP,      /* end-of-sequence or a stop sequence */
   LLS_FINISH_LENGTH,    /* max_new_tokens or the model's context is reached */
-  LLS_FINISH_CANCELLED, /* the client went away or asked for it */
-  LLS_FINISH_CAPACITY,  /* can never fit the cache, or alone in it cannot grow */
+  LLS_FINISH_CANCELLED, /* the client disconnected or cancelled it */
+  LLS_FINISH_CAPACITY,  /* can never fit the cache, or cannot grow although alone in it */
   LLS_FINISH_REJECTED,  /* the scheduler refused it */
-  LLS_FINISH_ERROR,     /* the engine failed, or the answer cannot go on in its grammar */
+  LLS_FINISH_ERROR,     /* the engine failed, or the answer's grammar has no next token */
 };
 
 enum lls_prediction_source {
   LLS_PREDICTED_NOT,     /* no prediction (yet): schedulers must work without one */
-  LLS_PREDICTED_PRIOR,   /* the same for all: a bound, or what is usual */
+  LLS_PREDICTED_PRIOR,   /* the same for all requests: a bound, or a usual value */
   LLS_PREDICTED_MODEL,   /* a trained model */
   LLS_PREDICTED_HISTORY, /* earlier answers */
   LLS_PREDICTED_ORACLE,  /* the truth */
@@ -110,7 +110,7 @@ enum lls_prediction_source {
 struct lls_slo {
   int64_t ttft_ns;       /* first token after arrival */
   int64_t tbt_ns;        /* between two tokens */
-  int64_t tpot_ns;       /* mean of the gaps */
+  int64_t tpot_ns;       /* mean of the times between tokens */
   int64_t completion_ns; /* last token after arrival */
 };
 
@@ -125,9 +125,9 @@ struct lls_prediction {
 
 #define LLS_USER_WORDS 4
 
-/* Names a full block by all that its contents depend on: its tokens, the tokens before
- * it, and who may share it. Equal keys, equal contents. Made by the core; a key means
- * nothing outside of a server. */
+/* Identifies a full block by everything that its contents depend on: its tokens, the
+ * tokens before it, and who may share it. Equal keys mean equal contents. The core
+ * makes keys; a key has no meaning outside of the server. */
 struct lls_key { /* in arrays: it never grows */
   uint64_t word[2];
 };
@@ -146,68 +146,73 @@ struct lls_request {
   uint32_t request_class; /* enum lls_class */
   uint32_t state;         /* enum lls_request_state */
   uint32_t residency;     /* enum lls_residency */
-  uint32_t form;          /* enum lls_form of what is cached; NONE if nothing is */
+  uint32_t form;          /* enum lls_form of the cached tokens; NONE if nothing is
+                           * cached */
   uint32_t finish_reason; /* enum lls_finish_reason, NONE while alive */
-  uint32_t instance;      /* index of the instance that has it */
-  uint32_t slot;          /* below engine->max_requests, its alone while it is alive */
+  uint32_t instance;      /* index of its instance */
+  uint32_t slot;          /* below engine->max_requests; no other living request has
+                           * the same */
   int32_t priority;       /* lower first, 0 by default */
-  uint32_t tenant;        /* number of the fairness key, 0 if none; a trace has any */
+  uint32_t tenant;        /* number of the fairness key, 0 if none; any number in a
+                           * trace */
 
   uint32_t prompt_tokens;
   uint32_t generated_tokens; /* emitted so far */
-  uint32_t cached_tokens;    /* tokens whose cache entry exists, wherever it is */
-  uint32_t missing_tokens;   /* of the cached ones, those not on the device */
-  uint32_t shared_tokens;    /* of the cached ones, those that others have in common */
-  /* hard bound on generated_tokens; 0: a vector is made of the prompt (an embedding), and
-   * the request ends with LLS_FINISH_LENGTH when all of the prompt is computed */
+  uint32_t cached_tokens;    /* tokens with a cache entry, on any tier */
+  uint32_t missing_tokens;   /* cached tokens that are not on the device */
+  uint32_t shared_tokens;    /* cached tokens shared with other requests */
+  /* hard bound on generated_tokens; 0: the request computes a vector of the prompt (an
+   * embedding), and ends with LLS_FINISH_LENGTH when the whole prompt is computed */
   uint32_t max_new_tokens;
   uint32_t preemptions; /* so far */
 
   int64_t arrival_ns;
-  int64_t queue_enter_ns;     /* last came to wait: arrival, or preemption */
-  int64_t first_scheduled_ns; /* LLS_NEVER until it ran once */
-  /* The last token was computed, and handed on at once to be sent; arrival until there is
-   * one. What the network takes after that no policy sees. */
+  int64_t queue_enter_ns;     /* when it began to wait: arrival, or preemption */
+  int64_t first_scheduled_ns; /* LLS_NEVER until it first runs */
+  /* When the last token was computed, and handed over for sending; arrival_ns before
+   * the first one. Policies do not see the time that the network takes afterwards. */
   int64_t last_token_ns;
   struct lls_slo slo;
   struct lls_prediction prediction;
 
   const int32_t *tokens; /* (prompt_tokens + generated_tokens) */
   const char *label;     /* the client's request id or "": stable name in traces */
-  uint64_t *user;        /* (LLS_USER_WORDS) the scheduler's to write, zero on_arrival */
-  /* The newest tokens that nothing had to be drawn for: only they could follow in the
-   * answer's grammar. They came with the token before them, and are computed together. */
+  uint64_t *user;        /* (LLS_USER_WORDS) for the scheduler to write, zero at
+                          * on_arrival */
+  /* The number of newest tokens that were not sampled, because the answer's grammar
+   * allowed no other. They were emitted with the token before them, and are computed
+   * together. */
   uint32_t forced_tokens;
-  /* The fairness key itself, "" if none: what an operator names a tenant by. More keys
-   * than there are numbers share one. In the simulator "tenant-7", as llmserve-bench
-   * sends 7. */
+  /* The fairness key itself, "" if none: the name that operators use for a tenant. If
+   * there are more keys than numbers, several keys share one number. In the simulator
+   * it is "tenant-7", as llmserve-bench sends for 7. */
   const char *tenant_name;
-  /* (n_keys) the keys of its full blocks, first first: of the geometry's block_tokens
-   * tokens each, so n_keys = length / block_tokens. By them, and not by token ids, a
-   * cache manager finds what it has. */
+  /* (n_keys) the keys of its full blocks in order, each of the geometry's block_tokens
+   * tokens, so n_keys = length / block_tokens. A cache manager finds cached blocks by
+   * these keys, not by token ids. */
   const struct lls_key *keys;
   uint32_t n_keys;
   /* version 1 ends here */
 };
 
-/* Tokens the sequence has: prompt and answer. */
+/* Returns the tokens of the sequence: prompt and answer. */
 static inline uint32_t lls_request_length(const struct lls_request *r)
 {
   return r->prompt_tokens + r->generated_tokens;
 }
 
 /*
- * Tokens that must still be computed before the next token comes out: the rest of the
- * prompt while prefilling (with the outputs after a dropped cache), 1 while decoding, or
- * at most 1 + forced_tokens.
+ * Returns the tokens that must be computed before the next token is emitted: the rest
+ * of the prompt while prefilling (with the outputs, after a dropped cache), 1 while
+ * decoding, or at most 1 + forced_tokens.
  */
 static inline uint32_t lls_request_pending(const struct lls_request *r)
 {
   return lls_request_length(r) - r->cached_tokens;
 }
 
-/* Wherever it is, the next thing to compute is its answer's last token, with those that
- * were forced before it. */
+/* Returns true if the next tokens to compute are the answer's last one and the forced
+ * ones before it, on whatever tier the request is. */
 static inline bool lls_request_decodes(const struct lls_request *r)
 {
   return r->generated_tokens > 0 && lls_request_pending(r) <= 1 + r->forced_tokens;
@@ -215,17 +220,17 @@ static inline bool lls_request_decodes(const struct lls_request *r)
 
 /* ---- cache ---------------------------------------------------------------------- */
 
-/* which end of a block its slots are filled from */
+/* The end of a block from which its slots are filled. */
 enum lls_direction {
   LLS_LEFT_TO_RIGHT, /* token j of the entry is in slot j */
   LLS_RIGHT_TO_LEFT, /* token j of the entry is in slot block_tokens - 1 - j */
 };
 
 /*
- * The type of the numbers in a block. An INT8 block is full, lies in half a unit block
+ * The type of a block's elements. An INT8 block is full, occupies half of a unit block
  * (2u and 2u + 1 are the halves of unit u) and is never written by a step, only by a
- * copy. A byte q stands for least + step q, with least and step of its own for each
- * layer, KV head and channel of the block, in f16 beside the pool.
+ * copy. A byte q represents least + step q, with separate least and step for each
+ * layer, KV head and channel of the block, stored in f16 next to the pool.
  */
 enum lls_element {
   LLS_ELEMENT_MODEL, /* the cache's own type */
@@ -234,22 +239,23 @@ enum lls_element {
 
 /*
  * One entry of a block table: `count` consecutive tokens from `first_token` on, in one
- * unit block. Entries of a list are in token order and leave no gap; the list may reach
- * beyond what is stored. 16 bytes, since the kernels read one per block and sequence: it
- * never grows.
+ * unit block. Entries of a list are in token order, without gaps; the list may extend
+ * beyond the stored tokens. It has 16 bytes, since kernels read one per block and
+ * sequence: it never grows.
  */
 struct lls_block_entry {
-  uint32_t block;       /* unit block of the device pool; INT8: half of one, see there */
+  uint32_t block;       /* unit block of the device pool; INT8: half of one, see enum
+                         * lls_element */
   uint32_t first_token; /* logical index of the entry's first token */
-  uint16_t count;       /* tokens it has room for, 1..block_tokens */
+  uint16_t count;       /* tokens that it has slots for, 1..block_tokens */
   uint8_t direction;    /* enum lls_direction */
   uint8_t element;      /* enum lls_element */
-  uint32_t reserved;    /* 0; an INT8 block's scales have its number */
+  uint32_t reserved;    /* 0; an INT8 block's scales have the same number */
 };
 
 /*
- * The first token that is read by a step which computes tokens from position `context`
- * on, under engine->window_tokens.
+ * Returns the first token that a step reads which computes tokens from position
+ * `context` on, with engine->window_tokens.
  */
 static inline uint32_t lls_window_begin(uint32_t context, uint32_t window_tokens)
 {
@@ -257,9 +263,10 @@ static inline uint32_t lls_window_begin(uint32_t context, uint32_t window_tokens
 }
 
 /*
- * Where one sequence's cached state lies in a step; lists are the cache manager's. They
- * begin with token 0, or, in KV form without X, with any token up to lls_window_begin of
- * the sequence's cached_tokens: what is before may have been given back. It never grows.
+ * Where one sequence's cached state is stored in a step; the cache manager owns the
+ * lists. They begin with token 0, or, in KV form without X, with any token up to
+ * lls_window_begin of the sequence's cached_tokens: earlier blocks may have been freed.
+ * It never grows.
  */
 struct lls_block_table {
   uint32_t form; /* enum lls_form */
@@ -277,24 +284,27 @@ enum lls_copy_kind {
 
 enum lls_copy_order {
   LLS_COPY_BEFORE_STEP, /* ends before the forward pass reads or writes any block */
-  LLS_COPY_ASYNC,       /* may run beside it; has ended when the step has */
+  LLS_COPY_ASYNC,       /* may run concurrently with the step; has ended when the step
+                         * has */
 };
 
 /*
  * Moves slots of one unit block in every layer. Copies are carried out in list order;
- * within a unit, slots stay where they are (shift 0). If the elements differ the numbers
- * are quantised or made wide again on the way, to another unit; with INT8 on either side
- * it is all slots, and that side's number is of a half. In arrays: it never grows.
+ * within a unit, slots keep their positions (shift 0). If the elements differ, the
+ * vectors are quantised or widened on the way, to another unit; with INT8 on either
+ * side the copy is of all slots, and that side's number is a half block's. In arrays:
+ * it never grows.
  */
 struct lls_copy {
   uint8_t kind;                           /* enum lls_copy_kind */
   uint8_t order;                          /* enum lls_copy_order */
   uint16_t slot;                          /* first slot */
-  uint16_t n_slots;                       /* how many, slot order kept */
+  uint16_t n_slots;                       /* number of slots; their order is kept */
   uint8_t source_element, target_element; /* enum lls_element */
   uint32_t source;                        /* unit block in the source tier's pool */
   uint32_t target;                        /* unit block in the target tier's pool */
-  uint32_t transfer;                      /* that an ASYNC copy is of, if any */
+  uint32_t transfer;                      /* the transfer that an ASYNC copy belongs
+                                           * to, if any */
   int16_t shift;                          /* the target's first slot is slot + shift */
   uint16_t reserved;                      /* 0 */
 };
@@ -302,20 +312,21 @@ struct lls_copy {
 /* ---- plan ----------------------------------------------------------------------- */
 
 enum lls_plan_kind {
-  LLS_PLAN_RUN = 1, /* compute `tokens` of it now, in `form` if it is the first chunk */
+  LLS_PLAN_RUN = 1, /* compute `tokens` of it in this step; `form` if it is the first
+                     * chunk */
   LLS_PLAN_PREEMPT, /* take it off the device; `mode` says how */
-  /* Start moving it to the host, beside the steps, and back. Of an offer: on the instance
-   * that has its blocks, which starts an upload as soon as it has room. */
+  /* Start moving it to the host, or back, concurrently with steps. For an offer: on the
+   * instance that has its blocks, which starts an upload as soon as it has memory. */
   LLS_PLAN_OFFLOAD,
   LLS_PLAN_UPLOAD,
-  LLS_PLAN_MIGRATE, /* to instance `target`; that one itself: take it over */
+  LLS_PLAN_MIGRATE, /* to instance `target`; to this instance: take over an offer */
   LLS_PLAN_REJECT,  /* end it, for a reason REJECTED or CAPACITY */
 };
 
 enum lls_preempt_mode {
   LLS_PREEMPT_NONE,
   LLS_PREEMPT_RECOMPUTE, /* drop the cache; all its tokens are prefilled again later */
-  LLS_PREEMPT_SWAP,      /* move to the host; running it again brings it back */
+  LLS_PREEMPT_SWAP,      /* move to the host; running it again moves it back */
   LLS_PREEMPT_DEFER,     /* keep the cache, skip this step (same as not mentioning it) */
 };
 
@@ -330,24 +341,24 @@ struct lls_plan_item { /* in arrays: it never grows */
 };
 
 /*
- * The scheduler's plan for this step. Empty, or runnable as a whole: the core
- * refuses it whole if one item is bad. Items are an array of the core, filled through the
- * helpers of scheduler.h.
+ * The scheduler's plan for this step. It is empty, or runnable as a whole: the core
+ * refuses all of it if one item is bad. Items are an array of the core's, filled
+ * through the helpers of scheduler.h.
  */
 struct lls_plan {
   uint32_t size;
   uint32_t n_items, max_items;
   uint32_t overflow;           /* items that did not fit; the core refuses such a plan */
   struct lls_plan_item *items; /* (max_items) */
-  /* For an empty plan: there is nothing to do before this time, unless something happens.
-   * LLS_NEVER: can't tell; the scheduler is asked again within a millisecond. */
+  /* For an empty plan: nothing to do before this time, unless an event happens.
+   * LLS_NEVER: unknown; plan is called again within a millisecond. */
   int64_t idle_until_ns;
   /* version 1 ends here */
 };
 
 /* ---- sinks ---------------------------------------------------------------------- */
 
-/* Where stats, dump and audit write, a call a line; what is passed is copied. It never
+/* Where stats, dump and audit write, one call per line; arguments are copied. It never
  * grows. */
 struct lls_sink {
   void *context; /* first argument of both */

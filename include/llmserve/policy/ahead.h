@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory ahead of need (ALISE, section 3.3): sequences are moved between device and host
- * in the order in which they will run, before their turns come and while others compute.
- * A scheduler that orders all requests uses it with any cache manager that can
- * transfer beside steps; see ahead.c for the rules.
+ * Memory ahead of need (ALISE, section 3.3): sequences are moved between device and
+ * host in the order in which they will run, before their turns and while other
+ * sequences compute. A scheduler that orders all requests can use it with any cache
+ * manager that supports asynchronous transfers; ahead.c has the rules.
  */
 #ifndef LLS_POL_AHEAD_H
 #define LLS_POL_AHEAD_H
@@ -22,9 +22,9 @@ enum lls_pol_ahead_decision {
 
 struct lls_pol_ahead_candidate {
   const struct lls_request *request;
-  int64_t level;    /* the smallest first, then ewt, then key */
+  int64_t level;    /* smallest first; then by ewt, then by key */
   int64_t ewt, key; /* ewt: estimated time until it runs */
-  uint32_t units;   /* it has on the device, or would take there */
+  uint32_t units;   /* held on the device, or needed to be there */
   bool on_device;
   uint32_t decision; /* enum lls_pol_ahead_decision */
 };
@@ -37,8 +37,9 @@ struct lls_pol_ahead { /* of one plan */
   const struct lls_step_view *view;
   struct lls_pol_ahead_candidate *jobs; /* (max_requests + LLS_POL_HEAP_LOOKED_AT) */
   uint32_t n;
-  uint64_t units, free_units; /* of all of them; those of no request */
-  uint64_t *leaves;           /* (max_requests) by slot: 1 + the step it leaves in */
+  uint64_t units, free_units; /* of all jobs; of no request */
+  uint64_t *leaves;           /* (max_requests) by slot: 1 + the step in which the
+                               * request is offloaded */
 };
 
 #define LLS_POL_AHEAD_PARAMETER(STRUCT)                                                  \
@@ -50,27 +51,28 @@ struct lls_pol_ahead { /* of one plan */
 int lls_pol_ahead_init(struct lls_pol_ahead *, uint32_t max_requests);
 void lls_pol_ahead_free(struct lls_pol_ahead *);
 
-/* True if the core, the engine and the cache manager move memory beside steps. */
+/* Returns true if core, engine and cache manager support asynchronous transfers. */
 bool lls_pol_ahead_is_possible(const struct lls_host *, const struct lls_step_view *);
 
-/* Before the plan: decides which requests come and which leave, within max_seqs sequences
- * and with a margin of the cache's memory left free; false if none is off the device. */
+/* Call it before planning. Decides which requests are uploaded and which are offloaded,
+ * for at most max_seqs sequences, leaving a part of the cache's memory free. Returns
+ * false if every request is on the device. */
 bool lls_pol_ahead_look(struct lls_pol_ahead *, struct lls_pol_priority *,
                         const struct lls_pol_priority_params *,
                         const struct lls_step_view *, lls_pol_ahead_rank *);
-/* True if the request leaves in the plan being made, and so does not run. */
+/* Returns true if the plan being made offloads the request, which then must not run. */
 bool lls_pol_ahead_leaves(const struct lls_pol_ahead *, const struct lls_request *);
-/* After it: puts the transfers into the plan. */
+/* Call it after planning: adds the transfers to the plan. */
 void lls_pol_ahead_move(struct lls_pol_ahead *, struct lls_pol_backlog *,
                         struct lls_plan *);
 
 /* ---- the parts of lls_pol_ahead_look ----------------------------------------------- */
 
 void lls_pol_ahead_begin(struct lls_pol_ahead *, const struct lls_step_view *);
-/* The caller has set the candidate's request, level, ewt and key. */
+/* The caller must set the candidate's request, level, ewt and key. */
 void lls_pol_ahead_add(struct lls_pol_ahead *, const struct lls_pol_ahead_candidate *);
-/* Sorts the jobs and sets their decisions: `seats` of them at most, `margin` units are
- * left free. */
+/* Sorts the jobs and sets their decisions: at most `seats` are on the device, and
+ * `margin` units stay free. */
 void lls_pol_ahead_decide(struct lls_pol_ahead *, uint32_t seats, uint32_t margin);
 
 #ifdef __cplusplus

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Invariants of a policy that hold unless it has a bug. They are looked at, and abort,
- * where LLS_CHECKS is defined: in this tree by configure --enable-checks, which
- * --enable-sanitizers implies. Elsewhere they are compiled but cost nothing.
+ * Invariants of a policy, which hold unless it has a bug. They are checked, and abort,
+ * if LLS_CHECKS is defined: in this tree by configure --enable-checks, which
+ * --enable-sanitizers implies. Otherwise they are compiled but cost nothing.
  */
 #ifndef LLS_POL_CHECK_H
 #define LLS_POL_CHECK_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters of cache managers for /metrics: the units that copies of a step move. */
+/* Counters of cache managers for /metrics: units moved by the copies of a step. */
 #ifndef LLS_POL_COUNT_H
 #define LLS_POL_COUNT_H
 
@@ -18,7 +18,7 @@ static inline void lls_pol_count(const struct lls_host *host, const char *event,
     host->count(host->context, event, n);
 }
 
-/* Once a transaction is committed: what is rolled back has not happened. */
+/* Call it once a transaction is committed, since copies may be rolled back. */
 static inline void lls_pol_count_copies(const struct lls_host *host,
                                         const struct lls_copy *copies, uint32_t n)
 {

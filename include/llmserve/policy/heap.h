@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A binary heap, smallest (key, tie) first, whose items know where they are: `place` of
- * an entry points to a word of its item that holds the entry's index + 1, 0 while it is
- * in no heap. So an item can be taken out of the middle.
+ * A binary heap, smallest (key, tie) first, whose items know their positions: `place`
+ * of an entry points to a word of its item with the entry's index + 1, or 0 while the
+ * item is in no heap. So an item can be removed from the middle.
  *
- * A heap and not a sorted array: with 16,000 waiting a step takes out and puts back a few
- * dozen, and moving half of such an array takes longer than all of them together.
+ * A heap is used instead of a sorted array: with 16,000 waiting requests a step removes
+ * and inserts a few dozen, and moving half of such an array takes longer than all of
+ * them.
  */
 #ifndef LLS_POL_HEAP_H
 #define LLS_POL_HEAP_H
@@ -21,11 +22,11 @@ struct lls_pol_heap_entry {
   int64_t key;
   uint64_t tie;
   void *item;
-  uint64_t *place; /* NULL: the item doesn't know */
+  uint64_t *place; /* NULL: the item does not need its position */
 };
 
 struct lls_pol_heap {
-  struct lls_pol_heap_entry *entries; /* (capacity) the smallest first */
+  struct lls_pol_heap_entry *entries; /* (capacity) the smallest one first */
   uint32_t n, capacity;
 };
 
@@ -34,17 +35,17 @@ void lls_pol_heap_free(struct lls_pol_heap *);
 
 /* There must be room. */
 void lls_pol_heap_push(struct lls_pol_heap *, struct lls_pol_heap_entry);
-/* The smallest; there must be one. */
+/* Removes and returns the smallest entry; there must be one. */
 struct lls_pol_heap_entry lls_pol_heap_pop(struct lls_pol_heap *);
 struct lls_pol_heap_entry lls_pol_heap_remove(struct lls_pol_heap *, uint32_t index);
-/* Puts the entries in order after they were written to entries[0..n) directly. */
+/* Orders entries that were written to entries[0..n) directly. */
 void lls_pol_heap_build(struct lls_pol_heap *);
 void lls_pol_heap_clear(struct lls_pol_heap *);
 
 #define LLS_POL_HEAP_LOOKED_AT 32
 
-/* The first `max` in order, LLS_POL_HEAP_LOOKED_AT at most, which all stay where they
- * are; how many there are. */
+/* Writes the first `max` items in order, at most LLS_POL_HEAP_LOOKED_AT, without
+ * removing them. Returns their number. */
 uint32_t lls_pol_heap_first(const struct lls_pol_heap *, uint32_t max,
                             void *out[LLS_POL_HEAP_LOOKED_AT]);
 

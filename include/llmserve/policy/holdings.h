@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The section of an exported state that any cache manager can read (cache.h): written
- * and read without trusting a number of it. A writer counts with bytes first, then fills
- * what it allocated.
+ * Writes and reads the section of an exported state that any cache manager can read
+ * (cache.h). Reading trusts no number in it. A writer first asks for the size, then
+ * fills the memory it allocated.
  */
 #ifndef LLS_POL_HOLDINGS_H
 #define LLS_POL_HOLDINGS_H
@@ -34,7 +34,7 @@ lls_pol_holding_write_units(char *to, const struct lls_block_entry *list, uint32
   return to;
 }
 
-/* Behind what it wrote. */
+/* Returns the address after the written bytes. */
 static inline char *lls_pol_holding_write(char *to, const struct lls_holding *h,
                                           const struct lls_block_entry *k,
                                           const struct lls_block_entry *v,
@@ -48,14 +48,14 @@ static inline char *lls_pol_holding_write(char *to, const struct lls_holding *h,
 
 /* ---- reading ----------------------------------------------------------------------- */
 
-struct lls_pol_holdings { /* a walk along the section */
+struct lls_pol_holdings { /* a position in the section */
   const char *at, *end;
-  uint32_t left; /* sequences */
-  bool torn;     /* it ends before it should */
+  uint32_t left; /* sequences left */
+  bool torn;     /* it ends too early */
 };
 
-/* -ENOTSUP unless the blob begins with holdings of such a pool; an odd unit, which some
- * managers have no use for, does not count. */
+/* Returns -ENOTSUP unless the blob begins with holdings of a pool of this size. An odd
+ * last unit, which some managers do not use, is ignored. */
 static inline int lls_pol_holdings_open(struct lls_pol_holdings *w,
                                         const struct lls_blob *in, uint32_t block_tokens,
                                         uint32_t device_units)
@@ -75,7 +75,7 @@ static inline int lls_pol_holdings_open(struct lls_pol_holdings *w,
   return 0;
 }
 
-/* The next sequence and where its unit numbers begin; false at the end. */
+/* Gets the next sequence and its unit numbers. Returns false at the end. */
 static inline bool lls_pol_holdings_next(struct lls_pol_holdings *w,
                                          struct lls_holding *h, const char **units)
 {
@@ -101,8 +101,8 @@ static inline uint32_t lls_pol_holding_unit(const char *units, uint32_t i)
   return unit;
 }
 
-/* Block number of its i-th unit pair, 2b for K and 2b + 1 for V; of n_blocks, for it may
- * be none of those. */
+/* Returns the block number of its i-th pair of units, 2b for K and 2b + 1 for V;
+ * n_blocks if the units are not such a pair. */
 static inline uint32_t lls_pol_holding_pair(const struct lls_holding *h,
                                             const char *units, uint32_t i,
                                             uint32_t n_blocks)

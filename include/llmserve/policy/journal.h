@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A transaction as a journal of (word, old value): rolling back puts the old values back,
- * last one first, so that it is exact by construction. And the few words that cache
- * managers kept in such a way have in common.
+ * A transaction as a journal of (word, old value): rolling back restores the old values
+ * in reverse order, so it is exact by construction. And helpers for words that cache
+ * managers change this way.
  */
 #ifndef LLS_POL_JOURNAL_H
 #define LLS_POL_JOURNAL_H
@@ -27,7 +27,7 @@ struct lls_pol_change {
 };
 
 struct lls_pol_journal {
-  bool open;                      /* a transaction is */
+  bool open;                      /* a transaction is open */
   struct lls_pol_change *changes; /* (max) */
   uint32_t n, max;
 };
@@ -61,7 +61,7 @@ static inline int lls_pol_journal_commit(struct lls_pol_journal *j)
   return 0;
 }
 
-/* Asked for before a verb starts: it must not stop half-way. */
+/* Call it before an operation begins, since it must not stop half-way. */
 static inline bool lls_pol_journal_has_room(const struct lls_pol_journal *j,
                                             uint64_t changes)
 {
@@ -71,7 +71,7 @@ static inline bool lls_pol_journal_has_room(const struct lls_pol_journal *j,
 static inline void lls_pol_journal_set(struct lls_pol_journal *j, uint32_t *where,
                                        uint32_t value)
 {
-  LLS_POL_CHECK(!j->open || j->n < j->max); /* has_room was asked */
+  LLS_POL_CHECK(!j->open || j->n < j->max); /* has_room was called */
   if (j->open) {
     struct lls_pol_change *c = &j->changes[j->n++];
     c->where = where;
@@ -80,7 +80,7 @@ static inline void lls_pol_journal_set(struct lls_pol_journal *j, uint32_t *wher
   *where = value;
 }
 
-/* A stack of 0..n - 1, linked by index. */
+/* Makes a stack of 0..n - 1, linked by index. */
 static inline void lls_pol_chain_stack(uint32_t *head, uint32_t *next, uint32_t n)
 {
   for (uint32_t i = 0; i < n; i++)

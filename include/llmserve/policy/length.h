@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long an answer will be, for schedulers that order by it. */
+/* The expected length of an answer, for schedulers that order by it. */
 #ifndef LLS_POL_LENGTH_H
 #define LLS_POL_LENGTH_H
 
@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Tokens of the whole answer: the prediction, at most max_new_tokens; without one,
- * max_new_tokens, which is what a client without a predictor has declared. */
+/* Returns the tokens of the whole answer: the prediction, at most max_new_tokens;
+ * without a prediction max_new_tokens, which is the client's own estimate. */
 static inline uint32_t lls_pol_predicted_output(const struct lls_request *r)
 {
   bool none = r->prediction.source == LLS_PREDICTED_NOT || r->prediction.length == 0;

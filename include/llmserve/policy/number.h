@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The smaller and the larger of two numbers. */
+/* Minimum and maximum of two numbers. */
 #ifndef LLS_POL_NUMBER_H
 #define LLS_POL_NUMBER_H
 

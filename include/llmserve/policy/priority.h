@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scheduling by priority: in every step the requests with the smallest keys run, up to a
- * batch, wherever they are. A request on the device that is not chosen keeps its memory
- * until one before it needs it; then it is preempted, the last in order first.
+ * Scheduling by priority: in every step the requests with the smallest keys run, up to
+ * a batch, whether or not they are on the device. A request on the device that is not
+ * chosen keeps its memory until one before it needs it; then requests are preempted,
+ * the last in order first.
  *
- * The first in order always runs: it may take the memory of all others. So something
- * always ends, if not everything soon.
+ * The first request in order always runs: it may take the memory of all others. So some
+ * request always completes, if not every request soon.
  *
- * An engine that can't mix gets the chosen prompts alone, if any has room, else the
- * chosen decodes. Those off the device are in a heap from step to step; those on it are
- * few and are ordered anew in each, since their keys change with every token.
+ * An engine that cannot mix runs only the chosen prompts, if any has memory, else the
+ * chosen decodes. Requests off the device stay in a heap from step to step; those on
+ * the device are few, and are sorted in each step, since their keys change with every
+ * token.
  */
 #ifndef LLS_POL_PRIORITY_H
 #define LLS_POL_PRIORITY_H
@@ -33,22 +35,24 @@ struct lls_pol_priority_params {
 
 struct lls_pol_priority {
   struct lls_pol_ranked waiting;
-  struct lls_pol_heap running; /* of the plan in the making: not yet looked at */
+  struct lls_pol_heap running; /* for the plan being made: requests not yet considered */
   struct lls_pol_heap_entry
-      *deferred; /* (max_requests) decodes that wait for their pass */
+      *deferred; /* (max_requests) decodes to be considered after prompts */
   uint32_t n_deferred;
 };
 
 struct lls_pol_priority_rules { /* of one plan */
   const struct lls_pol_priority_params *params;
   bool whole; /* prompts are cut only if no step would hold them */
-  bool evict; /* a waiting request may take the memory of running ones after it */
-  /* units that requests not chosen keep free by leaving for the host; while more are
-   * free, the next ones come back from there */
+  bool evict; /* a waiting request may take the memory of running ones that rank after
+               * it */
+  /* units to keep free by offloading requests that were not chosen; while more are
+   * free, the next requests in order are uploaded */
   uint32_t reserve;
-  bool closed;   /* of those off the device only swapped requests may come back */
-  bool uploaded; /* a request on the host runs when it has been uploaded, not before */
-  /* requests on the device that must not run, since they are to leave; NULL: none */
+  bool closed;   /* of the requests off the device only swapped ones are admitted */
+  bool uploaded; /* a request on the host runs only after an upload */
+  /* requests on the device that must not run, because they are to be offloaded; NULL:
+   * none */
   bool (*leaves)(void *scheduler, const struct lls_request *);
 };
 

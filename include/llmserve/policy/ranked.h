@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A backlog by a number: smallest key first, equal ones in order of arrival. */
+/* A backlog ordered by a number: smallest key first, equal keys in order of arrival. */
 #ifndef LLS_POL_RANKED_H
 #define LLS_POL_RANKED_H
 
@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* The key of a request. While r is in the backlog it may change only through
- * lls_pol_backlog_changed. */
+/* Returns the key of a request. While r is in the backlog its key may change only
+ * together with a call of lls_pol_backlog_changed. */
 typedef int64_t lls_pol_ranked_key(void *scheduler, const struct lls_request *r);
 
 struct lls_pol_ranked {
@@ -25,12 +25,12 @@ int lls_pol_ranked_init(struct lls_pol_ranked *, struct lls_pol_scheduler *,
                         lls_pol_ranked_key *);
 void lls_pol_ranked_free(struct lls_pol_ranked *);
 
-/* The first, NULL if there is none, and its key. */
+/* Returns the first request and its key, NULL if there is none. */
 const struct lls_request *lls_pol_ranked_first(struct lls_pol_ranked *, int64_t *key);
-/* Takes it out, see lls_pol_backlog_take. */
+/* Takes out the first request; see lls_pol_backlog_take. */
 const struct lls_request *lls_pol_ranked_pop(struct lls_pol_ranked *);
 
-/* "request 7 key 120", in order. For dump. */
+/* Writes lines such as "request 7 key 120", in order, for dump. */
 void lls_pol_ranked_dump(const struct lls_pol_ranked *, const struct lls_sink *);
 
 #ifdef __cplusplus

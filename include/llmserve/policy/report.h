@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report of an audit: lines of words for the sink, and the first thing that is
- * wrong for host->fail. */
+/* The report of an audit: lines of words for the sink, and the first fault for
+ * host->fail. */
 #ifndef LLS_POL_REPORT_H
 #define LLS_POL_REPORT_H
 
@@ -32,7 +32,7 @@ static inline void lls_pol_report_end_line(struct lls_pol_report *a)
   a->length = 0;
 }
 
-/* Words of one line; a long list goes on on the next line. */
+/* Adds words to a line; a long list continues on the next line. */
 __attribute__((format(printf, 2, 3))) static inline void
 lls_pol_report_say(struct lls_pol_report *a, const char *format, ...)
 {
@@ -45,7 +45,7 @@ lls_pol_report_say(struct lls_pol_report *a, const char *format, ...)
   a->length += (size_t)n;
 }
 
-/* Keeps the first thing that is wrong. */
+/* Stores the first fault. */
 static inline bool lls_pol_report_check(struct lls_pol_report *a, bool good,
                                         const char *what, uint32_t which)
 {

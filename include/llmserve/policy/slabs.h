@@ -58,17 +58,19 @@ struct lls_pol_slab_class {
 /* The owner of the blocks, as the allocator calls it: with `context` first. */
 struct lls_pol_slabs_owner {
   void *context;
-  /* The kept block of a class that is worth least, and since when it was kept: any
-   * number that grows. LLS_POL_NIL: none is kept. */
+  /* Returns the kept block of a class that is worth least, and since when it was kept:
+   * any number that grows. LLS_POL_NIL: none is kept. */
   uint32_t (*victim)(void *context, uint32_t kind, uint32_t *since);
-  /* Gives up a kept block, and all that is of no use without it, by lls_pol_slabs_free.
-   * False, here and below: the journal or the list of copies is full. */
+  /* Gives up a kept block, and all blocks that are useless without it, by
+   * lls_pol_slabs_free. Here and below: returns false if the journal or the list of
+   * copies is full. */
   bool (*drop)(void *context, uint32_t unit);
-  /* The first of the blocks that begin `block_units` units apart from unit `first` on is
-   * now where to[0] says, and so on; LLS_POL_NIL: that block was free. The owner names
-   * the new units from now on, by at most LLS_POL_MOVED_CHANGES changes for each block
-   * and each of its holders, and lists the copies, all before the step. NULL where blocks
-   * can't be copied within the tier: there only slabs without holders are emptied. */
+  /* Blocks were moved: those that begin `block_units` units apart from unit `first` on
+   * are now at to[0], to[1] ...; LLS_POL_NIL: that block was free. The owner must use
+   * the new units from now on, with at most LLS_POL_MOVED_CHANGES changes for each
+   * block and each of its holders, and list the copies, all before the step. NULL if
+   * blocks cannot be copied within the tier: then only slabs without holders are
+   * emptied. */
   bool (*moved)(void *context, uint32_t first, uint32_t block_units, const uint32_t *to,
                 uint32_t n);
 };
@@ -105,50 +107,53 @@ int lls_pol_slabs_init(struct lls_pol_slabs *, uint32_t n_units,
 void lls_pol_slabs_destroy(struct lls_pol_slabs *);
 void lls_pol_slabs_make_empty(struct lls_pol_slabs *);
 
-/* A step begins: nothing was moved yet. */
+/* Begins a step: nothing was moved yet. */
 void lls_pol_slabs_begin(struct lls_pol_slabs *);
-/* A verb begins, which may take blocks: it moves as much as it must, but only if the
- * verbs before it have moved less than most_moved. So each step can do at least one verb.
- */
+/* Begins a verb, an operation that may take blocks: it moves as much as it must, but
+ * only if earlier verbs of the step have moved less than most_moved. So each step can
+ * do at least one verb. */
 void lls_pol_slabs_verb(struct lls_pol_slabs *);
 
-/* The class of blocks of so many units, or LLS_POL_NIL. */
+/* Returns the class of blocks of block_units, or LLS_POL_NIL. */
 uint32_t lls_pol_slabs_class(const struct lls_pol_slabs *, uint32_t block_units);
-/* The number of a taken block, below lls_pol_slabs_blocks: for arrays by block. */
+/* Returns the number of a taken block, below lls_pol_slabs_blocks, for arrays by
+ * block. */
 uint32_t lls_pol_slabs_number(const struct lls_pol_slabs *, uint32_t unit);
 static inline uint32_t lls_pol_slabs_blocks(const struct lls_pol_slabs *s)
 {
   return s->n_slabs * s->blocks_per_slab;
 }
 
-/* The first unit of a block of the class, with one holder; LLS_POL_NIL where there is
- * none, this step may move no more, or the journal is full. Blocks moved by then stay
- * moved until a rollback. */
+/* Takes a block of the class, with one holder. Returns its first unit; LLS_POL_NIL if
+ * there is none, this step may move no more, or the journal is full. Blocks already
+ * moved stay moved until a rollback. */
 uint32_t lls_pol_slabs_take(struct lls_pol_slabs *, uint32_t kind);
-/* One more holds the block. */
+/* Adds a holder. */
 void lls_pol_slabs_hold(struct lls_pol_slabs *, uint32_t unit);
-/* One less does; true: nobody does, and the owner keeps the block or frees it. */
+/* Removes a holder. Returns true if it was the last one: the owner keeps the block or
+ * frees it. */
 bool lls_pol_slabs_let_go(struct lls_pol_slabs *, uint32_t unit);
-/* Nobody holds the block, and its owner does not keep it. */
+/* Frees a block without holders that its owner does not keep. */
 void lls_pol_slabs_free(struct lls_pol_slabs *, uint32_t unit);
 uint32_t lls_pol_slabs_holders(const struct lls_pol_slabs *, uint32_t unit);
 
-/* True if so many blocks of each class can be taken, with any number of moves. Where
- * blocks can't be moved, take may still find none. */
+/* Returns true if that many blocks of each class can be taken, with any number of
+ * moves. If blocks cannot be moved, take may still find none. */
 bool lls_pol_slabs_fits(const struct lls_pol_slabs *, const uint32_t *blocks);
-/* Units in whole slabs, and of these, those without a holder, less what may be lost by
- * cutting slabs: one slab for each class of which a slab has several blocks. Where blocks
- * may be moved, any blocks of together so many units fit. */
+/* Return the units in whole slabs; and of these, the units without a holder, minus
+ * those that cutting slabs may waste: one slab for each class with several blocks per
+ * slab. If blocks can be moved, any set of blocks with that many units fits. */
 uint32_t lls_pol_slabs_total(const struct lls_pol_slabs *);
 uint32_t lls_pol_slabs_available(const struct lls_pol_slabs *);
 
-/* For an import: an empty tier's block gets a holder, if the unit begins a block of the
- * class in a slab that is free or of that class. Then settle makes the lists. */
+/* For an import into an empty tier: gives a block its holder, if the unit begins a
+ * block of the class in a slab that is free or of that class. Call settle afterwards,
+ * which makes the lists. */
 bool lls_pol_slabs_claim(struct lls_pol_slabs *, uint32_t kind, uint32_t unit);
 void lls_pol_slabs_settle(struct lls_pol_slabs *);
 
 void lls_pol_slabs_pass(struct lls_pol_slabs *, struct lls_pol_state_walk *);
-/* False, and nothing may be looked up, where numbers lead elsewhere. */
+/* Returns false if numbers are out of range: nothing may then be looked up. */
 bool lls_pol_slabs_audit(struct lls_pol_slabs *, struct lls_pol_report *);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A manager's own state as one blob. It names its parts once, in a function that passes
- * each to a walk: the walk counts them, copies them out or copies them in, and knows by
- * itself where the blob ends. What is copied in is believed only after an audit.
+ * A manager's own state as one blob. The manager lists the parts once, in a function
+ * that passes each part to a walk: the walk counts them, copies them out or copies them
+ * in, and detects the end of the blob. State that is copied in must pass an audit
+ * before it is used.
  */
 #ifndef LLS_POL_STATE_H
 #define LLS_POL_STATE_H
@@ -20,11 +21,12 @@ extern "C" {
 
 struct lls_pol_state_walk {
   char *out;      /* or NULL */
-  const char *in; /* or NULL; of `bytes` */
+  const char *in; /* or NULL; (bytes) */
   size_t done, bytes;
 };
 
-/* Passes all parts, in order; reading, -errno where they contradict each other. */
+/* Passes all parts, in order. When reading, returns -errno if the parts contradict each
+ * other. */
 typedef int lls_pol_state_parts(void *manager, struct lls_pol_state_walk *);
 
 static inline bool lls_pol_state_is_read(const struct lls_pol_state_walk *w)
@@ -32,7 +34,7 @@ static inline bool lls_pol_state_is_read(const struct lls_pol_state_walk *w)
   return w->in != NULL;
 }
 
-/* The blob has ended: from there on, parts are as they were. */
+/* Returns true if the blob has ended early; later parts are then unchanged. */
 static inline bool lls_pol_state_is_torn(const struct lls_pol_state_walk *w)
 {
   return w->in != NULL && w->done > w->bytes;
@@ -48,7 +50,7 @@ static inline void lls_pol_state_pass(struct lls_pol_state_walk *w, void *data,
   w->done += bytes;
 }
 
-/* All parts behind `before` bytes, which are the caller's to fill. */
+/* Exports all parts after `before` bytes, which the caller fills. */
 static inline int lls_pol_state_export(void *manager, lls_pol_state_parts *parts,
                                        size_t before, uint32_t version,
                                        struct lls_blob *out)
@@ -68,7 +70,7 @@ static inline int lls_pol_state_export(void *manager, lls_pol_state_parts *parts
   return 0;
 }
 
-/* Leaves the manager in disorder when it fails. */
+/* After a failure the manager's state is inconsistent. */
 static inline int lls_pol_state_import(void *manager, lls_pol_state_parts *parts,
                                        const void *from, size_t bytes)
 {
@@ -80,7 +82,7 @@ static inline int lls_pol_state_import(void *manager, lls_pol_state_parts *parts
   return rc == 0 && w.done != bytes ? -EINVAL : rc;
 }
 
-/* Does a manager's own state begin so: with its writer, then the pool it was for? */
+/* Returns true if a manager's own state begins with this writer and this pool. */
 static inline bool lls_pol_state_is_of(const char *at, size_t bytes, const void *writer,
                                        size_t writer_bytes, const void *pool,
                                        size_t pool_bytes)
@@ -100,7 +102,7 @@ static inline void lls_pol_state_ignore_number(void *context, const char *name,
   (void)context, (void)name, (void)value;
 }
 
-/* The result of an import: that of the audit, if it finds something wrong. */
+/* Returns the result of an import: the audit's error, if it finds a fault. */
 static inline int lls_pol_state_audit(void *manager, int rc,
                                       int (*audit)(void *manager,
                                                    const struct lls_sink *))

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights by name in one parameter of llmserve.ini: "alice:3, bob:0.5". Names are those
- * of tenants (lls_request.tenant_name) or whatever else a policy weighs; they have no
- * commas, and blanks around them do not count. A name that is not listed has 1.
+ * Weights by name in one parameter of llmserve.ini: "alice:3, bob:0.5". The names are
+ * tenants (lls_request.tenant_name), or other things that a policy weighs; they contain
+ * no commas, and blanks around them are ignored. A name that is not listed has weight
+ * 1.
  */
 #ifndef LLS_POL_WEIGHTS_H
 #define LLS_POL_WEIGHTS_H
@@ -13,11 +14,13 @@
 extern "C" {
 #endif
 
-/* In create and reconfigure: 0, or -EINVAL and why, which names the parameter. */
+/* For create and reconfigure. Returns 0; or -EINVAL, with a sentence that names the
+ * parameter. */
 int lls_pol_weights_check(const struct lls_host *, const char *parameter,
                           const char *weights);
 
-/* The weight in a text that was checked. Looks through all of it: ask once a request. */
+/* Returns the weight of a name in a checked text. It scans the whole text: call it once
+ * per request. */
 double lls_pol_weight(const char *weights, const char *name);
 
 #ifdef __cplusplus

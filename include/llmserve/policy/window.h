@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sequence in blocks of block_tokens tokens, where every layer has a sliding window
- * (engine->window_tokens): how many leading blocks no step reads any more, and how many
- * are held at most.
+ * A sequence in blocks of block_tokens tokens, if every layer has a sliding window
+ * (engine->window_tokens): how many leading blocks later steps do not read, and how
+ * many blocks are held at most.
  */
 #ifndef LLS_POL_WINDOW_H
 #define LLS_POL_WINDOW_H
@@ -15,9 +15,9 @@ extern "C" {
 #endif
 
 struct lls_pol_window {
-  uint32_t tokens; /* 0 = none: everything is held */
+  uint32_t tokens; /* 0 = no window: all blocks are held */
   uint32_t block_tokens;
-  uint32_t step_tokens; /* the most of a step */
+  uint32_t step_tokens; /* most tokens of a step */
 };
 
 static inline struct lls_pol_window
@@ -34,17 +34,19 @@ static inline uint32_t lls_pol_window_blocks(const struct lls_pol_window *w,
   return (uint32_t)((tokens + w->block_tokens - 1) / w->block_tokens);
 }
 
-/* Leading blocks that no step behind `cached` tokens reads. */
+/* Returns the number of leading blocks that no step after `cached` tokens reads. */
 static inline uint32_t lls_pol_window_gone(const struct lls_pol_window *w,
                                            uint32_t cached)
 {
   return lls_window_begin(cached, w->tokens) / w->block_tokens;
 }
 
-/* How many of `tokens` behind `cached` ones a reserve takes room for: all, or with a
- * window as many as a step can compute, but for what is copied from another instance (the
- * view says how much is cached there). What comes later takes the room of what has left
- * the window by then, so a prompt may be longer than the pool, however much is reserved.
+/*
+ * Returns for how many of `tokens` after `cached` ones a reserve takes memory: all; or,
+ * with a window, as many as a step can compute, plus those to be copied from another
+ * instance (the view has the number cached there). Later tokens reuse blocks that left
+ * the window by then, so a prompt may be longer than the pool, independent of how much
+ * is reserved.
  */
 static inline uint32_t lls_pol_window_reserved(const struct lls_pol_window *w,
                                                const struct lls_request *r,
@@ -55,9 +57,9 @@ static inline uint32_t lls_pol_window_reserved(const struct lls_pol_window *w,
              : lls_pol_min(tokens, w->step_tokens);
 }
 
-/* The most blocks that the sequence of r holds at once on its way from `cached` tokens,
- * `gone` blocks of which were given back, to `tokens` more, in steps as long as may be.
- */
+/* Returns the most blocks that the sequence of r holds at once while it grows from
+ * `cached` tokens, of which `gone` blocks were freed, by `tokens` more, in the longest
+ * possible steps. */
 static inline uint32_t lls_pol_window_peak(const struct lls_pol_window *w,
                                            const struct lls_request *r, uint32_t cached,
                                            uint32_t gone, uint32_t tokens)
