@@ -5,11 +5,12 @@
  * Rows are taken in blocks of the kernel's row_block. All threads pack a block's rows of
  * x together (shared memory), then each multiplies them by its own panels:
  *
- *   few rows (one group): a tile runs over all inputs, and the weights stream by once
- *   more: for a block of panels, for LLS_DEPTH inputs, for each panel, for each group:
- * the panel's piece (16 KiB in bf16) stays in L1 while the groups pass, the block's x (96
- * x 512 f32 = 192 KiB, AMX 512 x 512 bf16 = 512 KiB) in L2 while the panels pass, and so
- * do the sums (96 KiB, AMX 512 KiB)
+ *   few rows (one group)   A tile runs over all inputs: the weights stream by once.
+ *   more rows              The loops are: blocks of panels, LLS_DEPTH inputs, panels,
+ *                          groups. The panel's piece (16 KiB in bf16) stays in L1 while
+ *                          all groups use it. The block's x (96 x 512 f32 = 192 KiB, AMX
+ *                          512 x 512 bf16 = 512 KiB) and the sums (96 KiB, AMX 512 KiB)
+ *                          stay in L2 while all panels use them.
  *
  * The weights come from memory once for every row block: at 2 TFLOP/s and 512 rows of
  * bf16 that is 4 GB/s, at 96 rows it would be 21. The order of additions does not depend

@@ -11,6 +11,7 @@
  *     the next, so the last to be made observes all; with the fence behind it that is an
  *     acquire, of every block's release.
  *   - The second barrier extends this order to the block's other threads.
+ *
  * One thread executes the fence, which invalidates the L1 of the whole multiprocessor.
  * The count is reset to 0 before the barrier; the next to use it is a later kernel, or
  * this one if it knows that all parts have arrived.

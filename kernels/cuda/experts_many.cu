@@ -7,8 +7,8 @@
  * than the tile. A tile is multiplied in 1 to 4 bands of 64 or 32 rows, as many as its
  * rows need; an incomplete band is filled with zeros.
  *
- *   up to 256 rows, 128 outputs   where most experts have more rows than the other form's
- * tile up to 128 rows, 256 outputs   W is most of the bytes read, at the speed of memory
+ *   up to 256 rows, 128 outputs   for experts that mostly have more than 128 rows
+ *   up to 128 rows, 256 outputs   W is most of the bytes read, at the speed of memory
  *
  * Of a whole tile and 64 inputs, 48 KiB and 2.1 million multiply-adds, a multiprocessor
  * reads a byte of L2 for 43 of them: 400 TFLOP/s are 4.7 of the 5.5 TB/s or so that an

@@ -12,10 +12,10 @@
  *     ahead in each of two blocks: no registers wait for them
  *   - all blocks get the same share (a stage more or less) of all stages of all outputs,
  *     whatever the shape: 132 multiprocessors begin and end together. Where several
- * blocks share a tile of 128 outputs, each writes its sums to device memory, and the last
- * block to finish adds them up in the order of the columns
+ *     blocks share a tile of 128 outputs, each writes its sums to device memory, and
+ *     the last block to finish adds them up in the order of the columns
  *   - the copies of the first stages begin before the kernels ahead have ended: weights
- * do not depend on them (launch_early)
+ *     do not depend on them (launch_early)
  *
  * Shares depend on the shape alone, so a row's result does not depend on the other rows
  * of the step.

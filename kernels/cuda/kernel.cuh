@@ -61,11 +61,12 @@ int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
  *
  * The rule. Such a kernel calls wait_for_earlier()
  *   - before it reads what any earlier kernel writes, not only the one ahead, which may
- * not have waited yet itself
+ *     not have waited yet itself
  *   - before it writes anything that an earlier kernel reads or writes
  *   - in at least one thread, in any case: the wait is for the kernel ahead alone, and
- * covers earlier kernels because the one ahead does not end before its own wait It may
- * read these before the wait: weights, and data that a copy brought (the step, its
+ *     covers earlier kernels because the one ahead does not end before its own wait
+ *
+ * It may read these before the wait: weights, and data that a copy brought (the step, its
  * tables, plans and draws). A copy waits for everything ahead of it on the stream, and
  * the first kernel after it waits for the copy before any later kernel begins. Angles are
  * written by a kernel, so they need the wait. An ordinary kernel, or a copy, waits for

@@ -5,8 +5,8 @@
  *
  *   - neighbours become one kernel: rope and cache_write, a linear layer and its ReLU
  *   - a decode step whose list was seen before is launched as one CUDA graph: everything
- * that differs between two such steps (tokens, tables, the plan of attention) is data at
- * fixed places in device memory
+ *     that differs between two such steps (tokens, tables, the plan of attention) is
+ *     data at fixed places in device memory
  *   - the number of rows is padded, so that few lists exist: 1, 2, 4, then multiples of 8
  *
  * Padding rows have arbitrary contents; kernels that read the step skip them.

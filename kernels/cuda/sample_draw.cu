@@ -3,11 +3,12 @@
  * Drawing a token when the row's largest logit is known. Two of the three kernels read
  * the row once each; the last two run again if top_p comes after top_k.
  *
- *   count_weights counts weights by their upper bits; the last block of a row finds the
- * bin that contains the boundary of top_k or top_p list_weights   masses of what is kept
- * for sure, chunk by chunk, and a list of the weights in that bin draw_tokens a block for
- * each row finds the boundary in the list, the chunk that the random number falls into,
- * and the token
+ *   count_weights  counts weights by their upper bits; the last block of a row finds
+ *                  the bin that contains the boundary of top_k or top_p
+ *   list_weights   sums the mass that is certainly kept, chunk by chunk, and lists the
+ *                  weights in that bin
+ *   draw_tokens    finds, with a block for each row, the boundary in the list, the chunk
+ *                  that the random number falls into, and the token
  *
  * Bytes of a token of the vocabulary: 4 in each of the first two. Operations: about 35 in
  * each, most of them exp; of the shared memory two atomics in the first.

@@ -2,9 +2,9 @@
 /*
  * A step's inputs, laid out for one copy, and the step's end.
  *
- *   [step][plans][rows of two gathers] at fixed places, since graphs contain their
- * addresses [tokens][positions][...][entries][items] anywhere; the fixed part has their
- * addresses [rows of more gathers] if tokens of a prompt are scored
+ *   [step][plans][rows of two gathers] at fixed places: graphs contain their addresses
+ *   [tokens][positions][...][entries][items] anywhere: the fixed part has their addresses
+ *   [rows of more gathers] if tokens of a prompt are scored
  *
  * If the step's block lists are contiguous, as the engine's are
  * (core/engine/table_cache.c), they are copied from there directly, while the

@@ -5,8 +5,9 @@
  *
  *   report = lls_report_create(...)
  *   each request:  lls_report_begin -> lls_report_tokens ... -> lls_report_end
- *   each step, if the engine is in this process: lls_report_step, lls_report_preemption,
- * ... lls_report_print, lls_report_json; metrics.h has the results
+ *   each step, if the engine is in this process:
+ *     lls_report_step, lls_report_preemption, ...
+ *   lls_report_print, lls_report_json; metrics.h has the results
  *
  * Definitions (the same for the simulator and for HTTP):
  *
@@ -15,9 +16,9 @@
  * requests in a histogram of 1/64-octave buckets (percentiles within 0.6 %) TPOT (last
  * token - first token) / (tokens - 1); none with one token completion, E2EL    last token
  * - arrival normalised latency  completion / tokens p99 TBT             of one request's
- * own gaps, linear interpolation; one token: 0 goodput requests a second that met all
- * their SLOs attainment their share of all *issued* requests: failed, refused or
- * cut-short ones are misses
+ * own gaps, linear interpolation; one token: 0 goodput             requests a second that
+ * met all their SLOs attainment          their share of all *issued* requests: failed,
+ * refused or cut-short ones are misses
  *
  * "arrival" is outcome.started_ns. The simulator starts a request's clock at its
  * arrival in the load. An HTTP client starts it when it sends, as vLLM's does; how late

@@ -5,8 +5,8 @@
  * origin.
  *
  *   program   name, version and hash of the tool itself
- *   options the ones that differ from their default; files by name and hash, not by path,
- *             so that a folder may be moved
+ *   options   the ones that differ from their default; files by name and hash, not by
+ *             path, so that a folder may be moved
  *   ...       what the tool adds: plugins, profiles, the server that was asked
  *
  * Hashes are 64-bit FNV-1a: they distinguish builds, but do not protect against files

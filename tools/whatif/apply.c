@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* --apply: the best is what runs from now on, through the reload that its owner could ask
- * for too; the file stays as it is. See question.h. */
+/* --apply: reloads the server with the best candidate, through the same request that
+ * its owner could send. The configuration file is not changed. See question.h. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "tools/whatif/question.h"
 #include "tools/whatif/running.h"
 
-/* A line of SECTION.KEY=VALUE, whose section may have a dot of its own. */
+/* Adds a line of SECTION.KEY=VALUE; a section's name may contain a dot. */
 static int add_line(json_t *set, const char *line, size_t length)
 {
   const char *equals = memchr(line, '=', length);
@@ -30,7 +30,7 @@ static int add_line(json_t *set, const char *line, size_t length)
              : 0;
 }
 
-/* {"set": {SECTION: {KEY: VALUE}}}; NULL without memory. */
+/* Returns {"set": {SECTION: {KEY: VALUE}}}; NULL if out of memory. */
 static json_t *change_of(const char *settings)
 {
   json_t *set = json_object();

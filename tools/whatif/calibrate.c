@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See calibrate.h. */
+/* Fits the time of a step beyond the device's; see calibrate.h. */
 #include "tools/whatif/calibrate.h"
 
 #include <math.h>
 
-#define TRIES  5    /* batches change with the time of a step */
-#define LESS   3    /* near saturation they grow with it: then less is tried, by this */
-#define ENOUGH 0.01 /* part of a token's time that is not worth another simulation */
+#define TRIES 5 /* several, since the batches change with the time of a step */
+/* near saturation batches grow with it: the next try is smaller by this */
+#define LESS 3
+/* error of a token's time, as a share, that needs no further simulation */
+#define ENOUGH 0.01
 
-/* Simulates what runs with so much; false where that is refused or no nearer. */
+/* Simulates the running policies with beside_ns; returns false if that fails or is no
+ * closer to the served time. */
 static bool nearer(struct simulation *s, int64_t beside_ns, double served,
                    json_t **report)
 {
@@ -36,7 +39,7 @@ static void fit(struct simulation *s, const struct lls_objective *tpot, double s
   double share = 1;
   for (int i = 0; i < TRIES; i++) {
     double missing_ms = served - metric_of(*report, tpot);
-    if (!(fabs(missing_ms) > ENOUGH * served)) /* or one of them is unknown */
+    if (!(fabs(missing_ms) > ENOUGH * served)) /* also if one of them is unknown */
       return;
     int64_t beside_ns = s->beside_ns + (int64_t)(missing_ms * share * 1e6);
     if (beside_ns < 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps take more than the device does. A profile is measured alone; when requests are
- * served the loop, the answers and whatever else the cores do come on top. It is found
- * from what was served: by as much as a token took longer than it was simulated to, each
- * step is simulated longer. For SmolLM2 on a core of its own that is 1 % of a step, for
- * the demo model, whose steps take 0.4 ms, as much as the step
- * (experiments/results/whatif-2026-11-24.md).
+ * A served step takes longer than its time on the device. A profile is measured alone;
+ * while serving, the loop, the answers and other work of the cores add to it. This
+ * extra time is found from the served traffic: if a token took longer than in the
+ * simulation, every simulated step is made longer by the difference. For SmolLM2 on a
+ * core of its own it is 1 % of a step; for the demo model, whose steps take 0.4 ms, it
+ * is as long as the step (experiments/results/whatif-2026-11-24.md).
  */
 #ifndef LLS_WHATIF_CALIBRATE_H
 #define LLS_WHATIF_CALIBRATE_H
@@ -13,9 +13,9 @@
 #include "tools/whatif/measure.h"
 #include "tools/whatif/traffic.h"
 
-/* Sets s->beside_ns, s->fitted and the report of what runs, which *report is without it.
- * Without times in the traffic nothing is done. A simulation that is refused changes
- * nothing. */
+/* Sets s->beside_ns and s->fitted, and replaces *report, the running policies' report
+ * without extra time, by the one with it. Does nothing if the traffic has no times. A
+ * failed simulation changes nothing. */
 void calibrate(struct simulation *s, const struct traffic *, json_t **report);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See child.h. */
+/* Runs another program of llmserve; see child.h. */
 #include "tools/whatif/child.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SAID      1024 /* of what it said, the first bytes */
+#define SAID      1024 /* bytes kept of its error output */
 #define NOT_RUN   127
 #define NICE_MOST 19
 
@@ -28,7 +28,7 @@ static void bound(int resource, int64_t most)
     setrlimit(resource, &limit);
 }
 
-/* Where this program is, and else where PATH says. */
+/* Runs the program beside this one, or else the one in PATH. */
 static void run_program(char *const arguments[])
 {
   char path[PATH_MAX];
@@ -47,7 +47,7 @@ static void run_program(char *const arguments[])
 static void become(char *const arguments[], const struct child_limits *limits, int said)
 {
   const struct sched_param none = {0};
-  prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would read its answer */
+  prctl(PR_SET_PDEATHSIG, SIGKILL); /* its answer would have no reader */
   dup2(said, STDERR_FILENO);
   int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, STDIN_FILENO);
@@ -56,7 +56,7 @@ static void become(char *const arguments[], const struct child_limits *limits, i
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   bound(RLIMIT_AS, limits->memory_bytes); /* a sanitizer maps terabytes before main */
 #endif
-  if (limits->idle) { /* a kernel that refuses one of them has the other */
+  if (limits->idle) { /* each is set even if Linux refuses the other */
     setpriority(PRIO_PROCESS, 0, NICE_MOST);
     sched_setscheduler(0, SCHED_IDLE, &none);
   }
@@ -65,7 +65,7 @@ static void become(char *const arguments[], const struct child_limits *limits, i
 
 /* ---- here ------------------------------------------------------------------------- */
 
-/* The first line of what it said, and the rest to nobody. */
+/* Keeps the first line of the error output, and discards the rest. */
 static void hear(int fd, char said[SAID])
 {
   char rest[SAID];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line. Status 0: the question was answered; 1: it could not be; 2: wrong
- * usage or configuration; 3: nobody answers.
+ * The command line of llmserve-whatif. Exit status 0: the question was answered; 1: it
+ * could not be; 2: wrong usage or configuration; 3: no server answers.
  */
 #include "config.h"
 
@@ -58,7 +58,7 @@ static int run(const struct whatif_options *o, struct lls_error *err)
   return rc;
 }
 
-/* The short options of llmserve-ctl. */
+/* Replaces the short options that llmserve-ctl also has by their long forms. */
 static void spell_out(int argc, char **argv)
 {
   static char config[] = "--config", address[] = "--address", key[] = "--key-file";

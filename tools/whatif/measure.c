@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See measure.h. */
+/* Runs one simulation; see measure.h. */
 #include "tools/whatif/measure.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@
 double metric_of(const json_t *report, const struct lls_objective *m)
 {
   const json_t *value = json_object_get(report, m->key);
-  if (json_is_object(value)) /* slo_attainment */
+  if (json_is_object(value)) /* an object such as slo_attainment */
     value = json_object_get(value, "all");
   return json_is_number(value) ? json_number_value(value) : NAN;
 }
@@ -32,13 +32,13 @@ double metric_apart(double x, double base)
 /* ---- running it ------------------------------------------------------------------- */
 
 struct arguments {
-  char **items; /* (room + 1) */
+  char **items; /* (room + 1) with a NULL at the end */
   size_t n, room;
 };
 
 static void add(struct arguments *a, const char *text)
 {
-  a->items[a->n++] = (char *)text; /* exec changes none */
+  a->items[a->n++] = (char *)text; /* exec does not change it */
 }
 
 static void add_option(struct arguments *a, const char *name, const char *value)
@@ -57,7 +57,7 @@ static size_t count_lines(const char *lines)
   return n;
 }
 
-/* Cuts the lines, each of which becomes an argument behind the option. */
+/* Splits the lines, and adds each as an argument after the option. */
 static void add_lines(struct arguments *a, const char *option, char *lines)
 {
   char *rest = lines;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One simulation of the traffic, and the metrics that are looked at. */
+/* One simulation of the traffic, and the metrics read from its report. */
 #ifndef LLS_WHATIF_MEASURE_H
 #define LLS_WHATIF_MEASURE_H
 
@@ -10,22 +10,24 @@
 #include "tools/whatif/profile.h"
 #include "tools/whatif/running.h"
 
-/* Its value in a report; NaN where there is none. */
+/* Returns the objective's value in a report; NaN if it has none. */
 double metric_of(const json_t *report, const struct lls_objective *);
-/* How far `x` is from what `base` says, as a part of it; NaN where either is unknown. */
+/* Returns the difference of `x` from `base`, as a share of base; NaN if either is
+ * unknown. */
 double metric_apart(double x, double base);
 
 struct simulation {
   const struct whatif_options *options;
   const struct running *running;
   struct profile *profile;
-  int64_t beside_ns; /* what each step takes beside the device, see calibrate.h */
-  double fitted;     /* the part of a token's time that this is */
-  double slower;     /* a part by which steps take longer than the profile says */
+  /* time that each step takes in addition to the device's, see calibrate.h */
+  int64_t beside_ns;
+  double fitted; /* this time's share in a token's time */
+  double slower; /* share by which steps are made longer than in the profile */
 };
 
-/* The report of the traffic with these settings beside what runs; -ECHILD with
- * llmserve-sim's sentence where they are refused. */
+/* Simulates the traffic with the running configuration, changed by settings. -ECHILD
+ * with llmserve-sim's error if it refuses them. */
 int simulate(const struct simulation *, const char *settings, json_t **report,
              struct lls_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See nameless.h. */
+/* Files in memory; see nameless.h. */
 #include "tools/whatif/nameless.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 int nameless_create(struct nameless *n, struct lls_error *err)
 {
-  n->fd = memfd_create("llmserve-whatif", 0); /* stays open in programs that are run */
+  n->fd = memfd_create("llmserve-whatif", 0); /* stays open across exec */
   if (n->fd < 0)
     return lls_fail(err, -errno, "no memory for a file: %s", strerror(errno));
   snprintf(n->path, sizeof n->path, "/proc/self/fd/%d", n->fd);

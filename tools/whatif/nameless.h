@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file without a name, in memory: for what this program and those that it runs tell
- * each other, so that nothing is left behind however they end, and no folder has to be
- * writable where a sandbox forbids it.
+ * An anonymous file in memory, for data exchanged between this program and the programs
+ * that it runs. Nothing is left behind however they end, and no folder has to be
+ * writable in a sandbox.
  */
 #ifndef LLS_WHATIF_NAMELESS_H
 #define LLS_WHATIF_NAMELESS_H
@@ -11,7 +11,7 @@
 
 struct nameless {
   int fd;
-  char path[32]; /* of it, here and in programs that are run */
+  char path[32]; /* valid here and in child programs */
 };
 
 int nameless_create(struct nameless *out, struct lls_error *err);

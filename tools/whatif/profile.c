@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See profile.h. */
+/* Finds or makes the profile of the server's device; see profile.h. */
 #include "tools/whatif/profile.h"
 
 #include <errno.h>
@@ -23,13 +23,13 @@
 #define FNV_BEGIN     UINT64_C(14695981039346656037)
 #define FNV_PRIME     UINT64_C(1099511628211)
 
-/* Simulated steps may be this many times as long as those served, or as short, before the
- * profile is to blame. A guess: far above the noise of a measurement, far below the
- * errors that were seen (3 to 800 times). */
+/* Simulated steps may be this many times as long as the served ones, or as short,
+ * before the profile is considered wrong. The value is a guess: far above the noise of
+ * a measurement, far below the errors seen (factors of 3 to 800). */
 #define UNLIKE       1.5
 #define FEWEST_STEPS 16
-/* Tokens that calibrate.h has not brought nearer than this differ by more than the time
- * beside the device. */
+/* If a token's time still differs by this share after calibration (calibrate.h), the
+ * difference is more than the time beyond the device's, and the profile is wrong. */
 #define STILL_APART 0.25
 
 __attribute__((format(printf, 2, 3))) static void say(struct profile *p,
@@ -91,7 +91,8 @@ static int find_kept(const char *config, struct kept *out, struct lls_error *err
   return 0;
 }
 
-/* There, and one that llmserve-sim takes: what was cut off by a full disk is removed. */
+/* Does a profile exist that llmserve-sim accepts? One truncated by a full disk is
+ * removed. */
 static bool is_kept(struct profile *p, const char *path)
 {
   struct lls_profile read;
@@ -115,7 +116,7 @@ static bool is_of_today(const char *path)
 
 /* ---- making one -------------------------------------------------------------------- */
 
-/* Into another file first, so that none is left half written. */
+/* Writes to another file first, so that no incomplete file remains. */
 static int run_profiler(const struct running *running, const char *how, const char *what,
                         const char *path, struct lls_error *err)
 {
@@ -179,7 +180,7 @@ static int learn(const struct running *running, const struct kept *k, struct pro
                  struct lls_error *err)
 {
   int rc = run_profiler(running, "--served", running->history, k->learnt, err);
-  if (rc < 0 && !is_kept(p, k->learnt)) /* of an earlier question */
+  if (rc < 0 && !is_kept(p, k->learnt)) /* made for an earlier question */
     return rc;
   p->fresh = rc == 0;
   say(p, "what the device can do is learnt from the steps that the server has run%s",
@@ -196,8 +197,8 @@ static int unknown(const struct lls_error *why, struct lls_error *err)
                   why->text);
 }
 
-/* Measured if it may be, else learnt; what was measured today to no use is learnt first.
- */
+/* Measures the profile if the server is idle, else learns it. If today's measurement
+ * proved wrong, learning is tried first. */
 static int make(const struct running *running, const struct kept *k, struct profile *p,
                 struct lls_error *err)
 {
@@ -254,7 +255,8 @@ void profile_judge(struct profile *p, const json_t *report, double apart)
         p->origin == PROFILE_NAMED ? "; name another, or none: it is measured then" : "");
 }
 
-/* Measured for this question: what was learnt takes its place, if there is enough. */
+/* Replaces a profile that was measured for this question by a learnt one, if the server
+ * has run enough steps. */
 static int replace_fresh(const struct running *running, const struct kept *k,
                          struct profile *p)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A profile of the server's device: one that its owner named, else one that is kept in
- * the user's cache folder (lls_file_kept_folder), where NUMBER is of the machine's
- * name and of the configuration's text, so that whoever changes the file measures anew:
+ * A profile of the server's device: the one that the owner named, else one kept in the
+ * user's cache folder (lls_file_kept_folder). NUMBER is a hash of the machine's name
+ * and the configuration's text, so a changed file causes a new measurement:
  *
  *   profile-NUMBER.ini          measured by llmserve-profile while the server was idle
- *   profile-NUMBER-learnt.ini   learnt from the steps that it ran, because it never was
- *   profile-NUMBER-unfit.ini    measured, and not of the device that serves: for a day
- *                               nothing is measured again
+ *   profile-NUMBER-learnt.ini   learnt from its served steps, if it was never idle
+ *   profile-NUMBER-unfit.ini    measured, but wrong for the serving device: prevents a
+ *                               new measurement for a day
  *
- * A kept one is of the device for as long as the steps that the server runs say so: it
- * may have been measured while other processes had the cores.
+ * A kept profile is used only as long as it agrees with the server's steps: it may have
+ * been measured while other processes used the cores.
  */
 #ifndef LLS_WHATIF_PROFILE_H
 #define LLS_WHATIF_PROFILE_H
@@ -22,29 +22,30 @@
 enum profile_origin { PROFILE_NAMED, PROFILE_MEASURED, PROFILE_LEARNT };
 
 struct profile {
-  char *path; /* or the name of one that ships */
+  char *path; /* path, or the name of a shipped profile */
   enum profile_origin origin;
   bool fresh;  /* made for this question */
-  json_t *fit; /* beside the steps served, as llmserve-sim tells; NULL: unknown */
-  bool fits;   /* or it is not known that it does not */
-  struct lls_text said; /* what its owner should know of it, "": nothing */
+  json_t *fit; /* llmserve-sim's comparison with the served steps; NULL: unknown */
+  bool fits;   /* also true if it is unknown whether the profile fits */
+  struct lls_text said; /* messages to the owner; "": none */
 };
 
-/* Finds one, measures the device if it is idle, or learns it. profile_free in any case.
- */
+/* Finds a profile, measures the device if it is idle, or learns the profile.
+ * profile_free is to be called in any case. */
 int profile_find(const struct whatif_options *, const struct running *, struct profile *,
                  struct lls_error *err);
 void profile_free(struct profile *);
 
-/* Holds it against the steps that were served: `report` is llmserve-sim's. apart: how far
- * a token's time is from what was served after calibrate.h; NaN: not known. */
+/* Compares the profile with the served steps: `report` is llmserve-sim's. apart: the
+ * error of a token's time after calibration (calibrate.h); NaN: unknown. */
 void profile_judge(struct profile *, const json_t *report, double apart);
 
-/* It does not fit. 1: it was a kept one, is removed, and this is another; 0: it is to be
- * gone on with; negative: it is removed, and there is no other. */
+/* Handles a profile that does not fit. Returns 1 if a kept profile was removed and
+ * replaced by this one; 0 if it is to be used nevertheless; negative if it was removed
+ * and there is no other. */
 int profile_replace(const struct running *, struct profile *, struct lls_error *err);
 
-/* Two lines for people; nothing where there is nothing to say. */
+/* Prints up to two lines for people. */
 void profile_print(const struct profile *);
 /* {"file", "from", "fits", "steps", "times", "error", "said"} */
 json_t *profile_json(const struct profile *);

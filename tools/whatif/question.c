@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See question.h. */
+/* Asks one question; see question.h. */
 #include "tools/whatif/question.h"
 
 #include <errno.h>
@@ -21,7 +21,8 @@ static void tell_progress(const struct whatif_options *o, const char *name, size
     fprintf(stderr, "llmserve-whatif: %zu of %zu: %s\n", i + 1, n, name);
 }
 
-/* Its numbers are the built-in order's, which is no candidate. */
+/* Drops a result whose scheduler was disabled: its numbers are those of the built-in
+ * order, which is no candidate. */
 static void leave_out_switched_off(struct result *r)
 {
   const json_t *machine = json_object_get(r->report, "machine");
@@ -42,8 +43,8 @@ static double token_apart(const json_t *report, const struct traffic *t)
              : NAN;
 }
 
-/* Simulates what runs, once more for each profile that turns out not to be of this
- * device. */
+/* Simulates the running policies, again with each new profile if one turns out not to
+ * fit this device. */
 static int simulate_running(struct simulation *s, const struct traffic *t,
                             struct result *r, struct lls_error *err)
 {
@@ -62,8 +63,8 @@ static int simulate_running(struct simulation *s, const struct traffic *t,
   }
 }
 
-/* Simulates all, what runs first. That must work; a candidate that does not is left out,
- * with its reason. */
+/* Simulates all candidates, the running policies first. That one must succeed; any
+ * other that fails is left out, with the reason. */
 static int simulate_all(struct simulation *s, const struct traffic *t,
                         struct result *results, size_t n, struct lls_error *err)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The question, asked once: traffic, what runs, all candidates simulated, the verdict
- * printed and written. Asked again and again it is a watch.
+ * One question: reads the traffic and the running policies, simulates all candidates,
+ * prints and writes the verdict. --watch asks repeatedly.
  */
 #ifndef LLS_WHATIF_QUESTION_H
 #define LLS_WHATIF_QUESTION_H
@@ -9,26 +9,26 @@
 #include "core/config/candidates.h"
 #include "tools/whatif/whatif.h"
 
-/* The answer; freed by its owner. */
+/* The answer to a question; freed by the caller. */
 struct answered {
-  char *best;     /* the name of the best; NULL: no difference that can be told */
-  char *settings; /* its lines */
-  char *sentence; /* about it, for a log */
+  char *best;     /* name of the best candidate; NULL: no significant difference */
+  char *settings; /* its settings, as lines */
+  char *sentence; /* a sentence about it, for a log */
 };
 
 void answered_free(struct answered *);
 
-/* Negative with the sentence where there is no answer. */
+/* Asks. Returns a negative errno with an error if there is no answer. */
 int question_ask(const struct whatif_options *, const struct lls_candidates *,
                  struct answered *out, struct lls_error *err);
 
-/* Reloads the server with settings, through POST /admin/reload; prints what it says.
- * -EACCES with its reason where it refuses. */
+/* Reloads the server with settings, through POST /admin/reload, and prints the answer.
+ * -EACCES with the server's reason if it refuses. */
 int question_apply(const struct whatif_options *, const char *settings,
                    struct lls_error *err);
 
-/* Asks every o->watch until it is killed. Times in which there is no answer are said and
- * do not end it. */
+/* Asks every o->watch until killed. A question without an answer is reported and does
+ * not end it. */
 int question_watch(const struct whatif_options *, const struct lls_candidates *,
                    struct lls_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See running.h. */
+/* Asks a server for its policies and traffic; see running.h. */
 #include "tools/whatif/running.h"
 
 #include <errno.h>
@@ -12,11 +12,11 @@
 #include "core/base/json_parse.h"
 #include "tools/workload/decision_file.h"
 
-#define DEFAULT_ADDRESS "127.0.0.1:8080" /* of [server] listen */
+#define DEFAULT_ADDRESS "127.0.0.1:8080" /* default of [server] listen */
 
 static void ignore_line(void *context, unsigned line, const char *sentence)
 {
-  (void)context, (void)line, (void)sentence; /* llmserve-sim says it */
+  (void)context, (void)line, (void)sentence; /* ignored: llmserve-sim reports it */
 }
 
 /* ---- asking ----------------------------------------------------------------------- */
@@ -74,7 +74,7 @@ static int ask_history(const struct whom *w, struct running *out, struct lls_err
 
 /* ---- what runs -------------------------------------------------------------------- */
 
-/* The three policies, each with all its parameters as they are now. */
+/* Lists the three policies, each with all its present parameters. */
 static void list_policies(const json_t *sections, struct lls_text *name,
                           struct lls_text *settings)
 {
@@ -133,7 +133,7 @@ static int ask_server(const struct whom *w, struct running *out, struct lls_erro
   return 0;
 }
 
-/* The answer that the server would have given; "idle" beside it. */
+/* Makes the answer of GET /admin/config from a file, with "idle". */
 static int read_config(const char *path, struct running *out, struct lls_error *err)
 {
   json_error_t why;
@@ -148,8 +148,8 @@ static int read_config(const char *path, struct running *out, struct lls_error *
 
 /* ---- its first line --------------------------------------------------------------- */
 
-/* "SCHEDULER CACHE PREDICTOR SECTION.KEY=VALUE ...": the policies of the start, for who
- * could not ask which run now, and the limits of the engine. */
+/* Reads a header "SCHEDULER CACHE PREDICTOR SECTION.KEY=VALUE ...": the policies at the
+ * server's start, used if the server cannot be asked, and the limits of the engine. */
 static int take_header(const char *header, struct running *out, struct lls_error *err)
 {
   static const char *const kinds[] = {"scheduler", "cache", "predictor"};
@@ -198,7 +198,7 @@ static int read_header(struct running *out, struct lls_error *err)
 
 /* ---- the whole -------------------------------------------------------------------- */
 
-/* The default is configured, and so may stand in another prefix. */
+/* The default path is fixed at configure time, so it may be in another prefix. */
 static struct lls_installed config_of(const struct whatif_options *o)
 {
   struct lls_installed given;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server's policies and its traffic: asked of it, or of files in its place. */
+/* A server's policies and traffic: from the server, or from files instead. */
 #ifndef LLS_WHATIF_RUNNING_H
 #define LLS_WHATIF_RUNNING_H
 
@@ -9,34 +9,34 @@
 #include "tools/whatif/whatif.h"
 
 struct running {
-  char *config;         /* path of its INI, which is here */
+  char *config;         /* path of the server's INI, on this machine */
   char *name;           /* "sarathi+paged+none" */
-  char *settings;       /* lines of SECTION.KEY=VALUE: the policies as they run */
-  char *history;        /* path of its traffic; its own, or that of `told` */
-  char *profile;        /* [engine] profile; NULL or "": none is given */
-  struct nameless told; /* what it answered */
-  bool idle;            /* it had nothing to do when it was asked */
-  bool here;            /* the traffic is this server's, not of a file from anywhere */
+  char *settings;       /* lines of SECTION.KEY=VALUE: the running policies */
+  char *history;        /* path of the traffic: a given file, or that of `told` */
+  char *profile;        /* [engine] profile; NULL or "": not set */
+  struct nameless told; /* the server's answer */
+  bool idle;            /* the server was idle when asked */
+  bool here;            /* the traffic is this server's own, not from an arbitrary file */
 };
 
-/* The server that is asked, and with which key. */
+/* The server to ask, and the API key. */
 struct whom {
-  struct ctl_server server; /* address: the INI's, or the options' */
+  struct ctl_server server; /* address: the INI's, or from the options */
   struct lls_ini ini;
   char key[CTL_KEY_BYTES];
 };
 
-/* By the options and the INI that they name, which need not be there. */
+/* Sets it from the options and the INI that they name, which need not exist. */
 int whom_find(const struct whatif_options *, struct whom *out, struct lls_error *err);
 void whom_free(struct whom *);
 
-/* The answer of a request with this body, or NULL, which the caller releases; -EACCES
- * with the server's sentence where it refuses. */
+/* Sends a request with this body, or NULL. *answer is the caller's. -EACCES with the
+ * server's error if it refuses. */
 int whom_ask(const struct whom *, const char *method, const char *path,
              const json_t *body, json_t **answer, struct lls_error *err);
 
-/* Asks. -ECONNREFUSED and the like where nobody answers,
- * else what is wrong with a file, or refused. */
+/* Asks the server. -ECONNREFUSED and the like if no server answers; else an error about
+ * a file or a refusal. */
 int running_ask(const struct whatif_options *, struct running *out,
                 struct lls_error *err);
 void running_free(struct running *);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See steady.h. */
+/* Tests verdicts with longer and shorter steps; see steady.h. */
 #include "tools/whatif/steady.h"
 
 static bool any_told(const struct result *results, size_t n)
@@ -22,7 +22,8 @@ static bool stands(const struct simulation *s, const struct verdict *v,
   return r->gain > 0 ? gain > v->margin : gain < -v->margin;
 }
 
-/* Where what runs cannot be simulated so, nothing can be told. */
+/* If the running policies cannot be simulated with such steps, no difference is
+ * significant. */
 static void with_steps(const struct simulation *s, const struct verdict *v,
                        struct result *results, size_t n)
 {

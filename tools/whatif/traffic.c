@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See traffic.h. The requests are read as llmserve-sim reads them; when they were
- * answered is taken from the ends, in the same order: by arrival, then by number. Of an
- * answer the first and the last token are known, so nothing is said of the gaps between,
- * nor of preemptions.
+ * See traffic.h. Reads the requests as llmserve-sim does; the times of their answers
+ * come from their ends in the log, in the same order: by arrival, then by number. Only
+ * the first and the last token of an answer have times, so gaps and preemptions are
+ * unknown.
  */
 #include "tools/whatif/traffic.h"
 
@@ -18,12 +18,12 @@
 
 struct answer {
   uint64_t number;
-  int64_t arrival_ns, first_ns, last_ns; /* of the server's clock */
+  int64_t arrival_ns, first_ns, last_ns; /* by the server's clock */
   uint32_t tokens;
 };
 
 struct answers {
-  struct answer *items; /* (n), by number while read */
+  struct answer *items; /* (n), indexed by number while reading */
   size_t n, room;
 };
 
@@ -63,7 +63,7 @@ static int by_arrival(const void *a, const void *b)
   return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Those that ended with a token, as the workload has them. */
+/* Reads the requests that ended with a token, as the workload has them. */
 static int read_answers(const char *path, struct answers *out, struct lls_error *err)
 {
   struct lls_decision_file in;
@@ -105,7 +105,8 @@ static int tell_one(struct lls_report *report, const struct lls_item *item,
                     const struct answer *a)
 {
   struct lls_track track = {0};
-  int64_t shift_ns = a->arrival_ns - item->arrival_ns; /* to the workload's clock */
+  /* shifts to the workload's clock */
+  int64_t shift_ns = a->arrival_ns - item->arrival_ns;
   lls_report_begin(report, &track, item, item->arrival_ns);
   int rc = lls_report_tokens(report, &track, a->first_ns - shift_ns, 1);
   if (rc == 0 && a->tokens > 1)
@@ -114,7 +115,8 @@ static int tell_one(struct lls_report *report, const struct lls_item *item,
   return rc;
 }
 
-/* Between the first token and the last the report has one gap, and no preemption. */
+/* Removes the metrics of gaps and preemptions: the report knows only one gap a request,
+ * and no preemptions. */
 static void forget_unknown(json_t *metrics)
 {
   const char *key;

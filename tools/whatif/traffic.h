@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The traffic as it was really served: the numbers that a simulation of it is held
- * against. */
+/* The traffic as it was really served: the values that a simulation of it is compared
+ * with. */
 #ifndef LLS_WHATIF_TRAFFIC_H
 #define LLS_WHATIF_TRAFFIC_H
 
@@ -10,9 +10,9 @@
 
 struct traffic {
   uint32_t requests;
-  double seconds;  /* from the first to the last that came */
-  bool has_slos;   /* some request has one, or --goodput gives it one */
-  bool gaps;       /* an SLO is about gaps within an answer, which the history has not */
+  double seconds;  /* from the first to the last arrival */
+  bool has_slos;   /* some request has an SLO, or --goodput sets one */
+  bool gaps;       /* an SLO concerns gaps within an answer, which the history lacks */
   json_t *metrics; /* as llmserve-sim reports them; NULL: the log has no times */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See verdict.h. */
+/* Judges the simulated candidates; see verdict.h. */
 #include "tools/whatif/verdict.h"
 
 #include <math.h>
@@ -8,12 +8,13 @@
 
 #include "tools/whatif/steady.h"
 
-/* Without times in the traffic: what bench/fidelity asks of the simulator. */
+/* The margin if the traffic has no times: the error that bench/fidelity allows the
+ * simulator. */
 #define ASSUMED_MARGIN 0.15
 
-/* Others have not the same beside the device as the policy that it was fitted to: with 40
- * % of a token's time fitted, simulated and served were up to 10 % apart for them
- * (experiments/results/whatif-2026-11-27.md). */
+/* Other policies need not have the same time beyond the device's as the running one
+ * that it was fitted to: with 40 % of a token's time fitted, simulated and served times
+ * of others differed by up to 10 % (experiments/results/whatif-2026-11-27.md). */
 #define FITTED_MARGIN 0.2
 
 /* ---- judging ---------------------------------------------------------------------- */
@@ -30,7 +31,8 @@ static double error_of(const json_t *simulated, const struct traffic *t,
   return fabs(metric_apart(metric_of(simulated, m), metric_of(t->metrics, m)));
 }
 
-/* Objective's error; where the history cannot tell it, the worst of those it can. */
+/* The simulation's error in the objective; if the history cannot give it, the largest
+ * of the errors that it can give. */
 static double margin_of(const json_t *simulated, const struct traffic *t,
                         const struct lls_objective *objective)
 {
@@ -61,7 +63,7 @@ struct verdict judge(struct result *results, size_t n, const struct simulation *
     r->gain = gain_over(r->report, base, objective);
     r->told = fabs(r->gain) > v.margin;
     if (i > 0)
-      v.gain = fmax(v.gain, r->gain); /* which is the other where one is NaN */
+      v.gain = fmax(v.gain, r->gain); /* fmax returns the other value if one is NaN */
   }
   return v;
 }
@@ -100,7 +102,7 @@ static void print_row(const char *name, const json_t *report, double gain, bool 
     printf(" %+8.1f %%%s\n", 100 * gain, told ? "" : " ~");
 }
 
-/* Attainment by class or tenant, where there is more than one: a row for each
+/* Prints attainment by class or tenant if there are several: a row for each
  * candidate. */
 static void print_shares(const char *title, const char *key, const struct result *results,
                          size_t n)
@@ -185,8 +187,8 @@ static json_t *number_or_null(double value)
   return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* The numbers of a report: what would draw it, and what made it, are left out, which is
- * most of it. */
+/* The metrics of a report, without the data of plots and origins, which are most of
+ * it. */
 static json_t *numbers_of(const json_t *report)
 {
   static const char *const left_out[] = {"quantiles", "timeline", "lives", "machine",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which candidate is best, as far as that can be told: simulated results are compared
- * with each other, and a difference counts if it is larger than the simulation of what
- * really ran is off, and if it stands on a machine that is a little faster or slower
+ * Decides which candidate is best. Simulated results are compared with each other. A
+ * difference counts if it is larger than the simulation's error for the running
+ * policies, and if it also holds on a machine that is a little faster or slower
  * (steady.h).
  */
 #ifndef LLS_WHATIF_VERDICT_H
@@ -12,33 +12,35 @@
 #include "tools/whatif/traffic.h"
 
 struct result {
-  const char *name;     /* of the candidate; the first is what runs */
-  const char *settings; /* lines */
-  json_t *report;       /* NULL: refused, and why: */
+  /* name of the candidate; the first one is the running configuration */
+  const char *name;
+  const char *settings; /* as lines */
+  json_t *report;       /* NULL: it was refused, with the reason in why */
   struct lls_error why;
-  double gain; /* how much better than what runs, as a part; NaN: not known */
-  bool told;   /* whether that can be told */
+  double gain; /* improvement over the running configuration, as a share; NaN: unknown */
+  bool told;   /* the difference is significant */
 };
 
 struct verdict {
   const struct lls_objective *objective;
-  double margin; /* a part: smaller differences are not told */
-  bool assumed;  /* nothing to hold the simulation against: margin is a guess */
-  const struct result *best; /* NULL: no difference that can be told */
-  int64_t beside_ns;         /* what a step took beside the device, see calibrate.h */
-  double fitted;             /* the part of a token's time that this is */
-  double gain; /* of the best simulated one over what runs, as a part; NaN: none */
+  double margin;             /* a share: smaller differences are not significant */
+  bool assumed;              /* the margin is a guess, since the traffic has no times */
+  const struct result *best; /* NULL: no significant difference */
+  /* a step's time in addition to the device's, see calibrate.h */
+  int64_t beside_ns;
+  double fitted; /* this time's share in a token's time */
+  double gain;   /* improvement of the best simulated candidate, as a share; NaN: none */
 };
 
-/* How much better a report is than another, as a part; NaN: not known. */
+/* The improvement of a report over another, as a share; NaN: unknown. */
 double gain_over(const json_t *report, const json_t *base, const struct lls_objective *);
 
-/* Each one's gain, and whether it is more than the margin. results: (n), the reports of
- * simulations. */
+/* Sets each candidate's gain, and whether it exceeds the margin. results: (n), with the
+ * reports of their simulations. */
 struct verdict judge(struct result *results, size_t n, const struct simulation *,
                      const struct traffic *, const struct lls_objective *objective);
 
-/* The best of those that can be told. */
+/* Chooses the best of the significant ones. */
 void choose(struct verdict *, const struct result *results, size_t n);
 
 void verdict_print(const struct verdict *, const struct result *, size_t n,

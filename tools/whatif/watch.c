@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --watch: the question again and again. Somebody is told of a candidate that was the
- * best three times in a row, once: one good quarter of an hour is no reason to change
- * anything. See question.h.
+ * --watch: asks repeatedly. A candidate that was best three times in a row is reported,
+ * once: one good quarter of an hour is no reason for a change. See question.h.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +14,11 @@
 #define IN_A_ROW 3
 
 struct streak {
-  char *best; /* of the last answer; NULL: none */
+  char *best; /* best candidate of the last answer; NULL: none */
   unsigned length;
 };
 
-/* True when it has just become long enough. */
+/* Counts an answer. Returns true when the streak has just become long enough. */
 static bool lengthen(struct streak *s, const char *best)
 {
   bool same = best != NULL && s->best != NULL && strcmp(best, s->best) == 0;

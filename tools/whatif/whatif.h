@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * llmserve-whatif: the traffic that a server had in the last minutes, simulated with the
- * policies that it runs and with others. One question, one answer:
+ * llmserve-whatif: the traffic that a server had in the last minutes, simulated with
+ * the running policies and with others. One question, one answer:
  *
- *   traffic     GET /admin/history, or a file                 traffic.h
- *   running     what the server runs: GET /admin/config       running.h
+ *   traffic     from GET /admin/history, or a file            traffic.h
+ *   running     the server's policies: GET /admin/config      running.h
  *   candidates  policies and grids of their parameters        core/config/candidates.h
  *   each is run by llmserve-sim, a process at idle priority   child.h  measure.h
- *   profile     what the device can do: named, measured, or learnt  profile.h
- *   calibrate   what a step takes beside the device, by what was served    calibrate.h
- *   verdict     the best, if it is farther ahead than the simulation is off   verdict.h
- *   steady      and stays so on a machine a little faster or slower       steady.h
- *   question    all of that once; --watch asks again and again             question.h
+ *   profile     the device's speed: named, measured, learnt   profile.h
+ *   calibrate   a step's time beyond the device's, from the traffic   calibrate.h
+ *   verdict     the best, if its lead exceeds the simulation's error  verdict.h
+ *   steady      and if it leads on a faster or slower machine         steady.h
+ *   question    all of this once; --watch repeats it                  question.h
  *
- * Nothing is asked of the server but to be told, unless its owner says --apply.
+ * Without --apply the server is only read from, never changed.
  */
 #ifndef LLS_WHATIF_H
 #define LLS_WHATIF_H
@@ -22,26 +22,27 @@
 
 #include "tools/cli/cli.h"
 
-#define WHATIF_CONFIG LLS_SYSCONF_DIR "/llmserve/llmserve.ini" /* as configured */
+/* the configured default path */
+#define WHATIF_CONFIG LLS_SYSCONF_DIR "/llmserve/llmserve.ini"
 
 struct whatif_options {
   const char *address, *key_file;
   const char *config;
   const char *history, *running;
-  const char *policies; /* lines */
+  const char *policies; /* as lines */
   const char *objective;
-  const char *goodput; /* lines of KEY:MS */
+  const char *goodput; /* as lines of KEY:MS */
   const char *profile, *model;
-  int64_t most_time, most_memory; /* of one simulation: ns, bytes */
+  int64_t most_time, most_memory; /* limits of one simulation: ns, bytes */
   const char *json;
-  int64_t watch; /* ns between questions; 0: one */
+  int64_t watch; /* ns between questions; 0: ask once */
   bool notify, apply, measure;
   bool quiet, help, version;
 };
 
 extern const struct lls_option_group whatif_option_group;
 
-/* Lines, as --policies has them. */
+/* The default of --policies, as lines. */
 #define WHATIF_DEFAULT_POLICIES                                                          \
   "worth\nsarathi\nfcfs\nsrpt\nalise\naccelgen\napt+hybrid\nbros+bidirectional"
 

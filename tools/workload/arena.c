@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunks in a list; pieces larger than a chunk get one of their own. */
+/* A list of chunks; a piece larger than a chunk gets a chunk of its own. */
 #include "tools/workload/arena.h"
 
 #include <stdint.h>
@@ -15,7 +15,7 @@ struct chunk {
 };
 
 struct lls_arena {
-  struct chunk *chunks; /* the first has room, maybe */
+  struct chunk *chunks; /* only the first may have free space */
 };
 
 struct lls_arena *lls_arena_create(void)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When requests arrive. Gaps and their rescaling are those of vLLM's `bench serve`: gamma
- * with shape b and mean 1/rate, then all times multiplied so that the last is n/rate; so
- * the offered rate is exact and only the pattern is random.
+ * Arrival times of requests. Gaps and rescaling are those of vLLM's `bench serve`:
+ * gamma with shape b and mean 1/rate; then all times are multiplied so that the last is
+ * n/rate. So the offered rate is exact, and only the pattern is random.
  */
 #include <errno.h>
 #include <math.h>
@@ -45,7 +45,7 @@ static void sort_rows(struct lls_rows *rows)
   qsort(rows->items, rows->n, sizeof *rows->items, by_arrival);
 }
 
-/* Each arrival moves by a random part of the grain it was rounded to. */
+/* Moves each arrival by a random part of the interval that it was rounded to. */
 static void spread(const struct lls_workload_options *o, struct lls_rows *rows)
 {
   int64_t grain = o->jitter == LLS_NEVER ? rows->grain_ns : o->jitter;
@@ -63,8 +63,8 @@ static int too_late(double ns, struct lls_error *err)
                   ns / (86400.0 * LLS_NS_PER_S));
 }
 
-/* All times multiplied; to the mean rate (n requests until the last one) if one is set.
- */
+/* Multiplies all times by a factor or, if a rate is set, so that n requests arrive at
+ * this mean rate. */
 static int scale(struct lls_rows *rows, double factor, double rate, struct lls_error *err)
 {
   double last = rows->n > 0 ? (double)rows->items[rows->n - 1].arrival_ns : 0;

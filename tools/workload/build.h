@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stages of workload.h's picture, each over the rows of the one before. */
+/* The stages in workload.h's diagram; each works on the rows of the previous one. */
 #ifndef LLS_WORKLOAD_BUILD_H
 #define LLS_WORKLOAD_BUILD_H
 
 #include "tools/workload/reader.h"
 
-/* Rows of the datasets that are no file: random, prefix_repetition. */
+/* Makes rows of the datasets that are no file: random, prefix_repetition. */
 int lls_make_random(const struct lls_workload_options *, uint32_t n, struct lls_rows *,
                     struct lls_error *);
 int lls_make_prefix_repetition(const struct lls_workload_options *, uint32_t n,
                                struct lls_rows *, struct lls_error *);
 
-/* --request-rate: requests per second, infinity, or NaN for auto. */
+/* Parses --request-rate: requests per second, infinity, or NaN for auto. */
 int lls_rate_parse(const char *text, double *rate, struct lls_error *);
 
-/* Gives every row its arrival_ns; the rows are then in order of arrival. */
+/* Sets every row's arrival_ns and sorts the rows by arrival. */
 int lls_set_arrivals(const struct lls_workload_options *, struct lls_rows *,
                      struct lls_error *);
 
-/* Classes, tenants, then SLOs. Rows that say their own keep them. */
+/* Sets classes, tenants, then SLOs. Rows that already have some keep them. */
 int lls_set_classes(const struct lls_workload_options *, struct lls_rows *,
                     struct lls_error *);
 int lls_set_slos(const struct lls_workload_options *, struct lls_rows *,
                  struct lls_error *);
 
-/* Appends the best-effort batches; periodic ones as long as until_ns. */
+/* Appends the best-effort batches; periodic batches up to until_ns. */
 int lls_add_batches(const struct lls_workload_options *, int64_t until_ns,
                     struct lls_rows *, struct lls_error *);
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One JSON list of prompts with answers; the lengths are the tokeniser's.
+ * Reads a JSON list of prompts with answers; the tokeniser gives their lengths.
  *
  *   sharegpt   {"conversations": [{"value": prompt}, {"value": answer}, ...]}: the first
  *              two turns, as vLLM takes them; shorter conversations are left out
- *   lmbench    {"input", "output_length"}: later entries go on with the conversation of
- *              earlier ones; their order is kept with --disable-shuffle
- *   alpaca     {"instruction", "input", "output"}: instruction and input, by a blank line
+ *   lmbench    {"input", "output_length"}: later entries continue the conversation of
+ *              earlier ones; --disable-shuffle keeps their order
+ *   alpaca     {"instruction", "input", "output"}: the prompt is the instruction, an
+ *              empty line, the input
  */
 #include <errno.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 struct pair {
   const json_t *prompt, *answer;
   const json_t *more;     /* appended to the prompt, or NULL */
-  uint32_t answer_tokens; /* where there is no answer */
+  uint32_t answer_tokens; /* length, if there is no answer */
 };
 
 static int bad_entry(const char *path, size_t index, const char *what,
@@ -27,7 +28,7 @@ static int bad_entry(const char *path, size_t index, const char *what,
   return lls_fail(err, -EINVAL, "%s: entry %zu: %s", path, index, what);
 }
 
-/* 1: a pair; 0: an entry to leave out; -EINVAL: neither. */
+/* Returns 1: a pair; 0: an entry to leave out; -EINVAL: neither. */
 static int sharegpt_pair(const json_t *entry, struct pair *out)
 {
   const json_t *turns = json_object_get(entry, "conversations");
@@ -57,7 +58,7 @@ static int lmbench_pair(const json_t *entry, struct pair *out)
 }
 
 static const struct {
-  const char *name, *key; /* of the first entry, where the format is to be seen */
+  const char *name, *key; /* key: a key of the first entry that identifies the format */
   int (*read)(const json_t *, struct pair *);
   const char *expected;
 } formats[] = {
@@ -71,7 +72,7 @@ static const struct {
 
 #define N_FORMATS (sizeof formats / sizeof *formats)
 
-/* The last one is what any other list is taken for. */
+/* Finds the format; the last one is the default for any other list. */
 static size_t find_format(const char *name, const json_t *first)
 {
   size_t i = 0;
@@ -98,7 +99,7 @@ static int set_prompt(struct lls_rows *rows, struct lls_item *row,
   return rc;
 }
 
-/* A pair of which one side has no tokens is no request. */
+/* Adds a request; a pair with an empty prompt or answer is left out. */
 static int add_pair(struct lls_rows *rows, const struct pair *pair, struct lls_error *err)
 {
   struct lls_item *row = lls_rows_add(rows);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The numbers of one column, which a length distribution draws from. */
+/* Reads the numbers of one CSV column, for a length distribution to draw from. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -24,7 +24,7 @@ static int add_number(struct numbers *numbers, uint32_t value)
   return 0;
 }
 
-/* Lengths of 0 are left out: those requests failed. */
+/* Reads lengths; 0 is left out, since such requests failed. */
 static int read_numbers(struct lls_table *t, const char *name, struct numbers *numbers,
                         struct lls_error *err)
 {

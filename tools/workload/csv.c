@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of CSV traces. What is read is decided by the header line alone (formats.c), so
- * that columns may stand in any order. */
+/* Reads the rows of CSV traces. The header line alone decides the format (formats.c),
+ * so columns may be in any order. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,8 @@ struct tenant {
 struct reading {
   struct lls_table in;
   const struct lls_format *format;
-  const struct lls_column *columns[LLS_COLUMNS_MAX]; /* (n_columns) NULL: not read */
+  /* (n_columns) NULL: a column that is not read */
+  const struct lls_column *columns[LLS_COLUMNS_MAX];
   unsigned n_columns;
   struct tenant *tenants;
   int64_t first_date_ns;
@@ -80,7 +81,8 @@ static int read_count(const struct reading *t, const struct lls_column *c,
   return rc;
 }
 
-/* "2023-11-16 18:15:46.6805900" after the first such time of the file. */
+/* Reads a time such as "2023-11-16 18:15:46.6805900", relative to the first one of the
+ * file. */
 static int read_date(struct reading *t, const struct lls_column *c, const char *text,
                      int64_t *out, struct lls_error *err)
 {
@@ -124,7 +126,7 @@ static int read_class(const struct reading *t, const struct lls_column *c,
   return 0;
 }
 
-/* Our own format numbers its tenants; 0 or nothing is none. */
+/* Reads the tenant of our own format, which is a number; 0 or empty is none. */
 static int read_tenant_number(const struct reading *t, const struct lls_column *c,
                               const char *text, struct lls_rows *rows, uint32_t *out,
                               struct lls_error *err)
@@ -139,7 +141,8 @@ static int read_tenant_number(const struct reading *t, const struct lls_column *
   return rc;
 }
 
-/* Elsewhere they have names, and are numbered in the order they appear. */
+/* Reads the tenant of other formats, which is a name; names are numbered in order of
+ * appearance. */
 static int read_tenant_name(struct reading *t, const char *text, struct lls_rows *rows,
                             uint32_t *out, struct lls_error *err)
 {

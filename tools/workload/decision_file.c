@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See decision_file.h. */
+/* Reads decision logs; see decision_file.h. */
 #include "tools/workload/decision_file.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static bool read_header(const char *text, struct lls_decision_line *out)
 
 /* ---- numbers ----------------------------------------------------------------------- */
 
-#define TIME_MOST   (INT64_C(1) << 60) /* ns, 36 years: sums of a few are no overflow */
+#define TIME_MOST   (INT64_C(1) << 60) /* ns, 36 years: sums of a few do not overflow */
 #define MOST_TOKENS (INT64_C(1) << 24)
 #define MOST_PARTS  (INT64_C(1) << 16)
 
@@ -46,7 +46,7 @@ struct number {
   int64_t least, most;
 };
 
-/* The next number of a line, in its bounds. */
+/* Reads the next number of a line and checks its bounds. */
 static int read_number(const struct lls_decision_file *f, const char **at,
                        const struct number *n, int64_t *out, struct lls_error *err)
 {
@@ -201,7 +201,7 @@ static int read_step(const struct lls_decision_file *f, struct lls_decision_line
   return 0;
 }
 
-/* -ENODATA: it is no line of a log; another error has said what is wrong with it. */
+/* -ENODATA: not a line of a decision log; any other error has been reported in err. */
 static int read_line(struct lls_decision_file *f, struct lls_decision_line *out,
                      struct lls_error *err)
 {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Token ids of prompts. A block is named by its hash where it has one, so requests that
- * share hashes share ids and a prefix cache finds what it found in production; everything
- * else is named by (item, block) and is nobody else's.
+ * Token ids of prompts. A block with a hash gets its ids from the hash, so requests
+ * that share hashes share ids, and a prefix cache finds the same hits as in production.
+ * All other blocks get their ids from (item, block), so they are shared with no other
+ * item.
  */
 #include <errno.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our own format ("csv") has prompt_tokens and output_tokens, and where wanted
- *   arrival_s | arrival_ns   after the beginning
- *   max_new_tokens           what the client asks for
- *   class                    realtime, best_effort or nothing
+ * The CSV formats. Our own ("csv") has prompt_tokens and output_tokens, and optionally
+ *   arrival_s | arrival_ns   since the beginning
+ *   max_new_tokens           the client's limit
+ *   class                    realtime, best_effort or empty
  *   priority label
- *   tenant                   1.., or 0 or nothing
- *   ttft_ms tbt_ms tpot_ms completion_ms   SLOs; nothing: none
- *   prefix prefix_tokens     rows of one prefix number share that many first tokens
+ *   tenant                   1.., or 0 or empty for none
+ *   ttft_ms tbt_ms tpot_ms completion_ms   SLOs; empty: none
+ *   prefix prefix_tokens     rows with one prefix number share this many first tokens
  */
 #include "tools/workload/formats.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables that are known: which columns each has, and what they say. */
+/* The known table formats: the columns of each, and their meanings. */
 #ifndef LLS_WORKLOAD_FORMATS_H
 #define LLS_WORKLOAD_FORMATS_H
 
@@ -26,7 +26,7 @@ enum lls_field {
 struct lls_column {
   const char *name;
   enum lls_field field;
-  double scale; /* to the field's unit */
+  double scale; /* factor to the field's unit */
   bool required;
 };
 
@@ -34,12 +34,13 @@ struct lls_format {
   const char *name;
   const struct lls_column *columns;
   bool strict;      /* an unknown column is an error */
-  bool drops_empty; /* rows without an answer are requests that failed */
+  bool drops_empty; /* rows without an answer are failed requests, and are left out */
 };
 
-/* The format of that name, or for "auto" the first of which the line has all columns. */
+/* Returns the format of this name or, for "auto", the first one whose columns are all
+ * in the header line. */
 const struct lls_format *lls_format_find(const struct lls_table *, const char *name);
-/* A column that the format needs and the line has not; NULL if there is none. */
+/* Returns a required column that the header line lacks; NULL if there is none. */
 const char *lls_format_missing(const struct lls_format *, const struct lls_table *);
 
 #endif

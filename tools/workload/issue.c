@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See issue.h. */
+/* Decides which item is sent next; see issue.h. */
 #include "tools/workload/issue.h"
 
 #include <errno.h>
@@ -8,10 +8,10 @@
 struct lls_issuer {
   const struct lls_workload *workload;
   uint32_t max_concurrency;
-  uint32_t n_timed;    /* items that arrive by themselves: the first of the workload */
-  uint32_t next_timed; /* of them, the next to hand out */
-  uint32_t next_batch; /* of all items, the next of a batch */
-  uint32_t live_timed, live_batch; /* handed out and not ended */
+  uint32_t n_timed;    /* items with an arrival time; they come first in the workload */
+  uint32_t next_timed; /* index of the next timed item to hand out */
+  uint32_t next_batch; /* index of the next item of a batch */
+  uint32_t live_timed, live_batch; /* handed out and not yet ended */
   uint32_t issued;
 };
 
@@ -41,15 +41,16 @@ static bool timed_left(const struct lls_issuer *issuer)
   return issuer->next_timed < issuer->n_timed;
 }
 
-/* Batches follow each other as long as others arrive, or to their end where none do. */
+/* Are batches left? They repeat while timed items still arrive; without timed items
+ * each runs once. */
 static bool batches_left(const struct lls_issuer *issuer)
 {
   return issuer->next_batch < issuer->workload->n_items &&
          (timed_left(issuer) || issuer->n_timed == 0);
 }
 
-/* The next of the batch that is being sent, or the first of a new one if none is alive.
- */
+/* Is an item of a batch due: of the present batch, or the first one of the next batch
+ * because none is active? */
 static bool batch_due(const struct lls_issuer *issuer)
 {
   const struct lls_item *items = issuer->workload->items;

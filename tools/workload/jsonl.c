@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of JSON objects. Which format it is shows in the first one's keys:
+ * Reads lines of JSON objects. The keys of the first one identify the format:
  *
  *   mooncake       timestamp (ms), input_length, output_length, hash_ids (512 tokens
  * each) llmservingsim  input_toks, output_toks, arrival_time_ns or arrival_time (s, wall
@@ -16,7 +16,7 @@
 #include "tools/workload/reader.h"
 
 #define MOONCAKE_BLOCK    512
-#define MOONCAKE_GRAIN_NS (3 * LLS_NS_PER_S) /* its times are multiples of 3 s */
+#define MOONCAKE_GRAIN_NS (3 * LLS_NS_PER_S) /* mooncake's times are multiples of 3 s */
 #define CUSTOM_OUTPUT     256                /* vLLM's --custom-output-len */
 #define WALL_MAX_S        1e10               /* seconds since 1970 */
 
@@ -24,7 +24,7 @@ struct lines {
   struct lls_place place;
   struct lls_rows *rows;
   struct lls_error *err;
-  double first_s; /* of a wall clock; NaN until the first line */
+  double first_s; /* first time of a wall clock; NaN until the first line */
 };
 
 typedef int (*object_reader)(struct lines *, const json_t *, struct lls_item *);
@@ -51,7 +51,7 @@ static int read_count(struct lines *l, const json_t *object, const char *key,
 {
   double value = 0;
   int rc = read_number(l, object, key, 1, LLS_LENGTH_MAX, &value);
-  if (rc < 0) /* what was refused may be more than an unsigned holds */
+  if (rc < 0) /* a refused number may not fit in an unsigned */
     return rc;
   *out = (uint32_t)value;
   return 0;
@@ -161,7 +161,7 @@ static int read_custom(struct lines *l, const json_t *object, struct lls_item *r
   return read_text(l, object, json_object_get(object, "prompt"), "prompt", row);
 }
 
-/* The first turn, as vLLM takes it. */
+/* Reads the first turn, as vLLM does. */
 static int read_spec_bench(struct lines *l, const json_t *object, struct lls_item *row)
 {
   const json_t *turns = json_object_get(object, "turns");
@@ -172,7 +172,7 @@ static int read_spec_bench(struct lines *l, const json_t *object, struct lls_ite
 
 static const struct {
   const char *name;
-  const char *key; /* that only this format has */
+  const char *key; /* a key that only this format has */
   object_reader reader;
   bool timed;
   int64_t grain_ns;

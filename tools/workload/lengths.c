@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See lengths.h. */
+/* Parses and draws lengths; see lengths.h. */
 #include "tools/workload/lengths.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 #define MAX_TERMS 16
 #define MAX_TEXT  512
-#define MAX_TRIES 1000 /* to draw inside A..B, before the nearer end is taken */
+#define MAX_TRIES 1000 /* draws to hit A..B; after that the nearer bound is used */
 
 enum kind { KIND_UNIFORM, KIND_LOGNORMAL, KIND_EXPONENTIAL, KIND_FILE };
 
@@ -21,15 +21,15 @@ struct term {
   enum kind kind;
   double weight;
   double a, b;      /* lognormal: mu and sigma; exponential: mean */
-  double low, high; /* bounds of what is drawn; uniform: all of it */
-  uint32_t *values; /* (n) of a file */
+  double low, high; /* bounds of a draw; uniform: the whole distribution */
+  uint32_t *values; /* (n) values of a file */
   size_t n;
 };
 
 struct lls_lengths {
   struct term terms[MAX_TERMS];
   unsigned n;
-  double weight; /* of all terms */
+  double weight; /* sum of all terms' weights */
 };
 
 void lls_lengths_free(struct lls_lengths *lengths)
@@ -52,7 +52,8 @@ static int parse_bounds(const char *text, struct term *term)
   return term->low <= term->high && term->high <= LLS_LENGTH_MAX ? 0 : -EINVAL;
 }
 
-/* `count` numbers above 0, separated by commas; then maybe ",A..B". */
+/* Parses `count` numbers above 0, separated by commas, optionally followed by
+ * ",A..B". */
 static int parse_numbers(const char *text, double *numbers, int count, struct term *term)
 {
   for (int i = 0; i < count; i++) {
@@ -69,7 +70,7 @@ static int parse_numbers(const char *text, double *numbers, int count, struct te
   return parse_bounds(text, term);
 }
 
-/* mean and deviation of the lengths -> those of their logarithms. */
+/* Converts mean and deviation of the lengths to those of their logarithms. */
 static int parse_lognormal(const char *text, struct term *term)
 {
   double numbers[2];
@@ -137,7 +138,8 @@ static int parse_term(const char *text, struct term *term, struct lls_error *err
 
 /* ---- mixtures ---------------------------------------------------------------------- */
 
-/* "0.7*" at text: its length, the weight in *weight; 0 if there is none. */
+/* Reads a weight such as "0.7*" at text: returns its length, and sets *weight; returns
+ * 0 if there is none. */
 static size_t weight_at(const char *text, double *weight)
 {
   char *end;
@@ -147,7 +149,7 @@ static size_t weight_at(const char *text, double *weight)
              : 0;
 }
 
-/* Cuts the text behind the first term: a plus that a weight follows. */
+/* Cuts the text after the first term, at a plus that is followed by a weight. */
 static char *cut_term(char *text)
 {
   double weight;

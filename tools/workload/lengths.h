@@ -6,7 +6,8 @@
  *   file:PATH[:COLUMN]       lengths of a CSV column, the first by default
  *   W*DIST+W*DIST...         a mixture; weights need not add up to 1
  *
- * MEAN and STD are those of the whole distribution; A..B draws again what falls outside.
+ * MEAN and STD are those of the whole distribution; lengths outside of A..B are drawn
+ * again.
  */
 #ifndef LLS_WORKLOAD_LENGTHS_H
 #define LLS_WORKLOAD_LENGTHS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of workload options; --help of both tools prints it. */
+/* The table of workload options, printed by --help of both tools. */
 #include "tools/workload/options.h"
 
 #define MANY   1e9

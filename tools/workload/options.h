@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options of a workload, the same on both tools' command lines; the sentences are in
- * options.c, beside the names. Names are those of vLLM's `bench serve` where it has them.
- */
+/* The options of a workload, equal in both tools. Their names are those of vLLM's
+ * `bench serve` where it has them; options.c has their descriptions. */
 #ifndef LLS_WORKLOAD_OPTIONS_H
 #define LLS_WORKLOAD_OPTIONS_H
 
@@ -11,7 +10,7 @@
 #include "tools/cli/cli.h"
 
 enum lls_arrivals {
-  LLS_ARRIVALS_AUTO, /* the trace's own times; Gamma where it has none or a rate is set */
+  LLS_ARRIVALS_AUTO, /* the trace's times; Gamma if it has none, or if a rate is set */
   LLS_ARRIVALS_TRACE,
   LLS_ARRIVALS_GAMMA,
   LLS_ARRIVALS_UNIFORM,
@@ -73,7 +72,7 @@ struct lls_workload_options {
   const char *slo_class;
   int64_t tenants;
   double tenant_skew;
-  /* best-effort batches beside the rest */
+  /* best-effort batches in addition to the other requests */
   int64_t batch_size;
   int64_t batch_count;
   int64_t batch_period;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See random.h. */
+/* Random distributions; see random.h. */
 #include "tools/workload/random.h"
 
 #include <math.h>
@@ -34,15 +34,15 @@ double lls_random_uniform(struct lls_random *random)
   return (double)(lls_random_next(random) >> 11) * 0x1p-53;
 }
 
-/* Box and Muller (1958); the second of the pair is not kept, so a generator is its key.
- */
+/* Box and Muller (1958). The second value of the pair is discarded, so a generator's
+ * state is its key and counter. */
 double lls_random_normal(struct lls_random *random)
 {
   double radius = sqrt(-2 * log(1 - lls_random_uniform(random)));
   return radius * cos(2 * M_PI * lls_random_uniform(random));
 }
 
-/* Marsaglia and Tsang (2000); below shape 1 by their U^(1/shape) step. */
+/* Marsaglia and Tsang (2000); for a shape below 1 their U^(1/shape) step. */
 double lls_random_gamma(struct lls_random *random, double shape, double scale)
 {
   if (shape == 1)

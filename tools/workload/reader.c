@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the readers: rows, errors with their place, and which reader a file needs.
- */
+/* Shared by the readers: rows, errors with file and line, and the choice of the reader
+ * for a file. */
 #include "tools/workload/reader.h"
 
 #include <ctype.h>
@@ -101,8 +101,8 @@ int lls_row_text(struct lls_rows *rows, struct lls_item *row, const char *text,
 typedef int (*read_file)(const char *format, const char *path, struct lls_rows *,
                          struct lls_error *);
 
-/* By how it begins: a JSON list of chats, lines of JSON objects, a decision log, or a
- * table. */
+/* Guesses the format from the beginning of the file: a JSON list of chats, lines of
+ * JSON objects, a decision log, or a table. */
 static int guess(const char *path, read_file *out, struct lls_error *err)
 {
   FILE *file = fopen(path, "r");

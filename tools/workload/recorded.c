@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a decision log: the requests that somebody's server or a simulation had, to be
- * asked again of other policies. What was planned then is left aside. A request that had
- * no end yet, or ended without a token, is no row: how long its answer is, nobody knows.
+ * Reads rows from a decision log: the requests of a server or a simulation, to be run
+ * again with other policies. The log's plans are ignored. A request without an end, or
+ * which ended without a token, becomes no row, because the length of its answer is
+ * unknown.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -17,8 +18,8 @@
 struct recording {
   struct lls_decision_file in;
   struct lls_rows *rows;
-  uint64_t first;   /* number of row 0 */
-  int64_t begin_ns; /* its arrival */
+  uint64_t first;   /* request number of row 0 */
+  int64_t begin_ns; /* arrival time of row 0 */
 };
 
 /* ---- arrivals ---------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Classes, tenants and deadlines, as the papers assign them:
+ * Assigns classes, tenants and deadlines as the papers do:
  *
  *   fixed TTFT and TBT          Apt-Serve, section 6.1; BROS, section 6 (with classes)
  *   by length group and scale   AccelGen, section 5: TTFT = mean prompt time of the
@@ -55,7 +55,8 @@ static void set_class(const struct lls_workload_options *o, uint32_t index,
   }
 }
 
-/* Tenant k with probability in proportion to 1/k^skew; `sum` is of all of them. */
+/* Draws tenant k with probability in proportion to 1/k^skew; `sum` is the sum over all
+ * tenants. */
 static uint32_t draw_tenant(const struct lls_workload_options *o, double sum,
                             uint32_t index)
 {
@@ -95,7 +96,7 @@ int lls_set_classes(const struct lls_workload_options *o, struct lls_rows *rows,
 /* ---- scales ------------------------------------------------------------------------ */
 
 struct scale {
-  double values[MAX_CHOICES]; /* (n) one of them; n 0: uniform */
+  double values[MAX_CHOICES]; /* (n) one of them is drawn; n 0: uniform */
   unsigned n;
   double low, high;
 };
@@ -140,7 +141,7 @@ static int64_t *slo_by_name(struct lls_slo *slo, const char *name, size_t length
   return NULL;
 }
 
-/* "ttft=400,tpot=200", milliseconds. */
+/* Parses "ttft=400,tpot=200", in milliseconds. */
 static int parse_deadlines(const char *text, const char *end, struct lls_slo *slo)
 {
   while (text < end) {
@@ -174,7 +175,7 @@ struct rules {
   const struct lls_workload_options *o;
   struct lls_slo by_class[3]; /* by enum lls_class */
   struct scale ttft, tbt, completion;
-  double *group_mean; /* (n_groups) prompt tokens */
+  double *group_mean; /* (n_groups) mean prompt tokens of each group */
   uint32_t n_groups;
 };
 

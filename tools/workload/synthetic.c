@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows that come from no file: vLLM's random and prefix_repetition, best-effort batches.
- */
+/* Makes rows without a file: vLLM's random and prefix_repetition datasets, and
+ * best-effort batches. */
 #include <errno.h>
 #include <math.h>
 
@@ -23,7 +23,8 @@ static uint32_t around(int64_t length, double ratio, uint64_t seed,
   return (uint32_t)(low + (int64_t)lls_random_below(&random, (uint64_t)(high - low) + 1));
 }
 
-/* The row begins with `tokens` tokens that all rows with this number share. */
+/* Makes the row begin with the `tokens` tokens that all rows of this prefix number
+ * share. */
 static int share_prefix(struct lls_rows *rows, struct lls_item *row, uint64_t number,
                         uint32_t tokens)
 {
@@ -98,8 +99,8 @@ static int add_batch_rows(const struct lls_workload_options *o, int64_t n_batche
   return 0;
 }
 
-/* How many there are by the clock: one at the beginning, the last at until_ns or before.
- */
+/* The number of timed batches: one at the beginning, the last one at until_ns or
+ * before. */
 static int64_t count_batches(const struct lls_workload_options *o, int64_t until_ns)
 {
   if (o->batch_period == LLS_NEVER || o->batch_period == 0)

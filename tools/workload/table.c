@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See table.h. */
+/* Reads CSV tables; see table.h. */
 #include "tools/workload/table.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include "tools/workload/build.h"
 #include "tools/workload/lengths.h"
 
-#define DEFAULT_PROMPTS 1000 /* vLLM's */
+#define DEFAULT_PROMPTS 1000 /* vLLM's default */
 #define LABEL_MAX       16
 
 static int no_memory(struct lls_error *err)
@@ -31,7 +31,7 @@ static bool named(const struct lls_workload_options *o, const char *name)
   return strcmp(o->dataset_name, name) == 0;
 }
 
-/* How many rows a source without an end makes, or are drawn from one without times. */
+/* The number of rows: made by an endless source, or drawn from a file without times. */
 static uint32_t wanted(const struct lls_workload_options *o)
 {
   double rate = NAN;
@@ -98,7 +98,7 @@ static int parse_lengths(const char *option, const char *text, int64_t fixed,
   return rc < 0 ? lls_fail_at(err, rc, "%s", option) : 0;
 }
 
-/* A prompt of another length is no longer the text and the ids that it was. */
+/* Sets the length; a prompt of another length loses its text and its ids. */
 static void set_prompt_length(struct lls_item *row, uint32_t length)
 {
   if (row->ids != NULL && length > row->prompt_tokens)
@@ -134,7 +134,8 @@ static int64_t or_else(int64_t option, int64_t fallback)
   return option == LLS_NEVER ? fallback : option;
 }
 
-/* vLLM's bounds for ShareGPT (is_valid_sequence) are the defaults there. */
+/* Filters rows by length. The defaults for ShareGPT are vLLM's bounds
+ * (is_valid_sequence). */
 static int filter(const struct lls_workload_options *o, struct lls_rows *rows,
                   struct lls_error *err)
 {
@@ -178,7 +179,8 @@ static void shuffle(uint64_t seed, struct lls_rows *rows)
   }
 }
 
-/* Rows once more, drawn from those there are; their labels were of the first. */
+/* Fills up to n rows with copies of rows drawn at random. A copy has no label, since
+ * labels are unique. */
 static int oversample(uint64_t seed, uint32_t n, struct lls_rows *rows)
 {
   struct lls_random random = lls_random_at(seed, LLS_STREAM_SHUFFLE, 1);
@@ -222,7 +224,7 @@ static int64_t last_arrival(const struct lls_rows *rows)
   return last;
 }
 
-/* By arrival; those of batches last, batch by batch. */
+/* Orders by arrival; items of batches come last, batch by batch. */
 static int in_order(const void *a, const void *b)
 {
   const struct lls_item *x = a, *y = b;
@@ -233,7 +235,8 @@ static int in_order(const void *a, const void *b)
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* The least power of two that holds every answer, so that it says nothing about one. */
+/* The least power of two that holds every answer, so that it reveals nothing about a
+ * single one. */
 static uint32_t bound_of(const struct lls_rows *rows)
 {
   uint32_t bound = 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A workload as our own CSV; see formats.c for the columns. */
+/* Writes a workload in our own CSV format; see formats.c for the columns. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
