@@ -73,7 +73,7 @@ struct arguments {
   size_t n_settings;
   char model[PATH_MAX + sizeof "model.path="], listen[64]; /* settings made from
                                                             * options */
-  const char *kind, *name; /* of a new plugin, or of a plugin to describe */
+  const char *kind, *name; /* kind and name of a new plugin, or of one to describe */
   enum command command;
   bool experimental; /* also describe experimental parameters */
 };

@@ -36,8 +36,8 @@ static int find(const char *name, const char *format, const char *what, const ch
     return 0;
   return lls_fail(
       err, -ENOENT,
-      "no %s '%s': neither a path nor a name in %s%s; of what is not installed "
-      "LLS_PROFILE_PATH names the folder etc/profiles",
+      "no %s '%s': neither a path nor a name in %s%s; without an installation "
+      "set LLS_PROFILE_PATH to the folder etc/profiles",
       what, name, profiles.path, in);
 }
 

@@ -73,7 +73,7 @@ struct lls_cost_shape {
   double kv_weights;      /* K: weights that produce keys and values */
   double expert_weights;  /* E: weights of all experts of mixtures */
   double experts, active; /* experts of a layer; experts that a row uses */
-  double weight_bytes;    /* of one weight */
+  double weight_bytes;    /* bytes of one weight */
   double pair_flops;      /* 4 l q: for one query with one key and value */
   double absorb_flops;    /* 4 l d h: for one row with one token's X */
   double score_bytes;     /* l h e: a pair's scores sent between two ranks */

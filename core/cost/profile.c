@@ -14,7 +14,7 @@
 
 typedef struct lls_profile_device device;
 static const struct lls_param device_params[] = {
-    LLS_PARAM_STRING(device, name, "", "what the device is called"),
+    LLS_PARAM_STRING(device, name, "", "name of the device"),
     LLS_PARAM_BYTES(device, memory, NULL, 1 << 20, 1e15, "its memory",
                     .flags = LLS_PARAM_REQUIRED),
     LLS_PARAM_FLOAT(device, bandwidth, NULL, 1e-3, 1e6, "GB/s",
@@ -44,9 +44,9 @@ static const struct lls_param efficiency_params[] = {
     LLS_PARAM_FLOAT(efficiency, cache, "0.6", 1e-6, 1, "",
                     "share of the bandwidth at which cached keys and values are read"),
     LLS_PARAM_FLOAT(efficiency, one_sequence, "1", 1e-6, 1, "",
-                    "part of that which one sequence can draw alone"),
+                    "part of 'cache' that a single sequence reaches alone"),
     LLS_PARAM_FLOAT(efficiency, tail, "0", 0, 1, "",
-                    "part of the longest sequence's time that comes after the others'"),
+                    "part of the longest sequence's time that follows all others"),
     LLS_PARAM_FLOAT(efficiency, restore, "1", 1e-3, 1e6, "",
                     "how much faster keys and values are restored from hidden form than "
                     "products of as many rows are"),
@@ -57,11 +57,11 @@ static const struct lls_param efficiency_params[] = {
 
 typedef struct lls_profile_overhead overhead;
 static const struct lls_param overhead_params[] = {
-    LLS_PARAM_DURATION(overhead, step, "0", 0, 10e9, "of every step"),
-    LLS_PARAM_DURATION(overhead, layer, "0", 0, 1e9, "of every layer of a step"),
-    LLS_PARAM_DURATION(overhead, sequence, "0", 0, 1e9, "of every sequence of a step"),
-    LLS_PARAM_DURATION(overhead, row, "0", 0, 1e9, "of every token computed"),
-    LLS_PARAM_DURATION(overhead, token, "0", 0, 1e9, "of every token drawn"),
+    LLS_PARAM_DURATION(overhead, step, "0", 0, 10e9, "fixed time of a step"),
+    LLS_PARAM_DURATION(overhead, layer, "0", 0, 1e9, "time per layer of a step"),
+    LLS_PARAM_DURATION(overhead, sequence, "0", 0, 1e9, "time per sequence of a step"),
+    LLS_PARAM_DURATION(overhead, row, "0", 0, 1e9, "time per token computed"),
+    LLS_PARAM_DURATION(overhead, token, "0", 0, 1e9, "time per token sampled"),
 };
 
 struct curve_text {
@@ -70,7 +70,7 @@ struct curve_text {
 static const struct lls_param curve_params[] = {
     LLS_PARAM_STRING(struct curve_text, rows, "", "rows of each measured point"),
     LLS_PARAM_STRING(struct curve_text, ns_per_million, "",
-                     "nanoseconds that a million weights took there"),
+                     "nanoseconds that a million weights took at each point"),
 };
 
 #define TABLE(PARAMS, STRUCT)                                                            \
@@ -135,8 +135,8 @@ static int check_entry(const struct reading *r, const struct lls_ini_entry *entr
                     lls_nearest_clause(&nearest, "[]", clause));
   }
   if (lls_ini_find(&r->ini, entry->section, entry->key) != entry)
-    return lls_fail(r->err, -EINVAL, "%s:%u: [%s] %s stands there twice", r->path,
-                    entry->line, entry->section, entry->key != NULL ? entry->key : "");
+    return lls_fail(r->err, -EINVAL, "%s:%u: [%s] %s occurs twice", r->path, entry->line,
+                    entry->section, entry->key != NULL ? entry->key : "");
   if (entry->key == NULL || lls_param_find(table, entry->key) != NULL)
     return 0;
   nearest.word = entry->key;

@@ -21,7 +21,7 @@ struct lls_step_sample {
   uint32_t drawn;        /* sequences for which a token is sampled */
   uint32_t chunks;       /* sequences that compute their prompt */
   uint64_t chunk_tokens; /* tokens of all chunks */
-  uint64_t pairs;        /* of a token of a chunk and a token that it attends to */
+  uint64_t pairs;        /* pairs of a chunk's token and a token that it attends to */
   uint32_t decodes;
   uint64_t cached; /* tokens that the decodes attend to */
 };

@@ -11,7 +11,7 @@
 #include "core/device/device.h"
 
 struct lls_device_module {
-  uint32_t size, ops_size, options_size; /* of these structs */
+  uint32_t size, ops_size, options_size; /* sizes of these structs */
   const char *version, *name;
   int (*create)(const struct lls_device_options *, struct lls_device **out,
                 struct lls_error *err);

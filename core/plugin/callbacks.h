@@ -14,7 +14,7 @@
 
 struct lls_callback {
   const char *name;
-  size_t offset; /* of the pointer in the vtable */
+  size_t offset; /* offset of the pointer in the vtable */
 };
 
 /* If `given` is present, `needed` must be, too. */

@@ -36,7 +36,7 @@ struct lls_plugin_module {
   };
   struct lls_param *param_copy; /* memory of params, or NULL */
   struct lls_plugin copy;       /* members that an older plugin lacks are NULL */
-  char *path;                   /* of the file it was read from */
+  char *path;                   /* path of the file it was read from */
   uintptr_t begin, end;         /* where its code and data are mapped */
   struct lls_image image;
 };

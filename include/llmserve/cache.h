@@ -98,10 +98,10 @@ struct lls_cache_info {
   uint32_t residency;    /* enum lls_residency */
   uint32_t form;         /* enum lls_form */
   uint32_t device_units; /* held, including shared units */
-  uint32_t owned_units;  /* of these, units freed when this request alone releases them */
+  uint32_t owned_units;  /* units freed when this request alone releases its blocks */
   uint32_t host_units;
   uint32_t cached_tokens;  /* computed, on any tier */
-  uint32_t missing_tokens; /* of those, not on the device */
+  uint32_t missing_tokens; /* cached tokens that are not on the device */
   uint32_t shared_tokens;  /* cached tokens shared with other requests */
   uint32_t free_slots;     /* free slots in its blocks, per list: tokens that need no
                             * new unit */

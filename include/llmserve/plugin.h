@@ -85,7 +85,7 @@ enum lls_param_flags {
 struct lls_param {
   const char *name;
   uint32_t type;             /* enum lls_param_type */
-  size_t offset;             /* of the member in the params struct */
+  size_t offset;             /* offset of the member in the params struct */
   const char *default_value; /* in the ini's syntax */
   double min, max;      /* of the bound value (ns for durations); no limits if both are
                          * 0 */
@@ -139,7 +139,7 @@ struct lls_plugin {
   const struct lls_param *params; /* (n_params) */
   uint32_t n_params;
   uint32_t param_size; /* sizeof(struct lls_param) when compiled: the stride of params */
-  size_t params_size;  /* of the struct the parameters are bound to */
+  size_t params_size;  /* size of the struct that the parameters are bound to */
   const void *vtable;  /* struct lls_KIND_vtable */
   /* version 1 ends here */
 };

@@ -71,8 +71,8 @@ struct lls_scheduler_caps {
 struct lls_instance_load {
   uint32_t size;
   uint32_t requests;      /* requests that live there, including offers to it */
-  uint32_t device_units;  /* of its cache, in total */
-  uint32_t free_units;    /* of these, free as in lls_capacity */
+  uint32_t device_units;  /* units of its cache */
+  uint32_t free_units;    /* free units, as in lls_capacity */
   uint32_t offered_units; /* held by the offers on the instances where they are now */
   bool failed;            /* it accepts nothing any more: requests offered to it are
                            * lost */
@@ -122,7 +122,7 @@ struct lls_step_report {
   uint32_t size;
   uint32_t instance;
   uint64_t step;
-  int64_t started_ns, ended_ns; /* of the whole step */
+  int64_t started_ns, ended_ns; /* begin and end of the whole step */
   uint32_t n_results;
   const struct lls_step_result *results; /* (n_results) the items that ran */
   /* version 1 ends here */

@@ -11,10 +11,11 @@
 #include <string.h>
 
 #define MOST_PLACES 9
-#define SLOTS       8192 /* of the hash table, a power of 2 above LLS_DECIMAL_STATES */
-#define POINT       10   /* index of the point, after those of the ten digits */
-#define WAYS        11
-#define DEAD        UINT16_MAX
+/* Slots of the hash table, a power of 2 above LLS_DECIMAL_STATES. */
+#define SLOTS 8192
+#define POINT 10 /* index of the point, after those of the ten digits */
+#define WAYS  11
+#define DEAD  UINT16_MAX
 
 enum phase { BEGIN, ZERO, WHOLE, FRACTION };
 

@@ -7,7 +7,7 @@
 
 #define LLS_DRAFT_SUFFIXES (1u << 16)
 #define LLS_DRAFT_ENDINGS  (1u << 17)
-#define LLS_DRAFT_DEPTH    1025 /* of the vocabulary's trie, including the root */
+#define LLS_DRAFT_DEPTH    1025 /* depth of the vocabulary's trie, including the root */
 
 /* Suffixes in the order of their discovery; the copy is in preorder. */
 struct lls_draft_suffix {

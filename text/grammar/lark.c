@@ -382,7 +382,7 @@ static uint32_t whole_choice(struct lark *l, bool in_terminal)
   l->in_terminal = in_terminal;
   uint32_t node = choice(l);
   if (!l->text.failed && l->text.at < l->text.end && !at_next(&l->text))
-    return fail(l, "a ) or ] without what it closes");
+    return fail(l, "a ) or ] without a ( or [ before it");
   return node;
 }
 
@@ -419,7 +419,7 @@ static void import_one(struct lark *l, bool may_rename)
   size_t length = lls_ebnf_take_name(g, &name), n = length;
   const char *pattern = lls_lark_common(name, length);
   if (pattern == NULL) {
-    fail(l, "an %import of what Lark's library common does not have");
+    fail(l, "an %import of a name that Lark's library common lacks");
     return;
   }
   as = name;

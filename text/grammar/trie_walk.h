@@ -13,7 +13,7 @@
 
 #include "text/grammar/stacks.h"
 
-#define LLS_WALK_DEPTH 1025 /* of a trie, including the root */
+#define LLS_WALK_DEPTH 1025 /* depth of a trie, including the root */
 
 struct lls_walk_memory;                               /* used by one walk at a time */
 struct lls_walk_memory *lls_walk_memory_create(void); /* free() */

@@ -229,7 +229,7 @@ struct described {
   struct lls_token_bytes *tokens;   /* (size) */
   char (*codes)[LLS_SPECIAL_BYTES]; /* (size) */
   uint32_t n_specials;
-  size_t name_bytes; /* of the special tokens' names */
+  size_t name_bytes; /* bytes of the special tokens' names */
 };
 
 static void describe(struct described *d, const struct lls_tokenizer *tokenizer,

@@ -180,7 +180,7 @@ static struct lls_value call(struct lls_render *render, const struct lls_node *n
   case LLS_LOOP:
     if (arguments.positional != NULL && arguments.positional->count == 1)
       return lls_loop_call(render, node, callee.loop, arguments.positional->items[0]);
-    return lls_render_fail(render, node, "loop() needs what it shall go through");
+    return lls_render_fail(render, node, "loop() needs an iterable");
   default:
     return lls_render_fail(render, node, "%s cannot be called", lls_type_name(callee));
   }

@@ -212,7 +212,7 @@ static struct lls_value named_value(struct percent *percent)
   percent->next = 1;
   return found != NULL ? *found
                        : lls_render_fail(percent->render, percent->node,
-                                         "the format names what the mapping has not");
+                                         "the format names a key that the mapping lacks");
 }
 
 static void read_flags(struct percent *percent, struct spec *spec)

@@ -19,7 +19,7 @@ static struct lls_value refuse(struct lls_render *render, const struct lls_node 
                                struct lls_value object, struct lls_value name)
 {
   if (object.text == NULL || object.length == 0)
-    return lls_render_fail(render, node, "a member of undefined is asked for");
+    return lls_render_fail(render, node, "undefined has no members");
   return lls_render_fail(render, node, "\"%.*s\" is undefined, so it has no \"%.*s\"",
                          (int)object.length, object.text,
                          lls_is_string(name) ? (int)name.length : 4,

@@ -14,7 +14,7 @@
 struct digits {
   char text[20];
   int count;
-  int exponent; /* of ten, for the first digit */
+  int exponent; /* power of ten of the first digit */
 };
 
 static struct digits shortest(double number)

@@ -51,7 +51,7 @@ struct lls_node;
 struct lls_value {
   uint8_t kind;    /* enum lls_kind */
   bool safe;       /* for a string: it is Jinja's Markup */
-  uint32_t length; /* of a string, in bytes */
+  uint32_t length; /* bytes of a string */
   union {
     bool boolean;
     int64_t integer;

@@ -44,7 +44,7 @@ struct bpe_symbol {
 
 struct bpe_candidate {
   uint32_t rank;
-  int32_t position; /* of the left symbol */
+  int32_t position; /* position of the left symbol */
   int32_t left;
   int32_t right;
   int32_t merged;

@@ -285,7 +285,8 @@ int lls_decoder_load(struct lls_decoder *decoder, const json_t *node,
                      struct lls_error *err)
 {
   if (node == NULL || json_is_null(node))
-    return lls_fail(err, -ENOTSUP, "there is none, so tokens cannot become text again");
+    return lls_fail(err, -ENOTSUP,
+                    "it is missing, so tokens cannot be converted to text");
   const char *type = lls_stage_type(node, err);
   if (type == NULL)
     return -EINVAL;

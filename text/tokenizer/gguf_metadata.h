@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 struct lls_gguf_metadata {
-  const char *path; /* of the file, for messages */
+  const char *path; /* path of the file, for messages */
   const void *file; /* first argument of the three functions */
   /* Sets *out to the value of a key as JSON, with GGUF arrays as JSON arrays; NULL if
    * the key is missing. */

@@ -431,8 +431,8 @@ bool lls_gguf_tokenizer_lacks(const struct lls_gguf_metadata *file,
   bool no_words = strcmp(kind, "gpt2") == 0 && strcmp(pre, "default") == 0;
   bool no_types = file->integer(file->file, KEY("token_type"), -1) < 0;
   lls_fail(
-      sentence, 0,
-      "%s%s%s: answers may be worse, a newer conversion of the model says it", file->path,
+      sentence, 0, "%s%s%s: answers may be worse; a newer conversion of the model has it",
+      file->path,
       no_words ? ": " KEY("pre") " does not name how text is split into words" : "",
       no_types ? ": " KEY("token_type") " is missing, so that control tokens are text"
                : "");

@@ -13,7 +13,7 @@
 struct cutter {
   const struct lls_split *split;
   struct lls_pieces *out;
-  size_t begin; /* of the span being built */
+  size_t begin; /* where the span being built begins */
   size_t end;
   bool open;     /* a span is being built */
   bool is_match; /* the span's last section is a match */

@@ -15,7 +15,7 @@
 
 struct lls_json_repair {
   uint32_t depth;           /* open brackets */
-  char quote;               /* of the open string, or 0 */
+  char quote;               /* the open string's quote, or 0 */
   bool escaped;             /* the last byte in the string was a backslash */
   bool comma;               /* a comma, with the white space after it, is held back */
   bool begun, broken;       /* a value began; brackets do not match */

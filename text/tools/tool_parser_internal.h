@@ -49,7 +49,7 @@ enum lls_tool_role {
 
 struct lls_tool_object {
   enum lls_tool_place place;
-  enum lls_tool_role role;         /* of the member being read */
+  enum lls_tool_role role;         /* role of the member being read */
   bool streamed;                   /* its value is reported while it arrives */
   unsigned depth;                  /* 1 within {"function": {...}} */
   size_t begin;                    /* offset of the key or value in held */

@@ -33,7 +33,7 @@ struct lls_pol_ahead_candidate {
 typedef void lls_pol_ahead_rank(void *scheduler, int64_t now_ns,
                                 struct lls_pol_ahead_candidate *);
 
-struct lls_pol_ahead { /* of one plan */
+struct lls_pol_ahead { /* state of one plan */
   const struct lls_step_view *view;
   struct lls_pol_ahead_candidate *jobs; /* (max_requests + LLS_POL_HEAP_LOOKED_AT) */
   uint32_t n;

@@ -41,7 +41,7 @@ struct lls_pol_priority {
   uint32_t n_deferred;
 };
 
-struct lls_pol_priority_rules { /* of one plan */
+struct lls_pol_priority_rules { /* rules of one plan */
   const struct lls_pol_priority_params *params;
   bool whole; /* prompts are cut only if no step would hold them */
   bool evict; /* a waiting request may take the memory of running ones that rank after

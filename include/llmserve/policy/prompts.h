@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-struct lls_pol_prompts { /* of one plan */
+struct lls_pol_prompts { /* limits of one plan */
   const struct lls_engine_caps *engine;
   uint32_t budget, batch; /* most tokens and most prompts in a step */
 };

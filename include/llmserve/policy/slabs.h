@@ -82,7 +82,7 @@ struct lls_pol_slabs {
   struct lls_pol_slabs_owner owner;
   uint32_t most_moved; /* units that a step moves, apart from the last verb's */
   uint32_t slab_units, n_slabs, n_classes;
-  uint32_t blocks_per_slab; /* of the smallest class */
+  uint32_t blocks_per_slab; /* blocks of the smallest class in a slab */
   struct lls_pol_slab_class classes[LLS_POL_MAX_CLASSES];
 
   struct lls_pol_slab *slabs; /* (n_slabs) */
