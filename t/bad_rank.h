@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two ranks, as threads, of which rank 1 fails at the end of a step, or is late in the
- * middle of one: rank 0 has to find out why, and nobody may hang.
+ * Two ranks, as threads. Rank 1 fails at the end of a step, or is late in the middle of
+ * one. Rank 0 must report the reason, and neither rank may hang.
  */
 #ifndef LLS_T_BAD_RANK_H
 #define LLS_T_BAD_RANK_H
@@ -15,16 +15,16 @@
 struct bad_rank {
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
-  int sums;           /* over ranks until then */
-  bool slow;          /* rank 1 sleeps until rank 0 has given up; else it fails */
-  int64_t timeout_ns; /* from the second step on: the first must not fail */
+  int sums;           /* sums over the ranks until rank 1 fails */
+  bool slow;          /* rank 1 sleeps until rank 0 has given up, instead of failing */
+  int64_t timeout_ns; /* applies from the second step on: the first must succeed */
 };
 
 static struct lls_device_ops bad_rank_ops;
 static const struct lls_device_ops *bad_rank_good_ops;
 static const struct bad_rank *bad_rank_now;
-static _Atomic int bad_rank_left;    /* sums */
-static _Atomic int bad_rank_noticed; /* failures that rank 0 was told of */
+static _Atomic int bad_rank_left;    /* sums until rank 1 fails */
+static _Atomic int bad_rank_noticed; /* failures reported to rank 0 */
 
 static int bad_rank_step_end(struct lls_device *device, struct lls_error *err)
 {
@@ -58,7 +58,7 @@ static int bad_rank_create(const struct lls_device_options *options,
   return 0;
 }
 
-/* Steps until one fails; how many went well. */
+/* Runs steps until one fails; returns how many succeeded. */
 static int bad_rank_steps(struct drive_model *m, struct lls_error *err)
 {
   const struct reference_prompt *p = &m->reference->prompts[0];
@@ -93,7 +93,7 @@ static void bad_rank_notice(void *context)
   atomic_fetch_add(&bad_rank_noticed, 1);
 }
 
-/* Steps that went well before rank 0 failed, with that sentence. */
+/* Returns how many steps succeeded before rank 0 failed with that error. */
 static int bad_rank_check(const struct bad_rank *bad, const char *sentence)
 {
   const struct drive_options options = {.weights = LLS_WEIGHTS_F32,

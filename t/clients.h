@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Clients of a step loop in a test: each submits a reference prompt and collects what
- * comes back. Greedy, so its text must be the reference's whatever happens to the
- * request.
+ * Clients of a step loop in a test: each submits a reference prompt and collects the
+ * answer. Decoding is greedy, so the text must be the reference's whatever happens to
+ * the request.
  */
 #ifndef LLS_T_CLIENTS_H
 #define LLS_T_CLIENTS_H
@@ -12,7 +12,7 @@
 #include "t/tap.h"
 
 #define MODEL  "llama"
-#define COPIES 4 /* of each reference prompt, all alive at once */
+#define COPIES 4 /* copies of each reference prompt, all active at once */
 
 struct client {
   const struct reference_prompt *prompt;
@@ -22,8 +22,8 @@ struct client {
   uint32_t preemptions;
 };
 
-/* As the CUDA device is: what a step leaves is done beside the next one, and the engine
- * keeps block tables. */
+/* Creates a device that behaves like the CUDA device: copies run concurrently with the
+ * next step, and the engine keeps block tables. */
 static inline int create_asynchronous(const struct lls_device_options *options,
                                       struct lls_device **out, struct lls_error *err)
 {
@@ -33,8 +33,8 @@ static inline int create_asynchronous(const struct lls_device_options *options,
   return rc;
 }
 
-/* Three real policies over a tiny model. Copies of one prompt need memory of their own,
- * or nothing would be preempted. */
+/* Three real policies over a tiny model. Each copy of a prompt needs its own memory (no
+ * sharing), so that preemptions occur. */
 static inline struct harness_options client_options(const char *scheduler)
 {
   static const char *const unshared[] = {"prefix_sharing", "off", NULL};
@@ -63,7 +63,7 @@ static inline void on_event(void *context, const struct lls_event *event)
 {
   (void)context;
   struct client *c = event->owner;
-  assert_int_equal(c->finished, 0); /* nothing comes after the end */
+  assert_int_equal(c->finished, 0); /* no event follows the end */
   if (event->kind == LLS_EVENT_TOKEN) {
     assert_true(c->n_tokens + event->n_forced < 64);
     c->tokens[c->n_tokens++] = event->token.token;

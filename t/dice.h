@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random numbers of a test's own, from a seed (splitmix64): what a plugin draws comes
- * from its host and is left alone by them. */
+/* A test's own random numbers, from a seed (splitmix64). They do not affect the numbers
+ * that plugins draw, which come from the host. */
 #ifndef LLS_T_DICE_H
 #define LLS_T_DICE_H
 
 #include <stdint.h>
 
 struct dice {
-  uint64_t state; /* to begin with: the seed */
+  uint64_t state; /* initially the seed */
 };
 
 static inline uint64_t dice_next(struct dice *d)
@@ -18,7 +18,7 @@ static inline uint64_t dice_next(struct dice *d)
   return z ^ (z >> 31);
 }
 
-/* Between low and high, both included. */
+/* A number between low and high, both included. */
 static inline uint32_t dice(struct dice *d, uint32_t low, uint32_t high)
 {
   return low + (uint32_t)(dice_next(d) % ((uint64_t)high - low + 1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs the prompts of a reference model through the engine under a rule (how large the
- * chunks are, when each starts, who is preempted when) and compares every logit of the
+ * Runs the prompts of a reference model through the engine under a rule (the size of
+ * chunks, the start of each prompt, preemptions) and compares every logit of the
  * prompts and every token of the continuations with the reference.
  */
 #ifndef LLS_T_DRIVE_H
@@ -16,16 +16,16 @@
 
 #include <math.h>
 
-#define DRIVE_MAX_TOKENS   256 /* of a step */
+#define DRIVE_MAX_TOKENS   256 /* most tokens of a step */
 #define DRIVE_MAX_COPIES   512
 #define DRIVE_DEVICE_UNITS 512
 #define DRIVE_HOST_UNITS   1024
 
-struct drive_model { /* what is under test */
+struct drive_model { /* the model under test */
   struct reference *reference;
   struct lls_device *device;
   struct lls_engine *engine;
-  struct lls_ranks *ranks; /* rank 0's end; NULL = alone */
+  struct lls_ranks *ranks; /* rank 0's group; NULL: a single rank */
   struct lls_worker_ranks *followers;
 };
 
@@ -35,33 +35,36 @@ struct drive_options {
   uint32_t block_tokens; /* 0 = 16 */
   uint32_t max_tokens;   /* 0 = DRIVE_MAX_TOKENS */
   uint32_t int8;         /* enum lls_int8 */
-  uint32_t threads;      /* 0 = 1: such small steps only wait for other threads */
-  uint32_t ranks;        /* threads that share the model; 0 = 1 */
-  /* This process's end of a group that is there, of which others follow. */
+  /* 0: one thread, since for such small steps more threads only wait */
+  uint32_t threads;
+  uint32_t ranks; /* ranks, as threads, that share the model; 0: one */
+  /* This process's end of an existing group, which the other processes follow. */
   struct lls_ranks *group;
-  const char *path; /* of the model, where it is not the reference's folder */
+  const char *path; /* path of the model, if it is not the reference's folder */
   /* The device; NULL = the CPU. */
   int (*create_device)(const struct lls_device_options *, struct lls_device **,
                        struct lls_error *);
 };
 
 struct drive_rule {
-  uint32_t chunk;     /* tokens of a prefill step at most */
-  uint32_t stagger;   /* prompt i starts at step i * stagger */
-  uint32_t preempt;   /* every so many steps one sequence is preempted; 0 = never */
-  bool swap;          /* to the host and back in the next step; else dropped */
-  uint32_t n_prompts; /* only the first so many; 0 = all */
+  uint32_t chunk;   /* most tokens of a prefill step */
+  uint32_t stagger; /* prompt i starts at step i * stagger */
+  uint32_t preempt; /* every this many steps a sequence is preempted; 0: never */
+  /* preempted sequences are swapped out and back in the next step; else dropped */
+  bool swap;
+  uint32_t n_prompts; /* only the first n prompts; 0: all */
   bool hidden;        /* all but every third sequence are cached in hidden form */
-  uint32_t convert;   /* every so many steps one of them goes on in KV form; 0 = never */
+  uint32_t convert;   /* every this many steps one of them changes to KV form; 0: never */
   bool reversed;      /* every other block is filled from the right */
-  bool int8;          /* full blocks become int8 wherever the pool has such blocks */
+  bool int8;          /* full blocks become int8 in pools that have such blocks */
 };
 
 struct drive_outcome {
-  double worst_absolute; /* of a logit */
-  double worst_relative; /* norm of a row's error over the row's norm */
+  double worst_absolute; /* largest error of a logit */
+  double worst_relative; /* largest error of a row: norm of the error / norm of the row */
   uint32_t wrong_tokens;
-  double gap_at_wrong; /* the reference's least distance in that continuation */
+  /* smallest distance of the reference's two best logits in that continuation */
+  double gap_at_wrong;
 };
 
 struct drive {
@@ -70,7 +73,7 @@ struct drive {
   struct units device_units;
   struct sequence sequences[REFERENCE_MAX_PROMPTS];
   struct sequence on_host[REFERENCE_MAX_PROMPTS]; /* tables of host units, if swapped */
-  uint32_t done[REFERENCE_MAX_PROMPTS];           /* tokens known so far */
+  uint32_t done[REFERENCE_MAX_PROMPTS];           /* known tokens */
   bool converted[REFERENCE_MAX_PROMPTS]; /* has run since it left the hidden form */
   struct lls_copy copies[DRIVE_MAX_COPIES];
   uint32_t n_copies, step, block_tokens;
@@ -78,7 +81,7 @@ struct drive {
 };
 
 struct drive_progress {
-  size_t done, total; /* bytes */
+  size_t done, total; /* in bytes */
 };
 
 static inline bool drive_progress(void *context, size_t done, size_t total)
@@ -89,7 +92,7 @@ static inline bool drive_progress(void *context, size_t done, size_t total)
   return true;
 }
 
-/* Each rank's options, with its share of drive_open's pool. */
+/* Sets each rank's options, with its share of drive_open's pool. */
 static inline void drive_prepare(struct drive_model *m, const char *name,
                                  const struct drive_options *o,
                                  struct lls_worker_rank_options *out)
@@ -186,7 +189,7 @@ static inline void drive_close(struct drive_model *m)
 
 /* ---- preemption ----------------------------------------------------------------- */
 
-/* From one entry's block to another's. */
+/* Copies from one entry's block to another's. */
 static inline void drive_copy(struct drive *d, enum lls_copy_kind kind,
                               const struct lls_block_entry *source,
                               const struct lls_block_entry *target)
@@ -202,7 +205,7 @@ static inline void drive_copy(struct drive *d, enum lls_copy_kind kind,
   };
 }
 
-/* Entry `index` of a list gets a unit, in int8 one of its halves. */
+/* Gives entry `index` of a list a unit or, as int8, one of its halves. */
 static inline void drive_place(const struct drive *d, struct lls_block_entry *e,
                                uint32_t index, uint32_t cached, uint32_t unit, bool host)
 {
@@ -212,8 +215,8 @@ static inline void drive_place(const struct drive *d, struct lls_block_entry *e,
   e->block = e->element == LLS_ELEMENT_INT8 ? 2 * unit + index % 2 : unit;
 }
 
-/* Moves a sequence to host units of its own and overwrites what it leaves, with a unit
- * that nothing was ever written to. */
+/* Moves a sequence to its own host units, and overwrites the device units with one that
+ * was never written. */
 static inline void drive_swap_out(struct drive *d, uint32_t i)
 {
   struct sequence *s = &d->sequences[i], *host = &d->on_host[i];
@@ -249,7 +252,7 @@ static inline void drive_swap_in(struct drive *d, uint32_t i)
   sequence_init(host);
 }
 
-/* Blocks that the step before has filled become int8 ones, each in a unit of its own. */
+/* Turns blocks that the last step filled into int8 blocks, each in its own unit. */
 static inline void drive_quantise(struct drive *d, struct sequence *s)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(d->model->engine);
@@ -282,7 +285,7 @@ static inline void drive_preempt(struct drive *d, uint32_t n_prompts)
 
 /* ---- forms ---------------------------------------------------------------------- */
 
-/* A sequence that is not cached yet takes the form that the rule wants. */
+/* Sets the form that the rule chooses for a sequence not cached yet. */
 static inline void drive_choose_form(struct drive *d, uint32_t i)
 {
   struct sequence *s = &d->sequences[i];
@@ -292,8 +295,8 @@ static inline void drive_choose_form(struct drive *d, uint32_t i)
   s->table.form = d->rule->hidden && i % 3 != 2 ? LLS_FORM_HIDDEN : LLS_FORM_KV;
 }
 
-/* A sequence whose X was restored into blocks of K and V in the step before has no more
- * use for it; and one of the others is to go that way now. */
+/* Drops the X of a sequence whose X was restored to K and V blocks in the last step,
+ * and chooses the next sequence to convert. */
 static inline void drive_convert(struct drive *d, uint32_t n_prompts)
 {
   for (uint32_t i = 0; i < n_prompts; i++) {
@@ -318,7 +321,7 @@ static inline void drive_compare_row(struct drive *d, const float *row,
   double error = 0, norm = 0;
   for (uint32_t i = 0; i < d->model->reference->vocab; i++) {
     double difference = fabs((double)row[i] - (double)right[i]);
-    if (!(difference <= d->outcome.worst_absolute)) /* a NaN is the worst */
+    if (!(difference <= d->outcome.worst_absolute)) /* NaN counts as the largest error */
       d->outcome.worst_absolute = difference;
     error += difference * difference;
     norm += (double)right[i] * (double)right[i];
@@ -343,14 +346,15 @@ static inline void drive_compare(struct drive *d, uint32_t i, uint32_t first, ui
     d->outcome.wrong_tokens++;
     d->outcome.gap_at_wrong = p->min_gap;
   }
-  d->done[i] = first + n + 1; /* goes on with the reference's token, right or wrong */
+  /* continues with the reference's token, whether right or wrong */
+  d->done[i] = first + n + 1;
 }
 
 /* ---- steps ---------------------------------------------------------------------- */
 
 static const struct lls_sampling drive_greedy = {.top_p = 1, .repetition_penalty = 1};
 
-/* Fills the batch with everyone who is not finished; false if that is nobody. */
+/* Fills the batch with all unfinished sequences; false if there are none. */
 static inline bool drive_batch(struct drive *d, uint32_t n_prompts,
                                struct lls_engine_sequence *batch, uint32_t *who,
                                uint32_t *n)
@@ -366,7 +370,7 @@ static inline bool drive_batch(struct drive *d, uint32_t n_prompts,
     if (d->step < i * d->rule->stagger)
       continue;
     if (d->on_host[i].cached > 0) {
-      if (d->n_copies == 0) /* it left in an earlier step */
+      if (d->n_copies == 0) /* it was swapped out in an earlier step */
         drive_swap_in(d, i);
       else
         continue;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the plugins of t/fault are built, for the C tests that load them. */
+/* The folder of the plugins built from t/fault, for C tests that load them. */
 #ifndef LLS_T_FIXTURES_H
 #define LLS_T_FIXTURES_H
 
@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* The folder; static storage. */
+/* Returns the folder, in static storage. */
 static inline const char *fixture_folder(void)
 {
   static char folder[PATH_MAX];
@@ -17,7 +17,7 @@ static inline const char *fixture_folder(void)
   return folder;
 }
 
-/* A cmocka group setup: plugins are looked for there. */
+/* A cmocka group setup: makes the loader search there. */
 static inline int find_fixtures(void **state)
 {
   (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A temporary folder for tests that need files; removed with all that is in it. */
+/* A temporary folder for tests that need files; removed with its contents. */
 #ifndef LLS_T_FOLDER_H
 #define LLS_T_FOLDER_H
 
@@ -39,7 +39,7 @@ static inline void folder_write_text(const struct folder *f, const char *name,
   folder_write(f, name, text, strlen(text));
 }
 
-/* Length, header, and n bytes of data: 0, 1, 2, ... */
+/* Writes a safetensors file: length, header, and n bytes of data: 0, 1, 2, ... */
 static inline void folder_write_tensors(const struct folder *f, const char *name,
                                         const char *header, size_t n)
 {
@@ -65,7 +65,7 @@ static inline void folder_remove(const struct folder *f)
   rmdir(f->path);
 }
 
-/* For cmocka_unit_test_setup_teardown: *state is the test's own folder. */
+/* For cmocka_unit_test_setup_teardown: *state is the test's folder. */
 static inline int folder_setup(void **state)
 {
   struct folder *folder = malloc(sizeof *folder);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes GGUF files piece by piece. */
+/* Builds GGUF files piece by piece. */
 #ifndef LLS_T_GGUF_H
 #define LLS_T_GGUF_H
 
@@ -44,7 +44,7 @@ static inline void gguf_append_text(struct gguf_part *p, const char *text)
   gguf_append(p, text, strlen(text));
 }
 
-/* A key and its type; the value is appended next. */
+/* Appends a key and its type; its value must be appended next. */
 static inline struct gguf_part *gguf_key(struct gguf_builder *b, const char *key,
                                          enum lls_gguf_type type)
 {
@@ -78,7 +78,8 @@ static inline void gguf_real(struct gguf_builder *b, const char *key, float valu
   gguf_append(gguf_key(b, key, LLS_GGUF_F32), &value, sizeof value);
 }
 
-/* Sizes as the graph has them, the outermost first; those that are 0 are left out. */
+/* Appends a tensor with the graph's sizes, the outermost first; sizes of 0 are left
+ * out. */
 static inline void gguf_stack(struct gguf_builder *b, const char *name, uint32_t type,
                               const uint64_t sizes[3], const void *data, size_t bytes)
 {
@@ -95,7 +96,7 @@ static inline void gguf_stack(struct gguf_builder *b, const char *name, uint32_t
   b->n_tensors++;
 }
 
-/* A matrix; rows 0: a vector. */
+/* Appends a matrix or, with rows 0, a vector. */
 static inline void gguf_tensor(struct gguf_builder *b, const char *name, uint32_t type,
                                uint64_t rows, uint64_t columns, const void *data,
                                size_t bytes)
@@ -111,7 +112,7 @@ static inline void gguf_free(struct gguf_builder *b)
   *b = (struct gguf_builder){0};
 }
 
-/* The whole file; the caller frees it. */
+/* Returns the whole file; the caller frees it. */
 static inline struct gguf_part gguf_bytes(const struct gguf_builder *b)
 {
   static const char zeros[GGUF_ALIGNMENT];

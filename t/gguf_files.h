@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small GGUF files in a test's folder: written, opened, refused. */
+/* Small GGUF files in a test's folder, to be opened or refused. */
 #ifndef LLS_T_GGUF_FILES_H
 #define LLS_T_GGUF_FILES_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes mixtures of experts as llama.cpp's converter does: one matrix of all experts is
- * one tensor, those in MXFP4 blocks stay such. */
+/* Writes mixtures of experts as llama.cpp's converter does: the matrices of all experts
+ * are one tensor, and MXFP4 blocks stay MXFP4. */
 #ifndef LLS_T_GGUF_MIXTURE_H
 #define LLS_T_GGUF_MIXTURE_H
 
@@ -10,7 +10,7 @@
 #include "core/model/architecture.h"
 #include "core/model/checkpoint.h"
 
-/* "qwen2.block_count" */
+/* Returns the architecture's key, such as "qwen2.block_count". */
 static inline const char *gguf_own(const char *architecture, const char *key)
 {
   static char text[96];
@@ -18,7 +18,8 @@ static inline const char *gguf_own(const char *architecture, const char *key)
   return text;
 }
 
-/* As f32; heads > 0: rows of each head in pairs, first halves with second halves. */
+/* Copies as f32; heads > 0: the rows of each head in pairs, first halves with second
+ * halves. */
 static inline void gguf_copy_tensor(struct gguf_builder *b, struct lls_checkpoint *from,
                                     const char *old, const char *name, size_t rows,
                                     size_t columns, size_t heads)
@@ -44,7 +45,7 @@ static inline void gguf_copy_tensor(struct gguf_builder *b, struct lls_checkpoin
   free(paired);
 }
 
-/* The model whose experts are copied. */
+/* The model whose experts are copied, and the file. */
 struct gguf_experts {
   struct gguf_builder *b;
   struct lls_checkpoint *from;
@@ -62,7 +63,7 @@ static inline void gguf_copy_in_layer(const struct gguf_experts *e, const char *
     gguf_copy_tensor(e->b, e->from, from, to, rows, columns, 0);
 }
 
-/* One matrix of all experts, behind each other. */
+/* Appends one matrix of all experts, one after another. */
 static inline void gguf_stack_experts(const struct gguf_experts *e, const char *experts,
                                       const char *part, const char *name, size_t rows,
                                       size_t columns)
@@ -100,7 +101,8 @@ static inline void gguf_copy_experts(const struct gguf_experts *e)
 #define GGUF_MXFP4       39
 #define GGUF_MXFP4_BLOCK 32
 
-/* The scale, then number i with number i + 16; in folders 2i is with 2i + 1. */
+/* Appends a block: the scale, then value i with value i + 16; in folders 2i is with 2i
+ * + 1. */
 static inline void gguf_append_block(struct gguf_part *to, const unsigned char *codes,
                                      unsigned char scale)
 {
@@ -124,7 +126,7 @@ static inline const unsigned char *gguf_bytes_of(const struct gguf_experts *e,
   return bytes;
 }
 
-/* Rows first, first + step, ... of every expert. */
+/* Copies rows first, first + step, ... of every expert. */
 static inline void gguf_copy_blocks(const struct gguf_experts *e, const char *part,
                                     const char *name, size_t first, size_t step,
                                     const uint64_t sizes[3])
@@ -142,7 +144,7 @@ static inline void gguf_copy_blocks(const struct gguf_experts *e, const char *pa
   free(weights.bytes);
 }
 
-/* Their biases: an expert's are a row. */
+/* Copies the same rows' biases: an expert's are a row. */
 static inline void gguf_copy_biases(const struct gguf_experts *e, const char *part,
                                     const char *name, size_t first, size_t step,
                                     const uint64_t sizes[3])
@@ -166,7 +168,7 @@ static inline void gguf_copy_biases(const struct gguf_experts *e, const char *pa
   free(row);
 }
 
-/* gpt-oss has rows of gate and up in turns. */
+/* gpt-oss interleaves the rows of gate and up. */
 static inline void gguf_copy_block_experts(const struct gguf_experts *e)
 {
   const struct lls_mixture_config *m = &e->c->mixture;

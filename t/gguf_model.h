@@ -25,7 +25,7 @@ static inline void gguf_describe(struct gguf_builder *b, const char *a,
   gguf_number(b, "tokenizer.ggml.eos_token_id", (uint32_t)c->eos[0]);
 }
 
-/* Those of the layer's tensors that the model has. */
+/* Copies the layer's tensors that the model has. */
 static inline void gguf_copy_layer(struct gguf_builder *b, struct lls_checkpoint *from,
                                    const struct lls_model_config *c, bool paired,
                                    unsigned layer)
@@ -73,7 +73,8 @@ static inline void gguf_copy_factors(struct gguf_builder *b, const char *name,
   gguf_tensor(b, name, 0, 0, n, factors, n * sizeof *factors);
 }
 
-/* Llama 3's scaling is a factor for each pair of dimensions in these files. */
+/* Llama 3's rope scaling is stored in GGUF files as a factor for each pair of
+ * dimensions. */
 static inline void gguf_copy_rope(struct gguf_builder *b, const char *a,
                                   const struct lls_model_config *c)
 {
@@ -102,7 +103,7 @@ static inline void gguf_copy_rope(struct gguf_builder *b, const char *a,
   gguf_real(b, gguf_own(a, "rope.scaling.attn_factor"), (float)c->rope.attention_factor);
 }
 
-/* "qwen2" of t/data/models/qwen2-window */
+/* Returns a model's architecture: "qwen2" for t/data/models/qwen2-window. */
 static inline const char *gguf_architecture_of(const char *model)
 {
   static const char *const names[] = {"qwen2", "qwen3", "smollm3",
@@ -115,7 +116,7 @@ static inline const char *gguf_architecture_of(const char *model)
   return "llama";
 }
 
-/* A model of t/data/models as a file of that folder, all numbers in f32. */
+/* Writes a model of t/data/models as a file in the folder, all values in f32. */
 static inline void gguf_convert(const char *model, const struct folder *folder,
                                 const char *name)
 {
@@ -147,7 +148,7 @@ static inline void gguf_convert(const char *model, const struct folder *folder,
   gguf_free(&b);
 }
 
-/* A new folder with the model as x.gguf; the caller removes it. */
+/* Makes a new folder with the model as x.gguf; the caller removes it. */
 static inline void gguf_folder(const char *model, struct folder *folder, char path[128])
 {
   folder_make(folder);
@@ -155,7 +156,7 @@ static inline void gguf_folder(const char *model, struct folder *folder, char pa
   gguf_convert(model, folder, "x.gguf");
 }
 
-/* A model's sizes where they do not matter. */
+/* A model's sizes for tests where they do not matter. */
 static inline struct lls_model_config gguf_small_model(void)
 {
   return (struct lls_model_config){.layers = 2,

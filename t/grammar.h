@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A recogniser of grammars that is slow and plain: for every node and place of a text,
- * where the node may end, and whether the text runs out while it lasts; a table that is
- * filled until nothing changes. And random grammars for it.
+ * A slow and simple recogniser of grammars, and random grammars to test with it. For
+ * every node and position of a text it records where the node may end, and whether the
+ * text may end inside it; the table is filled until it no longer changes.
  */
 #ifndef LLS_T_GRAMMAR_H
 #define LLS_T_GRAMMAR_H
@@ -14,18 +14,18 @@
 #include <string.h>
 
 #define ORACLE_NODES 256
-#define ORACLE_TEXT  60 /* bytes */
+#define ORACLE_TEXT  60 /* most bytes of a text */
 
 struct oracle {
   const struct lls_grammar_tree *tree;
   const unsigned char *text;
   uint32_t n, n_nodes;
   bool productive[ORACLE_NODES];
-  uint64_t ends[ORACLE_NODES][ORACLE_TEXT + 1]; /* bit p: it may end at p */
-  bool goes_on[ORACLE_NODES][ORACLE_TEXT + 1];  /* the text may be a part of it */
+  uint64_t ends[ORACLE_NODES][ORACLE_TEXT + 1]; /* bit p: a match may end at p */
+  bool goes_on[ORACLE_NODES][ORACLE_TEXT + 1];  /* the text may end inside a match */
 };
 
-/* The part of LLS_GRAMMAR_JOINED that is there; whether it may be left out. */
+/* Returns the present part of LLS_GRAMMAR_JOINED; *optional: it may be left out. */
 static inline uint32_t oracle_part(const struct oracle *o, uint32_t part, bool *optional)
 {
   struct lls_grammar_node n = lls_grammar_node_at(o->tree, part);
@@ -91,7 +91,7 @@ static inline void oracle_bytes(struct oracle *o, uint32_t node, uint32_t at,
     o->goes_on[node][at] = true;
 }
 
-/* All code points of the ranges are tried: tests have small ones. */
+/* Tries all code points of the ranges: tests use small ones. */
 static inline void oracle_class(struct oracle *o, uint32_t node,
                                 const struct lls_grammar_node *n, uint32_t at)
 {
@@ -101,8 +101,8 @@ static inline void oracle_class(struct oracle *o, uint32_t node,
       oracle_bytes(o, node, at, bytes, oracle_utf8(c, bytes));
 }
 
-/* From the places of `from` through one node; notes in `owner` where the text runs out.
- */
+/* Follows one node from the positions in `from`; records in `owner` where the text ends
+ * inside it. */
 static inline uint64_t oracle_through(struct oracle *o, uint32_t owner, uint32_t start,
                                       uint64_t from, uint32_t node)
 {
@@ -180,7 +180,7 @@ static inline uint64_t oracle_sum(const struct oracle *o)
   return sum;
 }
 
-/* Reads the text; then oracle_matches and oracle_goes_on answer. */
+/* Reads the text; oracle_matches and oracle_goes_on then answer. */
 static inline void oracle_read(struct oracle *o, const struct lls_grammar_tree *tree,
                                const char *text, uint32_t n)
 {
@@ -255,8 +255,8 @@ static inline uint32_t random_node(struct lls_grammar_tree *tree, struct dice *d
   }
 }
 
-/* Some rules, some nodes, and rules that stand for any of them: left and right recursion,
- * ambiguity, empty and impossible rules all come up. */
+/* Makes a random grammar: some rules, some nodes, and rules that may refer to any of
+ * them. Left and right recursion, ambiguity, empty and impossible rules all occur. */
 static inline void random_grammar(struct lls_grammar_tree *tree, struct dice *d)
 {
   uint32_t rules[4], n_rules = dice(d, 1, 4), n = dice(d, 3, 24);

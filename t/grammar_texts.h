@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables of grammars' sources: with texts that each has and has not, by the naive
- * recogniser, or with what is said of its mistake. */
+/* Tables of grammars for tests: each with texts that match and texts that do not,
+ * checked with the simple recogniser, or with the error message of a faulty grammar. */
 #ifndef LLS_T_GRAMMAR_TEXTS_H
 #define LLS_T_GRAMMAR_TEXTS_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that ends where a page begins that nobody may touch: a kernel that reads or
- * writes past its arguments faults at once, in every build and also where it is written
- * in vector instructions, which no sanitizer sees (kernels/cpu/Makefile.inc).
+ * Memory that ends directly before an inaccessible page: a kernel that reads or writes
+ * past its arguments faults at once. This works in every build and also for vector
+ * instructions, which no sanitizer checks (kernels/cpu/Makefile.inc).
  */
 #ifndef LLS_GUARDED_H
 #define LLS_GUARDED_H
@@ -18,8 +18,8 @@ static inline size_t page_bytes(void)
   return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* One mapping: [a page with its size | spare | the bytes, zeros | a page nobody may
- * touch]. */
+/* Makes one mapping: [a page with its size | spare | the bytes, zeros | an inaccessible
+ * page]. */
 static inline void *guarded_alloc(size_t bytes)
 {
   const size_t page = page_bytes(), data = (bytes + page - 1) / page * page;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Putting an instance together for a test; see harness.h. */
+/* Sets up an instance for a test; see harness.h. */
 #include "t/harness.h"
 
 #include "core/model/architecture.h"
@@ -165,7 +165,8 @@ int harness_open(struct harness *h, const struct harness_options *o,
 void harness_close(struct harness *h)
 {
   lls_loop_destroy(h->loop);
-  for (uint32_t i = HARNESS_INSTANCES; i-- > 0;) { /* the first has the weights */
+  /* backwards: the first instance has the weights, so it is closed last */
+  for (uint32_t i = HARNESS_INSTANCES; i-- > 0;) {
     lls_engine_destroy(h->engines[i]);
     if (h->devices[i] != NULL)
       h->devices[i]->ops->destroy(h->devices[i]);

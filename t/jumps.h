@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A grammar for tests of schedulers: where an answer has drawn a "b", 10 tokens are
- * forced; it may end between any two letters that are not.
+ * A grammar for tests of schedulers: after the letter "b" 10 tokens are forced; an
+ * answer may end between any two letters that are not forced.
  */
 #ifndef LLS_T_JUMPS_H
 #define LLS_T_JUMPS_H
@@ -11,14 +11,14 @@
 
 #include <string.h>
 
-#define JUMPS_LONGEST 10 /* tokens of a jump */
+#define JUMPS_LONGEST 10 /* tokens of the longest jump */
 
 struct jumps {
   struct lls_vocabulary *vocabulary;
   struct lls_grammar *grammar;
 };
 
-/* (a | bccccccccca)* over tokens of a letter each. */
+/* Makes the grammar (a | bccccccccca)* over tokens of one letter each. */
 static inline void jumps_open(struct jumps *j, uint32_t vocabulary, int32_t eos)
 {
   static const struct lls_grammar_bounds bounds = {.nodes = 10, .bytes = 100, .rules = 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin file and its parameters, as tests and benchmarks name and open them. */
+/* A plugin file and its parameters, as tests and benchmarks write them. */
 #ifndef LLS_T_POLICY_H
 #define LLS_T_POLICY_H
 
@@ -9,11 +9,11 @@
 #include <stdlib.h>
 
 struct harness_policy {
-  const char *name;              /* as in llmserve.ini */
+  const char *name;              /* name as in llmserve.ini */
   const char *const *parameters; /* "key", "value", ..., NULL; or NULL */
 };
 
-/* POLICY_PARAMETERS("key", "value", ...) for the member above. */
+/* The value of `parameters`: POLICY_PARAMETERS("key", "value", ...). */
 #define POLICY_PARAMETERS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 struct harness_loaded {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Quantised weights and what the reference makes of them: rows of GGUF's types
- * (t/data/quantised, by tools/quantised_vectors.py) and matrices of quantised folders
- * (t/data/quantised/folders, by tools/quantised_folders.py).
+ * Quantised weights with their reference values: rows of GGUF's types
+ * (t/data/quantised, from tools/quantised_vectors.py) and matrices of quantised folders
+ * (t/data/quantised/folders, from tools/quantised_folders.py).
  */
 #ifndef LLS_T_QUANTISED_DATA_H
 #define LLS_T_QUANTISED_DATA_H
@@ -59,7 +59,8 @@ static inline struct lls_safetensors *open_matrix(const char *name)
   return st;
 }
 
-/* Its "m.weight" or what that stands for, "expected". */
+/* Returns the view of "m.weight", or of the tensors that represent it, or of
+ * "expected". */
 static inline struct lls_tensor_view matrix_view(struct lls_safetensors *st,
                                                  const char *name)
 {

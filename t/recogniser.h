@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds whether a text is one of a grammar tree's, found from the tree alone: an oracle
- * for what is compiled from it, and small enough to be believed. For each node and place
- * it finds all places where a match can end; what is being found already counts as none,
- * which is right for grammars whose rules do not begin with themselves.
+ * Recognises texts by a grammar tree alone: an oracle for compiled grammars that is
+ * small enough to be trusted. For each node and position it finds all positions where a
+ * match can end. A match that is being searched already counts as none, which is right
+ * for grammars without left recursion.
  */
 #ifndef LLS_T_RECOGNISER_H
 #define LLS_T_RECOGNISER_H
@@ -21,7 +21,7 @@ struct ends {
   struct {
     uint32_t node, at;
   } key;
-  bool *is; /* (n + 1) whether a match may end there */
+  bool *is; /* (n + 1) a match may end there */
 };
 
 struct recogniser {
@@ -33,7 +33,7 @@ struct recogniser {
 
 static inline const bool *ends_of(struct recogniser *r, uint32_t node, uint32_t at);
 
-/* One part, from every place in `from`, into `to`. */
+/* Advances every position in `from` through one part, into `to`. */
 static inline bool advance(struct recogniser *r, uint32_t part, const bool *from,
                            bool *to)
 {
@@ -78,7 +78,7 @@ static inline void find_repeat(struct recogniser *r, const struct lls_grammar_no
   }
 }
 
-/* from: only `at`, before any part; `some` are the ends after one or more of them. */
+/* from: only `at`, before any part; `some`: the ends after one or more parts. */
 static inline void find_joined(struct recogniser *r, const struct lls_grammar_node *node,
                                bool *from, bool *to, bool *some)
 {

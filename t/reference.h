@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The reference models of t/data/models: what transformers computed for them. */
+/* The reference models of t/data/models, with the results that transformers computed
+ * for them. */
 #ifndef LLS_T_REFERENCE_H
 #define LLS_T_REFERENCE_H
 
@@ -9,13 +10,13 @@
 #include <string.h>
 
 #define REFERENCE_MAX_PROMPTS 6
-#define REFERENCE_MAX_TOKENS  256 /* of a prompt and its continuation */
+#define REFERENCE_MAX_TOKENS  256 /* most tokens of a prompt and its continuation */
 
 struct reference_prompt {
   int32_t tokens[REFERENCE_MAX_TOKENS]; /* the prompt, then the greedy continuation */
   uint32_t n_prompt, n_tokens, n_logits;
-  const float *logits; /* (n_logits, vocab) of the first tokens */
-  double min_gap;      /* smallest distance of the two best logits of the continuation */
+  const float *logits; /* (n_logits, vocab) logits of the first tokens */
+  double min_gap;      /* smallest distance of the two best logits in the continuation */
 };
 
 struct reference {
@@ -83,8 +84,8 @@ static inline struct reference *reference_read(const char *model)
   return r;
 }
 
-/* stories260K has another form: one line for each prompt, and logits of the first 40
- * tokens of each, which may reach into the continuation. */
+/* Reads stories260K's references, which have another format: one line for each prompt,
+ * and logits of the first 40 tokens of each, which may reach into the continuation. */
 static inline struct reference *reference_read_stories(void)
 {
   struct reference *r = calloc(1, sizeof *r);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways a step is cut, mixed or interrupted that must all give the same logits. */
+/* Rules for cutting, mixing and interrupting steps, all of which must give the same
+ * logits. */
 #ifndef LLS_T_RULES_H
 #define LLS_T_RULES_H
 
@@ -30,7 +31,8 @@ static const struct rule_case rule_left[] = {
     {"blocks filled from both sides", {.chunk = 17, .stagger = 3, .reversed = true}},
 };
 
-/* In hidden form, mixed with KV form in one batch, and changing over. */
+/* Sequences in hidden form, mixed with KV form in one batch, and changing from one to
+ * the other. */
 static const struct rule_case rule_hidden[] = {
     {"hidden, whole prompts", {.chunk = WHOLE, .hidden = true}},
     {"hidden, token by token", {.chunk = 1, .hidden = true}},

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sequences with block tables, for tests and benchmarks of the engine. Units are handed
- * out in a mixed up order, so that no test passes because blocks happen to lie side by
- * side.
+ * out in a shuffled order, so that no test passes because blocks happen to be
+ * contiguous.
  */
 #ifndef LLS_T_SEQUENCE_H
 #define LLS_T_SEQUENCE_H
@@ -21,7 +21,7 @@ struct units { /* a stack of free unit blocks */
 
 struct sequence {
   uint32_t cached; /* tokens */
-  bool reversed;   /* every other block is filled from the right */
+  bool reversed;   /* every other block is filled from the right end */
   struct lls_block_entry k[SEQUENCE_MAX_BLOCKS], v[SEQUENCE_MAX_BLOCKS],
       x[SEQUENCE_MAX_BLOCKS];
   struct lls_block_table table;
@@ -46,7 +46,7 @@ static inline void sequence_init(struct sequence *s)
   *s = (struct sequence){.table = {.form = LLS_FORM_KV, .k = s->k, .v = s->v, .x = s->x}};
 }
 
-/* Makes a list of n entries cover so many tokens. */
+/* Extends a list to n entries that cover `tokens` tokens. */
 static inline void list_grow(struct lls_block_entry *list, uint32_t *n, struct units *u,
                              uint32_t tokens, uint32_t block_tokens, bool reversed)
 {
@@ -74,7 +74,7 @@ static inline void list_release(struct lls_block_entry *list, uint32_t *n,
   }
 }
 
-/* Makes the table cover so many tokens, in the form it has. */
+/* Extends the table to cover `tokens` tokens, in its present form. */
 static inline void sequence_grow(struct sequence *s, struct units *u, uint32_t tokens,
                                  uint32_t block_tokens)
 {
@@ -87,7 +87,7 @@ static inline void sequence_grow(struct sequence *s, struct units *u, uint32_t t
   list_grow(s->v, &t->v_count, u, tokens, block_tokens, s->reversed);
 }
 
-/* Gives all units back and forgets what was cached. */
+/* Returns all units and forgets the cached tokens. */
 static inline void sequence_release(struct sequence *s, struct units *u)
 {
   list_release(s->k, &s->table.k_count, u);

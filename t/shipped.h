@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The policies that ship, found where the build has put them: a test or a benchmark of
- * "all schedulers" names none, so that a new one is in it. What one can't be part of is
- * left out with the reason, and a reason for a policy that is gone is an error.
+ * Finds the shipped policies in the build, for tests and benchmarks of "all
+ * schedulers": they list no names, so new policies are included. Policies that cannot
+ * take part are excluded with a reason, and a reason for a policy that no longer exists
+ * is an error.
  */
 #ifndef LLS_T_SHIPPED_H
 #define LLS_T_SHIPPED_H
@@ -23,7 +24,7 @@ struct left_out {
   const char *name, *why;
 };
 
-/* Fixtures lie in folders below t. */
+/* Excludes fixtures, which are in folders below t. */
 static inline int shipped_add(void *context, const char *name, const char *path)
 {
   struct shipped *s = context;
@@ -32,7 +33,7 @@ static inline int shipped_add(void *context, const char *name, const char *path)
   return 0;
 }
 
-/* Finds the shipped plugins of a kind, in order of name; at least one. */
+/* Finds the shipped plugins of a kind, ordered by name; at least one. */
 static inline void shipped_find(uint32_t kind, struct shipped *out)
 {
   out->n = 0;
@@ -47,7 +48,7 @@ static inline bool shipped_has(const struct shipped *s, const char *name)
   return false;
 }
 
-/* All but those n; false: one of them does not exist. */
+/* Finds all but the n excluded ones; false: an excluded one does not exist. */
 static inline bool shipped_find_but(uint32_t kind, const struct left_out *but, size_t n,
                                     struct shipped *out)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every cmocka test starts with this; output is TAP (see t/prove). */
+/* Included first by every cmocka test; output is TAP (see t/prove). */
 #ifndef LLS_TAP_H
 #define LLS_TAP_H
 
@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* With a sanitizer, which takes some times as long, a test that draws lots or goes round
- * many of a kind is content with a part: TAP_LOTS of them, or each TAP_STEPth. */
+/* Sanitizers slow tests down several times. A test that draws random cases or repeats
+ * one many times then runs a part only: TAP_LOTS of them, or each TAP_STEPth. */
 #ifdef __has_feature
 #define TAP_CLANG_HAS(feature) __has_feature(feature)
 #else
@@ -29,7 +29,8 @@
 #define TAP_LOTS(n) (TAP_SANITIZED ? ((n) + 3) / 4 : (n))
 #define TAP_STEP(n) (TAP_SANITIZED ? (n) : 1)
 
-/* Path of a file of the source tree, whatever the build directory; static storage. */
+/* The path of a file in the source tree, whatever the build directory; static
+ * storage. */
 static inline const char *source_path(const char *relative)
 {
   static char path[4096];
@@ -38,8 +39,8 @@ static inline const char *source_path(const char *relative)
   return path;
 }
 
-/* Ends a test that cannot run here; t/run passes the reason on to the list of what was
- * skipped. */
+/* Ends a test that cannot run here; t/run adds the reason to its list of skipped
+ * tests. */
 __attribute__((format(printf, 1, 2))) static inline void skip_because(const char *format,
                                                                       ...)
 {
@@ -52,8 +53,8 @@ __attribute__((format(printf, 1, 2))) static inline void skip_because(const char
   skip();
 }
 
-/* By lines, so that what cmocka writes to stderr keeps its place, and a crash loses
- * nothing. */
+/* Line-buffers the output, so that cmocka's stderr output stays in order and a crash
+ * loses nothing. */
 __attribute__((constructor)) static void write_by_lines(void)
 {
   setvbuf(stdout, NULL, _IOLBF, BUFSIZ);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A batch of attention on the CPU device and what it should give: softmax(q K) V in
- * double. K and V get into the pool by cache_write, so that both agree on where a token
- * lies; tables are as untidy as the SDK allows: any block size, blocks anywhere, partly
- * filled, from either end, K and V cut differently.
+ * A batch of attention on the CPU device, and its expected result: softmax(q K) V in
+ * double. cache_write stores K and V in the pool, so both agree on the place of each
+ * token. Tables are as irregular as the SDK allows: any block size, blocks anywhere,
+ * partly filled, from either end, K and V cut differently.
  *
  * Tolerance: a score is a sum of head_dim products in f32, so it is off by at most
- * SCORE_EPSILON of the magnitudes added, which changes weights by that part; weights and
- * their sum add VALUE_EPSILON of the largest value. Over a cache of bf16 AMX and AVX-512
- * round q, as the reference then does, and weights, which adds PAIRS_EPSILON of the
- * largest value.
+ * SCORE_EPSILON of the magnitudes added, which changes weights by the same relative
+ * error; weights and their sum add VALUE_EPSILON of the largest value. Over a cache of
+ * bf16 AMX and AVX-512 round q, as the reference then does, and weights, which adds
+ * PAIRS_EPSILON of the largest value.
  */
 #ifndef LLS_KERNEL_ATTENTION_BATCH_H
 #define LLS_KERNEL_ATTENTION_BATCH_H
@@ -21,7 +21,7 @@
 
 #define SCORE_EPSILON 1e-6
 #define VALUE_EPSILON 4e-6
-#define PAIRS_EPSILON 2.2e-3 /* 2^-9 of rounding weights, 1e-4 of their cubic */
+#define PAIRS_EPSILON 2.2e-3 /* 2^-9 for rounding weights, 1e-4 for their cubic */
 
 #define MAX_ROWS      512
 #define MAX_SEQUENCES 12
@@ -30,15 +30,16 @@
 struct shape {
   uint32_t kv_heads, group, head_dim, block_tokens, window;
   enum lls_dtype element;
-  bool int8; /* some full blocks are */
+  bool int8; /* some of the full blocks are int8 */
   float soft_cap;
   const float *sinks; /* (kv_heads group), or NULL */
 };
 
 struct sequence {
   uint32_t context, n_rows;
-  float *qkv; /* (context + n_rows, columns), INT8 tokens as they are read */
-  bool *int8; /* (2, context + n_rows) of K, of V: in a block of INT8 */
+  /* (context + n_rows, columns), INT8 tokens with the values they are read as */
+  float *qkv;
+  bool *int8; /* (2, context + n_rows) of K, of V: the token is in an int8 block */
   struct lls_block_table table;
   struct lls_block_entry *k, *v;
 };
@@ -122,7 +123,8 @@ struct part { /* rows [first, first + n) of a sequence */
   uint32_t sequence, first, n;
 };
 
-/* Writes these rows to the cache and, if out is wanted, attends: out (rows, columns). */
+/* Writes these rows to the cache and, unless out is NULL, attends: out (rows,
+ * columns). */
 static inline void run_parts(const struct batch *b, const struct part *parts,
                              uint32_t n_parts, float *out)
 {
@@ -187,8 +189,8 @@ static inline uint32_t run_all(const struct batch *b, float *out)
 
 /* ---- what windows have left ------------------------------------------------------ */
 
-/* The leading entries that no row sees leave each list, and what was in them is no
- * number: whoever reads them shows it. */
+/* Drops the leading entries that no row sees from each list, and fills their blocks
+ * with NaN, so that reading them shows in the result. */
 static inline void give_back_all(struct batch *b)
 {
   size_t k = (size_t)b->attention.heads * b->shape.head_dim;
@@ -213,7 +215,8 @@ static inline void give_back_all(struct batch *b)
 
 /* ---- the reference --------------------------------------------------------------- */
 
-/* AMX and AVX-512 multiply bf16, in heads of any number of dims that vectors can take. */
+/* Are values rounded to bf16? AMX and AVX-512 do that for head sizes that fit their
+ * vectors. */
 static inline bool rounds(const struct batch *b)
 {
   enum lls_isa isa = lls_cpu(b->device)->isa;
@@ -221,8 +224,8 @@ static inline bool rounds(const struct batch *b)
   return pairs && b->shape.element == LLS_BF16 && b->shape.head_dim % 8 == 0;
 }
 
-/* As attention takes a number of the cache: INT8 ones are only rounded where
- * bf16 is multiplied. */
+/* A cached value as attention uses it: INT8 values are rounded only where bf16 is
+ * multiplied. */
 static inline double cached(const struct batch *b, bool int8, float x)
 {
   bool bf16 = int8 ? rounds(b) : b->shape.element == LLS_BF16;
@@ -294,7 +297,8 @@ static inline void check_rows(const struct batch *b, const float *out)
   }
 }
 
-/* prepare: what is done to the contexts before all rows attend; NULL = nothing. */
+/* prepare: called after the contexts are written, before all rows attend; NULL:
+ * nothing. */
 static inline void check(struct batch *b, void (*prepare)(struct batch *))
 {
   float *out = guarded_alloc(MAX_ROWS * b->out_columns * sizeof *out);

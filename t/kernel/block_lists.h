@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Block lists as untidy as the SDK allows: units anywhere in the pool, some of them
- * filled in part, from either end, the other end of which is often another list's, or the
- * same one's further on.
+ * Block lists as irregular as the SDK allows: units anywhere in the pool, some partly
+ * filled, from either end; the other end often belongs to another list, or to a later
+ * part of the same one.
  */
 #ifndef LLS_KERNEL_BLOCK_LISTS_H
 #define LLS_KERNEL_BLOCK_LISTS_H
@@ -14,7 +14,8 @@
 
 struct block_lists {
   uint32_t order[MAX_UNITS], n, used, block_tokens; /* units in a random order */
-  struct lls_block_entry ends[MAX_ENDS];            /* that nobody has, and their slots */
+  /* free ends of partly filled units, and their slots */
+  struct lls_block_entry ends[MAX_ENDS];
   uint32_t n_ends, n_shared;
 };
 
@@ -38,7 +39,7 @@ static inline uint32_t block_lists_take(struct block_lists *b)
   return b->order[b->used++];
 }
 
-/* One in four is not full. */
+/* One in four entries is not full. */
 static inline struct lls_block_entry untidy_entry(struct block_lists *b)
 {
   uint32_t most = b->block_tokens;
@@ -61,8 +62,8 @@ static inline struct lls_block_entry untidy_entry(struct block_lists *b)
   return e;
 }
 
-/* A list for n tokens, of which the last entry has room for more; whole blocks from the
- * left if it is tidy. How many entries. */
+/* Makes a list for n tokens, whose last entry has space for more; whole blocks from the
+ * left if it is tidy. Returns the number of entries. */
 static inline uint32_t block_list(struct block_lists *b, uint32_t n, bool tidy,
                                   struct lls_block_entry **out)
 {
@@ -78,8 +79,8 @@ static inline uint32_t block_list(struct block_lists *b, uint32_t n, bool tidy,
   return entries;
 }
 
-/* Entries of which all tokens are before `oldest` leave the front of a list; the first
- * token that is left. */
+/* Removes the leading entries whose tokens are all before `oldest`; returns the first
+ * remaining token. */
 static inline uint32_t give_back(const struct lls_block_entry **list, uint32_t *n,
                                  uint32_t oldest)
 {
@@ -88,7 +89,7 @@ static inline uint32_t give_back(const struct lls_block_entry **list, uint32_t *
   return *n > 0 ? (*list)->first_token : 0;
 }
 
-/* The first rows' numbers are none. */
+/* Sets the first rows' values to NaN. */
 static inline void poison(float *at, size_t columns, size_t width, uint32_t n_rows)
 {
   for (uint32_t i = 0; i < n_rows; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The start of tests of the CPU kernels: fresh numbers, and a device per level. */
+/* The setup of tests of the CPU kernels: new random numbers, and a device for each ISA
+ * level. */
 #ifndef LLS_KERNEL_FIXTURE_H
 #define LLS_KERNEL_FIXTURE_H
 
@@ -30,7 +31,7 @@ static inline uint32_t random_between(uint32_t low, uint32_t high)
   return low + random_bits() % (high - low + 1);
 }
 
-/* In +-1. */
+/* A number in +-1. */
 static inline float random_float(void)
 {
   return (float)random_bits() * 0x1p-31f - 1.0f;
@@ -48,7 +49,7 @@ static inline void fill_random(float *x, size_t n)
     x[i] = random_activation();
 }
 
-/* NULL where this CPU has not got the level. */
+/* Returns NULL if this CPU does not have the level. */
 static inline struct lls_device *create_device(const char *isa, uint32_t threads,
                                                uint32_t max_rows, uint32_t max_columns)
 {
@@ -64,7 +65,7 @@ static inline struct lls_device *create_device(const char *isa, uint32_t threads
   return lls_cpu_device_create(&options, &device, &err) == 0 ? device : NULL;
 }
 
-/* Calls a test on a device of each level there is. */
+/* Calls a test with a device of each available level. */
 static inline void each_level(uint32_t threads, uint32_t max_rows, uint32_t max_columns,
                               void (*test)(struct lls_device *))
 {
@@ -77,7 +78,7 @@ static inline void each_level(uint32_t threads, uint32_t max_rows, uint32_t max_
   }
 }
 
-/* A value and what it should be; the message names the level. */
+/* Compares a value with the expected one; the message names the level. */
 static inline void assert_near(const struct lls_device *device, const char *what,
                                size_t index, double got, double wanted, double tolerance)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA device beside the CPU's: the same operation on the same fresh numbers, once
- * through the emulator (t/simt) and once on a GPU, if device_cuda.so is built and finds
- * one; a test says so where it does not. With LLS_GPU_ONLY it is the GPU or failing.
+ * Compares the CUDA device with the CPU's: the same operation on the same random
+ * numbers, once on the emulator (t/simt) and once on a GPU, if device_cuda.so is built
+ * and finds one; otherwise the test reports that it did not. With LLS_GPU_ONLY only the
+ * GPU is used, and its absence is a failure.
  *
- * Numbers come to a device as a table that embed looks rows up in, and go back by
- * download: the vtable has no other way in.
+ * Values are sent to a device as a table that `embed` reads, and come back by
+ * `download`: the vtable has no other way.
  */
 #ifndef LLS_KERNEL_PAIR_H
 #define LLS_KERNEL_PAIR_H
@@ -16,12 +17,12 @@
 #include "core/device/numbers.h"
 
 #ifndef PAIR_ROWS
-#define PAIR_ROWS 256 /* of a step */
+#define PAIR_ROWS 256 /* most rows of a step */
 #endif
 
 struct pair {
   struct lls_device *cpu, *cuda;
-  enum lls_dtype numbers; /* the CUDA device's activations; the CPU's are f32 */
+  enum lls_dtype numbers; /* type of the CUDA device's activations; the CPU's are f32 */
   bool on_gpu;
 };
 
@@ -70,7 +71,7 @@ static inline void pair_end(struct lls_device *device)
     fail_msg("%s: %s", device->ops->name, lls_error_text(&err, rc));
 }
 
-/* A step without sequences that n rows go through. */
+/* Begins a step of n rows without sequences. */
 static inline void pair_begin(struct lls_device *device, const int32_t *tokens,
                               uint32_t n)
 {
@@ -104,7 +105,7 @@ static inline void pair_release(struct lls_device *device, void *buffer)
   device->ops->release(device, LLS_MEMORY_DEVICE, buffer);
 }
 
-/* Puts rows into it. */
+/* Copies rows into the buffer. */
 static inline void pair_fill(struct lls_device *device, const float *x, uint32_t n,
                              uint32_t columns, void *buffer)
 {
@@ -120,7 +121,7 @@ static inline void pair_fill(struct lls_device *device, const float *x, uint32_t
   device->ops->table_destroy(device, table);
 }
 
-/* A buffer with rows in it. */
+/* Makes a buffer with these rows. */
 static inline void *pair_put(struct lls_device *device, const float *x, uint32_t n,
                              uint32_t columns)
 {
@@ -142,7 +143,7 @@ static inline void pair_get(struct lls_device *device, const void *buffer, size_
   free(half);
 }
 
-/* Fresh numbers that the pair's CUDA device holds exactly. */
+/* Random values that the pair's CUDA device represents exactly. */
 static inline float *pair_random(const struct pair *p, size_t n, float (*random)(void))
 {
   float *x = malloc(n * sizeof *x + 1);
@@ -154,7 +155,7 @@ static inline float *pair_random(const struct pair *p, size_t n, float (*random)
   return x;
 }
 
-/* Rounding of a result to the device's numbers, as a part of it. */
+/* The relative rounding error of results in the device's type. */
 static inline double pair_epsilon(const struct pair *p)
 {
   return p->numbers == LLS_BF16 ? 0x1p-8 : 4e-6;
@@ -167,10 +168,10 @@ struct pair_heads {
   struct lls_attention_shape attention;
   struct lls_rope_shape rope;
   float frequency[128];
-  uint32_t columns, out_columns; /* of q, k, v and of the result */
+  uint32_t columns, out_columns; /* columns of q, k, v; columns of the result */
 };
 
-/* Not to be moved: rope points into it. */
+/* Must not be moved afterwards: rope points into it. */
 static inline void pair_heads_init(struct pair_heads *h, uint32_t heads,
                                    uint32_t kv_heads, uint32_t head_dim, uint32_t rotary)
 {
@@ -192,7 +193,7 @@ static inline void pair_heads_init(struct pair_heads *h, uint32_t heads,
   h->out_columns = heads * head_dim;
 }
 
-/* Rows of sequences in one step, and what they bring. */
+/* Rows of sequences in one step, and their q, k, v. */
 struct pair_step {
   struct lls_device_step step;
   struct lls_step_sequence sequences[8];
@@ -215,7 +216,8 @@ static inline void pair_step_close(struct pair_step *s)
   free(s->rows);
 }
 
-/* n rows of a sequence after `context` others; what else it has is the caller's. */
+/* Adds n rows of a sequence after `context` cached tokens; the caller sets its other
+ * members. */
 static inline struct lls_step_sequence *pair_step_add(struct pair_step *s,
                                                       const struct lls_block_table *table,
                                                       uint32_t context, uint32_t n,
@@ -237,7 +239,7 @@ static inline struct lls_step_sequence *pair_step_add(struct pair_step *s,
 
 /* ---- results ----------------------------------------------------------------------- */
 
-/* |got - wanted| <= relative |wanted| + absolute, of each of n numbers. */
+/* Checks |got - wanted| <= relative |wanted| + absolute for each of n values. */
 static inline void pair_compare(const struct pair *p, const char *what, const float *got,
                                 const float *wanted, size_t n, double relative,
                                 double absolute)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A batch of attention for both devices of a pair: contexts written to the cache, some of
- * their full blocks made int8 if that is wanted, and all rows attending at once.
+ * A batch of attention for both devices of a pair: writes contexts to the cache, turns
+ * some full blocks into int8 on request, and lets all rows attend at once.
  */
 #ifndef LLS_KERNEL_PAIR_ATTENTION_H
 #define LLS_KERNEL_PAIR_ATTENTION_H
@@ -20,13 +20,13 @@ struct pair_shape {
   enum lls_dtype element;
   float soft_cap;
   bool sinks;
-  uint32_t turns; /* windows that come in between */
-  bool int8;      /* about every other full block of the contexts */
+  uint32_t turns; /* number of different windows that alternate */
+  bool int8;      /* about every other full block of the contexts is int8 */
 };
 
 struct pair_sequence {
   uint32_t context, n_rows;
-  struct lls_block_table written, read; /* read: as written, but for int8 blocks */
+  struct lls_block_table written, read; /* read: equals written, except for int8 blocks */
   struct lls_block_entry *lists[4];     /* K and V of both */
   float *qkv;                           /* (context + n_rows, columns) */
 };
@@ -38,7 +38,7 @@ struct pair_batch {
   struct block_lists blocks;
   struct pair_sequence sequences[PAIR_SEQUENCES];
   uint32_t n_sequences;
-  struct lls_copy copies[1024]; /* that make blocks int8 */
+  struct lls_copy copies[1024]; /* copies that quantise blocks */
   uint32_t n_copies;
 };
 
@@ -58,7 +58,7 @@ static inline struct pair_batch *pair_batch_open(const struct pair *p,
   return b;
 }
 
-/* Forgets the sequences: others may come in the same place. */
+/* Removes the sequences, so that others may use the same blocks. */
 static inline void pair_batch_clear(struct pair_batch *b)
 {
   for (uint32_t i = 0; i < b->n_sequences; i++) {
@@ -76,7 +76,7 @@ static inline void pair_batch_close(struct pair_batch *b)
   free(b);
 }
 
-/* A copy of a list, in which some full blocks of the context are int8 ones. */
+/* Returns a copy of a list in which some full blocks of the context are int8. */
 static inline struct lls_block_entry *pair_quantised(struct pair_batch *b,
                                                      const struct lls_block_entry *list,
                                                      uint32_t n, uint32_t context)
@@ -102,7 +102,8 @@ static inline struct lls_block_entry *pair_quantised(struct pair_batch *b,
   return out;
 }
 
-/* The lists that are read lose what no row sees, which is no number. */
+/* Removes entries that no row sees from the lists that are read, and fills their blocks
+ * with NaN. */
 static inline void pair_give_back(const struct pair_batch *b, struct pair_sequence *s)
 {
   uint32_t widest = b->shape.window + 5 * b->shape.turns;
@@ -139,7 +140,7 @@ static inline void pair_batch_add(struct pair_batch *b, uint32_t context, uint32
 
 /* ---- running it -------------------------------------------------------------------- */
 
-/* Where batches of a shape run on a device. */
+/* The device, pool and buffers for batches of a shape. */
 struct pair_place {
   struct lls_device *device;
   struct lls_pool *pool;
@@ -202,7 +203,7 @@ static inline void pair_batch_step(const struct pair_batch *b,
   d->ops->cache_write(d, a, PAIR_LAYER, in);
   if (out != NULL) {
     for (uint32_t other = 0; other < b->shape.turns; other++) {
-      struct lls_attention_shape wider = shape; /* as other layers may have it */
+      struct lls_attention_shape wider = shape; /* another layer's window */
       wider.window = shape.window + 5 * (other + 1);
       d->ops->attention(d, &wider, PAIR_LAYER, in, to);
       d->ops->attention(d, a, PAIR_LAYER, in, to);
@@ -228,7 +229,8 @@ static inline void pair_batch_context(const struct pair_batch *b,
   }
 }
 
-/* Fills the pool with the contexts and attends from all rows; how many there are. */
+/* Fills the pool with the contexts and lets all rows attend; returns the number of
+ * rows. */
 static inline uint32_t pair_batch_run(const struct pair_batch *b,
                                       const struct pair_place *place, float *out)
 {
@@ -247,8 +249,8 @@ static inline uint32_t pair_batch_run(const struct pair_batch *b,
   return step.step.n_rows;
 }
 
-/* Tensor cores round weights and int8 numbers to bf16, by 2^-9 of each: the result is off
- * by that part of the largest value, beside its own rounding. */
+/* Tensor cores round weights and int8 values to bf16, by 2^-9 of each: the result's
+ * error is this part of the largest value, in addition to its own rounding. */
 static inline void pair_batch_compare(const struct pair_batch *b,
                                       const struct pair_place *cpu,
                                       const struct pair_place *cuda)
@@ -273,7 +275,8 @@ static inline void pair_batch_check(const struct pair_batch *b)
   pair_place_close(&cuda);
 }
 
-/* Decodes, whole prompts and a chunk, of ragged lengths, over lists in order and not. */
+/* Decodes, whole prompts and a chunk, of irregular lengths, over ordered and unordered
+ * lists. */
 static inline void pair_batch_mixed(const struct pair *p, const struct pair_shape *shape)
 {
   struct pair_batch *b = pair_batch_open(p, shape);
@@ -287,9 +290,9 @@ static inline void pair_batch_mixed(const struct pair *p, const struct pair_shap
 }
 
 /*
- * The same decode again and again, in the same place, is first run, then captured, then
- * launched as a graph, whatever its tables, tokens and lengths are by then: contexts are
- * shared out first in the graph.
+ * Repeats a decode in the same place: it is first run, then captured, then launched as
+ * a graph, with new tables, tokens and lengths each time. Contexts become long enough
+ * to be split only when the graph exists.
  */
 static inline void pair_decode_repeatedly(const struct pair *p,
                                           const struct pair_shape *shape)
@@ -305,14 +308,14 @@ static inline void pair_decode_repeatedly(const struct pair *p,
     pair_batch_compare(b, &cpu, &cuda);
     pair_batch_clear(b);
   }
-  if (!p->on_gpu) /* one run, one capture and its launch, then launches */
+  if (!p->on_gpu) /* one run, one capture with its launch, then launches */
     assert_true(simt_graph_launches() - before >= sizeof lengths / sizeof *lengths - 1);
   pair_batch_close(b);
   pair_place_close(&cpu);
   pair_place_close(&cuda);
 }
 
-/* A test of each pair of devices that there is. */
+/* Runs a test for each available pair of devices. */
 #define PAIR_TEST(name)                                                                  \
   static void test_##name(void **state)                                                  \
   {                                                                                      \

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Activations at every ISA level against their formulas in long double, from -200 to 200
- * and where f32 ends, and the operations that only move rows: add, gather, embed.
+ * Activations at every ISA level against their formulas in long double, from -200 to
+ * 200 and at the limits of f32, and the operations that only move rows: add, gather,
+ * embed.
  *
- * Tolerance: relative to the larger of the result and 1, and for the exact gelu, whose
- * approximation of erf is good to 1.5e-7, to |x| as well.
+ * Tolerance: relative to the larger of the result and 1; for the exact gelu, whose
+ * approximation of erf has an error of 1.5e-7, also relative to |x|.
  */
 #include "t/kernel/fixture.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention over block tables at every ISA level of this CPU against softmax(q K) V in
- * double (attention_batch.h): shapes, block sizes, windows, long contexts, and that what
- * a row gets depends neither on the batch nor on the threads. */
+ * double (attention_batch.h): shapes, block sizes, windows, long contexts, and that a
+ * row's result depends neither on the batch nor on the threads. */
 #include "t/kernel/attention_batch.h"
 
 static void head_dims(struct lls_device *device)
@@ -48,7 +48,8 @@ static void test_block_sizes(void **state)
   each_level(2, MAX_ROWS, 4096, block_sizes);
 }
 
-/* Queries are taken up to six at a time; all remainders, and more than an item holds. */
+/* Queries are taken up to six at a time: tests all remainders, and more queries than an
+ * item holds. */
 static void groups(struct lls_device *device)
 {
   static const uint32_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 71, 128};
@@ -91,7 +92,7 @@ static void windows(struct lls_device *device)
   }
 }
 
-/* Scores that a cap leaves alone, bends and flattens. */
+/* Caps that leave scores unchanged, bend them and flatten them. */
 static void caps(struct lls_device *device)
 {
   static const float sizes[] = {50, 2, 0.3f};
@@ -109,7 +110,7 @@ static void caps(struct lls_device *device)
   }
 }
 
-/* Sinks that nobody notices, that take a share, and that take nearly all. */
+/* Sinks without effect, with a share of the weights, and with nearly all of them. */
 static void sinks(struct lls_device *device)
 {
   static const float numbers[] = {-40, 0, 1.5f, 30};

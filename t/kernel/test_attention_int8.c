@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention over int8 blocks between others, at every ISA level of this CPU, against
- * softmax(q K) V in double of the numbers that such blocks are read as, which are within
- * half a step of what was written.
+ * Attention over int8 blocks mixed with others, at every ISA level of this CPU, against
+ * softmax(q K) V in double of the dequantised values, which are within half a step of
+ * the written ones.
  */
 #include "t/kernel/attention_batch.h"
 
 #include "kernels/cpu/pool.h"
 
-/* Writes the tokens of an INT8 block, as they are read, to where their K or V came from.
- */
+/* Replaces the source values of an INT8 block's tokens by the dequantised ones. */
 static void read_int8(const struct batch *b, struct sequence *s,
                       const struct lls_block_entry *e, uint32_t first_column)
 {
@@ -38,7 +37,7 @@ static void read_int8(const struct batch *b, struct sequence *s,
   }
 }
 
-/* Makes every other full block of the contexts one of INT8, as a manager would. */
+/* Quantises every other full block of the contexts, as a cache manager would. */
 static void quantise_list(struct batch *b, struct sequence *s,
                           struct lls_block_entry *list, uint32_t n, bool *int8,
                           uint32_t column)

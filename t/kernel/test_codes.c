@@ -2,10 +2,11 @@
 /*
  * Linear layers of 4- to 8-bit weights at every ISA level of this CPU.
  *
- * Against a product in double of the very numbers that are multiplied: the weights that
- * their blocks say, and x in codes of 8 bits, 32 of which share a scale. What is left is
- * f32's rounding of sums. Against the product of x itself: the bound that rounding x has,
- * half a code for each of its groups. A row's result is the same in every batch.
+ * One reference is a product in double of the numbers that are really multiplied: the
+ * dequantised weights, and x in 8-bit codes, 32 of which share a scale. The only
+ * remaining error is f32's rounding of sums. The other is the product of x itself, with
+ * the error bound of rounding x: half a code for each of its groups. A row's result is
+ * the same in every batch.
  */
 #include "t/guarded.h"
 #include "t/tap.h"
@@ -67,7 +68,7 @@ static struct lls_device *create_device(const char *isa, uint32_t threads)
 
 /* ---- weights --------------------------------------------------------------------- */
 
-/* Where a block has numbers in f16, of which random bytes make none that a model has. */
+/* Replaces f16 numbers of a random block that no model would have. */
 static void tame(enum lls_dtype type, uint8_t *block, size_t bytes)
 {
   size_t at[2] = {type == LLS_Q6_K ? 208 : 0, 2}, n = 1;
@@ -118,7 +119,8 @@ static void destroy_matrix(struct matrix *m)
 
 /* ---- products -------------------------------------------------------------------- */
 
-/* x as it is multiplied, in codes of 8 bits; and how far each is off. */
+/* Rounds x to 8-bit codes, as it is multiplied, and returns each element's error
+ * bound. */
 static void round_x(const float *x, size_t n, float *out, float *off)
 {
   for (size_t k = 0; k < n; k += 32) {
@@ -140,7 +142,7 @@ static void check_output(const struct matrix *m, const char *isa, const struct f
   size_t group = lls_dtype_group(f->dtype);
   for (size_t k = 0; k < m->view.columns; k++) {
     double w = (double)m->exact[o * m->view.columns + k];
-    /* A group's scale and offset are rounded on their own, not as their sum. */
+    /* a group's scale and offset are rounded separately */
     double most = 0;
     for (size_t i = k / group * group; i < (k / group + 1) * group; i++)
       most = fmax(most, fabs((double)m->exact[o * m->view.columns + i]));
@@ -215,7 +217,8 @@ static void test_products_are_those_of_the_codes(void **state)
   device->ops->destroy(device);
 }
 
-/* A level's product of a matrix and `n_rows` rows; false: this CPU has no such level. */
+/* Computes the product of a matrix and `n_rows` rows at a level; false: this CPU lacks
+ * the level. */
 static bool product_of(const char *isa, const struct matrix *m, const float *x,
                        uint32_t n_rows, float *y)
 {
@@ -232,7 +235,7 @@ static bool product_of(const char *isa, const struct matrix *m, const float *x,
   return true;
 }
 
-/* Groups are whole numbers, and their sums are rounded in one order. */
+/* Groups are integers, and their sums are rounded in the same order at all levels. */
 static void test_vector_levels_make_the_same_bits(void **state)
 {
   (void)state;
@@ -252,7 +255,8 @@ static void test_vector_levels_make_the_same_bits(void **state)
   free(x);
 }
 
-/* As files of Q4_K_M have q, k and v: one product, each part with its own bits. */
+/* Files of Q4_K_M have q, k and v of several types: one product, each part with its own
+ * bits. */
 static void test_parts_of_several_types(void **state)
 {
   (void)state;
@@ -293,7 +297,7 @@ static void test_parts_of_several_types(void **state)
   device->ops->destroy(device);
 }
 
-/* A value that is no number stays none, and stays in its row. */
+/* A NaN or infinity stays one, and stays in its row. */
 static void test_infinity_is_not_hidden(void **state)
 {
   const char *isa = *state;
@@ -319,7 +323,7 @@ static void test_infinity_is_not_hidden(void **state)
   device->ops->destroy(device);
 }
 
-/* Whole numbers cannot say that a block's scale is infinite. */
+/* An infinite block scale must not get lost in the integer products. */
 static void test_an_infinite_block_is_not_hidden(void **state)
 {
   const char *isa = *state;
@@ -351,7 +355,7 @@ static void test_an_infinite_block_is_not_hidden(void **state)
 
 /* ---- numbers quantised at load --------------------------------------------------- */
 
-/* The root of the mean square of what is lost, relative to the weights. */
+/* The root mean square of the quantisation error, relative to the weights. */
 static double loss_of(enum lls_weight_format format)
 {
   enum { N = 256 };
@@ -382,8 +386,8 @@ static double loss_of(enum lls_weight_format format)
   return sqrt(lost / all);
 }
 
-/* A code is off by 1/sqrt(12) of a step at most in the mean: of numbers even in +-a,
- * whose mean square is a a / 3, steps of a / 127 and a / 7.5. */
+/* The error of a code is at most 1/sqrt(12) of a step on average: for values uniform in
+ * +-a, whose mean square is a a / 3, with steps of a / 127 and a / 7.5. */
 static void test_what_quantising_loses(void **state)
 {
   (void)state;

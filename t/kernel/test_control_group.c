@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Limits of control groups of both versions, read from folders that look as the kernel's
- * do. */
+/* Limits of control groups of both versions, read from folders that imitate the
+ * kernel's. */
 #include "kernels/cpu/control_group.h"
 #include "t/folder.h"
 
@@ -14,7 +14,7 @@ static void put(const struct folder *f, const char *path, const char *text)
   folder_write_text(f, path, text);
 }
 
-/* As the process whose /proc/self/cgroup has this text. */
+/* Reads the limits as the process whose /proc/self/cgroup has this text. */
 static struct lls_control_groups seen_by(const struct folder *f, const char *lines,
                                          char paths[2][256])
 {
@@ -59,7 +59,8 @@ static void test_version_2(void **state)
   assert_int_equal(left, 0);
 }
 
-/* In a container the group is what is mounted, and the path may still be the host's. */
+/* In a container the group is the mount's root, while the path may still be the
+ * host's. */
 static void test_container(void **state)
 {
   char paths[2][256];

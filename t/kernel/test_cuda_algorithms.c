@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Algorithms chosen by timing (kernels/cuda/algorithms.c), where the emulated cuBLASLt
- * says how long each takes: which is taken, with what weights it is timed, when the
- * heuristic's first stays, that timing ends, and that no step but a prepared one has any.
- * On a GPU: that algorithms are timed there, and that what was chosen multiplies.
+ * Algorithms chosen by timing (kernels/cuda/algorithms.c), with an emulated cuBLASLt
+ * that defines each algorithm's time: which one is chosen, which weights are used for
+ * timing, when the heuristic's first is kept, that timing ends, and that only prepared
+ * steps time anything. On a GPU: that algorithms are timed, and that the chosen ones
+ * multiply correctly.
  */
 #include "t/kernel/pair.h"
 
@@ -55,7 +56,7 @@ static void close_layers(struct layers *l)
   free(l->numbers);
 }
 
-/* y = the last layer's; NULL: the step is only prepared for. */
+/* Runs a step; y: the last layer's result; NULL: a preparation step. */
 static void step(const struct layers *l, float *y)
 {
   const struct lls_device_ops *ops = l->device->ops;
@@ -84,7 +85,7 @@ static unsigned all_products(int n)
   return sum;
 }
 
-/* Which algorithm a step takes for all its products. */
+/* Returns the algorithm that a step uses for all its products. */
 static int taken(const struct layers *l, int n)
 {
   float y[ROWS * COLUMNS];
@@ -99,7 +100,7 @@ static int taken(const struct layers *l, int n)
   return -1;
 }
 
-/* Which one is taken after a step was prepared for, of those that are offered. */
+/* Returns the algorithm, of those offered, used after a preparation step. */
 static int chosen(const struct simt_lt_algorithm *offer, int n, uint32_t n_layers)
 {
   struct layers l;
@@ -133,7 +134,7 @@ static void test_cold_weights(void **state)
   assert_int_equal(CHOSEN(TAKES(40), {.us = 30, .us_from_l2 = 5}, TAKES(20)), 2);
 }
 
-/* Differences that the next start could not repeat change nothing. */
+/* Differences that the next start could not reproduce do not matter. */
 static void test_ties(void **state)
 {
   (void)state;
@@ -151,7 +152,7 @@ static void test_failures(void **state)
                    2);
 }
 
-/* Weights that all fit the L2, or half of them, are never read from memory here. */
+/* Small weights, all or half of which fit in the L2, are never read from memory. */
 static void test_small_weights(void **state)
 {
   static const struct simt_lt_algorithm offer[] = {TAKES(30), TAKES(10)};
@@ -176,7 +177,7 @@ static void test_environment(void **state)
   assert_int_equal(unsetenv("LLS_CUDA_ALGORITHMS"), 0);
 }
 
-/* Steps that nobody prepared for take the first, and a shape is timed once. */
+/* Steps without preparation use the first algorithm, and a shape is timed once. */
 static void test_once(void **state)
 {
   static const struct simt_lt_algorithm offer[] = {TAKES(30), TAKES(10)};
@@ -201,7 +202,7 @@ static void test_once(void **state)
   simt_lt_offer(NULL, 0);
 }
 
-/* More shapes than are kept: what was timed is still known. */
+/* With more shapes than are kept the timed choices are still known. */
 static void test_many_shapes(void **state)
 {
   static const struct simt_lt_algorithm offer[] = {TAKES(30), TAKES(10)};
@@ -251,7 +252,7 @@ static void test_time_of_a_shape(void **state)
   simt_lt_offer(NULL, 0);
 }
 
-/* Three seconds for all. */
+/* Three seconds for all shapes. */
 static void test_time_of_all(void **state)
 {
   static const struct simt_lt_algorithm slow = {
@@ -307,8 +308,8 @@ static void test_results(void **state)
   simt_lt_offer(NULL, 0);
 }
 
-/* As large as a layer's, so that a GPU times them: as the first algorithm multiplies, but
- * for another order of sums. */
+/* As large as a real layer's, so that a GPU times them. They must multiply like the
+ * first algorithm, except for the order of sums. */
 #define LARGE 4096
 
 static void check_large(const struct pair *p)
@@ -372,7 +373,7 @@ static void test_large(void **state)
 
 /* ---- engines ----------------------------------------------------------------------- */
 
-/* n decodes at once, in blocks of their own. */
+/* Decodes n sequences at once, in their own blocks. */
 static void decode(struct drive_model *m, uint32_t n)
 {
   static const struct lls_sampling greedy = {.top_p = 1, .repetition_penalty = 1};
@@ -401,7 +402,8 @@ static void decode(struct drive_model *m, uint32_t n)
     fail_msg("%s", lls_error_text(&err, rc));
 }
 
-/* All that a start of the engine leaves to steps is to multiply, as it has chosen. */
+/* After an engine's start its steps multiply with the chosen algorithms, and time
+ * nothing. */
 static void test_engine(void **state)
 {
   static const struct simt_lt_algorithm offer[] = {TAKES(30), TAKES(10)};

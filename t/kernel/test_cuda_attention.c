@@ -2,8 +2,8 @@
 /*
  * Rope, cache_write and attention of the CUDA device against the CPU's, over the general
  * block table: any block size, blocks anywhere and partly filled, from either end, K and
- * V cut differently; decodes, chunks and whole prompts in one batch, with shared q heads
- * and windows, and contexts long enough to be shared out among blocks of threads.
+ * V cut differently; decodes, chunks and whole prompts in one batch, with shared q
+ * heads and windows, and contexts long enough to be split among thread blocks.
  */
 #include "t/kernel/pair_attention.h"
 
@@ -122,7 +122,7 @@ static void long_contexts(const struct pair *p)
 
 /* Several tiles of 128 tokens and several items of 128 queries; ends that are no multiple
  * of either, rows beside each other that see no common token, contexts in parts. On
- * Hopper, as which the emulated GPU passes, these are attend_hopper's. */
+ * Hopper, which the emulated GPU pretends to be, attend_hopper runs them. */
 static void prompts(const struct pair *p)
 {
   static const struct pair_shape shapes[] = {
@@ -150,8 +150,8 @@ static void prompts(const struct pair *p)
   }
 }
 
-/* The result is the same to the bit when blocks of threads end in another order: the
- * emulator's begin from the last one on in every other launch. */
+/* The result is the same to the bit when thread blocks end in another order: in every
+ * other launch the emulator runs them from the last one to the first. */
 static void same_again(const struct pair_batch *b, const struct pair_place *cuda)
 {
   size_t most = PAIR_ROWS * (size_t)b->heads.out_columns;
@@ -163,8 +163,9 @@ static void same_again(const struct pair_batch *b, const struct pair_place *cuda
   free(again);
 }
 
-/* One long context and many short ones, more than there are places for: pieces of several
- * in one lane, and several lanes for one; of 8 queries and less, or more. */
+/* One long context and many short ones, more than blocks run at once: a lane has pieces
+ * of several contexts, and a context has several lanes; with up to 8 queries, and with
+ * more. */
 static void uneven_batches(const struct pair *p)
 {
   static const uint32_t contexts[] = {5, 900, 70, 63, 0, 128, 333, 64};
@@ -265,7 +266,7 @@ PAIR_TEST(repeated_decodes)
 PAIR_TEST(refusals)
 PAIR_TEST(prompts)
 
-/* Other GPUs have this instead of attend_hopper. */
+/* Without attend_hopper, as on other GPUs. */
 static void test_without_hopper(void **state)
 {
   setenv("LLS_CUDA_HOPPER", "0", 1);

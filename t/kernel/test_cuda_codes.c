@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products with weights of 4 to 8 bits on the CUDA device, against sums in double of what
- * the codes stand for: each form, for few rows (as the codes lie) and for many (made
- * bf16), with biases, ReLU and addition, of several parts, and of experts.
+ * Products with weights of 4 to 8 bits on the CUDA device, against sums in double of
+ * the dequantised values: each form, for few rows (multiplied as codes) and for many
+ * (widened to bf16), with biases, ReLU and addition, of several parts, and of experts.
  */
-#define PAIR_ROWS 264 /* of a step */
+#define PAIR_ROWS 264 /* most rows of a step */
 #include "t/kernel/pair.h"
 #include "t/quantised_data.h"
 
@@ -20,12 +20,13 @@
 
 void simt_architecture(int number);
 
-#define FEW 64 /* rows that codes are multiplied with as they lie */
+#define FEW 64 /* rows up to which weights are multiplied as codes */
 
-/* Few rows, more than a product has at once, and so many that weights are made bf16. */
+/* Few rows, more than one product takes, and so many that weights are widened to
+ * bf16. */
 static const uint32_t rows_of_steps[] = {1, 4, 8, 16, 24, 64, 72, MOST_ROWS};
 
-/* A layer and the numbers that it stands for. */
+/* A layer and the values that it represents. */
 struct layer {
   const char *name;
   struct lls_tensor_view parts[2];
@@ -33,19 +34,20 @@ struct layer {
   enum lls_weight_format format;
   const float *numbers; /* (rows, columns) */
   const float *biases;  /* (rows) or NULL */
-  bool e4m3, int8;      /* many rows have activations in that, by cuBLASLt */
-  double rounding;      /* of a number, of the largest of its row: scales are f16 */
+  /* activations of many rows are rounded to this type, for cuBLASLt */
+  bool e4m3, int8;
+  double rounding; /* relative to the largest value of a row: scales are f16 */
 };
 
-/* Results beside their layer: y of `outputs` from x (n, columns). */
+/* Compares results with a layer: y of `outputs` from x (n, columns). */
 struct checked {
   const struct layer *layer;
-  const float *x, *before; /* before: what is added to, or NULL */
+  const float *x, *before; /* before: the values added to, or NULL */
   uint32_t n;
   bool relu, f32;
 };
 
-/* The nearest e4m3, of |x| <= 448: four significant bits, steps of 2^-9 below 2^-6. */
+/* Rounds |x| <= 448 to e4m3: four significant bits, steps of 2^-9 below 2^-6. */
 static float nearest_e4m3(float x)
 {
   int exponent;
@@ -54,7 +56,7 @@ static float nearest_e4m3(float x)
   return rintf(x / step) * step;
 }
 
-/* A row as codes of 8 bits with one scale. */
+/* Rounds a row to 8-bit codes with one scale. */
 static void round_row(const float *x, size_t n, bool int8, float *out)
 {
   float largest = 0, most = int8 ? 127 : 448;
@@ -183,8 +185,7 @@ static void check_layer(const struct pair *p, const struct layer *l)
 
 /* ---- what files have --------------------------------------------------------------- */
 
-/* Scales of the K types have more bits than f16, and so have offsets that are products.
- */
+/* Scales of the K types have more bits than f16, as do offsets, which are products. */
 static double rounding_of(enum lls_dtype type)
 {
   bool k = type == LLS_Q4_K || type == LLS_Q5_K || type == LLS_Q6_K;
@@ -278,7 +279,7 @@ static void w8a8(const struct pair *p)
   lls_safetensors_close(st);
 }
 
-/* Activations that are no number: nor are the row's outputs, and the others are. */
+/* Non-finite activations make their row's outputs non-finite, and no other row's. */
 static void no_numbers(const struct pair *p)
 {
   enum { N = FEW + 8 };
@@ -308,8 +309,7 @@ static void no_numbers(const struct pair *p)
   lls_safetensors_close(st);
 }
 
-/* Parts of two types, with biases: a list of weights, whose outputs stand side by side.
- */
+/* Parts of two types, with biases: a list of weights with adjacent outputs. */
 static void mixed(const struct pair *p)
 {
   struct vectors a, b;
@@ -376,8 +376,8 @@ static void quantised_free(struct quantised *q)
   free(q->numbers);
 }
 
-/* Outputs that fill no tile, inputs that fill no piece and no group; tiles that several
- * blocks share. */
+/* Outputs that do not fill a tile, inputs that do not fill a piece or a group, and
+ * tiles shared by several blocks. */
 static void odd_shapes(const struct pair *p)
 {
   static const size_t shapes[][2] = {
@@ -421,8 +421,8 @@ static void multiply(struct lls_device *d, struct lls_weight *w, const float *x,
   pair_release(d, y);
 }
 
-/* A row's outputs are the same bits, whatever other rows there are, up to eight; and of
- * more. */
+/* A row's outputs have the same bits whatever the other rows, for up to eight rows; and
+ * likewise for more. */
 static void alone_or_not(const struct pair *p)
 {
   static const uint32_t rows[][2] = {{8, 1}, {72, 24}};
@@ -509,7 +509,7 @@ static void mixture_close(struct mixture *m, struct lls_device *d)
     pair_release(d, buffers[i]);
 }
 
-/* Every row by its one expert: more rows than one go, and few. */
+/* Every row goes to its one expert: more rows than one round takes, and few. */
 static void mixtures(const struct pair *p)
 {
   enum { N = 40 };
@@ -557,7 +557,7 @@ static void mixtures(const struct pair *p)
   free(x);
 }
 
-/* Experts of a layer that are not alike are refused, and nothing stays. */
+/* A layer's experts with different formats are refused, and nothing stays allocated. */
 static void unlike(const struct pair *p)
 {
   struct lls_device *d = p->cuda;
@@ -578,7 +578,7 @@ static void unlike(const struct pair *p)
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-/* Bytes of a number on the device, its scales included; four more for each output. */
+/* Bytes a weight on the device, with its scales; four more for each output. */
 static void sizes(const struct pair *p)
 {
   static const double wanted[] = {18.0 / 32, 20.0 / 32, 24.0 / 32, 24.0 / 32, 34.0 / 32,

@@ -2,8 +2,8 @@
 /*
  * Whole models on the CUDA device, against their references: in f32 as closely as on the
  * CPU, in bf16 as closely as the CPU with bf16 weights (t/unit/test_engine*.c have the
- * same models and rules). Weights from files, every operation, chunks beside decodes,
- * swapping to the host and back, int8 blocks, and decode steps as graphs.
+ * same models and rules). Covers weights from files, every operation, chunks mixed with
+ * decodes, swapping to the host and back, int8 blocks, and decode steps as graphs.
  */
 #include "t/drive.h"
 
@@ -74,10 +74,10 @@ static double worst_with_int8(const char *model, const struct drive_options *opt
   return o.worst_relative;
 }
 
-/* int8 blocks on the host, then on both: no further from the reference than what they
- * cost the CPU and what the device's own numbers cost without them, two errors that know
- * nothing of each other. (Not as far as the CPU: how it adds up bf16 is its own, .0104
- * for gemma2 with AVX2 where the device has .0315 with such blocks and .032 without.) */
+/* int8 blocks on the host, then on both tiers: the error is at most the combination of
+ * their error on the CPU and of the device's own error without them, which are
+ * independent. (Not as far as the CPU: how it adds up bf16 is its own, .0104 for gemma2
+ * with AVX2 where the device has .0315 with such blocks and .032 without.) */
 static void check_int8(const char *model, create create_device, const double own[2])
 {
   for (int i = 0; i < 4; i++) {
@@ -101,8 +101,9 @@ static void check_int8(const char *model, create create_device, const double own
   }
 }
 
-/* INT8 blocks are attention's business: it differs in whole and grouped heads, windows
- * and soft caps; the other models differ elsewhere. */
+/* Does the model have its own kind of attention? INT8 blocks affect attention only,
+ * which differs in whole and grouped heads, windows and soft caps; the other models
+ * differ elsewhere. */
 static bool has_attention_of_its_own(const char *model)
 {
   static const char *const models[] = {"llama", "gemma2", "neox", "qwen2-window"};
@@ -112,8 +113,8 @@ static bool has_attention_of_its_own(const char *model)
   return false;
 }
 
-/* A sanitizer sees how the engine calls the kernels, which are the same for most models.
- */
+/* Is the model run under a sanitizer? It checks how the engine calls the kernels, which
+ * is the same for most models. */
 static bool is_seen(const char *model)
 {
   static const char *const kinds[] = {"llama", "opt", "gemma2", "gpt-oss"};
@@ -123,7 +124,8 @@ static bool is_seen(const char *model)
   return seen;
 }
 
-/* Numbers are of the kernels' kind, not of the architecture's: a sanitizer sees two. */
+/* The kernels depend on the element type, not on the architecture: a sanitizer runs two
+ * models in bf16. */
 static bool is_seen_in_bf16(const char *model)
 {
   return !TAP_SANITIZED || strcmp(model, "llama") == 0 || strcmp(model, "gpt-oss") == 0;
@@ -184,14 +186,14 @@ static void test_on_gpu(void **state)
 
 /* ---- what memory becomes ----------------------------------------------------------- */
 
-struct small { /* a device with the engine of a small model on it */
+struct small { /* a device with the engine of a small model */
   struct reference *reference;
   struct lls_model_config config;
   struct lls_device_options device_options;
-  struct lls_engine_options options; /* to be changed before it is opened */
+  struct lls_engine_options options; /* may be changed before it is opened */
   struct lls_device *device;
   struct lls_engine *engine;
-  double used_before; /* of the device's memory, without the engine */
+  double used_before; /* used share of the device's memory, without the engine */
 };
 
 static void small_init(struct small *s, uint32_t sequences)
@@ -215,7 +217,7 @@ static void small_init(struct small *s, uint32_t sequences)
   };
 }
 
-/* The part of the device's memory that is used. */
+/* The used share of the device's memory. */
 static double used_share(struct lls_device *device)
 {
   size_t total, available;
@@ -223,7 +225,8 @@ static double used_share(struct lls_device *device)
   return 1 - (double)available / (double)total;
 }
 
-/* 0, or why there is a device but no engine; to be closed in any case. */
+/* Returns 0, or the reason why there is a device but no engine; to be closed in any
+ * case. */
 static int small_open(struct small *s, struct lls_error *err)
 {
   assert_int_equal(lls_device_module.create(&s->device_options, &s->device, err), 0);
@@ -238,7 +241,7 @@ static void small_close(struct small *s)
   s->device->ops->destroy(s->device);
 }
 
-/* The pool is what a trial leaves of the engine's share. */
+/* The pool is the part of the engine's share that a trial step leaves. */
 static void test_memory(void **state)
 {
   (void)state;
@@ -274,7 +277,8 @@ static void test_too_little_memory(void **state)
   reference_free(s.reference);
 }
 
-/* With a cache manager that has no use for it the scratch of the hidden form is cache. */
+/* With a cache manager that has no hidden form, the memory of its scratch goes to the
+ * cache. */
 static void test_kv_only(void **state)
 {
   (void)state;

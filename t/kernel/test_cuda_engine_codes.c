@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whole models with weights of 4 to 8 bits on the CUDA device: quantised at load, from a
- * quantised folder, and a GGUF file's experts in MXFP4. Each is no
- * further from the reference than the CPU is with the same codes, but for activations in
- * bf16 (t/unit/test_engine_formats.c bounds the CPU's). Steps of a whole prompt take the
- * way of many rows, those of chunks and decodes the way of few, restored tokens a part of
- * a layer's outputs.
+ * quantised folder, and a GGUF file's experts in MXFP4. Each is as close to the
+ * reference as the CPU with the same codes, except for activations in bf16
+ * (t/unit/test_engine_formats.c bounds the CPU's error). Steps of a whole prompt use
+ * the products for many rows, chunks and decodes those for few, and restored tokens a
+ * part of a layer's outputs.
  */
 #include "t/drive.h"
 #include "t/gguf_model.h"
@@ -54,7 +54,8 @@ static struct outcome run(const char *model, const struct drive_options *options
   return outcome;
 }
 
-/* Fewer bytes than bf16 has, too, which the cache gets then. */
+/* Also checks that the weights take fewer bytes than in bf16, and that the cache gets
+ * the difference. */
 static void check(const char *model, const char *path, enum lls_weight_format weights,
                   double tolerance)
 {

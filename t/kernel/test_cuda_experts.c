@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products of a mixture's experts on the CUDA device, against sums in double: experts
- * with few rows and with many, with none and with all, rows that fill no tile, outputs
- * and inputs that fill none either.
+ * with few, many, no or all rows; rows, outputs and inputs that do not fill a tile.
  */
 #define PAIR_ROWS 320
 #include "t/kernel/pair.h"
@@ -10,8 +9,8 @@
 #define MOST_EXPERTS 320
 #define MAX_COLUMNS  8192
 
-/* Rows are sent to `active` experts each, by scores that are made of what each expert is
- * to have: rows[e] of n_rows. */
+/* Rows are sent to `active` experts each, by scores that give expert e rows[e] of the
+ * n_rows. */
 struct shape {
   uint32_t experts, active, outputs, inputs, n_rows;
   uint32_t rows[MOST_EXPERTS]; /* add up to n_rows active */
@@ -34,7 +33,7 @@ static void *buffer(struct lls_device *d, size_t bytes)
   return out;
 }
 
-/* Row after row to the experts that want most. */
+/* Assigns each row to the experts that still need most rows. */
 static void choose(const struct shape *s, float *scores)
 {
   uint32_t left[MOST_EXPERTS];
@@ -116,7 +115,7 @@ static void mixture_close(const struct pair *p, struct mixture *m)
   free(m->scores);
 }
 
-/* Results for the first n rows, and where they are: y (n active, outputs). */
+/* Results for the first n rows, and their places: y (n active, outputs). */
 struct results {
   float *y;
   uint32_t *expert, *place, *row; /* as lls_route has them */
@@ -270,7 +269,7 @@ static void odd_inputs(const struct pair *p)
   check_shape(p, &many_rows);
 }
 
-/* Entries that are sorted by more than one go of a warp, and of four of them. */
+/* So many entries that a warp, and four warps, sort them in more than one round. */
 static void many_entries(const struct pair *p)
 {
   static const struct shape some = {5, 4, 8, 8, 320, {320, 320, 300, 320, 20}, false};
@@ -291,7 +290,7 @@ static void many_experts(const struct pair *p)
   check_shape(p, &s);
 }
 
-/* A row's results are the same bits, whatever other rows there are. */
+/* A row's results have the same bits whatever the other rows. */
 static void alone_or_not(const struct pair *p)
 {
   static const struct shape s = {4, 1, 270, 1160, 32, {2, 20, 10, 0}, true};

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The emulator finds what a GPU lets pass by luck (t/simt/stream.cpp): a device of the
- * second GPU, whose entries are called by threads that never chose one, must not touch
- * the first; and nothing may be allocated or loaded while a step is captured.
- *
- * And what is said of a kernel that fails: the device's own words wherever they come out,
- * and with LLS_CUDA_DEBUG the operation's name.
+ * The emulator detects errors that a GPU may let pass by luck (t/simt/stream.cpp): a
+ * device on the second GPU, called by threads that never selected one, must not use the
+ * first GPU; and nothing may be allocated or loaded during a capture. Also the messages
+ * about a failing kernel: CUDA's own words wherever the error appears, and with
+ * LLS_CUDA_DEBUG the operation's name.
  */
 #include "t/kernel/pair_attention.h"
 
@@ -135,7 +134,7 @@ static void test_gpu_of_each_entry(void **state)
 
 /* ---- capture ----------------------------------------------------------------------- */
 
-/* The first graph of a process has no kernel that the run before it had no use for. */
+/* The first graph of a process contains only kernels that the run before it loaded. */
 static void decodes(const struct pair *p)
 {
   const struct pair_shape shape = {.kv_heads = 2,
@@ -222,7 +221,7 @@ static void test_debug_without_graphs(void **state)
   unsetenv("LLS_CUDA_DEBUG");
 }
 
-/* Calls that return a number only, after the GPU was lost. */
+/* Errors of calls that only return a number, after the GPU was lost. */
 static void test_refusals(void **state)
 {
   (void)state;
@@ -239,7 +238,7 @@ static void test_refusals(void **state)
   assert_int_equal(d->ops->step_begin(d, NULL, &step), -EIO);
   assert_string_equal(d->ops->refusal(d), "CUDA, the inputs of a step: " FAULT);
   assert_int_equal(d->ops->pool_copy(d, pool, &outside, 1), -EINVAL);
-  assert_string_equal(d->ops->refusal(d), ""); /* no word of the call before */
+  assert_string_equal(d->ops->refusal(d), ""); /* no message of the previous call */
   simt_fault_after(-1);
   d->ops->pool_destroy(d, pool);
   d->ops->destroy(d);

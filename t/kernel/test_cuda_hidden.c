@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hidden form on the CUDA device against the CPU's: X of new tokens kept, K and V of
- * the tokens before restored, rotated, and attended over, for sequences in hidden form,
- * on their way to KV form, and in KV form, in one step.
+ * The hidden form on the CUDA device against the CPU's: X of new tokens is stored, K
+ * and V of earlier tokens are restored, rotated and attended to, for sequences in
+ * hidden form, changing to KV form, and in KV form, in one step.
  *
  * In bf16 the CUDA device rounds k twice, before and after rope, as it does to k of the
  * KV form; the CPU once.
@@ -96,8 +96,8 @@ static void add_sequence(struct batch *b, enum kind kind, uint32_t context,
 
 /* ---- running it -------------------------------------------------------------------- */
 
-/* Rows [first, first + n) of a sequence of which X is kept: as when it was in hidden form
- * with these as new tokens. */
+/* Stores X of rows [first, first + n), as if these were new tokens of a sequence in
+ * hidden form. */
 static void keep(const struct batch *b, struct lls_device *d, struct lls_pool *pool,
                  const struct sequence *s, uint32_t first, uint32_t n)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of the CUDA device over int8 blocks between others, K's and V's chosen apart,
- * against the CPU's: by tensor cores and without, blocks that are shorter than what a
- * thread makes wide at once and longer than a tile, from either end.
+ * Attention of the CUDA device over int8 blocks mixed with others, chosen separately
+ * for K and V, against the CPU's: with and without tensor cores, for blocks shorter
+ * than one round of widening and longer than a tile, filled from either end.
  */
 #include "t/kernel/pair_attention.h"
 
@@ -53,8 +53,8 @@ static void block_sizes(const struct pair *p)
   }
 }
 
-/* Loads of 16 queries and more, which other kernels take; with a window that begins
- * inside a block; contexts that are shared out. */
+/* Batches with 16 queries and more, which other kernels compute; with a window that
+ * begins inside a block; with contexts that are split. */
 static void loads(const struct pair *p)
 {
   static const uint32_t groups[] = {1, 8, 17}, windows[] = {0, 65, 300};
@@ -77,7 +77,7 @@ static void loads(const struct pair *p)
   }
 }
 
-/* Queries that f16 has no numbers for. */
+/* Queries with values beyond f16's range. */
 static void far_queries(const struct pair *p)
 {
   static const float times[] = {0x1p20f, 0x1p-40f, 0x1p100f};

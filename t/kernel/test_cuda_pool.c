@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of blocks on the CUDA device: lists of random copies, whole blocks and slots,
- * before a step and beside it, against the same lists on the CPU. What is in the pool is
- * seen by attention from one row that has one token: its result is that token's V.
+ * Copies of blocks on the CUDA device: random lists of copies, whole blocks and slots,
+ * before a step and during it, against the same lists on the CPU. The pool's contents
+ * are read by attention, from one row that sees one token: its result is that token's
+ * V.
  */
 #include "t/kernel/pair.h"
 
@@ -19,7 +20,7 @@
 static const struct lls_attention_shape attention = {
     .heads = HEADS, .kv_heads = HEADS, .head_dim = HEAD_DIM, .scale = 1};
 
-/* A step of one row for each slot of the pool, K and V both there. */
+/* A step with one row for each slot of the pool, which holds K and V. */
 struct all_slots {
   struct lls_block_entry entries[SLOTS];
   struct lls_block_table tables[SLOTS];
@@ -28,7 +29,7 @@ struct all_slots {
   struct lls_device_step step;
 };
 
-/* Slot i is reached as the only token of an entry that ends there, or begins. */
+/* Slot i is the only token of an entry that ends, or begins, there. */
 static void make_slots(struct all_slots *a)
 {
   memset(a, 0, sizeof *a);
@@ -106,7 +107,7 @@ static struct lls_copy random_copy(void)
 
 #define N_COPIES 40
 
-/* Copies, and a step beside them. */
+/* Does the copies, and a step concurrently. */
 static void copy_all(struct lls_device *d, struct lls_pool *pool,
                      const struct lls_copy *copies, uint32_t n)
 {
@@ -116,7 +117,7 @@ static void copy_all(struct lls_device *d, struct lls_pool *pool,
   pair_end(d);
 }
 
-/* one_way: all are of some slots, from the host, so that one launch makes many. */
+/* one_way: all copy slots from the host, so that one launch does many. */
 static void copies(const struct pair *p, bool one_way)
 {
   static const struct lls_pool_shape shape = {.layers = 2,
@@ -158,8 +159,8 @@ static void copies(const struct pair *p, bool one_way)
   free(qkv);
 }
 
-/* Blocks are read by the step that their copy was ordered before, and the copies wait for
- * the step that wrote them. */
+/* A step reads blocks after the copies that were ordered before it, and copies wait for
+ * the step that wrote their blocks. */
 static void order(const struct pair *p)
 {
   for (int i = 0; i < 10; i++)
@@ -168,7 +169,7 @@ static void order(const struct pair *p)
 
 /* ---- int8 -------------------------------------------------------------------------- */
 
-/* The content of the halves of units, as far as it may be read. */
+/* The kind of contents of a half unit, as far as it may be read. */
 enum content { JUNK, MODEL, INT8 };
 
 struct contents {
@@ -192,7 +193,7 @@ static void put(enum content *half, uint32_t element, uint32_t block)
   }
 }
 
-/* Any copy of a whole block that there is, to any other unit. */
+/* A random possible copy of a whole block to any other unit. */
 static struct lls_copy random_int8_copy(struct contents *now)
 {
   for (;;) {
@@ -251,8 +252,8 @@ static void read_int8(struct lls_device *d, struct lls_pool *pool,
   free(zeros);
 }
 
-/* Blocks quantised, made wide and moved as they are between both tiers, in any order: as
- * on the CPU, in f32 to the last bit, which only the same bytes give. */
+/* Blocks are quantised, widened and moved between both tiers in any order: the result
+ * equals the CPU's, in f32 to the last bit, which requires the same bytes. */
 static void int8_copies(const struct pair *p)
 {
   enum { N = SLOTS * HEADS * HEAD_DIM, LIST = 60 };
@@ -333,7 +334,7 @@ static void outside(const struct pair *p)
   assert_non_null(strstr(err.text, "GPU"));
 }
 
-/* The halves of the last unit: units 0 and 1 in int8. */
+/* The halves of the last unit hold units 0 and 1 in int8. */
 #define FIRST_INT8 (2 * (DEVICE_UNITS - 1))
 
 static void quantise_two(struct lls_device *d, struct lls_pool *pool)
@@ -377,7 +378,7 @@ static struct lls_pull random_pull(void)
   return c;
 }
 
-/* Pulls from one device's pool into another's, and what is in that then. */
+/* Pulls from one device's pool into another's, and reads the other pool. */
 static void pull_all(struct lls_device *to, struct lls_device *from,
                      const struct lls_pool_shape *shape, float *there, float *here,
                      const struct lls_pull *list, float *result)
@@ -419,7 +420,8 @@ static void pulls_from(const struct pair *p, struct lls_device *other)
   free(result);
 }
 
-/* Within a GPU; and, emulated, between two that reach each other and two that do not. */
+/* Within a GPU and, emulated, between two GPUs with and without access to each
+ * other. */
 static void pulls(const struct pair *p)
 {
   pulls_from(p, p->cuda);
@@ -444,7 +446,7 @@ static void pulls(const struct pair *p)
   }
 }
 
-/* The same by way of memory, as between processes. */
+/* The same through memory, as between processes. */
 static void pack_all(struct lls_device *to, struct lls_device *from, char *packed,
                      const struct lls_pool_shape *shape, float *there, float *here,
                      const struct lls_pull *list, float *result)
@@ -467,7 +469,7 @@ static void pack_all(struct lls_device *to, struct lls_device *from, char *packe
   to->ops->pool_destroy(to, target);
 }
 
-/* By way of the GPU's own memory, whose bytes are then what is packed in the host's. */
+/* Through the GPU's own memory: its bytes must equal the packed form in host memory. */
 static void pieces(const struct pair *p, const struct lls_pool_shape *shape, float *there,
                    float *here, const struct lls_pull *list, float *result)
 {
@@ -495,7 +497,7 @@ static void pieces(const struct pair *p, const struct lls_pool_shape *shape, flo
   ops->release(p->cuda, LLS_MEMORY_PINNED, host);
 }
 
-/* From a CPU's pool too: what is packed is the same on all. */
+/* Also from a CPU's pool: the packed form is the same on all devices. */
 static void packs(const struct pair *p)
 {
   enum { N = 2 * SLOTS * HEADS * HEAD_DIM };

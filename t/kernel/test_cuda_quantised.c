@@ -2,9 +2,10 @@
 /*
  * Quantised weights on the CUDA device, number by number: every type of GGUF's and every
  * layout of folders, as a linear layer of two parts, as the columns that a rank has, and
- * as a lookup table. In f32, and in tables, the numbers are the reference's to the bit,
- * in bf16 they are rounded once. Layers keep codes beside bf16 activations, whose scales
- * and offsets are f16: what is more than 11 bits in the file is rounded twice.
+ * as a lookup table. In f32, and in tables, the values equal the reference's to the
+ * bit; in bf16 they are rounded once. Layers with bf16 activations keep codes, whose
+ * scales and offsets are f16: those with more than 11 bits in the file are rounded
+ * twice.
  */
 #include "t/kernel/pair.h"
 #include "t/quantised_data.h"
@@ -18,7 +19,7 @@ static const char *const folders[] = {
     "gptq",         "gptq-zeros", "gptq-order", "awq",         "packed",
     "packed-zeros", "int8",       "fp8-tensor", "fp8-channel", "fp8-block"};
 
-/* A weight and what it stands for: a column of `got` at a time where it is transposed. */
+/* A weight and its expected values; if transposed, `got` is one column at a time. */
 struct wanted {
   const struct pair *p;
   const char *name;
@@ -42,7 +43,7 @@ static void assert_number(const struct wanted *w, bool rounded, size_t row, size
              (double)expected);
 }
 
-/* Rows of the unit matrix through it are its columns. */
+/* The product with the rows of the unit matrix gives the weight's columns. */
 static void check_linear(const struct wanted *w)
 {
   struct lls_device *d = w->p->cuda;
@@ -106,7 +107,7 @@ static void check_all(const struct wanted *w, size_t cut)
   check_linear(&part);
 }
 
-/* The scales of MXFP4's rows here are further apart than f16 can be. */
+/* The scales of MXFP4's rows here span more than f16's range. */
 static bool is_rounded(enum lls_dtype type)
 {
   return lls_dtype_has_offset(type) || type == LLS_Q5_0 || type == LLS_Q6_K ||

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tensor parallel ranks on the emulated CUDA device: two and four, each a thread with
- * streams of its own over t/simt's NCCL, give the logits of the reference, in f32 as
- * closely as one rank does; in KV and hidden form, with steps cut, swapped and restored.
- * A rank that fails or is late ends the step of all.
+ * Tensor-parallel ranks on the emulated CUDA device: two and four, each a thread with
+ * its own streams over t/simt's NCCL, give the logits of the reference, in f32 as
+ * closely as one rank; in KV and hidden form, with steps cut, swapped and restored. A
+ * rank that fails or is late ends the step of all ranks.
  */
 #include "t/bad_rank.h"
 #include "t/drive.h"
@@ -29,7 +29,7 @@ static const struct drive_rule rules[] = {
      .n_prompts = 2},
 };
 
-/* The result of one rank, and how many rules passed. */
+/* Compares one rank's result; returns how many rules passed. */
 static void check(const char *model, uint32_t ranks, bool bf16)
 {
   const struct drive_options options = {
@@ -85,8 +85,8 @@ static void test_a_rank_that_is_late(void **state)
   assert_int_equal(bad_rank_check(&slow, "rank 0: waited too long for another rank"), 1);
 }
 
-/* A receive that NCCL refuses ends the step of all, and leaves no group open, which would
- * have taken in whatever the thread asks NCCL for next. */
+/* A receive that NCCL refuses ends the step of all ranks, and leaves no group open,
+ * which would include the thread's later NCCL calls. */
 static void test_a_receive_that_is_refused(void **state)
 {
   (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CUDA device's operations on rows against the CPU's: norms, activations, additions,
- * lookups, linear layers. Column counts that are and are not multiples of the 16 bytes a
- * thread takes; row counts on both sides of where they are padded.
+ * lookups, linear layers. Column counts are and are not multiples of the 16 bytes that
+ * a thread reads; row counts are on both sides of the padding steps.
  */
 #include "t/kernel/pair.h"
 
@@ -24,7 +24,7 @@ struct rows {
 
 typedef void (*operation)(const struct rows *, void *x, void *y, int variant);
 
-/* Runs it on both devices and compares what is in y afterwards, (n, out_columns). */
+/* Runs it on both devices and compares y, (n, out_columns). */
 static void compare_rows(struct rows *r, const char *what, operation run, int variant,
                          uint32_t in_columns, uint32_t out_columns, double relative,
                          double absolute)
@@ -135,7 +135,7 @@ static void activations(struct rows *r)
   compare_rows(r, "add", run_add, 0, r->columns, r->columns, e, 1e-6);
 }
 
-/* Rows that a block has not enough registers for, and more blocks than are at once. */
+/* Rows too long for a block's registers, and more blocks than run at once. */
 static void many_activations(struct rows *r)
 {
   compare_rows(r, "gated, of many rows", run_gated, LLS_ACT_SILU, 2 * r->columns,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drawing tokens on the CUDA device against the CPU's, which t/kernel/test_sample.c holds
- * against the definition: the same token for the same parameters, seed and index. Logits
- * are powers of two apart and exact, or the random number would have to be within 1e-6 of
- * a boundary for the two to differ; of the draws here none is (the tests are the same
- * every time).
+ * Drawing tokens on the CUDA device against the CPU's, which t/kernel/test_sample.c
+ * compares with the definition: the same parameters, seed and index must give the same
+ * token. Logits are exact and powers of two apart; otherwise the two may differ if the
+ * random number is within 1e-6 of a boundary, which no draw here is (the tests are the
+ * same every time).
  */
 #include "t/kernel/pair.h"
 
@@ -21,7 +21,7 @@ static struct lls_sampling plain(void)
   return (struct lls_sampling){.temperature = 1, .top_p = 1, .repetition_penalty = 1};
 }
 
-/* One draw of each over rows of logits of its own. */
+/* Draws one token for each row, with its own logits. */
 static void sample_rows(struct lls_device *d, const float *logits, uint32_t vocab,
                         const struct lls_sampling *params, uint32_t n,
                         struct lls_sampled *out)
@@ -74,7 +74,7 @@ static void check(const struct pair *p, const char *what, const float *logits,
   }
 }
 
-/* Random logits; one in eight is a tie, a few are not numbers or excluded. */
+/* Random logits: one in eight is a tie, a few are NaN or excluded. */
 static float *random_logits_of(uint32_t n, uint32_t vocab, float largest)
 {
   float *logits = malloc((size_t)n * vocab * sizeof *logits);
@@ -133,8 +133,8 @@ static void filters(const struct pair *p)
   }
 }
 
-/* Rows of several chunks, whose boundary may be in another than the token; of each of the
- * filters alone, and of none. */
+/* Rows of several chunks whose boundary may be in another chunk than the token; with
+ * each filter alone, and with none. */
 static struct lls_sampling filtered_params(uint32_t row)
 {
   struct lls_sampling s = random_params(row);
@@ -148,7 +148,7 @@ static struct lls_sampling filtered_params(uint32_t row)
   return s;
 }
 
-/* Logits of which a bin has more than a list; and as few as one. */
+/* Logits that put more weights than a list holds into one bin; and only one. */
 static void long_rows(const struct pair *p)
 {
   static const uint32_t vocabs[] = {LONG, LONG + 1, 8193, 16384, LONG};
@@ -186,8 +186,8 @@ static void many_rows(const struct pair *p)
   free(logits);
 }
 
-/* Tokens of a prompt: looked up, whatever else the request asks for. Some rows score
- * beside others that draw. */
+/* Tokens of a prompt are only looked up, whatever else the request sets. Some rows are
+ * scored while others draw. */
 static void scored(const struct pair *p)
 {
   static const struct lls_logit_bias bias = {17, 50};
@@ -208,7 +208,7 @@ static void scored(const struct pair *p)
   free(logits);
 }
 
-/* Everything equal: boundaries are all ties, which go by id. */
+/* All logits are equal: boundaries are all ties, which are ordered by id. */
 static void ties(const struct pair *p)
 {
   float logits[ROWS * 100];
@@ -224,7 +224,7 @@ static void ties(const struct pair *p)
   check(p, "ties", logits, 100, params, ROWS);
 }
 
-/* Penalties over histories with tokens that come again, and some of no vocabulary. */
+/* Penalties over histories with repeated tokens, and some outside the vocabulary. */
 static void penalties(const struct pair *p)
 {
   static int32_t history[ROWS][HISTORY];
@@ -268,7 +268,7 @@ static void hopeless(const struct pair *p)
   check(p, "nothing to draw", logits, 33, params, 4);
 }
 
-/* Two draws in a step, as where the tokens of a prompt are scored. */
+/* Two draws in a step, as when the tokens of a prompt are scored. */
 static void two_draws(const struct pair *p)
 {
   float logits[2 * 100];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks made INT8 and wide again: every level gives the bits of the plain kernels, for
- * numbers of all sizes, infinite ones and what is no number among them.
+ * Blocks quantised to INT8 and widened again: every level gives the same bits as the
+ * generic kernels, for values of all sizes, infinities and NaN.
  */
 #include "t/kernel/fixture.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Linear layers at every ISA level of this CPU against a product in double of the same
- * numbers: the weights as the format holds them, x rounded to bf16
- * where the level multiplies bf16. The tolerance is that of f32 sums: EPSILON times the
- * sum of the magnitudes added. A row's result must be the same bit for bit whatever the
- * rows beside it.
+ * numbers: the weights as stored in the format, x rounded to bf16 where the level
+ * multiplies bf16. The tolerance is that of f32 sums: EPSILON times the sum of the
+ * magnitudes added. A row's result must be the same bit for bit whatever the other
+ * rows.
  */
 #include "t/guarded.h"
 #include "t/tap.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Norms and rotary positions at every ISA level against their formulas in long double.
- * Tolerances are relative to the largest value of the row, since that is what sums and
- * differences in f32 keep.
+ * Norms and rotary embeddings at every ISA level against their formulas in long double.
+ * Tolerances are relative to the largest value of the row, because sums and differences
+ * in f32 have that precision.
  */
 #include "t/kernel/fixture.h"
 
@@ -135,7 +135,7 @@ static float *random_qkv(const struct rope_case *c, uint32_t n_rows, size_t *n)
   return qkv;
 }
 
-/* The effect of position on element d < rotary_dims of a head x, and the tolerance. */
+/* The expected element d < rotary_dims of a rotated head x, and its tolerance. */
 static long double rotated(const struct rope_case *c, const float *frequency,
                            const float *x, uint32_t d, int32_t position,
                            long double *tolerance)
@@ -198,7 +198,7 @@ static void rope_once(struct lls_device *device, const struct rope_case *c)
   assert_int_equal(device->ops->step_end(device, NULL), 0);
 }
 
-/* Several steps on one device: angles of the last one must not stay. */
+/* Several steps on one device: angles of the previous step must not be used. */
 static void ropes(struct lls_device *device)
 {
   for (size_t i = 0; i < sizeof rope_cases / sizeof *rope_cases; i++) {
@@ -213,7 +213,8 @@ static void test_rope(void **state)
   each_level(3, MAX_ROWS, MAX_COLUMNS, ropes);
 }
 
-/* Two ropes with the same number of dims in one step, as local and global layers have. */
+/* Two ropes with the same number of dims in one step, as in models with local and
+ * global layers. */
 static void two_ropes(struct lls_device *device)
 {
   const struct rope_case c = {1, 1, 8, 8, 0, 1};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the CUDA device shares out attention (kernels/cuda/plan.c, plan_pieces.c): results
- * are the same whatever it does, so what makes them fast is looked at here. Decodes are
- * cut in lanes of as many tiles each as there are places for blocks; prompts begin with
- * the rows that see most.
+ * How the CUDA device divides attention among blocks (kernels/cuda/plan.c,
+ * plan_pieces.c). The results of attention do not depend on it, so this test checks
+ * what makes it fast: decodes are cut into lanes of equally many tiles, as many lanes
+ * as blocks run at once; prompts begin with the rows that see most tokens.
  */
 #include "kernels/cuda/ops.h"
 #include "t/kernel/pair.h"
@@ -110,7 +110,8 @@ static void check_lanes(const struct planned *p, uint32_t tiles)
   }
 }
 
-/* Each sequence's tokens once, in their order; the first piece has the sinks. */
+/* The pieces cover each sequence's tokens once, in order; the first piece has the
+ * sinks. */
 static void check_pieces(const struct planned *p)
 {
   const struct lls_cuda_piece *piece = on_host(p, p->plan->pieces);

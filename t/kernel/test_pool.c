@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between and inside the tiers of a pool, byte by byte, and where they end. */
+/* Copies between and within the tiers of a pool, byte by byte, and their bounds. */
 #include "t/kernel/fixture.h"
 
 #include "core/device/numbers.h"
@@ -47,7 +47,7 @@ static int teardown(void **state)
   return 0;
 }
 
-/* The same pool, kept by other means: one vector of head_dim at a time. */
+/* A reference copy: one vector of head_dim at a time. */
 static void copy_slowly(const struct lls_pool *p, char *device, char *host,
                         const struct lls_copy *c)
 {
@@ -80,7 +80,7 @@ static struct lls_copy random_copy(void)
   return c;
 }
 
-/* Lists of copies, each of which may read what one before it wrote. */
+/* Lists of copies, each of which may read what an earlier one wrote. */
 static void test_copies(void **state)
 {
   struct fixture *f = *state;
@@ -147,7 +147,7 @@ static void pull_slowly(const struct lls_pool *from, char *to, const struct lls_
              vector);
 }
 
-/* From another device's pool, which stays as it is. */
+/* Pulls from another device's pool, which must not change. */
 static void test_pulls(void **state)
 {
   struct fixture *f = *state;
@@ -186,7 +186,8 @@ static void test_pulls(void **state)
   teardown(&other_state);
 }
 
-/* Unit 0 of a pool with scales, in int8 in unit 1, and made wide from there in unit 2. */
+/* A pool with scales: unit 0, the same in int8 in unit 1, widened from there in unit
+ * 2. */
 static struct lls_pool *quantised_pool(struct fixture *f)
 {
   struct lls_pool_shape with_scales = shape;
@@ -211,8 +212,8 @@ static struct lls_pool *quantised_pool(struct fixture *f)
   return pool;
 }
 
-/* From a pool with scales to one without: as made wide at home, then copied. Packed, they
- * are as many bytes as they say. */
+/* Pulls from a pool with scales to one without: equals widening at the source, then
+ * copying. The packed form has the declared size. */
 static void test_int8_pulls(void **state)
 {
   struct fixture *f = *state;
@@ -282,7 +283,8 @@ static void test_refused_shapes(void **state)
   assert_int_equal(f->device->ops->pool_create(f->device, &bad, &pool, &err), -ENOMEM);
 }
 
-/* Both tiers are zero when new: a scheduler's bug must not show another's text. */
+/* Both tiers are zero when new, so that a scheduler's bug cannot reveal another
+ * request's text. */
 static void test_new_blocks_are_empty(void **state)
 {
   struct fixture *f = *state;
@@ -339,7 +341,7 @@ static int convert(const struct fixture *f, struct lls_pool *p, struct lls_copy 
   return f->device->ops->pool_copy(f->device, p, &c, 1);
 }
 
-/* A channel's numbers: of one kind, the kinds in turn. */
+/* A channel's values are all of one kind; channels rotate through the kinds. */
 static float channel_number(uint32_t channel)
 {
   switch (channel % 6) {
@@ -358,7 +360,7 @@ static float channel_number(uint32_t channel)
   }
 }
 
-/* |x - x'| <= step / 2 and the rounding of x' to the cache's own numbers. */
+/* Checks |x - x'| <= step / 2 plus the rounding of x' to the cache's type. */
 static void check_unit(const struct lls_pool *p, const float *was, const uint16_t *scales,
                        uint32_t unit)
 {
@@ -372,7 +374,7 @@ static void check_unit(const struct lls_pool *p, const float *was, const uint16_
   }
 }
 
-/* To the host and back on both ways: quantised first, or on the way. */
+/* To the host and back in both ways: quantised before the copy, or during it. */
 static void test_int8_is_within_half_a_step(void **state)
 {
   const struct fixture *f = *state;
@@ -440,7 +442,7 @@ static void test_int8_swaps_keep_bytes(void **state)
   f->device->ops->pool_destroy(f->device, p);
 }
 
-/* No number makes it write outside or divide by nothing. */
+/* No value causes writes out of bounds or a division by zero. */
 static void test_int8_of_odd_numbers(void **state)
 {
   const struct fixture *f = *state;

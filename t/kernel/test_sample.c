@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampling at every ISA level against the order that core/device/sampling.h gives, done
- * plainly: sort, cut, walk. A draw is a function of (seed, index), so the token itself is
- * compared, except where the random number is within BOUNDARY of the edge between two
- * tokens; 100,000 draws are also held against the probabilities by chi-square.
+ * Sampling at every ISA level against a simple implementation of the order in
+ * core/device/sampling.h: sort, cut, walk. A draw is a function of (seed, index), so
+ * the token itself is compared, except where the random number is within BOUNDARY of
+ * the edge between two tokens; 100,000 draws are also compared with the probabilities
+ * by chi-square.
  */
 #include "t/kernel/sample.h"
 
@@ -48,8 +49,8 @@ static void test_greedy(void **state)
   each_level(1, MAX_ROWS, MAX_VOCAB, greedy);
 }
 
-/* Nothing that can be drawn: some token all the same, and the same each time; of what is
- * not a number none. */
+/* If nothing can be drawn, some token is returned, always the same; if all logits are
+ * NaN, none. */
 static void hopeless(struct lls_device *device)
 {
   float logits[33];
@@ -162,7 +163,7 @@ static struct lls_sampling random_filters(uint32_t vocab)
   return s;
 }
 
-/* Peaked, flat and with ties: what models give, and what they should not. */
+/* Peaked and flat logits, and ties: what models produce, and what they should not. */
 static void random_logits(float *logits, uint32_t vocab)
 {
   uint32_t kind = random_bits() % 4;
@@ -349,7 +350,8 @@ static void test_uniform(void **state)
   check_chi_square(by_seed, p, 64);
 }
 
-/* Same (seed, index): the same token in any row, beside anything, on any thread. */
+/* The same (seed, index) gives the same token in any row, with any other rows, on any
+ * thread. */
 static void same_anywhere(struct lls_device *device)
 {
   enum { VOCAB = 1000, N = 60 };

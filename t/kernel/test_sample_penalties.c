@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Masks, penalties, biases and bans change logits before a token is chosen: at every ISA
- * level, most of it told by which of two tokens is the likeliest.
+ * Masks, penalties, biases and bans change logits before a token is chosen: at every
+ * ISA level, mostly checked by which of two tokens is the likeliest.
  */
 #include "t/kernel/sample.h"
 
 /* ---- masks ----------------------------------------------------------------------- */
 
-/* Nothing is drawn but what the mask has, whatever is likelier, wanted or tied; and log
- * probabilities are those of the logits as they came. */
+/* Only tokens of the mask are drawn, however likely others are; log probabilities are
+ * those of the unmodified logits. */
 static void masked(struct lls_device *device)
 {
   float logits[100];
@@ -55,7 +55,7 @@ static void test_masked(void **state)
 
 /* ---- penalties ------------------------------------------------------------------- */
 
-/* Token 3 has logit `logit`; whether it falls below a rival's, given what was so far. */
+/* Token 3 has logit `logit`: does it fall below a rival's, with this history? */
 static bool beaten(struct lls_device *device, float logit, float rival,
                    struct lls_sampling s, const int32_t *history, uint32_t n_prompt,
                    uint32_t n_history)
@@ -124,7 +124,8 @@ static void test_bias_and_ban(void **state)
   each_level(1, MAX_ROWS, MAX_VOCAB, biases);
 }
 
-/* 4 less one mention is above 2.5, less two, if the row before still counted, is not. */
+/* 4 minus one penalty is above 2.5; minus two, if the previous row still counted, it is
+ * not. */
 static void rows_apart(struct lls_device *device)
 {
   const int32_t history[] = {3};

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An engine that keeps block tables from step to step (core/engine/table_cache.c) beside
- * one that never does, through the same random steps: sequences that begin, end, are
- * preempted, left out, put in another order and prefilled in chunks; whose blocks move,
- * while what they leave is overwritten; whose tables lie elsewhere than before; in both
- * forms of cache. Logits and tokens are the same, bit for bit, on the CPU device and on
- * the emulated CUDA device; and what is wrong with a table is found wherever it is.
+ * Runs an engine that keeps block tables from step to step (core/engine/table_cache.c)
+ * and one that does not through the same random steps: sequences begin, end, are
+ * preempted, left out, reordered and prefilled in chunks; their blocks move and the old
+ * ones are overwritten; their tables move in memory; in both forms of cache. Logits and
+ * tokens are the same, bit for bit, on the CPU device and on the emulated CUDA device;
+ * and errors in a table are found wherever they are.
  */
 #include "t/drive.h"
 #include "t/kernel/fixture.h"
@@ -24,7 +24,7 @@ extern const struct lls_device_module lls_device_module; /* the emulated one */
 struct one {
   struct sequence s;
   int32_t tokens[MOST + 1];
-  uint32_t n; /* tokens known; 0 = nobody */
+  uint32_t n; /* known tokens; 0: the slot is free */
   struct lls_block_entry elsewhere[3][SEQUENCE_MAX_BLOCKS];
   struct lls_block_table table; /* as the engines get it */
 };
@@ -32,7 +32,7 @@ struct one {
 struct run {
   struct reference *reference;
   struct lls_device *devices[2];
-  struct lls_engine *engines[2]; /* that keeps, that does not */
+  struct lls_engine *engines[2]; /* [0] keeps tables, [1] does not */
   struct units units;
   struct one sequences[SEQUENCES];
   struct lls_copy copies[MAX_COPIES];
@@ -119,7 +119,7 @@ static void copy(struct run *r, uint32_t source, uint32_t target)
   };
 }
 
-/* A block moves, and what it was is another's numbers from now on. */
+/* Moves a block; the old one's contents are overwritten, as by another sequence. */
 static void move_block(struct run *r, struct one *q)
 {
   struct lls_block_table *t = &q->s.table;
@@ -157,8 +157,8 @@ static void disturb(struct run *r)
 
 /* ---- a step ------------------------------------------------------------------------ */
 
-/* The lists' last entries with room for a whole block, as managers have them; sometimes
- * at another place. */
+/* Makes the lists' last entries whole blocks, as managers do; sometimes moves the table
+ * in memory. */
 static void give_table(struct run *r, struct one *q)
 {
   struct lls_block_table *t = &q->table;
@@ -288,7 +288,8 @@ static void expect(struct run *r, struct one *q, int wanted)
   }
 }
 
-/* In what is compared, in the last entry, beyond it; and all is well again after each. */
+/* Errors in the compared part, in the last entry, and beyond it; after each the correct
+ * table works again. */
 static void test_refusals(void **state)
 {
   struct run *r = open_run(*state, create_cpu);

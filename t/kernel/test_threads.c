@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The threads of the CPU kernels: tasks and items once, sleepers, pinning, memory. */
+/* The threads of the CPU kernels: each task and item runs once; sleeping threads wake
+ * up; pinning; memory. */
 #include "t/tap.h"
 
 #include "kernels/cpu/cpu.h"

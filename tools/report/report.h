@@ -13,12 +13,15 @@
  *
  *   TTFT                first token - arrival
  *   TBT, ITL            gap between two emissions of one request; pooled over all
- * requests in a histogram of 1/64-octave buckets (percentiles within 0.6 %) TPOT (last
- * token - first token) / (tokens - 1); none with one token completion, E2EL    last token
- * - arrival normalised latency  completion / tokens p99 TBT             of one request's
- * own gaps, linear interpolation; one token: 0 goodput             requests a second that
- * met all their SLOs attainment          their share of all *issued* requests: failed,
- * refused or cut-short ones are misses
+ *                       requests in a histogram of 1/64-octave buckets (percentiles
+ *                       within 0.6 %)
+ *   TPOT                (last token - first token) / (tokens - 1); none with one token
+ *   completion, E2EL    last token - arrival
+ *   normalised latency  completion / tokens
+ *   p99 TBT             of one request's own gaps, linear interpolation; one token: 0
+ *   goodput             requests a second that met all their SLOs
+ *   attainment          their share of all *issued* requests: failed, refused or
+ *                       cut-short ones are misses
  *
  * "arrival" is outcome.started_ns. The simulator starts a request's clock at its
  * arrival in the load. An HTTP client starts it when it sends, as vLLM's does; how late

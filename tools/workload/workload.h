@@ -6,8 +6,9 @@
  * (options.h) and hand out its items through the same issuer (issue.h), so the results
  * of the two tools can be compared.
  *
- *   source          lengths; optionally times, texts, ids   reader.h  csv.c jsonl.c
- * chats.c |                                                     lengths.h synthetic.c
+ *   source          lengths; optionally times, texts, ids   reader.h  csv.c  jsonl.c
+ *     |                                                     chats.c  lengths.h
+ *     |                                                     synthetic.c
  *   selection       filters, sampling, how many             workload.c
  *     |
  *   arrivals        trace times, Poisson, Gamma, batches    arrivals.c
