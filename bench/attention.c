@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention of the 1.1B Llama shape (32 heads, 4 KV heads of 64 dims) against its floor:
- * the larger of reading K and V once at the machine's read bandwidth and of multiplying
- * at its matrix rate, f32 or for a bf16 cache the faster one. The cache is cold: calls go
- * through the layers of a pool that is many times the caches, its blocks in a random
- * order.
+ * Attention in the shape of a 1.1B Llama (32 heads, 4 KV heads of 64 dims) against a
+ * lower bound of its time, the larger of two: reading K and V once at the machine's read
+ * bandwidth, and the multiplications at its matrix rate (of f32, or for a bf16 cache the
+ * faster of f32 and bf16). K and V are cold: calls go through the layers of a pool many
+ * times as large as the CPU's caches, with its blocks in random order.
  *
  *   bench/attention [-t threads] [bf16|f32]
  *
- * bf16 or f32 is the cache's element.
+ * The last argument is the element type of K and V.
  *
- * Every round measures the limits and then the operation; a ratio is of one round, and
- * the median (and best) over the rounds is printed, so that a busy machine disturbs both
- * sides of it.
+ * Every round measures the limits and then the operation, so that other work on the
+ * machine slows down both. A ratio is of one round; the median and the best round are
+ * printed.
  */
 #include "bench/bench.h"
 #include "bench/limits.h"
@@ -31,7 +31,7 @@
 #define HEAD_DIM     64
 #define BLOCK_TOKENS 16
 #define COLUMNS      ((HEADS + 2 * KV_HEADS) * HEAD_DIM)
-#define COLD         ((size_t)192 << 20) /* bytes of cache that calls cycle through, at least */
+#define COLD         ((size_t)192 << 20) /* least bytes that calls cycle through */
 #define MAX_ROWS     2048
 
 struct bench {
@@ -41,7 +41,8 @@ struct bench {
   float *qkv, *out;
 };
 
-/* One batch: n_sequences with so many tokens before the step and rows in it. */
+/* One batch: n_sequences sequences, each with `context` cached tokens and n_rows in the
+ * step. */
 struct load {
   const char *name;
   uint32_t n_sequences, context, n_rows;
@@ -64,7 +65,7 @@ struct batch {
   struct lls_step_sequence sequences[16];
   uint32_t row_sequence[MAX_ROWS];
   struct lls_device_step step;
-  double bytes, operations; /* of a call */
+  double bytes, operations; /* of one call */
 };
 
 static void fail(const char *what)
@@ -133,7 +134,7 @@ static void create_batch(struct bench *bench, const struct load *load, struct ba
   b->operations = 4.0 * HEADS * HEAD_DIM * sequences * (n * context + n * (n + 1) / 2);
 }
 
-/* Gives every token of every layer some K and V. */
+/* Writes K and V for every token of every layer. */
 static void fill_batch(struct bench *bench, struct batch *b, const struct load *load)
 {
   const struct lls_device_ops *ops = bench->device->ops;
@@ -161,7 +162,7 @@ static void destroy_batch(struct bench *bench, struct batch *b)
   free(b->entries);
 }
 
-/* Seconds of one call, of enough calls for 50 ms. */
+/* Seconds of one call: the mean of as many calls as take 50 ms. */
 static double measure(struct bench *bench, struct batch *b)
 {
   const struct lls_device_ops *ops = bench->device->ops;

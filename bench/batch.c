@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench/batch: what a batch whose queue never ends costs clients, in virtual time
- * (OPT-13B on an A100-80G).
+ * bench/batch: how much an endless batch (/v1/batches) delays the requests of clients.
  *
  *   bench/batch [MODEL [REQUESTS [RATE...]]]
  *
- * With a MODEL the CPU computes its steps, and a second is one of this process's
- * processor time, plus those in which there was nothing to do: what others make of the
- * machine does not count. Without RATEs (of clients' requests, a second) there the knee
- * is looked for, up to which 99 % of the clients' requests are in time without a batch.
+ * Without a MODEL, OPT-13B on an A100-80G is simulated, in virtual time. With a MODEL the
+ * CPU computes the steps, and time is this process's processor time plus skipped idle
+ * time, so that other work on the machine does not count. RATEs are clients' requests a
+ * second. Without RATEs, bench/batch searches the knee: the highest rate at which 99 % of
+ * the clients' requests are in time without a batch.
  *
- * Clients' requests are of class realtime and come by a Poisson
- * process (prompts of 64 to 511 tokens, answers of 32 to 223; first token within 400 ms,
- * 200 ms each other one). Lines of the batch are best_effort and are started by the rule
- * of core/api/batch_runner.c: at most so many at once, a quarter of them without a token.
+ * Clients' requests are of class realtime and arrive by a Poisson process (prompts of 64
+ * to 511 tokens, answers of 32 to 223; the first token is due within 400 ms, each later
+ * one within 200 ms). Lines of the batch are best_effort. They are started by the rule of
+ * core/api/batch_runner.c: at most `most` at once, a quarter of them without a token.
  *
  * Attainment is the share of clients' requests with all deadlines kept; busy is the share
  * of time in which the device computes. Goal, under bros: attainment with a batch within
@@ -25,28 +25,28 @@
 #include "bench/simulated.h"
 
 #define MAX_SEQUENCES 64
-#define LONGEST       736 /* tokens of a request, in whole blocks */
+#define LONGEST       736 /* tokens of the longest request, in whole blocks */
 #define KNEE          0.99
 #define MS            INT64_C(1000000)
 
 struct request {
   bool realtime;
-  int64_t arrival_ns, first_ns, last_ns; /* 0: not yet */
+  int64_t arrival_ns, first_ns, last_ns; /* 0 until it happens */
   uint32_t tokens;
 };
 
 struct client {
   struct harness h;
-  bool computes;      /* on the CPU; else the device is simulated */
-  int64_t skipped_ns; /* in which there was nothing to compute */
+  bool computes;      /* true: the CPU computes; false: the device is simulated */
+  int64_t skipped_ns; /* idle time, over which the clock was advanced */
   uint32_t requests;
-  double rate;   /* of clients' requests, a second */
-  uint32_t most; /* lines at once, 0: there is no batch */
-  uint64_t made; /* requests of both kinds */
+  double rate;   /* clients' requests a second */
+  uint32_t most; /* most lines at once; 0: no batch */
+  uint64_t made; /* submitted requests, of clients and of the batch */
   uint32_t n_realtime, finished, attained;
-  uint32_t lines, waiting; /* alive; of those, without a token */
+  uint32_t lines, waiting; /* active lines; active lines without a token */
   uint64_t lines_done;
-  int64_t next_ns; /* when the next client's request comes */
+  int64_t next_ns; /* arrival time of the next client's request */
   uint64_t random;
   int32_t prompt[512];
 };
@@ -62,7 +62,7 @@ static int64_t now(struct client *c)
   return c->computes ? processor_now(c) : lls_sim_now(c->h.device);
 }
 
-/* Nothing is to be done until then. */
+/* Advances the clock to until_ns over time without work. */
 static void advance(struct client *c, int64_t until_ns)
 {
   if (!c->computes)
@@ -129,7 +129,8 @@ static int submit(struct client *c, bool realtime, int64_t arrival_ns)
   return lls_loop_submit(c->h.loop, &s, &id, NULL);
 }
 
-/* All that has come by now, and lines as batch_runner.c would start them. */
+/* Submits the clients' requests which are due, and the lines which batch_runner.c would
+ * start. */
 static int feed(struct client *c)
 {
   int64_t now_ns = now(c);
@@ -174,7 +175,7 @@ static void print(struct client *c, const char *scheduler, int64_t begun_ns)
 }
 
 struct setting {
-  const struct lls_sim_options *sim; /* NULL: the CPU computes */
+  const struct lls_sim_options *sim; /* NULL: the CPU computes the steps */
   const char *model;
   uint32_t requests;
 };
@@ -206,7 +207,8 @@ static int open_client(struct client *c, const struct setting *s,
   return harness_open(&c->h, &options, err);
 }
 
-/* The share of the clients' requests that were in time, or a negative errno. */
+/* Runs one setting. Returns the share of the clients' requests which were in time, or a
+ * negative errno. */
 static double bench(const struct setting *s, const char *const policies[2], double rate,
                     uint32_t most)
 {
@@ -226,7 +228,7 @@ static double bench(const struct setting *s, const char *const policies[2], doub
   rc = run(c);
   print(c, policies[0], begun_ns);
   double share = rc < 0 ? rc : (double)c->attained / c->requests;
-  harness_close(&c->h); /* lines that are alive are left to the end of the process */
+  harness_close(&c->h); /* active lines are freed with the process */
   free(c);
   return share;
 }
@@ -259,8 +261,8 @@ static int simulate(void)
   return EXIT_SUCCESS;
 }
 
-/* Doubles the rate until it is too much, and halves what is between; to 10 %. 0: it went
- * wrong, or not even 1/16 a second is in time. */
+/* Doubles the rate until too few requests are in time, then bisects to 10 %. Returns
+ * the rate, or 0 after an error or if even 1/16 request a second is not in time. */
 static double find_knee(const struct setting *s)
 {
   double low = 0, high = INFINITY, rate = 1;
@@ -274,7 +276,7 @@ static double find_knee(const struct setting *s)
   return low;
 }
 
-/* Rows with a batch and without at these rates, under bros. */
+/* Prints a row with and a row without a batch for each rate, under bros. */
 static int compute(const struct setting *s, const double *rates, size_t n)
 {
   static const uint32_t most[] = {0, MAX_SEQUENCES / 2};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every benchmark needs these: a clock and order statistics. The clock is the wall's: a
- * virtual machine's processor time leaves out the time that its host took, so that it
- * has shown rates above what the hardware can do.
+ * A clock and order statistics for all benchmarks. The clock is wall time: the processor
+ * time of a virtual machine excludes the time which its host took away, so that it has
+ * shown rates above what the hardware can do.
  */
 #ifndef LLS_BENCH_BENCH_H
 #define LLS_BENCH_BENCH_H
@@ -17,8 +17,7 @@ static inline double bench_seconds(void)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The CPU time of this process, for ratios of two programs on a machine that others use,
- * too. */
+/* The CPU time of this process, for ratios of two programs on a shared machine. */
 static inline double bench_cpu_seconds(void)
 {
   struct timespec t;
@@ -32,7 +31,7 @@ static inline int bench_compare(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Sorts the values. */
+/* Returns the median; sorts the values. */
 static inline double bench_median(double *values, size_t n)
 {
   qsort(values, n, sizeof *values, bench_compare);

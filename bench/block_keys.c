@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of cached blocks (core/instance/block_keys.h): ns for a block of 16 tokens, and
- * what a step of 256 decodes spends on them at most, beside how long the same bytes take
- * to copy.
+ * The cost of keys of cached blocks (core/instance/block_keys.h): ns for a block of 16
+ * tokens, beside the time to copy the same bytes, and the most that a step of 256 decodes
+ * spends on keys.
  *
  *   make bench/block_keys && bench/block_keys
  */
@@ -51,5 +51,5 @@ int main(void)
          key / copied, copied);
   printf("256 decodes: %.2f us a step where each fills a block, %.2f us on average\n",
          256 * key / 1e3, 256 * key / BLOCK / 1e3);
-  return copy[1] == 0; /* so that the copy is made */
+  return copy[1] == 0; /* keeps the compiler from dropping the copy */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The limits of this machine that the other benchmarks are measured against: how fast its
- * memory is read and how fast matrices are multiplied, on the threads used.
+ * Prints the limits with which the other benchmarks compare: how fast the given threads
+ * read this machine's memory and multiply matrices.
  *
  *   bench/cpu_limits [-t threads]
  */

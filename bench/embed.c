@@ -5,13 +5,12 @@
  *   bench/embed FOLDER [f32|bf16|int8 [THREADS]]
  *       p50 and p90 of single texts of 8 to 128 tokens, and texts a second in batches
  *   bench/embed FOLDER [f32|bf16|int8 [THREADS]] --corpus FILE
- *       the same of the first 1,000 prompts of a JSON list of {instruction, input}
+ *       the same for the first 1,000 prompts of a JSON list of {instruction, input}
  *   bench/embed FOLDER [f32|bf16|int8 [THREADS]] --vectors
- *       a JSON string a line from stdin; prints the vector of each
+ *       reads a JSON string a line from stdin; prints the vector of each
  *
- * Times are the process's CPU time divided by the threads, as well as the wall's: on a
- * machine that others use too, the first is what a quiet one would show, if the threads
- * are busy alike.
+ * Prints wall time, and the process's CPU time divided by its threads: on a shared
+ * machine the latter is what a quiet machine would take, if all threads are equally busy.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -48,7 +47,8 @@ static void encode(struct lls_encoder *e, const struct lls_encoder_text *texts, 
 
 /* ---- speed ------------------------------------------------------------------------- */
 
-/* Words that are one token in any vocabulary of English: so many, and [CLS] and [SEP]. */
+/* Writes a text of `tokens` tokens, [CLS] and [SEP] included, of words which are one
+ * token in any English vocabulary. */
 static size_t make_text(char *out, unsigned tokens)
 {
   static const char *const words[] = {"the", "of", "and", "to", "in", "is", "a", "was"};
@@ -96,7 +96,7 @@ static void speed(struct lls_encoder *e, unsigned threads)
 /* ---- a corpus ---------------------------------------------------------------------- */
 
 #define PROMPTS    1000
-#define MAX_TOKENS 128 /* as predictor retrieval */
+#define MAX_TOKENS 128 /* the limit of predictor retrieval */
 
 struct prompt {
   char text[8192];
@@ -104,7 +104,7 @@ struct prompt {
   double tokens, seconds;
 };
 
-/* Instruction and input, as they are asked; false: it is no prompt. */
+/* Joins instruction and input to the prompt. Returns false if the row has no prompt. */
 static bool read_prompt(const json_t *row, struct prompt *out)
 {
   const char *asked = json_string_value(json_object_get(row, "instruction"));
@@ -154,7 +154,7 @@ static size_t read_prompts(const char *path, const char *folder, struct prompt *
   return n;
 }
 
-/* The part p of what is sorted. */
+/* Returns the p-quantile (0 to 1) of sorted values. */
 static double part_of(const double *sorted, size_t n, double p)
 {
   return sorted[(size_t)(p * (double)(n - 1))];
@@ -176,7 +176,7 @@ static void measure_corpus(struct lls_encoder *e, const char *path, const char *
     wall[i] = bench_seconds() - begin;
     tokens[i] = prompts[i].tokens;
   }
-  bench_median(wall, n); /* sorts */
+  bench_median(wall, n); /* bench_median sorts */
   bench_median(tokens, n);
   printf("%zu prompts, tokens p50 %.0f p90 %.0f (at most %d): p50 %.3f ms  p90 %.3f ms  "
          "p99 %.3f ms\n",

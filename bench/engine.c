@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine alone: decodes of 1, 16 and 32 streams behind a context, prefills of 512 and
- * 2048. Without a model it is the shape of a 1.1B Llama (bench/llama-1.1b) with random
+ * The engine alone: decode steps of 1, 16 and 32 streams, prefill steps of 512 and 2048
+ * tokens. Without a model it has the shape of a 1.1B Llama (bench/llama-1.1b) with random
  * weights.
  *
- *   bench/engine [-m MODEL] [-w auto|bf16|f32|int8|int4] [-t THREADS] [-r ROUNDS] [-c
- * CONTEXT] [-i ISA] [-l ROWS]
+ *   bench/engine [-m MODEL] [-w auto|bf16|f32|int8|int4] [-t THREADS] [-r ROUNDS]
+ *                [-c CONTEXT] [-i ISA] [-l ROWS]
  *
- * CONTEXT (128) is of each stream before its decodes; ISA a level below the CPU's best;
- * ROWS picks the one load that has so many rows in a step.
+ * Each stream has CONTEXT (128) tokens before its decodes. ISA selects a level below the
+ * CPU's best. ROWS runs only the load with that many rows in a step.
  *
  * The floor of a step is the larger of two times: reading every packed weight once at the
- * machine's read bandwidth, and the multiplications of all matrices at its matrix rate
- * (oneDNN; of whole numbers where most weights are codes of 8 bits or fewer); attention
- * and cache count as nothing. Each round measures the limits before and after the load
- * and takes their mean; a ratio is of one round, so that a busy machine disturbs both
- * sides of it. The median and the best of the rounds are printed. A load is run once
- * before its rounds: the first pass touches memory for the first time.
+ * machine's read bandwidth, and all matrix products at its matrix rate (oneDNN's; its
+ * integer rate where most weights are codes of 8 bits or fewer). Attention and cache
+ * count as nothing. Each round measures the limits before and after the load and takes
+ * their mean, so that other work on the machine slows down both; a ratio is of one round.
+ * The median and the best of the rounds are printed. A load runs once before its rounds,
+ * since the first pass touches memory for the first time.
  */
 #include "bench/bench.h"
 #include "bench/limits.h"
@@ -35,7 +35,7 @@
 #define MAX_STREAMS  32
 #define MAX_TOKENS   2048
 #define MAX_CONTEXT  960
-#define DECODES      8 /* steps of one measurement */
+#define DECODES      8 /* steps in one measurement */
 #define BLOCK_TOKENS 16
 
 struct load {
@@ -56,10 +56,10 @@ static struct load loads[] = {
 
 struct options {
   const char *model; /* NULL: random weights */
-  const char *isa;   /* NULL: the CPU's best */
+  const char *isa;   /* NULL: the CPU's best level */
   enum lls_weight_format weights;
-  uint32_t threads, context; /* threads: 0 = one a core */
-  uint32_t rows;             /* of the load to run; 0: all */
+  uint32_t threads, context; /* threads 0: one for each core */
+  uint32_t rows;             /* rows of the only load to run; 0: all loads */
   int rounds;
 };
 
@@ -68,7 +68,7 @@ struct bench {
   struct lls_device *device;
   struct lls_engine *engine;
   struct limits limits;
-  enum limits_type type; /* of the limit that products are compared with */
+  enum limits_type type; /* the product limit to compare with */
   struct units units;
   struct sequence sequences[MAX_STREAMS];
   int32_t tokens[MAX_TOKENS];
@@ -113,7 +113,7 @@ static void reset(struct bench *b)
     sequence_init(&b->sequences[i]);
 }
 
-/* Seconds of one step. Whatever the pool holds serves as the context of decodes. */
+/* Returns the seconds of one step. Decodes attend to whatever the pool contains. */
 static double measure(struct bench *b, const struct load *load)
 {
   bool decode = load->tokens == 1;
@@ -137,7 +137,7 @@ static double head_weights(const struct lls_model_config *c)
   return (double)c->hidden * c->vocab;
 }
 
-/* Tells from the bytes of a weight how it is multiplied. */
+/* Derives from the bytes of a weight the product type which the engine uses. */
 static enum limits_type type_of(const struct lls_engine *e)
 {
   const struct lls_model_config *c = lls_engine_config(e);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench/gap: the host's critical path on an asynchronous device, that is the CPU time
- * from the results of a step to the launch of the next, in which a GPU has nothing to do.
+ * bench/gap: the host's critical path on an asynchronous device: the CPU time from the
+ * results of a step to the launch of the next, during which a GPU is idle.
  *
- * The whole of it runs: the loop's own thread, real policies, the engine, and the CUDA
- * device's host files with t/simt behind them, which here carries nothing out; what
- * cudaLaunch and the wake-up after an event cost on a GPU's machine comes on top. A model
- * of 32 layers, all requests decoding, whole blocks of 16 tokens.
+ * The loop's thread, the policies, the engine and the CUDA device's host code are real.
+ * Behind them is t/simt, which computes nothing here. On a GPU, the driver's launch and
+ * the wake-up after an event come in addition. The model has 32 layers, all requests
+ * decode, with whole blocks of 16 tokens.
  *
- * Beside it: the same where the device is taken for one that computes while it is asked
- * to, so that nothing is left for the time in which it computes, and no table is kept
- * (core/engine/table_cache.c).
+ * The first column treats the device as synchronous: no work is deferred to the time in
+ * which the device computes, and no block table is kept (core/engine/table_cache.c).
  *
  * The limit is 3% of the step that Llama-3-8B in bf16 takes on an H200 at its best:
  * weights of 16.1 GB, or 16.1e9 operations a row, and 131,072 bytes of K and V a token,
@@ -32,7 +31,7 @@
 #define MAX_CONTEXT  4096
 #define BLOCK        16
 
-extern const struct lls_device_module lls_device_module; /* the emulated one */
+extern const struct lls_device_module lls_device_module; /* the emulated CUDA device */
 
 static int submit(struct harness *h, uint32_t n, uint32_t context)
 {
@@ -43,7 +42,7 @@ static int submit(struct harness *h, uint32_t n, uint32_t context)
       random = random * 1664525u + 1013904223u;
       prompt[t] = (int32_t)(random >> 24);
     }
-    /* lengths differ, or all would want their next block in the same step */
+    /* lengths differ, so that not all requests need their next block in one step */
     struct lls_submission s = harness_submission(prompt, context - i % BLOCK, 2000, NULL);
     uint64_t id;
     int rc = lls_loop_submit(h->loop, &s, &id, NULL);
@@ -53,8 +52,8 @@ static int submit(struct harness *h, uint32_t n, uint32_t context)
   return 0;
 }
 
-/* Until so many steps were made with so many tokens, or requests have ended meanwhile;
- * what the status says then. */
+/* Waits until the loop has made `steps` steps and `tokens` tokens, or has no requests
+ * left. Returns the status. */
 static struct lls_loop_status step_until(struct harness *h, uint64_t steps,
                                          uint64_t tokens)
 {
@@ -69,7 +68,8 @@ static struct lls_loop_status step_until(struct harness *h, uint64_t steps,
   return status;
 }
 
-/* Microseconds a step, by windows, sorted; false: this thread came too late for some. */
+/* Writes microseconds a step for each window, sorted. Returns false if a request ended
+ * before the last window. */
 static bool measure(struct harness *h, uint32_t running, double *us)
 {
   struct lls_loop_status before = step_until(h, 0, 20 * (uint64_t)running);
@@ -139,7 +139,7 @@ static double step_seconds(double running, double context)
   return (weights > products ? weights : products) + 131072 * running * context / 4.8e12;
 }
 
-/* Medians, as if the device computed while it is asked to, and as it is. */
+/* Prints the medians for a synchronous and for the asynchronous device. */
 static int bench(const char *folder, uint32_t running, uint32_t context)
 {
   double before[WINDOWS], now[WINDOWS];

@@ -7,10 +7,10 @@
  *   bench/gpu [all|operations|models|experts|limits] [seconds]
  *   bench/gpu one "decode 32/8 heads, 16 x 4096" [seconds]
  *
- * Eight minutes (480) are enough for all of it on an H200; what there is no more time, or
- * no memory for, is named and left out. `one` is a single operation by its name in the
- * output, for a profiler; of a model's step it watches the last one. `limits` measures
- * the limits alone. It ends with 1 if a mark was missed, with 77 where there is no GPU.
+ * Eight minutes (480) are enough for everything on an H200. A measurement for which time
+ * or memory is too short is named and left out. `one` runs a single operation, by its
+ * name in the output, for a profiler, which records the last step of a model. `limits`
+ * measures only the limits. Exit status: 1 if a mark was missed, 77 without a GPU.
  */
 #include "bench/gpu.h"
 
@@ -24,7 +24,8 @@ static _Noreturn void usage(void)
   exit(2);
 }
 
-/* A model's results begin with its name: "llama-3-8b decode 16 x 1024". */
+/* True if the result is of a model's step: its name begins with the model's, as in
+ * "llama-3-8b decode 16 x 1024". */
 static bool is_of_model(const char *name)
 {
   return strncmp(name, "llama", 5) == 0 || strncmp(name, "opt", 3) == 0;

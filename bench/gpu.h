@@ -9,15 +9,15 @@
 #include "core/device/devices.h"
 
 struct gpu_limits {
-  double copy;               /* bytes read and written a second, on the device */
+  double copy;               /* bytes read plus written a second on the device */
   double matrix;             /* bf16 operations a second */
-  double to_device, to_host; /* bytes a second over the link, pinned */
+  double to_device, to_host; /* bytes a second over the link, from and to pinned memory */
 };
 
 struct gpu_bench {
   struct gpu_limits limits;
-  double ends;      /* bench_seconds() after which nothing more is begun */
-  const char *only; /* the one operation that is wanted, NULL: all */
+  double ends;      /* no measurement begins after this bench_seconds() */
+  const char *only; /* name of the only operation to run; NULL: all */
   unsigned done, missed, left_out;
 };
 
@@ -26,23 +26,23 @@ _Noreturn void gpu_die(const char *what, const struct lls_error *, int rc);
 struct lls_device *gpu_open(uint32_t max_rows, uint32_t max_columns,
                             uint32_t max_sequences);
 
-/* One line: ratio beside its mark, 0: none; at_most: it should be no more than the mark.
- */
+/* Prints a result: a ratio beside its mark (0: no mark), which it should reach, or with
+ * at_most should not exceed. */
 void gpu_result(struct gpu_bench *, const char *name, const char *what, double ratio,
                 double mark, bool at_most);
-/* No time or memory for it: says so, true. Another is the only one that is wanted: true.
- */
+/* Returns true if the operation is not to run: its memory or time is too short, which
+ * is printed, or b->only names another one. */
 bool gpu_leave_out(struct gpu_bench *, const char *name, size_t bytes, size_t available);
 
-/* From here to where it is false a profiler that is told to wait (ncu
- * --profile-from-start off) looks on; of the one operation that is wanted alone. */
+/* Starts (true) and stops (false) a profiler which was started with ncu --profile-from-
+ * start off. Without b->only it does nothing. */
 void gpu_watch(const struct gpu_bench *, bool watch);
 
 /* ---- gpu_call.c */
 #define GPU_MAX_ROWS 16384
 #define GPU_ROUNDS   7
 
-/* The operations of a round, between step_begin and step_end. */
+/* The calls of one round, between step_begin and step_end. */
 struct gpu_call {
   struct lls_device *device;
   struct lls_pool *pool;
@@ -51,15 +51,15 @@ struct gpu_call {
   uint32_t calls, layers;
   const struct lls_attention_shape *attention;
   const struct lls_rope_shape *rope;
-  struct lls_weight *const *weights; /* (layers) of products */
+  struct lls_weight *const *weights; /* (layers), for products */
   void *x, *y;
   uint32_t n_rows;
 };
 
 void gpu_round(const struct gpu_call *);
-double gpu_time(const struct gpu_call *); /* seconds of one call */
+double gpu_time(const struct gpu_call *); /* returns the seconds of one call */
 void *gpu_random_rows(struct lls_device *, uint32_t rows, uint32_t columns);
-/* `run` for products: y = x W^T, with each layer's weight in turns. */
+/* Implements `run` for products: y = x W^T, with the weights of the layers in turn. */
 void gpu_run_linear(const struct gpu_call *, uint32_t layer);
 size_t gpu_available(struct lls_device *); /* bytes */
 
@@ -70,8 +70,8 @@ void gpu_experts(struct gpu_bench *, struct lls_device *);
 /* gpu_operations.c: limits, then attention, restore and copies, then products. */
 void gpu_measure_limits(struct gpu_bench *);
 void gpu_operations(struct gpu_bench *);
-void gpu_mixtures(struct gpu_bench *); /* those alone */
-/* gpu_models.c: whole models with dummy weights; root: where bench/ is. */
+void gpu_mixtures(struct gpu_bench *); /* only mixtures of experts */
+/* gpu_models.c: whole models with dummy weights; root is the folder of bench/. */
 void gpu_models(struct gpu_bench *, const char *root);
 
 #endif

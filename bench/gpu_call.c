@@ -19,7 +19,7 @@ void gpu_round(const struct gpu_call *c)
   round_of(c, c->step);
 }
 
-/* As an engine does when it starts. */
+/* Prepares the device as an engine does at its start. */
 static void prepare(const struct gpu_call *c)
 {
   struct lls_device_step step = *c->step;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Mixtures of experts in bf16, in the shapes of Mixtral and of Qwen3-30B-A3B: the grouped
- * products, and all that a layer does after its norm. Few rows beside the bytes of the
- * experts that are hit over the copy bandwidth, many beside the matrix peak. What is
- * between has no mark.
+ * products, and everything which a layer computes after its norm. With few rows a result
+ * is the share of the copy bandwidth at which the selected experts are read, with many
+ * rows the share of the matrix peak; sizes between have no mark.
  */
 #include "bench/gpu.h"
 
@@ -13,22 +13,22 @@
 
 #define MOST_EXPERTS 128
 #define MOST_ROWS    8192
-#define ROUTES       8 /* in turns, or few experts would stay in the chip's own cache */
+#define ROUTES       8 /* used in turn: a few experts would stay in the GPU's cache */
 
 struct shape {
   const char *name;
   uint32_t experts, active, hidden, inner;
 };
 
-/* A layer, and where the rows of some steps go. */
+/* A layer, and the experts of the rows of some steps. */
 struct mixture {
-  struct gpu_call call; /* first: `run` gets its address */
+  struct gpu_call call; /* the first member: `run` gets its address */
   const struct shape *shape;
   struct lls_weight *router;
   struct lls_experts *up, *down;
   struct lls_route routes[ROUTES];
   uint32_t n_routes;
-  double hit; /* experts of a route, on the average */
+  double hit; /* mean number of experts which a route selects */
   char *x;
   void *scores, *sorted, *wide, *gated, *narrow, *y;
 };
@@ -131,7 +131,7 @@ static void run_down(const struct gpu_call *c, uint32_t i)
                                  m->narrow);
 }
 
-/* As core/engine has it. */
+/* Runs the layer as core/engine does. */
 static void run_layer(const struct gpu_call *c, uint32_t i)
 {
   const struct mixture *m = (const struct mixture *)c;
@@ -149,7 +149,7 @@ static void run_layer(const struct gpu_call *c, uint32_t i)
   ops->combine(c->device, route, m->narrow, c->n_rows, s->hidden, LLS_STORE_SET, m->y);
 }
 
-/* All routes of steps with so many rows, and what is multiplied. */
+/* Makes the routes of steps with `rows` rows, and the inputs of the products. */
 static void make_routes(struct mixture *m, uint32_t rows)
 {
   static const struct lls_device_step nothing;
@@ -175,7 +175,7 @@ static void make_routes(struct mixture *m, uint32_t rows)
       m->hit += (double)(first[i][e + 1] > first[i][e]) / m->n_routes;
 }
 
-/* `outputs` of all products of a row by one expert. */
+/* Measures one operation; `numbers` are the weights which one expert uses for a row. */
 static void measure(struct gpu_bench *b, struct mixture *m, const char *what,
                     void (*run)(const struct gpu_call *, uint32_t), double numbers)
 {

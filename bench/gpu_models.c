@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps of whole models with dummy weights through the engine, as the server runs them: a
- * decode beside its floor, what drawing with top_p adds to it, a prompt beside its
- * operations over the matrix peak, and what part of a decode step the host takes before
- * the device has its work: the device can idle no longer than that between two steps.
+ * Steps of whole models with dummy weights through the engine, as the server runs them:
+ * a decode step beside its lower bound; the time which sampling with top_p adds; a prompt
+ * beside its operations over the matrix peak; and the share of a decode step until the
+ * host has submitted all its work, which bounds the device's idle time between two steps.
  */
 #include "bench/gpu.h"
 
@@ -17,8 +17,8 @@
 #define BLOCK_TOKENS 16
 #define MAX_TOKENS   8192
 #define MAX_BATCH    256
-#define CONTEXT      1024 /* of each sequence before a decode, where there is room */
-#define STEPS        24   /* of one measurement */
+#define CONTEXT      1024 /* cached tokens of a sequence, where memory suffices */
+#define STEPS        24   /* steps in one measurement */
 
 struct model {
   struct gpu_bench *bench;
@@ -53,7 +53,7 @@ static bool open_model(struct model *m, const char *root)
       .max_tokens = MAX_TOKENS,
       .max_sequences = MAX_BATCH,
       .block_tokens = BLOCK_TOKENS,
-      .cache_share = 0.85, /* the hidden form's scratch comes on top */
+      .cache_share = 0.85, /* scratch of the hidden form needs memory in addition */
   };
   rc = lls_engine_create(&options, &config, m->device, &m->engine, &err);
   if (rc < 0) {
@@ -84,7 +84,8 @@ static const struct lls_sampling greedy = {.top_p = 1, .repetition_penalty = 1},
                                           .top_p = 0.9f,
                                           .repetition_penalty = 1};
 
-/* n sequences of `context` cached tokens, whatever the pool has there, and new ones. */
+/* Lays out n sequences of `context` cached tokens (whatever the pool contains) and
+ * n_tokens new ones. */
 static void lay_out(struct model *m, uint32_t n, uint32_t context, uint32_t n_tokens)
 {
   uint32_t blocks = (context + n_tokens + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
@@ -109,7 +110,8 @@ static void lay_out(struct model *m, uint32_t n, uint32_t context, uint32_t n_to
   }
 }
 
-/* Seconds of a step, and of them until the device had all its work. */
+/* Returns the seconds of a step, and in *submitting those until the host had submitted
+ * its work. */
 static double step(struct model *m, uint32_t n, double *submitting)
 {
   const struct lls_engine_batch batch = {.n_sequences = n, .sequences = m->sequences};
@@ -125,7 +127,8 @@ static double step(struct model *m, uint32_t n, double *submitting)
   return bench_seconds() - start;
 }
 
-/* Medians, after the steps that choose algorithms and record the graph. */
+/* Returns medians, after the first steps, which choose algorithms and record the graph.
+ */
 static double measure(struct model *m, uint32_t n, double *submitting)
 {
   double times[STEPS], parts[STEPS];
@@ -142,7 +145,7 @@ static double measure(struct model *m, uint32_t n, double *submitting)
   return bench_median(times, STEPS);
 }
 
-/* The numbers of a layer's products. */
+/* The products of a layer; matrices() counts the weights of each. */
 #define PRODUCTS 4
 static void matrices(const struct lls_model_config *c, double numbers[PRODUCTS])
 {
@@ -153,15 +156,17 @@ static void matrices(const struct lls_model_config *c, double numbers[PRODUCTS])
   numbers[3] = hidden * c->ffn;
 }
 
-/* A product takes no less than this: its weights' bytes over the copy bandwidth, or n
- * rows' operations over the matrix peak. 256 rows are bound by both. */
+/* Returns a lower bound of a product's seconds: the larger of its weights' bytes over
+ * the copy bandwidth and of the operations of n rows over the matrix peak. At 256 rows
+ * both are close. */
 static double product_floor(const struct gpu_limits *l, double numbers, uint32_t n)
 {
   double bytes = 2 * numbers / l->copy, operations = 2 * numbers * n / l->matrix;
   return bytes > operations ? bytes : operations;
 }
 
-/* All products, and the bytes of every sequence's keys and values. */
+/* Returns a lower bound of a decode step: all products, and reading the keys and values
+ * of every sequence. */
 static double decode_floor(const struct model *m, uint32_t n, uint32_t context)
 {
   const struct lls_model_config *c = m->config;
@@ -211,7 +216,7 @@ static void prefill(struct model *m, uint32_t n)
   matrices(c, numbers);
   for (int i = 0; i < PRODUCTS; i++)
     layer += numbers[i];
-  double attention = 2.0 * c->heads * c->head_dim * n; /* half of all pairs are seen */
+  double attention = 2.0 * c->heads * c->head_dim * n; /* a causal mask leaves half */
   double operations = c->layers * n * (2 * layer + attention);
   gpu_result(m->bench, name, "of the matrix peak",
              operations / seconds / m->bench->limits.matrix, 0.65, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single operations: the GPU's limits, and attention, the restoring of hidden states and
- * block copies beside them. Calls of a round go through the layers of a pool, so that
- * none finds what the one before left in the chip's own cache.
+ * Single operations beside the GPU's limits: attention, restoring K and V from hidden
+ * states, block copies. Calls of a round go through the layers of a pool, so that no call
+ * finds the data of the previous one in the GPU's cache.
  */
 #include "bench/gpu.h"
 
@@ -29,7 +29,7 @@ static struct lls_pool *make_pool(struct lls_device *d, const struct lls_pool_sh
 
 /* ---- limits ------------------------------------------------------------------- */
 
-/* Seconds of n copies, the median over rounds. */
+/* Returns the seconds of n copies, the median over rounds. */
 static double time_copies(struct lls_device *d, struct lls_pool *pool,
                           const struct lls_copy *copies, size_t n)
 {
@@ -72,8 +72,8 @@ static void measure_copies(struct gpu_bench *b, struct lls_device *d)
   d->ops->pool_destroy(d, pool);
 }
 
-/* The best of some numbers of rows: which one that is differs between GPUs, and an H200
- * at 8192 rows has less than at 512. */
+/* Measures the matrix peak as the best over some numbers of rows. GPUs differ in which
+ * number is best: an H200 is slower at 8192 rows than at 512. */
 static void measure_matrix(struct gpu_bench *b, struct lls_device *d)
 {
   enum { N = 8192 };
@@ -93,7 +93,7 @@ static void measure_matrix(struct gpu_bench *b, struct lls_device *d)
                        .x = gpu_random_rows(d, N, N),
                        .y = gpu_random_rows(d, N, N)};
   for (size_t i = 0; i < 3 * sizeof rows / sizeof *rows;
-       i++) { /* clocks go up and down */
+       i++) { /* the GPU's clock changes, so each size is measured several times */
     c.n_rows = rows[i % (sizeof rows / sizeof *rows)];
     c.calls = 4 * N / c.n_rows;
     double rate = 2.0 * N * N * c.n_rows / gpu_time(&c);
@@ -119,10 +119,10 @@ void gpu_measure_limits(struct gpu_bench *b)
 
 struct load {
   uint32_t heads, kv_heads, n_sequences, context, n_rows; /* rows of each sequence */
-  bool int8; /* all blocks that are full before the step */
+  bool int8; /* all blocks which are full before the step are int8 */
 };
 
-/* Sequences over blocks in a mixed up order. */
+/* Sequences whose blocks are in random order. */
 struct batch {
   struct lls_pool_shape pool;
   struct lls_block_entry *entries;
@@ -197,7 +197,8 @@ static void free_batch(struct batch *b)
   free(b->positions);
 }
 
-/* K and V of a full block go to the halves of a unit that is to spare, and leave two. */
+/* Quantises every full block: K and V move to the two halves of a spare unit, which
+ * frees two units. */
 static void quantise(struct lls_device *d, struct lls_pool *pool, struct batch *b)
 {
   uint32_t spare = b->pool.device_units - 1;
@@ -223,7 +224,7 @@ static void quantise(struct lls_device *d, struct lls_pool *pool, struct batch *
   }
 }
 
-/* Bytes of K and V of one layer. */
+/* Returns the bytes of K and V of one layer. */
 static double cached_bytes(const struct batch *b)
 {
   double bytes = 0;
@@ -253,8 +254,8 @@ static struct lls_pool_shape pool_shape(uint32_t kv_heads, uint32_t layers)
                                  .max_context = 4096};
 }
 
-/* The mark: of the copy bandwidth for decodes, of the matrix peak for prompts; 0: no mark
- * was set, the ratio is for reading only. */
+/* `mark` is a share of the copy bandwidth for decodes, of the matrix peak for prompts;
+ * 0: the ratio has no mark. */
 static void attention(struct gpu_bench *b, struct lls_device *d, const struct load *load,
                       double mark)
 {
@@ -269,7 +270,7 @@ static void attention(struct gpu_bench *b, struct lls_device *d, const struct lo
   snprintf(name, sizeof name, "%s%s %u/%u heads, %u x %u", decode ? "decode" : "prefill",
            load->int8 ? " int8" : "", load->heads, load->kv_heads, load->n_sequences,
            tokens);
-  layer += load->int8 ? layer / 4 : 0; /* scales of as many halves as there are units */
+  layer += load->int8 ? layer / 4 : 0; /* an int8 block also has scales */
   if (gpu_leave_out(b, name, layer * layers, gpu_available(d) / 10 * 9))
     return;
   lay_out(&batch, load, 2);
@@ -389,7 +390,7 @@ static void restore(struct gpu_bench *b, struct lls_device *d)
   free_batch(&batch);
 }
 
-/* Blocks of 1 MiB, as Llama-3-8B has them, in a mixed up order. */
+/* Measures copies of blocks of 1 MiB, as Llama-3-8B has them, in random order. */
 static void block_copies(struct gpu_bench *b, struct lls_device *d)
 {
   enum { BLOCKS = 1024 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products with weights of 4 to 8 bits, 8192 x 8192. Few rows beside the bytes of the
- * codes over the copy bandwidth; many beside the matrix peak, which making weights bf16
- * takes a part of. What is between has no mark: where the kernel for few rows stops
- * (LLS_CUDA_FEW) was chosen without a GPU, and these lines say where it should.
+ * Products with weights of 4 to 8 bits, 8192 x 8192. With few rows a result is the share
+ * of the copy bandwidth at which the codes are read; with many rows the share of the
+ * matrix peak, part of whose time is spent on converting weights to bf16. Sizes between
+ * have no mark: they show up to how many rows the kernel for few rows should be used
+ * (LLS_CUDA_FEW), which was chosen without a GPU.
  */
 #include "bench/gpu.h"
 
@@ -14,10 +15,10 @@
 #include <string.h>
 
 #define N       8192
-#define WEIGHTS 4   /* in turns: together more than any chip's cache */
-#define CALLS   128 /* of some 10 us, beside as much for a round's beginning and end */
+#define WEIGHTS 4   /* used in turn; together they exceed any GPU's cache */
+#define CALLS   128 /* a call takes some 10 us, as do begin and end of a round */
 
-/* Zeros of a file's type, or random numbers that are quantised. */
+/* Makes a weight: zeros of a type of model files, or quantised random numbers. */
 static struct lls_weight *make_weight(struct lls_device *d, enum lls_dtype type,
                                       enum lls_weight_format format, uint32_t outputs,
                                       uint32_t inputs)
@@ -57,8 +58,8 @@ static void product(struct gpu_bench *b, struct gpu_call *c, const char *type,
              mark, false);
 }
 
-/* A device that times no algorithms, but takes the first of cuBLASLt's heuristic. It
- * multiplies with the other one's weights, for both are of one GPU. */
+/* Opens a second device which times no algorithms but takes the first of cuBLASLt's
+ * heuristic. It uses the first device's weights, since both are on one GPU. */
 static struct lls_device *open_first(void)
 {
   const char *before = getenv("LLS_CUDA_ALGORITHMS");
@@ -73,7 +74,8 @@ static struct lls_device *open_first(void)
   return first;
 }
 
-/* A layer's, of Llama-3-8B: a decode step is these, and what is between them. */
+/* Measures a product of a layer of Llama-3-8B. Such products are most of a decode step.
+ */
 static void layer_product(struct gpu_bench *b, struct lls_device *d,
                           struct lls_device *first, uint32_t outputs, uint32_t inputs)
 {

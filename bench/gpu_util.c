@@ -63,8 +63,8 @@ bool gpu_leave_out(struct gpu_bench *b, const char *name, size_t bytes, size_t a
   return true;
 }
 
-/* The driver's own functions, which have no parameters: the bench is not linked with it.
- */
+/* Calls the driver's functions by their address, since bench/gpu is not linked with the
+ * driver. */
 void gpu_watch(const struct gpu_bench *b, bool watch)
 {
   if (b->only == NULL)

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of grammars: compiling JSON schemas, and the mask of each token of documents.
+ * The cost of grammars: compiling JSON schemas, and one mask for each token of a
+ * document.
  *
  *   bench/grammar MODEL [--ids] FILE...
  *
  * MODEL: a folder or a GGUF file with a tokeniser. Each FILE has {"schema": ..., "tests":
  * [{"data": ..., "valid": ...}]}, as the files of JSONSchemaBench's maskbench do. Prints
- * how long the two took (us, by the clock of the thread), how many schemas were refused,
- * and how often a document was judged otherwise than its file says. A piece is what a
- * step does of a mask. --ids prints, in place of that, a line of JSON for each document
- * that is valid: the number of the file and the tokens; and first those of the
- * vocabulary, in hexadecimal: what bench/grammar_peers.py measures others with.
+ * the times to compile and to mask (us of the thread's CPU time), how many schemas were
+ * refused, and how often a document was judged differently from its file. A piece is the
+ * part of a mask which one step computes. --ids prints the input of
+ * bench/grammar_peers.py instead: the vocabulary in hexadecimal, then a line of JSON for
+ * each valid document with the number of its file and its tokens.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -25,10 +26,10 @@
 #include "core/model/model_text.h"
 
 #define MOST_SAMPLES (1u << 22)
-#define MASK_WORK    30000 /* a step's, [plugins] mask_work */
+#define MASK_WORK    30000 /* nodes in a step: the default of [plugins] mask_work */
 
 struct samples {
-  float *us; /* (n) */
+  float *us; /* (n) samples */
   size_t n;
 };
 
@@ -38,7 +39,7 @@ struct bench {
   struct lls_grammar_state *state;
   uint32_t *bits;
   struct samples compile, mask, piece;
-  uint64_t work; /* of a piece: nodes */
+  uint64_t work; /* most nodes in a piece */
   uint32_t schemas, refused, documents, wrongly_refused, wrongly_taken, failed;
   bool ids;
 };

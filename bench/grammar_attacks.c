@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measures the worst grammars that a client can send in a few bytes: their cost to the
- * thread that runs the steps.
+ * Measures how much time of the step thread the worst grammars take which a client can
+ * send in a few bytes.
  *
  *   bench/grammar_attacks MODEL [NAME [WORK]]
  *
- * MODEL: a folder with a tokeniser; NAME: part of those grammars' names that are tried;
- * WORK: [plugins] mask_work, if not its default. Of each grammar a text of up to TOKENS
- * random tokens is made, the same each time, by its masks. Printed are how far it came,
- * the processor time of whole masks, of their pieces (what one step does), and of taking
- * the token that was drawn, and what ended it if that was no end.
+ * MODEL is a folder with a tokeniser. NAME selects grammars whose names contain it. WORK
+ * replaces the default of [plugins] mask_work. For each grammar a text of up to TOKENS
+ * random tokens is drawn by its masks, the same text in every run. Printed are the tokens
+ * made, the processor time of whole masks, of their pieces (the part which one step
+ * computes) and of accepting the drawn token, and the error if one ended the text.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -25,7 +25,7 @@
 #include "core/model/model_text.h"
 
 #define TOKENS    60
-#define MASK_WORK 30000 /* a step's, [plugins] mask_work */
+#define MASK_WORK 30000 /* nodes in a step: the default of [plugins] mask_work */
 
 enum kind { GBNF, REGEX, SCHEMA, CHOICE };
 
@@ -83,7 +83,7 @@ struct bench {
 };
 
 struct costs {
-  double masks[TOKENS], piece, take, forced; /* seconds; the last three: the largest */
+  double masks[TOKENS], piece, take, forced; /* seconds; of the last three the largest */
   size_t n;
   int rc;
 };
@@ -128,7 +128,7 @@ static int fill(struct bench *b, struct costs *costs)
   return rc;
 }
 
-/* One of the mask that ends nothing; -1: none is. */
+/* Draws a token of the mask which does not end the text; -1 if there is none. */
 static int32_t draw_token(struct bench *b)
 {
   uint32_t size = b->vocabulary->size, at = draw(b, size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A vocabulary in which every byte is a token: what is judged is the automaton, not a
- * tokeniser. */
+/* A vocabulary in which every byte is a token, so that results depend on the grammar's
+ * automaton and not on a tokeniser. */
 #ifndef BENCH_GRAMMAR_BYTES_H
 #define BENCH_GRAMMAR_BYTES_H
 
@@ -8,7 +8,7 @@
 
 #define GRAMMAR_BYTES_END 256 /* the token that ends a text */
 
-/* NULL without memory. */
+/* Returns NULL without memory. */
 static inline struct lls_vocabulary *grammar_bytes(void)
 {
   static char all[GRAMMAR_BYTES_END];

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many JSON Schemas compile, and whether their automata tell valid instances from
- * invalid ones.
+ * How many JSON Schemas compile, and whether their automata accept valid and refuse
+ * invalid instances.
  *
  *   bench/grammar_coverage FOLDER [--loose] [--wrong] [--refused] [--times]
  *
  * FOLDER has files of MaskBench (guidance-ai/jsonschemabench, maskbench/data), each an
  * object with `schema` and `tests`, or of JSON-Schema-Test-Suite (tests/draft2020-12),
- * each an array of such. Prints a row for each data set: schemas; those that compile;
- * those of which no instance is judged wrongly; instances that are valid and refused, and
- * invalid and accepted; the processor time to compile; then what schemas were refused
- * for. --loose: `strict` is false. --wrong: names each instance that is judged wrongly,
- * and where; --refused: each schema that is refused, and why; --times: what each took.
+ * each an array of such objects. Prints a row for each data set: schemas; schemas which
+ * compile; schemas without a wrongly judged instance; refused valid and accepted invalid
+ * instances; the processor time to compile; then the reasons for refused schemas.
+ * --loose: `strict` is false. --wrong: prints each wrongly judged instance and the place;
+ * --refused: each refused schema and its reason; --times: each schema's time.
  *
- * Instances are judged as they would be written: with ", " and ": ", and with properties
- * in the order that the file has; or as they are, where the file has their texts
- * (bench/grammar_documents).
+ * An instance is written as text with ", " and ": " and its properties in the file's
+ * order. Where the file has texts (bench/grammar_documents), they are judged unchanged.
  */
 #include "core/base/json_parse.h"
 #include "grammar_orders.h"
@@ -39,7 +38,7 @@
 struct data_set {
   char name[48];
   unsigned schemas, compiled, passing, refused_valid, accepted_invalid, instances;
-  unsigned by_order; /* of refused_valid: taken with their properties in another order */
+  unsigned by_order; /* refused_valid which another order of properties would pass */
 };
 
 struct reason {
@@ -52,7 +51,7 @@ struct coverage {
   unsigned n_sets;
   struct reason reasons[MOST_REASONS];
   unsigned n_reasons;
-  double us[MOST_TIMES]; /* to compile, of those that compile */
+  double us[MOST_TIMES]; /* times to compile, of schemas which compile */
   unsigned n_us;
   struct lls_vocabulary *vocabulary;
   bool strict, names_wrong, names_refused, tells_times;
@@ -74,7 +73,8 @@ static struct lls_vocabulary *bytes(void)
 
 /* ---- counting ---- */
 
-/* MaskBench: what is before --- or the number; the suite: the file, a keyword each. */
+/* Returns the data set of a file: in MaskBench the name before "---" or the number, in
+ * JSON-Schema-Test-Suite the file, which is of one keyword. */
 static struct data_set *set_of(struct coverage *c, const char *file)
 {
   char name[48];
@@ -97,7 +97,7 @@ static struct data_set *set_of(struct coverage *c, const char *file)
   return &c->sets[c->n_sets++];
 }
 
-/* The keyword of a refusal, with its reason; any other error by its first words. */
+/* Counts a refusal by its keyword and reason, any other error by its first words. */
 static void count_reason(struct coverage *c, const char *error)
 {
   char text[160];
@@ -149,8 +149,8 @@ static int compile(struct coverage *c, const char *file, const json_t *schema,
   return rc;
 }
 
-/* The instance's text, and how much of it the automaton took: all of it and one more
- * where the text may end there. */
+/* Returns the instance's text. *taken is the number of bytes which the automaton
+ * accepts, plus one if the text is complete and may end. */
 static char *take(struct lls_grammar *grammar, const json_t *test, size_t *taken)
 {
   const char *written = json_string_value(json_object_get(test, "text"));
@@ -180,7 +180,7 @@ static void name_wrong(const char *file, size_t index, const char *text, size_t 
     printf("%s: test %zu is invalid; accepted: %.200s\n", file, index, text);
 }
 
-/* Judges an instance; true if that is wrong. */
+/* Judges an instance. Returns true if the judgement differs from the file. */
 static bool misjudges(const struct coverage *c, struct data_set *set,
                       struct lls_grammar *grammar, const char *file, size_t index,
                       const json_t *test)
@@ -236,7 +236,7 @@ static void judge_file(struct coverage *c, const char *folder, const char *file)
   snprintf(path, sizeof path, "%s/%s", folder, file);
   json_t *content = lls_json_parse_file(path, JSON_ALLOW_NUL, NULL);
   struct data_set *set = set_of(c, file);
-  if (content == NULL) { /* more than JSON readers take: a number, or its depth */
+  if (content == NULL) { /* a number too large, or nested too deep */
     set->schemas++;
     count_reason(c, "file: cannot be read as JSON");
   } else if (json_is_array(content)) {

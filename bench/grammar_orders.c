@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writes a value property by property, each time one that the grammar takes next, and
- * goes back where none does. Of two that it takes, the one behind which it takes the
- * other is first: without this each pair would be tried both ways. Schemas in branches
- * may have orders that this does not find, so that a second search goes without it.
+ * Writes a value property by property: each time a property which the grammar accepts
+ * next, with backtracking where it accepts none. If it accepts two properties, the one
+ * after which it still accepts the other is written first; otherwise every pair would be
+ * tried in both orders. With schemas in branches this rule can miss an order, so a second
+ * search runs without it.
  */
 #include "grammar_orders.h"
 
@@ -12,15 +13,15 @@
 
 #define MOST_TRIES 300000
 
-/* The values still to be written, the next of it first. */
+/* The values still to be written, the next one first. */
 struct rest {
   enum { TEXT, VALUE, MEMBERS } kind;
-  const char *text;    /* of TEXT */
-  const json_t *value; /* of VALUE; the object of MEMBERS */
-  bool *written;       /* of MEMBERS, by their place in the object */
-  const bool
-      *before; /* of MEMBERS, those that the last one may have come too early for */
-  size_t left; /* of MEMBERS, how many are not written */
+  const char *text;    /* for TEXT */
+  const json_t *value; /* for VALUE: the value; for MEMBERS: the object */
+  bool *written;       /* for MEMBERS, by index in the object */
+  const bool *before;  /* for MEMBERS: members which the grammar also accepted in place of
+                          the last one */
+  size_t left;         /* for MEMBERS: how many are not written yet */
   const struct rest *next;
 };
 
@@ -51,7 +52,8 @@ static bool write_text(struct search *search, const struct lls_grammar_state *fr
   return taken;
 }
 
-/* A scalar, or a name with what stands before and behind it; who calls frees it. */
+/* Returns a scalar or a name as text between `before` and `behind`; the caller frees
+ * it. */
 static char *dumped(const json_t *value, const char *before, const char *behind)
 {
   char *one = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)), *text;
@@ -70,7 +72,7 @@ static char *name_of(const struct rest *members, const char *name)
   return text;
 }
 
-/* Fills in which of those that are not written the grammar takes next. */
+/* Sets next[] for each unwritten member which the grammar accepts next. */
 static void find_next(struct search *search, const struct lls_grammar_state *from,
                       const struct rest *rest, bool *next)
 {
@@ -91,7 +93,8 @@ static void find_next(struct search *search, const struct lls_grammar_state *fro
   }
 }
 
-/* True if one that could have come before the last one cannot come any more. */
+/* Returns true if the grammar accepted a member in place of the last one, but not after
+ * it. */
 static bool has_lost(const struct rest *rest, const bool *next)
 {
   for (size_t i = 0; i < json_object_size(rest->value); i++)
@@ -152,7 +155,7 @@ static bool write_object(struct search *search, const struct lls_grammar_state *
   return taken;
 }
 
-/* The items from `index` on are chained by the calls that write those before. */
+/* Writes an array: a chain of its items and separators, followed by `next`. */
 static bool write_array(struct search *search, const struct lls_grammar_state *from,
                         const json_t *array, const struct rest *next)
 {

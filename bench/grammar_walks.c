@@ -5,11 +5,11 @@
  *
  *   bench/grammar_walks maskbench/data/FILE... | python3 bench/grammar_judge.py
  *
- * FILE is one of MaskBench's. Of each schema that compiles as `strict` 8 walks are made,
- * a byte at a time out of those that may follow, and as often as not to the end where a
- * text may end; marks of JSON are likelier than letters, and much so in long texts. Those
- * that end within 2,400 bytes are printed, as {"file", "text"} a line. The same each
- * time.
+ * FILE is a file of MaskBench. For each schema which compiles as `strict`, 8 texts are
+ * drawn byte by byte from the bytes which may follow; where a text may end it does so
+ * with probability 1/2. JSON's punctuation is likelier than letters, much more so in long
+ * texts. Texts which end within 2,400 bytes are printed, one {"file", "text"} a line.
+ * Every run draws the same texts.
  */
 #include "bench/grammar_bytes.h"
 
@@ -22,9 +22,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WALKS   8 /* of a schema */
+#define WALKS   8 /* texts of one schema */
 #define LONGEST 2400
-#define LONG    300 /* bytes; from there on it is made for the end */
+#define LONG    300 /* bytes after which the text is steered to its end */
 
 static uint64_t random_state = UINT64_C(88172645463325252);
 
@@ -46,7 +46,7 @@ static uint32_t weight_of(int byte, size_t length)
   return 6;
 }
 
-/* One of the bytes that may follow, or -1: none may. */
+/* Draws one of the bytes which may follow; -1 if there is none. */
 static int draw_byte(const uint32_t *bits, size_t length)
 {
   uint32_t sums[GRAMMAR_BYTES_END], sum = 0;
@@ -60,7 +60,7 @@ static int draw_byte(const uint32_t *bits, size_t length)
   return byte;
 }
 
-/* True if it came to an end. */
+/* Returns true if the text ended. */
 static bool walk(struct lls_grammar_state *state, char *text)
 {
   uint32_t bits[GRAMMAR_BYTES_END / 32 + 1];

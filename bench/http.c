@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The HTTP front end alone: t/api/fake_server has an engine that costs nothing. Five
- * figures, each against the limit it was given:
+ * The HTTP front end alone, with an engine which costs nothing (t/api/fake_server). Five
+ * figures, each beside its limit:
  *
  *   streams   CPU of the server per streamed token, 1,000 clients at once    <= 20 us
- *   idle      memory of a keep-alive connection that waits, of 10,000        <= 10 KB
+ *   idle      memory of an idle keep-alive connection, with 10,000 of them   <= 10 KB
  *   ttfb      time to the first byte of an answer, 500 requests/s, p99       <=  2 ms
- *   viewers   of /admin/events, each, with 1,000 running requests:
- *             CPU of the server, of a core                                   <=  1 %
- *             what is sent                                                   <= 50 KB/s
+ *   viewers   for each viewer of /admin/events, with 1,000 running requests:
+ *             the server's share of a core                                   <=  1 %
+ *             bytes sent                                                     <= 50 KB/s
  *
- * Usage: bench/http [streams|idle|ttfb|viewers]... in a build folder where
- * t/api/fake_server has been built (make check makes it, or make t/api/fake_server).
+ * Usage: bench/http [streams|idle|ttfb|viewers]... in a build folder, after
+ * make t/api/fake_server (which make check includes).
  */
 #include <errno.h>
 #include <limits.h>
@@ -79,7 +79,7 @@ static void stop(const struct target *t)
     die("the server did not end well");
 }
 
-/* Seconds of CPU that the server has used. */
+/* Returns the CPU seconds which the server has used. */
 static double cpu_seconds(const struct target *t)
 {
   char path[64];
@@ -115,18 +115,18 @@ struct client {
   struct clients *all;
   const char *request;
   uint64_t sent_ns;
-  unsigned events; /* events still to come; 0: until the answer's end */
+  unsigned events; /* events still expected; 0: read until the answer ends */
   char last;
   bool answered;
 };
 
 struct clients {
   uv_loop_t uv;
-  struct client *list; /* (n) */
+  struct client *list; /* (n) clients */
   unsigned n, done, failed;
   uint64_t tokens, bytes;
   double *times; /* (n) seconds to the first byte */
-  bool keep;     /* connections stay open when they are answered */
+  bool keep;     /* connections stay open after their answer */
   char buffer[65536];
 };
 
@@ -149,7 +149,7 @@ static void give_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
   *buffer = uv_buf_init(c->all->buffer, sizeof c->all->buffer);
 }
 
-/* An event ends with an empty line; nothing else on the wire does without a '\r'. */
+/* Counts events: each ends with an empty line. Every other empty line has a '\r'. */
 static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
 {
   struct client *c = stream->data;
@@ -166,7 +166,7 @@ static void on_read(uv_stream_t *stream, ssize_t length, const uv_buf_t *buffer)
       return;
     }
   }
-  if (c->events == 0) { /* a short answer comes at once */
+  if (c->events == 0) { /* a short answer arrives in one piece */
     end(c, false);
     return;
   }
@@ -233,7 +233,7 @@ static void free_clients(struct clients *all)
   free(all->times);
 }
 
-/* A whole POST of this body, by a request with this id. */
+/* Returns the bytes of a POST with this body and request id. */
 static const char *post_as(const char *id, const char *body)
 {
   static char text[512];
@@ -260,7 +260,8 @@ static bool report(const char *name, double value, const char *unit, double limi
 
 /* ---- the parts ------------------------------------------------------------------ */
 
-/* A token every 20 ms for each: 50,000 tokens a second in all, if there is time. */
+/* Each client gets a token every 20 ms: 50,000 tokens a second in all, if the CPU
+ * suffices. */
 static bool streams(void)
 {
   enum { CLIENTS = 1000, TOKENS = 200 };
@@ -272,7 +273,7 @@ static bool streams(void)
   double before = cpu_seconds(&t);
   uint64_t started = uv_hrtime();
   for (unsigned i = 0; i < CLIENTS; i++)
-    launch(&all, i, &t, request, TOKENS + 1); /* and [DONE] */
+    launch(&all, i, &t, request, TOKENS + 1); /* the tokens, and [DONE] */
   uv_run(&all.uv, UV_RUN_DEFAULT);
   double took = (double)(uv_hrtime() - started) / 1e9;
   double cpu = (cpu_seconds(&t) - before) * 1e6 / (CLIENTS * (double)TOKENS);
@@ -290,7 +291,7 @@ static bool idle(void)
   struct target t = start("period=20");
   double before = resident_bytes(&t);
   make_clients(&all, CLIENTS, true);
-  for (unsigned i = 0; i < CLIENTS; i += 500) { /* the server's backlog has a bound */
+  for (unsigned i = 0; i < CLIENTS; i += 500) { /* the server's backlog is limited */
     all.n = i + 500;
     for (unsigned k = i; k < i + 500; k++)
       launch(&all, k, &t, "GET /version HTTP/1.1\r\nHost: x\r\n\r\n", 0);
@@ -312,7 +313,8 @@ struct schedule {
   unsigned next, per_second;
 };
 
-/* Those that are due; the timer's millisecond is no error, for each is timed alone. */
+/* Sends the requests which are due. The timer's resolution of a millisecond is no
+ * error, since each request is timed by itself. */
 static void on_tick(uv_timer_t *timer)
 {
   struct schedule *s = timer->data;
@@ -323,7 +325,8 @@ static void on_tick(uv_timer_t *timer)
     uv_close((uv_handle_t *)timer, NULL);
 }
 
-/* The engine answers in the same turn of the loop: what is measured is not its time. */
+/* The engine answers in the same iteration of the event loop, so its time is not
+ * measured. */
 static bool ttfb(void)
 {
   enum { CLIENTS = 5000, PER_SECOND = 500 };
@@ -358,7 +361,7 @@ static void on_time(uv_timer_t *timer)
   uv_close((uv_handle_t *)timer, NULL);
 }
 
-/* CPU that the server uses in so many seconds. */
+/* Returns the share of a core which the server uses during `seconds`. */
 static double cpu_of_seconds(struct clients *all, const struct target *t,
                              unsigned seconds)
 {
@@ -367,11 +370,11 @@ static double cpu_of_seconds(struct clients *all, const struct target *t,
   uv_timer_init(&all->uv, &timer);
   uv_timer_start(&timer, on_time, seconds * 1000, 0);
   uv_run(&all->uv, UV_RUN_DEFAULT);
-  uv_run(&all->uv, UV_RUN_NOWAIT); /* the timer is closed */
+  uv_run(&all->uv, UV_RUN_NOWAIT); /* closes the timer */
   return cpu_seconds(t) - before;
 }
 
-/* Requests that have had a first token and no other: what else runs takes no time. */
+/* The requests have had one token and get no other, so that only viewers cost time. */
 static bool viewers(void)
 {
   enum { CLIENTS = 1000, SECONDS = 20, VIEWERS = 8 };

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench/int8: what a cache of int8 blocks does to answers, beside one of f32 and of bf16.
+ * bench/int8: how a cache of int8 blocks changes answers, compared with f32 and bf16.
  *
  *   bench/int8 [MODEL FOLDER [block_tokens]]
  *
- * Each prompt is answered greedily over a cache of f32: the reference. Then over each
- * other cache, twice: along the reference's tokens, where every step's logits are
- * compared (norm of the difference over norm of the logits, and whether the largest is
- * the same); and freely, where the tokens are counted up to the first other one. All full
- * blocks are int8 as soon as they are full, as with [cache] int8 = all.
+ * The reference is each prompt's greedy answer with a cache of f32. Each other cache runs
+ * every prompt twice. Once it is given the reference's tokens, and the logits of every
+ * step are compared (norm of the difference over norm of the logits, and whether the
+ * likeliest token is the same). Once it draws its own tokens, which are counted up to the
+ * first different one. A block becomes int8 as soon as it is full, as with [cache]
+ * int8 = all.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 #include "core/engine/engine.h"
 #include "core/model/model_text.h"
 
-#define ANSWER     192 /* tokens */
+#define ANSWER     192 /* tokens of an answer */
 #define MAX_PROMPT 256
 #define MAX_BLOCKS 512
 
@@ -58,7 +59,7 @@ static const struct cache caches[] = {
 #define N_CACHES (sizeof caches / sizeof *caches)
 
 struct answer {
-  int32_t tokens[MAX_PROMPT + ANSWER]; /* prompt, then answer */
+  int32_t tokens[MAX_PROMPT + ANSWER]; /* the prompt, then the answer */
   uint32_t n_prompt;
   float *logits; /* (ANSWER, vocab) */
 };
@@ -71,7 +72,7 @@ struct bench {
   struct answer answers[N_PROMPTS];
 };
 
-struct machine { /* an engine over one cache, and one sequence in it */
+struct machine { /* an engine with one cache and one sequence */
   const struct cache *cache;
   struct lls_engine *engine;
   struct lls_block_entry k[MAX_BLOCKS], v[MAX_BLOCKS];
@@ -116,8 +117,8 @@ static void open_machine(const struct bench *b, const struct cache *cache,
         &err);
 }
 
-/* Blocks 2i and 2i + 1 of the cache's own numbers, halves of unit 2 blocks + i of int8.
- */
+/* Lays out the blocks of a sequence: K of block i is entry 2i, V is entry 2i + 1. Their
+ * int8 versions are the two halves of unit 2 * n_blocks + i. */
 static void start(const struct bench *b, struct machine *m)
 {
   m->cached = m->n_int8 = m->n_copies = 0;
@@ -144,7 +145,8 @@ static void quantise(const struct bench *b, struct machine *m, struct lls_block_
   e->element = LLS_ELEMENT_INT8;
 }
 
-/* Computes n tokens; the logits after the last one, and the token they choose. */
+/* Computes n tokens. Writes the logits after the last one and returns the likeliest
+ * token. */
 static int32_t step(const struct bench *b, struct machine *m, const int32_t *tokens,
                     uint32_t n, float *logits)
 {
@@ -181,11 +183,12 @@ static int32_t step(const struct bench *b, struct machine *m, const int32_t *tok
 }
 
 struct outcome {
-  double squares, worst; /* of relative errors */
+  double squares, worst; /* sum of squares and maximum of relative errors */
   uint32_t steps, agreed, answers_equal, tokens_equal;
 };
 
-/* The prompt but for its last token, then one token a step, which the reference says. */
+/* Computes the prompt without its last token in one step, then one token of the
+ * reference a step. */
 static void along(const struct bench *b, struct machine *m, const struct answer *a,
                   struct outcome *o)
 {
@@ -209,7 +212,8 @@ static void along(const struct bench *b, struct machine *m, const struct answer 
   free(logits);
 }
 
-/* Its own tokens, until one differs; where `a` is to become the reference, all. */
+/* Draws tokens until one differs from the reference; all of them to make `a` the
+ * reference. */
 static uint32_t freely(const struct bench *b, struct machine *m, struct answer *a,
                        bool write)
 {

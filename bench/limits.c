@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading memory with every thread, a piece at a time; see limits.h. */
+/* Measures how fast all threads together read memory; see limits.h. */
 #include "bench/limits.h"
 
 #include <errno.h>
@@ -10,14 +10,14 @@
 
 #include "kernels/cpu/memory.h"
 
-#define READ_BYTES  ((size_t)256 << 20) /* at least */
+#define READ_BYTES  ((size_t)256 << 20) /* least bytes read in a measurement */
 #define MOST_BYTES  ((size_t)1 << 30)
 #define PIECE_BYTES ((size_t)32 << 20)
 #define MAX_STREAMS 8
-#define READS       5 /* of a sample, in each way */
-#define PRODUCTS    5 /* of a sample, of each type */
+#define READS       5 /* reads in a sample, for each way */
+#define PRODUCTS    5 /* products in a sample, for each type */
 
-#define PRODUCT_SECONDS 4e-3 /* of a piece, about */
+#define PRODUCT_SECONDS 4e-3 /* approximate seconds of one measurement */
 
 typedef uint64_t vector __attribute__((vector_size(32)));
 
@@ -25,10 +25,11 @@ struct reading {
   const char *data;
   size_t bytes;
   size_t way;
-  uint64_t sum; /* so that the reads are not dropped */
+  uint64_t sum; /* keeps the compiler from dropping the reads */
 };
 
-/* Reads `streams` parts side by side; both are constants. */
+/* Reads `streams` parts of the memory in parallel; `streams` and `ahead` are constants.
+ */
 static inline __attribute__((always_inline)) uint64_t
 read_streams(const char *p, size_t bytes, const unsigned streams, const size_t ahead)
 {
@@ -49,7 +50,7 @@ read_streams(const char *p, size_t bytes, const unsigned streams, const size_t a
   return sum[0][0] + sum[0][1] + sum[0][2] + sum[0][3];
 }
 
-/* Ways to read: which is fastest depends on the machine, and on the moment. */
+/* Ways to read memory. Which is fastest depends on the machine and on its load. */
 #define WAYS(F)                                                                          \
   F(1, 0) F(1, 1024) F(1, 3072) F(2, 0) F(2, 1024) F(4, 0) F(4, 1024) F(8, 0)
 
@@ -115,7 +116,7 @@ struct products_create {
   int status;
 };
 
-/* On the thread that will run it, so that its memory is near. */
+/* Runs on the thread which will use the memory, so that the memory is local to it. */
 static void create_task(void *arg, unsigned thread, unsigned n_threads)
 {
   struct products_create *c = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A matrix product by oneDNN, with every operand in the layout it likes best. Only the
- * rate is wanted: the numbers are all 1 in f32, else 0.
+ * A matrix product by oneDNN, with every operand in the layout which oneDNN prefers. Only
+ * the rate matters: all numbers are 1 in f32, 0 in other types.
  */
 #include "bench/limits_product.h"
 
@@ -18,9 +18,9 @@ struct limits_product {
   dnnl_stream_t stream;
   dnnl_primitive_desc_t desc;
   dnnl_primitive_t primitive;
-  dnnl_exec_arg_t args[3]; /* a, b, c */
+  dnnl_exec_arg_t args[3]; /* the matrices a, b and c */
   void *data[3];
-  size_t b_bytes, n_b, next_b; /* of a copy of b, copies, the one to take next */
+  size_t b_bytes, n_b, next_b; /* bytes of a copy of b, copies, index of the next */
 };
 
 static const dnnl_data_type_t types[][3] = {
@@ -80,7 +80,7 @@ static int allocate(struct limits_product *p, enum limits_type type)
   return 0;
 }
 
-/* Limits the OpenMP library that oneDNN was linked with, whichever it is, if any. */
+/* Limits oneDNN to one thread, with whichever OpenMP library it is linked, if any. */
 static void use_one_thread(void)
 {
   void (*set)(int) = (void (*)(int))dlsym(RTLD_DEFAULT, "omp_set_num_threads");
@@ -95,7 +95,7 @@ int limits_product_create(enum limits_type type, struct limits_shape shape, size
   if (p == NULL)
     return -ENOMEM;
   p->n_b = n;
-  use_one_thread(); /* also what the primitive is made for */
+  use_one_thread(); /* before the primitive is created, which depends on it */
   int rc = describe(p, type, shape);
   if (rc == 0)
     rc = allocate(p, type);

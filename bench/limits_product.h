@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One large matrix product by oneDNN, whose rate is a limit; limits.c repeats it. */
+/* One large matrix product by oneDNN. limits.c measures its rate as a limit. */
 #ifndef LLS_BENCH_LIMITS_PRODUCT_H
 #define LLS_BENCH_LIMITS_PRODUCT_H
 
@@ -14,9 +14,10 @@ struct limits_shape {
 };
 
 /*
- * A large product: the shape that oneDNN was fastest with among those whose operands
- * exceed the second-level cache, as a prefill's do (on AVX2; on AMX 2.7 TFLOP/s of two
- * cores, against 1.9 for 2,048 cubed and 4.4 for 128 x 256 x 1024, which stays in cache).
+ * The shape of the large product: among shapes whose operands exceed the second-level
+ * cache, as a prefill's do, oneDNN is fastest with this one on AVX2. On AMX it
+ * reaches 2.7 TFLOP/s of two cores; 2,048 cubed 1.9, and 128 x 256 x 1024, which stays in
+ * the cache, 4.4.
  */
 #define LIMITS_SHAPE                                                                     \
   (struct limits_shape)                                                                  \
@@ -25,9 +26,9 @@ struct limits_shape {
   }
 
 /*
- * oneDNN's c (rows, outputs) = a (rows, inputs) b (inputs, outputs), on the calling
- * thread alone. There are n copies of b, of which each run takes the next. -ENOTSUP: not
- * on this CPU.
+ * Creates oneDNN's c (rows, outputs) = a (rows, inputs) b (inputs, outputs), which runs
+ * on the calling thread only. Each run uses the next of n copies of b. Returns 0, or
+ * -ENOTSUP if the CPU lacks the type.
  */
 int limits_product_create(enum limits_type, struct limits_shape, size_t n,
                           struct limits_product **out);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The linear layers of the 1.1B Llama shape against their floor: the larger of reading
- * the weights once at the machine's read bandwidth and of multiplying at the rate of
- * oneDNN's large products. Weights are cold: each call takes the next of enough copies to
- * exceed the caches.
+ * The linear layers of a 1.1B Llama against a lower bound of their time, the larger of
+ * two: reading the weights once at the machine's read bandwidth, and multiplying at the
+ * rate of oneDNN's large products. Weights are cold: calls cycle through copies which
+ * together exceed the caches.
  *
  *   bench/linear [-t threads] [bf16|f32|f16|int8|int4] [rows ...]
  *
- * Beside it stands oneDNN's rate in the same product, its own layout of cold weights, x
- * already rounded, each thread making its share of the outputs.
+ * The output also has oneDNN's rate in the same product, with cold weights in its own
+ * layout and x already rounded, each thread computing a part of the outputs.
  *
- * A round takes the median of the limits, then of a layer's calls; the median over the
- * rounds of their ratio is printed, and the best call against the best limit of the run.
+ * A round takes the median of the limits, then the median of a layer's calls, and their
+ * ratio. Printed are the median ratio of the rounds, and the best call over the best
+ * limit of the run.
  */
 #include "bench/limits.h"
 
@@ -25,7 +26,7 @@
 
 #define ROUNDS   7
 #define MAX_ROWS 2048
-/* Bytes of weights that calls cycle through, at least. */
+/* Least bytes of weights that calls cycle through. */
 #define COLD       ((size_t)192 << 20)
 #define MAX_COPIES 160
 #define MAX_CALLS  1000
@@ -46,7 +47,7 @@ struct format {
   const char *name;
   enum lls_dtype dtype;
   enum lls_weight_format format;
-  enum limits_type type; /* what it is compared with */
+  enum limits_type type; /* the product type of its limit */
 };
 
 static const struct format formats[] = {
@@ -105,10 +106,10 @@ static void destroy_copies(struct bench *b, struct copies *c)
 }
 
 struct times {
-  double median, best; /* seconds of a call */
+  double median, best; /* seconds of one call */
 };
 
-/* As many calls as fit into 50 ms, each with the next copy. */
+/* Measures as many calls as fit into 50 ms, each with the next copy of the weights. */
 static struct times measure(struct bench *b, struct copies *c, uint32_t n_rows)
 {
   double seconds[MAX_CALLS], start = bench_seconds(), before = start, now;
@@ -120,11 +121,11 @@ static struct times measure(struct bench *b, struct copies *c, uint32_t n_rows)
     seconds[calls++] = now - before;
     before = now;
   }
-  double median = bench_median(seconds, calls); /* sorts */
+  double median = bench_median(seconds, calls); /* bench_median sorts */
   return (struct times){median, seconds[0]};
 }
 
-/* The least time that the limits allow. */
+/* Returns the least seconds which the limits allow. */
 static double floor_of(const struct limits_rates *r, enum limits_type type, double bytes,
                        double operations)
 {
@@ -132,7 +133,8 @@ static double floor_of(const struct limits_rates *r, enum limits_type type, doub
   return reading > multiplying ? reading : multiplying;
 }
 
-/* oneDNN's rate in the same product, the outputs divided among our threads. */
+/* Creates oneDNN's version of the product, with the outputs divided among our threads.
+ */
 static void create_theirs(struct bench *b, const struct layer *layer, uint32_t n_rows,
                           size_t copies, struct limits_products *p)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench/plan: processor time of one plan for each shipped scheduler, with 64, 1,600 and
- * 16,000 candidates alive throughout (one that ends is followed by another), of which up
- * to 256 are in a step. Prompts of 100 to 500 tokens, answers of 20 to 80, and memory for
- * nine tenths of what a full batch needs, so requests come, go and are preempted all the
- * time. Real loop and plugins on a simulated device; classes, tenants, deadlines and
- * (perfect) predictions differ from request to request.
+ * bench/plan: processor time of one plan of each shipped scheduler, with 64, 1,600 and
+ * 16,000 active requests throughout (a finished request is replaced), of which up to 256
+ * are in a step. Prompts have 100 to 500 tokens, answers 20 to 80, and memory suffices
+ * for nine tenths of a full batch, so that requests arrive, finish and are preempted all
+ * the time. Loop and plugins are real, the device is simulated. Classes, tenants,
+ * deadlines and (perfect) predictions differ from request to request.
  *
- * A run makes the same plans each time. Of each plan the least of five runs counts: what
- * it takes. What one run says is beside it (p99 once): on a shared machine three times
- * that, since others empty the caches between two plans.
+ * Every run makes the same plans. The time of a plan is the least of five runs. "p99
+ * once" is of a single run: three times as much on a shared machine, where other programs
+ * evict the caches between two plans.
  *
  *   bench/plan [scheduler ...] [candidates ...]
  *
@@ -29,7 +29,7 @@
 struct load {
   struct harness h;
   uint64_t submitted;
-  uint32_t missing; /* requests to submit */
+  uint32_t missing; /* requests still to submit */
   int32_t prompt[500];
   double us[STEPS];
   double least[STEPS];
@@ -41,7 +41,8 @@ static void on_event(void *context, const struct lls_event *event)
   l->missing += event->kind == LLS_EVENT_FINISHED;
 }
 
-/* The k-th request, all of it by its number, so that runs repeat. */
+/* Submits the next request. All its properties depend on its number only, so that runs
+ * are equal. */
 static int submit(struct load *l)
 {
   uint64_t k = l->submitted++;
@@ -66,7 +67,7 @@ static int64_t plan_ns_sum(const struct load *l)
   return status.plan_ns_sum;
 }
 
-/* n steps; the time of each plan to us, if it is not NULL. */
+/* Makes n steps. Writes the time of each plan to us, unless that is NULL. */
 static int run(struct load *l, uint32_t n, double *us)
 {
   for (uint32_t i = 0; i < n; i++) {
@@ -107,7 +108,7 @@ static void print(struct load *l, const char *scheduler, uint32_t candidates)
   fflush(stdout);
 }
 
-/* The last run stays open for what is printed of it. */
+/* Runs the load again. The last run stays open, since its figures are printed. */
 static int run_again(struct load *l, const struct harness_options *options,
                      uint32_t candidates, struct lls_error *err)
 {
@@ -119,7 +120,7 @@ static int run_again(struct load *l, const struct harness_options *options,
     int rc = harness_open(&l->h, options, err);
     if (rc < 0)
       return rc;
-    rc = run(l, 500, NULL); /* until who runs differs in age */
+    rc = run(l, 500, NULL); /* warm-up, until running requests differ in age */
     if (rc >= 0)
       rc = run(l, STEPS, l->us);
     if (rc < 0) {
@@ -166,7 +167,7 @@ static int bench(const struct lls_sim_options *sim, const char *scheduler,
   return rc;
 }
 
-#define MOST 16 /* numbers of candidates on the command line */
+#define MOST 16 /* most numbers of candidates on the command line */
 
 static int bench_all(const struct lls_sim_options *sim, const char *const *schedulers,
                      size_t n, const uint32_t *candidates, size_t n_candidates)
@@ -178,7 +179,7 @@ static int bench_all(const struct lls_sim_options *sim, const char *const *sched
   return EXIT_SUCCESS;
 }
 
-/* Trailing numbers of the command line; how many. */
+/* Reads the trailing numbers of the command line; returns how many. */
 static size_t read_candidates(int argc, char **argv, uint32_t *out)
 {
   int first = argc;

@@ -6,10 +6,10 @@
  *
  *   bench/ranks [model folder] [n] [rounds]     (bench/llama-1.1b, 2, 5)
  *
- * The limit is the second: the same cores without anything to agree on. Ranks make two
- * sums over all of them in each layer and one gather, threads of one rank two to eight
- * barriers. The three take turns in each round, and a ratio is of one round; the median
- * of the rounds is printed.
+ * The second is the limit: the same cores without communication between ranks. Ranks make
+ * two all-reduces in each layer and one gather in a step; threads of one rank synchronise
+ * by two to eight barriers. The three set-ups alternate in each round. A ratio is of one
+ * round; the median of the rounds is printed.
  */
 #include "bench/bench.h"
 
@@ -23,28 +23,28 @@
 #define MAX_ROUNDS   64
 #define MAX_STREAMS  16
 #define MAX_TOKENS   512
-#define CONTEXT      128 /* of each stream before the decodes */
-#define DECODES      4   /* steps of one measurement */
+#define CONTEXT      128 /* tokens of each stream before the decodes */
+#define DECODES      4   /* steps in one measurement */
 #define BLOCK_TOKENS 16
 #define UNITS        2048
 
 struct load {
   const char *name;
-  uint32_t streams, tokens; /* of each stream in a step */
+  uint32_t streams, tokens; /* tokens: of each stream in a step */
 };
 
 static const struct load loads[] = {
     {"decode of 1", 1, 1}, {"decode of 16", 16, 1}, {"prefill of 512", 1, 512}};
 #define N_LOADS (sizeof loads / sizeof *loads)
 
-/* One way of computing. */
+/* One of the three set-ups. */
 struct setup {
   uint32_t ranks, threads;
-  struct lls_ranks *group; /* rank 0's end */
+  struct lls_ranks *group; /* rank 0's endpoint */
   struct lls_worker_ranks *followers;
   struct lls_device *device;
   struct lls_engine *engine;
-  double seconds[N_LOADS][MAX_ROUNDS]; /* of a step */
+  double seconds[N_LOADS][MAX_ROUNDS]; /* seconds of a step */
 };
 
 static int32_t tokens[MAX_TOKENS];
@@ -101,7 +101,7 @@ static void close_setup(struct setup *s)
     s->group->ops->destroy(s->group);
 }
 
-/* So many tokens more of each stream. */
+/* Computes n_tokens more tokens of each of n streams. */
 static void step(const struct setup *s, struct sequence *streams, struct units *units,
                  uint32_t n, uint32_t n_tokens)
 {
@@ -176,14 +176,15 @@ int main(int argc, char **argv)
   all[2] = (struct setup){.ranks = n, .threads = 1};
   for (int i = 0; i < MAX_TOKENS; i++)
     tokens[i] = i * 7 % (int)model.vocab;
-  /* One after another: a device pins the thread that makes it until it goes. */
+  /* Set-ups exist one after another, since a device pins the thread which creates it
+   * until the device is destroyed. */
   for (size_t round = 0; round < rounds; round++)
     for (size_t j = 0; j < 3; j++) {
       open_setup(&all[j], &model);
       for (size_t load = 0; load < N_LOADS; load++)
         all[j].seconds[load][round] = measure(&all[j], &loads[load]);
       close_setup(&all[j]);
-      sched_setaffinity(0, sizeof cores, &cores); /* rank 0 kept to its own */
+      sched_setaffinity(0, sizeof cores, &cores); /* rank 0's device pinned this thread */
     }
   printf(
       "ms of a step    1 thread   1 rank, %u thr.  %u ranks, 1 thr. of 1 thread   of %u "

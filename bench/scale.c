@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench/scale: replicas behind gateways, up to 1,000 and 100,000 requests a second: what
- * a gateway's choice costs, and at which size it breaks. doc/scaling.md has what came of
- * it.
+ * bench/scale simulates up to 1,000 replicas behind gateways, with up to 100,000 requests
+ * a second: how much the gateways' choice of a replica costs, and at which size it fails.
+ * doc/scaling.md has the results.
  *
- * A replica is an H100 with Llama-3-8B, whose steps take as long as the simulator's cost
- * model says (core/cost/model.h). Its batch is that of sarathi in outline: decodes first,
- * then prompts in their order as far as CHUNK has room; a prompt whose prefix is in the
- * replica's cache (least recently used, what memory leaves beside RESERVE tokens)
- * computes its own tokens only. Requests are Poisson; prefixes follow Zipf's law with
+ * A replica is an H100 with Llama-3-8B. The simulator's cost model gives the time of its
+ * steps (core/cost/model.h). Its batches are a simple form of sarathi's: decodes first,
+ * then prompts in order of arrival while CHUNK has room. A prompt whose prefix is in the
+ * replica's cache computes only its other tokens. The cache is LRU and has the memory
+ * which RESERVE tokens leave. Arrivals are Poisson; prefixes follow Zipf's law with
  * exponent 1.
  *
- *   least     the fewest requests that this gateway has under way there, as leastconn
- *   prefix    the prefix's replica, or the next that has at most 1.5 times the mean
+ *   least     the replica with the fewest active requests of this gateway (leastconn)
+ *   prefix    the prefix's replica, or the next one with at most 1.5 times the mean load
  *             (etc/proxy/haproxy-replicas.cfg; Mirrokni et al., SODA 2018)
- *   headroom  the first from the prefix's replica on whose time to a first token, from
- * the waiting requests of its last scrape and what was sent since, is a tenth of the SLO
- * at most; else the least
+ *   headroom  from the prefix's replica on, the first whose estimated time to first token
+ *             (requests waiting at its last scrape and requests sent since) is at most a
+ *             tenth of the SLO; if there is none, as least
  *
- * Gateways know of each other's requests only what a scrape tells.
+ * A gateway learns of other gateways' requests only by a scrape.
  */
 #include <math.h>
 #include <stdio.h>
@@ -34,7 +34,7 @@
 #define ANSWER        32
 #define CHUNK         2048
 #define MAX_SEQUENCES 256
-#define RESERVE       65536 /* tokens of cache for what runs */
+#define RESERVE       65536 /* tokens of cache for running requests */
 #define SECONDS       14.0
 #define WARM_UP       6.0
 #define SLO_TTFT      1.0
@@ -46,19 +46,19 @@ enum policy { LEAST, PREFIX, HEADROOM };
 
 struct request {
   double arrival, first, end;
-  uint32_t prefix, next; /* in a list of its replica */
+  uint32_t prefix, next; /* next: in a list of its replica */
   uint16_t gateway, replica, computed, to_compute;
   bool hit;
 };
 
 struct replica {
-  uint32_t head, tail;       /* prompts to compute */
-  uint32_t ends[ANSWER];     /* answers that end with a step, by its number */
-  uint32_t waiting, decodes; /* requests */
-  double context, ready;     /* tokens that decodes have; end of the step, or -1 */
+  uint32_t head, tail;       /* list of requests whose prompts are to compute */
+  uint32_t ends[ANSWER];     /* number of answers which end with a step, by step number */
+  uint32_t waiting, decodes; /* numbers of requests */
+  double context, ready; /* cached tokens of all decodes; end time of the step, or -1 */
   uint64_t steps;
-  uint32_t *cached, n_cached; /* prefixes, the latest first */
-  uint32_t scraped;           /* waiting, at the last scrape */
+  uint32_t *cached, n_cached; /* cached prefixes, the last used first */
+  uint32_t scraped;           /* `waiting` at the last scrape */
   uint64_t served;
 };
 
@@ -66,14 +66,15 @@ struct world {
   struct lls_cost_rates rates;
   struct lls_random random;
   enum policy policy;
-  uint32_t n_replicas, n_gateways, room; /* prefixes in a cache */
-  double prompt_s;                       /* of a prompt without its prefix */
+  uint32_t n_replicas, n_gateways, room; /* room: prefixes in a cache */
+  double prompt_s; /* seconds to compute a prompt without its prefix */
   struct replica *replicas;
   struct request *requests;
-  uint32_t *under_way, *sent; /* (gateways, replicas): and since the last scrape */
-  uint32_t *total;            /* (gateways) */
-  uint32_t *heap, n_heap;     /* replicas by the end of their step */
-  double *zipf;               /* (PREFIXES) sums */
+  uint32_t *under_way, *sent; /* (gateways, replicas): active requests, and those sent
+                                 since the last scrape */
+  uint32_t *total;            /* (gateways): active requests */
+  uint32_t *heap, n_heap;     /* replicas in order of the end of their steps */
+  double *zipf;               /* (PREFIXES): cumulated probabilities */
 };
 
 /* ---- steps in the order of their ends ---------------------------------------------- */
@@ -115,7 +116,7 @@ static uint32_t pop(struct world *w)
 
 /* ---- a replica --------------------------------------------------------------------- */
 
-/* True if the prefix is cached; then it is the latest. */
+/* Returns true if the prefix is cached, and makes it the last used one. */
 static bool look_up(struct replica *r, uint32_t prefix)
 {
   uint32_t i = 0;
@@ -146,7 +147,8 @@ static void begin_prompt(struct replica *r, struct request *q)
   q->to_compute = q->hit ? OWN_TOKENS : PREFIX_TOKENS + OWN_TOKENS;
 }
 
-/* Begins a step if there is work: its time, and tokens of prompts that it computes. */
+/* Begins a step if the replica has work: sets its end time and the prompt tokens which
+ * it computes. */
 static void begin_step(struct world *w, uint32_t index, double now)
 {
   struct replica *r = &w->replicas[index];
@@ -362,7 +364,8 @@ static int make(struct world *w, uint32_t n)
   return 0;
 }
 
-/* Caches begin as they would be after a while: no backlog of a cold start. */
+/* Fills the caches as they are after some time, so that there is no backlog of a cold
+ * start. */
 static void warm(struct world *w)
 {
   for (uint64_t k = 0; k < 4 * (uint64_t)w->n_replicas * w->room; k++) {
@@ -398,8 +401,8 @@ static int by_value(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* Counts requests that came after the warm-up; one without an answer at the end is late.
- */
+/* Prints the results of requests which arrived after the warm-up. A request without an
+ * answer at the end counts as late. */
 static void print(const struct world *w, uint32_t n, double rate)
 {
   static const char *const names[] = {"least", "prefix", "headroom"};

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * bench/sim: simulated decode tokens per second of one core, fcfs over paged, with so
- * many requests alive throughout (one that ends is followed by another; prompts of 100 to
- * 500 tokens, answers of 100 to 400, OPT-13B on an A100-80G with memory for all). What is
- * measured is the real loop, engine and plugins: only the arithmetic is left out.
- * Processor time. Goal: 1,000,000 a second.
+ * bench/sim: simulated decode tokens per second of one core's processor time, fcfs over
+ * paged, with a constant number of active requests (a finished request is replaced;
+ * prompts of 100 to 500 tokens, answers of 100 to 400, OPT-13B on an A100-80G with memory
+ * for all). Loop, engine code and plugins are real; only the device is simulated. Goal:
+ * 1,000,000 a second.
  */
 #include "bench/bench.h"
 #include "bench/simulated.h"
 
-#define TOKENS     4000000 /* of the measured part */
+#define TOKENS     4000000 /* tokens in the measured part */
 #define VOCABULARY 50000
 
 struct load {
   struct harness h;
   uint64_t submitted, tokens;
-  uint32_t missing; /* requests to submit */
+  uint32_t missing; /* requests still to submit */
   int32_t prompt[500];
 };
 
@@ -28,7 +28,8 @@ static void on_event(void *context, const struct lls_event *event)
     l->missing++;
 }
 
-/* The k-th request: lengths by its number, so that runs repeat. */
+/* Submits the next request. Its lengths depend on its number only, so that runs are
+ * equal. */
 static int submit(struct load *l)
 {
   uint64_t k = l->submitted++;
@@ -80,7 +81,7 @@ static int bench(const struct lls_sim_options *sim, uint32_t alive)
     return rc;
   }
   l->missing = alive;
-  rc = run(l, (uint64_t)alive * 500); /* until lengths are spread */
+  rc = run(l, (uint64_t)alive * 500); /* warm-up, until lengths differ */
   double began_s = bench_cpu_seconds(),
          virtual_s = (double)lls_sim_now(l->h.device) * 1e-9;
   uint64_t before = l->tokens;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device that bench/plan and bench/sim step on: an A100 of 80 GB that serves OPT-13B,
- * with memory for whatever they want alive. */
+/* The simulated device of bench/plan, bench/sim and bench/batch: an A100 of 80 GB which
+ * serves OPT-13B, with memory for as many requests as they keep active. */
 #ifndef LLS_BENCH_SIMULATED_H
 #define LLS_BENCH_SIMULATED_H
 
@@ -9,8 +9,8 @@
 
 #include "t/harness.h"
 
-/* Plugins are those of the build, unless LLS_PLUGIN_PATH says otherwise. False: says why.
- */
+/* Fills in the options, and selects the plugins of the build unless LLS_PLUGIN_PATH is
+ * set. Returns false after printing an error. */
 static inline bool simulated_opt_13b(struct lls_sim_options *out)
 {
   struct lls_profile profile;

@@ -5,10 +5,10 @@
  * scheduler.
  *
  * A one-layer random model keeps the forward pass short; its time, as the engine measures
- * it, is taken off. Every step ends and admits nobody: max_sequences is the number of
- * running requests, so the others wait, and all of them are in the plan's view.
- * Goal: p99 <= 200 us at 512 running. "A look" is by how much the median is longer where
- * the queues are shown in each step.
+ * it, is subtracted. No step finishes or admits a request: max_sequences is the number of
+ * running requests, so that the other requests wait, and the plan sees all of them.
+ * Goal: p99 <= 200 us at 512 running. "A look" is the increase of the median if every
+ * step copies its queues for the console.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static int submit(struct harness *h, uint32_t n)
   for (uint32_t i = 0; i < n; i++) {
     for (uint32_t t = 0; t < PROMPT; t++)
       prompt[t] = (int32_t)((i * 31 + t * 7) % 256);
-    /* lengths differ, or all would want their next block in the same step */
+    /* lengths differ, so that not all requests need their next block in one step */
     struct lls_submission s = harness_submission(prompt, 1 + i % PROMPT, 4000, NULL);
     uint64_t id;
     int rc = lls_loop_submit(h->loop, &s, &id, NULL);
@@ -37,7 +37,7 @@ static int submit(struct harness *h, uint32_t n)
   return 0;
 }
 
-/* Steps until `running` requests decode. */
+/* Makes steps until `running` requests decode. */
 static void warm_up(struct harness *h, uint32_t running)
 {
   struct lls_loop_status status = {0};
@@ -52,8 +52,9 @@ static void warm_up(struct harness *h, uint32_t running)
   }
 }
 
-/* Microseconds of each step less those of its forward pass, sorted. `look`: in each the
- * queues are asked for, as /admin/queues and /admin/events do once a second. */
+/* Writes the microseconds of each step minus those of its forward pass, sorted. With
+ * `look` every step copies its queues, as /admin/queues and /admin/events request once
+ * a second. */
 static void measure(struct harness *h, bool look, double *us)
 {
   struct lls_loop_status before, after;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Benchmarks of the step loop need a folder with a tiny model's config.json, and a
- * callback that takes the events. */
+/* A folder with a tiny model's config.json, and a callback which ignores events, for
+ * benchmarks of the step loop. */
 #ifndef LLS_BENCH_STEPS_H
 #define LLS_BENCH_STEPS_H
 
@@ -13,7 +13,7 @@
 #include "t/harness.h"
 
 struct steps_model {
-  unsigned layers, hidden; /* of one head */
+  unsigned layers, hidden; /* hidden: the size of its only head */
   const char *dtype;
   char folder[32], path[64];
 };
@@ -24,7 +24,7 @@ static inline void steps_ignore_event(void *context, const struct lls_event *eve
   (void)event;
 }
 
-/* Random weights are enough: the folder has no others. */
+/* Makes the folder. It has no weights: the engine uses random ones. */
 static inline int steps_model_make(struct steps_model *m)
 {
   snprintf(m->folder, sizeof m->folder, "/tmp/llmserve-bench-XXXXXX");

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Chat templates, a conversation a line.
+ * Chat templates: how long they take, and their text.
  *
- *   bench/template FILE     renders a conversation of 2 to 32 messages by the template in
- *                           FILE: microseconds to compile, and to render
- *   bench/template --text   reads {"source", "bos", "eos", "messages", "variables",
- *                           "add_generation_prompt", "time"} a line from stdin; prints
+ *   bench/template FILE     renders conversations of 2 to 32 messages with the template
+ * in FILE; prints microseconds to compile and to render bench/template --text   reads one
+ * {"source", "bos", "eos", "messages", "variables", "add_generation_prompt", "time"} a
+ * line from stdin; prints
  *                           {"text"} or {"error", "compiled"} for each
  *
- * tools/template_compare.py runs the second beside Jinja.
+ * tools/template_compare.py compares the output of --text with Jinja's.
  */
 #include <jansson.h>
 #include <stdio.h>

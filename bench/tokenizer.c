@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokenisers: how fast, and whether the time is linear in the text.
+ * Tokenisers: how fast they are, and whether their time is linear in the text's length.
  *
- *   bench/tokenizer FOLDER FILE      encodes the beginning of FILE, at 1/16 MB to 1 MB,
- *                                    and decodes it again: best of some runs, in MB/s
- *                                    of wall time; encoding also of CPU time
- *   bench/tokenizer FOLDER --ids     a JSON string a line from stdin; prints
- *                                    [ids, text decoded from them] for each
+ *   bench/tokenizer FOLDER FILE      encodes the first 1/16 MB to 1 MB of FILE and
+ * decodes the tokens; prints the best of some runs in MB/s of wall time, for encoding
+ * also of CPU time bench/tokenizer FOLDER --ids     reads a JSON string a line from
+ * stdin; prints [ids, text decoded from them] for each
  *
- * tools/tokenizer_compare.py runs both beside the reference library.
+ * tools/tokenizer_compare.py compares both with the reference library.
  */
 #include <jansson.h>
 #include <stdio.h>

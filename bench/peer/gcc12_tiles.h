@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Before each of llama.cpp's C++ files (bench/peer/peer). gcc 12 takes the configuration
- * of AMX's tiles for 8 bytes instead of 64, and does not know that tiles are loaded from
- * memory: the stores before it may be left out, and llama.cpp's first product ends with
- * an illegal instruction. Its own intrinsics again, with what they read and write.
+ * bench/peer/peer includes this file before each C++ file of llama.cpp. gcc 12's AMX
+ * intrinsics declare only 8 of the 64 bytes of the tile configuration as read, and no
+ * memory as read by tile loads. The compiler then drops the stores before them, and
+ * llama.cpp's first product ends with an illegal instruction. Here are the same
+ * intrinsics with the memory which they read and write.
  */
 #if defined __AMX_TILE__ && defined __GNUC__ && !defined __clang__ && __GNUC__ < 13
 #include <immintrin.h>

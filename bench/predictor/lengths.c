@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How well the lengths of real answers are predicted.
+ * How well predictor retrieval and simpler methods predict the lengths of real answers.
  *
  *   bench/predictor/lengths [--fold N] [--share N] CORPUS TOKENIZER ENCODER|hash
  *     [LENGTH.MLP]
@@ -8,19 +8,21 @@
  *   bench/predictor/lengths [--fold N] [--share N] --pairs CORPUS TOKENIZER ENCODER
  *     LENGTH.MLP
  *
- * CORPUS is a JSON list of {instruction, input, output} or lines of {text, length};
- * answers are counted in tokens of the folder TOKENIZER. A prompt counts once. By its
- * hash it is for training (--share, 4 of 10: the length model, see --train), for the
- * history (the rest of 8), or to be predicted (2): never for two of them. Baselines may
- * use training and history. With --fold 1 to 4 they take turns: in five folds every
- * prompt is predicted once.
+ * CORPUS is a JSON list of {instruction, input, output} or lines of {text, length}; the
+ * lengths of answers are in tokens of the folder TOKENIZER. A prompt counts once. Its
+ * hash assigns it to one of three sets: of ten prompts 4 (--share) train the length model
+ * (see
+ * --train), the rest of 8 are the history, and 2 are predicted. Baselines may use the
+ * first two sets. --fold 1 to 4 shift the sets, so that five folds predict every prompt
+ * once.
  *
- * --pairs prints what the plugin would have predicted, as it comes (k = 5, s0 = 0.8, the
- * length model, or that alone where nothing is near): output_tokens,predicted,confidence.
+ * --pairs prints output_tokens,predicted,confidence as the plugin predicts with its
+ * defaults (k = 5, s0 = 0.8, both neighbours and the length model, or only the length
+ * model if no neighbour is near).
  *
- * Bucket accuracy is the paper's: prediction and truth in the same of evenly divided
- * bins, here 10 from 0 to the 99th percentile of what is known, what is longer in the
- * last.
+ * Bucket accuracy is the paper's: the share of predictions in the same bin as the true
+ * length, of 10 even bins from 0 to the 99th percentile of the known lengths; longer
+ * answers are in the last bin.
  */
 #include <jansson.h>
 #include <math.h>
@@ -40,7 +42,7 @@
 #define BINS  10
 #define K     5
 #define S0    0.8
-#define WORDS 256 /* dims of hashed words */
+#define WORDS 256 /* dimensions of a vector of hashed words */
 #define MOST  1000000
 
 enum part { TRAIN, HISTORY, TEST };
@@ -58,8 +60,8 @@ struct corpus {
   struct item *items;
   size_t n, of[3];
   uint32_t dims;
-  double range;              /* tokens: of all bins */
-  double mean, slope, start; /* of what is known; length = start + slope x prompt bytes */
+  double range;              /* tokens which all bins together cover */
+  double mean, slope, start; /* of known lengths; length = start + slope x prompt bytes */
 };
 
 static void die(const char *what)
@@ -87,7 +89,7 @@ static uint32_t count_tokens(const struct lls_tokenizer *t, const char *text)
   if (lls_tokenizer_encode(t, text, strlen(text), false, &ids, &n, &err) < 0)
     die(err.text);
   free(ids);
-  return (uint32_t)n + 1; /* the token that ends it */
+  return (uint32_t)n + 1; /* plus the token which ends the answer */
 }
 
 static void add_item(struct corpus *c, char *text, uint32_t length)
@@ -199,7 +201,8 @@ static void encode(struct corpus *c, const char *folder)
 
 /* ---- what is known ----------------------------------------------------------------- */
 
-/* Mean, regression on the prompt's bytes (least squares), 99th percentile. */
+/* Fits the baselines: mean, least-squares regression on the prompt's bytes, 99th
+ * percentile. */
 static void fit(struct corpus *c)
 {
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;
@@ -221,7 +224,7 @@ static void fit(struct corpus *c)
   free(lengths);
 }
 
-/* known: of ten prompts that are to be predicted, as many were served before. */
+/* `known` of ten prompts to predict are in the history, as if served before. */
 static struct history *remember(const struct corpus *c, bool words, bool training,
                                 uint32_t known)
 {
@@ -241,13 +244,13 @@ static struct history *remember(const struct corpus *c, bool words, bool trainin
 
 struct method {
   const struct corpus *corpus;
-  const struct history *history; /* NULL: none is asked */
+  const struct history *history; /* NULL: without neighbours */
   const struct regressor *regressor;
-  bool words; /* the history is of hashed words */
+  bool words; /* the history has vectors of hashed words */
   double s0;
-  bool linear; /* prompt length; else the mean */
+  bool linear; /* regression on the prompt's length; false: the mean */
   bool both;   /* neighbours and the length model */
-  bool itself; /* a prompt that is in the history is told by it alone */
+  bool itself; /* a prompt found in the history is predicted by its own answer only */
   uint32_t hits;
 };
 
@@ -308,8 +311,8 @@ static void judge(const char *name, struct method m)
   free(errors);
 }
 
-/* Prompts that come again and are answered as before, as at temperature 0: with the rule
- * that they are told by themselves, and without it. */
+/* Measures repeated prompts with equal answers, as at temperature 0: with and without
+ * the rule that a prompt's own earlier answer alone decides. */
 static void repeat(const struct corpus *c, const struct regressor *r)
 {
   static const uint32_t known[] = {5, 8, 9};

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long it takes to look up 5 neighbours among many answers, and how many of the true
- * ones are found.
+ * How long predictor retrieval's index takes to find 5 neighbours among many answers, and
+ * how many of the true nearest 5 it finds.
  *
- *   bench/predictor/lookup [ANSWERS [DIMS]]      100000 of 384 by default
+ *   bench/predictor/lookup [ANSWERS [DIMS]]      100000 answers of 384 dimensions
  *
- * Vectors are spread around 1,000 centres with a mean cosine of 0.7 to theirs, as prompts
- * lie around subjects. CPU time of the thread is shown beside the wall's: on a machine
- * that others use, it is what a quiet one would show.
+ * Vectors are spread around 1,000 centres with a mean cosine of 0.7 to their centre, as
+ * prompts cluster by subject. Prints wall time and the thread's CPU time, which on a
+ * shared machine is what a quiet machine would take.
  */
 #include <math.h>
 #include <stdio.h>
@@ -61,7 +61,7 @@ static float dot(const float *a, const float *b, uint32_t dims)
   return sum;
 }
 
-/* How many of the n found are among the K nearest. */
+/* Returns how many of the n found answers are among the true K nearest. */
 static uint32_t right(const float *all, uint32_t n_all, const float *query, uint32_t dims,
                       const struct neighbour *near, uint32_t n)
 {
@@ -94,7 +94,7 @@ int main(int argc, char **argv)
     around(centres + (size_t)(i % CENTRES) * dims, v, dims);
     double t0 = cpu_seconds();
     history_add(h, v, i + 1);
-    added[i % QUERIES] = cpu_seconds() - t0; /* the last ones: at full size */
+    added[i % QUERIES] = cpu_seconds() - t0; /* the last inserts, into the full index */
   }
   printf("%u answers of %u numbers put in, %.1f s of CPU; the last ones %.3f ms each\n",
          history_count(h), dims, cpu_seconds() - begin,
