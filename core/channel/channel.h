@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A channel: this process's end of what connects processes that have an instance each.
- * Two kinds of things go over it: messages, which come in the order they were sent,
- * however many; and bulk, of which so much is under way to each and no more, and which
- * comes in its own order.
+ * A channel: one process's end of the connection between processes that have an
+ * instance each. It carries two kinds of data: messages, which arrive in the order they
+ * were sent, without a limit on their number; and bulk data, in an order of its own,
+ * with a limit on the pieces under way to each process.
  *
- * Nothing here waits. A process that takes nothing, because it is stopped, holds up
- * nobody else: what is sent to it waits here, so that who sends what is soon out of date
- * looks first whether the one before was taken (count). A process that is gone takes
- * nothing down: what was meant for it is dropped, once it has been forgotten. Whether one
- * is gone is told of those on the same machine; of others it is who waits for their
- * messages that has to decide.
+ * No function here waits. A process that is stopped, and receives nothing, delays no
+ * other process: messages to it are queued at the sender. So before sending data that
+ * soon becomes outdated, a sender should check with `count` whether the previous
+ * message was received. A process that has ended does not affect the rest: after
+ * `forget`, data for it is dropped. `gone` reports the end of processes on the same
+ * machine; for other machines, the process that waits for messages must decide.
  *
- * MPI implements it (core/ranks/mpi_channel.c, in a module of its own, so that nothing
- * else needs MPI). All is called by one thread at a time, the one of
+ * MPI implements it (core/ranks/mpi_channel.c, in a module of its own, so that no other
+ * code needs MPI). One thread at a time may call it: the thread of
  * core/cluster/remote.c.
  */
 #ifndef LLS_CHANNEL_CHANNEL_H
@@ -29,63 +29,67 @@ struct lls_channel;
 struct lls_channel_message {
   uint32_t from;
   size_t bytes;
-  char *data; /* a message's: malloc's, the receiver's to free */
+  char *data; /* of a message: malloc'ed, freed by the receiver */
 };
 
-/* Memory for bulk, which a device may want to be of its own kind. */
+/* Allocates memory for bulk data, of a kind that a device may require. */
 struct lls_channel_memory {
   void *context;
   void *(*take)(void *context, size_t bytes);
   void (*give_back)(void *context, void *memory);
-  bool at_once; /* whatever can be wanted is taken at the start: later there is none */
+  bool at_once; /* all memory is allocated at the start: later it is unavailable */
 };
 
 #define LLS_NOBODY UINT32_MAX
 
-/* Messages to one process, since the start: those that it has begun to take are the
- * first. */
+/* Messages to one process since the start; the first `taken` ones were received. */
 struct lls_channel_count {
   uint64_t sent, taken;
 };
 
 struct lls_channel_ops {
   const char *name; /* "mpi" */
-  /* Takes the data over, malloc's. */
+  /* Takes over data, which must be malloc'ed. */
   void (*send)(struct lls_channel *, uint32_t to, char *data, size_t bytes);
-  /* False: there is none now. Moves on what is being sent, too. */
+  /* Returns false if there is no message now. Also makes progress with sending. */
   bool (*receive)(struct lls_channel *, struct lls_channel_message *out);
-  bool (*is_flushed)(struct lls_channel *); /* all messages were taken */
+  bool (*is_flushed)(struct lls_channel *); /* all messages were received */
   struct lls_channel_count (*count)(struct lls_channel *, uint32_t to);
 
-  /* Before any bulk: pieces are of at most so many bytes. -ENOMEM. */
+  /* Call it before any bulk data: pieces have at most `bytes` bytes. Returns 0 or
+   * -ENOMEM. */
   int (*open_bulk)(struct lls_channel *, size_t bytes, const struct lls_channel_memory *);
-  /* Room for a piece, to be filled and sent; NULL: enough are under way to that one. */
+  /* Returns the memory for a piece, to be filled and sent; NULL if the limit of pieces
+   * under way to that process is reached. */
   char *(*bulk_room)(struct lls_channel *, uint32_t to);
   void (*bulk_send)(struct lls_channel *, uint32_t to, size_t bytes);
-  /* A piece, valid until the next call. */
+  /* Receives a piece, which is valid until the next call. */
   bool (*bulk_receive)(struct lls_channel *, struct lls_channel_message *out);
-  /* Before the memory for it goes. */
+  /* Call it before the memory for bulk data is freed. */
   void (*close_bulk)(struct lls_channel *);
 
-  /* One on this machine that has ended and was not forgotten, NOBODY; why names it. */
+  /* Returns a process on this machine that has ended and was not forgotten; NOBODY if
+   * there is none. why names the process. */
   uint32_t (*gone)(struct lls_channel *, struct lls_error *why);
   void (*forget)(struct lls_channel *, uint32_t index);
-  /* Kills one that was not seen to end and that nobody waits for any more; where this
-   * process cannot, the launcher does so when process 0 destroys its channel. */
+  /* Kills a process that may hang, and for which no other process waits any more. If
+   * this process cannot do so, the launcher does when process 0 destroys its channel. */
   void (*end_hung)(struct lls_channel *, uint32_t index);
-  /* orderly: all others do the same now. */
+  /* orderly: all other processes destroy their channels now, too. */
   void (*destroy)(struct lls_channel *, bool orderly);
 };
 
 struct lls_channel {
   const struct lls_channel_ops *ops;
-  uint32_t self, n;             /* this process, of so many */
-  uint32_t local_rank, local_n; /* among those on this machine */
-  bool shares_cores;            /* which may run on the same cores */
-  bool gpu_aware;               /* memory for bulk may be a GPU's */
-  bool survives;                /* the launcher leaves the others alone when one ends */
-  int64_t clock_ahead_ns;       /* process 0's clock before this one's */
-  bool orderly;                 /* all others end when this one does; remote.c */
+  uint32_t self, n;             /* this process, number of processes */
+  uint32_t local_rank, local_n; /* index and number among the processes on this machine */
+  bool shares_cores;            /* the processes on this machine may run on the same
+                                 * cores */
+  bool gpu_aware;               /* memory for bulk data may be a GPU's */
+  bool survives;                /* the launcher does not end all processes when one
+                                 * ends */
+  int64_t clock_ahead_ns;       /* process 0's clock minus this one's */
+  bool orderly;                 /* all processes end when this one does; remote.c */
 };
 
 #endif

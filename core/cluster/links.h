@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The links of a process to the others (core/device/link.h), by each of which pieces go
- * to one of them or come from it. They are opened one by one, when the first piece is to
- * go there; until then, and if that fails, pieces go as they do without links.
+ * The links between a process and the others (core/device/link.h). Each link carries
+ * pieces in one direction. A link is opened when the first piece is to be sent on it;
+ * until then, and if that fails, pieces are sent as without links.
  *
- *   who sends                      who receives
- *     room, nothing there: OFFER -->
- *                                  opens its end; cannot: REFUSED
+ *   sender                         receiver
+ *     room() without a link: OFFER -->
+ *                                  opens its end; if it cannot: REFUSED
  *                              <-- TAKEN
  *     opens its end
- *     give, `sequence` ----------> expect: gives its end room for it, in order
+ *     give, `sequence` ----------> expect: gives its end memory for pieces, in order
  *                                  receive
  *
- * A link that breaks is not tried again: who finds it broken says so, REFUSED or
- * WITHDRAWN, both close their end, and what was under way is received as lost, for which
- * each piece's own word has to come, before that or after it. So is the one that is on
- * its way for too long. None of these words need come in order.
+ * A broken link is not retried: the end that finds the fault sends REFUSED or
+ * WITHDRAWN, both ends close, and pieces under way are received as lost; each of them
+ * still needs its expect call, before or after this. A piece that is under way for too
+ * long is handled the same way. These messages may arrive in any order.
  */
 #ifndef LLS_CLUSTER_LINKS_H
 #define LLS_CLUSTER_LINKS_H
@@ -42,49 +42,53 @@ struct lls_link_message {
   char why[128];             /* REFUSED */
 };
 
-/* Something that is to come by a link. */
+/* A piece that is expected on a link. */
 struct lls_linked {
-  uint64_t sequence; /* of its link's pieces */
+  uint64_t sequence; /* its number among the pieces of its link */
   uint64_t bytes;
-  uint64_t ticket; /* these are the caller's */
+  uint64_t ticket; /* ticket, first and n are the caller's */
   uint32_t first, n;
 };
 
 struct lls_links_options {
   struct lls_device *device;
-  uint32_t self, n;   /* this process, of so many */
+  uint32_t self, n;   /* this process, number of processes */
   size_t bytes;       /* of a piece */
-  int64_t timeout_ns; /* of one that is on its way */
+  int64_t timeout_ns; /* for a piece under way */
 };
 
-/* [main] -ENOTSUP: there are none on this device, or here; -ENOMEM. */
+/* [main] Returns 0; -ENOTSUP if links are unavailable on this device, or in this build;
+ * or -ENOMEM. */
 int lls_links_create(const struct lls_links_options *, struct lls_links **out,
                      struct lls_error *err);
 void lls_links_destroy(struct lls_links *);
 
-/* The rest is one thread's. */
+/* All functions below are one thread's. */
 
-/* Is there a word for another process? It is said once it was taken. */
+/* Returns true if there is a message for another process; take_word gets it for
+ * sending. */
 bool lls_links_has_word(const struct lls_links *, uint32_t to);
 void lls_links_take_word(struct lls_links *, uint32_t to, struct lls_link_message *);
 void lls_links_hear(struct lls_links *, uint32_t from, const struct lls_link_message *);
 
-/* Room for a piece to `to`; NULL: by `linked` there is a link, and as much as may be is
- * under way; or there is none (yet). */
+/* Returns memory for a piece to `to`; NULL: *linked says whether there is a link, whose
+ * limit of pieces under way is reached, or none (yet). */
 char *lls_links_room(struct lls_links *, uint32_t to, bool *linked);
-/* Sends what is in that room; its sequence, which the other one has to be told. */
+/* Sends the piece in that memory. Returns its sequence, which the receiver needs. */
 uint64_t lls_links_give(struct lls_links *, uint32_t to, size_t bytes);
 
-/* -ENOMEM: it is lost. */
+/* Returns -ENOMEM if the piece is lost. */
 int lls_links_expect(struct lls_links *, uint32_t from, const struct lls_linked *);
-/* One that has come, its data (NULL: lost) valid until the next call. False: none now. */
+/* Gets a piece that has arrived; its data (NULL: lost) is valid until the next call.
+ * Returns false if there is none now. */
 bool lls_links_receive(struct lls_links *, uint32_t *from, struct lls_linked *,
                        const char **data);
 
-/* Both directions, whatever was under way. True: something has moved. */
+/* Makes progress in both directions. Returns true if there was any. */
 bool lls_links_go_on(struct lls_links *);
 void lls_links_forget(struct lls_links *, uint32_t index);
-/* The way to another has opened, or never will: a sentence. False: no news. */
+/* Gets a sentence when a link to another process has opened, or never will. Returns
+ * false if nothing has changed. */
 bool lls_links_news(struct lls_links *, uint32_t *to, struct lls_error *text);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The insides of links.h, for its parts. */
+/* Data shared by the files that implement links.h. */
 #ifndef LLS_CLUSTER_LINKS_INTERNAL_H
 #define LLS_CLUSTER_LINKS_INTERNAL_H
 
@@ -15,17 +15,17 @@ enum lls_link_state {
   LLS_LINK_NEVER
 };
 
-/* A link to another process, or from it. */
+/* One end of a link to or from another process. */
 struct lls_link_end {
   enum lls_link_state state;
   bool sends, has_news;
-  enum lls_link_word owed; /* to the other process */
-  struct lls_error why;    /* LLS_LINK_NEVER */
+  enum lls_link_word owed; /* the message to send to the other process */
+  struct lls_error why;    /* for LLS_LINK_NEVER */
   struct lls_device_link *link;
   char *rooms[LLS_LINK_WINDOW];
   uint64_t n_given, n_done;
-  uint64_t n_received; /* that were handed out: their rooms are free */
-  int64_t since_ns;    /* nothing was done; of what is under way */
+  uint64_t n_received; /* pieces handed out by receive: their memory is free */
+  int64_t since_ns;    /* when pieces under way last made progress */
 };
 
 struct lls_link_expected {
@@ -35,9 +35,9 @@ struct lls_link_expected {
 
 struct lls_link_other {
   struct lls_link_end out, in;
-  struct lls_link_name name;                 /* of the link to it */
-  struct lls_link_expected *first;           /* of `in`, by their sequence */
-  struct lls_linked coming[LLS_LINK_WINDOW]; /* that `in` was given room for */
+  struct lls_link_name name;                 /* of the link to the other process */
+  struct lls_link_expected *first;           /* list for `in`, ordered by sequence */
+  struct lls_linked coming[LLS_LINK_WINDOW]; /* pieces whose memory `in` has */
 };
 
 struct lls_links {
@@ -46,16 +46,16 @@ struct lls_links {
   uint32_t self, n;
   int64_t timeout_ns;
   struct lls_link_other *others; /* (n) */
-  struct lls_link_end *lent;     /* whose room was handed out by receive */
+  struct lls_link_end *lent;     /* the end whose memory receive has handed out */
 };
 
 /* ---- links.c */
-/* It is closed, and is not opened again. */
+/* Closes an end for good. */
 void lls_link_stop(struct lls_links *, struct lls_link_end *);
 
 /* ---- links_open.c */
 void lls_link_offer(struct lls_links *, struct lls_link_other *);
-/* Found here, and said to the other end. */
+/* Closes an end after a fault found here, and prepares the message to the other end. */
 void lls_link_give_up(struct lls_links *, struct lls_link_end *,
                       const struct lls_error *why);
 

@@ -15,8 +15,8 @@ struct lls_live;
 struct lls_unpack;
 
 int lls_offered_init(struct lls_instance *, uint32_t max_requests);
-/* The same for the stand-in of a remote instance; `like` is an instance of this process.
- */
+/* Initialises the stand-in of a remote instance; `like` is an instance of this
+ * process. */
 int lls_offered_init_remote(struct lls_instance *, const struct lls_instance *like,
                             uint32_t slots);
 void lls_offered_fini(struct lls_instance *);

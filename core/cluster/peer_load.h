@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instances tell each other their load, for the views of their schedulers: each puts it
- * on its board at the end of a step and looks at the boards of all before it plans.
+ * Instances publish their load for the views of other instances' schedulers: each
+ * writes to its board at the end of a step, and reads all boards before it plans.
  *
- * A board has its last two entries, since instances of a simulation have a clock each:
- * none sees what another will have done later. No more are needed: the loop steps the one
- * that is furthest behind, so that at most one entry of another is ahead of it.
+ * A board has its last two entries, because each instance of a simulation has its own
+ * clock: an instance must not see what another one did later. Two are enough: the
+ * simulator steps the instance that is furthest behind, so at most one entry of another
+ * instance is ahead of it.
  *
- * An offer that has been posted is in no list of the instance that it goes to before that
- * one's next step. So both count, as long as they live, what one has offered to the
- * other; the difference is on its way. Of one that was given up and has come back nothing
- * is on its way.
+ * An offer is in no list of its target before the target's next step. So both sides
+ * count all offers ever made from one to the other; the difference is under way. For an
+ * instance that was given up and has come back, no offer is under way.
  */
 #ifndef LLS_CLUSTER_PEER_LOAD_H
 #define LLS_CLUSTER_PEER_LOAD_H
@@ -29,30 +29,31 @@ struct lls_offers { /* since the start */
 };
 
 struct lls_load_entry {
-  int64_t at_ns; /* by the clock of the instance */
+  int64_t at_ns; /* by the instance's own clock */
   struct lls_instance_load load;
-  struct lls_offers received[LLS_MAX_INSTANCES]; /* by instance that they are of */
+  struct lls_offers received[LLS_MAX_INSTANCES]; /* by the instance that made the offer */
 };
 
 struct lls_peer_loads {
-  pthread_mutex_t lock;           /* of entry */
+  pthread_mutex_t lock;           /* guards entry */
   struct lls_load_entry entry[2]; /* the newer one last */
 
   /* [step] */
   struct lls_offers sent[LLS_MAX_INSTANCES], received[LLS_MAX_INSTANCES];
-  uint32_t returns[LLS_MAX_INSTANCES]; /* theirs, when `sent` was counted anew */
-  struct lls_instance_load seen[LLS_MAX_INSTANCES]; /* of the last look */
+  uint32_t returns[LLS_MAX_INSTANCES]; /* the other instance's number of returns when
+                                        * `sent` was reset */
+  struct lls_instance_load seen[LLS_MAX_INSTANCES]; /* by the last look */
   const struct lls_instance_load *list[LLS_MAX_INSTANCES];
 };
 
-/* [main] Nothing where there is one instance alone. */
+/* [main] Does nothing if there is only one instance. */
 int lls_peer_loads_init(struct lls_instance *);
 void lls_peer_loads_fini(struct lls_instance *);
-/* [step] All that follow. Its load, on the board. */
+/* [step] All functions below. Writes the instance's load to its board. */
 void lls_peer_loads_show(struct lls_instance *);
-/* The loads of all, for a view. */
+/* Reads the loads of all instances, for a view. */
 void lls_peer_loads_look(struct lls_instance *);
-/* It is about to be posted to `target`; and has come. */
+/* A request is about to be posted to `target`; has arrived. */
 void lls_peer_loads_sent(struct lls_instance *, struct lls_live *, uint32_t target);
 void lls_peer_loads_received(struct lls_instance *, const struct lls_live *);
 

@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instances of one service in several processes, over a channel (core/channel/channel.h).
- * Process 0 has the front end, an instance like each of the others, and all that is said.
+ * Instances of one service in several processes, connected by a channel
+ * (core/channel/channel.h). Process 0 has the front end, an instance like every other
+ * process, and writes all output.
  *
- * To everything above and beside it an instance in another process is one more in the
- * list of peers: a stand-in, whose inbox takes requests, offers, returns and settlements
- * as any does, and whose load board and offered blocks can be read. The one difference is
- * who empties that inbox: not a step thread but the channel's thread here, which sends
- * what was in it to the other process, whose channel's thread puts it into the inbox of
- * the real one. Events go the other way: from the real one's delivery to that of process
- * 0.
+ * To all other code an instance in another process is an entry in the list of peers
+ * like any other: a stand-in, whose inbox accepts requests, offers, returns and
+ * settlements, and whose load board and offered blocks can be read. The only difference
+ * is which thread empties that inbox: not a step thread but the channel's thread, which
+ * sends the contents to the other process, whose channel's thread posts them to the
+ * inbox of the real instance. Events travel in the opposite direction: from the real
+ * instance's delivery to the delivery of process 0.
  *
  *   main, step threads -> inbox of a stand-in -> channel -> inbox -> step thread
  *   main <- delivery of process 0 <- channel <- delivery <- step thread
  *
- * All messages go through process 0, blocks alone go straight (fetch.h). So process 0
- * sees each request move, in order with its tokens, and when a process is gone it knows
- * which requests that had, and each of their tokens that a client may have seen. One that
- * was offered to it and not settled comes back to the instance that has its blocks; all
- * others go on elsewhere: their tokens are prefilled, and the next is drawn as it would
- * have been (by seed and index). One that meets a second loss without a token more ends
- * with an error: it may be what they die of.
+ * All messages pass through process 0; only blocks are sent directly (fetch.h). So
+ * process 0 sees each request move, in order with its tokens; when a process ends, it
+ * knows the requests which that process had, and each token that a client may have
+ * seen. A request that was offered to the lost process and not settled returns to the
+ * instance that has its blocks. Every other request continues on another instance: its
+ * tokens are prefilled, and the next token is the same as it would have been (by seed
+ * and index). A request that is lost twice without a new token ends with an error: it
+ * may be the cause of the losses.
  *
- * A process that lives is heard each half second. One that is not for two seconds is
- * given up (remote_lives.c): it is as good as gone, but that it may come back. Then it
- * clears away all that it has, of which others have answered for meanwhile, and begins
- * empty.
+ * A living process sends a message at least every half second. One that is silent for
+ * two seconds is given up (remote_lives.c): it is treated as ended, except that it may
+ * come back. Then it drops everything that it has, since other instances have taken its
+ * requests over, and starts empty.
  *
- * Order, as migrate.c wants it: `settled` before the end of its request, and tokens
- * before the request that they are of is handed on. In a round a stand-in's inbox is
- * emptied before the delivery, and once more after it: what was settled is sent first,
- * then the events, then the requests of the first time; those of the second wait for the
- * next round.
+ * Order, as migrate.c requires: `settled` is sent before the end of its request, and
+ * tokens before their request is handed on. In each round a stand-in's inbox is emptied
+ * before the delivery, and again after it: the first round's settlements are sent
+ * first, then events, then the first round's requests; the requests of the second
+ * emptying wait for the next round.
  */
 #ifndef LLS_CLUSTER_REMOTE_H
 #define LLS_CLUSTER_REMOTE_H
@@ -51,15 +53,16 @@ struct lls_remote_options {
   _Atomic uint64_t *cancelled; /* (slots) */
   struct lls_live_context live;
   size_t events_per_step;
-  /* [main] Not in process 0: a phase of a change, with data or to go on with it. */
+  /* [main] Except in process 0: begins a phase of a change, with data, or continues
+   * it. */
   int (*take_phase)(void *context, uint32_t phase, const char *data, size_t n,
                     struct lls_error *err);
-  /* [channel] The instance that takes an arrival now; LLS_NOBODY. */
+  /* [channel] Returns the instance that takes an arrival now; LLS_NOBODY if none can. */
   uint32_t (*place)(void *context);
-  void *context; /* of both */
+  void *context; /* for both functions */
 };
 
-/* A change of policies in all processes, from one to the next; loop_phases.c. */
+/* The phases of a change of policies in all processes, in order; loop_phases.c. */
 enum lls_remote_phase {
   LLS_PHASE_NONE,
   LLS_PHASE_PREPARE,
@@ -67,46 +70,47 @@ enum lls_remote_phase {
   LLS_PHASE_SETTLE,
   LLS_PHASE_APPROVE,
   LLS_PHASE_INSTALL,
-  LLS_PHASE_CANCEL /* nobody waits for the end of this one */
+  LLS_PHASE_CANCEL /* the change is abandoned */
 };
 
-/* [main] Once all stand-ins and the instance of this process are made. */
+/* [main] Call it when all stand-ins and the instance of this process exist. */
 int lls_remote_create(const struct lls_remote_options *, struct lls_remote **out,
                       struct lls_error *err);
-/* [main] Process 0: its thread. */
+/* [main] Process 0: starts the channel's thread. */
 int lls_remote_start(struct lls_remote *, struct lls_error *err);
-/* [any one] Process 0: until all others are ready; a failure of one is its sentence.
- * give_up: read now and then, NULL = never. */
+/* [any one] Process 0: waits until all other processes are ready; a failure of one
+ * returns its sentence. give_up: checked regularly, NULL = never give up. */
 int lls_remote_await(struct lls_remote *, const _Atomic(bool) *give_up,
                      struct lls_error *err);
-/* [main] Process 0: the others end, and its thread. */
+/* [main] Process 0: ends all other processes, and the channel's thread. */
 void lls_remote_stop(struct lls_remote *);
-/* [main] The other processes: all that there is to do, until process 0 says stop (0) or
- * is gone, or the instance fails (negative, with the sentence). */
+/* [main] All other processes: runs until process 0 sends STOP (returns 0) or has ended,
+ * or the instance fails (returns a negative errno with the sentence). */
 int lls_remote_follow(struct lls_remote *, struct lls_error *err);
-/* [main] After the step threads have ended. */
+/* [main] Call it after the step threads have ended. */
 void lls_remote_destroy(struct lls_remote *);
 
 struct lls_instance_life;
 
-/* [any] Process 0: what it knows of an instance. */
+/* [any] Process 0: returns the state of an instance's process. */
 void lls_remote_life(struct lls_remote *, uint32_t index, struct lls_instance_life *out);
 
-/* [any] Process 0: the last instance that was lost; false: none was. */
+/* [any] Process 0: returns the last instance that was lost; false if none was. */
 bool lls_remote_lost(struct lls_remote *, struct lls_error *why);
-/* [any] Process 0: with what is left there is no service. */
+/* [any] Process 0: returns true if the remaining instances cannot provide the service. */
 bool lls_remote_failed(struct lls_remote *, struct lls_error *why);
 
-/* [any] Process 0: the others begin a phase, once what was posted to them before is sent;
- * data: (n) for them, copied. One that does not answer within timeout_ns refuses;
- * LLS_NEVER: while it lives. */
+/* [any] Process 0: begins a phase in all other processes, after everything posted to
+ * them earlier is sent; data: (n) for them, copied. A process that does not answer
+ * within timeout_ns counts as refusing; LLS_NEVER: while it lives. */
 void lls_remote_ask_change(struct lls_remote *, uint32_t phase, const void *data,
                            size_t n, int64_t timeout_ns);
-/* [any] True: all have answered, 0 or why one refuses, which is woken for. */
+/* [any] Returns true if all processes have answered: *rc is 0, or the error of one that
+ * refuses. The wake callback runs when that is so. */
 bool lls_remote_change_answered(struct lls_remote *, int *rc, struct lls_error *why);
 
-/* [main] Instead of all that, in a process that did not get so far: the others are told
- * why, and end. */
+/* [main] For a process that cannot create its lls_remote: sends the reason to all other
+ * processes, which then end. */
 void lls_remote_give_up(struct lls_channel *, const char *why);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank other than 0 of an instance in several processes (remote.h). It has no policies
- * and no requests, and computes what rank 0 does (core/engine/worker_rank.h); beside that
- * a thread of its own has its part of the blocks come and go, from and to the ranks of
- * the same number, which it asks itself. Rank 0 hears when all that it wanted is there.
+ * A rank other than 0 of an instance in several processes (remote.h). It has no
+ * policies and no requests, and computes what rank 0 computes
+ * (core/engine/worker_rank.h). A thread of its own transfers its part of the blocks to
+ * and from the ranks of the same number, to which it sends its own orders. It reports
+ * to rank 0 when a part is complete.
  *
  *   rank 0's step thread -> notes between steps -> fetches here -> this thread
  *   this thread <-> the same rank of other instances; -> rank 0's channel's thread
@@ -19,14 +20,15 @@ struct lls_channel;
 struct lls_remote_rank;
 struct lls_fetches_options;
 
-/* [main] All of it, with fetches over `fetches->channel`. The channels outlive it. */
+/* [main] Creates the rank and starts its thread. Block fetches use fetches->channel.
+ * Both channels must outlive the rank. */
 int lls_remote_rank_create(const struct lls_fetches_options *fetches,
                            struct lls_channel *within, struct lls_remote_rank **out,
                            struct lls_error *err);
-/* A note of rank 0. */
+/* Handles a note of rank 0. */
 int lls_remote_rank_heed(struct lls_remote_rank *, const void *note, size_t bytes,
                          struct lls_error *err);
-/* Once rank 0 has dismissed this one, or the group has failed. */
+/* Call it once rank 0 has dismissed this rank, or the group has failed. */
 void lls_remote_rank_destroy(struct lls_remote_rank *);
 
 #endif

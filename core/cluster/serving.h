@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks that other instances have asked for, and how far each is sent. All of it is the
- * channel's thread's. A list begins as NULL, and has the oldest first. */
+/* Blocks that other instances have ordered, and how much of each order is sent. All
+ * functions are the channel thread's. A list begins as NULL, and has the oldest order
+ * first. */
 #ifndef LLS_CLUSTER_SERVING_H
 #define LLS_CLUSTER_SERVING_H
 
@@ -12,14 +13,14 @@
 
 struct lls_serving;
 
-/* Instance `from` wants what is packed: as lls_fetches_next_order has it. False: no
- * memory, or it came in pieces. */
+/* Adds an order of instance `from`, packed as by lls_fetches_next_order. Returns false
+ * if out of memory, or if the order is malformed. */
 bool lls_serving_add(struct lls_serving **, uint32_t from, uint64_t ticket,
                      struct lls_unpack *);
 void lls_serving_end(struct lls_serving **, uint32_t from, uint64_t ticket);
-/* All that the instance wanted. */
+/* Drops all orders of the instance. */
 void lls_serving_lose(struct lls_serving **, uint32_t from);
-/* Sends what there is room for. True: there was something. */
+/* Sends pieces that there is room for. Returns true if there was any. */
 bool lls_serving_go_on(struct lls_serving **, struct lls_bulk *);
 void lls_serving_free(struct lls_serving **);
 

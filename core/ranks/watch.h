@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Notices at once that a rank's process on this machine has ended, whatever ended it: the
- * kernel says so through a pidfd. For processes on other machines the launcher and the
- * longest wait of a step have to do.
+ * Notices at once that a rank's process on this machine has ended, for whatever reason:
+ * the kernel reports it through a pidfd. For processes on other machines there are only
+ * the launcher and the time limit of waits in a step.
  */
 #ifndef LLS_RANKS_WATCH_H
 #define LLS_RANKS_WATCH_H
@@ -13,12 +13,12 @@
 
 struct lls_ranks_watch;
 
-/* pids (size) of those on this machine, 0 of the others and of one's own. The end of one
- * is the group's failure. */
+/* pids: (size) the ids of processes on this machine, 0 for all other ones and for this
+ * process. The end of one of them is a failure of the group. */
 int lls_ranks_watch_start(const pid_t *pids, uint32_t size, struct lls_ranks_failure *,
                           struct lls_ranks_watch **out);
-/* hung: those that have not ended a little later are killed: a launcher that leaves the
- * others alone when one ends would wait for one that is stopped. */
+/* hung: kill the processes that have not ended shortly afterwards, since a launcher
+ * that survives the end of a process would wait for a stopped one. */
 void lls_ranks_watch_stop(struct lls_ranks_watch *, bool hung);
 
 #endif
