@@ -28,8 +28,7 @@
 #include "core/base/error.h"
 #include "core/base/pack.h"
 
-#define LLS_MAX_FETCHES 8 /* requests fetched at once; further ones wait at the target   \
-                           */
+#define LLS_MAX_FETCHES 8 /* requests fetched at once; more wait at the target */
 
 struct lls_engine;
 struct lls_fetched;
