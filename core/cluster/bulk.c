@@ -11,24 +11,24 @@
 #include "core/cluster/links.h"
 #include "core/engine/engine.h"
 
-#define PIECE_BYTES ((size_t)1 << 20) /* but at least a block of either element */
+#define PIECE_BYTES ((size_t)1 << 20) /* but at least one block of each element type */
 
 enum kind { NUMBERS, LINKED, LINK_WORD };
 
-/* Each message of the channel begins with it. */
+/* Begins each message of the channel. */
 struct head {
   uint64_t kind;
   struct lls_piece piece;
   uint64_t sequence, bytes; /* LINKED */
 };
 
-/* The longest that is no piece. */
+/* The longest message that is not a piece. */
 struct lls_bulk_word {
   struct head head;
   struct lls_link_message link;
 };
 
-/* ---- life -------------------------------------------------------------------------- */
+/* ---- creation and end -------------------------------------------------------------- */
 
 static void *take_memory(void *context, size_t bytes)
 {
@@ -77,7 +77,7 @@ static int open_channel(struct lls_bulk *b, bool on_gpu)
       .context = b,
       .take = take_memory,
       .give_back = give_back_memory,
-      .at_once = on_gpu, /* the cache's neighbours in its memory */
+      .at_once = on_gpu, /* in GPU memory: next to the cache's */
   };
   size_t bytes = lls_most_size(sizeof(struct head) + b->bytes, sizeof *b->word);
   return b->channel->ops->open_bulk(b->channel, bytes, &memory);
@@ -114,9 +114,9 @@ void lls_bulk_begin(struct lls_bulk *b)
     lls_engine_write_piece(b->engine, NULL, NULL, 0);
 }
 
-/* ---- what begins a message --------------------------------------------------------- */
+/* ---- heads ------------------------------------------------------------------------- */
 
-/* -EIO */
+/* Returns 0 or -EIO. */
 static int write_front(struct lls_bulk *b, char *room, const void *data, size_t bytes)
 {
   if (b->word == NULL) {
@@ -127,7 +127,7 @@ static int write_front(struct lls_bulk *b, char *room, const void *data, size_t 
   return lls_engine_write_piece(b->engine, room, b->word, bytes);
 }
 
-/* Either of a head's size or of a word's. */
+/* Reads a head or a word. Returns false if the message is too short. */
 static bool read_front(struct lls_bulk *b, const struct lls_channel_message *m,
                        void *data, size_t bytes)
 {
@@ -153,7 +153,7 @@ static size_t numbers_of(const struct lls_bulk *b, const struct lls_piece *piece
   return bytes;
 }
 
-/* The head goes alone if the rest cannot be packed, which the receiver sees. */
+/* If the contents cannot be packed the head is sent alone, which the receiver detects. */
 static void send_by_channel(struct lls_bulk *b, uint32_t to, char *room,
                             const struct lls_piece *piece, const struct lls_pull *list)
 {
@@ -167,7 +167,7 @@ static void send_by_channel(struct lls_bulk *b, uint32_t to, char *room,
   b->channel->ops->bulk_send(b->channel, to, bytes);
 }
 
-/* False: they cannot be packed. */
+/* Returns false if the contents cannot be packed. */
 static bool send_by_link(struct lls_bulk *b, uint32_t to, char *linked, char *room,
                          const struct lls_piece *piece, const struct lls_pull *list)
 {
@@ -218,7 +218,7 @@ static bool receive_by_link(struct lls_bulk *b, struct lls_arrived *out)
   return true;
 }
 
-/* True: it is for the caller. */
+/* Returns true if the message is a piece for the caller. */
 static bool take(struct lls_bulk *b, const struct lls_channel_message *m,
                  const struct head *head, struct lls_arrived *out)
 {
@@ -264,7 +264,7 @@ int lls_bulk_unpack(struct lls_bulk *b, const struct lls_arrived *a,
   return lls_engine_unpack(b->engine, list, a->piece.n, a->numbers);
 }
 
-/* ---- going on ---------------------------------------------------------------------- */
+/* ---- making progress --------------------------------------------------------------- */
 
 static bool say(struct lls_bulk *b, uint32_t to)
 {
@@ -273,7 +273,7 @@ static bool say(struct lls_bulk *b, uint32_t to)
     return false;
   char *room = b->channel->ops->bulk_room(b->channel, to);
   if (room == NULL)
-    return false; /* it is said later */
+    return false; /* sent in a later call */
   lls_links_take_word(b->links, to, &word.link);
   write_front(b, room, &word, sizeof word);
   b->channel->ops->bulk_send(b->channel, to, sizeof word);

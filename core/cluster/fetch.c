@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both sides of a fetch; see fetch.h. */
+/* Both ends of a fetch; see fetch.h. */
 #include "core/cluster/fetch.h"
 
 #include <errno.h>
@@ -20,12 +20,12 @@
 
 enum state { FREE, HELD, WANTED, ASKED, DROPPED, FAILED };
 
-/* [step] and the channel's thread, under the lock. */
+/* For [step] and the channel's thread, under the lock. */
 struct fetch {
   enum state state;
   uint64_t ticket, request, bytes;
   uint32_t source, n, n_there;
-  uint32_t n_parts;      /* that other ranks still have to fetch */
+  uint32_t n_parts;      /* parts that other ranks still have to fetch */
   struct lls_pull *list; /* (n) */
 };
 
@@ -33,17 +33,18 @@ struct lls_fetches {
   struct lls_engine *engine;
   struct lls_channel *channel;
   struct lls_bulk bulk;
-  uint32_t n_others;           /* ranks that are told what the first one does */
-  struct lls_serving *serving; /* of other instances, which have asked for it */
-  pthread_mutex_t lock;        /* for what follows */
+  uint32_t n_others;           /* ranks that repeat the calls of rank 0's step thread */
+  struct lls_serving *serving; /* orders of other instances to this one */
+  pthread_mutex_t lock;        /* guards all members below */
   bool lost[LLS_MAX_INSTANCES];
   uint64_t next_ticket;
-  struct fetch list[2 * LLS_MAX_FETCHES]; /* dropped ones among them, for a while */
+  struct fetch list[2 * LLS_MAX_FETCHES]; /* including dropped ones, until their last
+                                           * piece has arrived */
 };
 
 #define N_FETCHES (2 * LLS_MAX_FETCHES)
 
-/* ---- life ------------------------------------------------------------------------- */
+/* ---- creation and end ------------------------------------------------------------- */
 
 int lls_fetches_create(const struct lls_fetches_options *o, struct lls_fetches **out,
                        struct lls_error *err)
@@ -96,9 +97,9 @@ void lls_fetches_begin_thread(struct lls_fetches *f)
   lls_bulk_begin(&f->bulk);
 }
 
-/* ---- of the step ------------------------------------------------------------------ */
+/* ---- the step thread's part ------------------------------------------------------- */
 
-/* With ticket 0 a free one. */
+/* Finds the fetch with this ticket; ticket 0: a free entry. */
 static struct fetch *find(struct lls_fetches *f, uint64_t ticket)
 {
   for (uint32_t i = 0; i < N_FETCHES; i++)
@@ -114,8 +115,9 @@ static void end(struct fetch *fetch)
   *fetch = (struct fetch){.state = FREE};
 }
 
-/* -EBUSY: as many were dropped, and the channel's thread has not seen it. The ticket is
- * the next one, unless it is given. */
+/* Adds a fetch; its ticket is the next one, unless it is given. Returns 0, -ENOMEM, or
+ * -EBUSY while dropped fetches, which the channel's thread has not seen, fill the
+ * list. */
 static int add(struct lls_fetches *f, struct fetch *wanted)
 {
   struct lls_pull *copy = malloc((wanted->n + (size_t)1) * sizeof *copy);
@@ -136,7 +138,8 @@ static int add(struct lls_fetches *f, struct fetch *wanted)
   return fetch != NULL ? 0 : -EBUSY;
 }
 
-/* A step that was planned before its source was lost may begin a fetch after that. */
+/* A step that was planned before its source was lost may release a fetch afterwards:
+ * that fetch fails. */
 static bool release(struct lls_fetches *f)
 {
   bool any = false;
@@ -161,7 +164,7 @@ static void drop(struct lls_fetches *f, uint64_t ticket)
   pthread_mutex_unlock(&f->lock);
 }
 
-/* ---- the same by other ranks ------------------------------------------------------- */
+/* ---- repeating calls on other ranks ------------------------------------------------ */
 
 enum { BEGIN, RELEASE, DROP };
 
@@ -170,7 +173,8 @@ struct note {
   uint64_t ticket, request;
 }; /* then the list (n) */
 
-/* If they do not hear it the group has failed, which the next step finds. */
+/* Sends a note to the other ranks. If that fails the group has failed, and the next
+ * step finds it. */
 static void tell(struct lls_fetches *f, const struct note *note,
                  const struct lls_pull *list)
 {
@@ -186,7 +190,8 @@ static void tell(struct lls_fetches *f, const struct note *note,
   free(p.data);
 }
 
-/* The channel's thread here, which takes off what was dropped, waits for nobody. */
+/* Adds a fetch, and waits if it must until the channel's thread here has removed a
+ * dropped one, which depends on no other process. */
 static int begin_here(struct lls_fetches *f, struct fetch *wanted)
 {
   int rc;
@@ -221,7 +226,7 @@ int lls_fetches_heed(struct lls_fetches *f, const void *data, size_t bytes,
   return rc < 0 ? lls_fail(err, rc, "out of memory for blocks of another instance") : 0;
 }
 
-/* ---- of the first one's step ------------------------------------------------------- */
+/* ---- the step thread of rank 0 ----------------------------------------------------- */
 
 int lls_fetches_begin(struct lls_fetches *f, const struct lls_request *r, uint32_t source,
                       const struct lls_pull *list, uint32_t n, uint64_t *ticket)
@@ -254,7 +259,7 @@ void lls_fetches_drop(struct lls_fetches *f, uint64_t ticket)
   tell(f, &(struct note){.kind = DROP, .ticket = ticket}, NULL);
 }
 
-/* ---- of the channel's thread: where they come -------------------------------------- */
+/* ---- the channel's thread, at the target ------------------------------------------- */
 
 bool lls_fetches_next_order(struct lls_fetches *f, struct lls_fetch_order *out)
 {
@@ -278,7 +283,8 @@ bool lls_fetches_next_order(struct lls_fetches *f, struct lls_fetch_order *out)
   return found;
 }
 
-/* The lock is held while numbers are written, so that none are once it was dropped. */
+/* The lock is held while contents are written, so that nothing is written after a
+ * drop. */
 static void take_piece(struct lls_fetches *f, const struct lls_arrived *a)
 {
   const struct lls_piece *piece = &a->piece;
@@ -317,7 +323,7 @@ bool lls_fetches_next_done(struct lls_fetches *f, struct lls_fetched *out)
   return found;
 }
 
-/* ---- of the channel's thread: where they are --------------------------------------- */
+/* ---- the channel's thread, at the source ------------------------------------------- */
 
 bool lls_fetches_serve(struct lls_fetches *f, uint32_t from, uint64_t ticket,
                        struct lls_unpack *u)

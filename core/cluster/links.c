@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of the links of a process; see links.h. */
+/* Creates and ends the links of a process; see links.h. */
 #include "core/cluster/links.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a link is opened and given up, and the words for it; see links.h. */
+/* Opens links and gives them up, with the messages for both; see links.h. */
 #include "core/cluster/links_internal.h"
 
 #include <string.h>
@@ -35,7 +35,7 @@ void lls_link_offer(struct lls_links *l, struct lls_link_other *o)
   if (l->ops->make_name(l->device, &o->name, &why) == 0)
     return;
   lls_link_give_up(l, &o->out, &why);
-  o->out.owed = LLS_LINK_SILENT; /* nobody knows of it */
+  o->out.owed = LLS_LINK_SILENT; /* the other end has no link, so it needs no message */
 }
 
 bool lls_links_has_word(const struct lls_links *l, uint32_t to)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pieces that go by the links, and how they go on; see links.h. */
+/* Sends and receives pieces by links, and makes progress with them; see links.h. */
 #include "core/cluster/links_internal.h"
 
 #include <errno.h>
@@ -64,7 +64,8 @@ static struct lls_linked take_first(struct lls_link_other *o)
   return piece;
 }
 
-/* First those that it was given, done or lost; then those that it never will be. */
+/* Gets the next piece: first those for which the link had memory, arrived or lost; then
+ * those expected that never got memory. */
 static bool next_of(struct lls_link_other *o, struct lls_linked *piece, const char **data)
 {
   struct lls_link_end *in = &o->in;
@@ -100,9 +101,9 @@ bool lls_links_receive(struct lls_links *l, uint32_t *from, struct lls_linked *p
   return false;
 }
 
-/* ---- going on ---------------------------------------------------------------------- */
+/* ---- making progress --------------------------------------------------------------- */
 
-/* Room for what is expected, in the order in which it was sent. */
+/* Gives the link memory for the expected pieces, in the order in which they were sent. */
 static void give_rooms(struct lls_links *l, struct lls_link_other *o)
 {
   struct lls_link_end *in = &o->in;
@@ -114,7 +115,7 @@ static void give_rooms(struct lls_links *l, struct lls_link_other *o)
   }
 }
 
-/* -EIO: it is broken. */
+/* Returns 0, or -EIO if the link is broken. */
 static int move(struct lls_links *l, struct lls_link_end *end, struct lls_error *why)
 {
   uint64_t n_done = end->n_done;

@@ -20,8 +20,8 @@
 
 /* ---- memory ----------------------------------------------------------------------- */
 
-/* Returns true if LLS_MAX_FETCHES are under way or planned, so that this one must wait.
- */
+/* Returns true if LLS_MAX_FETCHES are under way or planned, so that this one must
+ * wait. */
 static bool must_wait(const struct lls_instance *in, const struct lls_live *live)
 {
   const struct lls_migration *h = &in->migration;

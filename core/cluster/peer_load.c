@@ -10,7 +10,7 @@
 #include "core/instance/instance.h"
 #include "core/instance/request.h"
 
-#define MEAN_STEPS 16 /* of step_ns: about as long as a batch stays what it is */
+#define MEAN_STEPS 16 /* of step_ns: about as many steps as a batch stays the same */
 
 int lls_peer_loads_init(struct lls_instance *in)
 {
@@ -84,7 +84,8 @@ static uint32_t on_the_way(uint64_t sent, uint64_t received)
   return sent > received ? (uint32_t)(sent - received) : 0;
 }
 
-/* The load of `peer` as it was by now_ns, with what `in` has offered to it since. */
+/* Returns the load of `peer` as of now_ns, including what `in` has offered to it
+ * since. */
 static struct lls_instance_load load_of(const struct lls_instance *in,
                                         struct lls_instance *peer, int64_t now_ns)
 {

@@ -5,7 +5,7 @@
 #include "core/base/least.h"
 #include "core/engine/engine.h"
 
-/* Where a token is in an entry's block. */
+/* Returns the slot of a token in an entry's block. */
 static uint32_t slot_in(const struct lls_block_entry *e, uint32_t token,
                         uint32_t block_tokens)
 {
@@ -13,9 +13,12 @@ static uint32_t slot_in(const struct lls_block_entry *e, uint32_t token,
   return e->direction == LLS_LEFT_TO_RIGHT ? index : block_tokens - 1 - index;
 }
 
-/* How the next tokens go from entry a to b: a whole block where both begin and fill it
- * alike, whatever of it is filled; else run by run, or token by token where one is filled
- * from the left and the other from the right. How many tokens. */
+/*
+ * Computes how the next tokens are copied from entry a to b: as a whole block if both
+ * begin and fill it alike, however full it is; else as a run of slots; or token by
+ * token if one is filled from the left and the other from the right. Returns the number
+ * of tokens.
+ */
 static uint32_t pull_of(const struct lls_block_entry *a, const struct lls_block_entry *b,
                         uint32_t token, uint32_t end, uint32_t block_tokens,
                         struct lls_pull *out)
@@ -37,8 +40,8 @@ static uint32_t pull_of(const struct lls_block_entry *a, const struct lls_block_
   return n;
 }
 
-/* The copies of tokens [oldest, end) from list a to list b, and of those before that both
- * have. */
+/* Appends the copies of tokens [oldest, end) from list a to list b, and of earlier
+ * tokens that are in both lists. */
 static bool append_list(struct lls_pulls *p, const struct lls_block_entry *a,
                         uint32_t n_a, const struct lls_block_entry *b, uint32_t n_b,
                         uint32_t oldest, uint32_t end, uint32_t block_tokens)

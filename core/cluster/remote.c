@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rounds of the channel's thread, and its life; see remote.h. */
+/* The rounds of the channel's thread, its start and its end; see remote.h. */
 #include "config.h"
 
 #include "core/cluster/remote.h"
@@ -17,13 +17,15 @@
 #include "core/instance/outbox.h"
 #include "core/obs/log.h"
 
-#define MESSAGES 64                  /* of a round, so that what is here goes out too */
-#define AWAKE_NS (LLS_NS_PER_S / 20) /* after the last thing; then it naps longer */
-#define NAP_NS   (LLS_NS_PER_S / 20000) /* what a message can lose, */
-#define LONG_NS  (LLS_NS_PER_S / 1000)  /* and the first after a rest */
-#define LOOK_NS  (LLS_NS_PER_S / 100)   /* between two looks at who lives */
+#define MESSAGES 64 /* messages handled per round, so that sending is not delayed */
+/* Time after the last activity during which naps are short. */
+#define AWAKE_NS (LLS_NS_PER_S / 20)
+#define NAP_NS   (LLS_NS_PER_S / 20000) /* short nap: the most that delays a message, */
+/* And the most that delays the first one after a rest. */
+#define LONG_NS  (LLS_NS_PER_S / 1000)
+#define LOOK_NS  (LLS_NS_PER_S / 100) /* between two checks of other processes */
 #define FLUSH_NS (2 * LLS_NS_PER_S)
-#define STOP_NS  (10 * LLS_NS_PER_S) /* for the others to end */
+#define STOP_NS  (10 * LLS_NS_PER_S) /* time for the other processes to end */
 
 static void nap(int64_t ns)
 {
@@ -43,7 +45,7 @@ static void take_snapshot(struct lls_remote *remote)
   lls_inbox_ask(&remote->mine->inbox, remote->snapshot);
 }
 
-/* In another process: a message of process 0. */
+/* In all other processes: handles a message of process 0. */
 static void receive(struct lls_remote *remote, const struct lls_channel_message *m)
 {
   struct lls_unpack u = {.data = m->data, .n = m->bytes};
@@ -116,7 +118,7 @@ static bool move_blocks(struct lls_remote *remote)
   return any;
 }
 
-/* A word about a change comes after what was posted before it. */
+/* One round. A message about a change follows everything posted before it. */
 static bool exchange(struct lls_remote *remote)
 {
   bool any = receive_all(remote);
@@ -164,7 +166,7 @@ static bool is_flushed(struct lls_remote *remote)
   return remote->channel->ops->is_flushed(remote->channel) && within;
 }
 
-/* Until all messages are out, or it takes too long. */
+/* Sends until all messages are out, or it takes too long. */
 static void flush(struct lls_remote *remote)
 {
   int64_t until_ns = lls_remote_now(remote) + FLUSH_NS;
@@ -174,7 +176,7 @@ static void flush(struct lls_remote *remote)
 
 /* ---- process 0 --------------------------------------------------------------------- */
 
-/* silent: those of which nothing is heard are not waited for. */
+/* Returns true if all processes have ended. silent: without waiting for silent ones. */
 static bool all_have_ended(const struct lls_remote *remote, bool silent)
 {
   for (uint32_t i = 1; i < remote->n; i++) {
@@ -185,7 +187,8 @@ static bool all_have_ended(const struct lls_remote *remote, bool silent)
   return true;
 }
 
-/* They were told, and had time: the launcher waits for all that it has started. */
+/* Kills the processes that did not end although they were asked to and had time, since
+ * the launcher waits for all that it has started. */
 static void end_hung(struct lls_remote *remote)
 {
   for (uint32_t i = 1; i < remote->n; i++) {
@@ -210,8 +213,9 @@ static void send_stop(struct lls_remote *remote)
   remote->stop_sent = true;
 }
 
-/* Others wait for this word, so that who is gone has died, be it a rank of this one's
- * instance. MPI can't be ended in order then: it would wait for the dead. */
+/* Sends END. Other processes wait for it, so a process that is missing has died, or a
+ * rank of this one's instance has. MPI then cannot be ended in order: it would wait for
+ * the dead. */
 static void send_end(struct lls_remote *remote)
 {
   lls_remote_look_at_others(remote, lls_remote_now(remote));
@@ -292,7 +296,7 @@ static void send_text(struct lls_remote *remote, uint32_t kind, const char *text
   lls_remote_send(remote, &p);
 }
 
-/* Its requests have ended with errors; they are told before. */
+/* Fails: the instance's requests have ended with errors, whose events are sent first. */
 static int fail(struct lls_remote *remote, struct lls_error *err)
 {
   for (int i = 0; i < 3; i++)
@@ -302,7 +306,7 @@ static int fail(struct lls_remote *remote, struct lls_error *err)
   return -EIO;
 }
 
-/* Process 0 itself waits for all to say BYE. */
+/* Waits for process 0's END; process 0 waits until all have sent BYE. */
 static void await_end(struct lls_remote *remote)
 {
   int64_t until_ns = lls_remote_now(remote) + 2 * STOP_NS;
@@ -329,7 +333,7 @@ int lls_remote_follow(struct lls_remote *remote, struct lls_error *err)
         lls_remote_look_at_hub(remote, lls_remote_now(remote), err) < 0) {
       remote->channel->orderly = false;
       remote->channel->ops->end_hung(remote->channel,
-                                     0); /* else the launcher waits for it */
+                                     0); /* otherwise the launcher would wait for it */
       return -ECONNABORTED;
     }
   }
@@ -360,7 +364,7 @@ void lls_remote_give_up(struct lls_channel *channel, const char *why)
   for (int i = 0; i < 5000 && !(stopped && channel->ops->is_flushed(channel)); i++) {
     nap(LLS_NS_PER_S / 1000);
     while (
-        channel->ops->receive(channel, &m)) { /* process 0's END, or what came before */
+        channel->ops->receive(channel, &m)) { /* process 0's END, or an earlier message */
       stopped |=
           m.bytes >= sizeof(struct lls_remote_head) &&
           ((const struct lls_remote_head *)(const void *)m.data)->kind == LLS_REMOTE_END;
@@ -373,14 +377,14 @@ void lls_remote_give_up(struct lls_channel *channel, const char *why)
   }
 }
 
-/* ---- life -------------------------------------------------------------------------- */
+/* ---- creation and end -------------------------------------------------------------- */
 
 static struct lls_remote_shape shape_of(struct lls_remote *remote,
                                         const struct lls_loop_options *o)
 {
   struct lls_remote_shape s;
   const struct lls_engine *engine = remote->mine->instance.engine;
-  memset(&s, 0, sizeof s); /* its holes too, which are sent */
+  memset(&s, 0, sizeof s); /* with its padding, which is sent */
   snprintf(s.version, sizeof s.version, "%s", PACKAGE_VERSION);
   snprintf(s.device, sizeof s.device, "%s", lls_engine_device_name(engine));
   s.pool = *lls_engine_pool_shape(engine);
@@ -418,7 +422,8 @@ static int allocate(struct lls_remote *remote, const struct lls_remote_options *
       &remote->fetches, err);
 }
 
-/* Where there are two ways; and why there is no third one, of which a CPU has none. */
+/* Logs how blocks are sent, if there is a choice; and why there are no links, unless
+ * the device is a CPU, which never has any. */
 static void log_way(const struct lls_remote *remote)
 {
   bool gpu = lls_engine_has_pieces(remote->mine->instance.engine);

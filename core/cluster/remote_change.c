@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Phases of a change of policies, between process 0 and the others; what they are is in
- * loop_phases.c. */
+/* Phases of a change of policies, between process 0 and all others; loop_phases.c
+ * describes the phases. */
 #include "core/cluster/remote_internal.h"
 
 #include <errno.h>
@@ -18,8 +18,8 @@ static bool is_answered(const struct lls_remote_change *c, uint32_t n)
   return !waits || c->refused;
 }
 
-/* One after the other: the one before was answered, or nobody waits for its answers, and
- * the channel's thread sends it in its next round. */
+/* Waits until a new phase may begin: the previous one was answered, or abandoned, and
+ * sent by the channel's thread. */
 static void await_sent(struct lls_remote *remote)
 {
   while (remote->change.unsent && !atomic_load(&remote->stopping)) {
@@ -96,7 +96,7 @@ void lls_hub_send_change(struct lls_remote *remote)
     remote->wake(remote->wake_context);
 }
 
-/* Under the lock. */
+/* [lock held] Records that a process refuses. */
 static void refuse(struct lls_remote *remote, uint32_t i, const char *why)
 {
   struct lls_remote_change *c = &remote->change;
@@ -147,7 +147,7 @@ void lls_hub_look_at_change(struct lls_remote *remote, int64_t now_ns)
     remote->wake(remote->wake_context);
 }
 
-/* ---- the others -------------------------------------------------------------------- */
+/* ---- all other processes ----------------------------------------------------------- */
 
 static void take(struct lls_remote *remote, const char *data, size_t n)
 {

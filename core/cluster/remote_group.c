@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other ranks of an instance, which have their parts of its blocks: what rank 0 tells
- * them beside the steps, and hears; the other side is remote_rank.c. */
+/* The other ranks of an instance, which have their parts of its blocks: the messages
+ * that rank 0 sends and receives besides those of steps. remote_rank.c is the other
+ * end. */
 #include "core/cluster/remote_internal.h"
 
 #include "core/cluster/fetch.h"
@@ -17,7 +18,7 @@ void lls_remote_tell_ranks(struct lls_remote *remote, uint32_t kind, uint32_t so
     head.source = source;
     head.mail = mail;
     LLS_PACK(&p, head);
-    if (!p.failed) /* what they do not hear they find themselves */
+    if (!p.failed) /* if a message is lost, the ranks find the failure themselves */
       remote->within->ops->send(remote->within, rank, p.data, p.n);
   }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Process 0: where every request is that lives in another process, from the messages
- * about it, all of which come by here; and what becomes of it when that process is gone.
+ * Process 0's record of every request that lives in another process, kept from the
+ * messages about it, all of which pass through process 0; and the continuation of
+ * requests whose process is lost.
  */
 #include "core/cluster/remote_internal.h"
 
@@ -16,7 +17,7 @@ void lls_hub_publish(struct lls_remote *remote)
   if (remote->outbox.filling.n == 0)
     return;
   while (lls_outbox_publish(&remote->outbox) <
-         0) /* main is far behind, and memory is out */
+         0) /* main is far behind, and memory is exhausted */
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
   remote->wake(remote->wake_context);
 }
@@ -35,7 +36,7 @@ static void forget(struct lls_away *a)
       .source = LLS_NOBODY, .again = a->again, .again_tokens = a->again_tokens};
 }
 
-/* When it was, for where it may have to go on. */
+/* Records the times of its tokens, for when the request continues on another instance. */
 static void note_times(struct lls_remote *remote, struct lls_live *home)
 {
   struct lls_request *v = &home->view;
@@ -46,8 +47,8 @@ static void note_times(struct lls_remote *remote, struct lls_live *home)
     v->first_scheduled_ns = v->last_token_ns;
 }
 
-/* One that its process could not go on with, which says that it has failed next, is left
- * as it is: it goes on elsewhere then. */
+/* Publishes events. The end of a request that its failing process reports as lost is
+ * dropped, since process 0 continues the request elsewhere. */
 void lls_hub_receive_events(struct lls_remote *remote, uint32_t from,
                             struct lls_unpack *u)
 {
@@ -68,7 +69,7 @@ void lls_hub_receive_events(struct lls_remote *remote, uint32_t from,
   }
 }
 
-/* Nobody needs its blocks any more. */
+/* Tells the source that the request's blocks are not needed any more. */
 static void settle(struct lls_remote *remote, const struct lls_away *a)
 {
   if (a->source == 0) {
@@ -80,7 +81,7 @@ static void settle(struct lls_remote *remote, const struct lls_away *a)
   }
 }
 
-/* With an error, since no instance is there to end it. */
+/* Ends the request with an error, since no instance has it that could end it. */
 static void end(struct lls_remote *remote, struct lls_away *a)
 {
   struct lls_live *home = a->home;
@@ -107,10 +108,10 @@ static void end(struct lls_remote *remote, struct lls_away *a)
   forget(a);
 }
 
-/* ---- requests on their way --------------------------------------------------------- */
+/* ---- requests under way ------------------------------------------------------------ */
 
-/* Back to where its blocks are, if they are; else it is prefilled again, where there is
- * an instance for that. */
+/* Turns a request back to the instance with its blocks, or, if that has ended, to one
+ * that can prefill it again. */
 static void turn(struct lls_remote *remote, struct lls_remote_head *head)
 {
   bool offered = head->mail == LLS_MAIL_OFFER;
@@ -142,7 +143,7 @@ void lls_hub_route(struct lls_remote *remote, struct lls_remote_head *head, char
   if (head->mail == LLS_MAIL_OFFER) {
     a->offer = malloc(bytes);
     a->offer_bytes = bytes;
-    if (a->offer != NULL) /* else its end would be the target's */
+    if (a->offer != NULL) /* otherwise its end would be attributed to the target */
       memcpy(a->offer, data, bytes);
   }
   if (head->target != 0) {
@@ -153,8 +154,8 @@ void lls_hub_route(struct lls_remote *remote, struct lls_remote_head *head, char
   struct lls_live *home = a->home;
   if (lls_wire_update_request(&remote->wire, &u, home)) {
     forget(a);
-    /* Its tokens first: our own instance may end it at once, and so before this round's
-     * end. */
+    /* Publishes its tokens first: the local instance may end it at once, which would be
+     * before the events of this round. */
     lls_hub_publish(remote);
     lls_remote_deliver(remote, head, home);
   } else {
@@ -191,12 +192,14 @@ void lls_hub_settled(struct lls_remote *remote, uint32_t slot, uint32_t source)
   a->offer = NULL;
 }
 
-/* ---- losses ------------------------------------------------------------------------ */
+/* ---- lost processes ---------------------------------------------------------------- */
 
-/* It goes on elsewhere, from what main made and the tokens that have come since: all of
- * them are prefilled, and what depends on them (penalties, grammar, banned words, the
- * random numbers) follows from them. Without a token more it does so once: it may be what
- * its process has died of. */
+/*
+ * Continues a request on another instance, from the submission and the tokens received
+ * since: all are prefilled, and everything that depends on them (penalties, grammar,
+ * banned words, random numbers) follows. Returns false if the request was continued
+ * before without a new token since: it may be the cause of its process's end.
+ */
 static bool go_on(struct lls_remote *remote, struct lls_away *a)
 {
   struct lls_live *home = a->home;
@@ -235,7 +238,8 @@ void lls_hub_move_requests(struct lls_remote *remote, uint32_t index)
     a->offer = NULL;
     memcpy(&head, offer, sizeof head);
     lls_hub_route(remote, &head, offer,
-                  a->offer_bytes); /* to the dead, from where it turns */
+                  a->offer_bytes); /* routed to the lost target, from which it is
+                                    * turned back */
   }
 }
 

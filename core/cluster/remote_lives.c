@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lives of processes. Each is heard each half second, by its beat if there is nothing
- * else.
+ * Which processes are alive. Each sends a message every half second, BEAT if there is
+ * no other one. The states of a process:
  *
- *   silent    nothing was heard of it for SILENT_NS, four beats. It is given up, unless
- *             nobody else could do its part: others have what it had, and it gets
- * nothing. heard     again: it is told to clear away what it still has, since others have
- *             answered for that. Nothing that it says of requests counts before it is
- * done. back      it has answered that it is done. All that it sent before has come by
- * then, so that no late word can be taken for one of a request it gets later. lost its
- * end was seen, it said that it has failed, or it was silent for rank_timeout. That is
- * for good.
+ *   silent    no message for SILENT_NS, four beats. It is given up, unless no other
+ * process could do its part: other instances take over its requests, and it gets none.
+ *   heard     it sends messages again. It is asked to drop its old requests (CLEAR),
+ * since others have them. Its messages about requests are ignored until then. back it has
+ * answered CLEARED. All its earlier messages have arrived by then, so no late one can be
+ * taken for one about a request that it gets later. lost      its end was observed, it
+ * reported a failure, or it was silent for rank_timeout. This is final.
  *
- * A silence counts only as far as this process listened itself.
+ * Silence is only counted while this process itself was receiving.
  */
 #include "core/cluster/fetch.h"
 
@@ -57,7 +56,7 @@ static int64_t silence_of(const struct lls_remote *remote, uint32_t i, int64_t n
   return other->gone || other->heard_ns == LLS_NEVER ? 0 : now_ns - other->heard_ns;
 }
 
-/* -ECONNABORTED: nothing was heard of it for too long. */
+/* Returns 0; or -ECONNABORTED if no message arrived for too long. */
 static int check_silence(const struct lls_remote *remote, uint32_t i, int64_t now_ns,
                          struct lls_error *why)
 {
@@ -82,7 +81,7 @@ int lls_remote_look_at_hub(struct lls_remote *remote, int64_t now_ns,
              : 0;
 }
 
-/* ---- process 0: what others are told ----------------------------------------------- */
+/* ---- process 0: informing the other processes -------------------------------------- */
 
 static void tell_others(struct lls_remote *remote, uint32_t kind, uint32_t index,
                         uint32_t mail)
@@ -97,7 +96,7 @@ static void tell_others(struct lls_remote *remote, uint32_t kind, uint32_t index
   lls_remote_tell_ranks(remote, kind, index, mail);
 }
 
-/* why NULL: all is well. */
+/* Shows the state of a process. why = NULL: it is well. */
 static void show_life(struct lls_remote *remote, uint32_t index, uint32_t state,
                       const char *why)
 {
@@ -123,7 +122,7 @@ void lls_remote_life(struct lls_remote *remote, uint32_t index,
   pthread_mutex_unlock(&remote->lock);
 }
 
-/* The levels; counts stay in the sums. */
+/* Clears gauges; counters stay in the sums. */
 static void clear_status(struct lls_step_thread *r)
 {
   struct lls_loop_status *s = &r->status;
@@ -137,7 +136,7 @@ static void clear_status(struct lls_step_thread *r)
   pthread_mutex_unlock(&r->status_lock);
 }
 
-/* Questions to it are answered by what there was, if anything. */
+/* Answers pending questions to a process that is out, with the data available. */
 static void leave_out(struct lls_remote *remote, uint32_t index)
 {
   struct lls_remote_other *other = &remote->others[index];
@@ -149,7 +148,7 @@ static void leave_out(struct lls_remote *remote, uint32_t index)
   remote->wake(remote->wake_context);
 }
 
-/* ---- process 0: who is lost -------------------------------------------------------- */
+/* ---- process 0: lost processes ----------------------------------------------------- */
 
 static bool any_left(const struct lls_remote *remote, uint32_t without_role)
 {
@@ -159,7 +158,7 @@ static bool any_left(const struct lls_remote *remote, uint32_t without_role)
   return false;
 }
 
-/* There is nobody to prefill, or to decode: it cannot go on. */
+/* Declares the service failed if no instance can prefill, or none can decode. */
 static void check_service(struct lls_remote *remote)
 {
   bool prefills = any_left(remote, LLS_ROLE_DECODE),
@@ -194,14 +193,14 @@ void lls_hub_lose(struct lls_remote *remote, uint32_t index, const char *why)
   leave_out(remote, index);
 }
 
-/* ---- process 0: who is given up, and comes back ------------------------------------ */
+/* ---- process 0: processes given up, and back --------------------------------------- */
 
 static bool does(uint32_t role, uint32_t part)
 {
   return role == part || role == LLS_ROLE_MIXED;
 }
 
-/* Others can do what it does. */
+/* Returns true if other instances can do everything that this one does. */
 static bool can_do_without(const struct lls_remote *remote, uint32_t index)
 {
   bool prefills = false, decodes = false;
@@ -231,7 +230,7 @@ static void look_at_silence(struct lls_remote *remote, uint32_t i, int64_t now_n
   struct lls_remote_other *other = &remote->others[i];
   if (silence_of(remote, i, now_ns) <= SILENT_NS || atomic_load(&remote->stopping))
     return;
-  other->clearing = 0; /* once it is heard again it is asked anew */
+  other->clearing = 0; /* CLEAR is sent again when it sends messages again */
   if (!other->silent) {
     show_life(remote, i, LLS_INSTANCE_SILENT, "nothing was heard of its process for 2 s");
     lls_log(remote->log, LLS_LOG_WARNING, "instances", "%s: %s",
@@ -256,7 +255,7 @@ void lls_remote_look_at_others(struct lls_remote *remote, int64_t now_ns)
       continue;
     lls_hub_lose(remote, i, why.text);
     remote->others[i].hung = true;
-    if (remote->channel->survives) /* else the launcher would end all */
+    if (remote->channel->survives) /* otherwise the launcher would end all processes */
       remote->channel->ops->end_hung(remote->channel, i);
   }
   lls_hub_look_at_change(remote, now_ns);
@@ -292,7 +291,7 @@ bool lls_hub_hear(struct lls_remote *remote, uint32_t from, uint32_t kind)
          kind == LLS_REMOTE_CHANGED;
 }
 
-/* Its load has come before, so that others find it empty. */
+/* Its load was sent before, so other instances find it empty. */
 void lls_hub_cleared(struct lls_remote *remote, uint32_t from,
                      const struct lls_remote_head *head, struct lls_unpack *u)
 {
@@ -314,7 +313,7 @@ void lls_hub_cleared(struct lls_remote *remote, uint32_t from,
   come_back(remote, from);
 }
 
-/* ---- the others -------------------------------------------------------------------- */
+/* ---- all other processes ----------------------------------------------------------- */
 
 void lls_remote_see_gone(struct lls_remote *remote, uint32_t index, bool for_good)
 {
@@ -328,7 +327,8 @@ void lls_remote_see_gone(struct lls_remote *remote, uint32_t index, bool for_goo
   lls_remote_tell_ranks(remote, LLS_REMOTE_GONE, index, !for_good);
 }
 
-/* Nothing that this one has sent while it was given up has reached anybody. */
+/* Resets the counts of offers: no offer sent while this process was given up has
+ * reached its target. */
 static void count_anew(struct lls_remote *remote)
 {
   for (uint32_t i = 0; i < remote->n; i++)
@@ -357,8 +357,8 @@ void lls_remote_clear(struct lls_remote *remote, const struct lls_remote_head *h
   lls_inbox_clear(&remote->mine->inbox, remote->clearing);
 }
 
-/* Once the step thread has done it, what it has published and posted is sent: that takes
- * two rounds (remote_mail.c). */
+/* When the step thread has cleared the instance, its events and messages must be sent
+ * before CLEARED: this takes two rounds (remote_mail.c). */
 void lls_remote_go_on_clearing(struct lls_remote *remote)
 {
   struct lls_loop_status status;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mail to other processes: the inboxes of stand-ins, and the delivery; the order is
- * that of remote.h. */
+/* Sends mail to other processes: the inboxes of stand-ins, and the delivery, in the
+ * order described in remote.h. */
 #include "core/cluster/remote_internal.h"
 
 #include "core/cluster/fetch.h"
@@ -8,7 +8,7 @@
 #include "core/instance/outbox.h"
 #include "core/instance/request.h"
 
-/* ---- what stand-ins got ------------------------------------------------------------ */
+/* ---- the stand-ins' inboxes -------------------------------------------------------- */
 
 static void send_orders(struct lls_remote *remote)
 {
@@ -46,7 +46,7 @@ static void send_cancels(struct lls_remote *remote, uint32_t to)
   lls_remote_send(remote, &p);
 }
 
-/* An instance that is gone shows nothing, nor does one that does not answer. */
+/* Asks for a snapshot. An instance that has ended or is silent counts as empty. */
 static void ask(struct lls_remote *remote, uint32_t to, struct lls_snapshot *snapshot)
 {
   struct lls_remote_other *other = &remote->others[to];
@@ -99,7 +99,7 @@ static bool drain_inbox(struct lls_remote *remote, uint32_t i, int turn)
 {
   struct lls_inbox_content *c = &remote->content;
   lls_inbox_take(&remote->threads[i].inbox, INT64_MAX, c);
-  send_orders(remote); /* what is dropped before it is settled */
+  send_orders(remote); /* drops must precede settlements */
   for (uint32_t k = 0; k < c->n_settled; k++)
     send_settled(remote, i, c->settled[k].slot);
   hold(remote, i, turn);
@@ -157,7 +157,8 @@ static void send_held(struct lls_remote *remote)
   remote->held_end[1] = &remote->held[1];
 }
 
-/* The status before an end, so that who sees the end finds it counted. */
+/* The status is sent before an end, so that a client which sees the end finds it
+ * counted. */
 static bool send_events(struct lls_remote *remote, const struct lls_event_buffer *events)
 {
   struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_EVENTS, 0);

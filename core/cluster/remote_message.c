@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A message between processes: its head, and its way; see remote.h. */
+/* Formats and sends messages between processes; see remote.h. */
 #include "core/cluster/remote_internal.h"
 
 #include "core/instance/instance.h"
@@ -31,8 +31,8 @@ struct lls_remote_head lls_remote_head(const struct lls_remote *remote, uint32_t
       .kind = kind, .target = target, .from = remote->self, .slot = slot};
 }
 
-/* Without memory a message is lost, and with it an end or a settlement: that is worse
- * than the process going, which everybody notices. */
+/* Without memory a message is lost, and with it perhaps an end or a settlement: this is
+ * worse than ending the process, which every other process notices. */
 static void check(const struct lls_remote *remote, const struct lls_pack *p)
 {
   if (!p->failed)
@@ -41,7 +41,8 @@ static void check(const struct lls_remote *remote, const struct lls_pack *p)
   abort();
 }
 
-/* Messages that are not of requests, nor of what is there now. */
+/* Returns true for messages that are neither about requests nor about the current
+ * state. */
 static bool is_control(uint32_t kind)
 {
   return kind == LLS_REMOTE_GONE || kind == LLS_REMOTE_BACK || kind == LLS_REMOTE_CLEAR ||

@@ -14,19 +14,20 @@
 #include "core/instance/inbox.h"
 #include "core/ranks/ranks.h"
 
-#define AWAKE_NS (LLS_NS_PER_S / 20)    /* after the last thing; then it naps longer */
-#define NAP_NS   (LLS_NS_PER_S / 20000) /* as remote.c */
+/* Time after the last activity during which naps are short. */
+#define AWAKE_NS (LLS_NS_PER_S / 20)
+#define NAP_NS   (LLS_NS_PER_S / 20000) /* as in remote.c */
 #define LONG_NS  (LLS_NS_PER_S / 1000)
 #define LOOK_NS  (LLS_NS_PER_S / 100)
-#define STOP_NS  (2 * LLS_NS_PER_S) /* for rank 0's last word, which is on its way */
+#define STOP_NS  (2 * LLS_NS_PER_S) /* time to wait for rank 0's last message */
 
 struct lls_remote_rank {
   struct lls_ranks *ranks;
   struct lls_channel *across, *within;
   struct lls_fetches *fetches;
   pthread_t thread;
-  atomic_bool stopping, stopped;        /* by main; by rank 0 */
-  bool orderly;                         /* once stopped */
+  atomic_bool stopping, stopped;        /* stopping: set by main; stopped: by rank 0 */
+  bool orderly;                         /* valid once stopped is set */
   int64_t active_ns, look_ns, heard_ns; /* heard_ns LLS_NEVER: rank 0 has not begun */
 };
 
@@ -42,7 +43,7 @@ static void nap(int64_t ns)
   nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
 }
 
-/* ---- what is sent ------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------- */
 
 static void send_to(struct lls_remote_rank *r, struct lls_channel *channel, uint32_t to,
                     const struct lls_remote_head *head, const void *more, size_t bytes)
@@ -86,7 +87,7 @@ static bool send_parts(struct lls_remote_rank *r)
   return any;
 }
 
-/* ---- what comes -------------------------------------------------------------------- */
+/* ---- receiving --------------------------------------------------------------------- */
 
 static void lose(struct lls_remote_rank *r, uint32_t index, bool for_good)
 {
@@ -97,7 +98,7 @@ static void lose(struct lls_remote_rank *r, uint32_t index, bool for_good)
   lls_fetches_lose(r->fetches, index);
 }
 
-/* Messages of the same rank of another instance. */
+/* Handles a message of the same rank of another instance. */
 static void receive_across(struct lls_remote_rank *r, const struct lls_remote_head *head,
                            uint32_t from, struct lls_unpack *u)
 {
@@ -114,7 +115,7 @@ static void receive_across(struct lls_remote_rank *r, const struct lls_remote_he
     send_to(r, r->across, from, &no, NULL, 0);
 }
 
-/* Messages of rank 0. */
+/* Handles a message of rank 0. */
 static void receive_within(struct lls_remote_rank *r, const struct lls_remote_head *head)
 {
   r->heard_ns = now_ns();
@@ -149,8 +150,9 @@ static bool receive(struct lls_remote_rank *r, struct lls_channel *channel)
 
 /* ---- rounds ------------------------------------------------------------------------ */
 
-/* The end of others is seen where they are on this machine, else heard of rank 0; that of
- * rank 0 the group's watch sees here, and its silence tells elsewhere. */
+/* Checks other processes. Their end is observed on this machine, else rank 0 reports
+ * it; the end of rank 0 is observed by the group's watch on this machine, else by its
+ * silence. */
 static void look(struct lls_remote_rank *r, int64_t at_ns)
 {
   struct lls_error why = {0};
@@ -189,7 +191,7 @@ static void *thread_main(void *argument)
   return NULL;
 }
 
-/* ---- life -------------------------------------------------------------------------- */
+/* ---- creation and end -------------------------------------------------------------- */
 
 int lls_remote_rank_create(const struct lls_fetches_options *fetches,
                            struct lls_channel *within, struct lls_remote_rank **out,

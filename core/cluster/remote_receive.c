@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Process 0: each message of the others goes by here, to whom it concerns. */
+/* Process 0: handles each message of the other processes, or passes it on. */
 #include "core/cluster/remote_internal.h"
 
 #include "core/config/instance_list.h"
 
-#define FAILED_TRIES 100 /* a millisecond each, for an answer to get out */
+#define FAILED_TRIES 100 /* of one millisecond each, for an answer to get out */
 
 static const char *why_unlike(const struct lls_remote_shape *a,
                               const struct lls_remote_shape *b)
@@ -42,7 +42,8 @@ static void receive_ready(struct lls_remote *remote, uint32_t from, struct lls_u
   pthread_mutex_unlock(&remote->lock);
 }
 
-/* It waits to be told that this is known. */
+/* The failed process exits only after it has received END, so that is flushed before
+ * the process is dropped. */
 static void receive_failed(struct lls_remote *remote, uint32_t from, struct lls_unpack *u)
 {
   struct lls_error why = {0};
@@ -61,7 +62,7 @@ static void receive_request(struct lls_remote *remote, struct lls_remote_head *h
 {
   const struct lls_away *a = &remote->away[head->slot];
   if (a->home == NULL || a->home->view.id != head->request || a->at != m->from) {
-    free(m->data); /* it has ended here */
+    free(m->data); /* the request has ended here */
     return;
   }
   lls_hub_route(remote, head, m->data, m->bytes);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A request as bytes: its numbers, then its arrays one behind the other; see
- * remote_wire.h.
- */
+ * remote_wire.h. */
 #include "core/cluster/remote_wire.h"
 
 #include <errno.h>

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Instances in other processes show what others have to see: their load to every
- * scheduler, their status and figures to process 0, and their queues when main asks for
- * them.
+ * Instances in other processes publish data: their load to every scheduler, their
+ * status and figures to process 0, and their queues when main asks for them.
  */
 #include "core/cluster/remote_internal.h"
 
-#define LOAD_NS   1000000   /* at least between two loads of an instance, */
-#define LOADS_NS  2000000   /* of those of all to each, */
-#define STATUS_NS 50000000  /* of its status, but for an end */
-#define STATS_NS  500000000 /* of what its policies say */
+#define LOAD_NS   1000000   /* least time between two loads of an instance, */
+#define LOADS_NS  2000000   /* between two messages with all loads, */
+#define STATUS_NS 50000000  /* between two statuses, except before an end, */
+#define STATS_NS  500000000 /* between two figures of its policies */
 
 static bool is_due(int64_t now_ns, int64_t *last_ns, int64_t every_ns)
 {
@@ -60,7 +59,8 @@ static void see_load(struct lls_remote *remote, uint32_t from, struct lls_unpack
     write_board(remote, from, &entry);
 }
 
-/* The loads of the others, and what they have received of it. */
+/* Sends one process the loads of all other instances, with the offers they received
+ * from its instance. */
 void lls_remote_show_loads(struct lls_remote *remote, uint32_t to)
 {
   struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_LOADS, to);
@@ -73,7 +73,8 @@ void lls_remote_show_loads(struct lls_remote *remote, uint32_t to)
   lls_remote_send(remote, &p);
 }
 
-/* To those that have taken what they were shown last; to the others when they have. */
+/* Sends the loads to the processes that have received the previous ones; the rest
+ * follow later. */
 static void show_all_loads(struct lls_remote *remote)
 {
   for (uint32_t to = 1; to < remote->n; to++)
@@ -155,7 +156,7 @@ static const char *const states[] = {"running", "moving", "preempted", "waiting"
                                      "offered"};
 #define N_STATES (sizeof states / sizeof *states)
 
-/* A snapshot's texts are constants of each process: their numbers are sent. */
+/* A snapshot's texts are constants of each process: their indices are sent. */
 static const char *number_of(const char *state)
 {
   uintptr_t i = 0;
@@ -178,7 +179,7 @@ static void show_snapshot(struct lls_remote *remote)
   for (uint32_t i = 0; i < q->n_counts; i++)
     q->counts[i].state = number_of(q->counts[i].state);
   struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_SNAPSHOT, 0);
-  atomic_store(&q->ready, false); /* there not before it is there */
+  atomic_store(&q->ready, false); /* set by the receiver once the snapshot is complete */
   lls_pack_put(&p, q, sizeof *q);
   lls_remote_send(remote, &p);
   remote->snapshot_asked = false;
@@ -199,7 +200,7 @@ static void see_snapshot(struct lls_remote *remote, uint32_t from, struct lls_un
   remote->wake(remote->wake_context);
 }
 
-/* ---- all of it --------------------------------------------------------------------- */
+/* ---- the entry point --------------------------------------------------------------- */
 
 static void show_mine(struct lls_remote *remote, int64_t now_ns)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Mail from other processes for the instance of this one; see remote.h. */
+/* Handles mail from other processes for the local instance; see remote.h. */
 #include "core/cluster/remote_internal.h"
 
 #include "core/cluster/fetch.h"
@@ -15,7 +15,7 @@ static void settle_there(struct lls_remote *remote, uint32_t source, uint32_t sl
   lls_remote_send_head(remote, &head, NULL, 0);
 }
 
-/* It cannot be taken here: it ends, in a process that is not 0. */
+/* Ends a request that cannot be accepted here; not in process 0. */
 static void end_here(struct lls_remote *remote, const struct lls_remote_head *head)
 {
   const struct lls_event event = {.kind = LLS_EVENT_FINISHED,

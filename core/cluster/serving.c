@@ -11,7 +11,7 @@ struct lls_serving {
   struct lls_serving *next;
   uint32_t from, n, n_sent;
   uint64_t ticket;
-  struct lls_pull list[]; /* (n) the sources */
+  struct lls_pull list[]; /* (n) the source side of each pull */
 };
 
 bool lls_serving_add(struct lls_serving **all, uint32_t from, uint64_t ticket,
@@ -57,7 +57,7 @@ void lls_serving_lose(struct lls_serving **all, uint32_t from)
       at = &(*at)->next;
 }
 
-/* As many of its next pulls as a piece has room for. */
+/* Sends as many of the order's next pulls as fit into a piece. */
 static bool send_piece(struct lls_bulk *b, struct lls_serving *s)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(b->engine);
@@ -76,7 +76,8 @@ static bool send_piece(struct lls_bulk *b, struct lls_serving *s)
   return true;
 }
 
-/* To each instance first what it has asked for first: what is whole sooner goes on. */
+/* Serves each instance's orders in order of arrival: a request with all blocks can
+ * continue earlier. */
 bool lls_serving_go_on(struct lls_serving **all, struct lls_bulk *b)
 {
   bool any = false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens the module that knows MPI, so that the daemon itself does without it. */
+/* Opens the module that uses MPI, so that the daemon itself does not depend on it. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -14,7 +14,7 @@
 
 uint32_t lls_ranks_launched(void)
 {
-  /* Open MPI's, MPICH's and others' (also srun --mpi=pmi2), srun --mpi=pmix's. */
+  /* of Open MPI, of MPICH and others (also srun --mpi=pmi2), of srun --mpi=pmix */
   const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const char *text = getenv(names[i]);
@@ -33,7 +33,7 @@ static int open_module(const struct lls_ranks_module **out, struct lls_error *er
     return lls_fail(err, -ENOENT,
                     "this build has no ranks_mpi.so: configure found no MPI (on Debian: "
                     "apt-get install libopenmpi-dev openmpi-bin)");
-  /* MPI's own components look for its symbols among those of all. */
+  /* MPI's own components search for its symbols in the global scope. */
   void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL | RTLD_NODELETE);
   if (handle == NULL)
     return lls_fail(err, -ELIBACC, "cannot open MPI: %s", dlerror());

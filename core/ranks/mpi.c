@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks as MPI processes, all that the launcher (mpirun, srun) has started or a part of
- * them (mpi_world.c).
+ * Ranks as MPI processes: all that the launcher (mpirun, srun) has started, or a subset
+ * (mpi_world.c).
  *
- * MPI's own waits neither end nor tell when another process is gone. So every operation
- * here is one of those that return at once, and the wait for it looks up in between: for
+ * MPI's own waits neither end nor report when another process has died. So all
+ * operations here are nonblocking ones, and the wait for them checks in between: for
  * the sentence of a rank that has failed (an alarm), for the death of a process
- * (watch.c), and at the clock. After a failure MPI is not finished, which would wait for
- * the dead, and the launcher ends the ranks that are left.
+ * (watch.c), and the time. After a failure MPI is not finalised, since that would wait
+ * for the dead; the launcher ends the remaining ranks.
  *
- * It is called by one thread at a time, the step thread once there is one.
+ * One thread at a time calls these functions: the step thread once it exists.
  */
 #include "config.h"
 
@@ -28,21 +28,22 @@
 
 #define TAG_GATHER 1
 #define TAG_ALARM  2
-#define LOOK_UP    64        /* tests between two looks */
-#define AWAKE_NS   2000000   /* of a patient wait; then it sleeps, */
-#define SLEEP_NS   1000000   /* which is what the first step after a rest can lose */
-#define BRISK_NS   200000    /* of a wait in a step; then it naps, */
-#define NAP_NS     20000     /* at once where there are more ranks than cores */
-#define ALARM_NS   200000000 /* for an alarm to get out */
+#define LOOK_UP    64        /* tests between two checks */
+#define AWAKE_NS   2000000   /* in a patient wait: time before it sleeps, */
+#define SLEEP_NS   1000000   /* the most that delays the first step after a rest */
+#define BRISK_NS   200000    /* in a step's wait: time before it naps, */
+#define NAP_NS     20000     /* at once if there are more ranks than cores */
+#define ALARM_NS   200000000 /* time for an alarm to get out */
 
 struct mpi {
   struct lls_ranks base; /* first */
   struct lls_ranks_failure failure;
   MPI_Comm comm, alarms;
-  bool too_long; /* one did not come: it hangs, or its end is not seen from here */
+  bool too_long; /* a rank did not arrive in time: it hangs, or its end cannot be
+                  * observed from here */
   struct lls_ranks_watch *watch;
   bool crowded;           /* more processes than cores on this machine */
-  struct lls_mpi_end end; /* of MPI; n 0: others see to it */
+  struct lls_mpi_end end; /* of MPI; n = 0: another object ends MPI */
 };
 
 static struct mpi *mpi(struct lls_ranks *r)
@@ -59,7 +60,7 @@ static int64_t now_ns(void)
 
 /* ---- waiting ------------------------------------------------------------------ */
 
-/* A sentence from a rank that has failed. */
+/* Receives the sentence of a rank that has failed. */
 static void take_alarm(struct mpi *m)
 {
   char sentence[LLS_ERROR_MAX];
@@ -119,7 +120,7 @@ static int await_done(struct mpi *m, int code, MPI_Request *requests, int n, boo
   return mpi_error(m, code);
 }
 
-/* Waits for operations begun with `code`. */
+/* Waits for operations that were begun; `code` is the result of beginning them. */
 static int await(struct mpi *m, int code, MPI_Request *requests, int n, bool patient)
 {
   int rc = await_done(m, code, requests, n, patient);
@@ -137,7 +138,7 @@ static int sum(struct lls_ranks *r, float *x, size_t n)
   return await(mpi(r), code, &request, 1, false);
 }
 
-/* Another rank's columns, straight to their place. */
+/* Receives another rank's columns directly into their place. */
 static int receive_columns(struct mpi *m, uint32_t from, size_t rows, size_t columns,
                            float *whole, MPI_Request *request)
 {
@@ -147,7 +148,7 @@ static int receive_columns(struct mpi *m, uint32_t from, size_t rows, size_t col
   MPI_Type_vector((int)rows, (int)share, (int)columns, MPI_FLOAT, &type);
   MPI_Type_commit(&type);
   int code = MPI_Irecv(whole + first, 1, type, (int)from, TAG_GATHER, m->comm, request);
-  MPI_Type_free(&type); /* once it has come */
+  MPI_Type_free(&type); /* MPI frees it after the message has arrived */
   return code;
 }
 
@@ -222,7 +223,7 @@ static const struct lls_ranks_ops ops = {
     .destroy = destroy,
 };
 
-/* ---- life --------------------------------------------------------------------- */
+/* ---- creation and end --------------------------------------------------------- */
 
 static int begin(struct mpi *m, const struct lls_mpi_members *members,
                  struct lls_error *err)
@@ -254,7 +255,7 @@ int lls_mpi_ranks_open(const struct lls_mpi_members *members, int64_t timeout_ns
   m->base =
       (struct lls_ranks){.ops = &ops, .timeout_ns = timeout_ns, .failure = &m->failure};
   int rc = begin(m, members, err);
-  if (rc < 0) { /* others may be gone: MPI is left as it is */
+  if (rc < 0) { /* other ranks may have died: MPI is left running */
     lls_ranks_failure_fini(&m->failure);
     free(m);
     return rc;

@@ -2,25 +2,27 @@
 /*
  * The channel over MPI: core/channel/channel.h.
  *
- * Messages and bulk have a communicator each. Everything is begun and then tested, so
- * that no call waits for another process, which may be dead. A message is received once
- * its size is known, one at a time of each sender, which keeps their order; pieces of
- * bulk are received where room was posted before. MPI sends a large piece when it is
- * wanted and keeps it until then, so no more than WINDOW are under way to anybody.
+ * Messages and bulk data have a communicator each. All operations are nonblocking and
+ * tested, so that no call waits for another process, which may be dead. A message is
+ * received once its size is known, one at a time per sender, which keeps their order;
+ * pieces of bulk data are received into memory posted before. MPI sends a large piece
+ * when its receiver is ready and keeps the memory until then, so no more than WINDOW
+ * pieces are under way to each process.
  *
- * A small message MPI calls sent when it is in a buffer that all peers share: one process
- * that is stopped and takes nothing would fill it, and nobody would hear anything more.
- * So messages are synchronous (done when the other has begun to take them), no more than
- * NEAR_OUT are begun to each process of this machine, and the rest waits here: 8 to each
- * of the 63 others that there can be are fewer than the 512 buffers of Open MPI's shared
- * memory. To other machines there are no such buffers, and word that a message was taken
- * comes behind the blocks that fill the same link: with 8 begun, a stream's tokens stood
- * still for 4.9 s (t/api/instances_net.t). FAR_OUT bounds the memory alone.
+ * MPI considers a small message sent when it is in a buffer that all peers share: a
+ * stopped process, which receives nothing, would fill this buffer, and no process would
+ * receive anything more. So messages are sent synchronously (complete when the receiver
+ * has begun to receive them), at most NEAR_OUT to each process of this machine at a
+ * time, and the rest is queued here: 8 to each of at most 63 other processes are fewer
+ * than the 512 buffers of Open MPI's shared memory. Connections to other machines have
+ * no such buffers, and there the acknowledgement of a message follows the blocks that
+ * fill the same link: with 8 at a time, a stream's tokens were delayed by 4.9 s
+ * (t/api/instances_net.t). FAR_OUT only bounds memory.
  *
- * What MPI promises about dead processes is nothing. What Open MPI 4.1 does, started with
- * --enable-recovery: those that are left go on, and what was sent to the dead one is
- * never done. Such operations are left behind with their memory, MPI's to the end. MPI is
- * finished only where all processes do so at once.
+ * MPI guarantees nothing about dead processes. Open MPI 4.1, started with
+ * --enable-recovery, behaves so: the remaining processes continue, and operations with
+ * the dead one never complete. Such operations are abandoned together with their
+ * memory, which stays MPI's. MPI is finalised only if all processes do so together.
  */
 #include "core/ranks/mpi_world.h"
 
@@ -36,11 +38,11 @@
 #include <unistd.h>
 
 #define TAG      1
-#define NEAR_OUT 8     /* messages begun to one of this machine and not taken */
-#define FAR_OUT  16384 /* to one of another */
-#define WINDOW   4     /* pieces under way to each */
-#define POSTED   8     /* of which room is there to receive */
-#define ROUNDS   16    /* of asking what time it is */
+#define NEAR_OUT 8     /* messages begun to a process of this machine and not received */
+#define FAR_OUT  16384 /* ... of another machine */
+#define WINDOW   4     /* pieces under way to each process */
+#define POSTED   8     /* pieces for which receive memory is posted */
+#define ROUNDS   16    /* between two readings of the clock */
 
 struct sent {
   struct sent *next;
@@ -54,34 +56,35 @@ struct piece {
   char *data;
 };
 
-/* One other process. */
+/* Another process. */
 struct other {
   bool forgotten, hangs;
-  struct sent *first, **last; /* messages not yet taken, oldest first */
-  struct sent *waiting;       /* of those the first that is not begun, NULL: all are */
+  struct sent *first, **last; /* messages not yet received, oldest first */
+  struct sent *waiting;       /* the first of these that is not begun, NULL: all are */
   uint32_t n_out;             /* begun */
-  uint64_t n_sent, n_taken;   /* of all that there were */
-  int pidfd;                  /* -1: on another machine, or a kernel without them */
+  uint64_t n_sent, n_taken;   /* since the start */
+  int pidfd;                  /* -1: on another machine, or the kernel has no pidfds */
   pid_t pid;                  /* 0: on another machine */
   bool receiving;
   MPI_Request request;
-  struct lls_channel_message message; /* that is being received */
+  struct lls_channel_message message; /* the message being received */
   struct piece window[WINDOW];
-  uint32_t filled; /* piece of the window that bulk_room has given */
+  uint32_t filled; /* index of the piece of the window that bulk_room has handed out */
 };
 
 struct mpi_channel {
   struct lls_channel base; /* first */
   MPI_Comm messages, bulk;
-  struct lls_mpi_end end; /* of MPI; n 0: others see to it */
+  struct lls_mpi_end end; /* of MPI; n = 0: another object ends MPI */
   struct other *others;   /* (n) */
-  uint32_t next;          /* whose message is looked for first */
-  size_t piece_bytes;     /* 0: no bulk yet */
+  uint32_t next;          /* index of the process whose messages are checked first */
+  size_t piece_bytes;     /* 0: bulk data not opened yet */
   struct lls_channel_memory memory;
   struct piece *posted; /* (n_posted) of (POSTED + n WINDOW) */
   uint32_t n_posted;
-  uint32_t to_post;      /* piece that bulk_receive has given out, LLS_NOBODY: none */
-  MPI_Request *requests; /* scratch: theirs */
+  uint32_t to_post;      /* index of the piece that bulk_receive has handed out,
+                          * LLS_NOBODY: none */
+  MPI_Request *requests; /* scratch: requests of posted pieces */
 };
 
 static struct mpi_channel *mpi(struct lls_channel *c)
@@ -89,7 +92,8 @@ static struct mpi_channel *mpi(struct lls_channel *c)
   return (struct mpi_channel *)c;
 }
 
-/* An error is as if it had never been done: death is found out in another way. */
+/* An operation with an error counts as not complete: deaths are detected in other
+ * ways. */
 static bool is_done(MPI_Request *request)
 {
   int done = 0;
@@ -137,7 +141,7 @@ static void take_first(struct other *o)
   free(s);
 }
 
-/* Those that were taken go, and others are begun. */
+/* Removes messages that were received, and begins others. */
 static void move_sent(struct mpi_channel *m)
 {
   for (uint32_t to = 0; to < m->base.n; to++) {
@@ -151,7 +155,8 @@ static void move_sent(struct mpi_channel *m)
   }
 }
 
-/* Nobody will take them. What was begun stays MPI's, with its memory. */
+/* Drops the messages to a dead process. Those that were begun stay MPI's, with their
+ * memory. */
 static void drop_sent(struct other *o)
 {
   for (bool begun = true; o->first != NULL; take_first(o)) {
@@ -189,7 +194,7 @@ static void begin_receiving(struct mpi_channel *m, uint32_t from)
   MPI_Get_count(&status, MPI_BYTE, &bytes);
   o->message = (struct lls_channel_message){
       .from = from, .bytes = (size_t)bytes, .data = malloc((size_t)bytes + 1)};
-  if (o->message.data == NULL) /* the next look finds it again */
+  if (o->message.data == NULL) /* the next check finds the message again */
     return;
   MPI_Irecv(o->message.data, bytes, MPI_BYTE, (int)from, TAG, m->messages, &o->request);
   o->receiving = true;
@@ -224,7 +229,7 @@ static void post(struct mpi_channel *m, struct piece *p)
             &p->request);
 }
 
-/* Room for so many pieces more. */
+/* Posts receive memory for n more pieces. */
 static int post_more(struct mpi_channel *m, uint32_t n)
 {
   for (uint32_t i = 0; i < n; i++) {
@@ -238,7 +243,7 @@ static int post_more(struct mpi_channel *m, uint32_t n)
   return 0;
 }
 
-/* Takes what the windows to all others need. */
+/* Allocates the windows to all other processes. */
 static int take_windows(struct mpi_channel *m)
 {
   for (uint32_t to = 0; to < m->base.n; to++)
@@ -314,7 +319,7 @@ static bool bulk_receive(struct lls_channel *c, struct lls_channel_message *out)
   return true;
 }
 
-/* One that is under way stays MPI's: its memory is left behind. */
+/* Ends a piece. A piece under way stays MPI's: its memory is abandoned. */
 static void end_piece(struct mpi_channel *m, struct piece *p, bool receives)
 {
   int done = 0;
@@ -341,7 +346,7 @@ static void close_bulk(struct lls_channel *c)
   m->piece_bytes = 0;
 }
 
-/* ---- deaths ------------------------------------------------------------------- */
+/* ---- dead processes ----------------------------------------------------------- */
 
 static uint32_t gone(struct lls_channel *c, struct lls_error *why)
 {
@@ -364,7 +369,8 @@ static void forget(struct lls_channel *c, uint32_t index)
     return;
   o->forgotten = true;
   drop_sent(o);
-  if (mpi(c)->piece_bytes > 0) /* as much as the dead one may have begun to fill */
+  if (mpi(c)->piece_bytes > 0) /* replaces pieces into which the dead process may have
+                                * begun to send */
     post_more(mpi(c), WINDOW);
 }
 
@@ -375,8 +381,9 @@ static void end_hung(struct lls_channel *c, uint32_t index)
       o->pidfd < 0 || syscall(SYS_pidfd_send_signal, o->pidfd, SIGKILL, NULL, 0) < 0;
 }
 
-/* The launcher waits for all that it has started: where one hangs that no signal of this
- * process reaches, it is told to end all, once nobody is left but those. */
+/* Ends the launcher's job. The launcher waits for all processes it has started,
+ * including hanging ones that no signal of this process can reach; called when no
+ * others are left. */
 static void end_launcher(struct mpi_channel *m)
 {
   bool any = false;
@@ -422,7 +429,7 @@ static const struct lls_channel_ops ops = {
     .destroy = destroy,
 };
 
-/* ---- life --------------------------------------------------------------------- */
+/* ---- creation and end --------------------------------------------------------- */
 
 static int64_t now_ns(void)
 {
@@ -431,8 +438,8 @@ static int64_t now_ns(void)
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Process 0's clock before that of `rank`: it was read in the middle of the shortest
- * round. Both take part. */
+/* Returns process 0's clock minus that of `rank`: read at the middle of the shortest
+ * round trip. Both processes call it. */
 static int64_t compare_clocks(struct mpi_channel *m, int rank)
 {
   int64_t ahead_ns = 0, shortest_ns = INT64_MAX;
@@ -477,9 +484,9 @@ static void watch(struct mpi_channel *m, const pid_t *pids)
   }
 }
 
-/* Does this MPI take pointers to the memory of GPUs? It is asked itself, as it runs: a
- * build may run with one that does and with one that does not. Open MPI, MPICH and those
- * made from them have the function; without it the answer is no. */
+/* Returns whether this MPI accepts pointers to GPU memory. MPI is asked at run time,
+ * since the same build may run with different versions. Open MPI, MPICH and their
+ * derivatives have the function; without it the answer is no. */
 static bool is_gpu_aware(void)
 {
   int (*ask)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "MPIX_Query_cuda_support");
@@ -499,7 +506,7 @@ static void begin(struct mpi_channel *m, const struct lls_mpi_members *members)
   m->base.shares_cores = members->near.shares_cores;
   if (members->end != NULL)
     m->end = *members->end;
-  /* mpirun --enable-recovery tells its processes so, in Open MPI up to 4 */
+  /* Open MPI up to 4 sets this for processes under mpirun --enable-recovery */
   const char *recovers = getenv("OMPI_MCA_orte_enable_recovery");
   m->base.gpu_aware = is_gpu_aware();
   m->base.survives = recovers != NULL && strcmp(recovers, "0") != 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of MPI. MPI_Finalize waits for all processes and tells of no death, so it is
- * called only where all of them have come as far as that: a barrier that is begun and
- * then tested, as everything else is here. What is left is a death between the barrier
- * and MPI's own in MPI_Finalize, which is next.
+ * The end of MPI. MPI_Finalize waits for all processes and reports no death, so it is
+ * called only if all processes have reached this point: a nonblocking barrier that is
+ * tested. The remaining risk is a death between this barrier and MPI_Finalize, which
+ * follows at once.
  */
 #include "core/ranks/mpi_world.h"
 
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define NAP_NS 1000000
-/* For one that hangs, or whose death nobody sees: it is on another machine. */
+/* For a process that hangs, or whose death cannot be observed, on another machine. */
 #define WAIT_S 10
 
 static bool is_dead(pid_t pid)
@@ -44,8 +44,9 @@ static time_t now_s(void)
   return t.tv_sec;
 }
 
-/* Process 0: those that have not come hang, and the launcher would wait for them. Who has
- * come to the end has waited as long, and has nothing left to do. */
+/* Process 0: kills the processes that have not arrived, since they hang and the
+ * launcher would wait for them. A process that has arrived has waited as long, and has
+ * nothing left to do. */
 static void end_hung(const struct lls_mpi_end *end)
 {
   int self = -1;
@@ -62,7 +63,8 @@ static bool all_have_come(const struct lls_mpi_end *end)
   if (MPI_Ibarrier(end->comm, &request) != MPI_SUCCESS)
     return false;
   for (time_t until_s = now_s() + WAIT_S; now_s() < until_s;) {
-    bool dead = any_is_dead(end); /* before the test: who is through may end */
+    bool dead = any_is_dead(end); /* checked before the test, since a process that
+                                   * passed the barrier may end */
     if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done || dead)
       break;
     nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All processes that the launcher has started, and what each is to the others: one group
- * of ranks; or instances, each of one process or of a group of so many neighbours. Then
- * the ranks of a number, one of each instance, have a channel among them, over which
- * blocks go from a rank to the one that has the same part of the model; that of the
- * first ones has the messages too.
+ * All processes that the launcher has started, and their roles: one group of ranks; or
+ * instances, each of one process or of a group of consecutive ones. In the latter case
+ * the ranks with the same number, one per instance, have a channel, over which a rank
+ * sends blocks to the rank with the same part of the model; the channel of the ranks 0
+ * also carries the messages.
  *
  *            instance 0     instance 1
  *   rank 0   process 0 <--> process 2      two channels across,
@@ -20,7 +20,7 @@
 #include <string.h>
 #include <time.h>
 
-#define NAP_NS 1000000 /* while others have not begun yet */
+#define NAP_NS 1000000 /* nap while other processes have not begun yet */
 
 struct world {
   MPI_Comm comm;
@@ -51,7 +51,8 @@ static int start_mpi(struct world *w, int level, struct lls_error *err)
                         LLS_MAX_RANKS);
 }
 
-/* The same whatever a process thinks that it is one of, and if it cannot begin. */
+/* Exchanges greetings, which every process does, whatever its configuration, and even
+ * if it cannot start. */
 static int greet(struct world *w, const struct lls_hello *mine, struct lls_error *err)
 {
   MPI_Request request;
@@ -69,7 +70,7 @@ static int greet(struct world *w, const struct lls_hello *mine, struct lls_error
   }
 }
 
-/* ranks: of each instance; 0: all are one's, however many. */
+/* ranks: per instance; 0: all processes are one instance. */
 static int join(struct world *w, uint32_t ranks, struct lls_error *err)
 {
   struct lls_hello mine;
@@ -87,9 +88,9 @@ static int join(struct world *w, uint32_t ranks, struct lls_error *err)
   return rc;
 }
 
-/* ---- parts of it ------------------------------------------------------------------- */
+/* ---- subsets of the processes ------------------------------------------------------ */
 
-/* Every stride-th process from `first` on. */
+/* Selects every stride-th process from `first` on. */
 static int choose(const struct world *w, uint32_t first, uint32_t stride, uint32_t n,
                   struct lls_mpi_members *out, struct lls_error *err)
 {
@@ -130,7 +131,7 @@ static int open_within(const struct world *w, uint32_t ranks, int64_t timeout_ns
   return rc;
 }
 
-/* After a failure others may be gone: MPI is left as it is. */
+/* After a failure other processes may have died: MPI is left running. */
 static int open_instance(uint32_t ranks, int64_t timeout_ns,
                          struct lls_ranks_instance *out, struct lls_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Greetings and what they tell; see neighbours.h. */
+/* Evaluates greetings; see neighbours.h. */
 #include "core/ranks/neighbours.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ struct lls_neighbours lls_neighbours_find(const struct lls_hello *all, uint32_t 
       continue;
     n.local_size++;
     n.local_rank += rank < self;
-    if (!CPU_EQUAL(&h->cores, &mine->cores)) /* the launcher has shared them out */
+    if (!CPU_EQUAL(&h->cores, &mine->cores)) /* the launcher has assigned cores */
       n.shares_cores = false;
     if (rank != self)
       pids[rank] = h->pid;

@@ -85,7 +85,7 @@ void lls_cores_take(uint32_t index, uint32_t parts)
       CPU_SET(core, &mine);
     seen++;
   }
-  sched_setaffinity(0, sizeof mine, &mine); /* best effort: only speed is lost */
+  sched_setaffinity(0, sizeof mine, &mine); /* on failure only speed is lost */
 }
 
 void lls_ranks_take_cores(const struct lls_ranks *r)

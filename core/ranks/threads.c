@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks as threads of one process. Nothing is copied to be sent: each rank shows the
- * others where its numbers are, all meet, each does its share of the work on all
- * memory, all meet again. A sum is made slice by slice in the order of ranks, so it is
- * the same on all ranks and in every run.
+ * Ranks as threads of one process. No data is copied for sending: each rank publishes
+ * the address of its data, all meet, each does its share of the work on the memory of
+ * all ranks, and all meet again. A sum is computed slice by slice in the order of
+ * ranks, so it is the same on all ranks and in every run.
  *
- * A meeting is a counter and a turn, waited for like kernels/cpu/threads.c: by spinning
- * some 50 us, then on a futex; a step of a 32-layer model makes 130 of them. A sleeper
- * looks up from time to time, to find out that the group has failed or that it has waited
- * long enough.
+ * A meeting is a counter and a turn. Waiting for it is as in kernels/cpu/threads.c:
+ * spinning for some 50 us, then sleeping on a futex; a step of a 32-layer model has 130
+ * meetings. A sleeping rank wakes from time to time, to check for the group's failure
+ * and the time limit.
  */
 #include "core/ranks/ranks.h"
 
@@ -27,15 +27,15 @@
 
 #define SPINS      2000u
 #define CACHE_LINE 64
-#define LOOK_UP_NS 20000000 /* of a sleeper */
+#define LOOK_UP_NS 20000000 /* between two checks of a sleeping rank */
 
 struct group;
 
-/* A rank: where it is, and what it shows the others. */
+/* A rank, and the data that it publishes. */
 struct member {
   struct lls_ranks base; /* first */
   struct group *group;
-  _Alignas(CACHE_LINE) _Atomic uint32_t came; /* to that turn */
+  _Alignas(CACHE_LINE) _Atomic uint32_t came; /* the last turn at which it arrived */
   void *data, *whole;
 };
 
@@ -43,7 +43,7 @@ struct group {
   struct lls_ranks_failure failure;
   uint32_t size;
   unsigned spins;
-  _Atomic uint32_t handles; /* not yet destroyed */
+  _Atomic uint32_t handles; /* handles not yet destroyed */
   _Alignas(CACHE_LINE) _Atomic uint32_t arrived;
   _Alignas(CACHE_LINE) _Atomic uint32_t turn; /* number of meetings so far */
   _Atomic uint32_t sleepers;
@@ -112,14 +112,16 @@ static int wait_for_turn(struct member *m, uint32_t turn, bool patient)
   return sleep_for_turn(m, turn, patient);
 }
 
-/* All ranks have come here, and see what the others did before. */
+/* Returns when all ranks have arrived; each then sees the earlier writes of all
+ * others. */
 static int meet(struct member *m, bool patient)
 {
   struct group *g = m->group;
   if (atomic_load(&g->failure.failed))
     return -ECONNABORTED;
   uint32_t turn = atomic_load(&g->turn);
-  LLS_CHECK(atomic_load(&m->came) == turn); /* its rank's thread alone comes, once */
+  LLS_CHECK(atomic_load(&m->came) == turn); /* only the rank's own thread arrives, once
+                                             * per turn */
   atomic_store(&m->came, turn + 1);
   if (atomic_fetch_add(&g->arrived, 1) + 1 < g->size)
     return wait_for_turn(m, turn, patient);
@@ -137,7 +139,7 @@ static struct member *member(struct lls_ranks *r)
 
 /* ---- operations --------------------------------------------------------------- */
 
-#define SLICE 1024 /* numbers that are summed at a time: 4 KiB of each rank stay near */
+#define SLICE 1024 /* elements summed at a time: 4 KiB of each rank stay in the cache */
 
 static void sum_slice(const struct group *g, size_t first, size_t n)
 {
@@ -204,7 +206,7 @@ static int exchange(struct lls_ranks *r, const void *mine, size_t bytes, void *a
   return rc < 0 ? rc : meet(member(r), true);
 }
 
-/* ---- life --------------------------------------------------------------------- */
+/* ---- creation and end --------------------------------------------------------- */
 
 static void destroy(struct lls_ranks *r)
 {

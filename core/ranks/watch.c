@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define END_MS 2000 /* for those that have heard of the failure */
+#define END_MS 2000 /* time for processes that know of the failure to end */
 
 struct lls_ranks_watch {
   struct lls_ranks_failure *failure;
@@ -55,7 +55,7 @@ int lls_ranks_watch_start(const pid_t *pids, uint32_t size, struct lls_ranks_fai
   w->size = size;
   for (uint32_t rank = 0; rank < size; rank++) {
     w->pids[rank] = pids[rank];
-    /* a kernel without them: as if it were on another machine */
+    /* without pidfds in the kernel: treated like another machine */
     w->fds[rank].fd = pids[rank] > 0 ? (int)syscall(SYS_pidfd_open, pids[rank], 0) : -1;
     w->fds[rank].events = POLLIN;
   }
