@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Started by mpirun (t/api/ranks_mpi.t): rank 0 runs the tests, against the references as
- * test_ranks does, and the other processes follow it from model to model.
+ * Started by mpirun (t/api/ranks_mpi.t): rank 0 runs the tests against the references,
+ * like test_ranks, and the other processes follow it from model to model.
  */
 #include "t/rules.h"
 
@@ -11,7 +11,7 @@ static const char *const models[] = {"llama", "opt", "neox"};
 static struct drive_options options = {.weights = LLS_WEIGHTS_F32,
                                        .cache_element = LLS_F32};
 
-/* Enough for the transport: all kinds of steps are in test_ranks. */
+/* A few rules suffice for the transport: test_ranks has all kinds of steps. */
 static void test_model(const char *model)
 {
   const struct rule_case *some[] = {&rule_cases[1], &rule_cases[6], &rule_cases[9],

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An owner of blocks for tests of policy/slabs.h: it knows what each unit holds, keeps
- * blocks in the order in which they were let go, and copies at once what is moved.
+ * An owner of blocks for tests of policy/slabs.h: it records what each unit holds,
+ * keeps released blocks in the order of their release, and does the allocator's moves
+ * at once.
  */
 #ifndef LLS_T_SLABS_RIG_H
 #define LLS_T_SLABS_RIG_H
@@ -22,10 +23,10 @@ struct rig {
   bool moves;
   struct rig_block *blocks, *blocks_before; /* (n_units) */
   uint32_t n_blocks, n_before;
-  uint32_t *at_unit; /* (n_units) index of the block that begins there */
+  uint32_t *at_unit; /* (n_units) index of the block that begins at the unit */
   uint32_t n_units, clock, names, *of_name;
   uint64_t n_moved, n_dropped;
-  char *before; /* audit */
+  char *before; /* text of the last audit */
 };
 
 static inline int rig_fail(void *context, int rc, const char *format, ...)
@@ -43,7 +44,8 @@ static inline void rig_line(void *context, const char *line)
   memcpy(*text + n + strlen(line), "\n", 2);
 }
 
-/* NULL where something is wrong; valid until the call after the next. */
+/* Returns NULL if the audit finds an error; the text is valid until the second next
+ * call. */
 static inline char *rig_audit(struct rig *r)
 {
   static char *texts[2];
@@ -168,7 +170,7 @@ static inline void rig_commit(struct rig *r)
   assert_int_equal(lls_pol_journal_commit(&r->journal), 0);
 }
 
-/* All is as it was, the order of all lists included. */
+/* Checks that the state is the one before, including the order of all lists. */
 static inline void rig_rollback(struct rig *r)
 {
   assert_int_equal(lls_pol_journal_rollback(&r->journal, 0), 0);
@@ -181,7 +183,7 @@ static inline void rig_rollback(struct rig *r)
     rig_place(r, i);
 }
 
-/* From now on nothing is rolled back, and each step may move. */
+/* From now on nothing is rolled back, and each step may move blocks. */
 static inline void rig_commit_at_once(struct rig *r)
 {
   r->s.most_moved = UINT32_MAX;
@@ -230,7 +232,7 @@ static inline void rig_let_go(struct rig *r, uint32_t block, bool keep)
   }
 }
 
-/* Units in slabs that kept blocks alone have. */
+/* Counts units in slabs that hold released blocks only. */
 static inline uint32_t rig_kept_slabs(const struct rig *r)
 {
   uint32_t slabs = 0;
@@ -239,7 +241,8 @@ static inline uint32_t rig_kept_slabs(const struct rig *r)
   return slabs * r->s.slab_units;
 }
 
-/* No unit is in two blocks, holders are as told, and the allocator agrees with itself. */
+/* No unit is in two blocks, holders are as recorded, and the allocator's audit finds
+ * nothing. */
 static inline void rig_check(struct rig *r)
 {
   uint32_t used = 0, counted = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that attend to X itself: which they are, and that their logits are those of the
- * reference in f32 and in bf16, beside sequences in KV form, dropped and changing over.
+ * Rows that attend to X directly (absorb.c): which rows do, and that their logits equal
+ * the reference's in f32 and in bf16, mixed with sequences in KV form, dropped, and
+ * changing form.
  */
 #include "core/engine/engine_internal.h"
 #include "t/rules.h"
@@ -9,7 +10,7 @@
 static const struct drive_options f32 = {.weights = LLS_WEIGHTS_F32,
                                          .cache_element = LLS_F32};
 
-/* Cached alone in hidden form: `rows` tokens behind `context` ones. */
+/* Runs a sequence in hidden form alone: `rows` tokens after `context` cached ones. */
 static void step(struct drive_model *m, struct sequence *s, struct units *units,
                  uint32_t rows)
 {
@@ -31,7 +32,7 @@ static void step(struct drive_model *m, struct sequence *s, struct units *units,
   s->cached += rows;
 }
 
-/* Is a chunk of so many rows absorbed, of a sequence that has begun with four? */
+/* Is a chunk of `rows` tokens absorbed, in a sequence that began with four tokens? */
 static bool absorbed(const char *model, const struct drive_options *o, uint32_t rows)
 {
   struct drive_model m = {0};
@@ -50,7 +51,7 @@ static bool absorbed(const char *model, const struct drive_options *o, uint32_t 
   return yes;
 }
 
-/* Its heads have 16 numbers. */
+/* The model's heads have 16 dims. */
 static void test_fewer_rows_than_head_dim(void **state)
 {
   (void)state;
@@ -62,7 +63,7 @@ static void test_fewer_rows_than_head_dim(void **state)
   assert_false(absorbed("opt", &f32, 16));
 }
 
-/* Where K is turned, and where weights are codes, as before. */
+/* Models with rotated K, or with weights in codes, still restore K and V. */
 static void test_others_restore(void **state)
 {
   (void)state;
@@ -72,7 +73,7 @@ static void test_others_restore(void **state)
   assert_false(absorbed("opt", &int8, 1));
 }
 
-/* Prompts that find no scratch are absorbed whatever their length. */
+/* Prompts without scratch are absorbed whatever their length. */
 static void test_without_scratch(void **state)
 {
   static const struct rule_case cases[] = {
@@ -91,8 +92,8 @@ static void test_without_scratch(void **state)
   drive_close(&m);
 }
 
-/* Ranks with a share of X each add up scores; more rows in a step than are taken at a
- * time, beside sequences in KV form. */
+/* Ranks with a share of X each sum up scores; a step has more rows than are absorbed at
+ * a time, and sequences in KV form. */
 static void test_ranks(void **state)
 {
   static const struct rule_case cases[] = {
@@ -129,7 +130,8 @@ static void test_bf16(void **state)
 
 int main(void)
 {
-  static char opt[] = "opt", late[] = "opt-350m-like"; /* whose norms come after */
+  /* opt-350m has its norms after the layers */
+  static char opt[] = "opt", late[] = "opt-350m-like";
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_fewer_rows_than_head_dim),
       cmocka_unit_test(test_others_restore),

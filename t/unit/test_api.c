@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stop strings against a plain definition, parameters, and Prometheus' text. */
+/* Stop strings against a simple definition, parameters, and Prometheus' text format. */
 #include "t/tap.h"
 
 #include "core/api/api_internal.h"
@@ -13,7 +13,7 @@
 
 /* ---- stop strings --------------------------------------------------------------- */
 
-/* The part of a text in pieces that is shown, by the rule of the front end. */
+/* The part of a text shown so far, in pieces, by the front end's rule. */
 static size_t shown_by_pieces(const struct lls_stop_set *set, const char *text,
                               size_t piece, size_t *most_held)
 {
@@ -32,7 +32,7 @@ static size_t shown_by_pieces(const struct lls_stop_set *set, const char *text,
   return all;
 }
 
-/* The same by definition: up to the earliest end of a stop string. */
+/* The same by definition: the text up to the earliest end of a stop string. */
 static size_t shown_at_once(const struct lls_stop_set *set, const char *text)
 {
   for (size_t end = 1; end <= strlen(text); end++) {
@@ -54,7 +54,7 @@ static uint32_t next_random(uint32_t *state)
   return *state >> 16;
 }
 
-/* Over two letters, so that prefixes of stop strings are everywhere. */
+/* Texts over two letters, so that prefixes of stop strings are everywhere. */
 static void test_stop_strings_by_pieces_and_at_once_agree(void **state)
 {
   (void)state;
@@ -135,7 +135,7 @@ static void test_defaults(void **state)
   assert_int_equal(read_params("{}", LLS_CHAT, &params, &error), 0);
   assert_int_equal(lls_api_params_answer(&params, 100), 100);
   assert_int_equal(read_params("{\"seed\":-1}", LLS_CHAT, &params, &error), 0);
-  assert_false(params.has_seed); /* any seed, as to vLLM */
+  assert_false(params.has_seed); /* vLLM, too, takes this as any seed */
 }
 
 static void test_values_reach_their_members(void **state)
@@ -188,17 +188,17 @@ static void test_a_long_value_is_quoted_in_part(void **state)
 
 /* ---- bodies ---------------------------------------------------------------------- */
 
-static size_t most_bytes = SIZE_MAX; /* that may be allocated at once */
+static size_t most_bytes = SIZE_MAX; /* largest allowed allocation */
 
 void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes); /* the linker's: what this program calls malloc */
+void *__wrap_malloc(size_t bytes); /* the linker redirects this program's malloc to it */
 
 void *__wrap_malloc(size_t bytes)
 {
   return bytes <= most_bytes ? __real_malloc(bytes) : NULL;
 }
 
-/* The library calls it a syntax error. */
+/* The JSON library reports a failed allocation as a syntax error. */
 static void test_no_memory_for_a_body_is_no_fault_of_the_client(void **state)
 {
   (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of cached blocks. SipHash is held against `openssl mac -macopt
- * hexkey:000102030405060708090a0b0c0d0e0f -macopt size:16 -in FILE SIPHASH`, whose first
- * three outputs are those that SipHash's authors publish.
+ * Keys of cached blocks. SipHash is compared with `openssl mac -macopt
+ * hexkey:000102030405060708090a0b0c0d0e0f -macopt size:16 -in FILE SIPHASH`, whose
+ * first three outputs are those that SipHash's authors publish.
  */
 #include "core/instance/block_keys.h"
 #include "t/folder.h"
@@ -62,14 +62,14 @@ static struct lls_keys begin(struct lls_key *room, uint64_t salt)
       .secret = secret, .root = {{salt, 0}}, .all = room, .block_tokens = 4};
 }
 
-/* However the tokens come, a block has its key once it is full. */
+/* A block gets its key once it is full, in whatever pieces its tokens come. */
 static void test_extend(void **state)
 {
   int32_t tokens[22];
   struct lls_key at_once[5], by_one[5], salted[5];
   (void)state;
   for (int32_t i = 0; i < 22; i++)
-    tokens[i] = i % 8; /* blocks repeat: their keys do not */
+    tokens[i] = i % 8; /* blocks repeat, but their keys do not */
   struct lls_keys a = begin(at_once, 0), b = begin(by_one, 0), c = begin(salted, 1);
   lls_keys_extend(&a, tokens, 22);
   assert_int_equal(a.n, 5);
@@ -99,7 +99,7 @@ static void test_secret(void **state)
   snprintf(path, sizeof path, "%s/prompts-secret", f->path);
   assert_int_equal(lls_key_secret_find(f->path, &a, &err), 0);
   assert_int_equal(lls_key_secret_find(f->path, &b, &err), 0);
-  assert_memory_equal(&a, &b, sizeof a); /* of the next start, too */
+  assert_memory_equal(&a, &b, sizeof a); /* a later start has other keys */
   assert_int_equal(stat(path, &st), 0);
   assert_int_equal(st.st_mode & 0777, 0600);
   assert_int_equal(lls_key_secret_find("", &other, &err), 0);

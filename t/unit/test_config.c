@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole ini files: what they bind to, and the sentence for whatever is wrong in them. */
+/* Whole ini files: the values that they set, and the message for each error. */
 #include "t/fixtures.h"
 #include "t/folder.h"
 
@@ -137,7 +137,7 @@ static void test_later_errors_name_the_line(void **state)
 
 /* ---- what is wrong ---- */
 
-/* The text's errors are exactly these, after the file's name. */
+/* Checks that the text causes exactly these errors, after the file's name. */
 static void assert_errors(const struct folder *folder, const char *text, size_t n,
                           const char *const *sentences)
 {
@@ -151,7 +151,8 @@ static void assert_errors(const struct folder *folder, const char *text, size_t 
   lls_config_errors_free(&errors);
 }
 
-/* Each after six good lines, so that its own first line is 7. */
+/* One error at a time, after six good lines, so that the text's first line is line
+ * 7. */
 static void test_one_error_at_a_time(void **state)
 {
   const struct {
@@ -337,7 +338,7 @@ static void test_refused_plugin_names_the_line(void **state)
                 1, sentences);
 }
 
-/* The broken file alone knows the name of its section. */
+/* The section's keys are known only to the plugin that could not be loaded. */
 static void test_section_of_a_refused_plugin_is_no_other_error(void **state)
 {
   char text[PATH_MAX + 256], sentence[PATH_MAX + 256];
@@ -392,7 +393,7 @@ static void test_file_that_is_not_there(void **state)
   lls_config_errors_free(&errors);
 }
 
-/* Each would keep who opens it waiting, or never end. */
+/* Opening any of these as a file would block, or reading it never end. */
 static void test_what_is_no_file(void **state)
 {
   const struct folder *folder = *state;
@@ -422,7 +423,8 @@ static void test_what_is_no_file(void **state)
   alarm(0);
 }
 
-/* Many errors are not looked at, sorted or said one by one: that took minutes. */
+/* Thousands of errors must not be compared, sorted and printed one by one: that took
+ * minutes. */
 static void test_more_errors_than_anybody_reads(void **state)
 {
   const struct folder *folder = *state;

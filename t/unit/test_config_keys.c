@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys of a model that are not read: those that transformers writes, and those of files
- * as people publish them, change nothing; any other is a refusal that names it.
+ * Keys of a model that are not read: those that transformers writes, and those of
+ * published files, are accepted without effect; any other key is refused by its name.
  */
 #include "t/gguf_files.h"
 
@@ -120,7 +120,7 @@ static void test_keys_of_the_graph_are_refused(void **state)
                   cases[i].sentence);
 }
 
-/* Switched off, about something else, or said twice. */
+/* Keys that are disabled, concern something else, or repeat another key. */
 static void test_other_keys_are_passed(void **state)
 {
   static const char *const more[] = {
@@ -157,7 +157,8 @@ static void test_a_gguf_file_that_is_no_model(void **state)
 
 struct entry {
   const char *key;
-  char type; /* f: a real, u: a number, b: a boolean, p: a pattern of two booleans */
+  /* f: a real number, u: an integer, b: a boolean, p: a pattern of two booleans */
+  char type;
   double value;
 };
 
@@ -222,7 +223,7 @@ static void test_metadata_of_the_graph_is_refused(void **state)
       {"llama", {"rope.scaling.yarn_log_multiplier", 'f', 0.1}},
       {"llama", {"attention.temperature_scale", 'f', 0.1}},
       {"phi3", {"some.new.switch", 'b', 1}},
-      {"qwen3", {"pooling_type", 'u', 4}}, /* a reranker */
+      {"qwen3", {"pooling_type", 'u', 4}}, /* of a reranker */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     expect_gguf(*state, cases[i].a, &cases[i].entry, -ENOTSUP);

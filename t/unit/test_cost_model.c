@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The analytical cost model against the same formulas written out for one model by hand,
- * and profiles as files: what is good reads back as written, what is bad is refused with
- * its line.
+ * The analytical cost model against its formulas written out by hand for one model, and
+ * profile files: good ones are read back as written, bad ones refused with the line.
  */
 #include "t/tap.h"
 
@@ -33,7 +32,7 @@ static struct lls_cost_shape shape_of(const char *name, uint32_t ranks)
   return shape;
 }
 
-/* Round numbers: 1 TB/s, 100 TFLOP/s, everything reached in full, no overhead. */
+/* Round figures: 1 TB/s, 100 TFLOP/s, efficiencies of 1, no overhead. */
 static struct lls_profile ideal(void)
 {
   return (struct lls_profile){
@@ -84,7 +83,8 @@ static void test_decode_reads_weights_and_cache(void **state)
   assert_close(step_ns(&r, 8, 1, 999), weights + 8 * 1000 * 819200.0 / 1000);
 }
 
-/* 512 rows: 2 FLOP a weight and row; only the head and the last layer see one row. */
+/* 512 rows: 2 FLOP for each weight and row; the head and the last layer compute one row
+ * only. */
 static void test_prefill_multiplies(void **state)
 {
   (void)state;
@@ -117,15 +117,15 @@ static void test_straggler_bounds_attention(void **state)
     lls_cost_add(&r, &load, 1, 1999);
   load.drawn = 6;
   assert_close(lls_cost_step_ns(&r, &load), weights + 8200 * token);
-  /* half of it comes after the others */
+  /* half of its time comes after the others */
   p.efficiency.tail = 0.5;
   lls_cost_rates_init(&r, &p, &s);
   assert_close(lls_cost_step_ns(&r, &load), weights + (8200 + 2 * 2000) * token);
 }
 
-/* AlignedServe, figure 3: 64 groups of 64 prompts of 10, 70,
- * ..., 3790 tokens. Where the longest alone counts, a group at a time takes half of the
- * time that 64 steps of one of each take: 3790 / 1900. */
+/* AlignedServe, figure 3: 64 groups of 64 prompts of 10, 70, ..., 3790 tokens. If only
+ * the longest prompt counts, running one group at a time takes half of the time of 64
+ * steps with one prompt of each group: 3790 / 1900. */
 static void test_like_lengths_take_half_of_the_time(void **state)
 {
   (void)state;
@@ -148,8 +148,8 @@ static void test_like_lengths_take_half_of_the_time(void **state)
   assert_close(64 * lls_cost_step_ns(&r, &mixed) / aligned, 3790.0 / 1900);
 }
 
-/* Restoring is a product of the weights of keys and values, and additional; a profile may
- * know that it is faster. */
+/* Restoring multiplies by the weights of keys and values, in addition to the step; a
+ * profile may state that it is faster. */
 static void test_restore(void **state)
 {
   (void)state;
@@ -167,8 +167,8 @@ static void test_restore(void **state)
   }
 }
 
-/* Rows that meet X itself read what K and V would be, and the weights of both again; the
- * operations count where they take longer than that. */
+/* Rows that attend to X directly read as many bytes as K and V, and the weights of both
+ * again; operations count if they take longer. */
 static void test_absorbed(void **state)
 {
   (void)state;
@@ -176,7 +176,7 @@ static void test_absorbed(void **state)
   struct lls_cost_shape s = shape_of("opt-13b", 1);
   struct lls_cost_rates r;
   lls_cost_rates_init(&r, &p, &s);
-  assert_true(r.absorb_ns == 0); /* a profile says so, or X is restored */
+  assert_true(r.absorb_ns == 0); /* a profile enables it; otherwise X is restored */
   for (int slow = 0; slow < 2; slow++) {
     p.efficiency.absorb = slow ? 1e-3 : 1;
     lls_cost_rates_init(&r, &p, &s);
@@ -193,8 +193,8 @@ static void test_absorbed(void **state)
   }
 }
 
-/* Ranks share weights, operations and bytes of it; a row's query and sum of X for each of
- * 40 heads, and a token's 40 scores, go between them in three collectives a layer. */
+/* Ranks divide weights, operations and bytes. For each of 40 heads a row's query and
+ * sum of X, and a token's 40 scores, are exchanged in three collectives a layer. */
 static void test_absorbed_by_ranks(void **state)
 {
   (void)state;
@@ -209,7 +209,7 @@ static void test_absorbed_by_ranks(void **state)
   lls_cost_absorb(&with, 1, 2999);
   double weights = s.kv_weights * 2 / 1e3 / 2;
   double operations = 3000 * 4.0 * 40 * 5120 * 40 / 100e3 / 1e-3 / 2;
-  double moved = 40 * 40 * 2 * (5120.0 + 3000) / 100; /* half a ring, both ways */
+  double moved = 40 * 40 * 2 * (5120.0 + 3000) / 100; /* half a ring in both directions */
   assert_close(lls_cost_step_ns(&r, &with) - lls_cost_step_ns(&r, &load),
                weights + operations - 3000 * r.cached_ns + 3 * 40 * 1000 + moved);
 }
@@ -227,7 +227,8 @@ static void test_ranks_share_and_reduce(void **state)
   assert_close(step_ns(&r2, 16, 1, 99), step_ns(&r1, 16, 1, 99) / 2 + reduce);
 }
 
-/* Two stages have two halves of a step under way; a sequence alone goes through both. */
+/* With two pipeline stages two halves of a step are under way; a single sequence passes
+ * through both. */
 static void test_stages_hold_parts(void **state)
 {
   (void)state;
@@ -277,7 +278,7 @@ static void test_copies(void **state)
   assert_true(lls_cost_copy_ns(&r, LLS_LINK_HOST, 1, 1) == LLS_NEVER);
 }
 
-/* The service answers from the rates, whatever is measured. */
+/* The service answers from the rates, whatever steps were measured. */
 static void test_service_starts_from_rates(void **state)
 {
   (void)state;
@@ -295,7 +296,7 @@ static void test_service_starts_from_rates(void **state)
   assert_int_equal(cost->transfer_ns(cost->context, 1000000, LLS_LINK_HOST), 105000);
 
   struct lls_iteration_shape shape = {.size = sizeof shape};
-  lls_cost_model_observe(m, &shape, 1); /* what is measured changes no promise */
+  lls_cost_model_observe(m, &shape, 1); /* measurements do not change promises */
   assert_close((double)cost->prefill_ns(cost->context, 512, 256),
                floor(step_ns(&r, 1, 512, 256)));
   lls_cost_model_destroy(m);
@@ -372,7 +373,7 @@ static void test_bad_profiles_are_refused_with_their_line(void **state)
   assert_int_equal(lls_profile_read("/nonexistent", &p, &err), -ENOENT);
 }
 
-/* One row reads the experts that it meets, many rows all of them, and none twice. */
+/* A single row reads the experts that it is sent to, many rows read all, none twice. */
 static void test_active_experts_are_read(void **state)
 {
   (void)state;
@@ -394,8 +395,8 @@ static void test_active_experts_are_read(void **state)
   assert_close(lls_cost_step_ns(&r, &many), rest + 2 * experts);
 }
 
-/* A context as a layer sees it in the mean: all of it, 16 tokens in every layer, or 16 in
- * two of three. */
+/* The average context that a layer sees: all of it; 16 tokens in every layer; or 16 in
+ * two of three layers. */
 static void test_windows(void **state)
 {
   (void)state;
@@ -432,7 +433,7 @@ static void test_shipped_profiles_and_models_read(void **state)
       "opt-2.7b",    "opt-6.7b",   "opt-13b",     "opt-30b",     "opt-66b",
       "opt-175b",    "llama-2-7b", "llama-2-13b", "llama-2-70b", "llama-3-8b",
       "llama-3-70b", "yi-6b",      "pythia-12b",  "qwen3-32b"};
-  /* billions of numbers in matrices; embeddings that no row is multiplied with aside */
+  /* billions of weights in matrices, without embeddings that are only looked up */
   static const double billions[] = {2.65,  6.65, 12.84, 29.95, 65.7, 174.6, 6.61,
                                     12.85, 68.7, 7.50,  69.5,  5.80, 11.58, 31.98};
   for (size_t i = 0; i < sizeof cards / sizeof *cards; i++) {
@@ -453,7 +454,8 @@ static void test_shipped_profiles_and_models_read(void **state)
   }
 }
 
-/* The first token in hidden form costs the weights once more, others next to nothing. */
+/* The first token in hidden form costs one more pass over the weights, further tokens
+ * next to nothing. */
 static void test_hidden_form_has_a_price_of_entry(void **state)
 {
   (void)state;
@@ -483,8 +485,8 @@ static int64_t chunk_ns(const struct lls_cost_rates *r, uint32_t tokens)
   return (int64_t)lls_cost_step_ns(r, &load);
 }
 
-/* Fitted to prompts of at most 500 tokens, of which most take no longer than the weights:
- * what it says of three times as many is not their chord. */
+/* Fitted to prompts of at most 500 tokens, most of which take no longer than reading
+ * the weights: its estimate for three times as many is not a line through these. */
 static void test_short_steps_tell_of_long_ones(void **state)
 {
   (void)state;

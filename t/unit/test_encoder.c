@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoders against what transformers makes of the same texts: t/data/encoder. */
+/* Encoders against transformers' results for the same texts: t/data/encoder. */
 #include "core/encoder/encoder.h"
 #include "core/encoder/service.h"
 #include "core/model/model_config.h"
@@ -48,7 +48,8 @@ static double cosine(const json_t *root, size_t i, const float *vector)
   return sum / sqrt(squares * own);
 }
 
-/* All texts at once in passes of max_rows; the smallest cosine to what `name` has. */
+/* Encodes all texts in passes of max_rows; returns the smallest cosine to `name`'s
+ * vectors. */
 static double worst_in(const char *folder, const char *name, const char *isa,
                        enum lls_weight_format weights, uint32_t max_rows,
                        uint32_t threads)
@@ -121,7 +122,7 @@ static char *read_file(const char *name, size_t *bytes)
   return data;
 }
 
-/* The header of a file of f32 tensors, as if they had two bytes. */
+/* Makes the header of a file of f32 tensors claim elements of two bytes. */
 static char *halved_header(const char *header, size_t length, const char *type)
 {
   const char *name;
@@ -166,7 +167,7 @@ static void write_halves(const struct folder *f, const char *type)
   free(file);
 }
 
-/* Files of f16 and bf16, which is what encoders mostly come in. */
+/* Files of f16 and bf16, the usual types of encoders. */
 static void test_halves(void **state)
 {
   (void)state;

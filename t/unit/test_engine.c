@@ -13,7 +13,7 @@ static void test_model(void **state)
   rule_check_all(*state, &options);
 }
 
-/* The same models, put into GGUF files as llama.cpp's converter does. */
+/* The same models converted to GGUF files, as llama.cpp's converter does. */
 static void test_gguf(void **state)
 {
   struct folder folder;

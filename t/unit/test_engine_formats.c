@@ -3,7 +3,8 @@
  * Rounded weights and caches. bf16: the logits of every row are within 2e-2 of the
  * reference (norm of the error over norm of the row) and the 64 greedy tokens the same,
  * unless the reference itself has two logits closer than that error there. int8 and
- * int4 weights: the error is printed, and bounded only so that a wrong scale is seen.
+ * int4 weights: the error is printed, and its bound is only tight enough to detect a
+ * wrong scale.
  */
 #include "t/drive.h"
 #include "t/gguf_model.h"
@@ -15,7 +16,8 @@
 static const struct drive_rule rules[] = {
     {.chunk = DRIVE_MAX_TOKENS},
     {.chunk = 16, .stagger = 3, .preempt = 9},
-    {.chunk = 16, .stagger = 3, .hidden = true, .convert = 9}, /* if it is offered */
+    /* only if the model offers hidden form */
+    {.chunk = 16, .stagger = 3, .hidden = true, .convert = 9},
 };
 
 static bool applies(const struct drive_model *m, const struct drive_rule *rule)
@@ -75,15 +77,15 @@ static void test_auto(void **state)
   assert_true(o.worst_relative <= BF16_TOLERANCE);
 }
 
-/* Codes that stay what they are: activations round to 8 bits, scales to 11. */
+/* Weights that stay codes: activations are rounded to 8 bits, scales to 11. */
 static void test_codes(void **state)
 {
   struct drive_outcome o = run(*state, LLS_WEIGHTS_AUTO, LLS_F32);
   assert_true(o.worst_relative <= INT8_TOLERANCE);
 }
 
-/* The blocks of experts in a GGUF file, too. A rounded activation can have a row's router
- * choose another expert, so the bound is int4's. */
+/* Also the blocks of experts in a GGUF file. A rounded activation may make a row's
+ * router choose another expert, so the bound is that of int4. */
 static void test_codes_of_experts(void **state)
 {
   struct folder folder;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Refusals of the engine: model folders that are broken or too large, and steps that
- * are the caller's mistake. Each has its sentence, and the engine goes on working.
+ * Errors of the engine: model folders that are damaged or too large, and steps with
+ * mistakes of the caller. Each has its message, and the engine continues to work.
  */
 #include "t/drive.h"
 #include "t/gguf_model.h"
@@ -42,7 +42,7 @@ static int create(const char *folder, const struct lls_engine_options *extra,
 static const struct lls_engine_options usual = {.block_tokens = 16,
                                                 .cache_bytes = 1 << 20};
 
-/* The weights of `llama` with a config.json that is changed in one place. */
+/* Links the weights of `llama`, with a config.json changed in one place. */
 static void borrow_llama(const struct folder *folder, const char *from, const char *to)
 {
   char target[4200], link[128], text[4096];
@@ -113,7 +113,7 @@ static void copy_renamed(const struct folder *folder, const char *model, const c
   folder_write(folder, name, bytes, n);
 }
 
-/* gpt-oss as it is after training, its experts in 16 bits. */
+/* gpt-oss in 16 bits, as it is after fine-tuning. */
 static void test_plain_experts_are_sent_to_gguf(void **state)
 {
   const struct folder *folder = *state;
@@ -139,7 +139,7 @@ static void test_dummy_weights_need_no_file(void **state)
   assert_int_equal(create(folder->path, &dummy, &err), 0);
 }
 
-/* Whatever type a file's weights are of. */
+/* Dummy weights do not depend on the type of the file's weights. */
 static void test_dummy_weights_of_quantised_models(void **state)
 {
   static const uint32_t types[] = {2, 8, 12, 39}; /* Q4_0, Q8_0, Q4_K, MXFP4 */
@@ -192,7 +192,7 @@ static void test_loading_can_be_given_up(void **state)
   assert_int_equal(told, 3);
 }
 
-/* 2^20 x 2^24 numbers in each of 4096 layers fit nowhere. */
+/* 2^20 x 2^24 weights in each of 4096 layers fit nowhere. */
 static void test_a_model_that_does_not_fit(void **state)
 {
   const struct folder *folder = *state;
@@ -232,7 +232,7 @@ static void test_odd_options(void **state)
 
 /* ---- steps ---------------------------------------------------------------------- */
 
-struct step { /* one good sequence of 3 tokens, to be spoilt */
+struct step { /* one valid sequence of 3 tokens, which each test makes invalid */
   int32_t tokens[64];
   struct units units;
   struct sequence sequence;
@@ -336,7 +336,7 @@ static void test_unsupported_forms(void **state)
   refuse(m, &s, -ENOTSUP, "unsupported by this engine");
 }
 
-/* Blocks of INT8 are full, are not written, and are halves of units. */
+/* INT8 blocks must be full, are never written, and are halves of units. */
 static void test_bad_int8_blocks(void **state)
 {
   struct drive_model *m = *state;

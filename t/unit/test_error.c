@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The error idiom: sentences, where they happened, codes without one. */
+/* Errors: messages, their places, and codes without a message. */
 #include "t/tap.h"
 
 #include "core/base/error.h"
@@ -25,7 +25,7 @@ static void test_fail_at_puts_the_place_first(void **state)
   assert_string_equal(err.text, "file.ini:3: bad value");
 }
 
-/* Its end is lost, not what it is about. */
+/* A message that is too long loses its end, not its beginning. */
 static void test_what_is_too_long_loses_its_end(void **state)
 {
   (void)state;

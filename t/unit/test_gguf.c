@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GGUF files are read as they are, and each way in which one can lie has its sentence. */
+/* Good GGUF files are read correctly, and each kind of malformed file has its
+ * message. */
 #include "t/gguf_files.h"
 
 #include "core/device/quantised.h"
@@ -93,7 +94,8 @@ static void test_pairs_of_rows_become_halves(void **state)
   lls_checkpoint_close(c);
 }
 
-/* Gemma's converter adds to norms the one that the model adds; matrices stay. */
+/* Gemma's converter adds 1 to norms, which the model adds too, so it is subtracted
+ * again; matrices are not changed. */
 static void test_raised_norms_are_lowered(void **state)
 {
   static const float raised[] = {1, 1.5F, 0.25F}, lowered[] = {0, 0.5F, -0.75F};
@@ -187,7 +189,8 @@ static void test_metadata_is_a_configuration(void **state)
   assert_false(c.tied_embeddings);
 }
 
-/* A file names one token that ends answers; others go by what they are called. */
+/* A file names one token that ends answers; further ones are recognised by their
+ * text. */
 static void test_tokens_that_end_answers(void **state)
 {
   static const char *const tokens[] = {"a", "<|im_end|>", "<|endoftext|>", "<|eot_id|>"};
@@ -358,7 +361,7 @@ static void test_lying_tensors_are_refused(void **state)
   expect_refusal(*state, FILE_NAME, -EINVAL, "tensor a has 5 dimensions, not 1 to 4");
 }
 
-/* A good file, cut at every length. */
+/* A good file, truncated to every length. */
 static void test_truncation_is_always_seen(void **state)
 {
   struct gguf_builder b;

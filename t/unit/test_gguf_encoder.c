@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Encoders in GGUF files (tools/gguf_encoders.py): vectors are those of the folder that
- * the file was made from; what a file says otherwise is heard, or refused. */
+/* Encoders in GGUF files (tools/gguf_encoders.py): vectors equal those of the folder
+ * that the file was made from; settings in a file are followed, or refused. */
 #include "t/gguf_files.h"
 
 #include "core/encoder/encoder.h"
@@ -46,7 +46,8 @@ static void test_vectors_are_those_of_the_folder(void **state)
   encode("t/data/encoder/xlmr", of_folder);
   assert_memory_equal(of_file, of_folder, sizeof of_file);
   assert_true(cls !=
-              roberta); /* else vectors of one would be compared with the other's */
+              /* otherwise the vectors of one would be compared with the other's */
+              roberta);
 }
 
 /* ---- what the file says ------------------------------------------------------------ */

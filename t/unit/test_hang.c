@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Definition of a hang: a callback that is under way at every look for long enough. The
- * thread that is looked at is this one. */
+/* The definition of a hang: a callback that is under way at every check for long
+ * enough. The watched thread is this one. */
 #include "t/tap.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ static void test_one_callback_that_does_not_return(void **state)
   assert_false(h.hangs);
 }
 
-/* Each has returned, however often one was under way at a look. */
+/* Each callback has returned, however many were under way at a check. */
 static void test_many_callbacks_that_return(void **state)
 {
   (void)state;

@@ -33,7 +33,7 @@ static int teardown(void **state)
   return 0;
 }
 
-/* Feeds the text in pieces of that size; what the last call said. */
+/* Feeds the text in pieces of that size; returns the last call's result. */
 static int feed(struct fixture *f, const char *text, size_t piece, size_t *taken)
 {
   size_t length = strlen(text);
@@ -101,7 +101,8 @@ static void expect_refusal(void **state, const char *text, unsigned status)
   assert_int_equal(feed(f, text, 7, &taken), -EPROTO);
   assert_int_equal(f->parser.status, status);
   assert_true(f->parser.reason[0] != '\0');
-  assert_int_equal(feed(f, post, sizeof post, &taken), -EPROTO); /* for good */
+  /* the error is permanent */
+  assert_int_equal(feed(f, post, sizeof post, &taken), -EPROTO);
 }
 
 static void test_smuggled_lengths_are_refused(void **state)
@@ -133,7 +134,7 @@ static void test_two_hosts_are_refused(void **state)
   expect_refusal(state, "GET / HTTP/1.1\r\nHost: x\r\nhost: x\r\n\r\n", 400);
 }
 
-/* Wherever the text is cut into pieces. */
+/* Folded headers are refused wherever the text is cut into pieces. */
 static void test_folded_headers_are_refused(void **state)
 {
   static const char *const folded[] = {
@@ -153,7 +154,7 @@ static void test_folded_headers_are_refused(void **state)
     }
 }
 
-/* A line of a body that looks like a fold is a body. */
+/* A line of a body that looks like a folded header is part of the body. */
 static void test_a_body_may_begin_with_blanks(void **state)
 {
   struct fixture *f = *state;
@@ -168,7 +169,8 @@ static void test_a_body_may_begin_with_blanks(void **state)
   }
 }
 
-/* A request of which most is neither head nor body: before, in and after its parts. */
+/* A request that is mostly neither head nor body is refused: padding before, in and
+ * after its parts. */
 static void test_padding_is_refused(void **state)
 {
   static const char *const around[][2] = {
@@ -188,7 +190,7 @@ static void test_padding_is_refused(void **state)
   }
 }
 
-/* Each chunk may have its own size line, however small it is. */
+/* Each chunk has its own size line, however small it is. */
 static void test_many_small_chunks_are_no_padding(void **state)
 {
   struct fixture *f = *state;
@@ -346,7 +348,7 @@ static void test_targets(void **state)
                                "http://a%62/c"};
   for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
     assert_false(set_target(&request, wrong[i]));
-  /* A proxy that compares paths as they are sent must see what we see. */
+  /* A proxy that compares raw paths must see the same path as this server. */
   const char *const hidden[] = {"/%61dmin", "/metric%73", "/a%2Db",
                                 "/a%2e",    "/%7Ea",      "/%30"};
   for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
@@ -392,7 +394,7 @@ static void test_a_body_may_be_unwanted(void **state)
   assert_string_equal(f->request.path, "/a b");
   assert_int_equal(f->request.body.length, 0);
   assert_false(f->request.keep_alive);
-  assert_int_equal(feed(f, after_head, 1, &taken), -EPROTO); /* nothing more is read */
+  assert_int_equal(feed(f, after_head, 1, &taken), -EPROTO); /* no more is read */
 }
 
 static void test_without_a_body_nothing_is_left_out(void **state)
@@ -405,7 +407,8 @@ static void test_without_a_body_nothing_is_left_out(void **state)
   assert_true(f->request.keep_alive);
 }
 
-/* A head is as it grows, a length as it is announced, chunks as they come. */
+/* Limits apply to a head while it grows, to a length when it is announced, to chunks as
+ * they arrive. */
 static void test_a_request_beyond_the_room_is_refused(void **state)
 {
   struct fixture *f = *state;
@@ -435,7 +438,7 @@ static void *count_malloc(size_t size)
   return malloc(size);
 }
 
-/* The estimate is of the order of what is allocated. */
+/* The estimated cost must be of the same order as the allocated memory. */
 static void expect_cost(const char *text)
 {
   struct lls_json_cost cost = {0};

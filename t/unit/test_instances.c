@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several instances in one loop, on a real (tiny) model: whoever has a request and
- * however often it is handed over, every request ends once, its text is the reference's,
- * and all memory comes back, on every instance.
+ * Several instances in one loop, on a real (tiny) model: wherever a request runs and
+ * however often it is handed over, every request ends once, its text is the
+ * reference's, and all memory is released on every instance.
  */
 #include "t/tap.h"
 
@@ -36,7 +36,7 @@ static struct lls_loop_status status_of(struct harness *h, uint32_t instance)
   return s;
 }
 
-/* Instances hear of each other's blocks with their next step. */
+/* Other instances learn of released blocks in their next step. */
 static void assert_all_memory_is_back(struct harness *h)
 {
   for (int i = 0; i < 3; i++)
@@ -49,7 +49,8 @@ static void assert_all_memory_is_back(struct harness *h)
   assert_false(s.fallen_back);
 }
 
-/* Every reference prompt COPIES times at once; the sum of all instances. */
+/* Runs every reference prompt COPIES times at once; returns the sum over all
+ * instances. */
 static struct lls_loop_status check_texts(const struct harness_options *o)
 {
   struct harness h;
@@ -116,8 +117,8 @@ static void test_other_caches_hand_over_too(void **state)
   }
 }
 
-/* Blocks that are INT8 where they are: what was so in one instance is so in the next, and
- * the text is that of one instance which never hands over. */
+/* INT8 blocks stay INT8 when they are handed over, and the text is that of a single
+ * instance. */
 static void test_int8_blocks_are_handed_over(void **state)
 {
   (void)state;
@@ -128,7 +129,7 @@ static void test_int8_blocks_are_handed_over(void **state)
 }
 
 struct looker {
-  struct lls_instance_load load; /* of instance 1, as 0 saw it last */
+  struct lls_instance_load load; /* of instance 1, as instance 0 last saw it */
 };
 
 static void look(void *context, const struct lls_step_view *view,
@@ -140,7 +141,8 @@ static void look(void *context, const struct lls_step_view *view,
     l->load = *view->loads[1];
 }
 
-/* An offer counts before the instance that it goes to knows of it, and once. */
+/* An offer counts in the load before the other instance has received it, and counts
+ * once. */
 static void test_offers_on_their_way_are_part_of_the_load(void **state)
 {
   (void)state;
@@ -189,7 +191,8 @@ static void test_several_of_each_role(void **state)
   assert_int_equal(check_texts(&o).taken_over, ALL);
 }
 
-/* Where there is no room it stays, and goes on when there is: by swap or recompute. */
+/* An offer without free memory stays, and continues when there is memory: by swap or
+ * recompute. */
 static void test_scarce_memory(void **state)
 {
   (void)state;
@@ -209,7 +212,7 @@ static void test_scarce_memory(void **state)
 static void test_step_threads_do_the_same(void **state)
 {
   (void)state;
-  for (int i = 0; i < 6; i++) { /* some send their tokens beside the next step */
+  for (int i = 0; i < 6; i++) { /* some send tokens during the next step */
     struct harness_options o = roles("distserve");
     o.threaded = true;
     o.create_device = i % 2 ? create_asynchronous : NULL;
@@ -231,7 +234,7 @@ static void test_cancel_at_any_time_frees_everything(void **state)
   o.device_units = 64; /* offers wait */
   o.host_units = 64;
   uint32_t offered = 0;
-  for (uint32_t steps = 0; steps < 40; steps++) { /* cancel all after so many steps */
+  for (uint32_t steps = 0; steps < 40; steps++) { /* cancel all after this many steps */
     struct harness h;
     struct client clients[ALL];
     open_or_fail(&h, &o);
@@ -254,7 +257,8 @@ static void test_cancel_at_any_time_frees_everything(void **state)
   reference_free(ref);
 }
 
-/* On its way: it has left one instance and the other has not looked yet. */
+/* Cancelled in transit: after it left one instance, and before the other received
+ * it. */
 static void test_cancel_between_two_instances(void **state)
 {
   (void)state;
@@ -266,7 +270,7 @@ static void test_cancel_between_two_instances(void **state)
     open_or_fail(&h, &o);
     submit(&h, &c, &ref->prompts[0]);
     while (status_of(&h, 0).handed_over == 0) {
-      if (order == 1 && c.n_tokens > 0) { /* the other one hears of it before */
+      if (order == 1 && c.n_tokens > 0) { /* the other instance receives it first */
         lls_loop_cancel(h.loop, c.id);
         lls_loop_step_one(h.loop, 1);
         break;
@@ -284,7 +288,7 @@ static void test_cancel_between_two_instances(void **state)
   }
 }
 
-/* A request that no decode instance can hold comes back and ends with CAPACITY: here they
+/* A request that no decode instance can hold returns and ends with CAPACITY: here they
  * have less memory than the prefill instance. */
 static void test_what_is_offered_and_never_fits(void **state)
 {
@@ -338,8 +342,8 @@ static void finish_reload(struct harness *h, int expected)
     fail_msg("%d: %s", rc, err.text);
 }
 
-/* After any number of steps, offers on their way: a cache manager made anew knows
- * nothing, and no token is lost. */
+/* Reloads after any number of steps, with offers in transit: the new cache manager has
+ * no state, and no token is lost. */
 static void test_reload_under_offers(void **state)
 {
   (void)state;
@@ -378,7 +382,7 @@ static void test_reload_under_offers(void **state)
   reference_free(ref);
 }
 
-/* All instances change, or none: a scheduler that hands nothing over is refused. */
+/* Either all instances change or none: a scheduler that never hands over is refused. */
 static void test_a_reload_that_is_refused_changes_nothing(void **state)
 {
   (void)state;

@@ -37,7 +37,8 @@ static void test_a_line_has_fields(void **state)
   close(ends[1]);
 }
 
-/* Numbers of the lines that come, in order and whole, until there are no more. */
+/* Reads lines until there are no more, and checks that they are whole and numbered in
+ * order; returns how many. */
 static uint64_t take_lines(int from, uint64_t *next)
 {
   char text[8192];
@@ -60,7 +61,8 @@ static uint64_t take_lines(int from, uint64_t *next)
   return count;
 }
 
-/* A journal that takes nothing for a while: nobody waits, and what was lost is said. */
+/* A journal that accepts nothing for a while: no thread waits, and lost lines are
+ * counted. */
 static void test_a_journal_that_hangs(void **state)
 {
   (void)state;
@@ -80,7 +82,7 @@ static void test_a_journal_that_hangs(void **state)
     lls_log_flush(&log);
   }
   assert_true(came > 0 && came < LINES);
-  assert_int_equal(next, LINES); /* with those that are said to be missing */
+  assert_int_equal(next, LINES); /* including those reported as lost */
   lls_log_sink_destroy(log.sink, 0);
   close(ends[0]);
   close(ends[1]);

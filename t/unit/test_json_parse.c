@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of any size are JSON; those of 64 bits stay exact. */
+/* Numbers of any size are valid JSON; integers of 64 bits stay exact. */
 #include "t/tap.h"
 
 #include "core/base/json_memory.h"
@@ -110,7 +110,7 @@ static void test_strings_and_all_else_stay(void **state)
   json_decref(json);
 }
 
-/* No text becomes JSON by it, and places are those of the text that was given. */
+/* No invalid text becomes valid, and error positions are those of the original text. */
 static void test_what_is_no_json_stays_none(void **state)
 {
   static const char *const texts[] = {"[1e999",
@@ -138,7 +138,7 @@ static void test_what_is_no_json_stays_none(void **state)
   assert_null(lls_json_parse_string(NULL, 0, NULL));
 }
 
-/* As Lark's %json has it: a value, then text of another language. */
+/* As in Lark's %json: a value, followed by text of another language. */
 static void test_a_value_before_other_text(void **state)
 {
   const char *text = "{\"maximum\": 18446744073709551615, \"a\": \"}\"} 1e999 \"";

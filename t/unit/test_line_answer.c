@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line of a batch that fails or is refused each time is run a bounded number of times.
- */
+/* A batch line that always fails or is refused runs a bounded number of times. */
 #include "t/tap.h"
 
 #include "core/api/line_answer.h"
 
-/* How often a line with this answer is run; the sum of its delays. */
+/* Returns how often a line with this answer runs; *sum_ns is the sum of its delays. */
 static uint32_t count_tries(unsigned status, int64_t *sum_ns)
 {
   uint32_t tries = 1;

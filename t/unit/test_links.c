@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * core/cluster/links.c between two processes that are played, by a link that is played
- * too: pieces come in order whatever order their words come in; no more are under way
- * than a window; a link that is refused, breaks, or stands still is given up by both,
- * each of what was under way is lost, and none is waited for; memory goes back.
+ * core/cluster/links.c between two simulated processes with a simulated link. Pieces
+ * arrive in order, whatever the order of their messages; no more than a window are
+ * under way. A link that is refused, breaks or stalls is given up by both ends; all
+ * pieces under way are lost, none is waited for, and memory is released.
  */
 #include "t/tap.h"
 
@@ -16,12 +16,12 @@
 
 enum { N = 64, BYTES = 32 };
 
-/* All that is between two ends; each piece is its bytes as they were when it was given.
- */
+/* The connection between two ends; a piece holds its bytes as they were when it was
+ * sent. */
 struct wire {
   bool joined[2];
-  bool broken[2]; /* by the end that finds it: that which receives, that which sends */
-  bool is_still;  /* nothing gets through */
+  bool broken[2]; /* by the end that detects it: the receiver, the sender */
+  bool is_still;  /* the link is stalled */
   bool is_same_device;
   unsigned n_open; /* ends that are open */
   unsigned n_rooms;
@@ -87,7 +87,7 @@ static void give(struct lls_device_link *link, char *piece, size_t bytes)
     w->to[w->n_wanted++] = piece;
 }
 
-/* A piece is done at both ends when both were given it. */
+/* A piece is done at both ends when both have begun it. */
 static int go_on(struct lls_device_link *link, uint64_t *n_done, struct lls_error *err)
 {
   struct wire *w = link->wire;
@@ -168,7 +168,7 @@ static void end(struct two *t)
   assert_int_equal(t->wire.n_rooms, 0);
 }
 
-/* Words go to and fro until there are none. */
+/* Exchanges messages until there are none left. */
 static void go_round(struct two *t)
 {
   for (int turn = 0; turn < 8; turn++)
@@ -191,7 +191,7 @@ static void open_link(struct two *t)
 {
   bool linked;
   assert_null(room(t, &linked));
-  assert_false(linked); /* until it is open pieces go another way */
+  assert_false(linked); /* until the link is open pieces are sent another way */
   go_round(t);
   assert_non_null(room(t, &linked));
   assert_true(linked);
@@ -212,7 +212,7 @@ static void expect(struct two *t, unsigned ticket)
   assert_int_equal(lls_links_expect(t->p[1].links, 0, &piece), 0);
 }
 
-/* The next that has come is this one, whole or lost. */
+/* The next arrived piece is this one, whole or lost. */
 static void comes(struct two *t, unsigned ticket, bool whole)
 {
   struct lls_linked piece = {0};
@@ -268,7 +268,7 @@ static void test_order(void **state)
     for (unsigned i = 0; i < LLS_LINK_WINDOW; i++)
       send(&t, first + i);
     bool linked;
-    assert_null(room(&t, &linked)); /* as many as may be are under way */
+    assert_null(room(&t, &linked)); /* the window is full */
     assert_true(linked);
     for (unsigned i = LLS_LINK_WINDOW; i-- > 0;) {
       nothing_comes(&t);
@@ -284,7 +284,7 @@ static void test_order(void **state)
   end(&t);
 }
 
-/* Pieces that are not looked at stay where they are: no other is given their room. */
+/* Received pieces that are not taken keep their place: no other piece gets it. */
 static void test_slow_receiver(void **state)
 {
   struct two t;
@@ -300,7 +300,7 @@ static void test_slow_receiver(void **state)
     expect(&t, n);
     go_round(&t);
   }
-  assert_int_equal(n, 2 * LLS_LINK_WINDOW); /* half there, half on the wire */
+  assert_int_equal(n, 2 * LLS_LINK_WINDOW); /* half received, half under way */
   for (unsigned i = 0; i < n; i++) {
     comes(&t, i, true);
     go_round(&t);
@@ -322,7 +322,7 @@ static void test_refused(void **state)
   end(&t);
 }
 
-/* At the end that sends (1), or that receives (0). */
+/* Detected by the sender (1) or the receiver (0). */
 static void check_break(int where, const char *text)
 {
   struct two t;
@@ -337,7 +337,7 @@ static void check_break(int where, const char *text)
   for (unsigned i = 1; i < 4; i++)
     send(&t, i);
   expect(&t, 1);
-  expect(&t, 3); /* not given room: the word of 2 is on its way */
+  expect(&t, 3); /* its place is not reused: the message of 2 is under way */
   go_round(&t);
   t.wire.broken[where] = true;
   go_round(&t);
@@ -375,7 +375,7 @@ static void test_stands_still(void **state)
   end(&t);
 }
 
-/* One that dies is waited for no more; what was just handed out is no exception. */
+/* An end that dies is not waited for, not even for a piece just handed out. */
 static void test_dies(void **state)
 {
   struct two t;

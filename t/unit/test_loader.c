@@ -139,7 +139,8 @@ static void file_free(struct file *f)
   free(f->bytes);
 }
 
-/* As a server at work opens it; what kills this program fails the test. */
+/* Writes the file as a running server would find it; being killed by it fails the
+ * test. */
 static void write_bytes(const struct file *f, size_t size)
 {
   FILE *out = fopen(f->path, "wb");
@@ -171,7 +172,8 @@ static void test_half_written_files_are_refused(void **state)
   file_free(&f);
 }
 
-/* Faults that the headers show are reported from them: no process had to die for it. */
+/* Faults visible in the headers are reported from them, without running a trial
+ * process. */
 static void test_a_hole_in_the_code_is_named(void **state)
 {
   (void)state;
@@ -184,7 +186,7 @@ static void test_a_hole_in_the_code_is_named(void **state)
   file_free(&f);
 }
 
-/* Zig's linker leaves room between functions. */
+/* Zig's linker leaves gaps between functions. */
 static void test_pages_of_no_function_may_be_empty(void **state)
 {
   (void)state;
@@ -199,18 +201,19 @@ static void test_pages_of_no_function_may_be_empty(void **state)
   file_free(&f);
 }
 
-/* How a process of its own, which opens the file as a server does, ends. */
+/* How a separate process, which opens the file as a server does, ends. */
 enum outcome {
   LOADED,
   REFUSED,
-  UNNAMED /* refused without the file's name */,
+  UNNAMED /* refused, but without the file's name */,
   STUCK,
   DIED
 };
 
-#define OPENED_WITHIN (4 * LLS_TRIAL_SECONDS) /* s: the trial has its own limit */
+/* in seconds: the trial has its own limit */
+#define OPENED_WITHIN (4 * LLS_TRIAL_SECONDS)
 
-/* cmocka catches these signals, and goes on with the tests in the child. */
+/* cmocka catches these signals, and would continue with the tests in the child */
 static void die_of_signals(void)
 {
   static const int deadly[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS};
@@ -240,7 +243,7 @@ static enum outcome open_in_child(const struct file *f)
   return WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? STUCK : DIED;
 }
 
-/* Pages that were not written yet, of a file that has its size. */
+/* Files of full size in which some pages have not been written yet. */
 static void test_files_with_holes_are_refused_or_loaded(void **state)
 {
   (void)state;
@@ -263,9 +266,9 @@ static void test_files_with_holes_are_refused_or_loaded(void **state)
 }
 
 /*
- * A byte that sends a constructor into the middle of a function can survive the trial and
- * end the process that opens the file next: registers and addresses are others there.
- * That was seen in three of some hundred runs of these 150 files, so two of them may.
+ * A byte that sends a constructor into the middle of a function can survive the trial
+ * and kill the process that opens the file next, since registers and addresses differ
+ * there. This happened in three of some hundred runs of these 150 files, so two may.
  */
 static void test_files_with_wrong_bytes_do_no_harm(void **state)
 {
@@ -274,7 +277,7 @@ static void test_files_with_wrong_bytes_do_no_harm(void **state)
   uint32_t outcomes[DIED + 1] = {0};
   for (uint32_t seed = 1; seed <= 150; seed++) {
     uint64_t dice = seed * UINT64_C(0x9E3779B97F4A7C15);
-    /* every other time among what the dynamic linker reads first */
+    /* every other time in the part that the dynamic linker reads first */
     size_t at = (size_t)(dice >> 20) % (seed % 2 == 0 ? f.size : 4096);
     char kept = f.bytes[at];
     f.bytes[at] = (char)(kept ^ (char)(1 + dice % 255));
@@ -287,7 +290,7 @@ static void test_files_with_wrong_bytes_do_no_harm(void **state)
   file_free(&f);
 }
 
-/* Before the trial the server looks at a file itself: it may not stand still there. */
+/* Before the trial the server itself inspects a file, which must always end. */
 static void test_no_wrong_byte_keeps_the_look_at_it_from_ending(void **state)
 {
   (void)state;
@@ -306,7 +309,7 @@ static void test_no_wrong_byte_keeps_the_look_at_it_from_ending(void **state)
   file_free(&f);
 }
 
-/* A sanitizer's own handler turns the signal into an exit. */
+/* A sanitizer's handler turns the signal into an exit. */
 #if TAP_SANITIZED
 #define SIGNALLED "opening it ended the process"
 #else
@@ -393,7 +396,7 @@ static void test_every_kind_has_a_good_one(void **state)
 
 static void copy_over(const char *fixture, const char *to)
 {
-  char command[3 * PATH_MAX]; /* cat keeps the inode: the worst case */
+  char command[3 * PATH_MAX]; /* cat keeps the inode, which is the worst case */
   snprintf(command, sizeof command, "cat '%s/%s' > '%s'", fixture_folder(), fixture, to);
   assert_int_equal(system(command), 0);
 }
@@ -426,7 +429,7 @@ static int note_name(void *context, const char *name, const char *path)
   char *names = context;
   assert_non_null(strstr(path, name));
   if (strstr(path, "/t/fault/") == NULL)
-    return 0; /* one that is installed */
+    return 0; /* an installed one */
   strcat(strcat(names, name), " ");
   return strcmp(name, "half_transfer") == 0 ? 7 : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The step loop with real plugins on a real (tiny) model: whatever the policies do, every
- * request ends once, its text is the reference's, and all memory comes back.
+ * The step loop with real plugins on a real (tiny) model: whatever the policies do,
+ * every request ends once, its text is the reference's, and all memory is released.
  */
 #include "t/tap.h"
 
@@ -18,7 +18,8 @@ static struct harness_options options(const char *scheduler,
   return o;
 }
 
-/* Every reference prompt COPIES times at once; returns how many preemptions it took. */
+/* Runs every reference prompt COPIES times at once; returns the number of
+ * preemptions. */
 static uint32_t check_texts(const struct harness_options *o)
 {
   struct harness h;
@@ -59,7 +60,7 @@ static void test_sharing_prefixes_does_not_change_the_text(void **state)
   (void)state;
   struct harness_options o = options("fcfs", NULL);
   o.cache.parameters = NULL;
-  o.max_sequences = 4; /* later copies find what earlier ones have left */
+  o.max_sequences = 4; /* later copies find the prefixes of earlier ones */
   assert_int_equal(check_texts(&o), 0);
 }
 
@@ -113,7 +114,7 @@ static void test_cancel_frees_everything_in_every_state(void **state)
   struct harness_options o = options("sarathi", parameters);
   o.device_units = 64;
   o.host_units = 64;
-  for (uint32_t steps = 0; steps < 40; steps++) { /* cancel all after so many steps */
+  for (uint32_t steps = 0; steps < 40; steps++) { /* cancel all after this many steps */
     struct harness h;
     open_or_fail(&h, &o);
     struct client clients[3 * COPIES];
@@ -159,7 +160,7 @@ static void test_submissions_are_checked(void **state)
   assert_int_equal(lls_loop_submit(h.loop, &s, &id, &err), -ENOSPC);
   lls_loop_drain(h.loop);
   assert_int_equal(lls_loop_submit(h.loop, &s, &id, &err), -ESHUTDOWN);
-  harness_close(&h); /* with two requests alive */
+  harness_close(&h); /* while two requests are active */
 }
 
 static uint32_t check_threaded(struct harness_options *o)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The step loop when others fail: the device in the middle of a step. Requests
- * end exactly once, with an error, and nothing is accepted afterwards. Of several
- * instances one fails: what the others have goes on to its end.
+ * The step loop when the device fails in the middle of a step. Requests end exactly
+ * once, with an error, and no more are accepted. If one of several instances fails,
+ * requests of the others continue to their end.
  */
 #include "t/tap.h"
 
@@ -30,8 +30,8 @@ static void on_event(void *context, const struct lls_event *event)
     c->finished = 1, c->reason = event->reason;
 }
 
-/* A device whose step_end fails from the n-th step on. All have its operations, for those
- * that differ do not copy from each other. */
+/* A device whose step_end fails from the n-th step on. All instances get its
+ * operations, because devices with different operations do not copy from each other. */
 static struct lls_device_ops broken_ops;
 static int (*real_step_end)(struct lls_device *, struct lls_error *);
 static const struct lls_device *broken_device;
@@ -96,7 +96,7 @@ static void open_harness(struct harness *h, const struct harness_options *o)
   h->log.fd = -1; /* the failure is expected: keep the test's output readable */
 }
 
-/* How many were accepted: a step thread may have failed before the last one came. */
+/* Returns how many were accepted: a step thread may fail before the last submission. */
 static int submit(struct harness *h, struct client *clients, int n)
 {
   static const int32_t prompt[] = {5, 6, 7, 8, 9, 10};
@@ -109,7 +109,7 @@ static int submit(struct harness *h, struct client *clients, int n)
   return n;
 }
 
-/* How many ended with an error; the others had all they asked for. */
+/* Returns how many ended with an error; the others must have complete answers. */
 static int count_errors(const struct client *clients, int n)
 {
   int errors = 0;
@@ -176,7 +176,7 @@ static void test_an_engine_failure_on_the_step_thread(void **state)
   assert_int_equal(count_errors(clients, accepted), accepted);
   assert_failed_for_good(&h);
   assert_int_equal(lls_loop_ask_snapshot(h.loop), 0);
-  while (!lls_loop_snapshot_ready(h.loop)) /* whoever looks is answered all the same */
+  while (!lls_loop_snapshot_ready(h.loop)) /* snapshots are answered nevertheless */
     sched_yield();
   assert_int_equal(lls_loop_snapshot(h.loop, 0)->n, 0);
   harness_close(&h);
@@ -184,7 +184,7 @@ static void test_an_engine_failure_on_the_step_thread(void **state)
 
 /* ---- one of two instances ---------------------------------------------------------- */
 
-/* Steps both; once one has failed, the other alone. */
+/* Steps both instances; after one has failed, the other alone. */
 static void run_to_end(struct harness *h)
 {
   for (int i = 0; i < 10000 && !lls_loop_idle(h->loop); i++) {
@@ -215,8 +215,8 @@ static void test_one_of_two_instances_fails(void **state)
     }
 }
 
-/* Blocks that have not been copied when their instance fails are not copied any more:
- * four answers fill the decode instance, what is offered to it then finds no room. */
+/* Blocks not copied yet when their instance fails are lost: four answers fill the
+ * decode instance, so further offers find no memory. */
 static void test_offers_of_an_instance_that_fails(void **state)
 {
   (void)state;
@@ -246,7 +246,8 @@ static void test_offers_of_an_instance_that_fails(void **state)
   harness_close(&h);
 }
 
-/* With step threads: who has offered, who was offered something, who is on the way. */
+/* With step threads: requests that were offered, that were accepted, and that are in
+ * transit. */
 static void test_a_prefill_or_a_decode_instance_fails(void **state)
 {
   (void)state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Shipped policies whose answers are overwritten, now and then, with zeros, with one byte
- * or with random bytes. Whatever is written: the answer is refused as a whole, counted
- * and logged with the plugin's name, every client ends once and with no wrong token, and
- * sane policies after a reload serve as if nothing had been.
+ * or with random bytes. Whatever is written, the whole answer is refused, counted and
+ * logged with the plugin's name; every client ends once and gets no wrong token; and
+ * after a reload sane policies serve normally.
  */
 #include "t/clients.h"
 #include "t/dice.h"
@@ -21,7 +21,7 @@
 #define SEEDS   TAP_LOTS(12)
 #define GARBAGE ((size_t)64 << 10)
 
-/* The part that a wrapped callback writes over. */
+/* The part of the answer that a wrapped callback overwrites. */
 enum target {
   PLAN,
   ITEMS,
@@ -43,18 +43,18 @@ enum target {
   PREDICTION = N_CACHE_TARGETS,
 };
 
-/* The wrapped policies; cmocka has one thread and one test at a time. */
+/* The wrapped policies; static, since cmocka runs one test at a time on one thread. */
 static struct {
   struct lls_plugin_module scheduler, cache, predictor; /* with the callbacks below */
   struct lls_loop_policies sane;
-  const struct lls_host *host; /* the predictor's */
+  const struct lls_host *host; /* the predictor's host */
   struct dice dice;
   enum target target;
-  uint32_t chance; /* percent of the calls */
+  uint32_t chance; /* percentage of overwritten calls */
   uint64_t written;
 } g;
 
-/* Zeros, one byte, or random ones. */
+/* Overwrites with zeros, one byte, or random bytes. */
 static void scribble(void *to, size_t bytes)
 {
   unsigned char *at = to;
@@ -93,7 +93,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   if (now_and_then(PLAN_AND_ITEMS)) {
     scribble(items, GARBAGE);
     scribble(out, GARBAGE);
-    g.written--; /* it is one plan */
+    g.written--; /* it counts as one plan */
   }
   return rc;
 }
@@ -117,9 +117,9 @@ static int table(void *self, const struct lls_request *r, struct lls_block_table
   int rc = SANE->table(self, r, out);
   if (now_and_then(TABLE)) {
     scribble(out, sizeof *out);
-    bool null = dice(&g.dice, 0, 1) == 1; /* a wild pointer is found by nobody */
+    bool null = dice(&g.dice, 0, 1) == 1; /* a wild pointer cannot be detected */
     out->k = out->v = out->x = null ? NULL : entries;
-    if (!null) /* likewise a length that could be right */
+    if (!null) /* nor can a length that might be right */
       out->k_count |= 1u << 31;
   }
   if (now_and_then(ENTRIES)) {
@@ -188,7 +188,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
 
 /* ---- both, and predictor ----------------------------------------------------------- */
 
-/* Blobs of which fewer bytes are allocated than they say, or none. */
+/* Blobs with fewer bytes than declared, or none. */
 static int export_state(void *self, struct lls_blob *out)
 {
   (void)self;
@@ -199,7 +199,7 @@ static int export_state(void *self, struct lls_blob *out)
   return 0;
 }
 
-/* A name of no end within reason. */
+/* A name without an end within reason. */
 static const char *endless(void)
 {
   static char name[4096];
@@ -236,7 +236,7 @@ static struct lls_prediction wild(void)
   scribble(&p, sizeof p);
   const float confidence[] = {NAN, INFINITY, -1, 2, p.confidence};
   p.confidence = confidence[dice(&g.dice, 0, 4)];
-  p.source |= 1u << 30; /* or it could be a right one */
+  p.source |= 1u << 30; /* otherwise it might be valid */
   return p;
 }
 
@@ -337,7 +337,7 @@ static void reload_sane(struct harness *h)
     fail_msg("%s", err.text);
 }
 
-/* The garbage's clients, a look at everything, and those of sane policies after it. */
+/* Runs clients with garbage, takes snapshots, then runs clients with sane policies. */
 static void run(const char *scheduler, enum target target, int seed, struct outcome *out)
 {
   struct harness h;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers that keep to a grammar, in the step loop with real plugins on a tiny model:
- * what is generated is a text of the grammar, the same however it was scheduled, and ends
- * where nothing can follow.
+ * Answers constrained by a grammar, in the step loop with real plugins on a tiny model:
+ * the answer matches the grammar, is the same however it was scheduled, and ends where
+ * nothing can follow.
  */
 #include "t/tap.h"
 
@@ -15,8 +15,8 @@
 
 static const struct lls_grammar_bounds bounds = {.nodes = 100, .bytes = 4096, .rules = 9};
 
-/* Token i stands for the letter 'a' + i % 8, and every second of the rest for two
- * letters; the model's own end is left out of it, and token 5 ends a text. */
+/* Token i is the letter 'a' + i % 8; every second one of the rest is two letters. The
+ * model's own end token is left out, and token 5 ends a text. */
 static struct lls_vocabulary *letters(uint32_t size)
 {
   static const char two[] = "abacadbcbdcdaabbccddeeffgghh";
@@ -33,7 +33,7 @@ static struct lls_vocabulary *letters(uint32_t size)
 }
 
 enum { ALTERNATIVES = 5 };
-/* After "ca" the rest of the last one is forced. */
+/* After "ca" the rest of the last alternative is forced. */
 static const char *const any_of[ALTERNATIVES] = {"ab", "cd", "ba", "d",
                                                  "cadbcdacbdcadbb"};
 
@@ -70,7 +70,7 @@ static void submit_with(struct harness *h, struct client *c,
     fail_msg("submit: %s", err.text);
 }
 
-/* Reads the answer again; it must be a whole text. */
+/* Matches the answer against the grammar again; it must be a complete text. */
 static void assert_whole(const struct client *c, struct lls_grammar *g)
 {
   struct lls_grammar_state *state = malloc(lls_grammar_state_bytes());
@@ -117,8 +117,9 @@ static const struct setting {
 struct totals {
   uint32_t preemptions, forced;
   uint64_t steps;
-  uint32_t jumps_seen; /* by the scheduler: answers with more than a token pending */
-  uint32_t largest;    /* tokens of an answer's in one step */
+  /* plans in which the scheduler saw answers with more than one pending token */
+  uint32_t jumps_seen;
+  uint32_t largest; /* most tokens of one answer in one step */
 };
 
 static void look(void *context, const struct lls_step_view *view,
@@ -138,7 +139,7 @@ static void look(void *context, const struct lls_step_view *view,
         totals->largest = plan->items[i].tokens;
 }
 
-/* All in one go, under one setting. */
+/* Runs all requests at once, with one setting. */
 static struct totals run_setting(const struct setting *t, const struct reference *ref,
                                  struct client *clients, uint32_t n)
 {
@@ -197,9 +198,8 @@ static void test_answers_are_texts_of_the_grammar(void **state)
 
 /* ---- jump-ahead -------------------------------------------------------------------- */
 
-/* Among others, with and without preemption, swapped and computed again: what was forced
- * is pending in the scheduler's eyes, and steps compute it in pieces of several tokens.
- */
+/* Among other requests, with and without preemption, swapped and recomputed: forced
+ * tokens are pending for the scheduler, and steps compute them several at a time. */
 static void test_jumps_of_a_batch_are_pending_tokens(void **state)
 {
   (void)state;
@@ -242,11 +242,11 @@ static struct lls_grammar *mostly_forced(const struct lls_vocabulary *v)
 struct jump {
   bool off;
   bool logprobs;
-  uint32_t most; /* tokens, 0: enough */
-  int32_t stop;  /* a stop token, 0: none */
+  uint32_t most; /* most tokens; 0: no limit */
+  int32_t stop;  /* a stop token; 0: none */
 };
 
-/* Greedy, alone; how many steps it took. */
+/* Runs one greedy request alone; returns its number of steps. */
 static uint64_t run_jump(const struct jump *j, const struct reference *ref,
                          struct client *c)
 {
@@ -287,7 +287,7 @@ static void test_what_is_forced_takes_no_steps(void **state)
   assert_int_equal(c.n_tokens, slow.n_tokens);
   assert_int_equal(c.reason, LLS_FINISH_STOP);
   assert_true(c.n_forced > 10);
-  /* how likely each token was has to be asked of the model */
+  /* the model must compute each token's probability */
   assert_int_equal(run_jump(&(struct jump){.logprobs = true}, ref, &c), steps);
   assert_same_tokens(&c, &slow, slow.n_tokens);
   assert_int_equal(c.n_forced, 0);
@@ -304,7 +304,7 @@ static void test_a_jump_stays_within_the_request(void **state)
   assert_int_equal(c.reason, LLS_FINISH_LENGTH);
   assert_int_equal(c.n_tokens, 7);
   assert_same_tokens(&c, &whole, 7);
-  /* a stop token is none of a jump: if it is drawn, it ends the answer */
+  /* a stop token is never part of a jump: drawn, it ends the answer */
   int32_t stop = whole.tokens[whole.n_tokens - 1];
   run_jump(&(struct jump){.stop = stop}, ref, &c);
   assert_int_equal(c.reason, LLS_FINISH_STOP);
@@ -340,7 +340,7 @@ static void test_a_dead_end_cuts_the_answer(void **state)
 
 /* ---- grammars that cost much ------------------------------------------------------- */
 
-/* All words of up to three letters of 'a' to 'h', and no end. */
+/* All words of up to three letters from 'a' to 'h', and no end token. */
 static struct lls_vocabulary *words(uint32_t size)
 {
   struct lls_token_bytes *tokens = calloc(size, sizeof *tokens);
@@ -360,7 +360,7 @@ static struct lls_vocabulary *words(uint32_t size)
   return v;
 }
 
-/* After n letters there are some n places, for each of the ways to read them. */
+/* After n letters there are about n states, one for each way to read them. */
 static struct lls_grammar *ambiguous(const struct lls_vocabulary *v)
 {
   static const char text[] =
@@ -377,12 +377,12 @@ static struct lls_grammar *ambiguous(const struct lls_vocabulary *v)
 
 enum { WORK = 3000, FREE = 4000, PIECE = 20000 };
 
-/* The largest of a step, and how many steps there were until the first client's end. */
+/* The largest work of a step, and the number of steps up to the first client's end. */
 struct run {
   uint64_t largest, all;
   uint32_t steps;
-  uint64_t rows;  /* that the device computed until then */
-  uint32_t drawn; /* tokens of the others */
+  uint64_t rows;  /* rows that the device computed until then */
+  uint32_t drawn; /* tokens of the other requests */
 };
 
 static struct run run_beside(uint32_t n_hard, bool has_grammar, uint32_t mask_work,
@@ -422,7 +422,7 @@ static struct run run_beside(uint32_t n_hard, bool has_grammar, uint32_t mask_wo
     lls_loop_cancel(h.loop, hard[i].id);
   run_to_end(&h);
   lls_loop_status(h.loop, &status);
-  assert_int_equal(status.grammar_work, run.all); /* who is gone costs nothing */
+  assert_int_equal(status.grammar_work, run.all); /* an ended request costs nothing */
   assert_memory_is_back(&h);
   harness_close(&h);
   lls_grammar_unref(easy);
@@ -431,8 +431,9 @@ static struct run run_beside(uint32_t n_hard, bool has_grammar, uint32_t mask_wo
   return run;
 }
 
-/* Counted, not timed. An ordinary client has a token of each step, with a grammar or
- * without, and a step does no more for all the others than its limit, and a piece. */
+/* Counted, not timed. An ordinary client gets a token in each step, with a grammar or
+ * without. A step does no more work for all other requests than its limit allows, plus
+ * one piece. */
 static void test_hard_grammars_cost_their_own_requests(void **state)
 {
   (void)state;
@@ -449,8 +450,8 @@ static void test_hard_grammars_cost_their_own_requests(void **state)
     assert_int_equal(beside.steps, alone.steps);
     assert_true(beside.largest <= 7 * FREE + WORK + PIECE);
     assert_true(beside.all <= (uint64_t)beside.steps * (7 * FREE + WORK) + PIECE);
-    /* a row is computed for each token, one in vain where a mask takes more than the one
-     * before it, and two pieces of a prompt */
+    /* one row for each token, a wasted one if a mask takes longer than the previous
+     * step, and two pieces of a prompt */
     assert_true(beside.rows <= alone.rows + 2 * beside.drawn + 6 * 4);
   }
   reference_free(ref);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The step loop under policies that plan odd things, place oddly and refuse at random,
- * while they check that the core keeps its side of the contract; and under plans that
- * must be refused, until the built-in order takes over. Whatever they do, who ends with
- * LENGTH has the reference's text, everybody ends once, and the memory comes back.
+ * The step loop under policies that plan, place and refuse at random, while they check
+ * that the core keeps its side of the contract; and under plans that must be refused,
+ * until the built-in order takes over. Whatever they do, a request that ends with
+ * LENGTH has the reference's text, every request ends once, and all memory is released.
  */
 #include "t/clients.h"
 
@@ -43,7 +43,7 @@ static char *read_all(int fd)
   return text;
 }
 
-/* Runs CLIENTS requests to their end under these policies. */
+/* Runs CLIENTS requests to their end with these policies. */
 static struct outcome run(struct harness_options *o)
 {
   struct harness h;
@@ -120,8 +120,8 @@ static void test_hostile_cache(void **state)
   }
 }
 
-/* A cache manager that finds the whole of a request, its last token too, in the cache:
- * that is said once, undone, and nobody is asked for prefixes again. */
+/* A cache manager that reports a whole request as cached, including its last token:
+ * this is logged once and undone, and the core no longer asks for prefixes. */
 static void test_a_prefix_as_long_as_its_request(void **state)
 {
   (void)state;
@@ -145,7 +145,8 @@ static void test_a_prefix_as_long_as_its_request(void **state)
   }
 }
 
-/* Sequences in both forms side by side, some of them on the way from hidden to KV. */
+/* Sequences in both forms in one batch, some of them changing from hidden to KV
+ * form. */
 static void test_hybrid_cache(void **state)
 {
   (void)state;
@@ -172,9 +173,8 @@ static void test_hybrid_cache(void **state)
   }
 }
 
-/* Real-time and best-effort sequences in the same blocks: tokens lose their slots, lie in
- * other blocks when they are back, and sequences are filled from both ends in one batch.
- */
+/* Real-time and best-effort sequences in the same blocks: tokens lose their slots,
+ * return in other blocks, and sequences of one batch are filled from both ends. */
 static void test_bidirectional_cache(void **state)
 {
   (void)state;
@@ -189,7 +189,8 @@ static void test_bidirectional_cache(void **state)
         .model = models[seed % 2],
         .scheduler = {"hostile", legal},
         .cache = {"bidirectional", seed % 4 < 2 ? NULL : dropped},
-        .create_device = seed % 3 ? create_asynchronous : NULL, /* it keeps tables */
+        /* the engine keeps block tables */
+        .create_device = seed % 3 ? create_asynchronous : NULL,
         .predictor = {"none", NULL},
         .device_units = 80,
     };
@@ -244,8 +245,8 @@ static void test_bad_plans_are_refused_and_the_builtin_order_takes_over(void **s
   }
 }
 
-/* It takes over who lost slots to plans that were good: they hold memory and can't run.
- */
+/* The built-in order takes over requests that lost slots under valid plans: they hold
+ * memory and cannot run. */
 static void test_the_builtin_order_runs_who_was_displaced(void **state)
 {
   (void)state;
@@ -260,7 +261,7 @@ static void test_the_builtin_order_runs_who_was_displaced(void **state)
         .cache = {"bidirectional", NULL},
         .predictor = {"none", NULL},
         .strikes = 40,
-        .device_units = 48, /* a request has 134 tokens at most, these are for 192 */
+        .device_units = 48, /* a request has at most 134 tokens; this is memory for 192 */
     };
     struct outcome out = run(&o);
     assert_int_equal(out.by_length, CLIENTS);
@@ -278,7 +279,7 @@ static void test_null_policies(void **state)
       .scheduler = {"null", NULL},
       .cache = {"null", NULL},
       .predictor = {"none", NULL},
-      .device_units = 2048, /* it keeps a full context for every slot */
+      .device_units = 2048, /* it reserves a full context for every slot */
   };
   struct outcome out = run(&o);
   assert_int_equal(out.by_length, CLIENTS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of hidden form is known before the first plan: where a token of it takes a
- * millisecond it is not taken, where it is free it is. It is measured once and kept;
- * whatever is wrong with what was kept, serving begins.
+ * The cost of hidden form is known before the first plan: hidden form is not used if a
+ * token of it takes a millisecond, and used if it is free. It is measured once and kept
+ * in a file; serving begins whatever is wrong with the file.
  */
 #include "config.h"
 
@@ -24,7 +24,8 @@ struct kept {
   struct lls_engine_fingerprint identity; /* out */
 };
 
-/* How many of two prompts run in the first step, where both fit in hidden form alone. */
+/* Returns how many of two prompts run in the first step, if both fit only in hidden
+ * form. */
 static uint64_t let_in_with(const char *const *parameters, struct kept *kept)
 {
   struct lls_error err = {0};
@@ -73,7 +74,7 @@ static void read_kept(const struct kept *k, struct lls_measured *m)
     fail_msg("%s", err.text);
 }
 
-/* As if restoring had taken no time, or a second a token. */
+/* Writes a measurement in which restoring takes no time, or a second a token. */
 static void pretend(const struct kept *k, const struct lls_engine_fingerprint *identity,
                     int64_t token_ns)
 {
@@ -86,8 +87,8 @@ static void pretend(const struct kept *k, const struct lls_engine_fingerprint *i
   assert_int_equal(lls_measured_write(path, identity, &m, NULL), 0);
 }
 
-/* Measurements are known before the first plan. The times of so small a model are noise,
- * so numbers are put in their place. */
+/* The measurement is known before the first plan. Times of so small a model are noise,
+ * so invented values are used. */
 static void test_known_before_the_first_plan(void **state)
 {
   static const char *const free_of_charge[] = {"rho", "0", NULL};
@@ -115,7 +116,7 @@ static void test_kept_for_the_next_start(void **state)
                    1000000 + m.steps[m.n - 1].context * LLS_NS_PER_S);
 }
 
-/* No step takes exactly as long as was pretended. */
+/* No step takes exactly the invented time. */
 static void expect_measured_again(const struct kept *k)
 {
   struct lls_measured m;
@@ -168,7 +169,7 @@ static void test_unreadable(void **state)
   }
 }
 
-/* Numbers that no step took; the file's identity is right. */
+/* Invalid values for the steps, with the right identity of the file. */
 static void test_bad_steps(void **state)
 {
   static const char *const lines[] = {"KV 0 = 5",          "hidden -1 = 5", "KV 3 = 0",
@@ -224,19 +225,20 @@ static void collect(void *context, const struct lls_event *event)
 
 struct course {
   struct answer answers[2];
-  bool was_hidden, still_hidden; /* anybody; when the second is alone */
+  /* was_hidden: some request was; still_hidden: when the second one is alone */
+  bool was_hidden, still_hidden;
   uint64_t preempted;
 };
 
-/* A tenth of a millisecond each time that somebody looks: steps are learned from while
- * they are served, and how long they really take is noise. */
+/* A clock that advances by a tenth of a millisecond at each call, because the cost
+ * service learns from served steps, whose real times are noise. */
 static int64_t next_moment(void *context)
 {
   int64_t *now_ns = context;
   return *now_ns += 100000;
 }
 
-/* A short answer and a long one, where only one of them has room as K and V. */
+/* Runs a short answer and a long one, only one of which fits as K and V. */
 static void run_two(const char *model, const char *cache, const char *folder,
                     struct course *out)
 {
@@ -298,10 +300,9 @@ static void assert_same_answers(const struct course *a, const struct course *b)
   }
 }
 
-/* Where restoring the 240 tokens that fit would make a step of a millisecond more than
- * twice as long, hidden form is left as soon as there is room, without computing anything
- * again; where it takes no time there is nothing to gain. Answers are those of KV form
- * throughout. */
+/* If restoring the 240 tokens that fit would more than double a step of a millisecond,
+ * hidden form is left as soon as there is memory, without recomputing; if it takes no
+ * time nothing is gained, so it stays. All answers are those of KV form. */
 static void test_upgrade_is_chosen_by_its_cost(void **state)
 {
   static const char *const models[] = {"t/data/models/opt", "t/data/models/neox"};

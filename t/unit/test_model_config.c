@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every key that changes the graph, in its old and new spelling, and every refusal. */
+/* Every key that changes the graph, in old and new spelling, and every refusal. */
 #include "t/folder.h"
 
 #include "core/model/model_config.h"
@@ -137,7 +137,8 @@ static void test_rope_in_old_and_new_spelling(void **state)
   assert_float_equal(old.rope.factor, 2, 0);
 }
 
-/* Short waves stay, long ones are stretched by the factor, the rest lies between. */
+/* Short wavelengths stay, long ones are stretched by the factor, those between are
+ * interpolated. */
 static void test_rope_frequencies(void **state)
 {
   struct lls_rope_config rope =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameter tables: texts to members, and sentences that say what would be right. */
+/* Parameter tables: texts become members, and error messages say what is expected. */
 #include "t/tap.h"
 
 #include "core/params/params.h"
@@ -41,7 +41,7 @@ static void test_table_is_sound(void **state)
   assert_int_equal(lls_param_table_check(&table, &err), 0);
 }
 
-/* Beside a good parameter, `budget`, one that is not. */
+/* Tables with one good parameter, `budget`, and a bad one. */
 static void test_bad_tables_are_refused(void **state)
 {
   (void)state;
@@ -105,7 +105,7 @@ static void test_defaults_are_bound(void **state)
   assert_null(v.label);
 }
 
-/* The values of good texts; numbers as double, texts as they are. */
+/* The values of good texts: numbers as double, texts unchanged. */
 static void test_good_texts(void **state)
 {
   (void)state;

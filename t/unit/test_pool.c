@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A pool in the host memory of the instance that prefills (aligned, pool = prefill), on a
- * real (tiny) model: offers are moved between device and host where their blocks are,
- * victims migrate back and are offered again, and the text of every request is the
- * reference's; whatever is cancelled or reloaded when, all memory comes back, on device
- * and host of either instance.
+ * real (tiny) model: offers are moved between the device and the host of the instance
+ * that has their blocks, victims migrate back and are offered again, and the text of
+ * every request is the reference's. Whenever requests are cancelled or policies
+ * reloaded, all memory is released on the device and the host of both instances.
  */
 #include "t/tap.h"
 
@@ -13,7 +13,8 @@
 
 #define ALL (3 * COPIES)
 
-/* Every offer goes to the host at once, and little memory makes victims. */
+/* Every offer goes to the host at once, and memory is so small that there are
+ * victims. */
 static struct harness_options options(void)
 {
   static const char *const small[] = {
@@ -126,7 +127,8 @@ static void test_cancel_at_any_time_frees_everything(void **state)
   (void)state;
   struct reference *ref = reference_read(MODEL);
   struct harness_options o = options();
-  for (uint32_t steps = 0; steps < 60; steps += TAP_STEP(5)) { /* then cancel all */
+  /* then all are cancelled */
+  for (uint32_t steps = 0; steps < 60; steps += TAP_STEP(5)) {
     struct harness h;
     struct client clients[ALL];
     open_or_fail(&h, &o);
@@ -143,7 +145,7 @@ static void test_cancel_at_any_time_frees_everything(void **state)
   reference_free(ref);
 }
 
-/* Offers come back from where they are: device, host, or on the way. */
+/* Offers return from wherever they are: device, host, or in transit. */
 static void test_reload_at_any_time(void **state)
 {
   (void)state;
@@ -156,7 +158,7 @@ static void test_reload_at_any_time(void **state)
     struct lls_error err = {""};
     int rc = 1;
     open_or_fail(&h, &o);
-    bool scheduler = steps % 2; /* or the cache manager */
+    bool scheduler = steps % 2; /* else the cache manager */
     enum lls_plugin_kind kind = scheduler ? LLS_KIND_SCHEDULER : LLS_KIND_CACHE;
     const struct harness_policy other = {"distserve", NULL};
     assert_int_equal(policy_load(kind, scheduler ? &other : &o.cache, &again, &err), 0);

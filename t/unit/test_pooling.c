@@ -2,9 +2,9 @@
 /*
  * Vectors instead of tokens. The head is linear: times its matrix, a prompt's last output
  * vector is the last row of the reference model's logits, and the sum of all vectors the
- * sum of all rows. With more rows than columns, nothing else is mapped to that. So it is
- * whatever chunks a prompt is computed in, whoever has its prefix, whenever it is
- * preempted, and on however many ranks.
+ * sum of all rows. The head has more rows than columns, so no other vector has the same
+ * product. This holds whatever the chunks of a prompt, whoever shares its prefix,
+ * whenever it is preempted, and on any number of ranks.
  */
 #include "t/tap.h"
 
@@ -51,7 +51,7 @@ static void on_embedded(void *context, const struct lls_event *event)
 {
   (void)context;
   struct embedded *c = event->owner;
-  if (c == NULL) /* of a request that takes memory from others */
+  if (c == NULL) /* the event of a request that only takes memory */
     return;
   assert_int_equal(event->kind, LLS_EVENT_FINISHED); /* no token before */
   assert_int_equal(event->reason, LLS_FINISH_LENGTH);
@@ -75,7 +75,7 @@ static void ask(struct harness *h, struct embedded *c, const struct reference_pr
     fail_msg("submit: %s", err.text);
 }
 
-/* Answers grow, and take what others need. */
+/* Runs growing answers, which take memory from the others. */
 static void generate(struct harness *h, const struct reference_prompt *p)
 {
   struct lls_error err = {0};
@@ -117,12 +117,13 @@ static void check_vector(const struct model *m, const struct embedded *c)
 }
 
 struct outcome {
-  uint32_t preemptions, shared; /* of the last ones, with pooling LAST and MEAN */
+  /* preemptions of the last requests, with pooling LAST and MEAN */
+  uint32_t preemptions, shared;
   uint32_t shared_by_mean;
 };
 
-/* Each reference prompt by both ways, `copies` times, beside as many answers as wanted.
- */
+/* Pools each reference prompt in both ways, `copies` times, with `others` answers
+ * running. */
 static struct outcome embed_all(const struct harness_options *o, int copies, int answers)
 {
   struct harness h;
@@ -156,7 +157,7 @@ static void test_vectors_are_what_the_head_reads(void **state)
   embed_all(&o, 1, 0);
 }
 
-/* A sequence at a time is as many rows as are read back at once. */
+/* One sequence at a time, as many rows as are read back at once. */
 static void test_in_chunks(void **state)
 {
   (void)state;

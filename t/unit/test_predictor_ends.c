@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls to a predictor about a request and its end: once, whatever the end; and what
- * it may say until it is destroyed. */
+/* The calls to a predictor about a request's end: exactly one, whatever the end; and
+ * its late answers until it is destroyed. */
 #include "t/tap.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 
 #include "t/harness.h"
 
-struct told { /* of one request */
+struct told { /* the calls about one request */
   uint64_t id;
   uint32_t predicted, observed, ended;
   uint32_t length, reason, tenant;
@@ -19,7 +19,7 @@ struct told { /* of one request */
 
 static struct told told[REQUESTS];
 
-/* The one of this request; a new one if there is none. */
+/* Returns the record of this request; adds one if there is none. */
 static struct told *told_of(uint64_t id)
 {
   uint32_t i = 0;
@@ -60,7 +60,7 @@ static void on_end(void *self, const struct lls_prompt *prompt, uint32_t length,
   t->reason = reason;
 }
 
-/* `none`, but that it listens. */
+/* Replaces the predictor `none` by one that also receives all calls. */
 static void listen(void *context, struct lls_loop_policies *policies)
 {
   struct lls_plugin_module *module = context;
@@ -141,7 +141,7 @@ static void test_every_end_is_told_once(void **state)
   open_harness(&h, &module);
   uint64_t itself = submit(&h, 4, 5), cut_off = submit(&h, 4, 20);
   uint64_t unheard = submit(&h, 4, 20), too_long = submit(&h, 60, 4);
-  run(&h, 8); /* 5 steps of the first, then the second begins: one at a time */
+  run(&h, 8); /* 5 steps of the first request, then the second begins: one at a time */
   lls_loop_cancel(h.loop, cut_off);
   lls_loop_cancel(h.loop, unheard);
   run(&h, 20);
@@ -170,7 +170,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   return 0;
 }
 
-/* As a thread of its own would that is joined here. */
+/* Answers late, as a predictor's thread may do until it is joined here. */
 static void destroy(void *self)
 {
   const struct lls_host *host = *(const struct lls_host **)self;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long work says how far it is, and when; the clock is put back in place of waiting. */
+/* Long work shows its progress at the right times; the test sets the clock back instead
+ * of waiting. */
 #include "t/tap.h"
 
 #include "core/base/progress_bar.h"
@@ -15,7 +16,7 @@ static void take(void *context, const char *text)
   snprintf(context, 200, "%s", text);
 }
 
-/* As if it had begun then, and been shown last. */
+/* A progress bar that began, and was last shown, `seconds` ago. */
 static struct lls_progress begun(double seconds, bool terminal, char *line)
 {
   struct lls_progress p;
@@ -28,7 +29,7 @@ static struct lls_progress begun(double seconds, bool terminal, char *line)
   return p;
 }
 
-/* The text that is written to stderr. */
+/* Returns the text written to stderr. */
 static const char *drawn(struct lls_progress *p, size_t n, size_t total)
 {
   static char text[400];

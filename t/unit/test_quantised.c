@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of quantised types against what the reference makes of the same blocks. */
+/* Tensors of quantised types against the reference's values of the same blocks. */
 #include "t/quantised_data.h"
 
 #include "core/device/tensor.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Quantised Hugging Face folders: each matrix is what it stands for, with and without the
- * CPU device keeping its codes;
- * and what is refused, by name. */
+/* Quantised Hugging Face folders: each matrix has the reference's values, both directly
+ * and through the CPU device's codes; and refusals, with the tensor's name. */
 #include "t/folder.h"
 #include "t/quantised_data.h"
 
@@ -44,7 +43,7 @@ static void test_a_matrix_is_what_it_stands_for(void **state)
   lls_safetensors_close(st);
 }
 
-/* As the device packs it, of two parts; x is one in each column by turns. */
+/* The product as the device packs it, of two parts; x is 1 in each column in turn. */
 static void test_a_product_is_of_its_numbers(void **state)
 {
   struct lls_safetensors *st = open_matrix(*state);
@@ -68,7 +67,7 @@ static void test_a_product_is_of_its_numbers(void **state)
   for (size_t o = 0; o < MATRIX_ROWS; o++) {
     lls_tensor_read_row(&e, o, row);
     for (size_t k = 0; k < MATRIX_COLUMNS;
-         k++) /* zeros and scales round to 11 bits, or 8 */
+         k++) /* zero points and scales are rounded to 11 or 8 bits */
       assert_true(fabsf(y[k * MATRIX_ROWS + o] - row[k]) <=
                   0.005f * (fabsf(row[k]) + 0.1f));
   }
@@ -111,8 +110,7 @@ static void test_others_are_refused_by_name(void **state)
   assert_refused("7", "should be an object");
 }
 
-/* Symmetric int8 is what W8A8 models were made for; all else has activations of more
- * bits. */
+/* Symmetric int8 is for W8A8 models; all other models have wider activations. */
 static void test_activations_are_read(void **state)
 {
   (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The snapshot of an instance's queues, and when it is made; with more requests than are
- * shown. */
+/* The snapshot of an instance's queues, and when it is taken; with more requests than
+ * it shows. */
 #include "t/tap.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static void ignore(void *context, const struct lls_event *event)
   (void)context, (void)event;
 }
 
-/* Everything costs nothing: a step has as many as the device takes. */
+/* All costs are 0: a step has as many requests as the device takes. */
 static void open_harness(struct harness *h, uint32_t requests)
 {
   static const struct lls_sim_options sim = {.memory = 1 << 30};
@@ -58,7 +58,7 @@ static const struct lls_snapshot *look(struct harness *h)
   assert_int_equal(lls_loop_idle_ns(h->loop), 0); /* there is something to do */
   assert_true(lls_loop_step(h->loop) >= 0);
   assert_true(lls_loop_snapshot_ready(h->loop));
-  assert_false(lls_loop_snapshot_ready(h->loop)); /* told once */
+  assert_false(lls_loop_snapshot_ready(h->loop)); /* reported once */
   lls_loop_events(h->loop, ignore, NULL);
   return lls_loop_snapshot(h->loop, 0);
 }
@@ -95,7 +95,7 @@ static void test_who_runs_and_who_waits(void **state)
   harness_close(&h);
 }
 
-/* A line is "request N key M": 3,000 of them are more than there is room for. */
+/* A line is "request N key M": 3,000 lines are more than fit. */
 static void test_the_first_of_many(void **state)
 {
   (void)state;
@@ -111,7 +111,8 @@ static void test_the_first_of_many(void **state)
   assert_int_equal(q->n + q->n_left_out, REQUESTS);
   assert_true(q->lines_left_out > 0);
   assert_int_equal(q->lines[q->length - 1], '\n');
-  assert_in_range(lines + q->lines_left_out, REQUESTS, REQUESTS + 16); /* parameters */
+  /* lines of parameters */
+  assert_in_range(lines + q->lines_left_out, REQUESTS, REQUESTS + 16);
   harness_close(&h);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Tensor parallel ranks as threads: two and four give the logits of the reference within
- * 1e-4 however steps are cut, swapped and restored; models that cannot be shared out are
- * refused; and a rank that fails, or does not come, ends the step of all.
+ * 1e-4 however steps are cut, swapped and restored; models that cannot be divided are
+ * refused; and a rank that fails or does not arrive ends the step of all ranks.
  */
 #include "t/bad_rank.h"
 #include "t/rules.h"
@@ -22,7 +22,7 @@ static void test_four(void **state)
   rule_check_all(*state, &four);
 }
 
-/* Odd blocks, and more threads than one on each rank. */
+/* Unusual block sizes, and several threads on each rank. */
 static void test_odd(void **state)
 {
   struct drive_options o = two;

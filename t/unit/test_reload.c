@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Policies changed under live requests: no text changes, no request is lost, and what
- * can't be put in place leaves what runs as it was.
+ * Policies replaced while requests are active: no text changes, no request is lost, and
+ * a failed replacement leaves the running policies unchanged.
  */
 #include "t/tap.h"
 
@@ -23,11 +23,11 @@ struct scene {
   uint32_t n_used;
 };
 
-#define UNITS 128 /* too few for all, so that some are preempted */
+#define UNITS 128 /* too few for all requests, so that some are preempted */
 
 static const char *const unshared[] = {"prefix_sharing", "off", NULL};
 
-/* As a GPU is to the engine, in this. */
+/* Creates a device that looks to the engine like a GPU with its own memory. */
 static int create_with_own_memory(const struct lls_device_options *options,
                                   struct lls_device **out, struct lls_error *err)
 {
@@ -89,7 +89,7 @@ static void end(struct scene *s)
   reference_free(s->reference);
 }
 
-/* A plugin newly loaded, as if its file had been built again. */
+/* Loads a plugin again, as if its file had been rebuilt. */
 static struct lls_loop_policy load(struct scene *s, uint32_t kind, const char *name,
                                    const char *const *parameters)
 {
@@ -163,7 +163,7 @@ static void test_schedulers_take_turns(void **state)
   end(&s);
 }
 
-/* Another copy of its code takes over every block where it lies, on the host too. */
+/* A new copy of the same plugin takes over every block in place, on the host too. */
 static void test_a_cache_manager_hands_over_its_blocks(void **state)
 {
   (void)state;
@@ -184,7 +184,8 @@ static void test_a_cache_manager_hands_over_its_blocks(void **state)
   end(&s);
 }
 
-/* One whose blocks another can hold as they lie hands them over, there and back. */
+/* Two managers with compatible blocks hand them over to each other, in both
+ * directions. */
 static void test_other_cache_managers_take_over_blocks(void **state)
 {
   (void)state;
@@ -203,8 +204,8 @@ static void test_other_cache_managers_take_over_blocks(void **state)
   end(&s);
 }
 
-/* Where layers have windows, a manager takes over what a sequence still has of itself;
- * another, which knows of whole sequences alone, begins anew. */
+/* If layers have windows, a manager takes over the part of a sequence that still
+ * exists; a manager that supports whole sequences only starts from nothing. */
 static void test_what_a_window_has_left(void **state)
 {
   (void)state;
@@ -227,8 +228,8 @@ static void test_what_a_window_has_left(void **state)
   }
 }
 
-/* From both ends of blocks and partly on the host: the same plugin goes on there, and
- * what lies as usual another one takes. */
+/* Blocks filled from both ends, partly on the host: the same plugin continues with
+ * them; another manager takes over only blocks in the usual layout. */
 static void test_displaced_sequences_are_handed_over(void **state)
 {
   (void)state;
@@ -255,8 +256,8 @@ static void test_displaced_sequences_are_handed_over(void **state)
   }
 }
 
-/* Nor does a scheduler stand still that knows nothing of requests which hold memory and
- * can't run. */
+/* A scheduler without support for displaced requests, which hold memory and cannot run,
+ * does not get stuck either. */
 static void test_another_scheduler_runs_who_was_displaced(void **state)
 {
   (void)state;
@@ -282,7 +283,8 @@ static void test_another_scheduler_runs_who_was_displaced(void **state)
   assert_true(partial > 0);
 }
 
-/* Hidden form too, by the same plugin; one that has no such form prefills it again. */
+/* Hidden form is taken over by the same plugin; a manager without this form prefills
+ * the sequence again. */
 static void test_hidden_form_is_handed_over(void **state)
 {
   (void)state;
@@ -304,7 +306,7 @@ static void test_hidden_form_is_handed_over(void **state)
   }
 }
 
-/* Where memory for hidden states was given up, one that restores them is refused. */
+/* If memory for hidden states was given up, a manager that restores them is refused. */
 static void test_hidden_form_that_was_given_up(void **state)
 {
   (void)state;
@@ -353,8 +355,8 @@ static struct lls_loop_policies change_of(struct scene *s, uint32_t kind, bool o
   return change;
 }
 
-/* Two reloads between which no step is run: what the first one changed must not be
- * forgotten by the second, whichever policies they replace. */
+/* Two reloads without a step between them: the second must not lose the changes of the
+ * first, whichever policies they replace. */
 static void test_reloads_without_a_step_between(void **state)
 {
   (void)state;
@@ -394,7 +396,7 @@ static void test_a_running_policy_takes_other_parameters(void **state)
   end(&s);
 }
 
-/* A scheduler of t/fault, by its path. */
+/* The path of a scheduler in t/fault. */
 static const char *fault(const char *id, char path[PATH_MAX + 64])
 {
   snprintf(path, PATH_MAX + 64, "%s/scheduler_%s.so", fixture_folder(), id);
@@ -446,7 +448,7 @@ static void test_the_step_thread_parks_for_it(void **state)
   end(&s);
 }
 
-/* The next reload asks the step thread to park before it has seen the release. */
+/* The next reload asks the step thread to park before it has seen its release. */
 static void test_reloads_follow_each_other_at_once(void **state)
 {
   (void)state;

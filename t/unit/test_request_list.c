@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of requests in order of id hold what an array has that is searched from its
- * beginning, whatever comes and goes where: in the middle as policies take it, and at the
- * ends for so long that a list goes round in its room many times.
+ * Lists of requests ordered by id hold the same as an array that is searched linearly,
+ * under random insertions and removals: in the middle, as policies do, and at the ends,
+ * so often that the list wraps around in its buffer many times.
  */
 #include "t/tap.h"
 
@@ -58,7 +58,8 @@ static void test_anywhere(void **state_of)
   lls_request_list_free(&l);
 }
 
-/* A queue: the last comes, the first goes, and one behind it now and then. */
+/* As a queue: the last is inserted, the first removed, and now and then one after the
+ * first. */
 static void test_as_a_queue(void **state)
 {
   (void)state;

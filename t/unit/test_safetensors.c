@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole files are read as they are; each way in which a file can lie has its sentence. */
+/* Good files are read correctly; each kind of malformed file has its message. */
 #include "t/folder.h"
 
 #include "core/model/safetensors.h"
@@ -91,7 +91,7 @@ static void test_views_are_checked(void **state)
 #define A(shape, offsets)                                                                \
   "\"a\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
-/* Each header is wrong in one way for a file with 16 bytes of data. */
+/* Each header is wrong in one way, for a file with 16 bytes of data. */
 static void test_lying_headers_are_refused(void **state)
 {
   static const struct {
@@ -143,7 +143,7 @@ static void test_impossible_lengths_are_refused(void **state)
   expect_refusal(*state, -EINVAL, "empty");
 }
 
-/* A good file, cut at every length. */
+/* A good file, truncated to every length. */
 static void test_truncation_is_always_seen(void **state)
 {
   unsigned char bytes[8 + 57 + 16] = {57};
@@ -156,7 +156,7 @@ static void test_truncation_is_always_seen(void **state)
   }
 }
 
-/* Reads the ends of a tensor, if it is still there; more than 0 if so. */
+/* Reads both ends of a tensor, if it still exists; returns more than 0 if so. */
 static unsigned touch(struct lls_safetensors *st, const char *name, size_t rows,
                       size_t columns)
 {
@@ -167,7 +167,7 @@ static unsigned touch(struct lls_safetensors *st, const char *name, size_t rows,
   return 1u + data[0] + data[rows * columns * lls_dtype_bytes(view.dtype) - 1];
 }
 
-/* One to three bytes of the length or the header are others, at random. */
+/* One to three random bytes of the length or the header are changed. */
 static void test_damage_never_crashes(void **state)
 {
   const char *header = "{\"m\":{\"dtype\":\"BF16\",\"shape\":[2,3],"

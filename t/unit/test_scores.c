@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How likely a prompt was, against log-softmax of the reference model's logits: whatever
- * chunks it is computed in, whoever has its prefix, and when it is preempted. And that no
- * stop token is drawn before min_new_tokens.
+ * How likely a prompt was, against log-softmax of the reference model's logits:
+ * whatever the chunks of a prompt, whoever shares its prefix, and whenever it is
+ * preempted. Also: no stop token is drawn before min_new_tokens.
  */
 #include "t/tap.h"
 
@@ -87,7 +87,8 @@ static void check_scores(const struct scored *c, uint32_t vocab)
     assert_int_equal(s->n_top, ALTERNATIVES);
     assert_int_equal(rank_of(logits, vocab, s->top_token[0]), 1);
     uint32_t rank = rank_of(logits, vocab, s->token);
-    assert_true(s->rank + 1 >= rank && s->rank <= rank + 1); /* a near tie may turn */
+    /* near ties may be in either order */
+    assert_true(s->rank + 1 >= rank && s->rank <= rank + 1);
     assert_true(s->top_logprob[0] >= s->top_logprob[1] &&
                 s->logprob <= s->top_logprob[0]);
   }
@@ -127,7 +128,7 @@ static void test_scores_are_log_softmax(void **state)
   score_all("fcfs", NULL, 512, 16, 1, 2);
 }
 
-/* max_sequences rows of logits at a time: many passes through the head. */
+/* max_sequences rows of logits fit at a time: many passes through the head. */
 static void test_in_chunks_and_with_little_room_for_logits(void **state)
 {
   (void)state;

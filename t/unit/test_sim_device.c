@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loop and engine on the simulated device: latencies are the cost model's to the
- * nanosecond, answers are as long as the seed says, memory is counted, and a run repeats
- * itself to the byte.
+ * Loop and engine on the simulated device: latencies equal the cost model's to the
+ * nanosecond, answers have the length given by the seed, memory is counted, and a
+ * repeated run gives the same bytes.
  */
 #include "t/tap.h"
 
@@ -109,7 +109,7 @@ static void on_event(void *context, const struct lls_event *event)
   c->ended_ns = event->finished_ns;
 }
 
-/* Client i: a prompt of its own, an answer of `length` tokens, at most 2,000. */
+/* Client i: a unique prompt, and an answer of `length` tokens, at most 2,000. */
 static void submit(struct run *r, uint32_t i, uint32_t prompt, uint32_t length)
 {
   int32_t tokens[2048];
@@ -268,8 +268,8 @@ static void test_memory_is_counted(void **state)
   assert_int_equal(harness_open(&r.h, &o, &err), -ENOMEM);
 }
 
-/* The scratch of the hidden form is on the device, two units of a layer for each of the
- * pool; an engine that nobody wants that form of has none. */
+/* The hidden form's scratch is on the device, two units of a layer for each unit of the
+ * pool; an engine without hidden form has none. */
 static void test_hidden_scratch_is_counted(void **state)
 {
   (void)state;
@@ -289,7 +289,7 @@ static void test_hidden_scratch_is_counted(void **state)
   assert_int_equal(used[0] - used[1], UINT64_C(2000) * 16 * 5120 * 2); /* one layer's */
 }
 
-/* Where rows attend to X itself, scratch is for prompts alone. */
+/* If rows attend to X directly, scratch is needed for prompts only. */
 static void test_absorbed_scratch(void **state)
 {
   (void)state;
@@ -303,8 +303,8 @@ static void test_absorbed_scratch(void **state)
   harness_close(&r.h);
 }
 
-/* Copies straight to the device: what comes before a step delays it, what overlaps only
- * as far as it takes longer. */
+/* Copies before a step delay it; asynchronous copies delay it only if they take longer
+ * than the step. */
 static void test_copies_take_time(void **state)
 {
   (void)state;
@@ -374,7 +374,7 @@ static void count_end(void *context, const struct lls_event *event)
     c->reason = event->reason;
 }
 
-/* The plans of a crowded machine on which requests arrive by the number of the step. */
+/* The plans of an overloaded machine whose requests arrive by step number. */
 static uint64_t plans_of(struct run *r, const char *scheduler, bool simulated)
 {
   struct harness_options o = options(r, 60);
@@ -430,8 +430,9 @@ static struct lls_device *a_device(struct lls_pool **pool)
   return d;
 }
 
-/* A unit of 1,024 bytes takes 2,048 ns and 500 of latency: two receivers share the
- * sender's end, two pulls of one its own, and a later one finds it free. */
+/* A unit of 1,024 bytes takes 2,048 ns and 500 ns of latency. Two receivers share the
+ * sender's end, two pulls of one receiver share its own, and a later pull finds both
+ * free. */
 static void test_pulls_wait_for_both_ends_of_the_link(void **state)
 {
   (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The allocator of blocks of several sizes (policy/slabs.h): random verbs against a model
- * that knows what every unit holds, for the ratios of sizes that models have; and how
- * much is moved where a pool is always full.
+ * The allocator of blocks of several sizes (policy/slabs.h): random calls against a
+ * model that knows the contents of every unit, for the ratios of sizes of real models;
+ * and the amount of moving in a pool that is always full.
  */
 #include "t/unit/slabs_rig.h"
 
@@ -20,7 +20,7 @@ static const struct ratio {
     {"no multiple", 230, 2, {7, 23}},
 };
 
-/* Takes up to `most` blocks in a verb; with `fits` all of them must be had. */
+/* Takes up to `most` blocks in one call; with `fits` all of them must be available. */
 static void take_some(struct rig *r, struct dice *d, uint32_t most)
 {
   uint32_t blocks[LLS_POL_MAX_CLASSES] = {0}, units = 0;
@@ -91,7 +91,7 @@ static void test_what_fits_can_be_taken(void **state)
       play(&ratios[i], true, seed);
 }
 
-/* On the host nothing is copied: slabs are emptied only where nobody holds a block. */
+/* Nothing is copied on the host: slabs are emptied only if no block in them is held. */
 static void test_without_moves_too(void **state)
 {
   (void)state;
@@ -116,7 +116,7 @@ static void test_a_state_is_taken_over(void **state)
   rig_end(&b);
 }
 
-/* Units of another manager's sequences are claimed one by one. */
+/* Blocks of another manager's sequences are claimed one by one. */
 static void test_blocks_are_claimed(void **state)
 {
   (void)state;
@@ -139,7 +139,7 @@ static void test_blocks_are_claimed(void **state)
   rig_end(&r);
 }
 
-/* Each word that is wrong is named, and none leads the audit astray. */
+/* The audit reports each wrong word, and none makes it read out of bounds. */
 static void test_audit_sees_what_is_wrong(void **state)
 {
   (void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The step path allocates nothing: every malloc, calloc, realloc and free of this process
- * is counted while steps of prefill, decode, jump-ahead, preemption and swap run, under
- * every scheduler and over every cache manager that ships.
+ * The step path allocates nothing: all calls to malloc, calloc, realloc and free in
+ * this process are counted while steps of prefill, decode, jump-ahead, preemption and
+ * swap run, with every shipped scheduler and every shipped cache manager.
  */
 #include "t/tap.h"
 
@@ -14,11 +14,11 @@
 #include "t/shipped.h"
 
 #if !TAP_SANITIZED
-/* volatile, since the compiler knows that malloc reads no variable of ours */
+/* volatile, since the compiler assumes that malloc reads no variable of ours */
 static volatile bool counting;
 static volatile unsigned calls;
 
-/* seen by the C library and by plugins instead of their own */
+/* replaces the C library's functions for the library itself and for plugins */
 #define INTERPOSE __attribute__((visibility("default")))
 
 void *__libc_malloc(size_t);
@@ -56,8 +56,8 @@ static void ignore(void *context, const struct lls_event *event)
   (void)event;
 }
 
-/* A round of requests that need more memory than there is, two of them in a grammar; how
- * many were preempted. */
+/* Runs requests that need more memory than there is, two of them with a grammar;
+ * returns how many were preempted. */
 static uint64_t run_round(struct harness *h, const struct reference *ref,
                           struct lls_grammar *grammar)
 {
@@ -80,7 +80,8 @@ static uint64_t run_round(struct harness *h, const struct reference *ref,
   return status.preempted_recompute + status.preempted_swap;
 }
 
-/* The first round warms up libraries' own caches. False: these two don't go together. */
+/* The first round fills libraries' own caches. Returns false if the two policies do not
+ * work together. */
 static bool check(const struct harness_policy *scheduler,
                   const struct harness_policy *cache, uint32_t host_units,
                   uint64_t *preempted)
@@ -106,7 +107,7 @@ static bool check(const struct harness_policy *scheduler,
   }
   struct reference *ref = reference_read("llama");
   struct jumps jumps;
-  jumps_open(&jumps, h.config.vocab, -1); /* which never ends by itself */
+  jumps_open(&jumps, h.config.vocab, -1); /* a grammar that never ends by itself */
   run_round(&h, ref, jumps.grammar);
   calls = 0;
   *preempted += run_round(&h, ref, jumps.grammar);
@@ -130,7 +131,7 @@ static void test_the_counter_counts(void **state)
   calls = 0;
 }
 
-/* Not over the engine of one mixed instance. */
+/* Schedulers that do not work on a single mixed instance. */
 static const struct left_out left_out[] = {
     {"distserve", "hands requests over between instances"},
 };
@@ -167,8 +168,8 @@ static void test_swapping(void **state)
   }
 }
 
-/* Under the scheduler that asks most of a cache manager, and under one that asks least.
- */
+/* With the scheduler that calls a cache manager most, and with the one that calls it
+ * least. */
 static void test_every_cache(void **state)
 {
   (void)state;
@@ -181,7 +182,7 @@ static void test_every_cache(void **state)
                                   cache = {caches.names[i], NULL};
       uint64_t preempted = 0;
       bool goes = check(&scheduler, &cache, 256, &preempted);
-      assert_true(goes || s > 0); /* fcfs goes with all */
+      assert_true(goes || s > 0); /* fcfs works with all */
     }
 }
 

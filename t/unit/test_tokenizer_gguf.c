@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tokenisers in GGUF files: ids are llama.cpp's (tools/gguf_vectors.py). */
+/* Tokenisers in GGUF files: the ids equal llama.cpp's (tools/gguf_vectors.py). */
 #include "t/gguf.h"
 
 #include "core/model/model_text.h"
@@ -63,7 +63,7 @@ static const char *write_file(struct gguf_builder *b, const struct folder *folde
   return path;
 }
 
-/* Files from before the two keys were written. */
+/* Older files, written before the two keys existed. */
 static void test_what_a_file_leaves_out_is_told(void **state)
 {
   static const struct {
@@ -131,7 +131,8 @@ static size_t count_tokens(const char *path, const char *text, int32_t *first)
   return count;
 }
 
-/* Byte-level tokenisers add none unless the file says so, or their name implies it. */
+/* Byte-level tokenisers add no BOS unless the file says so, or their name implies
+ * it. */
 static void test_beginning_of_text(void **state)
 {
   struct gguf_builder b = {0};

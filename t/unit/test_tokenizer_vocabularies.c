@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vocabularies of other projects, which are not in this tree. The variable
+ * Vocabularies of other projects, which are not part of this tree. The variable
  * LLS_VOCABULARIES names a folder of files X.gguf, X.gguf.inp (texts, with a line
  * __ggml_vocab_test__ between them) and X.gguf.out (the ids of each on a line), such as
- * models/ in the sources of llama.cpp. Each tokeniser has the same ids, or is refused by
- * its name.
+ * models/ in the sources of llama.cpp. Each tokeniser has the same ids, or is refused
+ * by its name.
  */
 #include "t/tap.h"
 
@@ -46,7 +46,7 @@ static void encode(const struct lls_tokenizer *tokenizer, const char *text, size
   free(ids);
 }
 
-/* Texts that have other ids than `want` has. */
+/* Counts texts whose ids differ from `want`. */
 static int count_wrong(const struct lls_tokenizer *tokenizer, const char *texts,
                        const char *want, int *n)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models of which every layer has a sliding window, in pools that hold fewer tokens than
- * one of the requests gets: under every scheduler that ships, whatever is shared,
- * preempted, swapped or handed over, the text is what transformers computed with all of
- * it in memory.
+ * Models with a sliding window in every layer, in pools that hold fewer tokens than one
+ * request: with every shipped scheduler, and whatever is shared, preempted, swapped or
+ * handed over, the text is what transformers computed with all tokens in memory.
  */
 #include "t/tap.h"
 
@@ -35,7 +34,7 @@ static struct harness_options options(const char *model, const char *scheduler,
   return o;
 }
 
-/* Every reference prompt COPIES times at once; what the loop says in the end. */
+/* Runs every reference prompt COPIES times at once; returns the loop's final status. */
 static struct lls_loop_status check_texts(const struct harness_options *o)
 {
   struct harness h;
@@ -59,7 +58,7 @@ static struct lls_loop_status check_texts(const struct harness_options *o)
   }
   for (int i = 0; i < ALL; i++)
     assert_reference_text(&clients[i]);
-  for (int i = 0; i < 3; i++) /* instances hear of each other's blocks */
+  for (int i = 0; i < 3; i++) /* instances learn of each other's released blocks */
     lls_loop_step(h.loop);
   assert_memory_is_back(&h);
   lls_loop_status(h.loop, &s);
@@ -69,7 +68,7 @@ static struct lls_loop_status check_texts(const struct harness_options *o)
   return s;
 }
 
-/* The managers that say that they give back. */
+/* Calls check for the managers that free blocks outside of the window. */
 static void each_manager(void (*check)(const char *cache))
 {
   struct shipped caches;
@@ -125,7 +124,8 @@ static void test_swapped(void **state)
   each_manager(swapped);
 }
 
-/* On a device that computes beside the host, the engine keeps block tables. */
+/* On a device that computes concurrently with the host, the engine keeps block
+ * tables. */
 static void kept_tables(const char *cache)
 {
   for (int i = 0; i < 2; i++) {
@@ -141,7 +141,7 @@ static void test_kept_tables(void **state)
   each_manager(kept_tables);
 }
 
-/* The other instance does without what has left the window here. */
+/* The other instance does not get the blocks that have left the window. */
 static void handed_over(const char *cache)
 {
   struct harness_options o = options("mistral-window", "distserve", cache);
@@ -157,14 +157,14 @@ static void test_handed_over(void **state)
   each_manager(handed_over);
 }
 
-/* A prompt that others have computed, of which only what its window sees is held. */
+/* A prompt computed by other requests, of which only the part in the window is held. */
 static void test_shared_prefixes(void **state)
 {
   (void)state;
   for (int i = 0; i < 2; i++) {
     struct harness_options o = options(models[i], "fcfs", "paged");
     o.device_units = 128;
-    o.max_sequences = 4; /* later copies find what earlier ones have left */
+    o.max_sequences = 4; /* later copies find the prefixes of earlier ones */
     assert_true(check_texts(&o).shared_tokens > 0);
   }
 }
@@ -186,7 +186,8 @@ static void test_gives_back_too_early(void **state)
   h.log.fd = memfd_create("log", MFD_CLOEXEC);
   submit(&h, &c, &ref->prompts[2]);
   while (!lls_loop_idle(h.loop)) {
-    assert_true(lls_loop_step(h.loop) >= 0); /* no engine fails by a plugin's answer */
+    /* a plugin's answer never makes the engine fail */
+    assert_true(lls_loop_step(h.loop) >= 0);
     lls_loop_events(h.loop, on_event, NULL);
   }
   assert_int_equal(c.reason, LLS_FINISH_ERROR);
