@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Putting a bed together; see bed.h. */
+/* Sets up a bed; see bed.h. */
 #include "t/tap.h"
 
 #include "t/plugin/bed.h"
@@ -38,7 +38,7 @@ static int64_t transfer_ns(void *context, uint64_t bytes, uint32_t link)
   return LLS_NEVER;
 }
 
-/* No step was measured. */
+/* No step has been measured. */
 static void statistics(void *context, uint32_t last_steps,
                        struct lls_step_statistics *out)
 {
@@ -48,15 +48,15 @@ static void statistics(void *context, uint32_t last_steps,
 
 /* ---- between the loop and the watch --------------------------------------------- */
 
-/* The policy whose witness this is. */
+/* Returns the policy that this watch belongs to. */
 static struct bed_policy *policy_of(void *self)
 {
   const struct witness *w = self;
   return (struct bed_policy *)(uintptr_t)w->core;
 }
 
-/* Changes the parameters that the loop hands on: the host is the core's, but for
- * estimates and for what the test's engine cannot do. */
+/* Changes the parameters that the loop passes on: the host is the core's, except for
+ * cost estimates and for abilities that the test's engine lacks. */
 static struct bed_policy *furnish(const struct lls_host *core, const void *params)
 {
   size_t offset = offsetof(struct bed_policy, handed);
@@ -136,7 +136,7 @@ static void intercept(struct lls_plugin_module *m)
   }
 }
 
-/* The harness has loaded the plugins; the loop gets them under watch. */
+/* Replaces the plugins that the harness has loaded by their watched versions. */
 static void replace(void *context, struct lls_loop_policies *policies)
 {
   struct bed *bed = context;
@@ -223,7 +223,7 @@ static void take_shorthands(struct bed *bed)
   bed->by_slot = bed->in->table->by_slot;
 }
 
-/* Creation puts its log lines into the error. */
+/* Opens the harness; log lines during creation are added to the error. */
 static int open_harness(struct bed *bed, struct lls_error *err)
 {
   const struct harness_options options = harness_options_of(bed);

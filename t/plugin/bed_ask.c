@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions of a test to a bed: the figures of policies, and the findings of the watch;
- * see bed.h. */
+/* A test's queries to a bed: figures of policies, and findings of the watch; see
+ * bed.h. */
 #include "t/tap.h"
 
 #include "t/plugin/bed.h"
@@ -21,7 +21,7 @@ static void append(struct bed *bed, const char *text, size_t n)
   bed->text[bed->text_length] = '\0';
 }
 
-/* "request ID" becomes "request NUMBER". */
+/* Replaces "request ID" by "request NUMBER". */
 static void sink_text(void *context, const char *line)
 {
   static const char word[] = "request ";
@@ -47,7 +47,7 @@ static void sink_number(void *context, const char *name, double value)
   sink_text(context, line);
 }
 
-/* An empty first line: each is found by the end of the one before. */
+/* Begins with an empty line, so that each line follows the end of another one. */
 static struct lls_sink sink_of(struct bed *bed)
 {
   lls_sim_advance(bed->harness.device, bed->now_ns);

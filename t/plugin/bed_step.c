@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of a bed and its steps; see bed.h. */
+/* Submits a bed's requests and runs its steps; see bed.h. */
 #include "t/tap.h"
 
 #include "t/plugin/bed.h"
@@ -26,7 +26,7 @@ static void fail_with_log(struct bed *bed, const char *what)
   fail_msg("step %u: %s\n%s", bed->step, what, text);
 }
 
-/* Requests that have ended are freed, counters taken, findings reported. */
+/* Frees ended requests, updates counters, reports findings. */
 static void look(struct bed *bed)
 {
   const struct lls_loop_status *s = &bed->in->status;
@@ -49,7 +49,7 @@ static void look(struct bed *bed)
   bed_forgive(bed);
 }
 
-/* The prediction is set, and nobody but the predictor has seen the request yet. */
+/* Sets the prediction, before any policy but the predictor has seen the request. */
 static void on_arrival(void *context, const struct lls_request *r)
 {
   const struct bed *bed = context;
@@ -79,7 +79,7 @@ static void on_plan(void *context, const struct lls_step_view *view,
   assert_false(bed->o.no_mixed_batch && decodes > 0 && prefills > 0);
 }
 
-/* The loop counts as cached what the manager has. */
+/* The loop's count of cached tokens must equal the manager's. */
 static void check_view(struct bed *bed, const struct lls_request *r)
 {
   struct lls_cache_info info = {.size = sizeof info};

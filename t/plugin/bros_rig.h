@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan of bros alone: requests as a test makes them, memory as a number of tokens, the
- * cost model of the worked examples.
+ * Tests a single plan of bros: requests made by the test, memory as a number of tokens,
+ * and the cost model of the worked examples.
  */
 #ifndef LLS_T_PLUGIN_BROS_RIG_H
 #define LLS_T_PLUGIN_BROS_RIG_H
@@ -12,10 +12,10 @@
 
 #include <math.h>
 
-/* Blocks are of 16 tokens and two units. */
+/* blocks have 16 tokens and two units */
 enum { MOST = 24, NOW_S = 100, UNIT_TOKENS = 8 };
 
-struct taken { /* what the transaction has done, in order */
+struct taken { /* the calls of the transaction, in order */
   uint32_t request, tokens;
   bool preempted;
 };
@@ -28,17 +28,17 @@ struct rig {
   struct lls_step_view view;
   struct lls_plan plan;
   struct lls_plan_item items[MOST];
-  struct lls_request r[MOST]; /* by id */
+  struct lls_request r[MOST]; /* indexed by id */
   uint64_t user[MOST][LLS_USER_WORDS];
   const struct lls_request *running[MOST], *waiting[MOST], *preempted[MOST];
   uint32_t n;
-  uint32_t capacity, used; /* tokens */
+  uint32_t capacity, used; /* in tokens */
   struct taken taken[2 * MOST];
   uint32_t n_taken;
   bool has[MOST];
   struct bros_candidate candidates[MOST + 1];
   uint32_t host_units, host_free;
-  bool shares[MOST]; /* all its blocks with real-time requests */
+  bool shares[MOST]; /* all its blocks are shared with real-time requests */
   struct bros_candidate *lists[4][MOST + 1];
 };
 
@@ -64,7 +64,7 @@ static inline int reserve(void *context, const struct lls_request *r, uint32_t t
 {
   struct rig *g = context;
   uint32_t need = tokens + r->missing_tokens;
-  assert_false(g->has[r->id]); /* once in a plan */
+  assert_false(g->has[r->id]); /* at most once in a plan */
   assert_int_equal(form, LLS_FORM_NONE);
   assert_int_equal(flags, bros_is_realtime(r) ? LLS_MAY_DISPLACE : 0);
   if (lls_request_length(r) > g->capacity)
@@ -166,8 +166,9 @@ static inline void rig_free(struct rig *g)
   lls_pol_heap_free(&g->b.best_effort);
 }
 
-/* A request that has waited `t` seconds since its last token, with `context` tokens
- * cached of which `missing` are on the host; a prompt of `tokens` if nothing is. */
+/* Adds a request that has waited `t` seconds since its last token, with `context`
+ * cached tokens, `missing` of which are on the host; with no context it is a prompt of
+ * `tokens`. */
 static inline struct lls_request *put(struct rig *g, uint32_t class, double t,
                                       uint32_t context, uint32_t missing, uint32_t tokens)
 {
@@ -207,7 +208,7 @@ static inline struct lls_request *prompt(struct rig *g, uint32_t class, double t
 
 enum { RT = LLS_CLASS_REALTIME, BE = LLS_CLASS_BEST_EFFORT };
 
-/* One plan of all that was put, with at most b_curr sequences. */
+/* Makes one plan of the added requests, with at most b_curr sequences. */
 static inline void pack(struct rig *g, uint32_t b_curr)
 {
   struct lls_step_view *v = &g->view;
@@ -253,7 +254,8 @@ static inline bool runs(const struct rig *g, uint64_t id)
   return item != NULL && item->kind == LLS_PLAN_RUN;
 }
 
-/* "0 1 -2 x3 ^4": runs, preemptions, rejections, uploads, in the order of the plan. */
+/* Expects items such as "0 1 -2 x3 ^4": runs, preemptions, rejections, uploads, in the
+ * plan's order. */
 static inline void expect_items(const struct rig *g, const char *expected)
 {
   char text[256] = "";

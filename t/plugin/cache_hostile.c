@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cache manager that answers anything it may, and that checks the host: calls in their
- * order (begin, mark, reserve, commit, table, computed, release), marks that it gave out,
- * nothing about a request that has been released, numbers that agree with its own.
+ * A cache manager that gives random legal answers, and that checks the host: the order
+ * of calls (begin, mark, reserve, commit, table, computed, release), marks that it
+ * returned, no calls about released requests, and numbers that agree with its own.
  */
 #include "t/plugin/cache_hostile.h"
 
@@ -74,7 +74,8 @@ static int create(const struct lls_host *host, const void *params,
   return 0;
 }
 
-/* The sequence of a request that the host may speak of, or NULL after a complaint. */
+/* Returns the sequence of a request that the host may refer to; NULL after a
+ * complaint. */
 static struct sequence *known(struct hostile *h, const struct lls_request *r,
                               const char *where)
 {
@@ -102,7 +103,8 @@ static int admit(void *self, const struct lls_request *r)
   CHECK(h, r->cached_tokens == 0 && r->prompt_tokens > 0, "admit: not new");
   free_lists(s);
   *s = (struct sequence){.handle = r, .id = r->id};
-  for (int i = 0; i < 2; i++) /* moved lists keep their length, so no list is longer */
+  /* moved lists keep their length, so no list is longer than this */
+  for (int i = 0; i < 2; i++)
     s->lists[i].entries = calloc(h->max_context + 1, sizeof(struct lls_block_entry));
   return s->lists[0].entries != NULL && s->lists[1].entries != NULL ? 0 : -ENOMEM;
 }
@@ -201,7 +203,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
     return LLS_RESERVE_OK;
   }
   hostile_undo(h, before);
-  /* Cut unevenly as it is, it does not fit even with nobody else there. */
+  /* Unevenly cut, it would not fit even alone. */
   return hostile_alone(h, s) ? LLS_RESERVE_NEVER : LLS_RESERVE_LATER;
 }
 
@@ -276,8 +278,8 @@ static int need(void *self, const struct lls_request *r, uint32_t tokens, uint32
   return 0;
 }
 
-/* Nothing as a rule; where it breaks its contract, and has room, all that the request has
- * and more. */
+/* Usually reports no prefix. When it breaks its contract, and has memory, it reports
+ * more tokens than the request has. */
 static uint32_t prefix(void *self, const struct lls_request *r, bool take)
 {
   struct hostile *h = self;

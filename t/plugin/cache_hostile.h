@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State of the hostile cache manager. Units are taken at random, K and V lists of a
- * sequence are cut differently, from either end where the engine can do that, and
- * "not now" is a common answer. Undo is brute force: before every change the whole
- * sequence and the lists of free units are put aside.
+ * State of the hostile cache manager. Units are taken at random; K and V lists of a
+ * sequence are cut differently, from either end if the engine supports it; and "not
+ * now" is a frequent answer. Undo is brute force: before every change the whole
+ * sequence and the lists of free units are copied.
  */
 #ifndef LLS_T_CACHE_HOSTILE_H
 #define LLS_T_CACHE_HOSTILE_H
@@ -17,31 +17,32 @@ struct units {    /* free units of one tier */
   uint32_t n, total;
 };
 
-struct list { /* K or V of a sequence; block numbers of the host while it is there */
+/* K or V of a sequence; block numbers are the host's while it is swapped out */
+struct list {
   struct lls_block_entry *entries; /* (max_context) */
-  uint32_t n, room;                /* entries; tokens they have room for */
+  uint32_t n, room;                /* number of entries; tokens that fit */
 };
 
 struct sequence {
-  const struct lls_request *handle; /* NULL = nobody has this slot */
+  const struct lls_request *handle; /* NULL: the slot is free */
   uint64_t id;
   struct list lists[2]; /* K, V */
   bool on_host;
   uint32_t cached;
-  bool reserved, preempted; /* in the open or the last transaction */
+  bool reserved, preempted; /* in the open transaction or the last one */
 };
 
-struct undo { /* what was before one change */
+struct undo { /* the state before one change */
   struct sequence *sequence;
-  struct sequence before; /* its lists are copies */
+  struct sequence before; /* with copies of its lists */
   struct units device, host;
   uint32_t n_copies;
-  bool marked; /* mark() has returned this place */
+  bool marked; /* mark() has returned this position */
 };
 
 struct hostile {
   struct contract contract;
-  uint32_t later, uneven, overlong; /* per cent */
+  uint32_t later, uneven, overlong; /* in percent */
   uint32_t block_tokens, max_context, n_slots;
   struct sequence *sequences; /* (n_slots) */
   struct units device, host;
@@ -54,13 +55,15 @@ struct hostile {
 
 /* ---- cache_hostile_state.c; [test fixture: allocates on the step path] */
 void hostile_put_aside(struct hostile *, struct sequence *);
-/* Undoes changes until n are left; forget_* drops them instead. */
+/* hostile_undo undoes changes until n are left; forget_* drops them instead. */
 void hostile_undo(struct hostile *, uint32_t n);
 void hostile_forget(struct hostile *);
-/* Room for `tokens`; false: not enough units, the list is as long as it got. */
+/* Makes space for `tokens`. Returns false if units run out; the list keeps what it
+ * got. */
 bool hostile_grow(struct hostile *, struct sequence *, uint32_t tokens);
 void hostile_drop(struct hostile *, struct sequence *);
-/* All blocks to the other tier with the copies that takes; false: not enough units. */
+/* Moves all blocks to the other tier and lists the copies for this. Returns false if
+ * units run out. */
 bool hostile_move(struct hostile *, struct sequence *);
 bool hostile_alone(const struct hostile *, const struct sequence *);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See cache_hostile.h. */
+/* State changes of the hostile cache manager; see cache_hostile.h. */
 #include "t/plugin/cache_hostile.h"
 
 #include <stdlib.h>
@@ -111,7 +111,8 @@ static void add_copy(struct hostile *h, uint32_t kind, const struct lls_block_en
 
 /* ---- sequences ------------------------------------------------------------------ */
 
-/* Wasteful entries only while there is plenty, so that nobody starves for them. */
+/* Makes wasteful entries only while there is plenty of memory, so that no request
+ * starves because of them. */
 static struct lls_block_entry make_entry(struct hostile *h, uint32_t first_token)
 {
   struct contract *c = &h->contract;
@@ -169,7 +170,8 @@ bool hostile_move(struct hostile *h, struct sequence *s)
   struct units *to = s->on_host ? &h->device : &h->host;
   for (int i = 0; i < 2; i++) {
     struct list *l = &s->lists[i];
-    while (l->n > 0 && l->entries[l->n - 1].first_token >= s->cached) { /* empty ones */
+    /* empty entries */
+    while (l->n > 0 && l->entries[l->n - 1].first_token >= s->cached) {
       l->room -= l->entries[--l->n].count;
       from->free[from->n++] = l->entries[l->n].block;
     }

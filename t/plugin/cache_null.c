@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The smallest cache manager: the pool is cut into regions of a full context each, a
- * sequence has one or none. Rollback is a list of (sequence, region before).
+ * The smallest cache manager: the pool is cut into regions of a full context each, and
+ * a sequence has one region or none. Rollback uses a list of (sequence, previous
+ * region).
  */
 #include <llmserve/cache.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by hostile fixtures: a random stream of their own, and the way they
- * complain about a host that breaks the contract (LLS_LOG_HOST_MISBEHAVING and fail).
+ * Shared by the hostile fixtures: a separate random stream, and the way to report a
+ * host that breaks the contract (LLS_LOG_HOST_MISBEHAVING and fail).
  */
 #ifndef LLS_T_CONTRACT_H
 #define LLS_T_CONTRACT_H
@@ -13,10 +13,10 @@
 struct contract {
   const struct lls_host *host;
   uint64_t random_state;
-  uint32_t broken; /* times; only the first ones are logged */
+  uint32_t broken; /* number of breaches; only the first ones are logged */
 };
 
-/* Says so if the host did not keep `condition`; is the condition. */
+/* Reports that the host violated `condition`; its value is the condition's. */
 #define CONTRACT(c, condition, ...)                                                      \
   ((condition) || (contract_broken(c), (c)->broken > 100)                                \
        ? (condition)                                                                     \
@@ -36,7 +36,7 @@ static inline uint64_t contract_random(struct contract *c)
   return z ^ (z >> 31);
 }
 
-/* Between low and high, both included. */
+/* A number between low and high, both included. */
 static inline uint32_t contract_between(struct contract *c, uint32_t low, uint32_t high)
 {
   return low + (uint32_t)(contract_random(c) % ((uint64_t)high - low + 1));
@@ -47,7 +47,7 @@ static inline bool contract_chance(struct contract *c, uint32_t percent)
   return contract_random(c) % 100 < percent;
 }
 
-/* The host itself, as every create sees it. */
+/* Checks the host itself, as every create sees it. */
 static inline bool contract_host(struct contract *c, const struct lls_host *h)
 {
   return CONTRACT(c, h->api_version >= 1, "host of API version %u", h->api_version) &&

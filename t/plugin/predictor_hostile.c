@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A predictor that answers anything it may: wild lengths, "can't tell", or later, when it
- * is asked about another request, or when the request is long gone; and that checks what
- * it is asked.
+ * A predictor that gives random legal answers: absurd lengths, "cannot tell", or late
+ * answers, even during a call about another request or after the request has ended. It
+ * also checks the calls that it gets.
  */
 #include "t/plugin/contract.h"
 
@@ -16,9 +16,10 @@ struct params {
 
 struct hostile {
   struct contract contract;
-  uint64_t tickets[16]; /* promised, answered at some later call */
+  uint64_t tickets[16]; /* promised predictions, answered in some later call */
   uint32_t n_tickets;
-  uint64_t *asked; /* (n_asked) requests it was asked about, whose end it has not heard */
+  /* (n_asked) requests it was asked about whose end was not reported yet */
+  uint64_t *asked;
   uint32_t n_asked;
 };
 
@@ -68,7 +69,7 @@ static struct lls_prediction make_up(struct hostile *h)
   };
 }
 
-/* An old promise is kept, perhaps too late: the host must take that. */
+/* Answers an old promise, perhaps too late, which the host must accept. */
 static void answer_late(struct hostile *h)
 {
   const struct lls_host *host = h->contract.host;
@@ -100,7 +101,7 @@ static bool forget(struct hostile *h, uint64_t request)
   return false;
 }
 
-/* It was told of every end, so no more requests are left than can be alive. */
+/* Ends are reported, so no more requests are open than can be active. */
 static void note_asked(struct hostile *h, uint64_t ticket, const struct lls_prompt *p)
 {
   struct contract *c = &h->contract;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A scheduler that plans anything it may, at random: nothing at all, some requests, odd
- * chunks, needless preemptions, memory reserved and given back, a rejection now and then.
- * In mode illegal every fourth plan has an item that must be refused. It checks the host
- * all the while (scheduler_watch.h).
+ * A scheduler that makes random legal plans: nothing, some requests, odd chunks,
+ * needless preemptions, memory reserved and released again, an occasional rejection. In
+ * mode `illegal` every fourth plan has an item that must be refused. It checks the host
+ * all the time (scheduler_watch.h).
  */
 #include "t/plugin/scheduler_watch.h"
 
@@ -20,13 +20,13 @@ struct hostile {
   struct params params;
 };
 
-struct planning { /* one plan in the making */
+struct planning { /* the plan being made */
   struct contract *c;
   const struct lls_step_view *view;
   struct lls_plan *plan;
-  uint32_t tokens, sequences; /* left */
+  uint32_t tokens, sequences; /* remaining limits */
   bool decodes_only, prefills_only;
-  uint32_t forms; /* percent of runs that wish for one */
+  uint32_t forms; /* percentage of runs that request a cache form */
 };
 
 /* ---- legal plans ---------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static uint32_t pending_of(const struct planning *p, const struct lls_request *r
   return lls_request_pending(r) - taken;
 }
 
-/* A cache form that it may have now; NONE = no wish. */
+/* Returns a cache form that the request may change to; NONE: no change. */
 static uint32_t wish(const struct planning *p, const struct lls_request *r)
 {
   bool hidden = (p->c->host->engine->forms & LLS_BIT_HIDDEN) != 0 &&
@@ -49,7 +49,8 @@ static uint32_t wish(const struct planning *p, const struct lls_request *r)
   return hidden && contract_chance(p->c, 70) ? LLS_FORM_HIDDEN : LLS_FORM_KV;
 }
 
-/* Reserves in the plan, perhaps to think better of it. True: it may be run. */
+/* Reserves memory in the plan, and sometimes rolls this back. Returns true if the
+ * request may run. */
 static bool try_reserve(struct planning *p, const struct lls_request *r, uint32_t tokens,
                         uint32_t form)
 {
@@ -62,7 +63,7 @@ static bool try_reserve(struct planning *p, const struct lls_request *r, uint32_
     return false;
   if (contract_chance(p->c, 20)) {
     CONTRACT(p->c, cache->rollback(cache->context, mark) == 0, "rollback failed");
-    return contract_chance(p->c, 50); /* the core will have to reserve */
+    return contract_chance(p->c, 50); /* otherwise the core has to reserve */
   }
   return true;
 }
@@ -74,7 +75,8 @@ static void run(struct planning *p, const struct lls_request *r)
     return;
   uint32_t pending = pending_of(p, r), tokens = pending;
   if (!p->c->host->engine->chunked_prefill)
-    tokens = pending = lls_request_pending(r); /* the core cuts what others have */
+    /* the core shortens the run to the pending tokens */
+    tokens = pending = lls_request_pending(r);
   else if (contract_chance(p->c, 70))
     tokens = contract_between(p->c, 1, pending);
   if (tokens > p->tokens && p->c->host->engine->chunked_prefill)
@@ -145,7 +147,8 @@ static void plan_legally(struct hostile *h, struct planning *p)
 
 /* ---- illegal ones --------------------------------------------------------------- */
 
-/* More than there is, or less, where a prompt cannot be cut. */
+/* A length above the pending tokens, or a partial prompt where prompts cannot be
+ * cut. */
 static uint32_t bad_length(const struct planning *p, const struct lls_request *r)
 {
   uint32_t pending = lls_request_pending(r);
@@ -167,7 +170,7 @@ static void spoil(struct planning *p, const struct lls_request *r)
   case 2:
     lls_plan_run(plan, r, 0);
     return;
-  case 3: /* twice */
+  case 3: /* the same request twice */
     lls_plan_run(plan, r, 1);
     lls_plan_run(plan, r, 1);
     return;

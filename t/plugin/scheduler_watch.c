@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See scheduler_watch.h. */
+/* Checks the host's calls to a scheduler; see scheduler_watch.h. */
 #include "t/plugin/scheduler_watch.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@ void watch_free(struct watch *w)
   free(w->slots);
 }
 
-/* The slot of a request that the host may speak of, or NULL after a complaint. */
+/* Returns the slot of a request that the host may refer to; NULL after a complaint. */
 static struct watched *known(struct watch *w, const struct lls_request *r,
                              const char *where)
 {
@@ -147,7 +147,7 @@ static void check_state(struct watch *w, const struct lls_request *r, enum list 
            "view: decoding with %u tokens pending", lls_request_pending(r));
 }
 
-/* The view says the same of a request's cache as the cache. */
+/* The view and the cache manager must agree on a request's cached tokens. */
 static void check_cached(struct watch *w, const struct lls_step_view *view,
                          const struct lls_request *r)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contract of the host towards a scheduler, checked call by call: who is alive, that
- * handles stay where they are, that lists are sorted and hold everybody once, that time
- * and progress only go forward, that every end is told once.
+ * Checks the host's contract with a scheduler call by call: which requests are active,
+ * that handles stay in place, that lists are sorted and contain each request once, that
+ * time and progress only increase, and that every end is reported once.
  */
 #ifndef LLS_T_SCHEDULER_WATCH_H
 #define LLS_T_SCHEDULER_WATCH_H
@@ -11,13 +11,13 @@
 
 #include <llmserve/scheduler.h>
 
-struct watched {                    /* the request of one slot */
-  const struct lls_request *handle; /* NULL = nobody lives here */
+struct watched {                    /* the request in one slot */
+  const struct lls_request *handle; /* NULL: the slot is free */
   uint64_t id;
   uint32_t prompt_tokens, generated_tokens;
   int32_t first_token;
-  uint32_t planned; /* tokens the last plan runs of it */
-  uint64_t seen;    /* 1 + step of the last view that had it */
+  uint32_t planned; /* tokens that the last plan runs of it */
+  uint64_t seen;    /* 1 + step of the last view that contained it */
 };
 
 struct watch {
@@ -27,7 +27,7 @@ struct watch {
   uint64_t last_id, next_step;
   bool any_id, any_step;
   int64_t last_now_ns;
-  bool trust_results; /* the last plan was good: what runs is what it named */
+  bool trust_results; /* the last plan was valid, so the results must match it */
 };
 
 int watch_init(struct watch *, const struct lls_host *, uint64_t seed);
@@ -38,7 +38,7 @@ void watch_finish(struct watch *, const struct lls_request *, uint32_t reason);
 void watch_alive(struct watch *, const struct lls_request *, const char *callback);
 void watch_refused(struct watch *, const struct lls_request *, uint32_t refusal);
 void watch_view(struct watch *, const struct lls_step_view *, const struct lls_plan *);
-/* Notes what the plan runs, for watch_report. */
+/* Records the plan's runs, for watch_report. */
 void watch_plan(struct watch *, const struct lls_plan *, bool good);
 void watch_report(struct watch *, const struct lls_step_report *);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worked example step by step: requests of given lengths, plans as text. */
+/* Worked examples step by step: requests of given lengths, and expected plans as
+ * text. */
 #ifndef LLS_T_SCRIPT_H
 #define LLS_T_SCRIPT_H
 
@@ -7,7 +8,7 @@
 
 #include <string.h>
 
-/* A request of random tokens that will say `output` tokens. */
+/* Submits a request of random tokens that will generate `output` tokens. */
 static inline struct lls_live *submit(struct bed *bed, uint32_t length, uint32_t output)
 {
   int32_t tokens[2048];
@@ -17,7 +18,7 @@ static inline struct lls_live *submit(struct bed *bed, uint32_t length, uint32_t
   return bed_submit(bed, tokens, length, output);
 }
 
-/* One step, whose plan is `expected`, see bed_plan_text. */
+/* Runs one step and expects its plan, in the notation of bed_plan_text. */
 static inline void expect_plan(struct bed *bed, const char *expected)
 {
   char text[4096];
@@ -25,7 +26,7 @@ static inline void expect_plan(struct bed *bed, const char *expected)
   assert_string_equal(bed_plan_text(bed, text, sizeof text), expected);
 }
 
-/* Tokens that the last plan runs of a request, by its number. */
+/* Returns how many tokens of a request, by its number, the last plan runs. */
 static inline uint32_t planned(const struct bed *bed, uint32_t number)
 {
   for (uint32_t i = 0; i < bed->plan.n_items; i++)
@@ -35,8 +36,8 @@ static inline uint32_t planned(const struct bed *bed, uint32_t number)
   return 0;
 }
 
-/* The example of Sarathi-Serve and FastGen alike: with 512 tokens a step, 40 decodes and
- * prompts of 1200 and 300 leave 472 a step to the prompts, in their order. */
+/* The common example of Sarathi-Serve and FastGen: with 512 tokens a step, 40 decodes
+ * leave 472 tokens to prompts of 1200 and 300, in their order. */
 static inline void expect_cut_prompts(const struct bed_options *o)
 {
   static const uint32_t expected[][2] = {{472, 0}, {472, 0}, {256, 216}, {1, 84}, {1, 1}};
@@ -59,7 +60,7 @@ static inline void expect_cut_prompts(const struct bed_options *o)
   bed_close(&bed);
 }
 
-/* Is the line in what the scheduler dumps? */
+/* Is the line in the scheduler's dump? */
 static inline bool dumps(struct bed *bed, const char *line)
 {
   char wanted[256];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AccelGen: plans of whole loads, and what holds of every one of them. */
+/* AccelGen: plans of whole loads, and the conditions that every plan must satisfy. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -50,8 +50,8 @@ static void test_one_long_prompt_at_a_time(void **state)
   bed_close(&bed);
 }
 
-/* With chunk_short off, prompts are cut at the budget when they are long, or longer than
- * the budget; a short one that may wait is taken whole or not at all. */
+/* With chunk_short off only prompts that are long, or longer than the budget, are cut
+ * at the budget; a short one that may wait runs whole or not at all. */
 static void test_what_is_cut(void **state)
 {
   (void)state;
@@ -69,17 +69,17 @@ static void test_what_is_cut(void **state)
   expect_plan(&bed, "0:1 1:1 2:510");
   submit(&bed, 320, 2);
   submit(&bed, 800, 2);
-  /* 511: the rest of 2, which goes on whoever is larger, or 3; 4 may not begin beside 2
-   */
+  /* 511 tokens: the rest of 2, which continues first, or 3; 4 may not begin in addition
+   * to 2 */
   expect_plan(&bed, "1:1 3:320 2:190 4:1");
   expect_plan(&bed, "2:1 3:1 4:510");
   bed_finish(&bed, 20);
   bed_close(&bed);
 }
 
-/* With 0.1 ms a token and T_pf = 51.2 ms, 512 tokens: deadlines of 25.6 ms halve that. A
- * prompt that is urgent takes what it can get though it is short, and one that is late
- * waits for the others, then has what they leave. */
+/* With 0.1 ms a token and T_pf = 51.2 ms, 512 tokens: deadlines of 25.6 ms halve that.
+ * An urgent prompt takes what is left although it is short; a late one waits for the
+ * others, then gets the rest. */
 static void test_urgent_and_late(void **state)
 {
   (void)state;
@@ -105,7 +105,7 @@ static void test_urgent_and_late(void **state)
   bed_close(&bed);
 }
 
-/* Memory for sixteen blocks: decodes that grow take it from the prompt under way. */
+/* Memory for sixteen blocks: growing decodes take memory from the running prompt. */
 static void test_who_makes_room(void **state)
 {
   (void)state;
@@ -127,8 +127,8 @@ static void test_who_makes_room(void **state)
   bed_close(&bed);
 }
 
-/* Eight blocks, three of a decode: a prompt of five must leave it one to grow into, and
- * is cut for it. */
+/* Eight blocks, three of a decode: a prompt of five must leave the decode a block to
+ * grow, so it is cut. */
 static void test_headroom(void **state)
 {
   (void)state;
@@ -149,7 +149,8 @@ static void test_headroom(void **state)
   }
 }
 
-/* Twenty blocks, of which a late prompt leaves a fifth: it may have sixteen. */
+/* Twenty blocks, a fifth of which must stay free of late prompts: a late one may have
+ * sixteen. */
 static void test_late_leave_a_reserve(void **state)
 {
   (void)state;
@@ -189,7 +190,7 @@ static void test_capacity(void **state)
   bed_close(&bed);
 }
 
-/* Invariants of every plan. */
+/* Checks the invariants of every plan. */
 static void check_plan(struct bed *bed)
 {
   uint32_t tokens = 0, begun = 0;
@@ -205,7 +206,7 @@ static void check_plan(struct bed *bed)
   const char *at = strstr(bed->text, "\nbudget_tokens ");
   assert_non_null(at);
   assert_true(tokens <= strtoul(at + strlen("\nbudget_tokens "), NULL, 10));
-  assert_true(bed->plan.n_items > 0); /* somebody is alive */
+  assert_true(bed->plan.n_items > 0); /* some request is active */
   for (uint32_t i = 0; i < bed->o.max_requests; i++) {
     const struct lls_live *r = bed->by_slot[i];
     if (r == NULL || r->view.state != LLS_PREFILLING)
@@ -217,7 +218,7 @@ static void check_plan(struct bed *bed)
   assert_false(decode_left && prompt_stayed);
 }
 
-/* The queue of a dump is in order: the late after the others, by slack. */
+/* The queue in a dump is ordered by slack, late requests last. */
 static void check_order(struct bed *bed)
 {
   double last = -INFINITY;

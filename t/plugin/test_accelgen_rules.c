@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AccelGen's rules one by one: the worked examples of budget, slack and deadlines of
- * whole requests. Whom it picks is in test_accelgen_select.c.
+ * AccelGen's rules one by one: the worked examples of budget, slack, and deadlines of
+ * whole requests. test_accelgen_select.c tests the selection.
  */
 #include "t/tap.h"
 
@@ -62,7 +62,7 @@ static void test_budget(void **state)
   accelgen_pace_free(&pace);
 }
 
-/* Against a window that is searched. */
+/* Compares with a linear search in a window. */
 static void test_longest_step(void **state)
 {
   (void)state;
@@ -126,7 +126,7 @@ static void test_pivot(void **state)
 
 /* ---- slack ------------------------------------------------------------------------- */
 
-struct scene { /* a view without a host: T_max 0.15 s, L_c 400 */
+struct scene { /* a hand-made view: T_max 0.15 s, L_c 400 */
   struct accelgen a;
   struct accelgen_job jobs[4];
   struct accelgen_candidate candidates[5];
@@ -228,7 +228,7 @@ static void test_slack(void **state)
   assert_true(looked_at(&s, 3)->late);
   assert_int_equal(s.candidates[s.a.head].id, 1);
   assert_int_equal(s.a.slo_min, 187500000);
-  /* the head is a short prompt: 0.1875 of the decode counts */
+  /* the first is a short prompt: 0.1875 of the decode counts */
   assert_int_equal(accelgen_step_budget(&s.a, &s.view), 900);
   s.a.params.late = ACCELGEN_FIRST;
   look(&s);
@@ -242,7 +242,7 @@ static void test_slack(void **state)
   scene_free(&s);
 }
 
-/* Where prompts are short L_c is, too: with 20 tokens 100 are five chunks, late by 50 ms,
+/* If prompts are short so is L_c: with 20 tokens 100 are five chunks, late by 50 ms,
  * and leave the step a fifth of that less than T_max: 140 ms, 672 tokens. Since these
  * hold 671 beside the decode, 100 are one chunk, and the decode's 187.5 ms are the
  * tightest: 900. */
@@ -267,7 +267,7 @@ static void test_one_chunk_is_what_a_step_holds(void **state)
   scene_free(&s);
 }
 
-/* The paper's N_ck, whatever the last step had room for. */
+/* The paper's N_ck, independent of the last step's free budget. */
 static void test_chunks_of_the_paper(void **state)
 {
   (void)state;
@@ -285,8 +285,8 @@ static void test_chunks_of_the_paper(void **state)
   scene_free(&s);
 }
 
-/* A long queue: its first half of `look` and its last are candidates, and one between
- * them as long as it may be in time. */
+/* A long queue: candidates are its first half of `look`, its last half, and one between
+ * them as long as it can be in time. */
 static void test_a_long_queue(void **state)
 {
   (void)state;
@@ -311,8 +311,8 @@ static void test_a_long_queue(void **state)
   scene_free(&s);
 }
 
-/* A prompt of several chunks asks of each step its share of the time left: N_ck 21,
- * 5.35 s / 21 + 0.15 s = 0.40476 s make 1,942 tokens. A late head asks for nothing. */
+/* A prompt of several chunks gets a share of the time left in each step: N_ck 21, 5.35
+ * s / 21 + 0.15 s = 0.40476 s make 1,942 tokens. A late head limits nothing. */
 static void test_budget_of_the_head(void **state)
 {
   (void)state;
@@ -337,8 +337,8 @@ static void test_budget_of_the_head(void **state)
   scene_free(&s);
 }
 
-/* A request that names no deadline has the section's: of a group of 512 tokens, four
- * times 160 ms * 512 / 768. */
+/* A request without a deadline gets the section's: in a group of 512 tokens, four times
+ * 160 ms * 512 / 768. */
 static void test_deadlines_of_the_section(void **state)
 {
   (void)state;
@@ -381,7 +381,7 @@ static void test_jct_example(void **state)
   expect_near((double)j.bank * 1e-9, .0793, 1e-4);
 }
 
-/* The bank is what the bases add up to less what was waited, whatever happens. */
+/* The bank always equals the sum of the bases minus the time waited. */
 static void test_bank_is_conserved(void **state)
 {
   (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requests that AccelGen picks: memory demands, the worked examples of SELECT and
- * Algorithm 1, what holds of every selection.
+ * AccelGen's selection of requests: memory demands, the worked examples of SELECT and
+ * Algorithm 1, and the invariants of every selection.
  */
 #include "t/tap.h"
 
@@ -37,7 +37,8 @@ static struct accelgen_pool pool_of(struct accelgen_option *options, uint32_t n,
                                 .one_at_a_time = true};
 }
 
-/* "L1:737/768 s2:330/352": who is picked, with tokens and memory. */
+/* Expects picks such as "L1:737/768 s2:330/352": requests with their tokens and
+ * memory. */
 static void expect_picks(struct accelgen_pool *p, const char *expected)
 {
   static const char *const names[] = {"s1", "s2", "tg", "L1", "L2"};
@@ -76,7 +77,7 @@ static void test_select_example(void **state)
     struct accelgen_pool p = pool_of(options, 5, examples[i].tokens, examples[i].memory);
     expect_picks(&p, examples[i].picks);
   }
-  /* without long prompts: the largest that fits, what fits beside it */
+  /* without long prompts: the largest that fits, then those that fit in addition */
   struct accelgen_option options[5];
   memcpy(options, all, sizeof all);
   struct accelgen_pool p = pool_of(options, 3, 550, 4096);
@@ -96,7 +97,7 @@ static struct accelgen_option random_option(struct dice *d, uint32_t i)
   return o;
 }
 
-/* Whatever is left over could not have taken anybody else. */
+/* No further request fits in the remaining budget. */
 static void expect_nothing_fits(const struct accelgen_pool *p,
                                 const struct accelgen_option *o)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AlignedServe's scheduler by hand: victims, needs and medians of running batches, and
- * plans of small loads step by step. Random loads are in t/sim/test_aligned, the tree in
- * test_aligned_tree.
+ * AlignedServe's scheduler with hand-made cases: victims, needs and medians of running
+ * batches, and plans of small loads step by step. t/sim/test_aligned has random loads,
+ * test_aligned_tree the tree.
  */
 #include "t/tap.h"
 
@@ -11,7 +11,7 @@
 
 enum { MOST = 8 };
 
-/* A running batch out of nothing: lengths and tags. */
+/* A hand-made running batch: lengths and tags. */
 struct batch {
   struct aligned a;
   struct member members[MOST];
@@ -48,7 +48,7 @@ static void make(struct batch *b, uint32_t n, const uint32_t *lengths,
   }
 }
 
-/* The longest of the older batch, which has 57 blocks. */
+/* The victim is the longest request of the older batch, which has 57 blocks. */
 static void test_victims(void **state)
 {
   (void)state;
@@ -95,8 +95,8 @@ static void test_median(void **state)
   }
 }
 
-/* The range is what the batch was made of, whoever runs: only the longest may have grown
- * since. */
+/* The range stays that of the batch when it was made; only the longest request may have
+ * grown. */
 static void test_range_is_frozen(void **state)
 {
   (void)state;
@@ -112,7 +112,7 @@ static void test_range_is_frozen(void **state)
   assert_int_equal(batch_range(&b.a).last, 1024);
 }
 
-/* A batch is low at half of the most that it had, which counts as Bmax at least; or at a
+/* A batch is low at half of its largest size, which counts as at least Bmax; or at a
  * number of requests. */
 static void test_low(void **state)
 {
@@ -171,8 +171,9 @@ static void open_with(struct bed *bed, const char *const *parameters)
     fail_msg("%s", bed->failure);
 }
 
-/* Bmax is 20 blocks. First those of 20 to 22 tokens, then, when two of them are left, the
- * one of 300 (19 blocks), which the one of 310 does not fit beside in Bmax. */
+/* Bmax is 20 blocks. First the requests of 20 to 22 tokens run; when two of them are
+ * left, the one of 300 (19 blocks) joins. The one of 310 does not fit in Bmax with
+ * it. */
 static void test_like_lengths_together(void **state)
 {
   (void)state;
@@ -184,7 +185,7 @@ static void test_like_lengths_together(void **state)
     submit(&bed, lengths[i], outputs[i]);
   expect_plan(&bed, "0:20 1:300 2:22 3:310 4:21");
   expect_plan(&bed, "4:1 0:1 2:1");
-  expect_plan(&bed, "4:1 0:1 2:1"); /* the last of request 4 */
+  expect_plan(&bed, "4:1 0:1 2:1"); /* the last token of request 4 */
   for (int i = 0; i < 6; i++)       /* two of the batch are left: the next one joins */
     expect_plan(&bed, "2:1 0:1 1:1");
   expect_plan(&bed, "1:1 3:1"); /* which has grown to the length of the last one */
@@ -192,8 +193,8 @@ static void test_like_lengths_together(void **state)
   bed_close(&bed);
 }
 
-/* As before, but what is left of the first batch does not run beside the second one: it
- * is next after it. */
+/* As before, but the rest of the first batch does not run with the second one: it is
+ * the next batch after it. */
 static void test_next_batch_replaces_what_is_left(void **state)
 {
   (void)state;
@@ -211,9 +212,9 @@ static void test_next_batch_replaces_what_is_left(void **state)
   bed_close(&bed);
 }
 
-/* Few are no batch while others run, unless one of them has waited for 6 ms: six steps
- * of 1 ms and 0.1 for their token, one to find it and one to run it. Nothing else to do:
- * they are one at once. */
+/* A few requests form no batch while others run, unless one has waited for 6 ms: six
+ * steps of 1 ms and 0.1 for their token, one to find it and one to run it. If nothing
+ * runs they form a batch at once. */
 static void test_a_small_pool_waits(void **state)
 {
   (void)state;
@@ -243,17 +244,17 @@ static void fits_by_chance(const char *prefetch)
   submit(&bed, 60, 30);
   expect_plan(&bed, "0:30 1:60");
   expect_plan(&bed, "1:1 0:1");
-  submit(&bed, 50, 10); /* between the two */
+  submit(&bed, 50, 10); /* length between the two */
   submit(&bed, 20, 10); /* shorter */
   expect_plan(&bed, "2:50 3:20");
-  bed_step(&bed); /* it is found ... */
+  bed_step(&bed); /* the batch finds it ... */
   expect_plan(&bed, "1:1 0:1 2:1");
   bed_finish(&bed, 100);
   bed_close(&bed);
 }
 
-/* A request as long as one of the running batch joins it, and does not wait for others:
- * whether the next batch is made ahead or not. */
+/* A request whose length is within the running batch's range joins it without waiting,
+ * whether or not the next batch is made ahead. */
 static void test_who_fits_by_chance_joins(void **state)
 {
   (void)state;
@@ -262,7 +263,8 @@ static void test_who_fits_by_chance_joins(void **state)
 }
 
 /* Bmax is 20 blocks: one of 300 tokens is next, and one of 200 starves after 1 ms. From
- * then on a request between those that run joins them, and not one of near lengths. */
+ * then on requests within the running batch's range still join it, but those of near
+ * lengths do not. */
 static void test_who_starves_keeps_only_others_out(void **state)
 {
   (void)state;
@@ -290,8 +292,9 @@ static void test_who_starves_keeps_only_others_out(void **state)
   bed_close(&bed);
 }
 
-/* The batch may have 20 of 400 units, ten blocks: those that run have six, and one of two
- * that fit by their lengths four more. The other waits until the first has ended. */
+/* The batch may have 20 of 400 units, ten blocks: its running requests have six, and
+ * one of two that fit by their lengths takes four. The other waits until the first has
+ * ended. */
 static void test_a_full_batch_is_not_joined(void **state)
 {
   (void)state;
@@ -314,8 +317,8 @@ static void test_a_full_batch_is_not_joined(void **state)
   bed_close(&bed);
 }
 
-/* Batches in order of arrival: others join in that order too, whatever their lengths, and
- * the first that there is no room for keeps those out that came later. */
+/* Batches in order of arrival: others also join in that order, whatever their lengths,
+ * and the first one without free memory blocks later ones. */
 static void test_order_of_arrival(void **state)
 {
   (void)state;
@@ -340,7 +343,8 @@ static void test_order_of_arrival(void **state)
   }
 }
 
-/* A request of 300 tokens goes on beside the next batch, of 20 tokens: it came first. */
+/* A request of 300 tokens continues with the next batch, of 20 tokens, because it
+ * arrived first. */
 static void test_order_of_arrival_is_kept_at_a_switch(void **state)
 {
   (void)state;
@@ -359,7 +363,7 @@ static void test_order_of_arrival_is_kept_at_a_switch(void **state)
   bed_close(&bed);
 }
 
-/* Prompts have half of the time: the one of 20 tokens takes 2 ms and those of 100 take
+/* Prompts get half of the time: the one of 20 tokens takes 2 ms and those of 100 take
  * 10, a decode takes 0.1. */
 static void test_prompts_and_decodes_take_turns(void **state)
 {
@@ -379,9 +383,9 @@ static void test_prompts_and_decodes_take_turns(void **state)
   bed_close(&bed);
 }
 
-/* Its region of one block is full when its answer gets longer than predicted. A block is
- * free, and elsewhere no token takes more; the new region takes four. The older one has
- * three and can't run beside it. */
+/* Its region of one block is full when its answer gets longer than predicted. One block
+ * is free, enough for a token with other caches, but a new region takes four. The older
+ * request has three and cannot run at the same time. */
 static void test_outgrown_region_is_taken_from_others(void **state)
 {
   (void)state;
@@ -402,7 +406,7 @@ static void test_outgrown_region_is_taken_from_others(void **state)
   bed_close(&bed);
 }
 
-/* Parameters that no tree can be made of. */
+/* Parameters for which no tree can be built are refused. */
 static void test_refused_parameters(void **state)
 {
   (void)state;

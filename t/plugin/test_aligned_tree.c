@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AlignedServe's tree and its searches: batches by hand, and 400 random pools against
- * sums and batches that are made the slow way.
+ * AlignedServe's tree and its searches: hand-made batches, and 400 random pools against
+ * sums and batches computed by simple code.
  */
 #include "t/tap.h"
 
@@ -16,7 +16,7 @@ struct pool {
   struct tree tree;
   struct search_batch batch;
   uint32_t slots[MOST], n;
-  uint32_t lengths[MOST]; /* by slot; 0: not there */
+  uint32_t lengths[MOST]; /* indexed by slot; 0: none */
   uint64_t random;
 };
 
@@ -147,7 +147,8 @@ static void test_density_first_search(void **state)
   close_pool(&p);
 }
 
-/* Examples 2, 3 and 4: a leaf that is too big, one request that is, a small pool. */
+/* Examples 2, 3 and 4: a leaf that is too large, a request that is, and a small
+ * pool. */
 static void test_the_ends_of_the_search(void **state)
 {
   (void)state;
@@ -174,8 +175,8 @@ static void test_the_ends_of_the_search(void **state)
   close_pool(&p);
 }
 
-/* The shorter of two that are as near; one that does not fit ends it, though a shorter
- * one would fit. */
+/* The shorter of two equally near requests comes first; one that does not fit ends the
+ * search, even if a shorter one would fit. */
 static void test_the_nearest_first(void **state)
 {
   (void)state;
@@ -195,7 +196,7 @@ static void test_the_nearest_first(void **state)
   close_pool(&p);
 }
 
-/* Lengths beyond the tree's are the longest; a request is in one leaf, or in none. */
+/* Lengths beyond the tree's count as the longest; a request is in at most one leaf. */
 static void test_too_long_counts_as_the_longest(void **state)
 {
   (void)state;
@@ -211,8 +212,8 @@ static void test_too_long_counts_as_the_longest(void **state)
   close_pool(&p);
 }
 
-/* G4: the deepest node that has waited for longest, its oldest first; the densest would
- * have been another. */
+/* G4: the deepest node that has waited longest, its oldest request first; the densest
+ * node would be another. */
 static void test_who_starves_goes_first(void **state)
 {
   (void)state;
@@ -236,7 +237,7 @@ static void test_who_starves_goes_first(void **state)
   assert_int_equal(p.batch.found, SEARCH_STARVING);
   assert_int_equal(p.batch.n, 333);
   search_take(&p.tree, &p.batch,
-              151); /* its leaf has had a batch: the clock begins anew */
+              151); /* its leaf has had a batch: its waiting time begins again */
   search_dense(&p.tree, &l, 251, &p.batch);
   assert_int_equal(p.batch.found, SEARCH_DENSE);
   search_dense(&p.tree, &l, 252, &p.batch);
@@ -255,7 +256,7 @@ static void test_first_come_first_served(void **state)
   open_pool(&p, 1);
   put(&p, 300, 0); /* 19 */
   put(&p, 20, 0);  /* 2 */
-  put(&p, 400, 0); /* 25: does not fit, and nobody after it */
+  put(&p, 400, 0); /* 25 blocks: does not fit, and ends the search */
   put(&p, 20, 0);
   search_fifo(&p.tree, &l, &p.batch);
   expect(&p, SEARCH_FIFO, 2, 21, 20, 300);
@@ -321,7 +322,7 @@ static uint32_t random_length(struct pool *p)
   return length + below(p, length);
 }
 
-/* Those of the batch are there, and once each. */
+/* The batch's requests exist, and each is in it once. */
 static uint32_t alive(const struct pool *p)
 {
   uint32_t n = 0;
@@ -342,7 +343,8 @@ static void check_members(const struct pool *p)
   assert_int_equal(blocks, p->batch.blocks);
 }
 
-/* The spread of the batch's lengths, and of as many that came first. */
+/* Adds the spread of the batch's lengths, and of the same number of requests in order
+ * of arrival. */
 static void compare_spreads(const struct pool *p, uint64_t *aligned, uint64_t *fifo)
 {
   struct tree_range first = {UINT32_MAX, 0};
@@ -358,7 +360,7 @@ static void compare_spreads(const struct pool *p, uint64_t *aligned, uint64_t *f
   *fifo += first.last - first.first;
 }
 
-/* Case 3 has ended for want of memory, of requests, or of others in the parent. */
+/* Case 3 ended for lack of memory, of requests, or of other requests in the parent. */
 static void check_widened(const struct pool *p, uint64_t bmax, uint32_t rmin)
 {
   struct tree_range around = tree_range_of(&p->tree, tree_parent(p->batch.node));
@@ -374,8 +376,8 @@ static void check_widened(const struct pool *p, uint64_t bmax, uint32_t rmin)
   assert_true(p->batch.blocks + nearest > bmax);
 }
 
-/* Invariants 1 to 4. The fifo of invariant 4 has a spread of thousands: small pools, in
- * which both batches may be the whole pool, are no exception. */
+/* Invariants 1 to 4. For invariant 4 spreads are summed over thousands of pools, since
+ * in small pools both batches may be the whole pool. */
 static void test_random_pools(void **state)
 {
   (void)state;
@@ -423,7 +425,7 @@ static void test_random_pools(void **state)
   assert_true(aligned * 4 < fifo);
 }
 
-/* Until nobody is left, every search has a batch, and nobody is in two. */
+/* Until the pool is empty every search finds a batch, and no request is in two. */
 static void test_every_pool_ends(void **state)
 {
   (void)state;
@@ -449,7 +451,7 @@ static void test_every_pool_ends(void **state)
   }
 }
 
-/* The leaf that has had no batch for longest, if that is too long. */
+/* The leaf without a batch for the longest time, if this exceeds the limit. */
 static uint32_t most_starving(const struct pool *p, int64_t starve_ns, int64_t now_ns)
 {
   const struct tree_node *v = p->tree.nodes;
@@ -461,9 +463,9 @@ static uint32_t most_starving(const struct pool *p, int64_t starve_ns, int64_t n
   return found;
 }
 
-/* Invariant 9: as long as somebody starves, batches are of who starves for longest; so
- * nobody waits for longer than starve_ns and the batches of those. One batch is served in
- * 10 ns. Leaves are smaller than bmax. */
+/* Invariant 9: while a request starves, batches are of the request that starves
+ * longest; so no request waits longer than starve_ns and the batches of those before
+ * it. One batch takes 10 ns. Leaves are smaller than bmax. */
 static void test_nobody_starves(void **state)
 {
   (void)state;
@@ -471,7 +473,7 @@ static void test_nobody_starves(void **state)
   for (uint64_t seed = 1; seed <= 40; seed++) {
     struct pool p;
     int64_t entered_ns[MOST];
-    uint32_t batches = 0, of_starving[MOST]; /* when each came in */
+    uint32_t batches = 0, of_starving[MOST]; /* when each arrived */
     open_pool(&p, seed);
     const struct search_limits l = {600, 36, below(&p, 2) == 0, 20 + below(&p, 300)};
     for (int64_t now_ns = 0; now_ns < 1000 || p.tree.nodes[0].requests > 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ALISE's scheduler: remaining time and levels by hand, who goes first, who is lifted. */
+/* ALISE's scheduler: remaining time and levels by hand, the order of requests,
+ * promotions. */
 #include "t/tap.h"
 
 #include "plugins/schedulers/alise/alise.h"
@@ -29,9 +30,9 @@ static void test_remaining_time(void **state)
   assert_seconds(alise_remaining(&times, &r, 200), 0.100 + 4.100);
   r = request(500, 50, 549);
   assert_seconds(alise_remaining(&times, &r, 150), 3.075);
-  r = request(100, 30, 129); /* it should have ended: one token at least is left */
+  r = request(100, 30, 129); /* longer than predicted: at least one token is left */
   assert_seconds(alise_remaining(&times, &r, 0), 0.0201);
-  r = request(500, 50, 0); /* dropped: prompt and answer are prefilled again */
+  r = request(500, 50, 0); /* dropped: prompt and answer must be prefilled again */
   assert_seconds(alise_remaining(&times, &r, 150), 550 * 2e-4 + 3.075);
 }
 
@@ -70,14 +71,14 @@ static void test_true_predictions_stay_true(void **state)
   (void)state;
   struct alise_worth w = {0};
   learn(&w, 63, 100, 100);
-  assert_left(&w, 200, 0, 0); /* nothing is said yet */
+  assert_left(&w, 200, 0, 0); /* no prediction and no answers yet */
   learn(&w, 1, 100, 100);
   for (uint32_t g = 0; g < 777; g++)
     assert_left(&w, 777, g, 777 - g);
-  assert_left(&w, 777, 777, 0); /* there was none so long */
+  assert_left(&w, 777, 777, 0); /* no answer was this long */
 }
 
-/* Half of the answers have half of the predicted length, half twice it. */
+/* Half of the answers have half of the predicted length, the other half twice it. */
 static void test_what_is_left_by_hand(void **state)
 {
   (void)state;
@@ -86,12 +87,12 @@ static void test_what_is_left_by_hand(void **state)
     learn(&w, 1, 100, 50);
     learn(&w, 1, 10, 20);
   }
-  /* 50 tokens, for an even chance to be done: less than the mean of 125 */
+  /* 50 tokens, by then half of the answers have ended: less than the mean of 125 */
   assert_left(&w, 100, 0, 100);
   assert_left(&w, 100, 30, 40);
-  assert_left(&w, 100, 60, 140); /* it is one of the long ones */
+  assert_left(&w, 100, 60, 140); /* it is one of the long answers */
   assert_left(&w, 100, 199, 1);
-  /* one of ten so long: the others' end is what counts */
+  /* one of ten is this long: the end of the other nine counts */
   w = (struct alise_worth){0};
   learn(&w, 58, 100, 50);
   learn(&w, 6, 100, 800);
@@ -99,7 +100,7 @@ static void test_what_is_left_by_hand(void **state)
   assert_left(&w, 100, 51, 749);
 }
 
-/* Predictors may change their ways: what has long ended counts less and less. */
+/* Predictors may change, so old answers count less and less. */
 static void test_old_answers_are_forgotten(void **state)
 {
   (void)state;
@@ -123,7 +124,7 @@ static void test_ages(void **state)
     alise_ages_set(&a, &r[i], 10 + i);
   alise_ages_set(&a, &r[1], 20);
   alise_ages_set(&a, &r[2], 14);
-  alise_ages_set(&a, &r[4], 15); /* it came before the second ran */
+  alise_ages_set(&a, &r[4], 15); /* it arrived before the second ran */
   for (int i = 0; i < 5; i++) {
     assert_ptr_equal(alise_ages_oldest(&a, &ns), &r[order[i]]);
     alise_ages_remove(&a, &r[order[i]]);
@@ -177,8 +178,8 @@ static void test_the_shorter_takes_the_place(void **state)
   bed_close(&bed);
 }
 
-/* A step of the bed takes 1 ms and 0.1 for each token: whoever has not run for ten is
- * lifted for three, some eight steps on. */
+/* A step of the bed takes 1 ms and 0.1 for each token: a request that has not run for
+ * ten is promoted for three, some eight steps later. */
 static void test_the_aged_is_lifted(void **state)
 {
   (void)state;
@@ -195,16 +196,15 @@ static void test_the_aged_is_lifted(void **state)
   assert_in_range(said, 6, 9);
   for (int i = 0; i < 60 && shorter->view.generated_tokens == said; i++)
     bed_step(&bed);
-  assert_true(shorter->view.generated_tokens > said); /* and put down again */
+  assert_true(shorter->view.generated_tokens > said); /* and demoted again */
   assert_in_range(longer->view.generated_tokens, 2, 60);
   bed_finish(&bed, 300);
   bed_close(&bed);
 }
 
-/* Eight prompts of 100 tokens for memory that holds three of them: all that wait have
- * soon waited for `age`, and a prefill takes ten times the boost. Each that took
- * another's memory would be the next to lose its own, and hardly any token would be said.
- */
+/* Eight prompts of 100 tokens, memory for three of them: all waiting requests soon
+ * exceed `age`, and a prefill takes ten times the boost. If each took another's memory
+ * it would be the next to lose its own, and hardly any token would be generated. */
 static void expect_no_thrashing(struct bed_options *o, uint64_t most)
 {
   int32_t tokens[100] = {0};
@@ -237,14 +237,14 @@ static void test_nor_does_it_where_the_host_is_small(void **state)
   (void)state;
   struct bed_options o = one_at_a_time(NULL);
   o.cache.name = "tiered";
-  o.host_units = 8; /* holds none of them */
+  o.host_units = 8; /* too small for any of them */
   expect_no_thrashing(&o, 4);
 }
 
 /* ---- memory ahead of need ---------------------------------------------------------- */
 
-/* Four jobs by hand, K = 3 s: T .444 on level 1; .603 on 2, which ran just now; 3.075 on
- * 4, one second ago; 8.060 on 6, which came 2.9 s ago. */
+/* Four jobs by hand, K = 3 s: T .444 on level 1; .603 on 2, which ran just now; 3.075
+ * on 4, one second ago; 8.060 on 6, which arrived 2.9 s ago. */
 static void test_ewt_by_hand(void **state)
 {
   (void)state;
@@ -291,7 +291,7 @@ static int need(void *context, const struct lls_request *r, uint32_t tokens,
   return 0;
 }
 
-/* Random jobs, sizes and free memory; the decisions are checked against the rules. */
+/* Random jobs, sizes and free memory: the decisions must follow the rules. */
 static void decide_once(uint64_t *dice, struct lls_pol_ahead *a)
 {
 #define DRAW(n)                                                                          \
@@ -324,17 +324,17 @@ static void decide_once(uint64_t *dice, struct lls_pol_ahead *a)
     left += j->decision == LLS_POL_AHEAD_LEAVES;
     came += j->decision == LLS_POL_AHEAD_COMES ? size : 0;
     assert_true(j->decision != LLS_POL_AHEAD_COMES ||
-                left == 0); /* all who leave are behind it */
+                left == 0); /* all offloaded requests rank below it */
     kept += j->on_device && j->decision == LLS_POL_AHEAD_STAYS ? size : 0;
   }
-  assert_true(came <= free_units); /* an upload takes what nobody has */
+  assert_true(came <= free_units); /* an upload takes free memory */
   assert_true(kept + came <= a->units);
   assert_true(a->jobs[0].decision != LLS_POL_AHEAD_LEAVES);
 #undef DRAW
 }
 
-/* No upload evicts a job of higher priority: it takes free memory, and whoever leaves in
- * the same plan is behind it. */
+/* No upload evicts a job of higher priority: it takes free memory, and all requests
+ * offloaded by the same plan rank below it. */
 static void test_decisions(void **state)
 {
   (void)state;
@@ -366,15 +366,15 @@ static void test_first_of_a_heap(void **state)
   lls_pol_heap_free(&h);
 }
 
-/* A long answer among short ones that never end: it is never away for longer than K, the
- * boosts of those lifted before it, and a step. */
+/* A long answer among short ones that never cease: it never waits longer than K, the
+ * boosts of those promoted before it, and a step. */
 static void test_nobody_waits_beyond_the_bound(void **state)
 {
   (void)state;
   struct bed bed;
   struct bed_options o = one_at_a_time(
       POLICY_PARAMETERS("max_seqs", "1", "age", "20ms", "boost", "0.3ms", "lifted", "1"));
-  o.device_units = 400; /* for all: nobody is prefilled again */
+  o.device_units = 400; /* enough for all: no request is prefilled again */
   assert_int_equal(bed_open(&bed, &o), 0);
   struct lls_live *jobs[6];
   int64_t last_ns[6], worst_ns = 0;
@@ -393,7 +393,7 @@ static void test_nobody_waits_beyond_the_bound(void **state)
       worst_ns = bed.now_ns - last_ns[i] > worst_ns ? bed.now_ns - last_ns[i] : worst_ns;
     }
   }
-  /* K, a step, and five boosts before it, each of three steps of 1.1 ms of which 0.1 ms
+  /* K, a step, and five earlier boosts, each of three steps of 1.1 ms of which 0.1 ms
    * counts, the first one longer by a prompt */
   assert_in_range(worst_ns, 20000000, 20000000 + 1100000 + 5 * (3 * 1100000 + 1500000));
   for (uint32_t i = 0; i < 6; i++)
@@ -409,9 +409,9 @@ static int64_t a_ms(void *context, uint32_t tokens, uint32_t context_tokens)
   return 1000000;
 }
 
-/* Two that take turns on one seat. In the 256th step the costs of tokens turn out to be a
- * twentieth of what was believed: by them either would be before the other one, if that
- * kept its place of before for as long as it is on the device and does not run. */
+/* Two requests alternate on one seat. In step 256 tokens turn out to cost a twentieth
+ * of the estimate: with new costs either would rank before the other, if the other kept
+ * its old rank while it is resident and does not run. */
 static void test_new_costs_count_for_all_alike(void **state)
 {
   (void)state;
@@ -425,7 +425,7 @@ static void test_new_costs_count_for_all_alike(void **state)
   submit(&bed, 400);
   for (int step = 0; step < 250; step++)
     bed_step(&bed);
-  submit(&bed, 130); /* of 150 that the other one has left */
+  submit(&bed, 130); /* of the 150 tokens that the other request leaves */
   bed.cost.prefill_ns = bed.cost.decode_ns = a_ms;
   bed_finish(&bed, 400);
   assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan of Apt-Serve after the greedy choice (test_apt_greedy.c): iteration
- * type, forms, demotion, memory.
+ * Apt-Serve's plan after the greedy choice (test_apt_greedy.c): iteration type, forms,
+ * demotion, memory.
  */
 #include "t/tap.h"
 
@@ -26,7 +26,8 @@ static struct lls_cache_info info_of(struct bed *bed, const struct lls_live *r)
   return info;
 }
 
-/* Prompts while they have waited longer together than who runs. */
+/* Prompts run as long as their waiting times add up to more than the running
+ * requests'. */
 static void test_iteration_type(void **state)
 {
   (void)state;
@@ -36,7 +37,7 @@ static void test_iteration_type(void **state)
   expect_plan(&bed, "0:32");
   struct lls_live *late = submit(&bed, 32, 20);
   late->view.arrival_ns = late->view.last_token_ns = bed.now_ns + LLS_NS_PER_S;
-  expect_plan(&bed, "0:1"); /* it has waited for nothing yet */
+  expect_plan(&bed, "0:1"); /* it has not waited yet */
   late->view.last_token_ns = bed.now_ns - LLS_NS_PER_S;
   expect_plan(&bed, "1:32");
   expect_plan(&bed, "0:1 1:1");
@@ -45,7 +46,7 @@ static void test_iteration_type(void **state)
   bed_close(&bed);
 }
 
-/* Where there is no room for all in KV form, and hidden form costs next to nothing. */
+/* If not all fit in KV form, and hidden form costs next to nothing. */
 static void test_forms(void **state)
 {
   (void)state;
@@ -64,7 +65,7 @@ static void test_forms(void **state)
   bed_close(&bed);
 }
 
-/* Hidden form is turned into KV in place as soon as there is room. */
+/* Hidden form is converted to KV in place as soon as there is memory. */
 static void test_upgrade(void **state)
 {
   (void)state;
@@ -88,8 +89,8 @@ static void test_upgrade(void **state)
   bed_close(&bed);
 }
 
-/* Form that costs nobody anything is everybody's, whatever room there is: those in time,
- * those beyond their limit, and one that comes back. */
+/* If hidden form is free all requests use it, whatever memory there is: those in time,
+ * those beyond their limit, and one that returns. */
 static void test_free_hidden_form_is_taken(void **state)
 {
   (void)state;
@@ -114,7 +115,7 @@ static void test_free_hidden_form_is_taken(void **state)
   }
 }
 
-/* Steps of a millisecond, and so long for each token in hidden form. */
+/* A step takes a millisecond, plus hidden_ns for each token in hidden form. */
 static int64_t hidden_ns;
 static int64_t hidden_costs(void *context, const struct lls_iteration_shape *shape)
 {
@@ -122,8 +123,8 @@ static int64_t hidden_costs(void *context, const struct lls_iteration_shape *sha
   return LLS_NS_PER_S / 1000 + hidden_ns * (int64_t)shape->hidden_tokens;
 }
 
-/* 1,600 tokens of X fit, twice as many as of K and V. A step is less than twice as long
- * with all of them up to 625 ns a token, and hidden form is for all. */
+/* 1,600 tokens of X fit, twice as many as of K and V. Up to 625 ns a token a step with
+ * all of them takes less than twice as long, so all use hidden form. */
 static void test_hidden_form_that_pays(void **state)
 {
   (void)state;
@@ -159,8 +160,7 @@ static void test_hidden_off_is_kv_only(void **state)
   bed_close(&bed);
 }
 
-/* A request that has waited too long gives way to one that can still be served in time.
- */
+/* A request that has waited too long gives way to one that can still be in time. */
 static void test_demotion(void **state)
 {
   (void)state;
@@ -181,8 +181,8 @@ static void test_demotion(void **state)
   }
 }
 
-/* A request that has waited too long is let in where a fifth of the memory stays free, or
- * alone. */
+/* A request that has waited too long is admitted if a fifth of the memory stays free,
+ * or alone. */
 static void test_violated_reserve(void **state)
 {
   (void)state;
@@ -206,8 +206,8 @@ static void test_violated_reserve(void **state)
 
 /* ---- who has nothing to lose ------------------------------------------------------- */
 
-/* Fills the memory with one request of `tokens` tokens, then another comes that has no
- * room beside it: is the first one paused for it? */
+/* Fills the memory with one request of `tokens` tokens, then another arrives that does
+ * not fit in addition. Is the first one paused for it? */
 static bool gives_way(const char *late_share, uint32_t tokens, int64_t first_after_ns,
                       const char *mode)
 {
@@ -232,8 +232,8 @@ static bool gives_way(const char *late_share, uint32_t tokens, int64_t first_aft
   return gave_way;
 }
 
-/* P99 overlooks one gap of a hundred and one: from the 102nd token on, not before, and
- * not where no gap may be late. */
+/* P99 tolerates one gap in a hundred and one: from the 102nd token on, not before, and
+ * not if no gap may be late. */
 static void test_who_has_a_gap_to_spare_gives_way(void **state)
 {
   (void)state;
@@ -246,7 +246,7 @@ static void test_who_has_a_gap_to_spare_gives_way(void **state)
   }
 }
 
-/* A request that has missed its first token can't be in time any more. */
+/* A request that has missed its first token's deadline can no longer be in time. */
 static void test_who_is_lost_gives_way(void **state)
 {
   (void)state;
@@ -255,7 +255,7 @@ static void test_who_is_lost_gives_way(void **state)
   assert_false(gives_way("0", 3, 2 * LLS_NS_PER_S, "separate"));
 }
 
-/* A pause is spent once: after it a request stays, until its next hundred tokens. */
+/* A pause is used up once: after it a request stays, until its next hundred tokens. */
 static void test_a_pause_is_spent_once(void **state)
 {
   (void)state;
@@ -266,7 +266,7 @@ static void test_a_pause_is_spent_once(void **state)
                                              "watermark", "0", "late_share", "0.01");
   assert_int_equal(bed_open(&bed, &o), 0);
   struct lls_live *a = submit(&bed, 32, 300);
-  uint32_t pauses[3] = {0, 0, 0}; /* by hundreds of tokens */
+  uint32_t pauses[3] = {0, 0, 0}; /* for each hundred tokens */
   while (a->view.generated_tokens < 250 && bed.finished[LLS_FINISH_LENGTH] < 30) {
     bool was_running = a->view.state == LLS_DECODING;
     if (bed.in->waiting.n == 0 && was_running) {
@@ -287,7 +287,7 @@ static void test_a_pause_is_spent_once(void **state)
 
 /* ---- the bound of a pause ---------------------------------------------------------- */
 
-/* Two answers that outgrow the memory, among fresh requests that come for half a minute:
+/* Two answers outgrow the memory while new requests arrive for half a minute: returns
  * the longest time between two of their tokens. */
 static int64_t longest_pause(const char *max_stall, const char *mode)
 {
@@ -336,7 +336,8 @@ static void test_a_pause_is_bounded(void **state)
 
 /* ---- the paper's text -------------------------------------------------------------- */
 
-/* In a decode iteration a request in hidden form is worth more as KV: a new start. */
+/* In a decode iteration a request in hidden form has more value in KV form: it starts
+ * again. */
 static void test_another_form_is_a_new_start(void **state)
 {
   (void)state;
@@ -381,7 +382,7 @@ static void test_n_without_the_violated(void **state)
   }
 }
 
-/* A prompt longer than a step is cut, and goes on before others begin. */
+/* A prompt longer than a step is cut, and continues before others begin. */
 static void test_prompt_longer_than_a_step(void **state)
 {
   (void)state;
@@ -397,7 +398,8 @@ static void test_prompt_longer_than_a_step(void **state)
   bed_close(&bed);
 }
 
-/* Between its pieces those decode that have waited longer together than it has. */
+/* Between its pieces those decodes run whose waiting times add up to more than its
+ * own. */
 static void test_decodes_between_pieces(void **state)
 {
   (void)state;
@@ -420,7 +422,7 @@ static void test_decodes_between_pieces(void **state)
   bed_close(&bed);
 }
 
-/* Prompts in pieces beside decodes, all in one budget. */
+/* Prompts in pieces together with decodes, in one budget. */
 static void test_chunked(void **state)
 {
   (void)state;
@@ -439,8 +441,8 @@ static void test_chunked(void **state)
   bed_close(&bed);
 }
 
-/* The free memory decides on the form, not all of the memory, where K and V always fit.
- */
+/* The form depends on the free memory, not on all memory, in which K and V always
+ * fit. */
 static void test_chunked_lets_hidden_form_in(void **state)
 {
   (void)state;
@@ -463,8 +465,8 @@ static void test_chunked_lets_hidden_form_in(void **state)
   bed_close(&bed);
 }
 
-/* The decode that decides anew is planned between the choice of prompts and their
- * beginning: the choice is still that of prompts then. */
+/* A decode's new form is planned between the choice of prompts and their start: at the
+ * start the choice of prompts still stands. */
 static void test_chunked_beside_literal_decodes(void **state)
 {
   (void)state;
@@ -488,9 +490,9 @@ static void test_chunked_beside_literal_decodes(void **state)
   bed_close(&bed);
 }
 
-/* Under demotion a request can wait for ever; with decay its value grows without bound,
- * so it is served in bounded time: here one that was late from the start, against a
- * stream of fresh ones that fills the memory. */
+/* With demotion a request could wait forever. With decay its value grows without bound,
+ * so it is served in bounded time: here a request that was late from the start, against
+ * new requests that fill the memory. */
 static void test_no_starvation_under_decay(void **state)
 {
   (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Apt-Serve's greedy choice by itself: the worked examples, and against brute force. */
+/* Apt-Serve's greedy choice alone: the worked examples, and a comparison with brute
+ * force. */
 #include "t/tap.h"
 
 #include "plugins/schedulers/apt/apt.h"
@@ -109,7 +110,7 @@ static void test_example_a(void **state)
   lls_pol_heap_free(&in.heap);
 }
 
-/* B: the literal appendix would take 20 units of 10. */
+/* B: the appendix taken literally would use 20 units of 10. */
 static void test_example_b_and_c(void **state)
 {
   (void)state;
@@ -120,7 +121,7 @@ static void test_example_b_and_c(void **state)
   add(&in, 0.18, 20);
   expect(&in, 10, false, "-H", 0.178);
   in.p.n = 0;
-  in.p.n_rho = 1; /* KV only, and half the optimum */
+  in.p.n_rho = 1; /* KV only: half of the optimum */
   add(&in, 0.0201, 2);
   add(&in, 1, 100);
   add(&in, 1, 100);
@@ -129,8 +130,8 @@ static void test_example_b_and_c(void **state)
   lls_pol_heap_free(&in.heap);
 }
 
-/* D: hidden form for nothing; spare memory makes KV of it, who just came gets
- * some too. */
+/* D: hidden form is free; spare memory turns it into KV form, and newly arrived
+ * requests get some, too. */
 static void test_example_d(void **state)
 {
   (void)state;
@@ -144,7 +145,8 @@ static void test_example_d(void **state)
   lls_pol_heap_free(&in.heap);
 }
 
-/* E: the violated one comes last; decayed to 0.4 of its 5 s it comes first. */
+/* E: the request in violation comes last; with a value decayed to 0.4 of its 5 s it
+ * comes first. */
 static void test_example_e(void **state)
 {
   (void)state;
@@ -159,7 +161,7 @@ static void test_example_e(void **state)
   expect(&in, 40, false, "KK", 0.3 + 20e-8);
   old->violated = false;
   old->pending = 0.4 * 5;
-  in.p.n_rho = 1; /* no hidden form: one of them */
+  in.p.n_rho = 1; /* without hidden form: one of them */
   expect(&in, 20, false, "K-", 2);
   lls_pol_heap_free(&in.heap);
 }
@@ -203,7 +205,7 @@ static void draw(struct instance *in)
     add(in, between(0, 2000) / 1000.0, 2 * between(1, 12));
 }
 
-/* V >= OPT / 2, skip >= break, memory never exceeded (solve looks at that). */
+/* V >= OPT / 2, skip >= break, and memory is never exceeded (checked in solve). */
 static void test_half_of_the_optimum(void **state)
 {
   (void)state;
@@ -230,8 +232,8 @@ static void test_half_of_the_optimum(void **state)
   lls_pol_heap_free(&in.heap);
 }
 
-/* Growing memory by one unit at a time, with rho > 0: all hidden-first increments, then
- * all upgrades, then those in KV form alone. */
+/* With memory growing by one unit at a time, and rho > 0: first all hidden increments,
+ * then all upgrades, then requests in KV form alone. */
 static void test_three_tiers(void **state)
 {
   (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bidirectional cache: the worked examples of BROS slot by slot; what is refused
- * when; exact rollback; handing over. Random traces are in test_bidirectional_traces.c.
+ * The bidirectional cache: BROS's worked examples slot by slot; refusals; exact
+ * rollback; handing over. test_bidirectional_traces.c has random traces.
  */
 #include "t/plugin/transactions.h"
 
@@ -24,7 +24,7 @@ static const struct bed_options defaults = {
     .audit_every = 1,
 };
 
-/* Copies are made when their slots are lost, as in the worked examples. */
+/* Copies are made only when slots are lost, as in the worked examples. */
 static const char *const lazy[] = {"ahead", "0", NULL};
 
 static void open_with(struct bed *bed, uint32_t blocks, uint32_t host_blocks,
@@ -45,21 +45,22 @@ static struct lls_live *request(struct bed *bed, uint32_t class)
 
 /* ---- steps of one request ---------------------------------------------------------- */
 
-/* In the open transaction: what it said. */
+/* Reserves in the open transaction; returns the result. */
 static int reserve(struct bed *bed, struct lls_live *r, uint32_t tokens)
 {
   uint32_t flags = r->view.request_class == LLS_CLASS_BEST_EFFORT ? 0 : LLS_MAY_DISPLACE;
   return bed->c->reserve(bed->cache_self, &r->view, tokens, LLS_FORM_NONE, flags);
 }
 
-/* After the step's copies: all before is read as it was written, the new is written. */
+/* Does the step's copies, checks that all earlier tokens are read as written, and
+ * writes the new ones. */
 static void run(struct bed *bed, struct lls_live *r, uint32_t tokens)
 {
   compute(bed, r, tokens);
   assert_int_equal(info_of(bed, r).cached_tokens, r->view.cached_tokens);
 }
 
-/* A step of one request; what reserve said. */
+/* Runs a step of one request; returns the result of reserve. */
 static int try_step(struct bed *bed, struct lls_live *r, uint32_t tokens)
 {
   assert_int_equal(bed->c->begin(bed->cache_self), 0);
@@ -82,7 +83,8 @@ static void step(struct bed *bed, struct lls_live *r, uint32_t tokens)
 
 /* ---- the worked examples ----------------------------------------------------------- */
 
-/* "a3 a2 .. B0": who has the slots of a block; `names` are of the requests by id. */
+/* The owners of a block's slots as "a3 a2 .. B0"; `names` are the requests' names by
+ * id. */
 static const char *slots_of(struct bed *bed, uint32_t block, const char *names)
 {
   static char text[8 * S];
@@ -120,8 +122,8 @@ static uint32_t copied_out(struct bed *bed)
   return bed->copies[LLS_COPY_DEVICE_TO_HOST];
 }
 
-/* Example 3: one block; a best-effort request loses slots one after another, and gets
- * them back. */
+/* Example 3: one block; a best-effort request loses slots one by one, and gets them
+ * back. */
 static void test_example_3(void **state)
 {
   (void)state;
@@ -150,7 +152,8 @@ static void test_example_3(void **state)
   bed_close(&bed);
 }
 
-/* Example 4: what can't go back where it was goes on in another block, right behind. */
+/* Example 4: tokens that cannot return to their place continue in another block,
+ * directly after it. */
 static void test_example_4(void **state)
 {
   (void)state;
@@ -181,8 +184,8 @@ static void test_example_4(void **state)
   bed_close(&bed);
 }
 
-/* A copy on the host is made once, however often its token loses its slot: unless it is
- * not kept. */
+/* A token is copied to the host once, however often it loses its slot, unless copies
+ * are not kept. */
 static void test_copies_are_kept(void **state)
 {
   (void)state;
@@ -208,7 +211,7 @@ static void test_copies_are_kept(void **state)
 
 /* ---- beside the step --------------------------------------------------------------- */
 
-/* The step's copies are so many, all to the host or from it, before it or beside it. */
+/* Expects n copies in the step, all of one kind and order. */
 static void expect_copies(struct bed *bed, size_t n, uint32_t kind, uint32_t order)
 {
   const struct lls_copy *copies;
@@ -219,8 +222,9 @@ static void expect_copies(struct bed *bed, size_t n, uint32_t kind, uint32_t ord
   }
 }
 
-/* A real-time request has filled a block up to a best-effort one's tokens: they are
- * copied beside that step, and its next tokens displace them without a copy. */
+/* A real-time request has filled a block up to a best-effort request's tokens: these
+ * are copied concurrently with that step, and the next tokens displace them without a
+ * copy. */
 static void test_copied_ahead(void **state)
 {
   (void)state;
@@ -237,7 +241,8 @@ static void test_copied_ahead(void **state)
   expect_copies(&bed, 2, LLS_COPY_DEVICE_TO_HOST, LLS_COPY_ASYNC);
   assert_missing(&bed, a, 0);
   step(&bed, b, 1);
-  expect_copies(&bed, 2, LLS_COPY_DEVICE_TO_HOST, LLS_COPY_ASYNC); /* the other block */
+  /* of the other block */
+  expect_copies(&bed, 2, LLS_COPY_DEVICE_TO_HOST, LLS_COPY_ASYNC);
   assert_missing(&bed, a, 1);
   step(&bed, b, 4);
   expect_copies(&bed, 0, 0, 0);
@@ -256,8 +261,8 @@ static uint64_t move(struct bed *bed, struct lls_live *r, bool to_host, int expe
   return transfer;
 }
 
-/* To the host and back beside two steps. Its slots are its own until it has left, and
- * from when it begins to come. */
+/* To the host and back during two steps. A request keeps its slots until it has left,
+ * and has them from when its upload begins. */
 static void test_moves(void **state)
 {
   (void)state;
@@ -287,7 +292,7 @@ static void test_moves(void **state)
 
 /* ---- what is refused, and who goes first ------------------------------------------- */
 
-/* A request that has room in this step loses none of it. */
+/* A request that reserves in this step is not displaced in it. */
 static void test_nobody_in_the_step_is_displaced(void **state)
 {
   (void)state;
@@ -308,7 +313,8 @@ static void test_nobody_in_the_step_is_displaced(void **state)
   bed_close(&bed);
 }
 
-/* Without LLS_MAY_DISPLACE, and for a best-effort request, what others have is theirs. */
+/* Without LLS_MAY_DISPLACE, and for best-effort requests, others' slots are not
+ * available. */
 static void test_only_who_may_displaces(void **state)
 {
   (void)state;
@@ -335,7 +341,7 @@ static void test_only_who_may_displaces(void **state)
   bed_close(&bed);
 }
 
-/* In the log. */
+/* Counts lines of the log with these words. */
 static int times_said(const struct bed *bed, const char *words)
 {
   char text[4096];
@@ -347,8 +353,8 @@ static int times_said(const struct bed *bed, const char *words)
   return times;
 }
 
-/* A full host: copies that nobody needs make room; where all are needed nothing more is
- * displaced. */
+/* A full host: copies that are no longer needed are dropped; if all are needed nothing
+ * more is displaced. */
 static void test_full_host(void **state)
 {
   (void)state;
@@ -369,7 +375,7 @@ static void test_full_host(void **state)
   assert_int_equal(host_free(&bed), 0);
   bed_cancel(&bed, b);
   step(&bed, a, 0);
-  assert_int_equal(host_free(&bed), 2); /* held, but to be had */
+  assert_int_equal(host_free(&bed), 2); /* in use, but can be freed */
   b = request(&bed, LLS_CLASS_REALTIME);
   bed_cancel(&bed, a);
   a = request(&bed, LLS_CLASS_REALTIME);
@@ -381,7 +387,7 @@ static void test_full_host(void **state)
   bed_close(&bed);
 }
 
-/* Without a host tier nobody can be displaced or swapped. */
+/* Without a host tier no request can be displaced or swapped. */
 static void test_no_host(void **state)
 {
   (void)state;
@@ -396,7 +402,8 @@ static void test_no_host(void **state)
   bed_close(&bed);
 }
 
-/* Off: a block has one owner, all fill it from the left, and nobody is displaced. */
+/* Switched off: a block has one owner, all fill it from the left, and no request is
+ * displaced. */
 static void test_off(void **state)
 {
   (void)state;
@@ -422,7 +429,7 @@ static void test_off(void **state)
   bed_close(&bed);
 }
 
-/* Swapped out in part already, then as a whole: a copy for each token, once. */
+/* First swapped out partly, then wholly: each token is copied once. */
 static void test_swap(void **state)
 {
   (void)state;
@@ -450,7 +457,7 @@ static void test_swap(void **state)
 
 /* ---- handed over ------------------------------------------------------------------- */
 
-/* Another one of the bed's, which is the bed's from now on; the old one. */
+/* Creates another manager, which becomes the bed's; returns the old one. */
 static void *replace_manager(struct bed *bed)
 {
   void *self, *old = bed->cache_self;
@@ -459,7 +466,7 @@ static void *replace_manager(struct bed *bed)
   return old;
 }
 
-/* A new generation goes on where the old one was: displaced tokens, copies and all. */
+/* A new generation continues in place: displaced tokens, copies and everything else. */
 static void test_handed_over(void **state)
 {
   (void)state;
@@ -480,7 +487,7 @@ static void test_handed_over(void **state)
   assert_int_equal(free_units(&bed), 6);
   assert_int_equal(bed.c->import_state(bed.cache_self, &blob), 0);
   assert_int_equal(bed_audit(&bed), 0);
-  *strstr(bed.text, "copies") = '\0'; /* those are of a step */
+  *strstr(bed.text, "copies") = '\0'; /* the copies belong to a step */
   assert_int_equal(strncmp(bed.text, before, strlen(bed.text)), 0);
   bed.c->destroy(old);
   step(&bed, b, 1);
@@ -491,9 +498,7 @@ static void test_handed_over(void **state)
   bed_close(&bed);
 }
 
-/* Blocks that lie as in every cache come from another manager, and go to it: the rest
- * does not.
- */
+/* Blocks in the usual layout are exchanged with other managers; others are not. */
 static void test_other_managers(void **state)
 {
   (void)state;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random traces of the bidirectional cache: every token is followed through slots, copies
- * and restores, and after each step the invariants of bidirectional.h hold, by their
- * numbers there.
+ * Random traces of the bidirectional cache: every token is followed through slots,
+ * copies and restores, and after each step bidirectional.h's invariants hold (by their
+ * numbers there).
  */
 #include "t/plugin/transactions.h"
 
 #include <string.h>
 
-/* The owner of a slot of the K units, by the tables of what ran. */
+/* The owner of a slot of a K unit, by the tables of the requests that ran. */
 struct owner {
-  const struct lls_live *request; /* NULL: nobody */
+  const struct lls_live *request; /* NULL: free */
   uint32_t token;
 };
 
 struct trace {
   struct bed bed;
   struct owner *owners; /* (blocks, slots of a block) */
-  uint32_t runs[32];    /* tokens a request is to compute in this step, by its slot */
-  bool left[32];        /* in this step it was taken off the device */
+  uint32_t runs[32];    /* tokens that each request computes in this step, by its slot */
+  bool left[32];        /* taken off the device in this step */
   uint32_t n_runs, refused;
 };
 
@@ -39,8 +39,8 @@ static void forget(struct trace *t, const struct lls_live *r)
       t->owners[i].request = NULL;
 }
 
-/* Invariant 6: the former owner of a slot was a best-effort request, the new one is not;
- * or it has just left. */
+/* Invariant 6: a slot may pass only from a best-effort request to a real-time one, or
+ * from a request that has just left. */
 static void take_slot(struct trace *t, struct owner *slot, const struct lls_live *r,
                       uint32_t token)
 {
@@ -69,8 +69,8 @@ static void take_slots(struct trace *t, const struct lls_live *r, uint32_t n)
   }
 }
 
-/* Invariants 5 and 8: in a block real-time tokens lie from the left and best-effort ones
- * from the right, of one request each, in order and without a gap. */
+/* Invariants 5 and 8: in a block real-time tokens lie from the left and best-effort
+ * tokens from the right, each of one request, in order and without a gap. */
 static void check_block(struct trace *t, uint32_t block)
 {
   uint32_t n = t->bed.o.block_tokens;
@@ -87,7 +87,8 @@ static void check_block(struct trace *t, uint32_t block)
   }
 }
 
-/* The tokens that a request lacks on the device are those that info counts as missing. */
+/* The tokens that a request lacks on the device are those that `info` counts as
+ * missing. */
 static void check_places(struct trace *t)
 {
   uint32_t blocks = t->bed.o.device_units / 2, resident[32] = {0};
@@ -103,7 +104,7 @@ static void check_places(struct trace *t)
     }
 }
 
-/* Room for some tokens of one, taken back now and then. */
+/* Reserves some tokens for a request, and now and then rolls back. */
 static void try_run(struct trace *t, struct lls_live *r)
 {
   struct bed *bed = &t->bed;
@@ -147,7 +148,7 @@ static void compute_all(struct trace *t)
       continue;
     uint32_t before = r->view.cached_tokens = info_of(bed, r).cached_tokens;
     assert_int_equal(bed->c->table(bed->cache_self, &r->view, &table), 0);
-    if (i < bed->o.max_requests) { /* all write before any of them reads */
+    if (i < bed->o.max_requests) { /* all requests write before any reads */
       take_slots(t, r, before + tokens);
       shadow_write(bed_shadow(bed), &table, &r->view, before, before + tokens);
     } else { /* invariant 7 */
@@ -178,7 +179,7 @@ static void random_step(struct trace *t)
   assert_int_equal(bed->c->commit(bed->cache_self), 0);
   carry_out(bed);
   for (uint32_t i = 0; i < bed->o.max_requests; i++)
-    if (t->left[i] || t->runs[i] > 0) /* its table says where it is now */
+    if (t->left[i] || t->runs[i] > 0) /* its table now shows its place */
       forget(t, bed->by_slot[i]);
   compute_all(t);
   assert_int_equal(bed_audit(bed), 0);
@@ -216,8 +217,8 @@ static void open_trace(struct trace *t, uint64_t seed)
   t->owners = calloc(o.device_units * o.block_tokens, sizeof *t->owners);
 }
 
-/* 400 traces. Everything comes back at the end (invariant 9), and a rollback leaves the
- * state it goes back to (invariant 10). */
+/* 400 traces. All memory is released at the end (invariant 9), and a rollback restores
+ * the state at the mark (invariant 10). */
 static void test_random_traces(void **state)
 {
   (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* BROS: whole workloads over the caches that it works with. */
+/* BROS: whole workloads with the caches that it supports. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -21,8 +21,8 @@ static const struct bed_options defaults = {
     .audit_every = 1,
 };
 
-/* A real-time request comes: its prompt runs at once, and best-effort ones go on beside
- * it. */
+/* A real-time request arrives: its prompt runs at once, and best-effort ones
+ * continue. */
 static void test_beside(void **state)
 {
   (void)state;
@@ -41,8 +41,8 @@ static void test_beside(void **state)
   bed_close(&bed);
 }
 
-/* Two classes come and go in memory for a part of them; every plan is good, every cached
- * token is what was written, everybody ends. */
+/* Requests of two classes arrive and end, in memory for some of them; every plan is
+ * valid, every cached token is as written, every request ends. */
 static void workload(const char *cache, const char *const *parameters,
                      uint32_t host_units, uint64_t from)
 {
@@ -85,15 +85,15 @@ static void test_workloads(void **state)
   }
 }
 
-/* Memory is full of best-effort requests: a real-time one takes slots of theirs, whose
- * tokens go to the host and come back before they run again. */
+/* Memory is full of best-effort requests: a real-time one takes some of their slots,
+ * whose tokens go to the host and return before the requests run again. */
 static void test_displacing(void **state)
 {
   (void)state;
   struct bed_options o = defaults;
   struct bed bed;
   o.cache.name = "bidirectional";
-  o.device_units = 2 * 16; /* theirs, and two for the watermark */
+  o.device_units = 2 * 16; /* their memory, and two units for the watermark */
   o.host_units = 60;
   assert_int_equal(bed_open(&bed, &o), 0);
   bed.next.request_class = BE;
@@ -112,7 +112,7 @@ static void test_displacing(void **state)
   bed_close(&bed);
 }
 
-/* b_max below b_base is refused with a sentence. */
+/* b_max below b_base is refused with an error. */
 static void test_parameters(void **state)
 {
   (void)state;

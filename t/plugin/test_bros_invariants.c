@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One plan of BROS over random instances: its invariants, 1 to 4. */
+/* One plan of BROS for random instances: invariants 1 to 4. */
 #include "t/plugin/bros_rig.h"
 
 static uint64_t seed = 3;
@@ -20,7 +20,8 @@ static void put_random(struct rig *g, uint32_t class)
     put(g, class, t, (uint32_t)drawn(20, 1200), missing[(uint32_t)drawn(0, 4)], 1);
 }
 
-/* The paper's cost, summed up anew; what runs at once has its copies before. */
+/* The paper's cost, summed independently; requests that run at once are copied
+ * before. */
 static double cost_of(const struct rig *g, uint64_t only)
 {
   double ln = 0, n = 0, la = 0, back = 0, beside = 0, t = 0;
@@ -87,7 +88,7 @@ static void check_memory(const struct rig *g)
   assert_int_equal(preempted, 0);
 }
 
-/* Deferred requests stand behind rt_ready: the last plan replaced so many. */
+/* Deferred requests are at the end of rt_ready: the last plan replaced that many. */
 static void check_deferred(const struct rig *g, uint32_t n, double t)
 {
   for (uint32_t i = 0; i < n; i++) {
@@ -132,7 +133,7 @@ static void test_invariants(void **state)
     uint32_t rt = (uint32_t)drawn(0, 7), be = (uint32_t)drawn(rt == 0, 7);
     for (uint32_t i = 0; i < rt + be; i++)
       put_random(&g, i < rt ? RT : BE);
-    if (instance % 3 > 0) /* memory for some of it */
+    if (instance % 3 > 0) /* memory for only some of the requests */
       g.capacity = g.used + (uint32_t)drawn(0, instance % 3 == 1 ? 40 : 2000);
     pack(&g, b_curr);
     check_instance(&g, b_curr, g.b.n_replaced);

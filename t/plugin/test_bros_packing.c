@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One plan of BROS: the worked examples, deadlines, memory; the fit of its estimate. What
- * holds over random instances is in test_bros_invariants.c.
+ * One plan of BROS: the worked examples, deadlines, memory, and the fit of its
+ * estimate. test_bros_invariants.c has random instances.
  */
 #include "t/plugin/bros_rig.h"
 
@@ -108,7 +108,8 @@ static void test_own_deadlines(void **state)
   prompt(&g, RT, .1, 10)->slo.ttft_ns = LLS_NS_PER_S;
   decode(&g, RT, .1, 10)->slo.tpot_ns = LLS_NS_PER_S / 2;
   g.r[1].slo.tbt_ns = LLS_NS_PER_S / 4;
-  decode(&g, LLS_CLASS_NONE, .1, 10); /* who says nothing waits for the answer */
+  /* without a deadline it waits for the answer as a whole */
+  decode(&g, LLS_CLASS_NONE, .1, 10);
   pack(&g, 8);
   /* candidates: running, preempted, waiting */
   expect_number(g.candidates[0].slack, .15, 1e-9);
@@ -142,7 +143,8 @@ static void test_token_groups(void **state)
   rig_free(&g);
 }
 
-/* Missed ones after those that can be in time, or by slack alone. */
+/* Requests past their deadline come after those that can be in time; or by slack
+ * alone. */
 static void test_order_of_missed(void **state)
 {
   (void)state;
@@ -158,7 +160,7 @@ static void test_order_of_missed(void **state)
   rig_free(&g);
 }
 
-/* A prompt that takes longer than anybody can wait runs when it has starved. */
+/* A prompt that takes longer than the others can wait runs when it starves. */
 static void test_starvation_guard(void **state)
 {
   (void)state;
@@ -173,7 +175,7 @@ static void test_starvation_guard(void **state)
   pack(&g, 8);
   expect_items(&g, "0");
   assert_true(g.b.cost_exit);
-  pack(&g, 8); /* another one not before a second is over */
+  pack(&g, 8); /* another one not before a second has passed */
   expect_items(&g, "1");
   g.b.starved_ran_ns -= LLS_NS_PER_S;
   pack(&g, 8);
@@ -185,8 +187,8 @@ static void test_starvation_guard(void **state)
   rig_free(&g);
 }
 
-/* No best-effort request fits beside the others: every fourth plan takes one anyway, also
- * where all seats are taken. */
+/* No best-effort request fits in addition to the others: every fourth plan runs one
+ * nevertheless, even if all seats are taken. */
 static void test_be_min_share(void **state)
 {
   (void)state;
@@ -210,7 +212,7 @@ static void test_be_min_share(void **state)
   rig_free(&g);
 }
 
-/* Without replacing, best-effort requests get what is left. */
+/* Without replacing, best-effort requests get the remaining memory. */
 static void test_no_replace(void **state)
 {
   (void)state;
@@ -224,8 +226,8 @@ static void test_no_replace(void **state)
 
 /* ---- memory -------------------------------------------------------------------- */
 
-/* Best-effort requests leave first, the latest first, then real-time ones, the largest
- * slack first; who is looked at before stays. */
+/* Best-effort requests are dropped first, the latest first, then real-time ones, the
+ * largest slack first; requests already considered stay. */
 static void test_drops(void **state)
 {
   (void)state;
@@ -237,7 +239,7 @@ static void test_drops(void **state)
   decode(&g, RT, .01, 100);
   decode(&g, RT, .12, 100);
   put(&g, BE, 0, 100, 60, 1);
-  prompt(&g, RT, .37, 20); /* the head */
+  prompt(&g, RT, .37, 20); /* the first in the queue */
   g.capacity = g.used;
   pack(&g, 1);
   expect_items(&g, "-5 6");
@@ -255,7 +257,7 @@ static void test_drops(void **state)
   rig_free(&g);
 }
 
-/* Nor is a best-effort one of which no block would come free. */
+/* A best-effort request is not dropped either if no block would become free. */
 static void test_no_drop_for_nothing(void **state)
 {
   (void)state;
@@ -274,8 +276,8 @@ static void test_no_drop_for_nothing(void **state)
   rig_free(&g);
 }
 
-/* One request has so little time left that the others, which have some, would all become
- * late for it: it is given up if not all can be in time. */
+/* One request has so little time left that the others, which have some, would all
+ * become late for it: it is given up if not all can be in time. */
 static void test_overload(void **state)
 {
   (void)state;
@@ -289,19 +291,19 @@ static void test_overload(void **state)
   assert_int_equal(g.b.rt_ready.n, 1);
   g.b.params.overload = true;
   pack(&g, 24);
-  assert_int_equal(g.b.rt_ready.n, 21); /* it comes last */
+  assert_int_equal(g.b.rt_ready.n, 21); /* it is last */
   assert_int_equal(g.b.rt_ready.items[20]->request->id, 0);
   assert_int_equal(g.b.n_left_out, 1);
   expect_number(g.b.t_res, .15, 1e-9);
-  g.b.cost.decode.beta = 0; /* time for all, by turns */
+  g.b.cost.decode.beta = 0; /* with enough time, all in turns */
   pack(&g, 24);
   assert_int_equal(g.b.n_left_out, 0);
   expect_number(g.b.t_res, .02, 1e-9);
   rig_free(&g);
 }
 
-/* A best-effort prompt waits where the host could not take all that can be displaced, as
- * long as anybody else runs; blocks are of 16 tokens and two units. */
+/* A best-effort prompt waits if the host could not hold all tokens that can be
+ * displaced, as long as any other request runs; blocks have 16 tokens and two units. */
 static void test_waits_for_host(void **state)
 {
   (void)state;
@@ -317,18 +319,19 @@ static void test_waits_for_host(void **state)
   g.host_free -= 2;
   pack(&g, 8);
   expect_items(&g, "0 1");
-  g.host_free = g.host_units; /* nobody is there */
+  g.host_free = g.host_units; /* no other request runs */
   pack(&g, 8);
   expect_items(&g, "2 0 1");
   g.host_free = 0;
-  g.r[0].request_class = BE; /* nobody displaces */
+  g.r[0].request_class = BE; /* no request displaces */
   pack(&g, 8);
   expect_items(&g, "2 0 1");
   rig_free(&g);
 }
 
-/* A best-effort prompt leaves the memory free that displaced requests need to come back,
- * whether or not anybody else runs; where it waits they are looked at all the same. */
+/* A best-effort prompt leaves free the memory that displaced requests need to return,
+ * whether or not any other request runs; while it waits these are considered
+ * nevertheless. */
 static void test_prompts_wait_for_displaced(void **state)
 {
   (void)state;
@@ -363,8 +366,8 @@ static void test_prompts_wait_for_displaced(void **state)
   rig_free(&g);
 }
 
-/* A best-effort request gets its missing slots beside the step, if T_res leaves the link
- * the time; one that was displaced by this very plan waits. */
+/* A best-effort request gets its missing slots during the step, if T_res leaves the
+ * link enough time; one displaced by this very plan waits. */
 static void test_arriving(void **state)
 {
   (void)state;
@@ -378,7 +381,7 @@ static void test_arriving(void **state)
   pack(&g, 8);
   expect_items(&g, "0 1 ^2 ^3");
   expect_number(bros_time(&g.b.cost, &g.b.load), 2840 * 2e-5, 1e-9);
-  assert_int_equal(g.n_taken, 2); /* what runs */
+  assert_int_equal(g.n_taken, 2); /* the running requests */
   real->last_token_ns -= INT64_C(50000000);
   pack(&g, 8);
   expect_items(&g, "0 1 ^2");
@@ -389,12 +392,12 @@ static void test_arriving(void **state)
   rig_init(&g);
   g.engine.async_transfers = true;
   put(&g, BE, 0, 700, 40, 1);
-  pack(&g, 8); /* beside nothing */
+  pack(&g, 8); /* with no step to overlap */
   expect_items(&g, "0");
   rig_free(&g);
 }
 
-/* Nobody is dropped for a request that the time keeps out. */
+/* No request is dropped for one that time excludes. */
 static void test_no_drop_for_the_late(void **state)
 {
   (void)state;
@@ -409,8 +412,9 @@ static void test_no_drop_for_the_late(void **state)
   rig_free(&g);
 }
 
-/* A request that has had others dropped stays: they would get their memory back.
- * Otherwise what was reserved for a replaced request is given back, and nothing else. */
+/* A request that others were dropped for stays, since they would get their memory back.
+ * Otherwise the memory reserved for a replaced request is released, and nothing
+ * else. */
 static void test_replacing_and_memory(void **state)
 {
   (void)state;
@@ -432,7 +436,7 @@ static void test_replacing_and_memory(void **state)
   rig_free(&g);
 }
 
-/* Nobody runs, but for the head with the memory of the others. */
+/* No request runs, except for the first one with the memory of the others. */
 static void test_progress(void **state)
 {
   (void)state;
@@ -447,7 +451,8 @@ static void test_progress(void **state)
   rig_free(&g);
 }
 
-/* One that can't grow even alone ends, and is not dropped for the next head as well. */
+/* A request that cannot grow even alone ends, and is not dropped for the next one as
+ * well. */
 static void test_rejected_is_not_dropped(void **state)
 {
   (void)state;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conservation, for every scheduler over every cache: whatever the requests, the limits
- * of the engine and the size of the memory, each request ends exactly once, all memory
- * comes back, no plan is refused, and attention reads what was computed. In one of five
- * every layer has a window.
+ * Conservation, for every scheduler with every cache: whatever the requests, the
+ * engine's limits and the memory, each request ends exactly once, all memory is
+ * released, no plan is refused, and attention reads the computed values. In one of five
+ * workloads every layer has a window.
  *
  * LLS_WORKLOADS says how many random workloads of a few requests each pair gets.
  */
@@ -15,7 +15,7 @@
 #define WORKLOADS TAP_LOTS(40)
 #define VARIANTS  2
 
-/* As shipped, and with settings that lead to trouble. */
+/* With default settings, and with settings that cause trouble. */
 static const struct harness_policy schedulers[][VARIANTS] = {
     {{"fcfs", NULL}, {"fcfs", POLICY_PARAMETERS("preempt", "swap", "watermark", "0")}},
     {{"sarathi", NULL},
@@ -68,7 +68,7 @@ static const struct harness_policy caches[][VARIANTS] = {
 };
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* One mixed instance is no place for it. */
+/* Schedulers that do not work on a single mixed instance. */
 static const struct left_out left_out[] = {
     {"distserve", "hands requests over between instances; t/plugin/test_distserve.c"},
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contiguous cache: regions, how large, first fit, moving, exact rollback. */
+/* The contiguous cache: sizes of regions, first fit, moving, exact rollback. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -31,7 +31,8 @@ static struct lls_cache_info info_of(struct bed *bed, const struct lls_live *r)
   return info;
 }
 
-/* Blocks of the region of a request of 60 tokens and 40 to come, 20 as predicted. */
+/* Returns the blocks of the region of a request of 60 tokens and 40 to come, predicted
+ * as 20. */
 static uint32_t region(const char *reserve, uint32_t predicted)
 {
   struct bed bed;
@@ -58,7 +59,7 @@ static void test_how_large(void **state)
   assert_int_equal(region("oracle", 20), 5); /* 80, then all 100 */
 }
 
-/* A request whose own limit is above max_len gets that, and at most all there is. */
+/* A request whose limit is above max_len gets max_len, and at most the whole memory. */
 static void test_limits(void **state)
 {
   (void)state;
@@ -103,8 +104,8 @@ static void test_first_fit(void **state)
   bed_close(&bed);
 }
 
-/* Outgrown, and the neighbour is in the way: what is cached moves. The watch checks
- * that attention still reads it (tools/plugin-check/shadow.c). */
+/* The region is full, and its neighbour is in the way: the cached tokens move. The
+ * watch checks that attention still reads them (tools/plugin-check/shadow.c). */
 static void test_moving(void **state)
 {
   (void)state;
@@ -126,8 +127,8 @@ static void test_moving(void **state)
   bed_close(&bed);
 }
 
-/* Alone at the end of the pool it slides down, over its own old place. rr asks for no
- * free block before a decode, which here would be a whole new region. */
+/* Alone at the end of the pool the region slides down, over its old place. rr requires
+ * no free block before a decode, which here would be a whole new region. */
 static void test_sliding(void **state)
 {
   (void)state;
@@ -185,7 +186,8 @@ static void test_rollback_is_exact(void **state)
   bed_close(&bed);
 }
 
-/* Two lists of one region, then another region over its end, then the first again. */
+/* Two lists of one region; then of another region that overlaps its end; then of the
+ * first again. */
 static void test_lists_follow_their_region(void **state)
 {
   (void)state;

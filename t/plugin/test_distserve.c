@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans of distserve on each role, asked directly: a view made by hand and a cache that
- * counts. What becomes of the plans is tested in t/unit/test_instances and t/sim.
+ * Plans of distserve in each role, called directly, with a hand-made view and a cache
+ * that only counts. t/unit/test_instances and t/sim test the effects of such plans.
  */
 #include "t/tap.h"
 
@@ -11,7 +11,7 @@
 
 #include <llmserve/scheduler.h>
 
-#define BLOCKS 1000 /* of two units */
+#define BLOCKS 1000 /* blocks of two units */
 #define MOST   8    /* requests */
 
 struct bench {
@@ -22,11 +22,12 @@ struct bench {
   struct lls_instance_info infos[3];
   struct lls_topology topology;
   struct lls_request requests[MOST];
-  const struct lls_request *list[2][MOST]; /* running or waiting; offered */
+  /* running or waiting requests; offered requests */
+  const struct lls_request *list[2][MOST];
   uint64_t user[MOST][LLS_USER_WORDS];
-  uint32_t units[MOST]; /* held, by slot */
+  uint32_t units[MOST]; /* held units, by slot */
   uint32_t free_units;
-  double counted; /* of all events */
+  double counted; /* sum of all counted events */
   struct lls_cache_service cache;
   struct lls_instance_load loads[3];
   const struct lls_instance_load *load_list[3];
@@ -221,8 +222,8 @@ static void test_accepts_while_those_that_wait_hold_little(void **state)
   }
 }
 
-/* With migration = blocking a step that copies decodes nothing, and the one after it
- * decodes, since 20 blocks and 40 have come and not run. */
+/* With migration = blocking a step that copies decodes nothing; the next step decodes,
+ * since 20 blocks and 40 have arrived and not run. */
 static void test_blocking_migration_is_a_step_of_its_own(void **state)
 {
   (void)state;
@@ -258,14 +259,15 @@ static void test_accepts_in_order_as_the_memory_allows(void **state)
   b.free_units = 2 * 10;
   assert_string_equal(plan_of(&b), "");
   b.requests[0].cached_tokens =
-      16 * (BLOCKS + 1); /* never: it is asked for all the same */
+      /* too large: it is taken over nevertheless, so that the core refuses it */
+      16 * (BLOCKS + 1);
   assert_string_equal(plan_of(&b), "m1:1");
   close_bench(&b);
 }
 
-/* Requests of 7, 1 and 1 blocks: to the one that is then filled least, with what the plan
- * has given it. 2,000 units here, 1,000 there; what is in use counts, and what it was
- * offered. */
+/* Requests of 7, 1 and 1 blocks go to the instance that is then least filled, including
+ * what the plan has given it. 2,000 units here, 1,000 there; used units count, and so
+ * do offered ones. */
 static void test_offered_to_the_least_loaded(void **state)
 {
   (void)state;
@@ -333,7 +335,8 @@ static void test_answers_of_those_they_were_offered_to(void **state)
   const struct lls_scheduler_vtable *s = &b.plugin.module->scheduler;
   s->on_refused(b.self, b.list[0][0], LLS_REFUSED_NEVER_FITS);
   s->on_refused(b.self, b.list[0][1], LLS_REFUSED_UNSUPPORTED);
-  assert_string_equal(plan_of(&b), "x1:0 r2:1 m3:2"); /* ends; decoded here */
+  /* ends, since it was decoded here */
+  assert_string_equal(plan_of(&b), "x1:0 r2:1 m3:2");
   assert_float_equal(b.counted, 2, 0);
   close_bench(&b);
 }
@@ -357,8 +360,8 @@ static void test_prompts_whole_and_in_order(void **state)
   close_bench(&b);
 }
 
-/* Offers to here and from here fill both ends: an offer without room goes to the
- * host there when nothing has moved for a while, and comes when it has room. */
+/* Offers in both directions fill both ends: an offer without memory goes to its host
+ * when nothing has moved for a while, and comes when it has memory. */
 static void test_victims_that_have_no_room_give_way(void **state)
 {
   (void)state;
@@ -372,7 +375,8 @@ static void test_victims_that_have_no_room_give_way(void **state)
   b.view.n_offered = 2;
   b.free_units = 15;
   for (int i = 0; i < 20; i++)
-    assert_string_equal(plan_of(&b), ""); /* nothing leaves: those here will be decoded */
+    /* nothing leaves: the local requests will be decoded */
+    assert_string_equal(plan_of(&b), "");
   b.view.n_leaving = 1;
   assert_string_equal(plan_of(&b), "o1:0 o2:0");
   b.requests[0].residency = LLS_RESIDENT_MOVING;
@@ -385,9 +389,9 @@ static void test_victims_that_have_no_room_give_way(void **state)
   close_bench(&b);
 }
 
-/* The first is on its way to the device there, and may wait for the memory that the third
- * has on it. Room that is kept here for the first is room for the third, or nobody goes.
- */
+/* The first request is on its way to the device of the other instance, and may wait for
+ * the memory that the third holds there. Memory kept here for the first must be
+ * available to the third, or neither moves. */
 static void test_victims_on_the_device_go_before_those_on_the_host(void **state)
 {
   (void)state;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Earliest deadline first: which deadline counts when, and who waits. */
+/* Earliest deadline first: which deadline applies at which time, and which request
+ * waits. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -36,7 +37,7 @@ static void test_the_earliest_of_all(void **state)
   (void)state;
   struct bed bed;
   assert_int_equal(bed_open(&bed, &defaults), 0);
-  submit_slo(&bed, 10, 1, 0, 0, 0, 0); /* none: the last, in order of arrival */
+  submit_slo(&bed, 10, 1, 0, 0, 0, 0); /* no deadline: last, in order of arrival */
   submit_slo(&bed, 10, 1, 0, 0, 0, 0);
   submit_slo(&bed, 10, 1, 500, 0, 0, 900);
   submit_slo(&bed, 10, 1, 600, 0, 0, 400);
@@ -51,7 +52,8 @@ static void test_the_earliest_of_all(void **state)
   bed_close(&bed);
 }
 
-/* Steps of 1.1 ms: a decode whose next token is due goes before a prompt that is not. */
+/* Steps of 1.1 ms: a decode whose next token is due runs before a prompt that is
+ * not. */
 static void test_gaps_between_tokens(void **state)
 {
   (void)state;
@@ -88,7 +90,7 @@ static void test_mean_of_gaps(void **state)
   bed_close(&bed);
 }
 
-/* Memory: who waits takes none from who runs, unless evict = on. */
+/* Memory: a waiting request takes none from running ones, unless evict = on. */
 static void test_memory(void **state)
 {
   (void)state;

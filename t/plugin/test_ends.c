@@ -24,7 +24,7 @@ static const struct lls_request *find(void *context, uint64_t id)
   return NULL;
 }
 
-/* None has said anything yet; ids are places in the queue, from 1. */
+/* No request has generated a token; ids are places in the queue, from 1. */
 static void scene_open(struct scene *s)
 {
   *s = (struct scene){.engine = {.max_requests = N}};
@@ -68,8 +68,9 @@ static void test_ends(void **state)
   lls_pol_dropped_free(&s->dropped);
 }
 
-/* One that a plan took off is found at once and once, if it is a stream and between; not
- * while it runs again, nor after that, but if it was taken off again. */
+/* A request preempted by a plan is found at once and once, if it is a stream and
+ * between the ends; not while it runs again, nor afterwards, unless it is preempted
+ * again. */
 static void test_taken_off(void **state)
 {
   struct scene *s = *state;
@@ -78,8 +79,8 @@ static void test_taken_off(void **state)
       s->all[N - 3].generated_tokens = 1;
   take_off(s, 500);
   take_off(s, 500);
-  take_off(s, 600);   /* it never said anything */
-  take_off(s, 3);     /* it is looked at in any case */
+  take_off(s, 600);   /* it never generated a token */
+  take_off(s, 3);     /* it is at an end, and considered in any case */
   take_off(s, N - 2); /* likewise */
   struct lls_pol_ends e = look(s);
   assert_int_equal(e.n_between, 1);
@@ -96,7 +97,7 @@ static void test_taken_off(void **state)
   lls_pol_dropped_free(&s->dropped);
 }
 
-/* Another one has its slot. */
+/* Another request has its slot. */
 static void test_slots_are_used_again(void **state)
 {
   struct scene *s = *state;
@@ -112,12 +113,12 @@ static void test_slots_are_used_again(void **state)
   lls_pol_dropped_free(&s->dropped);
 }
 
-/* One that others have dropped: as soon as its turn has come, each time. */
+/* Requests dropped by other parts: found each time their turn comes. */
 static void test_dropped_by_others(void **state)
 {
   struct scene *s = *state;
   scene_open(s);
-  s->all[499].generated_tokens = 1; /* between the ends 496 before it, 498 after it */
+  s->all[499].generated_tokens = 1; /* between the ends: 496 before it, 498 after it */
   for (int i = 0; i < 496 / ROUND; i++)
     assert_int_equal(look(s).n_between, 0);
   assert_int_equal(look(s).n_between, 1);
@@ -131,8 +132,8 @@ static void test_dropped_by_others(void **state)
   lls_pol_dropped_free(&s->dropped);
 }
 
-/* More than take part in a plan: each has its turn, none twice in one; those that run
- * again have none. */
+/* More than fit in a plan: each gets its turn, none twice in one; those that run again
+ * get none. */
 static void test_turns(void **state)
 {
   enum { FIRST = 300, DROPPED = 150 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dynamic SplitFuse: steps of one size, a prompt only if all of it fits, flushing. */
+/* Dynamic SplitFuse: steps of one size, a prompt begins only if all of it fits,
+ * flushing. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -43,7 +44,7 @@ static void test_a_prompt_that_does_not_fit_blocks_the_next(void **state)
   bed_close(&bed);
 }
 
-/* A request that can't grow is passed over and keeps its memory. */
+/* A request that cannot grow is skipped and keeps its memory. */
 static void test_who_cannot_grow_is_skipped(void **state)
 {
   (void)state;
@@ -61,7 +62,8 @@ static void test_who_cannot_grow_is_skipped(void **state)
   bed_close(&bed);
 }
 
-/* Nobody can grow: the last is flushed and goes behind who came after it. */
+/* No request can grow: the last is flushed, and queues behind those that arrived after
+ * it. */
 static void test_flushed_goes_to_the_back(void **state)
 {
   (void)state;

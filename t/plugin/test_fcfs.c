@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* First come, first served: the worked examples, and what happens at each limit. */
+/* First come, first served: the worked examples, and the effect of each limit. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -76,7 +76,7 @@ static void test_prefills_stop_at_max_tokens_and_max_seqs(void **state)
   bed_close(&bed);
 }
 
-/* The head of the queue is not overtaken by one that would fit. */
+/* A request that would fit does not overtake the first in the queue. */
 static void test_head_of_line_blocks(void **state)
 {
   (void)state;
@@ -184,8 +184,8 @@ static void test_swap_brings_back_before_anything_new(void **state)
   bed_close(&bed);
 }
 
-/* Three blocks are free and 2, swapped out with 45 tokens, has three: it waits for a
- * fourth, or it would be swapped out again as soon as 0 or 1 grows. */
+/* Three blocks are free, and 2, swapped out with 45 tokens, has three: it waits for a
+ * fourth block, because it would be swapped out again as soon as 0 or 1 grows. */
 static void test_who_is_swapped_in_leaves_a_block_free(void **state)
 {
   (void)state;
@@ -203,7 +203,7 @@ static void test_full_host_falls_back_to_recompute(void **state)
 {
   (void)state;
   struct bed bed;
-  open_swap(&bed, 2); /* room for the newest alone */
+  open_swap(&bed, 2); /* space for the newest only */
   assert_int_equal(bed.preempted_swap, 1);
   assert_int_equal(bed.preempted_recompute, 1);
   bed_finish(&bed, 500);
@@ -211,7 +211,7 @@ static void test_full_host_falls_back_to_recompute(void **state)
   bed_close(&bed);
 }
 
-/* A replayed log may say that it is that late. */
+/* A replayed log may contain such a late time. */
 static void test_plans_at_the_end_of_time(void **state)
 {
   (void)state;
@@ -219,7 +219,7 @@ static void test_plans_at_the_end_of_time(void **state)
   struct bed_options o = defaults;
   assert_int_equal(bed_open(&bed, &o), 0);
   submit(&bed, 1, 4);
-  bed.now_ns = INT64_MAX - 1200000; /* the bed goes on by 1 ms before it steps */
+  bed.now_ns = INT64_MAX - 1200000; /* the bed advances by 1 ms before it steps */
   expect_plan(&bed, "0:1");
   assert_int_equal(bed.plan.idle_until_ns, INT64_MAX);
   bed_close(&bed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Compares the figures of policies (stats, host->count) with what the bed has seen.
+ * Compares the figures of policies (stats, host->count) with the bed's own counts.
  */
 #include "t/tap.h"
 
@@ -30,7 +30,7 @@ static void expect(struct bed *bed, const char *name, double value)
     fail_msg("%s: expected %g in\n%s", name, value, bed->text);
 }
 
-/* level_FIRST and on, together. */
+/* Sum of level_FIRST and all later levels. */
 static double levels(struct bed *bed, int first)
 {
   double sum = 0, n;
@@ -149,7 +149,7 @@ static void test_deadlines(void **state)
 
 /* ---- cache managers ---------------------------------------------------------------- */
 
-/* Where nothing happened nothing is counted. */
+/* Without events nothing is counted. */
 static void expect_copies(struct bed *bed, const char *name, enum lls_copy_kind kind)
 {
   double counted = bed_figure(bed, name);
@@ -179,8 +179,8 @@ static void test_swaps(void **state)
   }
 }
 
-/* 20 blocks: ten of one request stay in the index, sixteen of another want six of them,
- * and one for each block of its answer. */
+/* 20 blocks: ten of one request stay in the index; another request of sixteen evicts
+ * six of them, and one more for each block of its answer. */
 static void test_evicted(void **state)
 {
   (void)state;
@@ -196,7 +196,7 @@ static void test_evicted(void **state)
   submit(&bed, 62, 1);
   bed_finish(&bed, 10);
   expect(&bed, "blocks_evicted", 6);
-  expect(&bed, "blocks_free", 1); /* the one that is not full */
+  expect(&bed, "blocks_free", 1); /* the block that is not full */
   bed_close(&bed);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fixtures with each other and with the real policies: whatever is legal, everybody gets
- * an end and no memory is lost; whatever is illegal is refused without a trace. And the
- * hostile ones do notice a host that breaks the contract.
+ * Hostile fixtures with each other and with real policies: whatever is legal, every
+ * request ends and no memory is lost; whatever is illegal is refused without a trace.
+ * Also: the hostile fixtures detect a host that breaks the contract.
  */
 #include "t/tap.h"
 
@@ -81,10 +81,10 @@ static void open_hostile(struct bed *bed)
   bed_submit(bed, tokens, 20, 5);
   bed_submit(bed, tokens, 20, 5);
   assert_string_equal(bed_found(bed), "");
-  bed->broken = true; /* and its close does not mend it */
+  bed->broken = true; /* closing the bed must not hide it */
 }
 
-/* The host did something wrong: the fixture said so. */
+/* Expects that the fixture has complained about the host. */
 static void expect_complaint(struct bed *bed, const char *part)
 {
   if (strstr(bed_found(bed), part) == NULL)
@@ -223,7 +223,7 @@ static void test_predictor_notices_bad_prompts(void **state)
   for (uint64_t id = 1; id <= bed.in->caps.max_requests; id++) {
     prompt.id = id;
     bed.p->predict(bed.predictor_self, id, &prompt, &out);
-    bed_forgive(&bed); /* its predictions, which are as hostile as it is */
+    bed_forgive(&bed); /* its predictions are as hostile as itself */
   }
   bed.p->on_end(bed.predictor_self, &prompt, 0, LLS_FINISH_STOP);
   expect_complaint(&bed, "on_end for reason 1");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hybrid cache: units of each form, the way from hidden to KV, exact rollback. */
+/* The hybrid cache: units of each form, conversion from hidden to KV, exact
+ * rollback. */
 #include "t/plugin/transactions.h"
 
 #include <stdlib.h>
@@ -21,7 +22,7 @@ static int reserve(struct bed *bed, struct lls_live *r, uint32_t tokens, uint32_
   return bed->c->reserve(bed->cache_self, &r->view, tokens, form, 0);
 }
 
-/* A sequence of so many cached tokens in a form. */
+/* Makes a sequence of `tokens` cached tokens in a form. */
 static struct lls_live *cached(struct bed *bed, uint32_t tokens, uint32_t form)
 {
   struct lls_live *r = submit(bed, 0, tokens, 10);
@@ -135,7 +136,7 @@ static void test_rollback_is_exact(void **state)
   check_rollback(&defaults);
 }
 
-/* A manager that takes over whatever a spoiled state says: none of it may break it. */
+/* Imports a spoiled state, which must not break the manager. */
 static void take_over(const char *cache, const struct lls_blob *spoiled)
 {
   struct bed bed;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream that was dropped waits in the middle of a queue of 10,000, where no scheduler
- * looks at one by one in each plan: it is found all the same.
+ * A dropped stream waits in the middle of a queue of 10,000, which no scheduler
+ * examines completely in each plan: it is found nevertheless.
  */
 #include "t/tap.h"
 
@@ -13,12 +13,12 @@
 #define MS 1000000
 
 enum {
-  SIDE = 5000,     /* requests before it in the queue, and behind it */
-  PROMPT = 32,     /* of theirs */
-  SOON = SIDE / 2, /* of these may end before it goes on */
+  SIDE = 5000,     /* requests before it in the queue, and after it */
+  PROMPT = 32,     /* length of their prompts */
+  SOON = SIDE / 2, /* so many of these may end before it continues */
 };
 
-/* Those for whom it is right that it waits. */
+/* Schedulers for which it is right that it waits. */
 #define IN_ORDER "serves in order of arrival"
 #define SHORTEST "serves what is shorter first"
 static const struct left_out left_out[] = {
@@ -46,7 +46,7 @@ static int find_schedulers(void **state)
              : -1;
 }
 
-/* Parameters that make its patience shorter than the test. */
+/* Parameters that make the scheduler's patience shorter than the test. */
 static const char *const *parameters_of(const char *name)
 {
   static const char *const mlfq[] = {"period", "10", NULL};
@@ -70,7 +70,7 @@ static void open_scheduler(struct bed *bed, const char *name)
   assert_int_equal(bed_open(bed, &o), 0);
 }
 
-/* One side of the queue, in the inbox. */
+/* Puts the requests of one side of the queue into the inbox. */
 static void submit_side(struct bed *bed)
 {
   static const int32_t tokens[PROMPT];
@@ -83,7 +83,7 @@ static void submit_side(struct bed *bed)
     assert_int_equal(lls_loop_submit(bed->harness.loop, &s, &id, &err), 0);
 }
 
-/* All that is in the inbox, which has not arrived. */
+/* Takes all requests out of the inbox before they arrive. */
 static struct lls_live *hold(struct lls_inbox *inbox)
 {
   struct lls_live *first = inbox->first;
@@ -100,8 +100,8 @@ static void release(struct lls_inbox *inbox, struct lls_live *held)
   }
 }
 
-/* Two streams have the memory to themselves until it is too small for both; the one that
- * was dropped. */
+/* Runs two streams alone until memory is too small for both; returns the dropped
+ * one. */
 static const struct lls_request *drop_one(struct bed *bed)
 {
   bed->next.slo = (struct lls_slo){1000 * MS, 1000 * MS, 1000 * MS, LLS_NEVER};
@@ -115,7 +115,7 @@ static const struct lls_request *drop_one(struct bed *bed)
   return bed->in->waiting.items[0];
 }
 
-/* How many of the others have ended before it goes on. */
+/* Returns how many of the other requests end before it continues. */
 static uint64_t others_before(const char *name)
 {
   struct bed bed;
@@ -156,8 +156,8 @@ static void test_dropped_streams_are_found(void **state)
 
 static const char *const by_deadline[] = {"worth", "accelgen", "bros", "edf"};
 
-/* How late the first token of one is that waits between 5,000 before it, which nobody
- * waits for, and 5,000 behind it. */
+/* Returns the lateness of the first token of a request that waits between 5,000 without
+ * deadlines before it and 5,000 after it. */
 static int64_t late_ns(const char *name)
 {
   struct bed bed;

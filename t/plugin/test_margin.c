@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The margin of steps that are filled up to a deadline: a device that takes a known
- * factor of what the cost model says, and steps filled to what the margin leaves.
+ * The margin of steps that are filled up to a deadline: a device whose times are a
+ * known factor of the cost model's, and steps filled up to the margin.
  */
 #include "t/tap.h"
 
@@ -67,8 +67,8 @@ static void set_up(struct rig *rig)
   assert_int_equal(lls_pol_margin_init(&rig->margin, SEQUENCES), 0);
 }
 
-/* A step of seven decodes and a chunk of so many tokens, of which the device takes
- * `factor` times what the model says; how long. */
+/* Runs a step of seven decodes and a chunk of `tokens` tokens, which takes `factor`
+ * times the model's estimate; returns its duration. */
 static int64_t step(struct rig *rig, uint32_t tokens, double factor)
 {
   rig->plan.n_items = 0;
@@ -82,8 +82,8 @@ static int64_t step(struct rig *rig, uint32_t tokens, double factor)
   return ns;
 }
 
-/* The part of settled steps that end in time if each is as full as the margin lets it be,
- * on a device that takes error times the estimate, give or take `noise`. */
+/* Returns the share of steps in time, once settled, if each is as full as the margin
+ * allows, on a device that takes error times the estimate, with random noise. */
 static double in_time(struct rig *rig, double quantile, double error, double noise)
 {
   int n = 0;
@@ -136,7 +136,7 @@ static void test_without_a_margin(void **state)
   lls_pol_margin_free(&rig.margin);
 }
 
-/* Short steps, and those that have no deadline, say nothing of full ones. */
+/* Short steps and steps without a deadline do not change the margin. */
 static void test_only_filled_steps_teach(void **state)
 {
   (void)state;
@@ -154,8 +154,8 @@ static void test_only_filled_steps_teach(void **state)
   lls_pol_margin_free(&rig.margin);
 }
 
-/* A margin that steps of long ago have inflated is taken back, though no step has room
- * for prompts any more that could show that it is wrong; one that is true is not. */
+/* A margin inflated by old steps decreases again, even if no step has space for prompts
+ * that could show that it is wrong; a correct margin does not. */
 static void test_an_inflated_margin_heals(void **state)
 {
   (void)state;

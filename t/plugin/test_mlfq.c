@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Skip-join MLFQ: joining, sinking, rising, and who gives way. */
+/* Skip-join MLFQ: joining, demotion, promotion, and evictions. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -44,7 +44,7 @@ static void test_join_levels(void **state)
   bed_close(&bed);
 }
 
-/* Tells the scheduler that the request ran for so long. */
+/* Reports to the scheduler that the request ran for `ms`. */
 static void serve(struct bed *bed, const struct lls_live *r, int64_t ms)
 {
   const struct lls_step_result result = {&r->view, 1, 1};
@@ -74,7 +74,7 @@ static void test_sinking(void **state)
   bed_close(&bed);
 }
 
-/* With a lowest level it is round robin there. */
+/* The lowest level is round robin. */
 static void test_lowest_level(void **state)
 {
   (void)state;
@@ -85,7 +85,7 @@ static void test_lowest_level(void **state)
   const struct lls_live *a = submit(&bed, 250, 5);
   submit(&bed, 250, 5);
   expect_level(&bed, 0, 1);
-  serve(&bed, a, 21); /* over 20 ms: behind the other */
+  serve(&bed, a, 21); /* over 20 ms: after the other request */
   expect_level(&bed, 0, 1);
   expect_plan(&bed, "1:250"); /* 25 ms */
   expect_plan(&bed, "0:250");
@@ -94,7 +94,7 @@ static void test_lowest_level(void **state)
   bed_close(&bed);
 }
 
-/* A token takes 0.1 ms, level 0 has 10 ms: new ones go before old ones. */
+/* A token takes 0.1 ms, level 0 has 10 ms: new requests run before old ones. */
 static void test_new_ones_go_first(void **state)
 {
   (void)state;
@@ -115,7 +115,7 @@ static void test_new_ones_go_first(void **state)
   bed_close(&bed);
 }
 
-/* Invariant: nobody rises except by starvation; then it is the first. */
+/* Invariant: a request is promoted only by starvation; then it is first. */
 static void test_the_starving_rise(void **state)
 {
   (void)state;
@@ -138,8 +138,8 @@ static void test_the_starving_rise(void **state)
   bed_close(&bed);
 }
 
-/* Only the first and the last of a long queue rise; those between do when they are among
- * these. */
+/* Only the first and the last of a long queue are promoted; those between when they
+ * become first or last. */
 static void test_the_ends_rise(void **state)
 {
   (void)state;
@@ -161,7 +161,7 @@ static void test_the_ends_rise(void **state)
   bed_close(&bed);
 }
 
-/* The lowest level's last gives way to who comes before it. */
+/* The last request of the lowest level gives way to requests of a higher one. */
 static void test_memory_is_taken_from_below(void **state)
 {
   (void)state;
@@ -185,15 +185,15 @@ static void test_memory_is_taken_from_below(void **state)
   bed_close(&bed);
 }
 
-/* New ones are held back while less than a tenth of the host is free; those on it are
- * not. */
+/* New requests are held back while less than a tenth of the host is free; requests on
+ * the host are not. */
 static void test_host_reserve(void **state)
 {
   (void)state;
   struct bed bed;
   struct bed_options o = defaults;
   o.device_units = 24;
-  o.host_units = 12; /* room for one of six blocks */
+  o.host_units = 12; /* space for one of six blocks */
   o.prefill_ns = MS / 10;
   o.scheduler.parameters = POLICY_PARAMETERS("preempt", "swap", "watermark", "0");
   assert_int_equal(bed_open(&bed, &o), 0);
@@ -214,8 +214,8 @@ static void test_host_reserve(void **state)
   bed_close(&bed);
 }
 
-/* Long prompts for memory that holds three of them: each new or starving one that took
- * the memory of another would have it prefilled again. */
+/* Long prompts, memory for three of them: if each new or starving request took
+ * another's memory, that one would have to be prefilled again. */
 static void test_nothing_is_thrown_away(void **state)
 {
   (void)state;
@@ -233,7 +233,7 @@ static void test_nothing_is_thrown_away(void **state)
   }
   bed_finish(&bed, 200);
   assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 8);
-  assert_in_range(bed.preempted_recompute, 0, 4); /* to grow */
+  assert_in_range(bed.preempted_recompute, 0, 4); /* for growth */
   bed_close(&bed);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Orca over both caches: how many fit, nobody is preempted, prompts and decodes in one
- * step. */
+/* Orca with both caches: how many requests fit, that none is preempted, and prompts and
+ * decodes in one step. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
 
-/* The second of these has Orca's own memory. */
+/* The second is Orca's own memory management. */
 static const char *const caches[] = {"paged", "contiguous"};
 
-/* Both plugins reserve alike; paged has no such parameter. */
+/* Both policies reserve alike; paged has no such parameter. */
 static void set_policies(struct bed_options *o, int cache,
                          const char *const *scheduler_parameters,
                          const char *const *reserve)
@@ -28,7 +28,7 @@ static const struct bed_options defaults = {
     .audit_every = 1,
 };
 
-/* Requests of 300 tokens and 100 to come that run at once. */
+/* Returns how many requests of 300 tokens and 100 to come run at once. */
 static uint32_t how_many_run(int cache, const char *reserve, uint32_t n)
 {
   struct bed bed;
@@ -40,7 +40,7 @@ static uint32_t how_many_run(int cache, const char *reserve, uint32_t n)
     submit(&bed, 300, 100);
   uint32_t run = bed_step(&bed);
   for (int i = 0; i < 50; i++)
-    assert_int_equal(bed_step(&bed), run); /* what was set aside suffices */
+    assert_int_equal(bed_step(&bed), run); /* the reserved memory suffices */
   bed_finish(&bed, 2000);
   assert_int_equal(bed.finished[LLS_FINISH_LENGTH], n);
   assert_int_equal(bed.preempted_recompute, 0);
@@ -76,7 +76,7 @@ static void test_pages_hold_more(void **state)
   bed_close(&bed);
 }
 
-/* 8,192 slots, six requests of 2,048: four run, the fifth blocks. */
+/* 8,192 slots, six requests of 2,048: four run, the fifth blocks the queue. */
 static void test_the_fifth_blocks(void **state)
 {
   (void)state;
@@ -109,7 +109,7 @@ static void test_batch_limit_and_never_fits(void **state)
     set_policies(&o, c, POLICY_PARAMETERS("max_bs", "2", "reserve", "oracle"),
                  POLICY_PARAMETERS("reserve", "oracle"));
     assert_int_equal(bed_open(&bed, &o), 0);
-    submit(&bed, 300, 50); /* 350 tokens are never there */
+    submit(&bed, 300, 50); /* 350 tokens never fit */
     submit(&bed, 60, 3);
     submit(&bed, 60, 2);
     submit(&bed, 60, 2);
@@ -121,7 +121,8 @@ static void test_batch_limit_and_never_fits(void **state)
   }
 }
 
-/* A prediction that was too short: more is set aside, at the newest one's cost. */
+/* A prediction that was too short: more is reserved, at the expense of the newest
+ * request. */
 static void test_outgrown_reservations(void **state)
 {
   (void)state;
@@ -150,8 +151,8 @@ static uint32_t free_units(struct bed *bed)
   return capacity.free_units;
 }
 
-/* 0 has outgrown its three blocks and may need nine: with as many for 1 all twelve are
- * set aside, and 2 waits although there is room for what it has now. */
+/* 0 has outgrown its three blocks and may need nine. With as many for 1 all twelve are
+ * reserved, so 2 waits although its present tokens would fit. */
 static void test_outgrown_reservations_count(void **state)
 {
   (void)state;
@@ -167,7 +168,8 @@ static void test_outgrown_reservations_count(void **state)
     expect_plan(&bed, "0:38");
     for (int i = 0; i < 11; i++)
       expect_plan(&bed, "0:1"); /* the last one is token 49: a fourth block */
-    assert_int_equal(free_units(&bed), c == 1 ? 6 : 16); /* a region is set aside whole */
+    /* a region is reserved as a whole */
+    assert_int_equal(free_units(&bed), c == 1 ? 6 : 16);
     submit(&bed, 38, 5);
     submit(&bed, 38, 5);
     expect_plan(&bed, "0:1 1:38");

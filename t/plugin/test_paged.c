@@ -72,7 +72,8 @@ static void test_nothing_is_shared_if_off(void **state)
   bed_close(&bed);
 }
 
-/* One token is computed again for its logits; its slot is in a block of another. */
+/* The last token of a cached prompt is computed again for its logits; its slot is in a
+ * shared block, which is copied. */
 static void test_a_whole_cached_prompt_is_copied_on_write(void **state)
 {
   (void)state;
@@ -123,7 +124,7 @@ static void test_equal_prompts_at_once_end_on_one_copy(void **state)
   bed_close(&bed);
 }
 
-/* Tokens that two requests compute where eight blocks are too few for both. */
+/* Returns how many tokens two requests compute if eight blocks are too few for both. */
 static uint64_t computed_of_two(const char *prefix_sharing)
 {
   struct bed bed;
@@ -148,7 +149,7 @@ static void test_the_preempted_find_their_blocks_again(void **state)
 
 /* ---- who has what ---------------------------------------------------------------- */
 
-/* Without KEEP_PREFIX nothing of a request is left that no other needs. */
+/* Without KEEP_PREFIX a released request leaves only blocks that others use. */
 static void test_release_keeps_what_it_is_told(void **state)
 {
   (void)state;
@@ -161,7 +162,7 @@ static void test_release_keeps_what_it_is_told(void **state)
     assert_int_equal(bed_figure(&bed, "blocks_free"), 20 - 5);
     bed.c->release(bed.cache_self, &a->view, keep ? LLS_KEEP_PREFIX : 0);
     assert_int_equal(bed_figure(&bed, "blocks_free"), keep ? 20 - 4 : 20 - 3);
-    assert_int_equal(free_units(&bed), 40 - 2 * 3); /* what is kept counts as free */
+    assert_int_equal(free_units(&bed), 40 - 2 * 3); /* kept blocks count as free */
     assert_int_equal(bed_audit(&bed), 0);
     bed.c->release(bed.cache_self, &b->view, 0);
     assert_int_equal(bed_figure(&bed, "blocks_free"), keep ? 20 - 3 : 20);
@@ -208,7 +209,7 @@ static void test_reserve_says_never_and_later(void **state)
   assert_int_equal(bed.c->commit(bed.cache_self), 0);
   assert_int_equal(bed.c->commit(bed.cache_self), -EINVAL);
   assert_int_equal(bed.c->rollback(bed.cache_self, 0), -EINVAL);
-  bed_forgive(&bed); /* the calls that failed, as they should */
+  bed_forgive(&bed); /* these calls should fail */
   bed_finish(&bed, 10);
   bed_close(&bed);
 }
@@ -245,14 +246,14 @@ static void test_swap_moves_and_brings_back(void **state)
   assert_int_equal(info_of(&bed, a).host_units, 6);
   assert_int_equal(free_units(&bed), 40);
   assert_int_equal(bed.c->table(bed.cache_self, &a->view, &after), -EINVAL);
-  bed_forgive(&bed); /* that the test asked */
+  bed_forgive(&bed); /* complaints about the test's own calls */
   struct lls_need need = {.size = sizeof need};
   bed.c->need(bed.cache_self, &a->view, 1, 0, &need);
   assert_int_equal(need.restore_units, 6);
   assert_int_equal(need.new_units, 0);
   lls_lifecycle_set_state(bed.in, a, LLS_PREEMPTED);
   lls_lifecycle_refresh(bed.in, a);
-  bed_step(&bed); /* reads what came back */
+  bed_step(&bed); /* reads the blocks that were swapped in */
   assert_int_equal(bed.copies[LLS_COPY_HOST_TO_DEVICE], 6);
   bed.c->table(bed.cache_self, &a->view, &after);
   assert_int_equal(after.k_count, 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Predictors that look nothing up but a file: none and fixed. */
+/* Predictors that use at most a file: none and fixed. */
 #include "t/folder.h"
 #include "t/plugin/bed.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random order: repeatable, even, and vLLM's otherwise. */
+/* Random order: repeatable, uniform, and otherwise like vLLM's. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -22,7 +22,7 @@ static void append(char *text, size_t size, const char *line)
   snprintf(text + n, size - n, "%s\n", line);
 }
 
-/* Plans of a few requests that run one at a time, as text. */
+/* Writes the plans of a few requests that run one at a time as text. */
 static void record(const struct bed_options *o, char *text, size_t size)
 {
   struct bed bed;
@@ -72,7 +72,7 @@ static void test_draws_from_its_stream(void **state)
   bed_close(&bed);
 }
 
-/* Counts which of four is first: each a quarter of 800 times, +- four standard deviations
+/* Each of four requests is first in a quarter of 800 runs, +- four standard deviations
  * (12). */
 static void test_all_are_drawn_equally_often(void **state)
 {
@@ -135,7 +135,7 @@ static void test_misfits_stop_or_are_skipped(void **state)
         submit(&bed, i == 0 ? 140 : 48, 1); /* nine blocks, and three */
       uint32_t ran = bed_step(&bed);
       bool big_one = planned(&bed, 0) > 0;
-      /* three small ones fit, unless the big one stops the walk before */
+      /* the three small ones fit, unless the large one ends the walk before them */
       assert_true(big_one ? ran == 1 : skip ? ran == 3 : ran <= 3);
       bed_finish(&bed, 50);
       assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 5);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Predictor `retrieval` in the real loop: what it says when a request comes,
- * that a prediction may come later than its request is scheduled, and what a
- * reload and a restart leave of what it knew.
+ * Predictor `retrieval` in the real loop: its predictions at arrival, predictions that
+ * come after a request was scheduled, and the part of its history that survives a
+ * reload and a restart.
  */
 #include "core/instance/policy_figures.h"
 #include "t/folder.h"
@@ -14,8 +14,8 @@
 struct scene {
   struct harness h;
   struct lls_prediction at_arrival, at_end;
-  uint32_t ended, length;     /* requests; tokens of the last one */
-  struct harness_loaded next; /* of a reload */
+  uint32_t ended, length;     /* requests that ended; tokens of the last one */
+  struct harness_loaded next; /* used in a reload */
 };
 
 static void on_arrival(void *context, const struct lls_request *r)
@@ -84,7 +84,7 @@ static void step(struct scene *s)
   lls_loop_events(s->h.loop, on_event, s);
 }
 
-/* Asks and waits for the end of the answer. */
+/* Submits a prompt and waits for the end of the answer. */
 static void ask(struct scene *s, const char *text, uint32_t tokens)
 {
   uint32_t before = s->ended;
@@ -136,7 +136,7 @@ static void test_tokens_without_a_text(void **state)
   close_scene(&s);
 }
 
-/* Its own answer says more than those to prompts like it. */
+/* A repeated prompt is predicted by its own answer rather than by similar prompts'. */
 static void test_a_repeat_is_predicted_from_itself(void **state)
 {
   (void)state;
@@ -171,7 +171,7 @@ static void test_threshold_by_itself(void **state)
 static char encoder[4096];
 static const char *const model[] = {"encoder", "model", "encoder_path", encoder, NULL};
 
-/* 1 ms, 2 ms, 4 ms, ...: few rounds on any machine, each of which is a few steps. */
+/* Waits 1 ms, 2 ms, 4 ms, ...: few rounds on any machine, each of a few steps. */
 static void wait_longer(unsigned *round)
 {
   int64_t ns = INT64_C(1000000) << (*round < 10 ? (*round)++ : 10);
@@ -179,8 +179,8 @@ static void wait_longer(unsigned *round)
             NULL);
 }
 
-/* Answers reach the history on the predictor's thread: asks small things until
- * then. */
+/* Answers enter the history on the predictor's thread: submits small prompts until they
+ * have. */
 static void wait_for_entries(struct scene *s, double n)
 {
   unsigned round = 0;
@@ -205,7 +205,7 @@ static void test_a_prediction_comes_late(void **state)
   lls_loop_status(s.h.loop, &status);
   assert_int_equal(status.running, 1);
   unsigned round = 0;
-  while (figure(&s, "predictions") < 2) { /* figures come when a request ends */
+  while (figure(&s, "predictions") < 2) { /* figures are updated when a request ends */
     wait_longer(&round);
     ask(&s, NULL, 1);
     assert_int_equal(s.at_end.source, LLS_PREDICTED_PRIOR); /* of the small one */
@@ -261,7 +261,7 @@ static void test_reload(void **state)
   close_scene(&s);
 }
 
-/* An answer that was under way in the reload is learned by the successor. */
+/* The new predictor learns an answer that was under way during the reload. */
 static void test_reload_under_a_request(void **state)
 {
   (void)state;
@@ -274,7 +274,7 @@ static void test_reload_under_a_request(void **state)
   while (s.ended == 0)
     step(&s);
   wait_for_entries(&s, 1);
-  assert_true(figure(&s, "predictions") >= 1); /* it was asked for again */
+  assert_true(figure(&s, "predictions") >= 1); /* it was asked to predict again */
   close_scene(&s);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of predictor `retrieval` by themselves: averages by hand calculation, nearest
- * neighbours against all of them, ageing, and the file when its server is killed or is
- * not the only one.
+ * The parts of predictor `retrieval` alone: averages computed by hand, nearest
+ * neighbours against all entries, ageing, and the database when its server is killed or
+ * is one of several.
  */
 #include "plugins/predictors/retrieval/history.h"
 #include "plugins/predictors/retrieval/index.h"
@@ -109,7 +109,7 @@ static void test_both(void **state)
   assert_false(estimate_from_both(one + 1, 1, .8, log(160), 0, 1000, &p));
 }
 
-/* A prompt that is there: its own length, and of one that is near it is not known. */
+/* A known prompt is predicted by its own length, which a near prompt's is not. */
 static void test_itself(void **state)
 {
   (void)state;
@@ -129,8 +129,8 @@ static void test_judge(void **state)
   struct judge j;
   judge_init(&j);
   assert_int_equal(j.median, 256);
-  judge_answer(&j, 50, 100, 40); /* half off, another bin */
-  judge_answer(&j, 90, 100, 40); /* a tenth off, the same */
+  judge_answer(&j, 50, 100, 40); /* off by half, another bin */
+  judge_answer(&j, 90, 100, 40); /* off by a tenth, the same bin */
   assert_true(fabs(j.error - .3) < 1e-9 && fabs(j.accuracy - .5) < 1e-9);
   for (uint32_t i = 1; i <= 1000; i++)
     judge_length(&j, i);
@@ -166,7 +166,7 @@ static float dot(const float *a, const float *b, uint32_t dims)
   return (float)sum;
 }
 
-/* How many of all are nearer than x: its true rank. */
+/* Counts the entries nearer than x: its true rank. */
 static uint32_t nearer(float (*all)[DIMS], uint32_t n, const float *query, float x)
 {
   uint32_t count = 0;
@@ -202,7 +202,7 @@ static void test_neighbours_are_the_nearest(void **state)
       right += nearer(all, N, query, found[i].similarity) <= i;
     }
   }
-  /* The graph is approximate, and vectors without any order are its hardest case. */
+  /* The graph is approximate, and random vectors are its hardest case. */
   assert_true(right > QUERIES * K * 94 / 100);
   index_destroy(index);
 }
@@ -235,7 +235,7 @@ static void one_hot(float *v, uint32_t i)
     v[d] = (float)(v[d] / norm);
 }
 
-/* The length under which the vector of i is remembered, 0 if it is not. */
+/* The length stored for the vector of i; 0 if it was forgotten. */
 static uint32_t remembered(const struct history *h, uint32_t i)
 {
   float v[DIMS];
@@ -259,11 +259,11 @@ static void test_ageing(void **state)
   for (uint32_t i = 0; i < 100; i++) {
     add(h, i, i + 1);
     assert_true(history_count(h) <= 20);
-    for (uint32_t j = i >= 9 ? i - 9 : 0; j <= i; j++) /* the newest half is there */
+    for (uint32_t j = i >= 9 ? i - 9 : 0; j <= i; j++) /* the newest half remains */
       assert_int_equal(remembered(h, j), j + 1);
   }
   assert_int_equal(remembered(h, 70), 0);
-  add(h, 99, 25); /* again: the root of 100 x 25 in its place */
+  add(h, 99, 25); /* the same prompt again: its entry becomes the root of 100 x 25 */
   assert_int_equal(remembered(h, 99), 50);
   assert_int_equal(history_count(h), 20);
   history_destroy(h);
@@ -303,7 +303,7 @@ static void test_rebuilt_from_the_file(void **state)
   uint32_t n = history_count(h);
   history_destroy(h); /* commits */
   h = open_history(20);
-  assert_int_equal(history_count(h), n); /* what was forgotten is not in the file */
+  assert_int_equal(history_count(h), n); /* forgotten entries are not in the file */
   assert_int_equal(remembered(h, 54), 74);
   for (uint32_t i = 46; i < 54; i++)
     assert_int_equal(remembered(h, i), i + 1);
@@ -313,7 +313,7 @@ static void test_rebuilt_from_the_file(void **state)
   assert_int_equal(history_create(DIMS, 20, open_store("m", 2), &other), 0);
   assert_int_equal(history_load(other), 0);
   assert_int_equal(history_load_some(other, 100), 0);
-  assert_int_equal(history_count(other), 0); /* another encoder's */
+  assert_int_equal(history_count(other), 0); /* made by another encoder */
   history_destroy(other);
 }
 
@@ -325,7 +325,7 @@ static void run_sql(const char *sql)
   sqlite3_close(db);
 }
 
-/* The file says so; UBSan would, of a number after it. */
+/* The file claims the largest row number; UBSan would report a number after it. */
 static void test_the_last_row_there_can_be(void **state)
 {
   const struct folder *f = *state;
@@ -350,8 +350,7 @@ static void count_row(void *context, int64_t id, uint32_t length, const float *v
   ++*(uint32_t *)context;
 }
 
-/* Writes until it is killed, a byte into the pipe for each transaction that is
- * through. */
+/* Writes until it is killed, and sends a byte into the pipe after each transaction. */
 static void write_for_ever(int pipe_end)
 {
   struct history *h = open_history(1000000);
@@ -405,14 +404,14 @@ static void test_killed_at_any_moment(void **state)
     struct store *s = open_store("m", 1);
     assert_int_equal(store_load(s, 0, UINT32_MAX, count_row, &rows), 0);
     store_close(s);
-    assert_true(rows >= written); /* a commit may be through that was not told of */
+    assert_true(rows >= written); /* one more commit may be done than was reported */
     assert_true(file_is_whole());
     written = rows;
   }
   assert_true(written > 400);
 }
 
-#define MANY 40000 /* rows: more than SQLite keeps in memory before it writes */
+#define MANY 40000 /* more rows than SQLite keeps in memory before it writes */
 
 static void write_in_one(int pipe_end)
 {
@@ -427,8 +426,8 @@ static void write_in_one(int pipe_end)
   _exit(2);
 }
 
-/* Killed in the midst of a transaction that has been written in part: there is nothing
- * of it, and what was there before is whole. Without a journal it would be half there. */
+/* Killed in a transaction that was partly written: none of it remains, and all earlier
+ * rows are intact. Without a journal half of it would remain. */
 static void test_killed_inside_a_transaction(void **state)
 {
   const struct folder *f = *state;
@@ -467,7 +466,7 @@ static void test_second_server(void **state)
   assert_int_equal(pipe(ends), 0);
   pid_t child = fork();
   if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* it is not left over where this test fails */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* killed too if this test fails */
     open_store("m", 1);
     if (write(ends[1], "", 1) == 1)
       pause();
@@ -513,7 +512,7 @@ static void test_not_a_database(void **state)
   assert_begins_anew(open_store("m", 1), "text.db: file is not a database");
 }
 
-/* Its head is whole, so that it shows only when the rows are read. */
+/* Its head is intact, so the damage shows only when rows are read. */
 static void test_a_damaged_database(void **state)
 {
   const struct folder *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Round robin: the turns, and whose memory is taken. */
+/* Round robin: the turns, and evictions. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -23,7 +23,7 @@ static void submit_class(struct bed *bed, uint32_t request_class, uint32_t lengt
   submit(bed, length, output);
 }
 
-/* RT, BE, RT, BE; who says nothing counts as RT. */
+/* RT, BE, RT, BE; a request without a class counts as RT. */
 static void test_classes_alternate(void **state)
 {
   (void)state;
@@ -36,14 +36,15 @@ static void test_classes_alternate(void **state)
   expect_plan(&bed, "0:20");
   expect_plan(&bed, "1:1 2:1");
   submit_class(&bed, LLS_CLASS_BEST_EFFORT, 10, 4);
-  expect_plan(&bed, "0:1 3:10"); /* who runs goes on, then who is new */
+  expect_plan(&bed, "0:1 3:10"); /* the running one continues, then the new one */
   expect_plan(&bed, "1:1 2:1");
   expect_plan(&bed, "0:1 3:1");
   bed_finish(&bed, 50);
   bed_close(&bed);
 }
 
-/* Only BE: BE, BE. Afterwards the turns go on as if there had been two. */
+/* Only BE requests: BE, BE. Afterwards the turns continue as if there had been both
+ * classes. */
 static void test_one_class_runs_every_step(void **state)
 {
   (void)state;
@@ -87,7 +88,8 @@ static void test_turns_of_several_steps(void **state)
   bed_close(&bed);
 }
 
-/* The other class's newest gives way, however old it is; then the own class's. */
+/* The other class's newest request gives way, however old it is; then the own
+ * class's. */
 static void test_the_other_class_gives_way_first(void **state)
 {
   (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sarathi-Serve: the worked example, decodes that never stall, limits. */
+/* Sarathi-Serve: the worked example, decodes that are never delayed, limits. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -64,7 +64,7 @@ static void test_seats(void **state)
   bed_close(&bed);
 }
 
-/* A prompt is let in only if all of it has room, and may be preempted half way. */
+/* A prompt is admitted only if all of it fits, and may be preempted half way. */
 static void test_whole_prompt_is_reserved(void **state)
 {
   (void)state;
@@ -93,7 +93,7 @@ static void test_whole_prompt_is_reserved(void **state)
 
 #define MS INT64_C(1000000)
 
-/* A token takes 0.1 ms, a step may take 50: 500 of them, decodes among them. */
+/* A token takes 0.1 ms, a step may take 50: 500 tokens, decodes included. */
 static void test_a_deadline_sets_the_budget(void **state)
 {
   (void)state;
@@ -120,8 +120,8 @@ static uint32_t tokens_of_plan(const struct bed *bed)
   return tokens;
 }
 
-/* Estimates are 10 % too low: steps that they fill to 50 ms, which is 500 tokens,
- * take 55. With a margin nine in ten shall be in time, once it has seen a few. */
+/* Estimates are 10 % too low: steps filled to 50 ms, which is 500 tokens, take 55. With
+ * the margin nine in ten should be in time, after it has seen a few. */
 static void test_a_margin_for_the_estimate(void **state)
 {
   (void)state;
@@ -144,7 +144,7 @@ static void test_a_margin_for_the_estimate(void **state)
   }
 }
 
-/* Decodes are late by themselves: prompts wait for them, but not for ever. */
+/* The decodes alone exceed the deadline: prompts wait for them, but not forever. */
 static void test_a_deadline_that_decodes_miss(void **state)
 {
   (void)state;
@@ -163,7 +163,8 @@ static void test_a_deadline_that_decodes_miss(void **state)
   bed_close(&bed);
 }
 
-/* No step could keep it, not even one of one stream: chunk counts, as without a model. */
+/* No step can keep the deadline, not even with one stream: `chunk` applies, as without
+ * a cost model. */
 static void test_a_deadline_that_nothing_keeps(void **state)
 {
   (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Common behaviour of all shipped schedulers: reconfigure, dump, and coming back from
+/* The common behaviour of all shipped schedulers: reconfigure, dump, and recovery after
  * plans that were not carried out. */
 #include "t/tap.h"
 
@@ -8,7 +8,7 @@
 #include "t/plugin/script.h"
 #include "t/shipped.h"
 
-/* Not in this rig, which is one mixed instance. */
+/* Schedulers that do not work in this rig, a single mixed instance. */
 static const struct left_out left_out[] = {
     {"distserve", "hands requests over between instances; t/plugin/test_distserve.c"},
 };
@@ -41,7 +41,7 @@ static void open_scheduler(struct bed *bed, const char *name)
   assert_int_equal(bed_open(bed, &o), 0);
 }
 
-/* A value of the parameter that is neither its default nor out of range. Texts of
+/* Sets the parameter to a valid value other than its default. Text parameters of
  * schedulers are weights by name. */
 static void change(const struct lls_param *p, void *params)
 {
@@ -65,7 +65,7 @@ static void change(const struct lls_param *p, void *params)
   }
 }
 
-/* "bounded", the third of "off|on|bounded". */
+/* A choice by its index: "bounded" is the third of "off|on|bounded". */
 static void choice_of(const struct lls_param *p, int64_t index, char out[64])
 {
   const char *at = p->choices;
@@ -74,7 +74,7 @@ static void choice_of(const struct lls_param *p, int64_t index, char out[64])
   snprintf(out, 64, "%.*s", (int)strcspn(at, "|"), at);
 }
 
-/* As llmserve.ini has it, but for units. */
+/* The parameter in the dump looks as in llmserve.ini, but for units. */
 static void expect_dumped(struct bed *bed, const struct lls_param *p, const void *params)
 {
   char line[128], text[64];
@@ -98,7 +98,7 @@ static void expect_dumped(struct bed *bed, const struct lls_param *p, const void
     fail_msg("%s: expected \"%s\" in\n%s", bed->o.scheduler.name, line, bed->text);
 }
 
-/* Each scheduler has something that may change while it runs; only that does. */
+/* Each scheduler has parameters that may change while it runs; only these change. */
 static void test_reconfigure_and_dump(void **state)
 {
   (void)state;
@@ -129,8 +129,8 @@ static void test_reconfigure_and_dump(void **state)
   }
 }
 
-/* A plan that the core refused: what it took out of the queues and what it preempted is
- * where it was. */
+/* After a plan that the core refused, the requests that it took out of queues or
+ * preempted are where they were. */
 static void test_refused_plans(void **state)
 {
   (void)state;
@@ -155,7 +155,7 @@ static void test_refused_plans(void **state)
   }
 }
 
-/* The core planned steps itself: others run, others were preempted. */
+/* The core's own plans: other requests run, others are preempted. */
 static void test_steps_of_others(void **state)
 {
   (void)state;

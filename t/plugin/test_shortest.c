@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sjf and srpt: order by predicted length, with and without stopping who runs. */
+/* sjf and srpt: order by predicted length, with and without preempting running
+ * requests. */
 #include "t/tap.h"
 
 #include "t/plugin/script.h"
@@ -32,7 +33,7 @@ static struct lls_live *submit_predicted(struct bed *bed, uint32_t length,
   return submit(bed, length, output);
 }
 
-/* A request without a prediction counts as long as it may get, 100 tokens. */
+/* A request without a prediction counts with its limit, 100 tokens. */
 static void test_sjf_lets_the_shortest_in(void **state)
 {
   (void)state;
@@ -84,7 +85,7 @@ static void test_prompts_may_count(void **state)
   }
 }
 
-/* A prediction that comes later changes the place. */
+/* A later prediction changes the place in the queue. */
 static void test_late_predictions(void **state)
 {
   (void)state;
@@ -127,7 +128,8 @@ static void test_srpt_takes_the_place(void **state)
   bed_close(&bed);
 }
 
-/* Twelve blocks: the longest gives way to who is shorter; evict = off leaves it. */
+/* Twelve blocks: the longest gives way to a shorter request; evict = off prevents
+ * this. */
 static void test_srpt_takes_the_memory(void **state)
 {
   (void)state;
@@ -146,7 +148,7 @@ static void test_srpt_takes_the_memory(void **state)
   }
 }
 
-/* If all who are longer are not enough, none of them is stopped. */
+/* If evicting all longer requests would not free enough, none is evicted. */
 static void test_srpt_evicts_nobody_in_vain(void **state)
 {
   (void)state;
@@ -163,7 +165,7 @@ static void test_srpt_evicts_nobody_in_vain(void **state)
   bed_close(&bed);
 }
 
-/* Outlived predictions are doubled, up to max_new_tokens. */
+/* A prediction that was exceeded is doubled, up to max_new_tokens. */
 static void test_srpt_overrun(void **state)
 {
   (void)state;
@@ -174,17 +176,17 @@ static void test_srpt_overrun(void **state)
   expect_plan(&bed, "1:10");
   expect_plan(&bed, "1:1");
   for (int i = 0; i < 4; i++)
-    expect_plan(&bed, i == 0 ? "0:10" : "0:1"); /* believed to be half done: 4 left */
+    expect_plan(&bed, i == 0 ? "0:10" : "0:1"); /* assumed to be half done: 4 left */
   submit_predicted(&bed, 10, 1, 3);
   expect_plan(&bed, "2:10");
   expect_plan(&bed, "0:1");
-  submit_predicted(&bed, 10, 1, 3); /* 3 left: the older one goes on */
+  submit_predicted(&bed, 10, 1, 3); /* 3 left: the older one continues */
   expect_plan(&bed, "0:1");
   bed_finish(&bed, 20);
   bed_close(&bed);
 }
 
-/* An engine that can't mix: the chosen prompts, then the chosen decodes. */
+/* An engine that cannot mix phases: the chosen prompts, then the chosen decodes. */
 static void test_srpt_on_an_engine_of_one_phase(void **state)
 {
   (void)state;
@@ -197,7 +199,7 @@ static void test_srpt_on_an_engine_of_one_phase(void **state)
   expect_plan(&bed, "0:10");
   submit_predicted(&bed, 20, 9, 9);
   submit_predicted(&bed, 30, 20, 20);
-  expect_plan(&bed, "1:20"); /* among the two shortest */
+  expect_plan(&bed, "1:20"); /* one of the two shortest */
   for (int i = 0; i < 4; i++)
     expect_plan(&bed, "0:1 1:1");
   expect_plan(&bed, "2:30");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deadlines and the time of steps: chunks are priced behind what is cached of their
- * prompts, under every scheduler that fills steps to a time (llmserve/policy/room.h), and
- * a deadline that nothing could keep costs the others nothing.
+ * Deadlines and the duration of steps: the cost of chunks includes the cached part of
+ * their prompts, with every scheduler that fills steps up to a time
+ * (llmserve/policy/room.h), and a deadline that cannot be kept does not slow other
+ * requests down.
  */
 #include "t/tap.h"
 
@@ -43,7 +44,7 @@ static int64_t with_context_ns(void *context, const struct lls_iteration_shape *
   return ns;
 }
 
-/* Time of the last step by that. */
+/* Duration of the last step by this estimate. */
 static int64_t step_ns(const struct bed *bed, const struct lls_live *const *all,
                        uint32_t n)
 {
@@ -60,7 +61,8 @@ static int64_t step_ns(const struct bed *bed, const struct lls_live *const *all,
   return with_context_ns(NULL, &shape);
 }
 
-/* Agents that come back with all there was and more, beside streams with a gap. */
+/* Prompts return with their whole conversation and more, while streams with a gap
+ * deadline run. */
 static void agents_come_back(const struct harness_policy *scheduler)
 {
   struct bed bed;
@@ -115,7 +117,8 @@ static const struct harness_policy by_deadline[] = {
 
 enum { CLIENTS = 60 };
 
-/* Steps until all have ended, of whom every twelfth asks for this. */
+/* Returns the steps until all requests have ended, every twelfth of which has this
+ * deadline. */
 static uint32_t steps_until_done(const struct harness_policy *scheduler,
                                  const struct lls_slo *slo)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tiered cache: units that int8 saves, moving between the tiers ahead of need while
- * memory keeps what was computed, exact rollback, handing over.
+ * The tiered cache: units saved by int8, moving between the tiers ahead of need while
+ * the memory keeps its contents, exact rollback, handing over.
  */
 #include "t/plugin/transactions.h"
 
@@ -76,7 +76,7 @@ static void test_int8_frees_units(void **state)
   }
 }
 
-/* Others compute while it goes and comes; it has everything when it is back. */
+/* Others compute while it moves out and back; when it is back it is complete. */
 static void test_moves_ahead(void **state)
 {
   (void)state;
@@ -93,7 +93,7 @@ static void test_moves_ahead(void **state)
                      LLS_RESERVE_LATER);
     bed.c->commit(bed.cache_self);
     assert_int_equal(info_of(&bed, r).residency, LLS_RESIDENT_MOVING);
-    assert_int_equal(free_units(&bed), used); /* copies read it yet */
+    assert_int_equal(free_units(&bed), used); /* copies still read it */
     carry_out(&bed);
     assert_int_equal(info_of(&bed, r).residency, LLS_RESIDENT_HOST);
     assert_true(free_units(&bed) > used);
@@ -126,11 +126,11 @@ static void steps_of(void *context, uint32_t last, struct lls_step_statistics *o
   const struct bed *bed = context;
   (void)last;
   out->steps = 10;
-  /* as long as five units take, of which transfers may use 0.8 */
+  /* the time that five units take, of which transfers may use 0.8 */
   out->mean_ns = INT64_C(1000) * 5 * (int64_t)bed->geometry.unit_bytes;
 }
 
-/* No step waits for a transfer: what takes longer is spread over several. */
+/* No step waits for a transfer: a longer one is spread over several steps. */
 static void test_a_step_has_what_the_link_carries(void **state)
 {
   (void)state;
@@ -162,7 +162,7 @@ static void test_a_step_has_what_the_link_carries(void **state)
   bed_close(&bed);
 }
 
-/* Room that no token is in yet stays behind: it takes none on the host, and is free at
+/* Reserved space without tokens is not moved: it takes none on the host, and is free at
  * the end. */
 static void test_spare_room_stays_behind(void **state)
 {
@@ -190,7 +190,7 @@ static void test_spare_room_stays_behind(void **state)
   bed_close(&bed);
 }
 
-/* It ends while it moves: both tiers have everything back. */
+/* The request ends while it moves: both tiers get all memory back. */
 static void test_ends_on_its_way(void **state)
 {
   (void)state;
@@ -251,7 +251,8 @@ static void test_rollback_is_exact(void **state)
   }
 }
 
-/* A new generation goes on where the old one was: on the device, on the host, between. */
+/* A new generation continues in place: with sequences on the device, on the host, and
+ * moving. */
 static void test_handed_over(void **state)
 {
   (void)state;
@@ -285,7 +286,7 @@ static void test_handed_over(void **state)
   assert_string_equal(bed.text, before);
   free(before);
   free(blob.data);
-  const struct lls_copy *copies; /* of the step under way: the old one's */
+  const struct lls_copy *copies; /* of the step under way, from the old manager */
   bed.c->copies(old, &copies);
   bed.c->destroy(old);
   for (int i = 0; i < 2; i++)
@@ -301,7 +302,8 @@ static void test_handed_over(void **state)
   bed_close(&bed);
 }
 
-/* The cost model learns from steps that make blocks int8: all that have prompts do. */
+/* The cost model learns also from steps that quantise blocks, as all steps with prompts
+ * do. */
 static void test_steps_that_quantise_are_measured(void **state)
 {
   (void)state;

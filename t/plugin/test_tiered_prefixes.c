@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prefixes in the tiered cache, in the cache's own numbers and in int8: who shares what,
- * what is left of those that end or move away, and which block is taken first. The watch
- * knows what every slot holds, so that a block of another prompt is found out.
+ * Prefixes in the tiered cache, in the cache's own element and in int8: which requests
+ * share which blocks, what remains of requests that end or move away, and which block
+ * is evicted first. The watch knows the contents of every slot, so blocks of wrong
+ * prompts are detected.
  */
 #include "t/plugin/transactions.h"
 
@@ -34,8 +35,8 @@ static uint32_t full(uint32_t int8)
   return int8 == LLS_INT8_ALL ? 1 : 2;
 }
 
-/* One request alone in a step, up to so many tokens: it takes what is known, the rest is
- * computed; the tokens it took. */
+/* Runs one request alone in a step, up to `tokens` tokens: takes the known prefix and
+ * computes the rest. Returns the tokens taken. */
 static uint32_t step(struct bed *bed, struct lls_live *r, uint32_t tokens)
 {
   bed->c->begin(bed->cache_self);
@@ -77,8 +78,8 @@ static void test_equal_prefixes_share_blocks(void **state)
   }
 }
 
-/* No block of the index is written: the last one of a prompt that is known as a whole is
- * computed again, and then goes over to the known one. */
+/* Blocks in the index are never written: the last block of a completely known prompt is
+ * computed again, then replaced by the known one. */
 static void test_a_prompt_that_is_known_as_a_whole(void **state)
 {
   (void)state;
@@ -116,8 +117,8 @@ static void test_equal_prompts_at_once_end_on_one_copy(void **state)
   }
 }
 
-/* Free units are taken first, then what is kept, the last block of a prompt before those
- * that it comes after. */
+/* Free units are used first, then kept blocks, the last block of a prompt before its
+ * earlier ones. */
 static void test_what_is_kept_goes_when_memory_is_needed(void **state)
 {
   (void)state;
@@ -151,8 +152,8 @@ static void test_what_is_kept_goes_when_memory_is_needed(void **state)
   }
 }
 
-/* While a sequence is on the host, or goes there, others find what it has left behind;
- * back, it goes over to theirs. */
+/* While a sequence is on the host, or moves there, others find the blocks that it left;
+ * when it returns it uses theirs. */
 static void test_those_that_move_leave_their_blocks(void **state)
 {
   (void)state;
@@ -175,7 +176,7 @@ static void test_those_that_move_leave_their_blocks(void **state)
       assert_int_equal(info_of(&bed, a).residency, LLS_RESIDENT_HOST);
       assert_int_equal(free_units(&bed), all);
       assert_int_equal(step(&bed, b, 60), 48);
-      step(&bed, a, 54); /* by copies before the step */
+      step(&bed, a, 54); /* copied before the step */
       assert_int_equal(info_of(&bed, a).shared_tokens, 48);
       assert_int_equal(all - free_units(&bed), 3 * full(int8) + 4);
       assert_int_equal(host_free(&bed), 60);
@@ -188,7 +189,7 @@ static void test_those_that_move_leave_their_blocks(void **state)
     }
 }
 
-/* Without KEEP_PREFIX nothing of a request is left that no other needs. */
+/* Without KEEP_PREFIX a released request leaves only blocks that others use. */
 static void test_release_keeps_what_it_is_told(void **state)
 {
   (void)state;
@@ -228,7 +229,7 @@ static void test_nothing_is_shared_if_off(void **state)
   bed_close(&bed);
 }
 
-/* Another generation knows what this one knew. */
+/* Another generation has the same index. */
 static void test_handed_over(void **state)
 {
   (void)state;
@@ -262,7 +263,8 @@ static void test_handed_over(void **state)
   }
 }
 
-/* Every layer has a window of 40 tokens: what is before it is given back and found. */
+/* Every layer has a window of 40 tokens: blocks before it are released, and found
+ * again. */
 static void test_with_a_window(void **state)
 {
   (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests that no plan may overlook: llmserve/policy/urgent.h, against a plain search.
- */
+/* Requests that every plan must consider: llmserve/policy/urgent.h, against a linear
+ * search. */
 #include "t/tap.h"
 
 #include <llmserve/policy/ends.h>
@@ -31,7 +31,7 @@ static void arrive(struct scene *s, uint32_t i, int64_t due, int32_t level)
   lls_pol_urgent_arrived(&s->u, &s->all[i], due, level);
 }
 
-/* How many others are due before it, or as early and came first. */
+/* Counts the requests due earlier, or at the same time and arrived earlier. */
 static uint32_t rank_of(const struct scene *s, uint32_t i)
 {
   uint32_t n = 0;
@@ -41,8 +41,8 @@ static uint32_t rank_of(const struct scene *s, uint32_t i)
   return n;
 }
 
-/* All that arrived, in any order and with others that end meanwhile, are found in the
- * order of their due times, as many as there is room for. */
+/* Requests that arrived in any order, while others ended, are found in order of their
+ * due times, as many as fit. */
 static void test_the_first_are_found(void **state)
 {
   struct scene *s = *state;
@@ -56,7 +56,8 @@ static void test_the_first_are_found(void **state)
     lls_pol_urgent_finished(&s->u, &s->all[other]);
     s->due[other] = LLS_NEVER;
   }
-  for (int plan = 0; plan < 2 * NEAR / 64; plan++) /* places that came free are filled */
+  /* places that became free are filled again */
+  for (int plan = 0; plan < 2 * NEAR / 64; plan++)
     lls_pol_urgent_find(&s->u, 0, 0, N + 1);
   uint32_t n = lls_pol_urgent_find(&s->u, 0, 0, N + 1);
   assert_int_equal(n, NEAR);
@@ -65,8 +66,8 @@ static void test_the_first_are_found(void **state)
   lls_pol_urgent_free(&s->u);
 }
 
-/* It is found while it waits: not while it runs, nor once it has a token, has ended, or
- * its time has passed; nor outside of the ids that were asked for. */
+/* A request is found while it waits: not while it runs, has a token, has ended, or its
+ * time has passed; nor outside of the given ids. */
 static void test_who_is_not_found(void **state)
 {
   struct scene *s = *state;
@@ -75,7 +76,8 @@ static void test_who_is_not_found(void **state)
   arrive(s, 1, 200, -10);
   arrive(s, 2, LLS_NEVER, LLS_POL_URGENT_ORDINARY);
   arrive(s, 3, INT64_MAX, -20);
-  assert_int_equal(lls_pol_urgent_find(&s->u, 0, 0, N), 3); /* the second one once */
+  /* the second one is found once */
+  assert_int_equal(lls_pol_urgent_find(&s->u, 0, 0, N), 3);
   assert_ptr_equal(s->u.found[2], &s->all[3]);
   assert_int_equal(lls_pol_urgent_find(&s->u, 0, 1, 4), 1);
   assert_ptr_equal(s->u.found[0], &s->all[1]);
@@ -84,8 +86,8 @@ static void test_who_is_not_found(void **state)
   s->all[0].state = LLS_WAITING; /* its prompt was dropped */
   assert_int_equal(lls_pol_urgent_find(&s->u, 0, 0, N), 3);
   assert_int_equal(lls_pol_urgent_find(&s->u, 101, 0, N), 2);
-  assert_int_equal(lls_pol_urgent_find(&s->u, 0, 0, N), 2);   /* it has left */
-  assert_int_equal(lls_pol_urgent_find(&s->u, 201, 0, N), 2); /* it has a level still */
+  assert_int_equal(lls_pol_urgent_find(&s->u, 0, 0, N), 2);   /* it has left the list */
+  assert_int_equal(lls_pol_urgent_find(&s->u, 201, 0, N), 2); /* it still has a level */
   s->all[3].generated_tokens = 1;
   assert_int_equal(lls_pol_urgent_find(&s->u, 0, 0, N), 1);
   lls_pol_urgent_finished(&s->u, &s->all[1]);
@@ -93,7 +95,7 @@ static void test_who_is_not_found(void **state)
   lls_pol_urgent_free(&s->u);
 }
 
-/* Another request has the slot of one that ended. */
+/* Another request has the slot of an ended one. */
 static void test_slots_are_used_again(void **state)
 {
   struct scene *s = *state;
@@ -102,7 +104,7 @@ static void test_slots_are_used_again(void **state)
   lls_pol_urgent_finished(&s->u, &s->all[0]);
   s->all[1].slot = s->all[0].slot;
   arrive(s, 1, 300, LLS_POL_URGENT_ORDINARY);
-  lls_pol_urgent_finished(&s->u, &s->all[0]); /* said twice */
+  lls_pol_urgent_finished(&s->u, &s->all[0]); /* reported twice */
   assert_int_equal(lls_pol_urgent_find(&s->u, 0, 0, N), 1);
   assert_ptr_equal(s->u.found[0], &s->all[1]);
   lls_pol_urgent_free(&s->u);
@@ -121,8 +123,8 @@ static void name_once(bool *named, const struct lls_request *r)
   named[r->id - 1] = true;
 }
 
-/* The ends of a long queue leave their places to the urgent between them, down to a
- * quarter, and nobody is named twice. */
+/* The ends of a long queue leave places for urgent requests between them, down to a
+ * quarter, and no request is named twice. */
 static void test_places_of_the_ends(void **state)
 {
   enum { LOOK = 400 };

@@ -50,8 +50,8 @@ static void test_charges(void **state)
   bed_close(&bed);
 }
 
-/* A tenant that was away is lifted to the least of those that wait: no service is saved
- * up. */
+/* A tenant that returns is lifted to the least counter of the waiting ones, so no
+ * service accumulates. */
 static void test_lifting(void **state)
 {
   (void)state;
@@ -61,7 +61,7 @@ static void test_lifting(void **state)
     submit_for(&bed, 1, 100, 1);
   submit_for(&bed, 3, 60, 1);
   expect_plan(&bed, "0:100"); /* 102 */
-  expect_plan(&bed, "4:60");  /* 62; nobody of tenant 3 waits any more */
+  expect_plan(&bed, "4:60");  /* 62; no request of tenant 3 waits any more */
   expect_plan(&bed, "1:100"); /* 204 */
   submit_for(&bed, 2, 10, 1); /* from 0 to 204 */
   submit_for(&bed, 2, 10, 1);
@@ -73,15 +73,15 @@ static void test_lifting(void **state)
   expect_plan(&bed, "7:10");
   expect_plan(&bed, "6:10");
   expect_plan(&bed, "3:100");
-  /* nobody waits: to the counter of who left last, 408 of tenant 1 */
+  /* none waits: lifted to the counter of the tenant that left last, 408 of tenant 1 */
   submit_for(&bed, 9, 10, 1);
   assert_true(dumps(&bed, "tenant 9 counter 408.000 waiting 1"));
   bed_finish(&bed, 10);
   bed_close(&bed);
 }
 
-/* A tenant that comes while the last waiting request could not be let in does not find an
- * empty queue. */
+/* A tenant that arrives while the last waiting request could not be admitted does not
+ * find an empty queue. */
 static void test_asked_but_not_let_in_still_waits(void **state)
 {
   (void)state;
@@ -91,17 +91,17 @@ static void test_asked_but_not_let_in_still_waits(void **state)
   assert_int_equal(bed_open(&bed, &o), 0);
   submit_for(&bed, 1, 100, 20);
   expect_plan(&bed, "0:100");
-  submit_for(&bed, 2, 100, 1); /* lifted to 100 of tenant 1, the last that left */
-  expect_plan(&bed, "0:1");    /* no room for it */
-  submit_for(&bed, 3, 10, 1);  /* the least of who waits is tenant 2's */
+  submit_for(&bed, 2, 100, 1); /* lifted to 100 of tenant 1, which left last */
+  expect_plan(&bed, "0:1");    /* no memory for it */
+  submit_for(&bed, 3, 10, 1);  /* the least counter of waiting tenants is tenant 2's */
   assert_true(dumps(&bed, "tenant 2 counter 102.000 waiting 1"));
   assert_true(dumps(&bed, "tenant 3 counter 102.000 waiting 1"));
   bed_finish(&bed, 100);
   bed_close(&bed);
 }
 
-/* As the core does in a reload: another instance takes over, with the state of the first.
- */
+/* Replaces the scheduler as a reload does: another instance imports the state of the
+ * first. */
 static void replace_scheduler(struct bed *bed)
 {
   const struct bed_policy *p = &bed->policies.scheduler;
@@ -119,8 +119,9 @@ static void replace_scheduler(struct bed *bed)
   free(blob.data);
 }
 
-/* Counters go on, and so does who has paid; words that the first instance wrote into
- * requests mean nothing to the second, whether they run, wait or end. */
+/* Counters continue, and so does the record of requests already charged; words that the
+ * first instance stored in requests mean nothing to the second, whether they run, wait
+ * or end. */
 static void test_a_reload_forgets_no_service(void **state)
 {
   (void)state;
@@ -147,7 +148,7 @@ static void test_a_reload_forgets_no_service(void **state)
   bed_close(&bed);
 }
 
-/* A preempted request keeps its place and pays its prompt once. */
+/* A preempted request keeps its place and is charged for its prompt once. */
 static void test_preemption_costs_nothing(void **state)
 {
   (void)state;
@@ -168,9 +169,9 @@ static void test_preemption_costs_nothing(void **state)
 }
 
 /*
- * The theorem for backlogged clients: two tenants that always have somebody waiting
- * differ by at most 2 U, U = max(w_in * longest prompt, w_out * tokens the memory holds).
- * One has much longer prompts than the other.
+ * The theorem for backlogged clients: two tenants that always have a waiting request
+ * differ by at most 2 U, U = max(w_in * longest prompt, w_out * tokens that fit in
+ * memory). One has much longer prompts than the other.
  */
 static void test_bound(void **state)
 {
@@ -217,8 +218,8 @@ static int open_with_weights(struct bed *bed, const char *weights)
   return bed_open(bed, &o);
 }
 
-/* A tenant is known by its name: what it is charged is divided by its weight, of those
- * that are not listed by 1. */
+/* Tenants are recognised by name: a charge is divided by the tenant's weight, which is
+ * 1 for unlisted ones. */
 static void test_weights_by_name(void **state)
 {
   (void)state;

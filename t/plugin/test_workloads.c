@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whole random workloads through schedulers and caches: everything ends, nothing is lost,
- * attention reads what was computed, first come is first served, the same seed gives the
- * same plans.
+ * Whole random workloads with schedulers and caches: all requests end, nothing is lost,
+ * attention reads the computed values, requests are served in order of arrival where
+ * promised, and the same seed gives the same plans.
  */
 #include "t/tap.h"
 
@@ -13,7 +13,7 @@
 
 static const struct entry {
   struct harness_policy policy;
-  bool in_order; /* first come, first served */
+  bool in_order; /* serves in order of arrival */
 } schedulers[] = {
     {{"fcfs", POLICY_PARAMETERS("max_tokens", "64", "max_seqs", "8")}, true},
     {{"fcfs", POLICY_PARAMETERS("watermark", "0", "preempt", "swap")}, true},
@@ -84,8 +84,8 @@ static const struct harness_policy caches[] = {
 };
 static const uint32_t pools[][2] = {{400, 100}, {60, 30}, {40, 8}, {38, 0}};
 
-/* Whole and audited workloads are long: each policy pair gets one pool, all pools come
- * up. Small ones through all pairs are in test_conservation. */
+/* Whole, audited workloads are long: each pair of policies gets one pool, and all pools
+ * are used. test_conservation has small workloads for all pairs. */
 static uint32_t pool_of(uint32_t s, uint32_t c)
 {
   return (s + c) % 4;
@@ -116,7 +116,7 @@ static uint32_t checks_of(const struct bed_options *o, uint32_t s)
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* One mixed instance is no place for it. */
+/* Schedulers that do not work on a single mixed instance. */
 static const struct left_out left_out[] = {
     {"distserve", "hands requests over between instances; t/plugin/test_distserve.c"},
 };
@@ -178,7 +178,7 @@ static void test_engine_of_whole_prompts(void **state)
     const char *const *given = schedulers[s].policy.parameters;
     if (strcmp(schedulers[s].policy.name, "apt") == 0 && given != NULL &&
         strcmp(given[1], "chunked") == 0)
-      continue; /* is made of pieces */
+      continue; /* the plan is made of pieces */
     for (uint32_t p = 0; p < 2; p++) {
       struct bed_options o = options(s, 0, p, p);
       o.max_tokens = 320;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Worth: as many deadlines are kept as can be, counted against every subset; none that is
- * kept is made late by what passes it; steps within the gaps that streams ask for; best
- * effort gives way, and streams come back first.
+ * Worth: as many deadlines as possible are kept, compared with every subset; no kept
+ * deadline is missed because of overtaking requests; steps keep the gaps that streams
+ * ask for; best effort gives way, and its streams return first.
  */
 #include "t/tap.h"
 
@@ -52,7 +52,7 @@ static void add(struct scene *s, int64_t time, int64_t due, double density)
                                        .pending = 1};
 }
 
-/* All of a subset are in time, in order of due times? */
+/* Are all requests of a subset in time, in order of due times? */
 static bool in_time(const struct scene *s, uint32_t subset)
 {
   int64_t busy = 0, last = -1;
@@ -85,7 +85,7 @@ static uint32_t most_in_time(const struct scene *s)
   return most;
 }
 
-/* Runs all in their order: those kept are in time. */
+/* Runs all in their order: the kept ones must be in time. */
 static void expect_kept(struct scene *s)
 {
   const struct worth_candidate *c;
@@ -118,7 +118,7 @@ static void test_as_many_as_can_be(void **state)
     for (uint32_t i = 0; i < n; i++)
       without += s.all[i].due == LLS_NEVER ? 1u << i : 0;
     worth_keep(&s.order, 0);
-    struct scene asked = s; /* only those with a due time count */
+    struct scene asked = s; /* only requests with a due time count */
     asked.order.n = 0;
     for (uint32_t i = 0; i < n; i++)
       if (!(without >> i & 1))
@@ -129,7 +129,7 @@ static void test_as_many_as_can_be(void **state)
   }
 }
 
-/* Memory that is not free comes free at its pace: ten tokens a nanosecond here. */
+/* Used memory becomes free at a fixed rate: ten tokens a nanosecond here. */
 static void test_memory_is_waited_for(void **state)
 {
   (void)state;
@@ -162,11 +162,12 @@ static void test_lengths(void **state)
   assert_true(fabs(l.output - 40) < 0.1);
   r.generated_tokens = 10;
   assert_true(fabs(worth_left(&l, &r) - 30) < 0.1);
-  r.generated_tokens = 100; /* it goes on for long already */
+  r.generated_tokens = 100; /* it has been running for long */
   assert_true(fabs(worth_left(&l, &r) - 30) < 0.1);
   r.prediction = (struct lls_prediction){.length = 160, .source = LLS_PREDICTED_MODEL};
   assert_true(fabs(worth_left(&l, &r) - 60) < 0.1);
-  r.prediction.source = LLS_PREDICTED_PRIOR; /* says nothing of this one */
+  /* the prior says nothing about this request */
+  r.prediction.source = LLS_PREDICTED_PRIOR;
   assert_true(fabs(worth_left(&l, &r) - 30) < 0.1);
 }
 
@@ -195,16 +196,17 @@ static void test_tenants(void **state)
   struct lls_step_report report = {.ended_ns = MS, .n_results = 1, .results = results};
   worth_learn_begin(&l);
   worth_learn_step(&l, &report);
-  assert_true(worth_excess(&l, 1) == 0); /* it is alone */
+  assert_true(worth_excess(&l, 1) == 0); /* it is the only tenant */
   report.n_results = 2;
   worth_learn_step(&l, &report);
   assert_true(worth_excess(&l, 1) > 0.5 && worth_excess(&l, 2) == 0);
   worth_learn_begin(&l);
-  worth_learn_arrival(&l, &greedy, 6); /* a half of what the other had, by weight */
+  worth_learn_arrival(&l, &greedy, 6); /* half of the other's service, by weight */
   worth_learn_step(&l, &report);
   assert_true(worth_excess(&l, 1) == 0 && worth_excess(&l, 2) > 0.3);
   worth_learn_begin(&l);
-  worth_learn_arrival(&l, &greedy, 1000); /* it has had little, by weight, but is there */
+  /* it has had little service for its weight, but is active */
+  worth_learn_arrival(&l, &greedy, 1000);
   worth_learn_step(&l, &report);
   assert_true(worth_excess(&l, 1) == 0 && worth_excess(&l, 2) > 0.9);
 }
@@ -224,8 +226,8 @@ static const struct bed_options defaults = {
     .audit_every = 1,
 };
 
-/* Steps of 0.96 of the gap at 0.1 ms a token, with no margin:
- * decodes and prompts together. */
+/* Steps of 0.96 of the gap at 0.1 ms a token, without a margin: decodes and prompts
+ * together. */
 static void test_gaps(void **state)
 {
   (void)state;
@@ -247,7 +249,8 @@ static void test_gaps(void **state)
   bed_close(&bed);
 }
 
-/* One stream asks for a gap that no device has: it is lost, and binds nobody. */
+/* One stream asks for a gap that no device can keep: it is ignored, and restricts no
+ * other stream. */
 static void test_gaps_that_cannot_be_kept(void **state)
 {
   (void)state;
@@ -280,9 +283,9 @@ static int64_t thirty_ns(void *context, const struct lls_iteration_shape *shape)
   return ns;
 }
 
-/* Thirty steps took 2.6 times what was estimated: by that no step is within the gap of
- * 50 ms. Then the margin protects nothing, and prompts begin beside the streams; as soon
- * as steps take what is estimated it is forgotten. */
+/* Thirty steps took 2.6 times the estimate: by this no step keeps the gap of 50 ms. The
+ * margin is then useless, and prompts begin while streams run; as soon as steps take
+ * the estimated time it is forgotten. */
 static void test_an_inflated_margin(void **state)
 {
   (void)state;
@@ -313,8 +316,8 @@ static void test_an_inflated_margin(void **state)
   bed_close(&bed);
 }
 
-/* Nobody asks for a gap: steps take 0.4 of 0.96 of the usual one as long as there is a
- * stream and ten of those are enough for all that waits, else 0.96 of it. */
+/* No stream asks for a gap: steps take 0.4 of 0.96 of the usual gap while there is a
+ * stream and ten such steps are enough for all waiting prompts, else 0.96 of it. */
 static void test_short_steps(void **state)
 {
   (void)state;
@@ -338,7 +341,8 @@ static void test_short_steps(void **state)
   bed_close(&bed);
 }
 
-/* Tokens of 300 and of 400 that come at once, the 400 with an answer of one token. */
+/* Two prompts of 300 and 400 tokens arrive together, the second with an answer of one
+ * token. */
 static void plan_short_answer(uint32_t request_class, uint32_t planned_of[2])
 {
   struct bed bed;
@@ -346,7 +350,7 @@ static void plan_short_answer(uint32_t request_class, uint32_t planned_of[2])
   o.scheduler.parameters = POLICY_PARAMETERS("margin", "0", "gap", "50ms");
   assert_int_equal(bed_open(&bed, &o), 0);
   submit(&bed, 480, 30);
-  bed_step(&bed); /* 48 ms: so long a token takes, as far as is known */
+  bed_step(&bed); /* 48 ms: the time of a token, as far as known */
   bed.next.request_class = request_class;
   submit(&bed, 300, 100);
   submit(&bed, 400, 1);
@@ -357,8 +361,8 @@ static void plan_short_answer(uint32_t request_class, uint32_t planned_of[2])
   bed_close(&bed);
 }
 
-/* A wait is far longer for an answer of one token; but nobody waits for one of best
- * effort, of which the shorter prompt is first. */
+/* For an answer of one token waiting weighs far more, except for best effort, where the
+ * shorter prompt is first. */
 static void test_short_answers(void **state)
 {
   uint32_t planned_of[2];
@@ -371,8 +375,8 @@ static void test_short_answers(void **state)
   assert_int_equal(planned_of[1], 0);
 }
 
-/* Steps of 48 ms are taken for a quarter longer until thirty of them ran; those took 1.3
- * times what was estimated and then 1.1 times, and only the latter counts. */
+/* Steps of 48 ms count a quarter longer until thirty of them have run; these took first
+ * 1.3 times, then 1.1 times the estimate, and only the latter counts. */
 static void test_estimates_are_tried(void **state)
 {
   (void)state;
@@ -406,8 +410,8 @@ static int64_t with_context_ns(void *context, const struct lls_iteration_shape *
   return ns;
 }
 
-/* The second prompt came before the first had left anything that both begin with: when it
- * runs it has hundreds of tokens before it, and the step is no longer for that. */
+/* The second prompt arrived before the first had computed their common prefix. When it
+ * runs it has hundreds of cached tokens, so that the step has less space for it. */
 static void test_prefixes_that_came_later(void **state)
 {
   (void)state;
@@ -439,7 +443,8 @@ static void test_prefixes_that_came_later(void **state)
   bed_close(&bed);
 }
 
-/* A real-time prompt takes the memory of best effort, not of another real-time stream. */
+/* A real-time prompt takes memory from best effort, not from another real-time
+ * stream. */
 static void test_best_effort_gives_way(void **state)
 {
   (void)state;
@@ -457,7 +462,7 @@ static void test_best_effort_gives_way(void **state)
   bed_step(&bed);
   assert_int_equal(planned(&bed, 1), 400);
   assert_int_equal(bed.preempted_recompute, 1);
-  submit(&bed, 500, 5); /* it waits for the one of its own class */
+  submit(&bed, 500, 5); /* it waits for the stream of its own class */
   bed_step(&bed);
   assert_int_equal(planned(&bed, 2), 0);
   bed_finish(&bed, 300);
@@ -466,8 +471,8 @@ static void test_best_effort_gives_way(void **state)
   bed_close(&bed);
 }
 
-/* Among best effort a prompt whose end can be kept takes the memory of a stream that has
- * named none, and not of one that has. */
+/* In best effort, a prompt whose completion deadline can be kept takes memory from a
+ * stream without one, not from a stream with one. */
 static void test_best_effort_that_has_an_end(void **state)
 {
   (void)state;
@@ -491,9 +496,9 @@ static void test_best_effort_that_has_an_end(void **state)
   }
 }
 
-/* Four seats, which streams have for as long as their answers take, and more requests
- * than that: one that is due is given a seat in time. Of those that come free in its last
- * moment there may be none. */
+/* Four seats, which streams hold as long as their answers take, and more requests than
+ * seats: a due request is given a seat in time, and does not rely on one becoming free
+ * at the last moment. */
 static void test_seats_are_waited_for(void **state)
 {
   (void)state;
@@ -516,8 +521,9 @@ static void test_seats_are_waited_for(void **state)
   }
 }
 
-/* Two streams outgrow the memory, and none has a gap to lose: the first leaves, which has
- * most to go, and no room was kept for either. With gaps the last to come does. */
+/* Two streams outgrow the memory, without gap deadlines: the one with most tokens left
+ * gives way, since no memory was kept for either. With gap deadlines the last to arrive
+ * does. */
 static void test_most_left_gives_way(void **state)
 {
   (void)state;
@@ -540,8 +546,8 @@ static void test_most_left_gives_way(void **state)
   }
 }
 
-/* Two streams outgrow the memory: neither stands still for longer than max_stall, though
- * the other has a second to go. */
+/* Two streams outgrow the memory: neither waits longer than max_stall, although the
+ * other has a second to go. */
 static void test_no_stream_stands_still_for_long(void **state)
 {
   (void)state;

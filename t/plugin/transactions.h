@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random transactions on any cache manager in a bed: after a rollback to a mark
- * the audited state is the one at the mark, byte for byte.
+ * Random transactions with any cache manager in a bed: after a rollback to a mark the
+ * audited state equals the one at the mark, byte for byte.
  */
 #ifndef LLS_T_TRANSACTIONS_H
 #define LLS_T_TRANSACTIONS_H
@@ -36,7 +36,7 @@ static inline struct lls_cache_info info_of(struct bed *bed, const struct lls_li
   return info;
 }
 
-/* A prompt whose first `common` tokens are the same for all. */
+/* Submits a prompt whose first `common` tokens are the same for all. */
 static inline struct lls_live *submit(struct bed *bed, uint32_t common, uint32_t length,
                                       uint32_t output)
 {
@@ -83,7 +83,7 @@ static inline void random_change(struct bed *bed, struct lls_live *r)
   }
 }
 
-/* Carries out a step's copies as the engine does; the transfers have ended then. */
+/* Does a step's copies as the engine does, and ends the transfers. */
 static inline void carry_out(struct bed *bed)
 {
   const struct lls_copy *copies;
@@ -96,8 +96,8 @@ static inline void carry_out(struct bed *bed)
     }
 }
 
-/* A step of the device: tokens that have room are computed, in the slots that the table
- * says, after those before have been read. */
+/* Computes a step: tokens with reserved slots are written where the table says, after
+ * all earlier tokens were read. */
 static inline void compute(struct bed *bed, struct lls_live *r, uint32_t tokens)
 {
   struct lls_block_table table;
@@ -108,7 +108,7 @@ static inline void compute(struct bed *bed, struct lls_live *r, uint32_t tokens)
   assert_string_equal(bed_found(bed), "");
 }
 
-/* Attention would read of the first n tokens what was computed. */
+/* Checks that attention would read the computed values of the first n tokens. */
 static inline void check_slots(struct bed *bed, const struct lls_live *r, uint32_t n)
 {
   const char *list;
@@ -118,7 +118,8 @@ static inline void check_slots(struct bed *bed, const struct lls_live *r, uint32
       shadow_verify(bed_shadow(bed), &table, &r->view, bed->o.window, n, &list), n);
 }
 
-/* Some changes, some of them taken back to a mark: the state at the mark again. */
+/* Makes some changes, rolls some back to a mark, and compares with the state at the
+ * mark. */
 static inline void random_transaction(struct bed *bed)
 {
   struct {
@@ -147,7 +148,7 @@ static inline void random_transaction(struct bed *bed)
   assert_int_equal(bed->c->commit(bed->cache_self), 0);
 }
 
-/* The step is over: what has room has been computed, some requests end. */
+/* Ends the step: reserved tokens have been computed, some requests end. */
 static inline void compute_and_release(struct bed *bed)
 {
   for (uint32_t i = 0; i < bed->o.max_requests; i++) {
@@ -200,7 +201,7 @@ static inline void empty_step(struct bed *bed)
   assert_int_equal(bed_audit(bed), 0);
 }
 
-/* Attention would read in the next step what was computed. */
+/* Checks that attention in the next step would read the computed values. */
 static inline void check_memory(struct bed *bed, const struct lls_live *r)
 {
   empty_step(bed);

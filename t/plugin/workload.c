@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See workload.h. */
+/* Runs random workloads; see workload.h. */
 #include "t/tap.h"
 
 #include "t/jumps.h"
 #include "t/plugin/workload.h"
 
-/* Later nobody is cancelled, or a request that hangs would end so. */
+/* No cancellations after this step, since they would hide a request that hangs. */
 #define CANCEL_STEPS 300
 
 struct workload {
@@ -51,7 +51,7 @@ static void maybe_cancel(struct bed *bed, struct workload *w)
   w->cancelled++;
 }
 
-/* Nobody is scheduled for the first time while somebody who came before never was. */
+/* No request is scheduled for the first time before an earlier one. */
 static void check_order(struct bed *bed)
 {
   uint64_t first_waiting = UINT64_MAX, last_served = 0;
