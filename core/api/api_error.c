@@ -2,6 +2,8 @@
 /* Formats an error's message and its JSON object; see api_error.h. */
 #include "core/api/api_error.h"
 
+#include "core/api/dialect.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +70,9 @@ void lls_api_error_reply(struct lls_http_exchange *exchange,
            error->message.text);
   if (error->hopeless)
     lls_http_add_header(exchange, "x-should-retry", "false");
-  lls_api_reply_json(exchange, error->status, lls_api_error_json(error));
+  const struct lls_dialect *dialect = lls_dialect_of(exchange);
+  lls_api_reply_json(exchange, error->status,
+                     dialect != NULL ? dialect->error(error) : lls_api_error_json(error));
 }
 
 void lls_api_reply_json(struct lls_http_exchange *exchange, unsigned status, json_t *json)

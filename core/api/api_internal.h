@@ -31,9 +31,10 @@ struct lls_account;
 #define LLS_MAX_ROUTES     72
 #define LLS_STATUS_CLASSES 6
 
-/* The statistics of one path. */
+/* One path and its statistics. */
 struct lls_route_stats {
   const char *path, *method; /* static; path "none" for requests without a route */
+  const struct lls_dialect *dialect;    /* NULL: requests generate nothing */
   uint64_t answers[LLS_STATUS_CLASSES]; /* by the status' first digit */
   uint64_t received_bytes, sent_bytes;  /* bytes of bodies */
   struct lls_histogram seconds;

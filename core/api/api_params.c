@@ -288,172 +288,11 @@ static int read_row(const json_t *value, const struct lls_row *row,
   return lls_row_read(value, row, row->name, out, error);
 }
 
-/* ---- what one parameter says about another ---------------------------------------- */
-
-/* vLLM's continuous_usage_stats implies include_usage if that is absent, as in vLLM.
- * Otherwise an absent include_usage (OpenAI's) is false. */
-static int check_stream(const json_t *options, struct lls_api_params *out,
-                        struct lls_api_error *error)
-{
-  const json_t *usage = json_object_get(options, "include_usage");
-  if (options != NULL && !json_is_null(options) && !out->stream)
-    return lls_api_fail(error, 400, NULL, "stream_options",
-                        "'stream_options' is only for requests with 'stream': true");
-  if (usage == NULL || json_is_null(usage))
-    out->include_usage = out->continuous_usage;
-  out->continuous_usage = out->continuous_usage && out->include_usage;
-  if (out->stream && out->prompt_logprobs != LLS_UNSET)
-    return lls_api_fail(error, 400, NULL, "prompt_logprobs",
-                        "'prompt_logprobs' is not for requests with 'stream': true");
-  return 0;
-}
-
-static int check_chat(struct lls_api_params *out, struct lls_api_error *error)
-{
-  if (out->max_completion_tokens != LLS_UNSET)
-    out->max_tokens = out->max_completion_tokens;
-  if (out->top_logprobs > 0 && !out->chat_logprobs)
-    return lls_api_fail(error, 400, NULL, "top_logprobs",
-                        "'top_logprobs' is only for requests with 'logprobs': true");
-  out->logprobs = out->chat_logprobs ? out->top_logprobs : LLS_UNSET;
-  if (out->tools.list == NULL)
-    out->tools.choice = LLS_TOOL_CHOICE_NONE;
-  return 0;
-}
-
-static int check_limits(const struct lls_api_params *out, struct lls_api_error *error)
-{
-  if (out->max_tokens == 0 && !out->echo && out->prompt_logprobs == LLS_UNSET)
-    return lls_api_fail(error, 400, NULL, "max_tokens",
-                        "'max_tokens' must be an integer of at least 1, not 0, where "
-                        "neither 'echo' nor 'prompt_logprobs' asks for the prompt");
-  int64_t most = lls_api_params_answer(out, LLS_ENDLESS);
-  if (out->min_tokens > most)
-    return lls_api_fail(error, 400, NULL, "min_tokens",
-                        "'min_tokens' is %lld, more than the %lld tokens allowed",
-                        (long long)out->min_tokens, (long long)most);
-  return 0;
-}
-
-/* Checks the parameters of requests for vectors. top_n 0 means all, as in vLLM. */
-static int check_vectors(struct lls_api_params *out,
-                         const struct lls_params_context *context,
-                         struct lls_api_error *error)
-{
-  const struct lls_pooling_config *pooling = context->pooling;
-  if (out->top_n == 0)
-    out->top_n = LLS_ENDLESS;
-  if (pooling->pooling == LLS_POOLING_NONE)
-    return lls_api_fail(error, 400, "unsupported_model", NULL,
-                        "this server makes no vectors of texts: %s",
-                        pooling->why_none.text);
-  if (context->endpoint != LLS_EMBEDDINGS && !context->is_encoder && !pooling->is_written)
-    return lls_api_fail(
-        error, 400, "unsupported_model", NULL,
-        "this server's model makes text, and its files do not say that it "
-        "makes vectors, too (1_Pooling): cosines of it are no scores, nor "
-        "are the yes and no of rerankers such as Qwen3-Reranker "
-        "supported; [model] pooling = last, or mean, allows cosines");
-  if (out->dimensions == LLS_UNSET ||
-      lls_pooling_allows(pooling, context->vector_columns, out->dimensions))
-    return 0;
-  return lls_api_fail(error, 400, NULL, "dimensions",
-                      "'dimensions' is %lld; vectors of this model have %u numbers%s",
-                      (long long)out->dimensions, context->vector_columns,
-                      pooling->matryoshka
-                          ? " and may be cut to the lengths that its config.json lists"
-                          : " and cannot be cut: it was not trained for that "
-                            "(Matryoshka)");
-}
-
-/* Refuses an endpoint that the model does not support. */
-static int check_model(const struct lls_params_context *context,
-                       struct lls_api_error *error)
-{
-  const char *use = context->scores_pairs ? "/v1/rerank or /v1/score" : "/v1/embeddings";
-  if (context->is_encoder && (context->endpoint & BOTH) != 0)
-    return lls_api_fail(error, 400, "unsupported_model", NULL,
-                        "this server's model makes no text, it is an encoder: use %s",
-                        use);
-  if (context->scores_pairs && context->endpoint == LLS_EMBEDDINGS)
-    return lls_api_fail(error, 400, "unsupported_model", NULL,
-                        "this server's model makes no vectors, it scores pairs of texts: "
-                        "use %s",
-                        use);
-  return 0;
-}
-
-/* Refuses a body that sets both continue_final_message and add_generation_prompt to
- * true; the latter's default of true does not count. */
-static int check_ending(const json_t *body, const struct lls_api_params *out,
-                        struct lls_api_error *error)
-{
-  if (!out->continue_final_message ||
-      !json_is_true(json_object_get(body, "add_generation_prompt")))
-    return 0;
-  return lls_api_fail(error, 400, NULL, "continue_final_message",
-                      "'continue_final_message' goes on with the last message and "
-                      "'add_generation_prompt' begins another one: only one of them can "
-                      "be true");
-}
-
-static int check_together(const json_t *body, struct lls_api_params *out,
-                          const struct lls_params_context *context,
-                          struct lls_api_error *error)
-{
-  if ((context->endpoint & VECTORS) != 0)
-    return check_vectors(out, context, error);
-  if ((context->endpoint & MESSAGES) != 0 && check_ending(body, out, error) != 0)
-    return -1;
-  if ((context->endpoint & BOTH) == 0)
-    return 0;
-  if (check_stream(json_object_get(body, "stream_options"), out, error) != 0)
-    return -1;
-  if (context->endpoint == LLS_CHAT && check_chat(out, error) != 0)
-    return -1;
-  return check_limits(out, error);
-}
-
-/* Sets the defaults. add_special_tokens is off for chats, whose template writes the
- * special tokens. */
-static void set_defaults(struct lls_api_params *out,
-                         const struct lls_params_context *context)
-{
-  const struct lls_sampling *defaults = context->defaults;
-  enum lls_endpoint endpoint = context->endpoint;
-  *out = (struct lls_api_params){
-      .n = 1,
-      .max_tokens = LLS_UNSET,
-      .max_completion_tokens = LLS_UNSET,
-      .default_tokens = endpoint == LLS_COMPLETIONS ? 16 : LLS_ENDLESS,
-      .temperature = (double)defaults->temperature,
-      .top_p = (double)defaults->top_p,
-      .min_p = (double)defaults->min_p,
-      .top_k = defaults->top_k,
-      .repetition_penalty = (double)defaults->repetition_penalty,
-      .presence_penalty = (double)defaults->presence_penalty,
-      .frequency_penalty = (double)defaults->frequency_penalty,
-      .logprobs = LLS_UNSET,
-      .prompt_logprobs = LLS_UNSET,
-      .truncate_prompt_tokens = LLS_UNSET,
-      .pooling = endpoint & VECTORS ? context->pooling->pooling : LLS_POOLING_NONE,
-      .dimensions = LLS_UNSET,
-      .top_n = LLS_ENDLESS,
-      .return_documents = true,
-      .add_special_tokens = (endpoint & MESSAGES) == 0,
-      .skip_special_tokens = true,
-      .add_generation_prompt = true,
-      .include_reasoning = true,
-      .tools = {.choice = LLS_TOOL_CHOICE_AUTO, .parallel = true},
-      .slo = {LLS_NEVER, LLS_NEVER, LLS_NEVER, LLS_NEVER},
-  };
-}
-
 int lls_api_params_read(const json_t *body, const struct lls_params_context *context,
                         struct lls_api_params *out, struct lls_api_error *error)
 {
-  set_defaults(out, context);
-  if (check_model(context, error) != 0)
+  lls_params_defaults(context, out);
+  if (lls_params_check_model(context, error) != 0)
     return -1;
   if (check_known(body, context, error) != 0)
     return -1;
@@ -464,7 +303,7 @@ int lls_api_params_read(const json_t *body, const struct lls_params_context *con
     if (read_row(value, row, context, out, error) != 0)
       goto fail;
   }
-  if (check_together(body, out, context, error) == 0)
+  if (lls_params_check(body, context, out, error) == 0)
     return 0;
 fail:
   lls_api_params_free(out);
@@ -490,37 +329,4 @@ void lls_api_params_free(struct lls_api_params *params)
   params->bias = NULL;
   params->allowed = NULL;
   params->bad_words = NULL;
-}
-
-int64_t lls_api_params_answer(const struct lls_api_params *params, int64_t room)
-{
-  bool given = params->max_tokens != LLS_UNSET;
-  int64_t wanted = given ? params->max_tokens : params->default_tokens;
-  return wanted < room ? wanted : room;
-}
-
-bool lls_api_params_scores(const struct lls_api_params *params, uint32_t *logprobs)
-{
-  int64_t echoed = params->echo ? params->logprobs : LLS_UNSET;
-  int64_t most = echoed > params->prompt_logprobs ? echoed : params->prompt_logprobs;
-  *logprobs = most > 0 ? (uint32_t)most : 0;
-  return most != LLS_UNSET;
-}
-
-struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params)
-{
-  return (struct lls_sampling){
-      .temperature = (float)params->temperature,
-      .top_p = (float)params->top_p,
-      .min_p = (float)params->min_p,
-      .top_k = (int32_t)params->top_k,
-      .repetition_penalty = (float)params->repetition_penalty,
-      .presence_penalty = (float)params->presence_penalty,
-      .frequency_penalty = (float)params->frequency_penalty,
-      .want_logprob = params->logprobs != LLS_UNSET,
-      .n_logprobs = params->logprobs > 0 ? (uint32_t)params->logprobs : 0,
-      .bias = params->bias,
-      .n_bias = (uint32_t)params->n_bias,
-      .allowed = params->allowed,
-  };
 }

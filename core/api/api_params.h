@@ -33,7 +33,6 @@ enum lls_endpoint {
   LLS_EMBEDDINGS = 32,
   LLS_RERANK = 64,
   LLS_SCORE = 128,
-  LLS_RESPONSES = 256, /* converted to a chat before parameters are read */
 };
 
 #define LLS_UNSET   INT64_C(-1)
@@ -155,6 +154,9 @@ void lls_api_params_set_tenant(struct lls_api_params *params, const char *name);
  * parameters allow. Returns 0, or -1 with *error set. */
 int lls_api_params_meet(const struct lls_api_params *params, struct lls_grammar *grammar,
                         struct lls_api_error *error);
+
+/* [any] Returns OpenAI's name of the tier in which a request of this class is served. */
+const char *lls_service_tier(uint32_t request_class);
 
 /* Returns the sampling parameters of one choice; the caller sets the seed. */
 struct lls_sampling lls_api_params_sampling(const struct lls_api_params *params);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /v1/chat/completions: reads the messages and renders them with the model's chat
- * template. */
+/* Reads the messages of a chat, in the form of /v1/chat/completions, and renders them
+ * with the model's chat template. */
 #include "core/api/chat.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "core/api/api_params.h"
 #include "core/api/chat_continue.h"
-#include "core/api/generation.h"
+#include "core/api/prompt.h"
 #include "core/api/plain_text.h"
 #include "core/base/json_cost.h"
 #include "text/template/template.h"
@@ -375,9 +375,10 @@ static json_t *begun_content(const json_t *body, struct lls_api_error *error)
   return strcmp(role, "assistant") == 0 ? content_text(message, last, error) : NULL;
 }
 
-static int read_prompts(const struct lls_api_config *config, const json_t *body,
-                        const struct lls_api_params *params,
-                        struct lls_api_prompt_list *prompts, struct lls_api_error *error)
+int lls_chat_read_prompts(const struct lls_api_config *config, const json_t *body,
+                          const struct lls_api_params *params,
+                          struct lls_api_prompt_list *prompts,
+                          struct lls_api_error *error)
 {
   char *text;
   size_t length;
@@ -392,27 +393,4 @@ static int read_prompts(const struct lls_api_config *config, const json_t *body,
     prompts->prompts[0].begun = begun_content(body, error);
   free(text);
   return status;
-}
-
-void lls_handle_chat(void *context, struct lls_http_exchange *exchange)
-{
-  lls_generation_handle(context, exchange, LLS_CHAT, read_prompts);
-}
-
-void lls_run_chat(struct lls_api *api, struct lls_text *body, struct lls_offline *offline)
-{
-  LLS_API_ON_MAIN(api);
-  lls_generation_run(api, body, offline, LLS_CHAT, read_prompts);
-}
-
-void lls_handle_responses(void *context, struct lls_http_exchange *exchange)
-{
-  lls_generation_handle(context, exchange, LLS_RESPONSES, read_prompts);
-}
-
-void lls_run_responses(struct lls_api *api, struct lls_text *body,
-                       struct lls_offline *offline)
-{
-  LLS_API_ON_MAIN(api);
-  lls_generation_run(api, body, offline, LLS_RESPONSES, read_prompts);
 }

@@ -207,6 +207,9 @@ static json_t *whole_calls(const struct lls_tool_answer *answer)
 
 json_t *lls_chat_answer_message(const struct lls_choice *choice)
 {
+  if (choice->parser == NULL)
+    return json_pack("{s:s, s:o, s:n, s:n}", "role", "assistant", "content",
+                     lls_choice_text(choice), "refusal", "reasoning");
   const struct lls_tool_answer *answer = &choice->answer;
   bool silent = answer->n_calls > 0 && answer->content.length == 0;
   json_t *message = json_pack("{s:s, s:o, s:n, s:n}", "role", "assistant", "content",
@@ -252,5 +255,7 @@ json_t *lls_chat_answer_delta(const struct lls_choice *choice)
   if (calls == NULL || json_array_size(calls) > 0)
     lls_json_put(&delta, "tool_calls", json_incref(calls));
   json_decref(calls);
+  if (choice->ready > 0) /* without a parser */
+    lls_json_put(&delta, "content", lls_choice_text(choice));
   return delta;
 }

@@ -2,8 +2,8 @@
 /*
  * Splits the answer of a chat into content, reasoning and tool calls, with the choice's
  * parser. A choice has no parser if the request has no tools and the model does no
- * reasoning; then the text is the content, and these functions do nothing. They run on
- * [main] unless marked [any].
+ * reasoning; then the text is the content, and there is nothing to split. The functions
+ * run on [main] unless marked [any].
  */
 #ifndef LLS_API_CHAT_ANSWER_H
 #define LLS_API_CHAT_ANSWER_H
@@ -34,9 +34,10 @@ bool lls_chat_answer_take(struct lls_choice *choice, bool is_token);
  * or a stop string ended it. */
 void lls_chat_answer_end(struct lls_choice *choice, bool cut);
 
-/* Returns the whole message of a choice with a parser; NULL if out of memory. */
+/* Returns the whole message, in the form of /v1/chat/completions; NULL if out of
+ * memory. */
 json_t *lls_chat_answer_message(const struct lls_choice *choice);
-/* Returns the part of the message not sent yet; an empty object without a parser. */
+/* Returns the part of the message not sent yet; NULL if out of memory. */
 json_t *lls_chat_answer_delta(const struct lls_choice *choice);
 
 #endif

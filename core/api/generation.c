@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creates, cancels and frees generations. completions.c reads them from bodies,
+/* Creates, cancels and frees generations. reading.c reads them from bodies,
  * submit.c submits them, events.c handles their events. */
 #include "core/api/accounts.h"
 #include "core/api/chat_answer.h"
-#include "core/api/responses.h"
 #include "core/api/stops.h"
 #include "core/api/work.h"
 #include "text/grammar/compiled_grammar.h"
-#include "core/http/sse.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -53,7 +51,7 @@ static int init_choice(const struct lls_api_config *config,
     echo_prompt(config, choice);
   if (lls_stops_init(choice) < 0)
     return -ENOMEM;
-  if (generation->endpoint != LLS_CHAT)
+  if (!generation->dialect->is_chat)
     return 0;
   int rc = lls_chat_answer_init(config, choice);
   if (rc == 0 && choice->prompt->begun != NULL)
@@ -75,7 +73,7 @@ static void free_choices(struct lls_choice *choices, uint32_t n)
 }
 
 struct lls_generation *lls_generation_create(const struct lls_api_config *config,
-                                             enum lls_endpoint endpoint,
+                                             const struct lls_dialect *dialect,
                                              struct lls_api_params *params,
                                              struct lls_api_prompt_list *prompts)
 {
@@ -87,7 +85,7 @@ struct lls_generation *lls_generation_create(const struct lls_api_config *config
     free(choices);
     return NULL;
   }
-  generation->endpoint = endpoint;
+  generation->dialect = dialect;
   generation->params = *params;
   generation->prompts = *prompts;
   generation->created_s = (int64_t)time(NULL);
@@ -108,7 +106,8 @@ struct lls_generation *lls_generation_create(const struct lls_api_config *config
 static void free_generation(struct lls_generation *generation)
 {
   free_choices(generation->choices, generation->n_choices);
-  lls_response_free(generation->response);
+  if (generation->state != NULL)
+    generation->dialect->free_state(generation->state);
   lls_api_params_free(&generation->params);
   lls_prompts_free(&generation->prompts);
   lls_grammar_unref(generation->grammar);
@@ -193,7 +192,7 @@ static void on_ended(void *owner)
   struct lls_generation *generation = owner;
   const struct lls_api_limits *limits = &generation->api->config.limits;
   if (generation->streaming && limits->keep_alive > 0)
-    lls_sse_comment(generation->exchange);
+    generation->dialect->framing->keep_alive(generation->exchange);
 }
 
 void lls_generation_attach(struct lls_generation *generation,

@@ -15,15 +15,11 @@
 #ifndef LLS_API_GENERATION_H
 #define LLS_API_GENERATION_H
 
-#include "core/api/api_internal.h"
-#include "core/api/api_params.h"
+#include "core/api/dialect.h"
 #include "core/api/offline.h"
-#include "core/api/prompt.h"
 #include "text/tools/tool_parser.h"
 
 enum lls_choice_state { LLS_CHOICE_LIVE, LLS_CHOICE_STOPPED, LLS_CHOICE_FINISHED };
-
-struct lls_response;
 
 struct lls_choice {
   struct lls_generation *generation;
@@ -64,7 +60,7 @@ struct lls_generation {
   struct lls_http_exchange *exchange;
   struct lls_offline *offline;
   bool is_offline; /* stays true when offline is NULL after answer or drop */
-  enum lls_endpoint endpoint;
+  const struct lls_dialect *dialect;
   struct lls_api_params params;
   struct lls_api_prompt_list prompts;
   struct lls_grammar *grammar; /* constrains the answers, or NULL; a reference */
@@ -74,21 +70,20 @@ struct lls_generation {
   int64_t arrival_ns;          /* on main's clock */
   int64_t sent_ns; /* on main's clock: when bytes were last sent to the client */
   uint32_t tenant;
-  struct lls_account *account;   /* a reference, or NULL: no limits */
-  struct lls_choice *choices;    /* (n_choices) prompt by prompt */
-  struct lls_response *response; /* of /v1/responses, makes its answer; or NULL */
+  struct lls_account *account; /* a reference, or NULL: no limits */
+  struct lls_choice *choices;  /* (n_choices) prompt by prompt */
+  void *state;                 /* the dialect's own state of the answer, or NULL */
   uint32_t n_choices, n_unfinished;
   bool streaming;  /* the answer has begun */
   bool incomplete; /* out of memory: a part of the answer is lost */
   bool large;      /* came in a large body: freeing it takes long */
 };
 
-/* [any] Reads an endpoint's prompts from a body. Returns 0; or -1 with *error set and
- * nothing to free. */
-typedef int (*lls_prompt_reader)(const struct lls_api_config *config, const json_t *body,
-                                 const struct lls_api_params *params,
-                                 struct lls_api_prompt_list *prompts,
-                                 struct lls_api_error *error);
+/* Tokens of a request, for its answer. */
+struct lls_usage {
+  int64_t prompt, cached; /* cached: of the prompt's, found in the cache */
+  int64_t completion, reasoning;
+};
 
 /* Returns true if a client or an offline callback still waits for the answer. */
 static inline bool lls_generation_is_wanted(const struct lls_generation *generation)
@@ -96,20 +91,15 @@ static inline bool lls_generation_is_wanted(const struct lls_generation *generat
   return generation->exchange != NULL || generation->offline != NULL;
 }
 
-/* Reads and submits the request. The exchange is answered later; at once if that
- * fails. */
-void lls_generation_handle(struct lls_api *api, struct lls_http_exchange *exchange,
-                           enum lls_endpoint endpoint, lls_prompt_reader read_prompts);
-
-/* Does the same with a body that did not come over HTTP; offline gets the answer. */
+/* Reads and submits a request that did not come over HTTP, and takes over its body.
+ * offline gets the answer, and must stay valid until then, or until it is dropped. */
 void lls_generation_run(struct lls_api *api, struct lls_text *body,
-                        struct lls_offline *offline, enum lls_endpoint endpoint,
-                        lls_prompt_reader read_prompts);
+                        struct lls_offline *offline, const struct lls_dialect *dialect);
 
 /* [any] Creates a generation that is not submitted yet; takes params and prompts over.
  * Returns NULL if out of memory. */
 struct lls_generation *lls_generation_create(const struct lls_api_config *config,
-                                             enum lls_endpoint endpoint,
+                                             const struct lls_dialect *dialect,
                                              struct lls_api_params *params,
                                              struct lls_api_prompt_list *prompts);
 
@@ -135,6 +125,12 @@ void lls_generation_on_event(void *context, const struct lls_event *event);
 
 /* Called after a batch of events: sends the text of the choices in api->unflushed. */
 void lls_generation_flush(struct lls_api *api);
+
+/* [any] Returns the choice's ready text as JSON; NULL if out of memory. */
+json_t *lls_choice_text(const struct lls_choice *choice);
+
+/* [any] Counts the tokens of a request so far. */
+struct lls_usage lls_generation_usage(const struct lls_generation *generation);
 
 /* Frees a generation that was started, in whatever state. */
 void lls_generation_destroy(struct lls_generation *generation);

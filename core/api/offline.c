@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See offline.h. The request itself is read by completions.c and chat.c. */
+/* See offline.h. reading.c reads the request itself. */
 #include "core/api/offline.h"
 
 #include <stdlib.h>

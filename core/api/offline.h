@@ -4,8 +4,8 @@
  * run and answered like an HTTP request, but its answer goes to a callback, and its
  * class is best_effort. Everything runs on [main].
  *
- *   lls_run_chat, ... --read--> `generation` is set --> answer
- *                        +--------refused-------------^
+ *   lls_generation_run --read--> `generation` is set --> answer
+ *                        +---------refused-------------^
  */
 #ifndef LLS_API_OFFLINE_H
 #define LLS_API_OFFLINE_H
@@ -22,20 +22,6 @@ struct lls_offline {
   struct lls_generation *generation; /* while in the step loop, else NULL */
   bool begun;                        /* its first token has arrived */
 };
-
-/* Each function takes over the body, reads and runs it. `offline` must stay valid until
- * it is answered or dropped. */
-typedef void lls_offline_run(struct lls_api *api, struct lls_text *body,
-                             struct lls_offline *offline);
-void lls_run_chat(struct lls_api *api, struct lls_text *body,
-                  struct lls_offline *offline);
-void lls_run_completions(struct lls_api *api, struct lls_text *body,
-                         struct lls_offline *offline);
-
-void lls_run_responses(struct lls_api *api, struct lls_text *body,
-                       struct lls_offline *offline);
-void lls_run_embeddings(struct lls_api *api, struct lls_text *body,
-                        struct lls_offline *offline);
 
 /* Sets the parameters that every offline request has, whatever its body says. Returns
  * 0, or -1 with *error set. */

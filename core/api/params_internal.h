@@ -34,6 +34,17 @@ struct lls_row {
   bool ours;                     /* llmserve's own: an unknown name in it is an error */
 };
 
+/* params_rules.c: what differs by endpoint. lls_params_defaults sets *out to the
+ * defaults; lls_params_check_model refuses an endpoint that the model does not support;
+ * lls_params_check checks the parameters together, once all are read. The checks return
+ * 0, or -1 with *error set. */
+void lls_params_defaults(const struct lls_params_context *context,
+                         struct lls_api_params *out);
+int lls_params_check_model(const struct lls_params_context *context,
+                           struct lls_api_error *error);
+int lls_params_check(const json_t *body, const struct lls_params_context *context,
+                     struct lls_api_params *out, struct lls_api_error *error);
+
 /* params_value.c: lls_row_read reads a row of one value, called `name` in errors.
  * lls_row_expected sets the error "`name` must be `what`" and returns -1. */
 int lls_row_read(const json_t *value, const struct lls_row *row, const char *name,

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "core/api/params_internal.h"
-#include "text/grammar/text_search.h"
 #include "core/instance/lists.h"
 
 /* each word is compared with the answer's end before each draw */
@@ -133,32 +132,4 @@ int lls_param_bad_words(const json_t *value, const char *name,
   int32_t *fitting = realloc(w.tokens, (w.n + 1) * sizeof *fitting);
   out->bad_words = fitting != NULL ? fitting : w.tokens;
   return 0;
-}
-
-/* ---- together with a grammar ----------------------------------------------------- */
-
-int lls_api_params_meet(const struct lls_api_params *params, struct lls_grammar *grammar,
-                        struct lls_api_error *error)
-{
-  const struct lls_submission lists = {.sampling = lls_api_params_sampling(params),
-                                       .bad_words = params->bad_words,
-                                       .n_bad_words = (uint32_t)params->n_bad_words};
-  if (grammar == NULL || !lls_lists_have_base(&lists))
-    return 0;
-  uint32_t vocabulary = lls_grammar_vocabulary(grammar)->size;
-  uint32_t *allowed = malloc(lls_mask_words(vocabulary) * sizeof *allowed);
-  if (allowed == NULL)
-    return out_of_memory(error);
-  lls_lists_fill_base(&lists, vocabulary, allowed);
-  int found = lls_grammar_find_text(grammar, allowed);
-  free(allowed);
-  if (found < 0)
-    return out_of_memory(error);
-  return found > 0
-             ? 0
-             : lls_api_fail(error, 400, NULL, params->structured.param,
-                            "no text that '%s' asks for consists of the tokens that "
-                            "allowed_token_ids, bad_words and logit_bias (-100) "
-                            "leave: loosen one of them",
-                            params->structured.param);
 }

@@ -167,6 +167,12 @@ int lls_param_class(const json_t *value, const char *name,
   return 0;
 }
 
+const char *lls_service_tier(uint32_t request_class)
+{
+  static const char *const tiers[] = {"default", "priority", "flex"};
+  return tiers[request_class];
+}
+
 int lls_param_tier(const json_t *value, const char *name,
                    const struct lls_params_context *context, struct lls_api_params *out,
                    struct lls_api_error *error)

@@ -6,11 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/api/response_memory.h"
-#include "core/api/responses.h"
-#include "core/api/wire.h"
 #include "core/api/work.h"
-#include "core/http/sse.h"
+#include "core/base/json_memory.h"
 
 #define LARGE_ANSWER  2000 /* JSON values; a larger answer is written on a thread */
 #define TEXT_AS_VALUE 64
@@ -32,7 +29,7 @@ static void begin_stream(struct lls_generation *generation)
   if (generation->streaming)
     return;
   generation->streaming = true;
-  lls_sse_begin(generation->exchange);
+  generation->dialect->framing->begin(generation->exchange);
 }
 
 /* Returns the text of an event. Returns NULL without memory, and for all events after
@@ -46,60 +43,32 @@ static char *text_of(struct lls_generation *generation, const json_t *event)
   return text;
 }
 
-/* Sends one event and releases it. */
-static void send_event(struct lls_generation *generation, json_t *json)
-{
-  char *text = text_of(generation, json);
-  begin_stream(generation);
-  if (text != NULL)
-    lls_sse_data(generation->exchange, text, strlen(text));
-  free(text);
-  json_decref(json);
-}
-
-/* Ends the stream. Only streams without event names end with [DONE]. A stream that lost
- * an event is aborted, because a client takes a stream with an end as complete. */
+/* Ends the stream. A stream that lost an event is aborted, because a client takes a
+ * stream with an end as complete. */
 static void end_stream(struct lls_generation *generation)
 {
   if (generation->incomplete)
     lls_http_stream_abort(generation->exchange);
-  else if (generation->response != NULL)
-    lls_http_stream_end(generation->exchange);
   else
-    lls_sse_end(generation->exchange);
+    generation->dialect->framing->end(generation->exchange);
 }
 
-/* Sends events under their names and releases them. */
-static void send_named(struct lls_generation *generation, json_t *events)
+/* Sends an array of events and releases it. The first event begins the stream. */
+static void send_events(struct lls_generation *generation, json_t *events)
 {
   size_t i;
   json_t *event;
-  begin_stream(generation);
+  if (events == NULL || json_array_size(events) > 0)
+    begin_stream(generation);
   generation->incomplete |= events == NULL;
   json_array_foreach(events, i, event)
   {
-    const char *name = json_string_value(json_object_get(event, "type"));
     char *text = text_of(generation, event);
     if (text != NULL)
-      lls_sse_event(generation->exchange, name, text, strlen(text));
+      generation->dialect->framing->send(generation->exchange, event, text, strlen(text));
     free(text);
   }
   json_decref(events);
-}
-
-static void send_chunk(struct lls_choice *choice)
-{
-  struct lls_generation *generation = choice->generation;
-  if (generation->response != NULL) {
-    send_named(generation, lls_response_chunk(choice));
-    return;
-  }
-  if (!choice->begun && generation->endpoint == LLS_CHAT)
-    send_event(generation, lls_wire_role_chunk(choice));
-  bool empty = choice->ready == 0 && choice->n_unreported == 0 &&
-               !lls_tool_answer_news(&choice->answer);
-  if (!empty || choice->finish_reason != NULL)
-    send_event(generation, lls_wire_chunk(choice));
 }
 
 void lls_reply_chunk(struct lls_choice *choice)
@@ -107,9 +76,8 @@ void lls_reply_chunk(struct lls_choice *choice)
   struct lls_generation *generation = choice->generation;
   if (generation->exchange == NULL || choice->ended)
     return;
-  send_chunk(choice);
   LLS_CHECK(choice->ready <= choice->text.length);
-  choice->text_offset += lls_wire_logprobs_characters(choice);
+  send_events(generation, generation->dialect->chunk(choice));
   choice->begun = true;
   choice->ended = choice->finish_reason != NULL;
   choice->n_unreported = 0;
@@ -121,15 +89,15 @@ void lls_reply_chunk(struct lls_choice *choice)
 void lls_reply_silence(struct lls_generation *generation)
 {
   begin_stream(generation);
-  lls_sse_comment(generation->exchange);
+  generation->dialect->framing->keep_alive(generation->exchange);
 }
 
 /* ---- answers that are stored first ------------------------------------------------- */
 
-/* A response that is being written to the database. */
+/* An answer that is being written to the store. */
 struct keeping {
-  json_t *json; /* the response, or the last events, the last of which has the response */
-  char *text;   /* the response */
+  json_t *json; /* the answer, or the last events of a stream, which have it */
+  char *text;   /* the answer */
 };
 
 /* Takes over json and text. Returns NULL, and takes over nothing, without memory or if
@@ -152,9 +120,15 @@ static void end_keeping(struct keeping *keeping, struct lls_generation *generati
   lls_generation_destroy(generation);
 }
 
-static void say_not_stored(json_t *response)
+static const struct lls_dialect_memory *memory_of(const struct lls_generation *generation)
 {
-  json_object_set_new(response, "store", json_false());
+  return generation->dialect->memory;
+}
+
+/* Returns true if the answer is to be stored before the client gets it. */
+static bool is_kept(const struct lls_generation *generation)
+{
+  return memory_of(generation) != NULL && memory_of(generation)->wants(generation);
 }
 
 static void on_whole_kept(struct lls_generation *generation, bool stored, void *context)
@@ -165,7 +139,7 @@ static void on_whole_kept(struct lls_generation *generation, bool stored, void *
     detach(generation);
     exchange->on_gone = NULL;
     if (!stored)
-      say_not_stored(keeping->json);
+      memory_of(generation)->say_not_stored(keeping->json);
     char *other = stored ? NULL : lls_json_text(keeping->json, JSON_COMPACT);
     const char *text = other != NULL ? other : keeping->text;
     lls_http_reply(exchange, 200, "application/json", text, strlen(text));
@@ -174,15 +148,9 @@ static void on_whole_kept(struct lls_generation *generation, bool stored, void *
   end_keeping(keeping, generation);
 }
 
-static json_t *last_response(json_t *events)
-{
-  size_t n = json_array_size(events);
-  return json_object_get(json_array_get(events, n - 1), "response");
-}
-
 static void send_last_events(struct lls_generation *generation, json_t *events)
 {
-  send_named(generation, events);
+  send_events(generation, events);
   end_stream(generation);
   detach(generation);
 }
@@ -190,27 +158,36 @@ static void send_last_events(struct lls_generation *generation, json_t *events)
 static void on_events_kept(struct lls_generation *generation, bool stored, void *context)
 {
   struct keeping *keeping = context;
+  const struct lls_dialect_memory *memory = memory_of(generation);
   if (!stored)
-    say_not_stored(last_response(keeping->json));
+    memory->say_not_stored(memory->part(keeping->json));
   if (generation->exchange != NULL)
     send_last_events(generation, json_incref(keeping->json));
   end_keeping(keeping, generation);
 }
 
-/* Sends the last events of a stream; if its response is to be stored, only after that. */
-static void finish_response(struct lls_generation *generation)
+/* Stores the answer that is in a stream's last events, then sends these. Returns false
+ * without memory. */
+static bool store_events(struct lls_generation *generation, json_t *events)
 {
-  json_t *events = lls_response_end(generation);
-  bool stores = lls_response_input(generation->response) != NULL;
-  char *text = stores ? lls_json_text(last_response(events), JSON_COMPACT) : NULL;
+  const struct lls_dialect_memory *memory = memory_of(generation);
+  char *text = lls_json_text(memory->part(events), JSON_COMPACT);
   struct keeping *keeping = keep(events, text);
-  if (keeping != NULL) {
-    lls_response_memory_put(generation, text, on_events_kept, keeping);
-    return;
+  if (keeping == NULL) {
+    free(text);
+    memory->say_not_stored(memory->part(events));
+    return false;
   }
-  free(text);
-  if (stores)
-    say_not_stored(last_response(events));
+  memory->store(generation, text, on_events_kept, keeping);
+  return true;
+}
+
+/* Sends the last events of a stream; if its answer is to be stored, only after that. */
+static void finish_stream(struct lls_generation *generation)
+{
+  json_t *events = generation->dialect->end(generation);
+  if (is_kept(generation) && store_events(generation, events))
+    return;
   send_last_events(generation, events);
   lls_generation_destroy(generation);
 }
@@ -224,39 +201,38 @@ struct writing {
   struct lls_generation *generation;
   struct lls_offline *offline; /* receives the answer if there is no exchange */
   char *text;                  /* JSON; NULL without memory */
-  json_t *response;            /* the answer as a tree if it is to be stored */
+  json_t *kept;                /* the answer as a tree if it is to be stored */
 };
 
 static void write_whole(struct lls_work *work)
 {
   struct writing *writing = (struct writing *)work;
-  if (writing->generation->params.pooling != LLS_POOLING_NONE) {
-    writing->text = lls_wire_vectors(writing->generation);
+  const struct lls_generation *generation = writing->generation;
+  if (generation->dialect->write != NULL) {
+    writing->text = generation->dialect->write(generation);
     return;
   }
-  json_t *json = writing->generation->response != NULL
-                     ? lls_response_whole(writing->generation)
-                     : lls_wire_whole(writing->generation);
-  if (json != NULL && !writing->generation->incomplete)
+  json_t *json = generation->dialect->whole(generation);
+  if (json != NULL && !generation->incomplete)
     writing->text = lls_json_text(json, JSON_COMPACT);
-  if (lls_response_input(writing->generation->response) != NULL)
-    writing->response = json_incref(json);
+  if (is_kept(generation))
+    writing->kept = json_incref(json);
   json_decref(json);
 }
 
-/* Stores the response, then answers. Returns false without memory; otherwise the
+/* Stores the answer, then sends it. Returns false without memory; otherwise the
  * generation now belongs to the store's callback. */
 static bool store_whole(struct writing *writing, struct lls_http_exchange *exchange)
 {
   struct lls_generation *generation = writing->generation;
-  struct keeping *keeping = keep(writing->response, writing->text);
+  struct keeping *keeping = keep(writing->kept, writing->text);
   if (keeping == NULL)
     return false;
   writing->generation = NULL;
-  writing->response = NULL;
+  writing->kept = NULL;
   writing->text = NULL;
   lls_generation_attach(generation, exchange);
-  lls_response_memory_put(generation, keeping->text, on_whole_kept, keeping);
+  memory_of(generation)->store(generation, keeping->text, on_whole_kept, keeping);
   return true;
 }
 
@@ -264,7 +240,7 @@ static void answer_whole(struct lls_work *work, struct lls_http_exchange *exchan
 {
   struct lls_offline *offline = ((struct writing *)work)->offline;
   const char *text = ((struct writing *)work)->text;
-  if (((struct writing *)work)->response != NULL &&
+  if (((struct writing *)work)->kept != NULL &&
       store_whole((struct writing *)work, exchange))
     return;
   if (offline != NULL)
@@ -284,7 +260,7 @@ static void destroy_whole(struct lls_work *work)
   struct writing *writing = (struct writing *)work;
   if (writing->generation != NULL)
     lls_generation_destroy(writing->generation);
-  json_decref(writing->response);
+  json_decref(writing->kept);
   free(writing->text);
   free(writing);
 }
@@ -332,19 +308,6 @@ static void finish_whole(struct lls_generation *generation)
                  values_of(generation) >= LARGE_ANSWER);
 }
 
-static void finish_stream(struct lls_generation *generation)
-{
-  if (generation->response != NULL) {
-    finish_response(generation);
-    return;
-  }
-  if (generation->params.include_usage)
-    send_event(generation, lls_wire_usage_chunk(generation));
-  end_stream(generation);
-  detach(generation);
-  lls_generation_destroy(generation);
-}
-
 void lls_reply_finish(struct lls_generation *generation)
 {
   LLS_CHECK(lls_generation_is_wanted(generation) && generation->n_unfinished == 0);
@@ -365,10 +328,7 @@ void lls_reply_error(struct lls_generation *generation, const struct lls_api_err
     return;
   }
   if (generation->streaming) {
-    if (generation->response != NULL)
-      send_named(generation, lls_response_failure(generation, error));
-    else
-      send_event(generation, lls_api_error_json(error));
+    send_events(generation, generation->dialect->failure(generation, error));
     end_stream(generation);
   } else {
     lls_api_error_reply(generation->exchange, error);

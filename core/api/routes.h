@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The paths of the front end. A row of LLS_ROUTES both declares the handler of an
- * endpoint and adds it to the table of routes.c. access.c decides by the path which
- * clients may use an endpoint.
+ * endpoint, or its dialect if requests generate something (dialect.h), and adds it to the
+ * table of front/routes.c. access.c decides by the path which clients may use an
+ * endpoint.
  */
 #ifndef LLS_API_ROUTES_H
 #define LLS_API_ROUTES_H
@@ -12,27 +13,34 @@
 
 #include "core/http/exchange.h"
 
+struct lls_dialect;
+
 /* A route with and without /v1, for clients whose base URL lacks it. llama.cpp and vLLM
  * serve most of these paths twice, too. */
 #define LLS_ROUTE_V1(ROUTE, METHOD, PATH, HANDLER)                                       \
   ROUTE(METHOD, "/v1" PATH, HANDLER)                                                     \
   ROUTE(METHOD, PATH, HANDLER)
 
-#define LLS_ROUTES(ROUTE)                                                                \
-  LLS_ROUTE_V1(ROUTE, "POST", "/completions", lls_handle_completions)                    \
-  LLS_ROUTE_V1(ROUTE, "POST", "/chat/completions", lls_handle_chat)                      \
+/* The same for a dialect. */
+#define LLS_DIALECT_V1(DIALECT, PATH, NAME)                                              \
+  DIALECT("/v1" PATH, NAME)                                                              \
+  DIALECT(PATH, NAME)
+
+#define LLS_ROUTES(ROUTE, DIALECT)                                                       \
+  LLS_DIALECT_V1(DIALECT, "/completions", lls_completions)                               \
+  LLS_DIALECT_V1(DIALECT, "/chat/completions", lls_chat_completions)                     \
   LLS_ROUTE_V1(ROUTE, "GET", "/models", lls_handle_models)                               \
   LLS_ROUTE_V1(ROUTE, "GET", "/models/", lls_handle_models)                              \
   LLS_ROUTE_V1(ROUTE, "GET", "/models/*", lls_handle_model)                              \
-  LLS_ROUTE_V1(ROUTE, "POST", "/responses", lls_handle_responses)                        \
+  LLS_DIALECT_V1(DIALECT, "/responses", lls_responses)                                   \
   LLS_ROUTE_V1(ROUTE, "GET", "/responses/*", lls_handle_response)                        \
   LLS_ROUTE_V1(ROUTE, "DELETE", "/responses/*", lls_handle_response_delete)              \
   LLS_ROUTE_V1(ROUTE, "POST", "/responses/*", lls_handle_response_cancel)                \
-  LLS_ROUTE_V1(ROUTE, "POST", "/embeddings", lls_handle_embeddings)                      \
-  LLS_ROUTE_V1(ROUTE, "POST", "/rerank", lls_handle_rerank)                              \
-  LLS_ROUTE_V1(ROUTE, "POST", "/reranking", lls_handle_rerank)                           \
-  ROUTE("POST", "/v2/rerank", lls_handle_rerank)                                         \
-  LLS_ROUTE_V1(ROUTE, "POST", "/score", lls_handle_score)                                \
+  LLS_DIALECT_V1(DIALECT, "/embeddings", lls_embeddings)                                 \
+  LLS_DIALECT_V1(DIALECT, "/rerank", lls_rerank)                                         \
+  LLS_DIALECT_V1(DIALECT, "/reranking", lls_rerank)                                      \
+  DIALECT("/v2/rerank", lls_rerank)                                                      \
+  LLS_DIALECT_V1(DIALECT, "/score", lls_score)                                           \
   ROUTE("POST", "/tokenize", lls_handle_tokenize)                                        \
   ROUTE("POST", "/detokenize", lls_handle_detokenize)                                    \
   ROUTE("GET", "/tokenizer_info", lls_handle_tokenizer_info)                             \
@@ -68,8 +76,10 @@
 /* [main] Answers the exchange, now or later; context is the struct lls_api. */
 #define LLS_ROUTE_HANDLER(METHOD, PATH, HANDLER)                                         \
   void HANDLER(void *context, struct lls_http_exchange *exchange);
-LLS_ROUTES(LLS_ROUTE_HANDLER)
+#define LLS_ROUTE_DIALECT(PATH, NAME) extern const struct lls_dialect NAME;
+LLS_ROUTES(LLS_ROUTE_HANDLER, LLS_ROUTE_DIALECT)
 #undef LLS_ROUTE_HANDLER
+#undef LLS_ROUTE_DIALECT
 
 /* [any] Returns true if the path is `route`, with or without /v1. */
 static inline bool lls_route_is(const char *path, const char *route)

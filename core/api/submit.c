@@ -127,22 +127,6 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
   return 0;
 }
 
-static const char *id_prefix(const struct lls_generation *generation)
-{
-  switch (generation->endpoint) {
-  case LLS_CHAT:
-    return generation->response != NULL ? "resp_" : "chatcmpl-";
-  case LLS_EMBEDDINGS:
-    return "embd-";
-  case LLS_RERANK:
-    return "rerank-";
-  case LLS_SCORE:
-    return "score-";
-  default:
-    return "cmpl-";
-  }
-}
-
 static void begin(struct lls_api *api, struct lls_generation *generation,
                   struct lls_http_exchange *exchange)
 {
@@ -150,9 +134,10 @@ static void begin(struct lls_api *api, struct lls_generation *generation,
   generation->api = api;
   generation->arrival_ns = exchange != NULL ? exchange->arrival_ns : (int64_t)uv_hrtime();
   lls_api_new_id(fresh);
-  const char *replica = generation->response != NULL ? api->replica : "";
-  snprintf(generation->id, sizeof generation->id, "%s%s%s%s", id_prefix(generation),
-           replica, replica[0] != '\0' ? "-" : "", fresh);
+  /* the id of an answer that can be continued says which replica has it */
+  const char *replica = generation->dialect->memory != NULL ? api->replica : "";
+  snprintf(generation->id, sizeof generation->id, "%s%s%s%s",
+           generation->dialect->id_prefix, replica, replica[0] != '\0' ? "-" : "", fresh);
   snprintf(generation->label, sizeof generation->label, "%s",
            exchange != NULL ? exchange->id : generation->id);
   generation->tenant = lls_tenants_enter(&api->tenants, generation->params.tenant);

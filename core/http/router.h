@@ -9,6 +9,7 @@ struct lls_http_route {
   const char *method;
   const char *path; /* a trailing '*' matches the rest, at least one character of it */
   void (*handler)(void *context, struct lls_http_exchange *exchange);
+  const void *data; /* for the handler, or NULL */
 };
 
 #define LLS_HTTP_ALLOW_MAX 64

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # The floors of the house: core/Makefile.inc and text/Makefile.inc list their folders from the ground
-# up, and no file includes a header of a folder that stands higher, or of a device's kernels. So there
+# up, as core/api/Makefile.inc lists those that stand on core/api, and no file includes a header of a folder that stands higher, or of a device's kernels. So there
 # is no circle between folders, and whoever changes one knows what can't depend on it. text is a library
 # of its own: it includes nothing of the core but core/base, which in turn includes nothing of text.
 use strict;
@@ -11,11 +11,11 @@ use Test::More;
 
 my $top = $ENV{LLS_SRCDIR} // '.';
 
-# The folders that a Makefile.inc includes, in its order.
+# The folders that a Makefile.inc includes, in its order, each followed by its own.
 sub folders_of {
     my ($dir) = @_;
     open my $list, '<', "$top/$dir/Makefile.inc" or die "$dir/Makefile.inc: $!";
-    return map { m{^include %D%/(\w+)/} ? "$dir/$1" : () } <$list>;
+    return map { ($_, folders_of($_)) } map { m{^include %D%/(\w+)/} ? "$dir/$1" : () } <$list>;
 }
 my ($base, @core) = folders_of('core');
 is($base, 'core/base', 'core/base is the ground floor');
@@ -46,6 +46,7 @@ for my $file (sort @files) {
 }
 cmp_ok(scalar @files, '>', 100, 'the sources are there');
 cmp_ok(scalar @text, '>', 3, 'text has its folders');
+cmp_ok(scalar(grep { m{^core/api/} } @core), '>', 3, 'core/api has its folders');
 ok(exists $height{ folder_of(substr $_, length "$top/") }, "a floor for $_")
     for grep { !exists $height{ folder_of(substr $_, length "$top/") } } @files;
 is_deeply(\@of_core, [], 'text includes nothing but text and core/base');

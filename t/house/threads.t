@@ -35,7 +35,6 @@ my %without = (
     lls_api_create           => 'makes its caller main',
     lls_api_address          => 'reads what never changes',
     lls_api_new_id           => 'has no state',
-    lls_runner_of            => 'likewise: a row of a table',
 );
 
 sub slurp {

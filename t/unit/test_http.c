@@ -508,9 +508,9 @@ static void test_routes(void **state)
 {
   (void)state;
   static const struct lls_http_route routes[] = {
-      {"GET", "/a", handler},
-      {"POST", "/a", handler},
-      {"GET", "/b/*", handler},
+      {"GET", "/a", handler, NULL},
+      {"POST", "/a", handler, NULL},
+      {"GET", "/b/*", handler, NULL},
   };
   const struct {
     const char *method, *path;

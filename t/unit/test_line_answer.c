@@ -2,7 +2,7 @@
 /* A batch line that always fails or is refused runs a bounded number of times. */
 #include "t/tap.h"
 
-#include "core/api/line_answer.h"
+#include "core/api/store/line_answer.h"
 
 /* Returns how often a line with this answer runs; *sum_ns is the sum of its delays. */
 static uint32_t count_tries(unsigned status, int64_t *sum_ns)

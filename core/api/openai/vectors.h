@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The answers of /v1/embeddings, /v1/rerank and /v1/score. */
+#ifndef LLS_API_OPENAI_VECTORS_H
+#define LLS_API_OPENAI_VECTORS_H
+
+#include "core/api/generation.h"
+
+/* Each returns the whole answer as JSON text, which the caller frees; NULL if out of
+ * memory. */
+char *lls_vectors_list(const struct lls_generation *generation);
+char *lls_vectors_ranking(const struct lls_generation *generation);
+char *lls_vectors_scores(const struct lls_generation *generation);
+
+#endif

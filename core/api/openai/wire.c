@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Builds the objects that completions and chats share member by member; see wire.h. */
+#include "core/api/openai/wire.h"
+
+#include <string.h>
+
+json_t *lls_wire_envelope(const struct lls_generation *generation, const char *object,
+                          json_t *choices)
+{
+  return json_pack("{s:s, s:s, s:I, s:s, s:o, s:s}", "id", generation->id, "object",
+                   object, "created", (json_int_t)generation->created_s, "model",
+                   generation->api->model_name, "choices", choices, "system_fingerprint",
+                   generation->api->fingerprint);
+}
+
+static json_t *counts(int64_t prompt, int64_t completion)
+{
+  return json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)prompt,
+                   "completion_tokens", (json_int_t)completion, "total_tokens",
+                   (json_int_t)(prompt + completion));
+}
+
+json_t *lls_wire_usage(const struct lls_generation *generation)
+{
+  struct lls_usage usage = lls_generation_usage(generation);
+  json_t *object = counts(usage.prompt, usage.completion);
+  lls_json_put(&object, "prompt_tokens_details",
+               json_pack("{s:I}", "cached_tokens", (json_int_t)usage.cached));
+  return object;
+}
+
+void lls_wire_put_usage(json_t **chunk, const struct lls_choice *choice,
+                        uint32_t n_tokens)
+{
+  const struct lls_api_params *params = &choice->generation->params;
+  if (params->continuous_usage)
+    lls_json_put(chunk, "usage", counts((int64_t)choice->prompt->n_tokens, n_tokens));
+  else if (params->include_usage)
+    lls_json_put(chunk, "usage", json_null());
+}
+
+bool lls_wire_reports(const struct lls_generation *generation, bool wanted)
+{
+  return wanted || !generation->params.stream;
+}
+
+json_t *lls_wire_prompt_ids(const struct lls_choice *choice)
+{
+  if (!choice->generation->params.return_token_ids)
+    return json_null();
+  json_t *ids = json_array();
+  for (size_t i = 0; i < choice->prompt->n_tokens; i++)
+    lls_json_add(&ids, json_integer(choice->prompt->tokens[i]));
+  return ids;
+}
+
+static json_t *token_ids(const struct lls_choice *choice)
+{
+  if (!choice->generation->params.return_token_ids)
+    return json_null();
+  json_t *ids = json_array();
+  for (uint32_t i = 0; i < choice->n_unreported; i++)
+    lls_json_add(&ids, json_integer(choice->tokens[i].token));
+  return ids;
+}
+
+void lls_wire_put_token_ids(json_t **object, const struct lls_choice *choice)
+{
+  const struct lls_generation *generation = choice->generation;
+  if (lls_wire_reports(generation, generation->params.return_token_ids))
+    lls_json_put(object, "token_ids", token_ids(choice));
+}
+
+/* Returns what stopped the choice: a string, a token id, or null. */
+static json_t *stop_reason(const struct lls_choice *choice)
+{
+  if (choice->stop_string != NULL)
+    return json_stringn(choice->stop_string->text, choice->stop_string->length);
+  if (choice->stop_regex != NULL) {
+    size_t length;
+    const char *pattern = lls_regex_finder_pattern(choice->stop_regex, &length);
+    return json_stringn(pattern, length);
+  }
+  return choice->stop_token >= 0 ? json_integer(choice->stop_token) : json_null();
+}
+
+void lls_wire_put_end(json_t **object, const struct lls_choice *choice, json_t *logprobs)
+{
+  lls_json_put(object, "logprobs", logprobs);
+  lls_json_put(object, "finish_reason",
+               choice->finish_reason != NULL ? json_string(choice->finish_reason)
+                                             : json_null());
+  lls_json_put(object, "stop_reason", stop_reason(choice));
+}
+
+json_t *lls_wire_failure(const struct lls_generation *generation,
+                         const struct lls_api_error *error)
+{
+  (void)generation;
+  return json_pack("[o]", lls_api_error_json(error));
+}

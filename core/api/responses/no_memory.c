@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Refuses the requests about stored responses in a build without SQLite; see
+ * response_memory.h and store/no_store.c. */
+#include "core/api/responses/response_memory.h"
+#include "core/api/store/store_front.h"
+
+#define REFUSE(HANDLER)                                                                  \
+  void HANDLER(void *context, struct lls_http_exchange *exchange)                        \
+  {                                                                                      \
+    (void)context;                                                                       \
+    lls_store_refuse(exchange);                                                          \
+  }
+
+REFUSE(lls_handle_response)
+REFUSE(lls_handle_response_delete)
+REFUSE(lls_handle_response_cancel)
+
+bool lls_response_memory_is_on(const struct lls_api *api)
+{
+  LLS_API_ON_MAIN(api);
+  return false;
+}
+
+/* Never called: a build without SQLite has no response memory. */
+void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exchange,
+                             const char *id, lls_past_found *found, void *context)
+{
+  struct lls_api_error error;
+  LLS_API_ON_MAIN(api);
+  lls_api_fail(&error, 404, "not_found", NULL, "there is no response '%.80s'", id);
+  found(api, context, exchange, NULL, &error);
+}
+
+void lls_response_memory_put(struct lls_generation *generation, const char *text,
+                             lls_answer_stored *put, void *context)
+{
+  LLS_API_ON_MAIN(generation->api);
+  (void)text;
+  put(generation, false, context);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Builds the answer of /v1/responses item by item; see responses.h. */
+#include "core/api/responses/responses.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/chat_answer.h"
+#include "core/base/json_memory.h"
+
+enum item_kind { NO_ITEM, REASONING, MESSAGE, CALL };
+
+struct lls_response {
+  json_t *echo;
+  char *input;    /* JSON, to be stored with the answer; NULL: it is not stored */
+  json_t *output; /* closed items */
+  json_t *events; /* events not sent yet */
+  json_int_t n_events;
+  bool begun;
+  /* The open item: the one that the answer's text is added to. */
+  enum item_kind open;
+  char id[48];
+  struct lls_text text;   /* text of the open item so far */
+  json_t *call_id, *name; /* if the open item is a CALL */
+};
+
+struct lls_response *lls_response_create(json_t *echo, char *input)
+{
+  struct lls_response *r = calloc(1, sizeof *r);
+  if (r == NULL) {
+    json_decref(echo);
+    free(input);
+    return NULL;
+  }
+  r->echo = echo;
+  r->input = input;
+  r->output = json_array();
+  r->events = json_array();
+  return r;
+}
+
+void lls_response_free(void *response)
+{
+  struct lls_response *r = response;
+  if (r == NULL)
+    return;
+  json_decref(r->echo);
+  free(r->input);
+  json_decref(r->output);
+  json_decref(r->events);
+  json_decref(r->call_id);
+  json_decref(r->name);
+  lls_text_free(&r->text);
+  free(r);
+}
+
+const char *lls_response_input(const struct lls_response *r)
+{
+  return r->input;
+}
+
+const char *lls_response_previous(const struct lls_response *r)
+{
+  return json_string_value(json_object_get(r->echo, "previous_response_id"));
+}
+
+/* ---- events ------------------------------------------------------------------------ */
+
+static void emit(struct lls_response *r, const char *type, json_t *members)
+{
+  lls_json_put(&members, "type", json_string(type));
+  lls_json_put(&members, "sequence_number", json_integer(r->n_events++));
+  lls_json_add(&r->events, members);
+}
+
+/* Emits an event about the open item. */
+static void emit_of_item(struct lls_response *r, const char *type, json_t *members)
+{
+  lls_json_put(&members, "item_id", json_string(r->id));
+  lls_json_put(&members, "output_index",
+               json_integer((json_int_t)json_array_size(r->output)));
+  if (r->open != CALL)
+    lls_json_put(&members, "content_index", json_integer(0));
+  emit(r, type, members);
+}
+
+/* Drops the events and items after a part was lost for lack of memory: neither could be
+ * complete. */
+static void lose(struct lls_response *r)
+{
+  json_decref(r->events);
+  json_decref(r->output);
+  r->events = r->output = NULL;
+}
+
+static json_t *take_events(struct lls_response *r)
+{
+  json_t *due = r->events;
+  r->events = json_array();
+  return due;
+}
+
+/* ---- items ------------------------------------------------------------------------- */
+
+static json_t *text_of(const struct lls_response *r)
+{
+  if (r->text.failed)
+    return NULL;
+  return json_stringn(r->text.length > 0 ? r->text.data : "", r->text.length);
+}
+
+static json_t *part_of(const struct lls_response *r)
+{
+  if (r->open == REASONING)
+    return json_pack("{s:s, s:o}", "type", "reasoning_text", "text", text_of(r));
+  return json_pack("{s:s, s:o, s:[], s:[]}", "type", "output_text", "text", text_of(r),
+                   "annotations", "logprobs");
+}
+
+/* Returns the open item as JSON. A message or reasoning has its content only when it is
+ * complete. */
+static json_t *item_of(const struct lls_response *r, const char *status)
+{
+  bool over = strcmp(status, "in_progress") != 0;
+  if (r->open == CALL)
+    return json_pack("{s:s, s:s, s:s, s:O, s:O, s:o}", "id", r->id, "type",
+                     "function_call", "status", status, "call_id", r->call_id, "name",
+                     r->name, "arguments", text_of(r));
+  json_t *content = over ? json_pack("[o]", part_of(r)) : json_array();
+  if (r->open == REASONING)
+    return json_pack("{s:s, s:s, s:s, s:[], s:o}", "id", r->id, "type", "reasoning",
+                     "status", status, "summary", "content", content);
+  return json_pack("{s:s, s:s, s:s, s:s, s:o}", "id", r->id, "type", "message", "status",
+                   status, "role", "assistant", "content", content);
+}
+
+static void emit_item(struct lls_response *r, const char *type, json_t *item)
+{
+  emit(r, type,
+       json_pack("{s:I, s:o}", "output_index", (json_int_t)json_array_size(r->output),
+                 "item", item));
+}
+
+static void emit_text(struct lls_response *r, bool over, const char *member, json_t *text)
+{
+  static const char *const types[][2] = {
+      [REASONING] = {"response.reasoning_text.delta", "response.reasoning_text.done"},
+      [MESSAGE] = {"response.output_text.delta", "response.output_text.done"},
+      [CALL] = {"response.function_call_arguments.delta",
+                "response.function_call_arguments.done"},
+  };
+  json_t *members = json_pack("{s:o}", member, text);
+  if (r->open == MESSAGE)
+    lls_json_put(&members, "logprobs", json_array());
+  if (r->open == CALL && over)
+    lls_json_put(&members, "name", json_incref(r->name));
+  emit_of_item(r, types[r->open][over], members);
+}
+
+static void close_item(struct lls_response *r, const char *status)
+{
+  if (r->open == NO_ITEM)
+    return;
+  emit_text(r, true, r->open == CALL ? "arguments" : "text", text_of(r));
+  if (r->open != CALL)
+    emit_of_item(r, "response.content_part.done", json_pack("{s:o}", "part", part_of(r)));
+  json_t *item = item_of(r, status);
+  emit_item(r, "response.output_item.done", json_incref(item));
+  lls_json_add(&r->output, item);
+  r->open = NO_ITEM;
+}
+
+static void open_item(struct lls_response *r, enum item_kind kind, const char *prefix)
+{
+  char fresh[LLS_ID_BYTES];
+  close_item(r, "completed");
+  lls_api_new_id(fresh);
+  snprintf(r->id, sizeof r->id, "%s_%s", prefix, fresh);
+  lls_text_clear(&r->text);
+  r->open = kind;
+  emit_item(r, "response.output_item.added", item_of(r, "in_progress"));
+  if (kind != CALL)
+    emit_of_item(r, "response.content_part.added",
+                 json_pack("{s:o}", "part", part_of(r)));
+}
+
+static void add_text(struct lls_response *r, json_t *text)
+{
+  if (json_string_length(text) == 0)
+    return;
+  lls_text_append(&r->text, json_string_value(text), json_string_length(text));
+  emit_text(r, false, "delta", json_incref(text));
+}
+
+/* ---- from a message, or its parts -------------------------------------------------- */
+
+static void take_text(struct lls_response *r, json_t *text, enum item_kind kind,
+                      const char *prefix)
+{
+  if (json_string_length(text) == 0)
+    return;
+  if (r->open != kind)
+    open_item(r, kind, prefix);
+  add_text(r, text);
+}
+
+/* Takes a part of a tool call. The first part has the call's id and name. */
+static void take_call(struct lls_response *r, json_t *part)
+{
+  json_t *function = json_object_get(part, "function"), *id = json_object_get(part, "id");
+  if (json_is_string(id)) {
+    close_item(r, "completed");
+    json_decref(r->call_id);
+    json_decref(r->name);
+    r->call_id = json_incref(id);
+    r->name = json_incref(json_object_get(function, "name"));
+    open_item(r, CALL, "fc");
+  }
+  add_text(r, json_object_get(function, "arguments"));
+}
+
+static void take(struct lls_response *r, json_t *message)
+{
+  size_t i;
+  json_t *part, *calls = json_object_get(message, "tool_calls");
+  if (message == NULL)
+    lose(r);
+  take_text(r, json_object_get(message, "reasoning"), REASONING, "rs");
+  take_text(r, json_object_get(message, "content"), MESSAGE, "msg");
+  json_array_foreach(calls, i, part)
+  {
+    take_call(r, part);
+  }
+  json_decref(message);
+}
+
+static bool is_cut(const struct lls_generation *generation)
+{
+  const char *reason = generation->choices[0].finish_reason;
+  return reason != NULL && strcmp(reason, "length") == 0;
+}
+
+/* Closes the open item. An answer without items gets one without text. */
+static void finish(struct lls_response *r, const struct lls_generation *generation)
+{
+  if (r->open == NO_ITEM && json_array_size(r->output) == 0)
+    open_item(r, MESSAGE, "msg");
+  close_item(r, is_cut(generation) ? "incomplete" : "completed");
+}
+
+/* ---- the response ------------------------------------------------------------------ */
+
+static json_t *usage(const struct lls_generation *generation)
+{
+  struct lls_usage n = lls_generation_usage(generation);
+  return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens",
+                   (json_int_t)n.prompt, "input_tokens_details", "cached_tokens",
+                   (json_int_t)n.cached, "output_tokens", (json_int_t)n.completion,
+                   "output_tokens_details", "reasoning_tokens", (json_int_t)n.reasoning,
+                   "total_tokens", (json_int_t)(n.prompt + n.completion));
+}
+
+/* Returns the response in its current state, with the closed items. */
+static json_t *response(const struct lls_generation *generation, const char *status)
+{
+  const struct lls_response *r = generation->state;
+  bool over = strcmp(status, "completed") == 0 || strcmp(status, "incomplete") == 0;
+  json_t *object = json_copy(r->echo);
+  const struct lls_api_params *params = &generation->params;
+  json_t *more = json_pack("{s:s, s:s, s:I, s:s, s:s, s:o, s:n, s:f, s:f, s:o, s:o}",
+                           "id", generation->id, "object", "response", "created_at",
+                           (json_int_t)generation->created_s, "status", status, "model",
+                           generation->api->model_name, "output", json_copy(r->output),
+                           "error", "temperature", params->temperature, "top_p",
+                           params->top_p, "incomplete_details",
+                           strcmp(status, "incomplete") == 0
+                               ? json_pack("{s:s}", "reason", "max_output_tokens")
+                               : json_null(),
+                           "usage", over ? usage(generation) : json_null());
+  lls_json_put(&more, "service_tier",
+               json_string(lls_service_tier(params->request_class)));
+  bool whole =
+      json_object_size(object) == json_object_size(r->echo) &&
+      json_array_size(json_object_get(more, "output")) == json_array_size(r->output) &&
+      json_object_update(object, more) == 0;
+  json_decref(more);
+  if (whole)
+    return object;
+  json_decref(object);
+  return NULL;
+}
+
+static const char *end_status(const struct lls_generation *generation)
+{
+  return is_cut(generation) ? "incomplete" : "completed";
+}
+
+json_t *lls_response_whole(const struct lls_generation *generation)
+{
+  struct lls_response *r = generation->state;
+  take(r, lls_chat_answer_message(&generation->choices[0]));
+  finish(r, generation);
+  return response(generation, end_status(generation));
+}
+
+static void emit_response(struct lls_response *r, const char *type, json_t *object)
+{
+  emit(r, type, json_pack("{s:o}", "response", object));
+}
+
+static void begin(struct lls_response *r, const struct lls_generation *generation)
+{
+  if (r->begun)
+    return;
+  r->begun = true;
+  emit_response(r, "response.created", response(generation, "in_progress"));
+  emit_response(r, "response.in_progress", response(generation, "in_progress"));
+}
+
+/* The events so far hold the items as they were: later ones change the list. */
+json_t *lls_response_chunk(struct lls_choice *choice)
+{
+  struct lls_response *r = choice->generation->state;
+  begin(r, choice->generation);
+  take(r, lls_chat_answer_delta(choice));
+  return take_events(r);
+}
+
+json_t *lls_response_end(const struct lls_generation *generation)
+{
+  struct lls_response *r = generation->state;
+  const char *status = end_status(generation);
+  begin(r, generation);
+  finish(r, generation);
+  emit_response(r, is_cut(generation) ? "response.incomplete" : "response.completed",
+                response(generation, status));
+  return take_events(r);
+}
+
+json_t *lls_response_failure(const struct lls_generation *generation,
+                             const struct lls_api_error *error)
+{
+  struct lls_response *r = generation->state;
+  begin(r, generation);
+  json_t *object = response(generation, "failed");
+  lls_json_put(
+      &object, "error",
+      json_pack("{s:s, s:s}", "code", "server_error", "message", error->message.text));
+  emit_response(r, "response.failed", object);
+  return take_events(r);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keeps the conversations of /v1/responses in the store ([server] state): loads the
+ * items that precede a request, and stores its answer. A client gets an answer that
+ * says "stored" only once the response is on the disk. Everything runs on [main].
+ *
+ *   request   previous_response_id --> ask, a job --> the items --> responses.c
+ *   answer    whole or the last events --> put, a job --> to the client
+ */
+#ifndef LLS_API_RESPONSES_RESPONSE_MEMORY_H
+#define LLS_API_RESPONSES_RESPONSE_MEMORY_H
+
+#include "core/api/generation.h"
+
+/* Returns true if this server stores responses. */
+bool lls_response_memory_is_on(const struct lls_api *api);
+
+/* Loads the items of the conversation up to response `id`, if it belongs to the
+ * client's tenant, then calls `found`. */
+void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exchange,
+                             const char *id, lls_past_found *found, void *context);
+
+/* Stores the response of a finished generation, `text` as JSON; then calls `put`, which
+ * destroys the generation and may free the text. The client may have disconnected
+ * meanwhile. */
+void lls_response_memory_put(struct lls_generation *generation, const char *text,
+                             lls_answer_stored *put, void *context);
+
+#endif

@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /v1/responses: converts the request to a chat; see responses.h. */
+#include "core/api/responses/responses.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/api/chat.h"
+#include "core/api/responses/response_memory.h"
+
+#define ECHO_MOST 262144 /* bytes */
+
+static int bad(struct lls_api_error *error, const char *param, const char *why)
+{
+  return lls_api_fail(error, 400, NULL, param, "'%s' %s", param, why);
+}
+
+static bool is_given(const json_t *value)
+{
+  return value != NULL && !json_is_null(value) && !json_is_false(value);
+}
+
+static bool has_type(const json_t *object, const char *type)
+{
+  const char *found = json_string_value(json_object_get(object, "type"));
+  return found != NULL && strcmp(found, type) == 0;
+}
+
+/* ---- input ------------------------------------------------------------------------- */
+
+/* Converts a part with text of any type to a chat's part. Other parts pass unchanged: the
+ * chat refuses them. */
+static json_t *chat_part(json_t *part)
+{
+  json_t *text = json_object_get(part, has_type(part, "refusal") ? "refusal" : "text");
+  if (json_is_string(text))
+    return json_pack("{s:s, s:O}", "type", "text", "text", text);
+  return json_incref(part);
+}
+
+static json_t *chat_content(json_t *content)
+{
+  size_t i;
+  json_t *part;
+  if (!json_is_array(content))
+    return json_incref(content);
+  json_t *parts = json_array();
+  json_array_foreach(content, i, part)
+  {
+    json_array_append_new(parts, chat_part(part));
+  }
+  return parts;
+}
+
+static int add_message(json_t *item, json_t *messages)
+{
+  json_t *role = json_object_get(item, "role");
+  json_t *content = json_object_get(item, "content");
+  json_t *message = json_object();
+  if (role != NULL)
+    json_object_set(message, "role", role);
+  if (content != NULL)
+    json_object_set_new(message, "content", chat_content(content));
+  json_array_append_new(messages, message);
+  return 0;
+}
+
+/* Returns the tool_calls of the last message if that is the assistant's, else of a new
+ * assistant message: the calls of one turn belong to one message. */
+static json_t *calls_of_turn(json_t *messages)
+{
+  size_t n = json_array_size(messages);
+  json_t *last = n > 0 ? json_array_get(messages, n - 1) : NULL;
+  const char *role = json_string_value(json_object_get(last, "role"));
+  if (role == NULL || strcmp(role, "assistant") != 0) {
+    last = json_pack("{s:s, s:n}", "role", "assistant", "content");
+    json_array_append_new(messages, last);
+  }
+  json_t *calls = json_object_get(last, "tool_calls");
+  if (calls == NULL) {
+    calls = json_array();
+    json_object_set_new(last, "tool_calls", calls);
+  }
+  return calls;
+}
+
+static int add_call(json_t *item, json_t *messages, struct lls_api_error *error)
+{
+  json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "name");
+  json_t *arguments = json_object_get(item, "arguments");
+  if (!json_is_string(id) || !json_is_string(name) || !json_is_string(arguments))
+    return bad(error, "input",
+               "has a function_call without the strings \"call_id\", \"name\" and "
+               "\"arguments\"");
+  json_array_append_new(calls_of_turn(messages),
+                        json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", id, "type",
+                                  "function", "function", "name", name, "arguments",
+                                  arguments));
+  return 0;
+}
+
+static int add_output(json_t *item, json_t *messages, struct lls_api_error *error)
+{
+  json_t *id = json_object_get(item, "call_id");
+  if (!json_is_string(id))
+    return bad(error, "input", "has a function_call_output without a \"call_id\"");
+  json_array_append_new(
+      messages, json_pack("{s:s, s:O, s:o}", "role", "tool", "tool_call_id", id,
+                          "content", chat_content(json_object_get(item, "output"))));
+  return 0;
+}
+
+static int add_item(json_t *item, json_t *messages, struct lls_api_error *error)
+{
+  char shown[48];
+  json_t *type = json_object_get(item, "type");
+  if (!json_is_object(item))
+    return bad(error, "input", "must be a string or an array of items");
+  if (type == NULL || has_type(item, "message"))
+    return add_message(item, messages);
+  if (has_type(item, "function_call"))
+    return add_call(item, messages, error);
+  if (has_type(item, "function_call_output"))
+    return add_output(item, messages, error);
+  /* chat templates omit the reasoning of earlier turns */
+  if (has_type(item, "reasoning"))
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_content", "input",
+                      "'input' has an item of type %s; message, function_call, "
+                      "function_call_output and reasoning are supported",
+                      lls_json_excerpt(type, shown, sizeof shown));
+}
+
+static int add_input(json_t *body, json_t *messages, struct lls_api_error *error)
+{
+  size_t i;
+  json_t *item, *input = json_object_get(body, "input");
+  if (json_is_string(input))
+    return json_array_append_new(
+        messages, json_pack("{s:s, s:O}", "role", "user", "content", input));
+  if (json_array_size(input) == 0)
+    return bad(error, "input", "must be a string or an array of items");
+  json_array_foreach(input, i, item)
+  {
+    if (add_item(item, messages, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* Adds stored items, which were checked before they were stored. */
+static int add_past(const struct lls_past *past, json_t *messages,
+                    struct lls_api_error *error)
+{
+  size_t i;
+  json_t *item;
+  json_array_foreach(past->items, i, item)
+  {
+    if (add_item(item, messages, error) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* Returns the chat's messages (a new reference), or NULL and why. */
+static json_t *chat_messages(json_t *body, const struct lls_past *past,
+                             struct lls_api_error *error)
+{
+  json_t *messages = json_array(), *first = json_object_get(body, "instructions");
+  if (json_is_string(first))
+    json_array_append_new(messages,
+                          json_pack("{s:s, s:O}", "role", "system", "content", first));
+  else if (is_given(first) && bad(error, "instructions", "must be a string") != 0)
+    goto fail;
+  if (add_past(past, messages, error) == 0 && add_input(body, messages, error) == 0)
+    return messages;
+fail:
+  json_decref(messages);
+  return NULL;
+}
+
+/* ---- tools and formats ------------------------------------------------------------- */
+
+/* Wraps a flat tool or format in an object under its type's name, as chats have it. */
+static json_t *wrapped(json_t *flat, const char *type)
+{
+  json_t *inner = json_copy(flat);
+  json_object_del(inner, "type");
+  return json_pack("{s:s, s:o}", "type", type, type, inner);
+}
+
+static int add_tools(json_t *body, json_t *chat, struct lls_api_error *error)
+{
+  size_t i;
+  char shown[48];
+  json_t *tool, *tools = json_object_get(body, "tools");
+  json_t *choice = json_object_get(body, "tool_choice");
+  json_t *out = json_array();
+  json_array_foreach(tools, i, tool)
+  {
+    if (!has_type(tool, "function")) {
+      json_decref(out);
+      return lls_api_fail(
+          error, 400, "unsupported_parameter", "tools",
+          "'tools' has one of type %s; this server has functions only",
+          lls_json_excerpt(json_object_get(tool, "type"), shown, sizeof shown));
+    }
+    json_array_append_new(out, wrapped(tool, "function"));
+  }
+  if (i > 0)
+    json_object_set(chat, "tools", out);
+  json_decref(out);
+  if (has_type(choice, "function"))
+    json_object_set_new(chat, "tool_choice", wrapped(choice, "function"));
+  else if (i > 0 && choice != NULL)
+    json_object_set(chat, "tool_choice", choice);
+  return 0;
+}
+
+static void add_format(json_t *body, json_t *chat)
+{
+  json_t *text = json_object_get(body, "text"), *format = json_object_get(text, "format");
+  json_t *verbosity = json_object_get(text, "verbosity");
+  if (verbosity != NULL)
+    json_object_set(chat, "verbosity", verbosity);
+  if (has_type(format, "json_schema"))
+    json_object_set_new(chat, "response_format", wrapped(format, "json_schema"));
+  else if (format != NULL)
+    json_object_set(chat, "response_format", format);
+}
+
+static int add_limit(json_t *body, json_t *chat, struct lls_api_error *error)
+{
+  json_t *most = json_object_get(body, "max_output_tokens");
+  int64_t n;
+  if (!is_given(most))
+    return 0;
+  if (!lls_json_integer(most, &n) || n < 1)
+    return bad(error, "max_output_tokens", "must be an integer of at least 1");
+  json_object_set(chat, "max_completion_tokens", most);
+  return 0;
+}
+
+/* ---- the whole --------------------------------------------------------------------- */
+
+/* Checks previous_response_id. Its items were looked up before, if this server stores
+ * any. */
+static int check_previous(const json_t *body, const struct lls_past *past,
+                          struct lls_api_error *error)
+{
+  static const char name[] = "previous_response_id";
+  const json_t *previous = json_object_get(body, name);
+  if (!is_given(previous))
+    return 0;
+  if (!json_is_string(previous))
+    return bad(error, name, "must be a string");
+  if (past->why_none == NULL)
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", name,
+                      "'%s' is not supported: %s; send all items as 'input'", name,
+                      past->why_none);
+}
+
+/* Refuses named conversations and prompts, and answers that the client fetches later. */
+static int check_supported(const json_t *body, struct lls_api_error *error)
+{
+  static const char *const missing[] = {"conversation", "background", "prompt"};
+  for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++)
+    if (is_given(json_object_get(body, missing[i])))
+      return lls_api_fail(error, 400, "unsupported_parameter", missing[i],
+                          "'%s' is not supported: send all items as 'input', or the "
+                          "'previous_response_id' of a response that is stored, and wait "
+                          "for the answer",
+                          missing[i]);
+  const char *truncation = json_string_value(json_object_get(body, "truncation"));
+  if (truncation == NULL || strcmp(truncation, "disabled") == 0)
+    return 0;
+  return lls_api_fail(error, 400, "unsupported_parameter", "truncation",
+                      "'truncation' must be \"disabled\": this server drops no items");
+}
+
+/* Returns the body without the members that chats lack or name differently. */
+static json_t *rest_of(json_t *body)
+{
+  static const char *const own[] = {"input",
+                                    "instructions",
+                                    "max_output_tokens",
+                                    "text",
+                                    "tools",
+                                    "tool_choice",
+                                    "previous_response_id",
+                                    "conversation",
+                                    "background",
+                                    "prompt",
+                                    "truncation",
+                                    "include",
+                                    "reasoning",
+                                    "messages",
+                                    "n",
+                                    "logprobs",
+                                    "top_logprobs",
+                                    "max_tool_calls",
+                                    "stream_options",
+                                    "max_tokens",
+                                    "max_completion_tokens",
+                                    "store",
+                                    "metadata"};
+  json_t *chat = json_copy(body);
+  for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+    json_object_del(chat, own[i]);
+  return chat;
+}
+
+/* Reports members that have no effect in a response. */
+static void note_ignored(const json_t *body, struct lls_unknown_names *unknown)
+{
+  static const char *const names[] = {
+      "include",    "messages",       "n",
+      "logprobs",   "top_logprobs",   "max_tool_calls",
+      "max_tokens", "stream_options", "max_completion_tokens"};
+  const json_t *reasoning = json_object_get(body, "reasoning");
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (is_given(json_object_get(body, names[i])))
+      lls_unknown_add(unknown, names[i]);
+  if (is_given(json_object_get(reasoning, "summary")))
+    lls_unknown_add(unknown, "reasoning.summary");
+}
+
+static json_t *or_default(const json_t *body, const char *name, json_t *otherwise)
+{
+  json_t *given = json_object_get(body, name);
+  if (given == NULL || json_is_null(given))
+    return otherwise;
+  json_decref(otherwise);
+  return json_incref(given);
+}
+
+static bool is_to_be_stored(const json_t *body, const struct lls_past *past)
+{
+  return past->why_none == NULL && !json_is_false(json_object_get(body, "store"));
+}
+
+/* Returns the request's members that the answer repeats, defaults included. */
+static json_t *echo_of(const json_t *body, const struct lls_past *past)
+{
+  static const char *const nulls[] = {"instructions", "max_output_tokens", "top_logprobs",
+                                      "max_tool_calls", "user"};
+  json_t *echo = json_pack(
+      "{s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o, s:o}", "background", 0, "metadata",
+      or_default(body, "metadata", json_object()), "parallel_tool_calls",
+      or_default(body, "parallel_tool_calls", json_true()), "reasoning",
+      or_default(body, "reasoning", json_pack("{s:n, s:n}", "effort", "summary")), "text",
+      or_default(body, "text", json_pack("{s:{s:s}}", "format", "type", "text")),
+      "tool_choice", or_default(body, "tool_choice", json_string("auto")), "store",
+      is_to_be_stored(body, past), "truncation", "disabled", "previous_response_id",
+      or_default(body, "previous_response_id", json_null()), "tools",
+      or_default(body, "tools", json_array()));
+  for (size_t i = 0; i < sizeof nulls / sizeof nulls[0]; i++)
+    json_object_set_new(echo, nulls[i], or_default(body, nulls[i], json_null()));
+  return echo;
+}
+
+/* Limits the repeated members: a stream sends them three times, in chunks that [main]
+ * writes, and long ones would exceed the bytes that may wait for a client. */
+static int check_echo(const json_t *echo, struct lls_api_error *error)
+{
+  size_t bytes = json_dumpb(echo, NULL, 0, JSON_COMPACT);
+  if (bytes <= ECHO_MOST)
+    return 0;
+  return lls_api_fail(error, 413, NULL, NULL,
+                      "what the answer repeats of the request ('instructions', 'tools', "
+                      "'text', 'metadata' ...) has %zu bytes; at most %d are possible: "
+                      "long texts belong into 'input'",
+                      bytes, ECHO_MOST);
+}
+
+static int fill_chat(json_t *body, const struct lls_past *past, json_t *chat,
+                     struct lls_api_error *error)
+{
+  json_t *effort = json_object_get(json_object_get(body, "reasoning"), "effort");
+  json_t *messages = chat_messages(body, past, error);
+  if (messages == NULL)
+    return -1;
+  json_object_set_new(chat, "messages", messages);
+  if (effort != NULL)
+    json_object_set(chat, "reasoning_effort", effort);
+  add_format(body, chat);
+  if (add_limit(body, chat, error) != 0)
+    return -1;
+  return add_tools(body, chat, error);
+}
+
+/* Converts the body to that of a chat: returns a new reference and sets *state to the
+ * response being built; or NULL with *error set. */
+static json_t *as_chat(json_t *body, const struct lls_past *past, void **state,
+                       struct lls_unknown_names *unknown, struct lls_api_error *error)
+{
+  if (check_previous(body, past, error) != 0 || check_supported(body, error) != 0)
+    return NULL;
+  json_t *chat = rest_of(body), *echo = echo_of(body, past);
+  if (check_echo(echo, error) != 0 || fill_chat(body, past, chat, error) != 0) {
+    json_decref(echo);
+    json_decref(chat);
+    return NULL;
+  }
+  char *input = is_to_be_stored(body, past)
+                    ? lls_response_input_text(json_object_get(body, "input"))
+                    : NULL;
+  *state = lls_response_create(echo, input);
+  note_ignored(body, unknown);
+  if (*state != NULL && chat != NULL)
+    return chat;
+  lls_response_free(*state);
+  *state = NULL;
+  json_decref(chat);
+  lls_api_fail(error, 503, NULL, NULL, "out of memory");
+  return NULL;
+}
+
+/* Renames the chat parameter of an error to the parameter that the client sent. */
+static void rename_param(struct lls_api_error *error)
+{
+  static const char *const names[][2] = {{"messages", "input"},
+                                         {"max_completion_tokens", "max_output_tokens"},
+                                         {"response_format", "text"}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    if (strcmp(error->param, names[i][0]) == 0)
+      snprintf(error->param, sizeof error->param, "%s", names[i][1]);
+}
+
+/* ---- the store --------------------------------------------------------------------- */
+
+static const char *previous(const json_t *body)
+{
+  return json_string_value(json_object_get(body, "previous_response_id"));
+}
+
+static bool is_to_be_kept(const struct lls_generation *generation)
+{
+  return lls_response_input(generation->state) != NULL;
+}
+
+static json_t *last_response(const json_t *events)
+{
+  size_t n = json_array_size(events);
+  return json_object_get(json_array_get(events, n - 1), "response");
+}
+
+static void say_not_stored(json_t *response)
+{
+  json_object_set_new(response, "store", json_false());
+}
+
+static const struct lls_dialect_memory memory = {
+    .is_on = lls_response_memory_is_on,
+    .previous = previous,
+    .load = lls_response_memory_ask,
+    .wants = is_to_be_kept,
+    .part = last_response,
+    .store = lls_response_memory_put,
+    .say_not_stored = say_not_stored,
+};
+
+const struct lls_dialect lls_responses = {
+    .id_prefix = "resp_",
+    .params_of = LLS_CHAT,
+    .is_chat = true,
+    .batch_path = "/v1/responses",
+    .framing = &lls_framing_named,
+    .memory = &memory,
+    .translate = as_chat,
+    .rename = rename_param,
+    .read_prompts = lls_chat_read_prompts,
+    .whole = lls_response_whole,
+    .chunk = lls_response_chunk,
+    .end = lls_response_end,
+    .failure = lls_response_failure,
+    .error = lls_api_error_json,
+    .free_state = lls_response_free,
+};

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /v1/responses by translation: a request is converted to one of /v1/chat/completions
+ * before it is read, and the answering message, or its chunks, to items. So responses
+ * support what chats support. response_memory.h keeps conversations between requests.
+ *
+ *   request   instructions, input items   --> messages            responses.c
+ *                                         --> items to be stored  response_input.c
+ *   answer    reasoning, content, calls   --> items and events    response_items.c
+ *
+ * An item is open while its text is generated; the next item closes it. Events are
+ * numbered from 0 in the order of their creation.
+ */
+#ifndef LLS_API_RESPONSES_RESPONSES_H
+#define LLS_API_RESPONSES_RESPONSES_H
+
+#include <jansson.h>
+
+#include "core/api/generation.h"
+
+struct lls_response;
+
+/* Returns the valid `input` of a body as JSON text to be stored, each item with its id;
+ * the caller frees it. NULL if out of memory. */
+char *lls_response_input_text(const json_t *input);
+
+/* echo: the members of the answer that repeat the request. input: stored with the
+ * response, or NULL. Both are taken over. Returns NULL if out of memory. */
+struct lls_response *lls_response_create(json_t *echo, char *input);
+/* Returns the input to store with the response, or NULL if it is not to be stored. */
+const char *lls_response_input(const struct lls_response *response);
+/* Returns the id of the response that this one continues, or NULL. */
+const char *lls_response_previous(const struct lls_response *response);
+/* Frees a struct lls_response; NULL is allowed. */
+void lls_response_free(void *response);
+
+/* The answer, whole and in events, each with its "type": see struct lls_dialect. */
+json_t *lls_response_whole(const struct lls_generation *generation);
+json_t *lls_response_chunk(struct lls_choice *choice);
+json_t *lls_response_end(const struct lls_generation *generation);
+json_t *lls_response_failure(const struct lls_generation *generation,
+                             const struct lls_api_error *error);
+
+#endif
