@@ -220,8 +220,6 @@ int server_check_memory(const struct server *, const struct lls_config *,
 /* Starts to listen and to load the model; load.loaded then calls server_loaded. */
 int server_load(struct server *, struct lls_error *err);
 void server_loaded(struct server *);
-/* The weight loader's progress callback; returns false to stop loading. */
-bool server_load_progress(void *server, size_t done, size_t total);
 
 /* ---- worker_ranks.c */
 /* Joins the processes that a launcher has started, if ranks are processes. */

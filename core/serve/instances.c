@@ -86,12 +86,24 @@ static void log_windows(struct server *s)
             n, s->model.layers);
 }
 
+/* The progress callback of the weight loader: returns false to stop loading. */
+static bool note_progress(void *context, size_t done, size_t total)
+{
+  struct server *s = context;
+  lls_log(&s->log, LLS_LOG_DEBUG, "model", "weights: %zu of %zu MiB", done >> 20,
+          total >> 20);
+  lls_progress_weights(&s->load.progress, done, total);
+  s->load.done = done;
+  s->load.total = total;
+  return !s->load.given_up;
+}
+
 static int create_engine(struct server *s, uint32_t i, struct lls_error *err)
 {
   struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
   options.ranks = s->ranks;
   options.weights_of = i > 0 ? s->engines[0] : NULL;
-  options.progress = server_follows(s) ? NULL : server_load_progress;
+  options.progress = server_follows(s) ? NULL : note_progress;
   options.progress_context = s;
   options.instances = s->instances.n;
   int rc = lls_engine_create(&options, &s->model, s->devices[i], &s->engines[i], err);

@@ -23,17 +23,6 @@ static void log_progress(void *context, const char *text)
   lls_log(&((struct server *)context)->log, LLS_LOG_INFO, "model", "%s", text);
 }
 
-bool server_load_progress(void *context, size_t done, size_t total)
-{
-  struct server *s = context;
-  lls_log(&s->log, LLS_LOG_DEBUG, "model", "weights: %zu of %zu MiB", done >> 20,
-          total >> 20);
-  lls_progress_weights(&s->load.progress, done, total);
-  s->load.done = done;
-  s->load.total = total;
-  return !s->load.given_up;
-}
-
 static void load(void *context)
 {
   struct server *s = context;

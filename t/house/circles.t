@@ -30,37 +30,61 @@ sub text_of {
     open my $file, '<', $path or die "$path: $!";
     local $/;
     my $text = <$file>;
-    $text =~ s{/\*.*?\*/|//[^\n]*}{}gs;
-    $text =~ s{"(?:\\.|[^"\\\n])*"}{""}g;
+    $text =~ s{("(?:\\.|[^"\\\n])*")|/\*.*?\*/|//[^\n]*}{defined $1 ? '""' : ''}gse;
     return $text;
 }
 
 my $word = qr/(?!(?:if|for|while|switch|return|else|do|sizeof)\b)\w+/;
 
+# A function that a file uses: called, or named where a value stands, as in a table of handlers,
+# in `&f` or among arguments. The name of a type, or of a member, is none.
+my $mention = qr/(?<![.>\w])($word)(?=\s*\()|(?:[,{(=&?:]|\breturn\b)\s*\K(\w+_\w+)(?=\s*[,})\];:])/;
+
+# A text with the bodies of those macros of its room's headers that it uses: a table of handlers
+# may be one.
+sub expanded {
+    my ($text, $macros) = @_;
+    my (%seen, @bodies);
+    my @due = ($text);
+    while (defined(my $part = shift @due)) {
+        for my $name ($part =~ /\b([A-Z][A-Z0-9_]+)\b/g) {
+            push @due, $macros->{$name} if exists $macros->{$name} && !$seen{$name}++;
+        }
+        push @bodies, $part;
+    }
+    return join "\n", @bodies;
+}
+
 # The calls between files of a room: caller => callee => a function. A definition begins a
-# line: return type, name, arguments and no semicolon. What two files define is not followed.
+# line: return type, name, arguments and no semicolon. A function that two files
+# define, of which a build takes one, leads to both.
 sub calls_in {
     my ($room) = @_;
-    my (%text, %home, %own, %twice, %calls);
+    my (%text, %homes, %own, %calls, %macros);
     find({ no_chdir => 1,
-           wanted   => sub { $text{ substr $_, length "$top/" } = text_of($_) if /\.(c|cc|cu)\z/ } },
+           wanted   => sub {
+               $text{ substr $_, length "$top/" } = text_of($_) if /\.(c|cc|cu)\z/;
+               return if !/\.h\z/;
+               my $header = text_of($_);
+               $macros{$1} = $2 while $header =~ /^#define (\w+)\b((?:[^\n]*\\\n)*[^\n]*)/gm;
+           } },
          $room);
     for my $file (keys %text) {
-        while ($text{$file} =~ /^(static\b)?+[ \t]*(?:[A-Za-z_][\w\s*]*?)\b($word)\([^;{}]*\)\s*\{/gm) {
+        while ($text{$file} =~ /^(static\s++)?+(?=\w)(?:[A-Za-z_][\w\s*]*?)\b($word)\([^;{}]*\)\s*\{/gm) {
             $own{$file}{$2} = 1 if defined $1;
             next if defined $1;
-            $twice{$2} = 1 if exists $home{$2} && $home{$2} ne $file;
-            $home{$2} = $file;
+            $homes{$2}{$file} = 1;
         }
     }
-    delete @home{ keys %twice };
     for my $file (keys %text) {
-        while ($text{$file} =~ /(?<![.>\w])($word)\s*\(/g) {
-            $calls{$file}{ $home{$1} } = $1
-              if exists $home{$1} && $home{$1} ne $file && !$own{$file}{$1};
+        my $uses = expanded($text{$file}, \%macros);
+        while ($uses =~ /(?<![.>\w])(?:struct|enum|union)\s+\w+|$mention/g) {
+            my $name = $1 // $2 // next;
+            next if $own{$file}{$name} || $homes{$name}{$file};
+            $calls{$file}{$_} = $name for keys %{ $homes{$name} // {} };
         }
     }
-    return ([sort keys %text], \%calls, scalar keys %home);
+    return ([sort keys %text], \%calls, scalar keys %homes);
 }
 
 # Strongly connected files, by Tarjan.
