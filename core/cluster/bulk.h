@@ -29,7 +29,7 @@ struct lls_piece {
 struct lls_arrived {
   uint32_t from;
   struct lls_piece piece;
-  const char *numbers; /* contents; NULL: they were lost */
+  const char *numbers; /* contents; NULL: lost */
   size_t bytes;        /* bytes of the contents */
 };
 

@@ -17,15 +17,15 @@
  *             with the steps, however many steps that takes (fetch.h, migrate_take.c).
  *   settled   The request lives at the target, and the source releases the blocks.
  *   returned  An offer that the target can never hold goes back to the source, and so
- * does every offer at a reload.
+ *             does every offer at a reload.
  *
  * Status and metrics count both ends: handed_over counts offers at the source, taken_over
  * counts settled requests at the target. A reload hands over the state of a policy,
  * not requests (reload.h).
  *
  * 1. A request may be cancelled at any time. Its owner is the instance which has it in
- * its lists; the owner tells the other instance that the blocks are free. So the KV of a
- *    request exists once, except during the step that copies it.
+ *    its lists; the owner informs the other instance that the blocks are free. So the KV
+ *    of a request exists once, except during the step that copies it.
  * 2. `settled` is posted before the request's end is published, and is handled before
  *    arrivals. So a slot is free in every cache manager before main reuses it.
  */

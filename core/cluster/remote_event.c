@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event as bytes; see remote_wire.h. What it points to is of its request, and comes
- * along. */
+/* An event as bytes; see remote_wire.h. Data that it points to belongs to its request,
+ * and is packed, too. */
 #include "core/cluster/remote_wire.h"
 
 #include "core/instance/life.h"
@@ -8,10 +8,10 @@
 
 struct numbers {
   uint64_t request;
-  uint64_t bytes; /* of all that follows */
+  uint64_t bytes; /* bytes of everything that follows */
   uint32_t kind, reason;
   bool hidden_token, lost;
-  uint32_t n_generated; /* with this event */
+  uint32_t n_generated; /* tokens, including those of this event */
   uint32_t shared_tokens, prompt_tokens, generated_tokens, preemptions;
   int32_t grammar_error;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, last_token_ns, finished_ns;
@@ -29,7 +29,7 @@ static void move_times(struct numbers *n, int64_t ahead_ns)
     *times[i] = lls_wire_time(*times[i], ahead_ns);
 }
 
-/* ---- out -------------------------------------------------------------------------- */
+/* ---- packing ---------------------------------------------------------------------- */
 
 static void fill_token(struct numbers *n, const struct lls_event *e)
 {
@@ -56,7 +56,7 @@ static void fill_finished(struct numbers *n, const struct lls_event *e)
   n->no_number = e->no_number;
 }
 
-/* The alternatives that there are, as lls_sampled_copy. */
+/* Packs the alternatives in use, like lls_sampled_copy. */
 static void pack_token(const struct lls_sampled *t, struct lls_pack *p)
 {
   LLS_PACK(p, t->token);
@@ -108,7 +108,7 @@ void lls_wire_pack_event(const struct lls_wire *w, const struct lls_event *e,
   memcpy(p->data + at, &n, sizeof n);
 }
 
-/* ---- in --------------------------------------------------------------------------- */
+/* ---- unpacking -------------------------------------------------------------------- */
 
 bool lls_wire_next_event(struct lls_unpack *u, uint64_t *request, bool *lost)
 {
@@ -148,7 +148,8 @@ static void take_token(struct lls_unpack *u, const struct numbers *n,
   out->n_forced = n->n_forced;
   lls_unpack_take(u, home->tokens + at + 1, n->n_forced * sizeof *home->tokens);
   home->view.generated_tokens += n->n_generated;
-  home->n_scored = home->view.prompt_tokens; /* they come with the first token */
+  home->n_scored = home->view.prompt_tokens; /* scores of the prompt come with the
+                                              * first token */
   lls_live_name_blocks(home);
 }
 
@@ -178,7 +179,7 @@ static void take_end(struct lls_unpack *u, const struct lls_wire *w,
     LLS_UNPACK(u, home->life);
   for (uint32_t i = 0; i < home->life.n && i < LLS_LIFE_CHANGES; i++)
     home->life.changes[i].at_ns -= w->ahead_ns;
-  struct lls_request *v = &home->view; /* for who looks back on it */
+  struct lls_request *v = &home->view; /* for code that looks at the ended request */
   v->generated_tokens = n->generated_tokens;
   v->finish_reason = n->reason;
   v->last_token_ns = n->last_token_ns;

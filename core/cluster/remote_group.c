@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The other ranks of an instance, which have their parts of its blocks: the messages
- * that rank 0 sends and receives besides those of steps. remote_rank.c is the other
- * end. */
+/* Messages between rank 0 of an instance and its remaining ranks, besides those of steps:
+ * each rank has its part of the instance's blocks. remote_rank.c is the other end. */
 #include "core/cluster/remote_internal.h"
 
 #include "core/cluster/fetch.h"

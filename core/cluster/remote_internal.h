@@ -121,7 +121,7 @@ struct lls_remote_change {
 struct lls_remote {
   struct lls_channel *channel;
   struct lls_channel
-      *within; /* to the other ranks of this instance; NULL: there are none */
+      *within; /* to the other ranks of this instance; NULL: no other ranks */
   uint32_t self, n, n_slots;
   struct lls_wire wire;
   struct lls_step_thread *threads; /* (n) */
@@ -276,8 +276,8 @@ void lls_remote_clear(struct lls_remote *, const struct lls_remote_head *);
 void lls_remote_go_on_clearing(struct lls_remote *);
 
 /* ---- remote_change.c */
-/* Process 0: has_change returns true if a phase must begin; messages posted by now are
- * sent first, then send_change sends it. */
+/* Process 0: has_change returns true if a phase must begin; messages already posted
+ * are sent first, then send_change sends it. */
 bool lls_hub_has_change(struct lls_remote *);
 void lls_hub_send_change(struct lls_remote *);
 void lls_hub_changed(struct lls_remote *, uint32_t from, const struct lls_remote_head *,

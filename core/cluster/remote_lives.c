@@ -96,7 +96,7 @@ static void tell_others(struct lls_remote *remote, uint32_t kind, uint32_t index
   lls_remote_tell_ranks(remote, kind, index, mail);
 }
 
-/* Shows the state of a process. why = NULL: it is well. */
+/* Shows the state of a process. why = NULL: no fault. */
 static void show_life(struct lls_remote *remote, uint32_t index, uint32_t state,
                       const char *why)
 {

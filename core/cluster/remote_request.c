@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request as bytes: its numbers, then its arrays one behind the other; see
- * remote_wire.h. */
+/* A request as bytes: its numbers, followed by its arrays; see remote_wire.h. */
 #include "core/cluster/remote_wire.h"
 
 #include <errno.h>
@@ -8,7 +7,7 @@
 #include "core/base/error.h"
 #include "core/instance/request.h"
 
-/* All that is not an array. Pointers in it mean nothing. */
+/* All members that are not arrays. Pointers in it have no meaning. */
 struct numbers {
   struct lls_request view;
   struct lls_sampling sampling;
@@ -34,11 +33,11 @@ static void move_times(struct numbers *n, int64_t ahead_ns)
     n->life.changes[i].at_ns = lls_wire_time(n->life.changes[i].at_ns, ahead_ns);
 }
 
-/* ---- out -------------------------------------------------------------------------- */
+/* ---- packing ----------------------------------------------------------------------- */
 
 static void fill(struct numbers *n, const struct lls_live *live)
 {
-  memset(n, 0, sizeof *n); /* its holes too, which are sent */
+  memset(n, 0, sizeof *n); /* with its padding, which is sent */
   n->view = live->view;
   n->sampling = live->sampling;
   n->life = live->life;
@@ -107,9 +106,9 @@ void lls_wire_pack_request(const struct lls_wire *w, const struct lls_live *live
   pack_entries(&n.move.blocks, p);
 }
 
-/* ---- in --------------------------------------------------------------------------- */
+/* ---- unpacking --------------------------------------------------------------------- */
 
-/* Where the arrays are in the message, aligned or not. */
+/* The arrays in the message, which need not be aligned. */
 struct arrays {
   const void *tokens, *stop_tokens, *bias, *bad_words, *allowed, *scores, *pooled;
   const void *label, *tenant, *text, *key, *entries;
@@ -140,7 +139,8 @@ static bool take(const struct lls_wire *w, struct lls_unpack *u, struct numbers 
   return !u->failed && n->max_length >= lls_request_length(&n->view);
 }
 
-/* Tokens that it has already stay as they are: others may be reading them. */
+/* Copies the tokens. Those that the request has already are not rewritten, since other
+ * threads may be reading them. */
 static void set_tokens(struct lls_live *live, const struct numbers *n,
                        const struct arrays *a)
 {
@@ -190,7 +190,7 @@ static void set_numbers(struct lls_live *live, const struct numbers *n)
   live->named_in_step = 0;
 }
 
-/* The lists that came with it, where it has room for lists. */
+/* Copies the block lists, if the request has memory for lists. */
 static bool set_move(struct lls_live *live, const struct numbers *n,
                      const struct arrays *a)
 {
@@ -217,7 +217,7 @@ static bool set_move(struct lls_live *live, const struct numbers *n,
 static bool set(const struct lls_wire *w, struct lls_live *live, struct numbers *n,
                 const struct arrays *a)
 {
-  bool shown = live->view.generated_tokens > 0; /* its scores too */
+  bool shown = live->view.generated_tokens > 0; /* its scores were shown, too */
   move_times(n, -w->ahead_ns);
   set_tokens(live, n, a);
   set_numbers(live, n);
@@ -230,8 +230,8 @@ static bool set(const struct lls_wire *w, struct lls_live *live, struct numbers 
   return set_move(live, n, a);
 }
 
-/* Its submission; the arrays are aligned as the message is, which is enough of
- * malloc's for all but the text: each is a multiple of 4 bytes. */
+/* Makes the request's submission. The arrays are as aligned as the malloc'ed message, up
+ * to the text: the size of each one before it is a multiple of 4 bytes. */
 static struct lls_live *create(const struct lls_wire *w, const struct numbers *n,
                                const struct arrays *a, struct lls_grammar *grammar)
 {
@@ -252,7 +252,7 @@ static struct lls_live *create(const struct lls_wire *w, const struct numbers *n
       .n_stop_tokens = n->n_stop_tokens,
       .bad_words = a->bad_words,
       .n_bad_words = n->n_bad_words,
-      .ignore_eos = true, /* they are among the others */
+      .ignore_eos = true, /* they are among stop_tokens */
       .score_prompt = n->scores,
       .score_logprobs = n->score_logprobs,
       .pooling = n->pooling,
@@ -306,6 +306,6 @@ void lls_wire_set_mail(char *packed, uint32_t mail)
   struct numbers n;
   memcpy(&n, packed, sizeof n);
   n.move.mail = mail;
-  n.move.refusal = 0; /* nobody refused it who could say so */
+  n.move.refusal = 0; /* process 0 sends it, which refuses none */
   memcpy(packed, &n, sizeof n);
 }

@@ -164,8 +164,8 @@ int lls_config_load(const char *path, struct lls_config *config,
                     struct lls_config_errors *errors);
 /*
  * Does so with n further settings that override or complete the file:
- * "SECTION.KEY=VALUE" each, as in "scheduler.sarathi.chunk=256". path NULL: there are
- * only the settings. They must outlive the configuration.
+ * "SECTION.KEY=VALUE" each, as in "scheduler.sarathi.chunk=256". With path = NULL
+ * there are only the settings. They must outlive the configuration.
  */
 int lls_config_load_with(const char *path, const char *const *settings, size_t n,
                          struct lls_config *config, struct lls_config_errors *errors);

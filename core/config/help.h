@@ -12,7 +12,7 @@ void lls_help_config(FILE *out, bool experimental);
 
 /* Prints every plugin found, a line each; a refused one is listed with the reason. */
 void lls_help_plugins(FILE *out);
-/* Prints all that is known of the plugins called `name`, of every kind. Returns false
+/* Prints the descriptions of the plugins called `name`, of every kind. Returns false
  * if there is none. */
 bool lls_help_plugin(FILE *out, const char *name, bool experimental);
 

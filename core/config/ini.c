@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * inih tells its handler no line numbers and no empty sections, and says only where the
- * first bad line is. The reader in this file supplies all three. inih gets its lines
- * one by one through it: it counts lines, notes section lines itself, and checks at
- * each line whether inih understood the previous one.
+ * inih passes neither line numbers nor empty sections to its handler, and returns only
+ * the place of the first bad line. The reader in this file supplies all three. inih
+ * gets its lines one by one through it: it counts lines, notes section lines itself,
+ * and checks at each line whether inih understood the previous one.
  */
 #include "core/config/ini.h"
 

@@ -34,7 +34,7 @@ struct lls_table_cache_sequence {
 };
 
 struct lls_table_cache {
-  struct lls_block_entry *arena; /* (room) pinned; NULL: nothing is kept */
+  struct lls_block_entry *arena; /* (room) pinned; NULL: lists are not kept */
   /* entries: capacity, used, and those of the last step's lists */
   size_t room, used, live;
   struct lls_table_cache_sequence *before, *now; /* (max_sequences) */

@@ -111,7 +111,7 @@ struct lls_instance {
   void *clock_context;
 
   /* Called when the device has begun a step: calls lls_instance_count and sends the
-   * previous step's events. NULL: they are not delayed. deferred: this work is still to
+   * previous step's events. NULL: events are not delayed. deferred: this work is still to
    * be done. */
   void (*overlap)(void *context);
   void *overlap_context;

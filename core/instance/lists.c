@@ -4,14 +4,15 @@
  * in this order:
  *
  *   the grammar's mask (constraint.c), or the whole vocabulary
- *   allowed_token_ids, less bad_words of one token and what logit_bias bans (-100)
- *   bad_words of several tokens: the last one, where the answer so far ends with the
- * others min_tokens: no stop token, and none that ends the grammar's text
+ *   allowed_token_ids, less bad_words of one token and tokens with a logit_bias of -100
+ *   bad_words of several tokens: their last token, where the answer ends with the rest
+ *   min_tokens: no stop token, and none that ends the grammar's text
  *
- * What is left decides. min_tokens gives way where a grammar leaves nothing but these: a
- * whole text of the grammar is worth more than its length. Where nothing is left
- * otherwise, nothing is drawn: the answer ends (lls_lists_end). A submission whose
- * constraints leave nothing from the start is refused (lls_lists_check).
+ * The next token is drawn from the intersection. If a grammar leaves only tokens that
+ * min_tokens excludes, min_tokens is ignored: a whole text of the grammar is worth more
+ * than its length. If the intersection is empty otherwise, the answer ends
+ * (lls_lists_end). A submission whose constraints leave nothing from the start is
+ * refused (lls_lists_check).
  *
  * The second line never changes, so it is one mask, made with the request. A draw that
  * only min_tokens constrains has a short list of tokens instead of a mask.

@@ -28,7 +28,7 @@ struct lls_loop_policy {
   const void *params;
 };
 
-/* One policy of each kind. In a reload a policy without a module stays as it is. */
+/* One policy of each kind. In a reload a policy without a module is not changed. */
 struct lls_loop_policies {
   LLS_EACH_KIND_OF(struct lls_loop_policy);
 };

@@ -25,7 +25,7 @@ extern const char lls_trial_program[];
  * such as "opening it died of SIGSEGV". */
 int lls_trial(int fd, char died[128]);
 
-/* The other process's side: main calls it if the argument is given. Returns the exit
+/* Runs in the other process: main calls it if the argument is given. Returns the exit
  * status. */
 int lls_trial_main(void);
 

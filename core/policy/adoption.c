@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a reload: tells the new policies about the live requests, at the start of the
+ * After a reload: reports the live requests to the new policies, at the start of the
  * first step they run [step].
  *
  * A cache manager that imported its predecessor's state must know every cached token of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a reload: tells the new policies about the live requests; see adoption.c.
+ * After a reload: reports the live requests to the new policies; see adoption.c.
  * Everything here is [step].
  */
 #ifndef LLS_POLICY_ADOPTION_H

@@ -43,7 +43,7 @@ struct lls_decision_log;
 
 struct lls_decision_log_options {
   const char *path;          /* an existing file is replaced */
-  const struct lls_log *log; /* for errors; NULL: they are not logged */
+  const struct lls_log *log; /* for errors; NULL: no errors are logged */
   uint32_t max_requests;     /* the loop's: bounds the ids alive at once */
   /* If the writer falls behind: true waits for it; false ends the recording, since
    * decodes must not wait for a disk. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Answers that must match a grammar. Masks are filled while the device computes the
- * forward pass of their step, if the device computes beside this thread; the grammar
+ * forward pass of their step, if the device computes asynchronously; the grammar
  * advances as tokens are committed. Forced tokens (the only ones that can follow) are
  * not asked of the model: they are appended as if they had been drawn, and computed
  * together in the next step (jump-ahead). An answer that is complete and can only end,

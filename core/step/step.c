@@ -5,7 +5,7 @@
  * Nothing here allocates, takes a contended lock, reads a file or logs above debug,
  * unless a plugin misbehaves or the engine fails.
  *
- * Where the device computes beside this thread (in->overlap), work that the next step
+ * If the device computes asynchronously (in->overlap), work that the next step
  * does not need (counting, sending tokens) is put off until the device has that step.
  */
 #include "core/step/step.h"

@@ -241,8 +241,8 @@ struct lls_cache_vtable {
   /* Returns enum lls_reserve_result. Reserves memory for `tokens` beyond info's
    * cached_tokens, and brings missing tokens back to the device by copies of this step.
    * No step computes more than engine->max_step_tokens, so memory for that many is
-   * enough if the remaining tokens can reuse blocks that leave the window. The core
-   * rolls back what was taken before a LATER or NEVER. */
+   * enough if the remaining tokens can reuse blocks that leave the window. After LATER
+   * or NEVER the core rolls back this call. */
   int (*reserve)(void *self, const struct lls_request *, uint32_t tokens, uint32_t form,
                  uint32_t flags);
   /* In the transaction. RECOMPUTE frees all blocks; SWAP moves them to the host by

@@ -120,7 +120,7 @@ static uint32_t free_blocks(const struct lls_pol_slabs *s, uint32_t x)
   return s->classes[s->slabs[x].kind].per_slab - s->slabs[x].n_used;
 }
 
-/* The list of slabs of a class with so many free blocks, 1 or more. */
+/* Returns the list of slabs of a class with n_free free blocks, 1 or more. */
 static uint32_t *list_of(struct lls_pol_slabs *s, uint32_t kind, uint32_t n_free)
 {
   return &s->lists[s->classes[kind].first_list + n_free - 1];

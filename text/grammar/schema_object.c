@@ -129,8 +129,8 @@ static uint32_t most_counted(const struct object *o)
   return o->max != LLS_GRAMMAR_UNBOUNDED ? o->max : o->min;
 }
 
-/* The other properties after all named ones, given that `count` properties precede; at
- * most one more is required. */
+/* Properties without a name after all named ones, given that `count` properties
+ * precede; at most one more is required. */
 static uint32_t count_others(struct object *o, uint32_t count)
 {
   struct lls_json_syntax *json = &o->s->json;

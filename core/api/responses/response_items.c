@@ -13,7 +13,7 @@ enum item_kind { NO_ITEM, REASONING, MESSAGE, CALL };
 
 struct lls_response {
   json_t *echo;
-  char *input;    /* JSON, to be stored with the answer; NULL: it is not stored */
+  char *input;    /* JSON, to be stored with the answer; or NULL, if it is not stored */
   json_t *output; /* closed items */
   json_t *events; /* events not sent yet */
   json_int_t n_events;

@@ -48,7 +48,7 @@ bool lls_store_front_count(const struct lls_api *api, struct lls_store_counts *o
 void lls_store_refuse(struct lls_http_exchange *exchange);
 
 /* Called when the head of an upload has arrived: directs its body to the store. Returns
- * false if the upload is refused; lls_handle_file_create then tells the client why. */
+ * false if the upload is refused; lls_handle_file_create then sends the reason. */
 bool lls_upload_on_head(struct lls_api *api, struct lls_http_exchange *exchange);
 
 #endif
