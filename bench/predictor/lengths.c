@@ -199,7 +199,7 @@ static void encode(struct corpus *c, const char *folder)
   lls_encoder_destroy(e);
 }
 
-/* ---- what is known ----------------------------------------------------------------- */
+/* ---- baselines --------------------------------------------------------------------- */
 
 /* Fits the baselines: mean, least-squares regression on the prompt's bytes, 99th
  * percentile. */

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies beside the step, so that it takes the longer of computing and copying (BROS,
- * section 4.1: T = max(t_exec, t_swap)) and not both.
+ * Copies concurrent with the step, so that the step takes the longer of computing and
+ * copying (BROS, section 4.1: T = max(t_exec, t_swap)), not their sum.
  *
- * What a plan moves with UPLOAD or OFFLOAD is copied as a whole beside the step that it
- * is for. Checkpoints are made a step before they are needed: a real-time request goes on
- * in its block, which is known, and behind that in the next block that find_block would
- * say. What arrives in the meantime needs more than `ahead` blocks at times; those are
- * copied before the step that overwrites them, as all were.
+ * The moves of a plan by UPLOAD or OFFLOAD are copied concurrently with the plan's own
+ * step. Checkpoints are made a step before they are needed: a real-time request grows
+ * in its current block, and after that in the next block that find_block would return.
+ * Requests that arrive meanwhile may need more than `ahead` blocks; such blocks are
+ * copied before the step that overwrites them, as all blocks would be without
+ * checkpoints.
  *
- * A copy made ahead is not wasted if its request is never displaced: it costs a part of a
- * link that nobody uses. It never takes a host block from another copy.
+ * If a request is never displaced, its early copy has only used link bandwidth that was
+ * idle. A checkpoint never takes a host block from another copy.
  */
 #include "bidirectional.h"
 
@@ -18,8 +19,8 @@
 
 /* ---- checkpoints a step ahead ------------------------------------------------------ */
 
-/* Returns 1 if tokens were copied. A sequence being moved is copied as a whole instead.
- */
+/* Returns 1 if tokens were copied. A sequence being moved is copied as a whole
+ * instead. */
 static uint32_t copy_part(struct bidirectional *m, uint32_t part)
 {
   uint32_t owner = m->parts[part].owner;

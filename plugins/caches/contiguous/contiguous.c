@@ -235,7 +235,8 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
   return 0;
 }
 
-/* The lists of a region are where the region is: no other's are there. */
+/* Writes the lists of a region, which are stored at the region's own index: regions do
+ * not overlap, so neither do their lists. */
 static void list_region(struct contiguous *m, const struct sequence *s,
                         struct listed *listed)
 {

@@ -25,9 +25,10 @@ static uint32_t match(const struct paged *m, const struct lls_request *r)
 {
   uint32_t length = lls_request_length(r);
   uint32_t n = lls_pol_prefixes_match(&m->index, r, m->row_blocks);
-  /* All tokens are there: the last one is computed again for its logits, into a copy of
-   * its block (copy-on-write in reserve). Without a block for the copy the request leaves
-   * that one alone, or it might wait for ever for memory that it holds itself. */
+  /* All tokens are cached: the last one is computed again for its logits, into a copy
+   * of its block (copy-on-write in reserve). If there is no block for the copy, the
+   * request does not take the last block, or it might wait forever for memory that it
+   * holds itself. */
   if (n > 0 && n * m->block_tokens == length &&
       available(m) == unheld(m, r, needless_blocks(m, length - 1), n))
     n--;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole state as one blob, so that another generation of this plugin takes over every
- * block in place. It contains, in this order: the units of each sequence, in the format
- * that every manager reads; the pool's sizes, which must be equal; the arrays as they
- * are; the block numbers of each list. Lists themselves are not copied: each has room for
- * a full context and is mostly empty.
+ * The whole state as one blob, so that another generation of this plugin takes over
+ * every block in place. It contains, in this order: the units of each sequence, in the
+ * format that every manager reads; the pool's sizes, which must be equal; the arrays,
+ * unchanged; the block numbers of each list. The lists themselves are not copied: each
+ * has room for a full context and is mostly empty.
  *
  * From another manager's blob, sequences are taken whose K and V lie in unshared unit
  * pairs from the first token on. All other blocks become free, and the index is empty.
@@ -14,8 +14,8 @@
 #include <llmserve/policy/holdings.h>
 #include <llmserve/policy/state.h>
 
-/* Precedes the part that only this plugin reads; the number is the version of this part.
- */
+/* Precedes the part that only this plugin reads; the number is the version of this
+ * part. */
 static const char own[8] = "paged 5";
 
 struct pool { /* must be equal in both generations */

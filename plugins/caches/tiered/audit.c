@@ -7,7 +7,7 @@
 struct audit {
   struct lls_pol_report report;
   struct tiered *m;
-  bool on_host; /* the tier that is looked at */
+  bool on_host; /* the tier being checked */
 };
 
 /* Keeps the first thing that is wrong. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SQLite in journal mode WAL with synchronous = NORMAL: a commit is one write to the
- * journal (some 30 us), and fsync happens when the journal is put into the file. A killed
- * process loses what was not committed, a crashed machine perhaps the last seconds;
+ * journal (some 30 us), and fsync happens when the journal is merged into the file. A
+ * killed process loses uncommitted data, a crashed machine perhaps the last seconds;
  * neither leaves a broken file.
  *
- * The lock is POSIX's, by process: in a reload the old and the new instance have the file
- * open at once, and SQLite keeps their writes apart. Closing one's lock drops the
- * process's, so a writer takes it again at the beginning of each transaction.
+ * The lock is a POSIX lock, which belongs to the process: in a reload the old and the
+ * new instance have the file open at once, and SQLite separates their writes. When one
+ * of them closes the file, the process loses its lock, so a writer locks again at the
+ * beginning of each transaction.
  */
 #include "plugins/predictors/retrieval/store.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The batch (Algorithm 1, with rules for what it leaves open): decodes stay, urgent
- * requests take what is free, the others what is left (fill.c).
+ * The batch (Algorithm 1, with rules for cases that it leaves open): decodes stay,
+ * urgent requests take the free tokens and memory, all others the remainder (fill.c).
  *
- * As it is printed, an urgent request makes others leave, and these come back urgent: in
- * the reference model of 300 requests that is 15,134 preemptions. So here a prompt never
- * takes a decode's memory: too many tokens only defer, a chunk shrinks before any
- * leaves, and only decodes that grow make another leave: prompts under way first, then
- * decodes, the largest slack first.
+ * As printed, an urgent request displaces others, which return as urgent ones: in the
+ * reference model that is 15,134 preemptions for 300 requests. So here a prompt never
+ * takes a decode's memory: too many tokens only defer a request; a chunk shrinks before
+ * any request is preempted; and only growing decodes preempt: first prompts under way,
+ * then decodes, the largest slack first.
  */
 #include "accelgen.h"
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A deadline for the whole request (section 4.3, "SLOs of offline applications"), spread
- * over its iterations: each may wait `base`, and what one waits less or more than that
- * goes to the next (Figure 10), carried until it is used up.
+ * A deadline for the whole request (section 4.3, "SLOs of offline applications"),
+ * distributed over its iterations: each may wait `base`; the difference between an
+ * iteration's actual wait and its allowed one is passed on to the next iteration
+ * (Figure 10), and carried in a bank until it is used up.
  *
- * What is left is looked at anew before each iteration, since steps are seldom as long as
- * the longest one. The bank is part of it and is taken out first: so as long as steps are
- * as long as T_e says, base stays what it was, and the sum of the allowed waits less that
- * of the actual ones is the bank.
+ * The remaining time is divided again before each iteration, since steps are seldom as
+ * long as the longest one. It includes the bank, which is subtracted first: so as long
+ * as steps take T_e, base does not change, and the bank is the sum of the allowed waits
+ * minus the sum of the actual ones.
  */
 #include "accelgen.h"
 

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SELECT (section 4.4, Algorithm 2): of the pool, the request whose compute and KV demand
- * is nearest to what is left of both. What is left only shrinks, so one that doesn't fit
- * once is dropped for good: each pick is one pass over fewer and fewer.
+ * SELECT (section 4.4, Algorithm 2): from the pool, the request whose compute and KV
+ * demand is nearest to the remaining tokens and memory. These only shrink, so a request
+ * that does not fit once is dropped for good: each pick is one pass over fewer and
+ * fewer requests.
  */
 #include "accelgen.h"
 
 #include <llmserve/policy/check.h>
 
-/* D_c and D_m of what it would get now; false: nothing. A cut prompt takes the budget, or
- * the memory (Algorithm 2, line 5), anew at each pick, or it would never fit after the
- * first one. */
+/*
+ * Computes D_c and D_m of the tokens that a request would get now. Returns false if it
+ * would get none. A cut prompt takes the whole remaining budget or memory (Algorithm 2,
+ * line 5), computed again at each pick; otherwise it would never fit after the first
+ * one.
+ */
 static bool demand(const struct accelgen_pool *p, const struct accelgen_option *o,
                    struct accelgen_pick *out)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long each request may still wait (section 4.3, Figure 10), and the order that
- * makes:
+ * How long each request may still wait (section 4.3, Figure 10), and the resulting
+ * order:
  *
  *   T_e = N_ck T_max        T_r = SLO - T_w - T_e        urgent: T_r <= (1 + eps) T_max
  *
- * T_w counts from when the request entered the queue: its arrival, or its preemption. For
- * a decode it counts from its last token, which is nothing if that came out of the last
- * step. Of a request with a deadline for the whole of it, the allowed wait of its next
- * iteration stands in for SLO - T_e.
+ * T_w counts from the time when the request entered the queue: its arrival, or its
+ * preemption. For a decode it counts from its last token, and is 0 if the last step
+ * emitted that. For a request with a deadline for the whole answer, the allowed wait of
+ * its next iteration replaces SLO - T_e.
  */
 #include "accelgen.h"
 
@@ -233,10 +233,12 @@ static void add_decode(struct accelgen *a, const struct lls_step_view *v,
     a->slo_min = slo;
 }
 
-/* A stream's gap that is shorter than the least step of the device, or a first token's
- * that is shorter than the prompt takes alone, is lost whatever the step has: it binds
- * nobody. With 5 clients in 100 that asked for 1 ms all steps had the least budget, and
- * half of the others were late. */
+/*
+ * A deadline that is shorter than the device's shortest step (a stream's gap), or
+ * shorter than the prompt takes alone (a first token), is missed whatever the step
+ * contains: it is ignored. With 5 clients in 100 that requested 1 ms, all steps had the
+ * least budget, and half of the other requests were late.
+ */
 static void find_least_step(struct accelgen *a, const struct lls_step_view *v)
 {
   uint32_t least = UINT32_MAX;

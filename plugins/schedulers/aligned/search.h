@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Choosing batches from the tree: Density First Search (AlignedServe, section 3.3,
- * Algorithm 1) and starving subtrees (section 3.5). Searches leave the tree as it is;
+ * Algorithm 1) and starving subtrees (section 3.5). Searches do not change the tree;
  * search_take removes a batch from it.
  */
 #ifndef SEARCH_H

@@ -207,8 +207,8 @@ static bool step_one(struct search *s, const struct lls_pol_heap_entry *e)
   return false;
 }
 
-/* True if no increment in the heap fits. A request blocked by memory may still win alone.
- */
+/* True if no increment in the heap fits. A request blocked by memory may still win
+ * alone. */
 static bool is_full(const struct search *s)
 {
   return left(s) < s->least_units;
@@ -244,7 +244,7 @@ static void walk(struct search *s)
     if (!step_one(s, &e) && !s->p->skip)
       return;
   }
-  /* is_full: what is left is blocked, the densest of it first */
+  /* is_full: all remaining candidates are blocked; the densest one comes first */
   uint32_t n = s->p->skip || s->heap->n == 0 ? s->heap->n : 1;
   for (uint32_t i = 0; i < n; i++) {
     const struct lls_pol_heap_entry *e = &s->heap->entries[i];

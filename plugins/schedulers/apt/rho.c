@@ -42,7 +42,8 @@ int apt_calibrate(void *self, const struct lls_cost *cost)
 
 /* ---- for all ----------------------------------------------------------------------- */
 
-/* A decode with nothing behind it: what every step takes at least; 0 if unknown. */
+/* Returns the time of a decode without context, the minimum of every step; 0 if
+ * unknown. */
 static double least_step_ns(const struct lls_cost *cost)
 {
   const uint32_t context = 0;

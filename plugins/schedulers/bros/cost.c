@@ -2,15 +2,15 @@
 /*
  * C(Ln, La, Mcpu), the estimated time of an iteration (section 4.1):
  *
- *   exec(phase) = a0 Ln + a1 Ln La + beta     of prompts and of decodes, 0 without any
+ *   exec(phase) = a0 Ln + a1 Ln La + beta     for prompts and for decodes, 0 if none
  *   t_exec = exec(prompts) + exec(decodes)
- *   t_swap = c0 Mcpu + c1                     0 if nothing comes back
- *   C = max(t_exec, t_swap)                   copies run beside computing
+ *   t_swap = c0 Mcpu + c1                     0 if nothing is swapped in
+ *   C = max(t_exec, t_swap)                   copies run concurrently with computing
  *
- * Ln tokens computed, La context of the phase. What is missing of a request that runs in
- * this very step can't come beside it: its t_swap is added. C is asked for every
- * candidate, so a batch is kept as sums: a candidate costs a few products, whatever the
- * batch.
+ * Ln tokens computed, La context of the phase. Missing blocks of a request that runs in
+ * this very step cannot be copied concurrently: the t_swap of these is added. C is
+ * computed for every candidate, so a batch is stored as sums: a candidate costs a few
+ * products, independent of the batch's size.
  */
 #include "bros.h"
 

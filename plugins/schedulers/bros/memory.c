@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of a batch (section 5.2). Real-time requests may displace slots of best-effort
- * ones, which the cache manager does; where that isn't enough, or it doesn't, those that
- * are not selected are dropped: best-effort ones first, the latest first, then real-time
- * ones, the largest slack first. Best-effort requests take what is free.
+ * ones, which the cache manager does. If that is not enough, or the manager does not
+ * displace, requests that are not selected are dropped: first best-effort ones, the
+ * latest first; then real-time ones, the largest slack first. Best-effort requests take
+ * free memory only.
  *
- * All of it lies in the plan's transaction. What was reserved for a real-time request
- * that a best-effort one has replaced stays reserved until the batch is complete, and is
- * given back once: the transaction is a stack, so what came after is reserved again. A
- * request that has had others dropped is not replaced, for they would get their memory
- * back. What arrives beside the step is reserved too, so that there is room for it, and
- * is given back last: the core takes that memory when the plan is done.
+ * All of this is part of the plan's transaction. Memory reserved for a real-time
+ * request that a best-effort one has replaced stays reserved until the batch is
+ * complete, and is then freed by one rollback: the transaction is a stack, so later
+ * reservations are repeated. A request for which others were dropped is not replaced,
+ * since they would get their memory back. Memory for uploads concurrent with the step
+ * is reserved too, and rolled back last: the core reserves it again when the plan is
+ * complete.
  */
 #include "bros.h"
 

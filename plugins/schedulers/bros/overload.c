@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Overload: more requests than can be in time, whichever are chosen.
+ * Overload: more requests than can meet their deadlines, whichever are chosen.
  *
- * T_res is the least slack of all that can be in time (section 4.1), so that one with
- * little time left keeps every step short. Where there is time for all that is right.
- * Where there is not, a short step pays its fixed cost for a few tokens, and all others
- * become late for the one: soon no deadline is met at all. Then the tightest requests are
- * left out of the minimum, and count as missed; their number is the one that lets most
- * tokens a second be in time:
+ * T_res is the least slack of all requests that can still be in time (section 4.1), so
+ * a request with little time left keeps every step short. If there is time for all
+ * requests that is right. If not, a short step pays its fixed cost for a few tokens,
+ * and all other requests become late because of the one: soon no deadline is met at
+ * all. Then the tightest requests are left out of the minimum, and count as missed;
+ * their number is the one that maximises the tokens per second that are in time:
  *
  *   rate(T) = n(T) / C(n(T))    n: requests with slack >= T, in order of it, while C <= T
  *
- * over T of BINS classes of slack. Only if rate(T_res) is less than what is wanted: a
- * token of each request in each of its periods.
+ * over T of BINS classes of slack. This is done only if rate(T_res) is less than the
+ * required rate: a token of each request in each of its periods.
  *
- * Off by default: with all that begin kept in time, new prompts wait for longer. What it
- * gains and loses: experiments/papers/bros, part memory.
+ * It is off by default: since all requests that begin are kept in time, new prompts
+ * wait longer. Gains and losses: experiments/papers/bros, part memory.
  */
 #include "bros.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Algorithm 1: real-time requests in order of urgency, then best-effort ones beside them
- * or in the place of the least urgent, as long as the estimated time of the batch is
- * within T_res and its size within B_curr.
+ * Algorithm 1: real-time requests in order of urgency; then best-effort ones, added or
+ * replacing the least urgent, as long as the estimated time of the batch is within
+ * T_res and its size within B_curr.
  *
- * The time is looked at before the memory, so that none is dropped for a request that
- * then doesn't run.
+ * The time is checked before the memory, so that no request is dropped for one that
+ * then does not run.
  */
 #include "bros.h"
 
@@ -175,8 +175,8 @@ static void defer_last(struct bros *b)
   b->n_replaced++;
 }
 
-/* True if missing tokens of c should be restored during the step rather than before it.
- */
+/* True if missing tokens of c should be restored during the step rather than before
+ * it. */
 static bool should_arrive(const struct bros *b, const struct bros_candidate *c)
 {
   return c->missing > 0 && batch_size(b) > 0 && !b->guaranteed &&
@@ -200,8 +200,8 @@ static bool try_arriving(struct bros *b, struct lls_pol_step *s, struct bros_can
 }
 
 /* A prompt that the host could not take with the others could not be displaced by
- * real-time requests: these would be dropped instead. It waits, unless nothing else runs.
- */
+ * real-time requests: these would be dropped instead. It waits, unless nothing else
+ * runs. */
 static bool waits_for_host(const struct bros *b, const struct lls_pol_step *s,
                            const struct bros_candidate *c)
 {

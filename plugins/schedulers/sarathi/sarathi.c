@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sarathi-Serve: decodes never stall. Every step runs all decodes and fills what is left
- * of a token budget with pieces of prompts, first come, first served. The budget is a
- * number, or shrinks along each prompt, or is what a deadline for the step leaves room
- * for: budget.c.
+ * Sarathi-Serve: decodes never stall. Every step runs all decodes, and fills the rest
+ * of a token budget with chunks of prompts, first come, first served. The budget is a
+ * number, or shrinks along each prompt, or follows from a deadline for the step:
+ * budget.c.
  */
 #include <llmserve/policy/scheduler.h>
 #include <llmserve/policy/step.h>

@@ -201,9 +201,9 @@ static void dump(void *self, const struct lls_sink *sink)
 
 /* ---- state ---------------------------------------------------------------------- */
 
-/* Service that tenants got survives a reload: none begins anew with a full share. Waiting
- * requests are in the next view, and which prompts are paid in the requests' own words.
- */
+/* The service that tenants received survives a reload, so that none starts with a full
+ * share. Waiting requests are in the next view, and the paid prompts in the requests'
+ * user words. */
 #define STATE_COUNTERS 1
 
 struct counters {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which deadlines are kept, and what comes next.
+ * Which deadlines are kept, and which request comes next.
  *
- * As many as can be: in order of due times, and whenever one would be late the dearest so
- * far is given up (Moore, "An n job, one machine sequencing algorithm for minimizing the
- * number of late jobs", 1968, algorithm 1, due to Hodgson). Then the densest first, of
- * all requests, as long as it makes none late of those kept that it passes: in order of
- * due times each has a slack, what may come before it. Where slack is ample that is
- * shortest first, where it is not, earliest due time first.
+ * As many deadlines as possible are kept: in order of due times, whenever one would be
+ * missed, the costliest request so far is given up (Moore, "An n job, one machine
+ * sequencing algorithm for minimizing the number of late jobs", 1968, algorithm 1, due
+ * to Hodgson). Then the densest of all requests comes first, as long as it makes none
+ * of the kept requests that it passes late: in order of due times each kept request has
+ * a slack, the time that may be inserted before it. With ample slack the result is
+ * shortest first, without slack it is earliest due time first.
  */
 #include "worth.h"
 
@@ -123,7 +124,7 @@ void worth_keep(struct worth_order *o, int64_t now_ns)
   sort_others(o);
 }
 
-/* ---- what comes next --------------------------------------------------------------- */
+/* ---- the next request -------------------------------------------------------------- */
 
 /* The time by which c delays the candidates it passes. */
 static int64_t passing(const struct worth_order *o, const struct worth_candidate *c)

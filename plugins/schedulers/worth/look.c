@@ -82,8 +82,8 @@ static int32_t level_of(const struct lls_request *r)
   return level < 33 ? level : LLS_POL_URGENT_ORDINARY;
 }
 
-/* By the deadline itself: when the prompt has to begin for it is estimated anew in each
- * plan, and one that seems lost now may be in time by the next estimate. */
+/* Uses the deadline itself: the time at which the prompt must begin is estimated again
+ * in each plan, and a deadline that seems lost now may be met by the next estimate. */
 void worth_arrived(struct worth *w, const struct lls_request *r)
 {
   lls_pol_urgent_arrived(&w->urgent, r, due_of(w, r, 0), level_of(r));
@@ -112,10 +112,13 @@ static double cost_of(const struct worth *w, const struct lls_request *r,
   return fmax(compute + l->memory_price * hold, 1);
 }
 
-/* A wait is measured by both: 1 / size = 1 / cost + 1 / time of the answer. By the cost
- * alone an answer of one token behind 4,700 of prompt that had lost its deadline waited
- * 27 s, 27,000 times its own time, and four such were most of the mean latency of 400.
- * For an answer of best effort nobody waits: its cost alone counts. */
+/*
+ * A wait is weighed by both cost and answer: 1 / size = 1 / cost + 1 / time of the
+ * answer. By the cost alone, a request with an answer of one token after a prompt of
+ * 4,700 that had missed its deadline waited 27 s, 27,000 times its own time, and four
+ * such requests caused most of the mean latency of 400. No user waits for a best-effort
+ * answer: only its cost counts.
+ */
 static double size_of(const struct worth *w, const struct lls_request *r, double cost,
                       double left)
 {
@@ -124,8 +127,8 @@ static double size_of(const struct worth *w, const struct lls_request *r, double
 }
 
 /* The prefix that others have is asked for once: a look at all prompts in every plan
- * would take longer than the rest. It is asked for again when its turn comes (batch.c).
- */
+ * would take longer than the rest. It is asked for again when its turn comes
+ * (batch.c). */
 static uint32_t pending_of(struct worth *w, const struct lls_step_view *v,
                            const struct lls_request *r)
 {

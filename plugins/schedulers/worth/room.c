@@ -51,10 +51,12 @@ static int64_t least_step_ns(struct worth *w)
   return lls_pol_room_ns(&one, 0, 0);
 }
 
-/* The tightest gap of the streams, and the usual one, of those that can be kept: the
- * device has as short a step, and the decodes of this one are no longer. A gap that is
- * lost in any case binds nobody: one client that asked for 1 ms had all prompts wait.
- * LLS_NEVER: none can be kept. */
+/*
+ * Returns the tightest gap that can be kept, over the streams and the usual gap: it can
+ * be kept if the device has such short steps and this step's decodes take no longer. A
+ * gap that is missed in any case is ignored: one client that requested 1 ms made all
+ * prompts wait. LLS_NEVER: none can be kept.
+ */
 static int64_t tightest(struct worth *w, const struct lls_step_view *v)
 {
   int64_t none = INT64_MAX, least = none, shortest = 0;
