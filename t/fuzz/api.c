@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The whole front end, over loopback: a client sends what the input says, in pieces, and
- * leaves. What it got is HTTP whose bodies are JSON or events of JSON, and nothing is
- * left of it. Behind the front end is the fake step loop of t/api.
+ * Fuzzes the whole front end, over loopback: a client sends the input in pieces and
+ * disconnects. The answers must be HTTP with bodies of JSON or events of JSON, and
+ * nothing of the client may remain. The fake step loop of t/api is behind the front
+ * end.
  *
  * The first byte: the size of the pieces (63), whether the client leaves before it is
  * answered (64), and what the rest is: the bytes of the connection (128), or requests
@@ -22,7 +23,8 @@
 #include "t/fuzz/fuzz.h"
 
 #define MAX_TURNS 4000 /* of the loop */
-#define PAUSE_US  100  /* between two, for a timer of the fake: it gives tokens each ms */
+/* between two turns, for a timer of the fake loop, which emits tokens every ms */
+#define PAUSE_US  100
 #define MAX_BYTES (1 << 18)
 
 struct rig {
@@ -173,7 +175,7 @@ static void check_event(const char *text, size_t length)
     check_json(text + 6, length - 6);
 }
 
-/* A body that came to its end. */
+/* Checks a complete body. */
 static void check_body(const struct lls_text *body)
 {
   const char *text = body->length > 0 ? body->data : "", *end = text + body->length;
@@ -239,7 +241,7 @@ static uint32_t busy(const struct rig *rig)
   return lls_http_server_counters(rig->api->http)->busy;
 }
 
-/* Turns the loop until the server has done what it can. */
+/* Turns the loop until the server has nothing more to do. */
 static void turn(struct rig *rig, struct client *client)
 {
   unsigned idle = 0;
@@ -282,7 +284,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   static struct client client;
   struct rig *rig = the_rig();
-  /* a broken engine would answer 503 ever after */
+  /* after "break-" the fake engine would answer 503 forever */
   if (size < 2 || size > MAX_BYTES / 2 || memmem(data, size, "break-", 6) != NULL)
     return 0;
   if (data[0] >= 128) {
@@ -296,7 +298,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   client.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   setsockopt(client.fd, IPPROTO_TCP, TCP_NODELAY, &now, sizeof now);
   if (connect(client.fd, (struct sockaddr *)&rig->address, sizeof rig->address) != 0) {
-    /* libFuzzer's alarm, or no port while others on the machine have them all */
+    /* libFuzzer's alarm, or other processes use all ports */
     assert(errno == EINTR || errno == EADDRNOTAVAIL);
     close(client.fd);
     return 0;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forms of uploads and lines of batches. The first byte says which of the two the rest
- * is.
- *
- * A form: the same parts come of it whatever pieces it arrives in. Lines: they are read
- * in order within their bound, each can be read again from its offset, and one that is
- * sound has what running it needs.
+ * Fuzzes forms of uploads and lines of batches; the first byte selects. Forms: the
+ * parts are the same, whatever pieces the form arrives in. Lines: they are read in
+ * order within their limit, each can be read again from its offset, and a valid one has
+ * everything needed to run it.
  */
 #include <jansson.h>
 
@@ -28,7 +26,7 @@ static void on_data(void *context, const char *data, size_t length)
   lls_text_append(context, data, length);
 }
 
-/* Feeds the form in pieces; its state at the end. */
+/* Feeds the form in pieces; returns its final state. */
 static enum lls_multipart_state feed(const char *form, size_t size, size_t piece,
                                      struct lls_text *out)
 {
@@ -59,7 +57,7 @@ static void try_form(const char *form, size_t size)
     enum lls_multipart_state state = feed(form, size, pieces[i], &out);
     bool broken = state == LLS_MULTIPART_BROKEN || end == LLS_MULTIPART_BROKEN;
     assert(state == end || broken);
-    /* headers that are too large are found out sooner in small pieces */
+    /* small pieces detect too large headers earlier */
     assert(broken ||
            (out.length == whole.length &&
             (out.length == 0 || memcmp(out.data, whole.data, out.length) == 0)));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The small files that people bring: traces, decision logs, profiles, API keys, a model's
- * configuration and its chat template. Each is read, or refused with a sentence. The
- * first byte says which it is.
+ * Fuzzes small files from users: traces, decision logs, profiles, API keys, a model's
+ * configuration and its chat template. Each is read, or refused with an error. The
+ * first byte selects the kind.
  */
 #include <sys/stat.h>
 
@@ -93,7 +93,7 @@ static int read_model(const char *path, struct lls_error *err)
   return lls_model_config_read(fuzz_folder(), &config, err);
 }
 
-/* Beside a config.json that is good. */
+/* With a valid config.json in the same folder. */
 static int read_generation(const char *path, struct lls_error *err)
 {
   static const char good[] =

@@ -3,7 +3,8 @@
  * Shared by the harnesses. Each has LLVMFuzzerTestOneInput and is built twice: with
  * libFuzzer (t/fuzz/run), and with replay.c as a test that runs its corpus.
  *
- * A harness says what must hold for any input by assert, beside what sanitizers find.
+ * A harness asserts the conditions that must hold for any input; sanitizers find
+ * further errors.
  */
 #ifndef LLS_T_FUZZ_H
 #define LLS_T_FUZZ_H
@@ -21,7 +22,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* JSON's tables are in the same order each time, or no run could be had again. */
+/* Fixes the hash seed of JSON tables, so that runs are reproducible. */
 __attribute__((constructor)) static void fuzz_seed(void)
 {
   json_object_seed(1);
@@ -36,7 +37,7 @@ static inline const char *fuzz_source(const char *relative)
   return path;
 }
 
-/* A folder of this process, in memory where there is such a place. */
+/* The folder of this process, in memory if there is such a file system. */
 static inline const char *fuzz_folder(void)
 {
   static char folder[64];
@@ -48,7 +49,7 @@ static inline const char *fuzz_folder(void)
   return folder;
 }
 
-/* Writes the folder's file of that name; its path, in static storage. */
+/* Writes a file of that name in the folder; returns its path, in static storage. */
 static inline const char *fuzz_file(const char *name, const void *data, size_t size)
 {
   static char path[128];
@@ -65,7 +66,7 @@ static inline const char *fuzz_file(const char *name, const void *data, size_t s
   return path;
 }
 
-/* Takes the folder and the named file away. */
+/* Removes the folder and the named file. */
 static inline void fuzz_forget(const char *name)
 {
   char path[128];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GGUF file: whatever opens, its tensors lie inside the file, and its metadata is a
- * configuration and a tokeniser, or is refused with a sentence.
+ * Fuzzes GGUF files: if a file opens, its tensors lie inside the file, and its metadata
+ * is a configuration and a tokeniser, or is refused with an error.
  */
 #include "core/device/quantised.h"
 #include "core/model/gguf.h"
@@ -14,7 +14,7 @@ static void touch(const unsigned char *bytes, size_t n)
   volatile unsigned sum = 0;
   for (size_t i = 0; i < n; i++)
     sum += bytes[i];
-  (void)sum; /* that every byte can be read is all */
+  (void)sum; /* only checks that every byte can be read */
 }
 
 static void view(struct lls_gguf *g, const char *name, size_t rows, size_t columns)

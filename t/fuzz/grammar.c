@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sources of grammars: a JSON Schema (strict after 's', not after 'l'), a regular
- * expression after 'r' (searched after 'R', inside of JSON after 'j'), a GBNF after 'g',
- * a grammar of Lark's after 'L', a structural tag after 't'. Whatever compiles is walked
- * through by its masks: a token that a mask has is taken.
+ * Fuzzes sources of grammars; the first byte selects: JSON Schema (strict 's', not
+ * strict 'l'), a regular expression 'r' (searched 'R', inside JSON 'j'), GBNF 'g', Lark
+ * 'L', structural tags 't'. A compiled grammar is followed by its masks: each token in
+ * a mask must be accepted.
  */
 #include "text/grammar/compiled_grammar.h"
 #include "text/grammar/gbnf.h"
@@ -64,7 +64,7 @@ static uint32_t build(struct lls_grammar_tree *tree, char kind, const char *sour
   return node;
 }
 
-/* One of the tokens that are set, by the seed. */
+/* Chooses one of the set tokens, by the seed. */
 static int32_t choose(const uint32_t *mask, uint32_t *seed)
 {
   int32_t allowed[TOKENS + 1], n = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes of a connection: parsed as requests, in pieces whose size the input decides, and
- * their bodies read as parameters and prompts of both endpoints.
+ * Fuzzes the bytes of a connection: they are parsed as requests, in pieces whose size
+ * the input decides, and the bodies are read as parameters and prompts of both
+ * endpoints.
  */
 #include "core/api/chat.h"
 #include "core/api/api_params.h"
@@ -31,7 +32,7 @@ static void make_api(void)
   api.config.limits = LLS_API_DEFAULT_LIMITS;
 }
 
-/* The prompts too, where they are wanted and the parameters are right. */
+/* Also reads the prompts, if requested and if the parameters are valid. */
 static void read_params(const json_t *body, enum lls_endpoint endpoint, bool strict)
 {
   static const struct lls_sampling defaults = {

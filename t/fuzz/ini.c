@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * llmserve.ini: read, checked and bound, or refused with at least one sentence. What is
- * read of a file without a complaint is what inih makes of it, but for indented lines,
- * which inih takes for continuations.
+ * Fuzzes llmserve.ini: it is read, checked and bound, or refused with at least one
+ * error. The entries of a file without errors must equal inih's, except for indented
+ * lines, which inih treats as continuations.
  */
 #include <ini.h>
 
@@ -14,10 +14,10 @@
 
 struct comparison {
   const struct lls_ini *ini;
-  size_t at; /* the next of our entries */
+  size_t at; /* index of our next entry */
 };
 
-/* Sections have an entry of their own in ours. */
+/* In our list a section is an entry, too. */
 static int on_pair(void *context, const char *section, const char *key, const char *value)
 {
   struct comparison *c = context;
@@ -36,7 +36,7 @@ static void count_complaint(void *context, unsigned line, const char *sentence)
   ++*(unsigned *)context;
 }
 
-/* The same lines, each from its first byte that is no blank. */
+/* The same lines without leading blanks. */
 static char *without_indents(const uint8_t *data, size_t size, size_t *length)
 {
   char *text = malloc(size + 1);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON beside Jansson's. Of whatever Jansson reads: our scan ends a string, an array or
- * an object where Jansson's does, in one piece; a template's tojson, a writer of its own,
- * is the same value when Jansson reads it again; and lls_json_text writes what json_dumps
- * does.
+ * Compares our JSON with Jansson's. For everything that Jansson reads: our scanner ends
+ * a string, array or object at the same place; a template's tojson, which has its own
+ * writer, gives the same value when Jansson reads it again; and lls_json_text writes
+ * the same as json_dumps.
  */
 #include "core/base/json_memory.h"
 #include "text/template/template.h"
 #include "text/tools/json_scan.h"
 #include "t/fuzz/fuzz.h"
 
-/* of what templates are asked for; they have a bound of their own */
+/* deepest value given to templates, which have their own limit */
 #define DEEPEST 100
 
 static unsigned depth_of(const json_t *value)
@@ -32,8 +32,8 @@ static unsigned depth_of(const json_t *value)
   return most;
 }
 
-/* Numbers and words are left to who reads the value (json_scan.h). Jansson 2.14 leaves
- * out a NUL behind a number. */
+/* json_scan.h leaves numbers and words to the code that reads the value. Jansson 2.14
+ * ignores a NUL after a number. */
 static void check_scan(const char *text, size_t n, size_t end)
 {
   struct lls_json_scan scan = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any grammar: the input is read as nodes to make of nodes before, then as tokens to go
- * on with. A mask allows exactly the tokens that are taken, within the bounds.
+ * Fuzzes grammars: the input is read as nodes built from earlier nodes, then as tokens.
+ * A mask must contain exactly the tokens that are accepted, within the limits.
  */
 #include "text/grammar/compiled_grammar.h"
 #include "t/fuzz/fuzz.h"

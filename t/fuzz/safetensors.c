@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A safetensors file: whatever opens, its views lie inside the file. The input is the
- * header's JSON, since a mutation would hardly ever keep its length right; a few zeros
- * follow as data, as many as the first byte says. After a zero byte there may be a
- * config.json, which says how "m" is quantised; then there are eight times as many.
+ * Fuzzes safetensors files: if a file opens, its views lie inside the file. The input
+ * is the header's JSON, since a mutation would hardly ever keep its length right; a few
+ * zeros follow as data, as many as the first byte says. After a zero byte there may be
+ * a config.json, which says how "m" is quantised; then there are eight times as many.
  */
 #include "core/model/safetensors.h"
 #include "core/device/tensor.h"
@@ -21,7 +21,7 @@ static void view(struct lls_safetensors *tensors, size_t rows, size_t columns)
     return;
   for (size_t i = 0; i < rows * columns * lls_dtype_bytes(out.dtype); i++)
     sum += ((const unsigned char *)out.data)[i];
-  (void)sum; /* that every byte can be read is all */
+  (void)sum; /* only checks that every byte can be read */
 }
 
 /* A matrix that is made of several tensors. */

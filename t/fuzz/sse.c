@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From tokens to the events of a stream: any tokens and any stop strings. What is sent is
- * whole characters, nothing of a stop string, and never a line end inside an event.
+ * Fuzzes the way from tokens to the events of a stream, with any tokens and any stop
+ * strings. The sent text consists of whole characters, contains nothing of a stop
+ * string, and no line end inside an event.
  *
  * The input: a count of stop strings, each a length and its bytes; then token ids.
  */
@@ -58,7 +59,8 @@ static void check_no_stop(const struct lls_stop_set *set, const char *text, size
     assert(memmem(text, length, set->strings[i].text, set->strings[i].length) == NULL);
 }
 
-/* The rule of the front end (core/api/events.c); returns what was sent. */
+/* Follows the front end's rule (core/api/events.c); returns the length of the sent
+ * text. */
 static size_t stream(const struct lls_tokenizer *tokenizer,
                      const struct lls_stop_set *set, struct input *in, char *text,
                      size_t room)

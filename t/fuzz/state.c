@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * State that a cache manager takes over from its predecessor (export_state,
- * import_state): the states of real managers, changed and cut short. One that takes it is
- * whole by its own audit, and goes on; one that refuses it is empty, and goes on too.
+ * Fuzzes the state that a cache manager takes over from its predecessor (export_state,
+ * import_state): states of real managers, changed and truncated. A manager that accepts
+ * it passes its own audit and continues; a manager that refuses it is empty and
+ * continues, too.
  *
  * The first byte says who takes over, the second from whom; then places and what they are
  * to be, three bytes each, the first two of which are the place; one behind the end cuts
@@ -36,7 +37,7 @@ static void open_manager(struct bed *bed, unsigned kind)
   bed->broken = true; /* by what it takes over */
 }
 
-/* A sequence of so many tokens, all computed. */
+/* Makes a sequence of `tokens` computed tokens. */
 static struct lls_live *cached(struct bed *bed, uint32_t tokens)
 {
   struct lls_live *r = submit(bed, 20, tokens, 10);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chat templates: whatever compiles must render or reject messages, and come to an end.
- */
+/* Fuzzes chat templates: a compiled one must render or reject messages, and must
+ * end. */
 #include "text/template/template.h"
 #include "text/base/utf8.h"
 #include "t/fuzz/fuzz.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tokenizer.json: whatever loads must encode and decode any text. */
+/* Fuzzes tokenizer.json: a loaded tokeniser must encode and decode any text. */
 #include "text/tokenizer/tokenizer.h"
 #include "text/base/utf8.h"
 #include "t/fuzz/fuzz.h"

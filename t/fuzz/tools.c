@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of tools: in which pieces an answer comes does not matter, and one without calls
- * is content as it is. The first byte names the format, the second what is asked for. */
+/* Fuzzes the parsing of tool calls: the result does not depend on the pieces of an
+ * answer, and an answer without calls is unchanged content. The first byte selects the
+ * format, the second the options. */
 #include "text/tools/tool_parser.h"
 #include "t/fuzz/fuzz.h"
 
@@ -8,7 +9,7 @@ static const char tools_text[] =
     "[{\"function\": {\"name\": \"weather\", \"parameters\": {\"properties\": {\"place\":"
     " {\"type\": \"string\"}}}}}, {\"function\": {\"name\": \"now\"}}]";
 
-/* The format of that number, of those that there are. */
+/* The format of that number, modulo their count. */
 static const struct lls_tool_format *format_of(uint8_t number)
 {
   char names[] = LLS_TOOL_FORMAT_NAMES, *list[64], *rest = names;
@@ -48,7 +49,7 @@ static void compare(const struct lls_tool_answer *a, const struct lls_tool_answe
   }
 }
 
-/* True if the format has no marks that are left out of content. */
+/* Returns true if the format removes no marks from content. */
 static bool keeps_all(const struct lls_tool_parser_options *options)
 {
   const struct lls_tool_format *format = options->format;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The smallest cache manager with something wrong in it, as its parameter says: memory
- * given to two, memory lost, a rollback that forgets one, state taken from anybody, a
- * block of the window given back.
+ * The smallest cache manager, with a fault chosen by its parameter: memory given to two
+ * requests, memory lost, a rollback that forgets a change, state imported from any
+ * plugin, a block inside the window released.
  */
 #define llmserve_plugin null_plugin
 #include "t/plugin/cache_null.c"
@@ -60,7 +60,7 @@ static int broken_rollback(void *self, uint32_t to)
 {
   struct null *n = of(self);
   if (((struct broken *)self)->mode == FORGET && n->n_undo > to)
-    n->n_undo--; /* the last thing stays done */
+    n->n_undo--; /* the last change is not undone */
   return rollback(n, to);
 }
 
@@ -88,7 +88,8 @@ static int broken_admit(void *self, const struct lls_request *r)
 static void broken_release(void *self, const struct lls_request *r, uint32_t flags)
 {
   if (((struct broken *)self)->mode == LOSE && r->id % 4 == 0)
-    of(self)->sequences[r->slot].region = NONE; /* without a word to the pool */
+    /* without returning the region to the pool */
+    of(self)->sequences[r->slot].region = NONE;
   release(of(self), r, flags);
 }
 
@@ -109,7 +110,7 @@ static int broken_info(void *self, const struct lls_request *r,
   return info(of(self), r, out);
 }
 
-/* The list without the block that the oldest token in the window is in. */
+/* Returns the list without the block that holds the oldest token in the window. */
 static void give_back_one(const struct broken *b, uint32_t cached, uint32_t *n,
                           const struct lls_block_entry **list)
 {
@@ -124,7 +125,7 @@ static int broken_table(void *self, const struct lls_request *r,
   const struct broken *b = self;
   int rc = table(of(self), r, out);
   if (b->mode == OVERLAP)
-    out->v = out->k; /* its second list in the first one's place */
+    out->v = out->k; /* returns the first list in place of the second */
   if (b->mode == EARLY && b->window > 0 && r->cached_tokens > b->block_tokens) {
     give_back_one(b, r->cached_tokens, &out->k_count, &out->k);
     give_back_one(b, r->cached_tokens, &out->v_count, &out->v);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A cache manager that moves sequences to the host and back beside the steps, and its
- * mutants: each breaks what the contract says of transfers, or of requests that another
- * instance takes over. Correct where `mutant` is none.
+ * A cache manager that moves sequences to the host and back concurrently with steps,
+ * and its mutants: each breaks the contract for transfers, or for requests that another
+ * instance takes over. With `mutant` = none it is correct.
  *
  * Both pools are cut into regions of a full context each; a sequence has one of the
- * device, one of the host, or, on its way, both. Transfers copy one block in a step. All
- * that a transaction changes is words, through a journal.
+ * device, one of the host, or both while it moves. Transfers copy one block in a step.
+ * Everything that a transaction changes is a word, changed through a journal.
  */
 #include <llmserve/cache.h>
 #include <llmserve/policy/journal.h>
@@ -19,17 +19,17 @@
 
 enum mutant {
   NOTHING,
-  CRASHES, /* reads the tokens of a request that has been handed over */
-  EARLY,   /* has arrived after the first block */
-  HALF,    /* arrives on the host, and says that half of it is on the device */
-  KEEPS,   /* what has left the device still holds its region */
-  REUSES,  /* the region is free as soon as the transfer begins */
-  SAME,    /* all transfers have one number */
-  STILL,   /* info says that it is where it was */
+  CRASHES, /* crashes when it reads the tokens of a request that was handed over */
+  EARLY,   /* reports arrival after the first block */
+  HALF,    /* arrives on the host, but reports half of it on the device */
+  KEEPS,   /* a request that has left the device keeps its region there */
+  REUSES,  /* the device region is free as soon as the transfer begins */
+  SAME,    /* all transfers have the same number */
+  STILL,   /* info reports the old place */
   STRAY,   /* copies for a request that has ended */
   STUCK,   /* copies nothing after the first block */
-  TAKES,   /* the region of a request that was handed over is free at once */
-  UNDO,    /* what is rolled back keeps its region of the host */
+  TAKES,   /* the region of a handed-over request is free at once */
+  UNDO,    /* a rolled-back transfer keeps its host region */
 };
 
 struct params {
@@ -41,7 +41,7 @@ enum { DEVICE, HOST, N_TIERS };
 struct sequence { /* by slot */
   uint32_t region[N_TIERS], cached;
   uint32_t transfer, to_host, moved, listed; /* blocks of a transfer */
-  uint32_t asked; /* its table was, and it has not been computed since */
+  uint32_t asked; /* its table was asked for, and it has not been computed since */
 };
 
 struct moving {
@@ -80,7 +80,7 @@ static bool take(struct moving *m, struct sequence *s, uint32_t tier)
     if (m->taken[tier][i])
       continue;
     if (m->mutant == UNDO && tier == HOST)
-      m->taken[tier][i] = 1; /* and the journal does not hear of it */
+      m->taken[tier][i] = 1; /* without an entry in the journal */
     else
       set(m, &m->taken[tier][i], 1);
     set(m, &s->region[tier], i);
@@ -172,7 +172,7 @@ static void arrive(struct moving *m, struct sequence *s)
 {
   uint32_t tier = s->to_host ? DEVICE : HOST;
   if (m->mutant == KEEPS && s->to_host)
-    s->region[tier] = NONE; /* and the pool does not hear of it */
+    s->region[tier] = NONE; /* without returning it to the pool */
   if (m->mutant == REUSES)
     s->region[tier] = NONE;
   give_back(m, s, tier);
@@ -246,7 +246,7 @@ static int reserve(void *self, const struct lls_request *r, uint32_t tokens,
   if (s->region[DEVICE] != NONE)
     return LLS_RESERVE_OK;
   if (m->mutant == REUSES && s->region[HOST] != NONE)
-    return LLS_RESERVE_LATER; /* by upload alone */
+    return LLS_RESERVE_LATER; /* only an upload can bring it back */
   if (!take(m, s, DEVICE) || (s->region[HOST] != NONE && !swap(m, s, false)))
     return LLS_RESERVE_LATER;
   return LLS_RESERVE_OK;

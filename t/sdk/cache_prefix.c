@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A prefix cache, and its mutants: each would give some request what was computed behind
- * another's prompt. Correct where `mutant` is none.
+ * A prefix cache, and its mutants: each would let some request use blocks computed
+ * after another prompt. With `mutant` = none it is correct.
  *
  * Block b is units 2b (K) and 2b + 1 (V). A full block whose tokens have been computed is
  * in the index: it can be found by its parent, the block before it, and its key.
- * Blocks that nobody holds stay there until their memory is needed; children go before
- * parents. All that a transaction changes is words, through a journal.
+ * Blocks without holders stay there until their memory is needed; children are evicted
+ * before parents. Everything that a transaction changes is a word, changed through a
+ * journal.
  */
 #include <llmserve/cache.h>
 #include <llmserve/policy/journal.h>
@@ -21,10 +22,10 @@
 enum mutant {
   NONE,
   PARTIAL,    /* blocks are in the index before they are full */
-  WHOLE,      /* all of a prompt is shared, its last token too */
-  ANY_PARENT, /* the same tokens are the same block, whatever was before */
-  BY_TOKENS, /* equal tokens are found whatever their keys are: another tenant's prompt */
-  NOT_HELD,  /* who takes a prefix does not hold it */
+  WHOLE,      /* a whole prompt is shared, including its last token */
+  ANY_PARENT, /* the same tokens are the same block, whatever precedes them */
+  BY_TOKENS,  /* blocks are found by tokens without their keys: also another tenant's */
+  NOT_HELD,   /* a request that takes a prefix is not counted as a holder */
 };
 
 struct params {
@@ -32,7 +33,7 @@ struct params {
 };
 
 struct block {
-  uint32_t holders, children, parent, indexed, used; /* used: a number of times */
+  uint32_t holders, children, parent, indexed, used; /* used: time of last use */
 };
 
 struct sequence { /* by slot */
@@ -43,8 +44,8 @@ struct state {
   enum mutant mutant;
   uint32_t block_tokens, n_blocks, per_list, n_slots, clock;
   struct block *blocks;          /* (n_blocks) */
-  struct lls_key *keys;          /* (n_blocks) of those in the index */
-  int32_t *tokens;               /* (n_blocks, block_tokens) likewise, for mutants */
+  struct lls_key *keys;          /* (n_blocks) keys of the blocks in the index */
+  int32_t *tokens;               /* (n_blocks, block_tokens) their tokens, for mutants */
   struct sequence *sequences;    /* (n_slots) */
   uint32_t *lists;               /* (n_slots, per_list) */
   struct lls_block_entry *table; /* (n_slots, 2, per_list) */
@@ -96,7 +97,7 @@ static bool names(const struct state *s, uint32_t b, const struct lls_request *r
   return memcmp(s->tokens + b * bt, r->tokens + i * bt, bt * sizeof *r->tokens) == 0;
 }
 
-/* The request's i-th block, which comes after `parent`. */
+/* Finds the request's i-th block, which follows `parent`. */
 static uint32_t find(const struct state *s, uint32_t parent, const struct lls_request *r,
                      uint32_t i)
 {
@@ -119,7 +120,7 @@ static bool goes_before(const struct block *a, const struct block *b)
   return a->used < b->used;
 }
 
-/* One for new contents; NIL: all are held. */
+/* Takes a block for new contents; NIL: all have holders. */
 static uint32_t take(struct state *s)
 {
   uint32_t best = LLS_POL_NIL;
@@ -247,7 +248,8 @@ static int admit(void *self, const struct lls_request *r)
   return 0;
 }
 
-/* A block and, without KEEP_PREFIX, all that follow it. */
+/* Removes a block from the index and, without KEEP_PREFIX, all blocks that follow
+ * it. */
 static void forget(struct state *s, uint32_t b)
 {
   for (uint32_t c = 0; s->blocks[b].children > 0 && c < s->n_blocks; c++)
@@ -267,7 +269,7 @@ static void release(void *self, const struct lls_request *r, uint32_t flags)
     forget(s, first);
 }
 
-/* Only what exists can be found; of two equal blocks one can. */
+/* Adds complete blocks to the index; of two equal blocks only one is added. */
 static void computed(void *self, const struct lls_request *r, uint32_t cached)
 {
   struct state *s = self;
@@ -284,7 +286,7 @@ static void computed(void *self, const struct lls_request *r, uint32_t cached)
       join_index(s, there, parent);
     }
     if (there != list[i])
-      return; /* what follows would have a parent that it does not hold */
+      return; /* later blocks would have a parent that the request does not hold */
     parent = there;
   }
 }

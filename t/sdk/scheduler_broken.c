@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Breaks the contract in the way its parameter says: what
- * llmserve-plugin-check is for. */
+/* Breaks the contract in the way chosen by its parameter, for llmserve-plugin-check to
+ * detect. */
 #include <llmserve/scheduler.h>
 
 #include <errno.h>
@@ -21,11 +21,11 @@ enum {
   FORGETS,
   EXIT,
   NAMES,
-  MOVING,  /* runs what moves */
-  STRANDS, /* what it sends to the host stays there */
-  NOWHERE, /* hands a request over to an instance that there is not */
-  IGNORES, /* hands requests over, and takes none */
-  TABLE,   /* believes that it knows how many tenants there are */
+  MOVING,  /* runs requests that are moving */
+  STRANDS, /* requests that it sends to the host stay there */
+  NOWHERE, /* hands a request over to an instance that does not exist */
+  IGNORES, /* hands requests over, and accepts none */
+  TABLE,   /* assumes a fixed number of tenants */
 };
 
 struct params {
@@ -39,7 +39,7 @@ struct broken {
   uint64_t by_tenant[4];
 };
 
-static unsigned plans_of_all; /* what no plugin may have */
+static unsigned plans_of_all; /* mutable static data, which no plugin may have */
 
 static void *volatile lost;
 static volatile uint64_t burnt;
@@ -73,7 +73,7 @@ static void misbehave(struct broken *b, const struct lls_step_view *view)
   }
 }
 
-/* One request at a time, as t/plugin/scheduler_null.c. */
+/* Picks one request at a time, as t/plugin/scheduler_null.c does. */
 static const struct lls_request *pick(const struct broken *b,
                                       const struct lls_step_view *view)
 {
@@ -86,7 +86,7 @@ static const struct lls_request *pick(const struct broken *b,
   return view->n_waiting > 0 ? view->waiting[0] : NULL;
 }
 
-/* True if the request moves now and then instead of running. */
+/* Returns true if the request moves in this step instead of running. */
 static bool moves(const struct broken *b, const struct lls_step_view *view,
                   const struct lls_request *r, struct lls_plan *out)
 {
@@ -131,7 +131,7 @@ static int create(const struct lls_host *host, const void *params, void **self)
   if (b == NULL)
     return -ENOMEM;
   *b = (struct broken){.host = host, .params = *(const struct params *)params};
-  if (b->params.mode == SILENT && b->params.limit == 100) { /* not a word why */
+  if (b->params.mode == SILENT && b->params.limit == 100) { /* without an error message */
     free(b);
     return -EINVAL;
   }

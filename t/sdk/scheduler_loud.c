@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Linked without care: it exports more than one symbol, and reads the clock itself. */
+/* A carelessly linked plugin: it exports more than one symbol, and reads the clock
+ * itself. */
 #include "t/fault/fixture.h"
 
 #include <time.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A crowd of random clients of a simulated loop, drawn from a seed: when each comes, what
- * it asks, whether it gives up. Every request must end exactly once, with as many tokens
- * as it was to have unless it was cancelled or can't fit; what is seen of it goes into a
- * digest, so that two runs can be compared to the byte.
+ * A crowd of random clients of a simulated loop, drawn from a seed: each one's arrival,
+ * request, and whether it gives up. Every request must end exactly once, with all its
+ * tokens unless it was cancelled or cannot fit. All events go into a digest, so that
+ * two runs can be compared byte for byte.
  */
 #ifndef LLS_T_SIM_CROWD_H
 #define LLS_T_SIM_CROWD_H
@@ -16,8 +16,8 @@ enum { CROWD_MOST = 24 };
 
 struct client {
   uint64_t id;
-  int64_t arrival_ns, cancel_ns; /* cancel: LLS_NEVER = not */
-  int64_t last_ns;               /* of its last event */
+  int64_t arrival_ns, cancel_ns; /* cancel_ns: LLS_NEVER: not cancelled */
+  int64_t last_ns;               /* time of its last event */
   uint32_t prompt, length;
   uint32_t tokens, forced, ended, reason;
   bool submitted, cancelled;
@@ -27,7 +27,7 @@ struct crowd {
   struct client clients[CROWD_MOST];
   uint32_t n;
   uint64_t random, digest;
-  struct lls_grammar *grammar; /* of half of them, or NULL; t/jumps.h */
+  struct lls_grammar *grammar; /* grammar of half of the clients, or NULL; t/jumps.h */
   int32_t prompt[64];
 };
 
@@ -42,7 +42,8 @@ static inline void crowd_mix(struct crowd *c, uint64_t value)
   c->digest = (c->digest ^ value) * UINT64_C(0x100000001b3);
 }
 
-/* 2 to `most` clients from at_ns on; one in `givers_up` gives up within `patience_ns`. */
+/* Draws 2 to `most` clients from at_ns on; one in `givers_up` gives up within
+ * `patience_ns`. */
 static inline void crowd_draw(struct crowd *c, uint32_t most, int64_t at_ns,
                               uint32_t givers_up, uint32_t patience_ns)
 {
@@ -58,8 +59,8 @@ static inline void crowd_draw(struct crowd *c, uint32_t most, int64_t at_ns,
   }
 }
 
-/* Half of the prompts begin alike, so that some blocks are shared. dress: NULL, or adds
- * to what is submitted. */
+/* Submits a client's request. Half of the prompts begin alike, so that blocks are
+ * shared. dress: NULL, or a function that changes the submission. */
 static inline void crowd_submit(struct crowd *c, struct client *client,
                                 struct lls_loop *loop,
                                 void (*dress)(struct crowd *, struct lls_submission *))
@@ -79,7 +80,8 @@ static inline void crowd_submit(struct crowd *c, struct client *client,
   client->submitted = true;
 }
 
-/* Submits what is due by now; returns when the next is due, LLS_NEVER if none is. */
+/* Submits all requests that are due; returns the time of the next one, LLS_NEVER if
+ * there is none. */
 static inline int64_t crowd_act(struct crowd *c, struct lls_loop *loop, int64_t now_ns,
                                 void (*dress)(struct crowd *, struct lls_submission *))
 {
@@ -99,7 +101,7 @@ static inline int64_t crowd_act(struct crowd *c, struct lls_loop *loop, int64_t 
   return next_ns;
 }
 
-/* An event of one of them. By whatever clock, a request's time goes on. */
+/* Handles an event of a client. A request's time never decreases, by whatever clock. */
 static inline void crowd_event(struct crowd *c, const struct lls_event *event,
                                int64_t now_ns)
 {
@@ -127,7 +129,8 @@ static inline uint32_t crowd_unended(const struct crowd *c)
   return n;
 }
 
-/* Steps of one simulated instance until nobody is left, or so many; true: nobody is. */
+/* Steps one simulated instance until all clients have ended, or at most max_steps
+ * times; returns true if all have ended. */
 static inline bool crowd_serve(struct crowd *c, struct harness *h,
                                void (*dress)(struct crowd *, struct lls_submission *),
                                void (*on_event)(void *, const struct lls_event *),
@@ -144,7 +147,7 @@ static inline bool crowd_serve(struct crowd *c, struct harness *h,
     int64_t idle_ns = lls_loop_idle_ns(h->loop), now_ns = lls_sim_now(h->device);
     if (idle_ns != LLS_NEVER && (next_ns == LLS_NEVER || now_ns + idle_ns < next_ns))
       next_ns = now_ns + idle_ns;
-    assert_true(next_ns != LLS_NEVER); /* nobody is waited for, and somebody waits */
+    assert_true(next_ns != LLS_NEVER); /* otherwise a client would wait for nothing */
     lls_sim_advance(h->device, next_ns);
   }
   return crowd_unended(c) == 0;

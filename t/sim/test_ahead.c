@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mlfq moves memory before it is asked for (FastServe, section 4.2), through the real
- * loop on the simulated device: who comes back early leaves the reserve free and costs
- * nobody his place, and steps wait for far fewer copies than where memory moves when a
- * turn has come.
+ * mlfq moves memory ahead of need (FastServe, section 4.2), in the real loop on the
+ * simulated device. Early uploads leave the reserve free and cost no request its place,
+ * and steps wait for far fewer copies than if memory moved only when a request's turn
+ * has come.
  */
 #include "t/tap.h"
 
@@ -14,15 +14,15 @@
 
 #define MODEL    "t/data/models/llama"
 #define REQUESTS 24
-#define SLOTS    32 /* an id modulo them is its own among those alive */
-#define RESERVE  8  /* units: K and V of a block for each of max_seqs */
+#define SLOTS    32 /* active requests have distinct ids modulo this */
+#define RESERVE  8  /* in units: K and V of a block for each of max_seqs */
 
 struct run {
   struct harness h;
   struct lls_sim_options sim;
   uint32_t ended, uploads, offloads;
-  bool came[SLOTS]; /* uploaded, and not yet run again */
-  uint32_t in_time; /* how many were there when their turn came */
+  bool came[SLOTS]; /* uploaded, but not run yet */
+  uint32_t in_time; /* requests that were resident when their turn came */
 };
 
 static const struct lls_request *find(const struct lls_request *const *list, uint32_t n,
@@ -42,7 +42,8 @@ static uint32_t count(const struct lls_plan *plan, uint32_t kind)
   return n;
 }
 
-/* Runs have their memory already when a plan is seen, transfers have not. */
+/* When a plan is observed, its runs already have their memory, while its transfers do
+ * not. */
 static void check_uploads(const struct lls_step_view *v, const struct lls_plan *plan)
 {
   struct lls_capacity device = {.size = sizeof device};
@@ -89,7 +90,7 @@ static void on_event(void *context, const struct lls_event *event)
   r->ended++;
 }
 
-/* Arrivals by the number of the step; answers of very different lengths. */
+/* Requests arrive by step number; their answers have very different lengths. */
 static void submit(struct run *r, uint32_t i)
 {
   int32_t tokens[64];
@@ -118,7 +119,8 @@ static struct lls_sim_totals serve(struct run *r, const char *proactive)
       .max_sequences = 16,
       .max_requests = REQUESTS,
       .block_tokens = 16,
-      .device_units = 64, /* 32 blocks: four of the longest, which have eight */
+      /* 32 blocks: four of the longest requests, which have eight each */
+      .device_units = 64,
       .host_units = 400,
       .scheduler = {"mlfq", parameters},
       .cache = {"tiered", NULL},

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Promises of AlignedServe's scheduler in every step, seen from between the core and
- * the plugin while random clients come and go, through the real loop on the simulated
- * device, over a cache manager that moves memory beside steps and over one that doesn't:
- * every request is in one place, batches change as Algorithm 2 has it, memory is never
- * given away twice, and everybody ends.
+ * The invariants of AlignedServe's scheduler in every step, checked between the core
+ * and the plugin while random clients come and go, in the real loop on the simulated
+ * device, with cache managers that do and do not move memory concurrently with steps:
+ * every request is in one place, batches change as Algorithm 2 prescribes, memory is
+ * never given away twice, and every request ends.
  */
 #include "t/tap.h"
 
@@ -18,7 +18,7 @@
 #define MODEL     "t/data/models/llama"
 #define MACHINES  150 /* for each cache manager */
 #define MAX_STEPS 20000
-#define MOST      64 /* requests and figures */
+#define MOST      64 /* most requests, and most figures */
 
 enum place { NOWHERE, POOL, NEXT, SPARE, RUNNING };
 
@@ -40,10 +40,10 @@ struct snapshot {
   uint32_t n, n_figures;
 };
 
-static struct lls_scheduler_vtable plugin; /* the real one */
-static struct lls_plugin_module between;   /* its module, with our plan */
+static struct lls_scheduler_vtable plugin; /* the plugin's own vtable */
+static struct lls_plugin_module between;   /* its module, with our plan callback */
 static struct snapshot before, after;
-static struct figure totals[MOST]; /* of events, over all machines */
+static struct figure totals[MOST]; /* counted events, over all machines */
 static uint32_t n_totals;
 static uint64_t victims, old_victims, let_in;
 
@@ -95,7 +95,8 @@ static const struct where *find(const struct snapshot *s, uint64_t id)
   return NULL;
 }
 
-/* Each is said to be in one place, and each place has as many as are said to be in it. */
+/* Each request is reported in one place, and each place has the reported number of
+ * requests. */
 static void take(struct snapshot *s, void *self)
 {
   uint32_t n[5] = {0};
@@ -145,7 +146,7 @@ static const struct lls_request *seen(const struct lls_step_view *v, uint64_t id
   return NULL;
 }
 
-/* Invariant 5: who is prefilled has a place, and nobody else. */
+/* Invariant 5: exactly the requests that are prefilled have a place. */
 static void check_places(const struct lls_step_view *v, const struct lls_plan *plan)
 {
   uint32_t prefilled = 0, ended = 0;
@@ -153,7 +154,8 @@ static void check_places(const struct lls_step_view *v, const struct lls_plan *p
     assert_non_null(seen(v, after.requests[i].id));
   for (uint32_t i = 0; i < v->n_running; i++)
     prefilled += lls_request_decodes(v->running[i]);
-  for (uint32_t i = 0; i < plan->n_items; i++) { /* they lose it, and all they have */
+  /* preempted requests lose their place and all their memory */
+  for (uint32_t i = 0; i < plan->n_items; i++) {
     const struct lls_plan_item *item = &plan->items[i];
     const struct lls_request *r = seen(v, item->request);
     ended += item->kind == LLS_PLAN_REJECT && lls_request_decodes(r);
@@ -170,8 +172,9 @@ static void check_places(const struct lls_step_view *v, const struct lls_plan *p
   assert_int_equal(after.n, prefilled - ended);
 }
 
-/* Invariants 6 to 8: the victim of a switch is of an older batch; nobody is let in where
- * one of the running batch had to leave; who is decoded is on the device. */
+/* Invariants 6 to 8: the victim of a switch belongs to an older batch; no request is
+ * admitted in a plan that evicts one of the running batch; decoded requests are on the
+ * device. */
 static void check_batch(const struct lls_step_view *v, const struct lls_plan *plan)
 {
   uint32_t left = 0, in = 0;
@@ -182,7 +185,7 @@ static void check_batch(const struct lls_step_view *v, const struct lls_plan *pl
     bool ran = was != NULL && was->place == RUNNING;
     if (item->kind == LLS_PLAN_PREEMPT && ran) {
       left++;
-      two = two && left == 1; /* of the first one it is known for sure */
+      two = two && left == 1; /* only the first one's is certain */
       if (two)
         assert_true(was->batch < newest(&before));
       old_victims += two;
@@ -344,8 +347,7 @@ static void test_moved_at_need(void **state)
   run_all("paged");
 }
 
-/* A feature that only one cache manager has is refused where it is required of another.
- */
+/* A feature that only one cache manager has is refused if required of another. */
 static void test_prefetch_on(void **state)
 {
   (void)state;

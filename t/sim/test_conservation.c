@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Every scheduler that ships over every cache manager, 1,000 small random workloads each,
- * through the real loop on the simulated device: every request ends exactly once, with as
- * many tokens as it was to have unless it was cancelled or can't fit; no plan is bad; all
- * memory comes back; the same seed repeats itself to the byte.
+ * through the real loop on the simulated device: every request ends exactly once, with
+ * all its tokens unless it was cancelled or cannot fit; no plan is invalid; all memory
+ * is released; the same seed gives the same bytes.
  */
 #include "t/tap.h"
 
@@ -16,9 +16,9 @@
 #define VOCABULARY  256 /* of it */
 #define EOS         2
 #define WORKLOADS   TAP_LOTS(1000)
-#define A_MACHINE   25 /* workloads on each, one after the other */
+#define A_MACHINE   25 /* workloads run on each machine, one after the other */
 #define MAX_CLIENTS 12
-#define MAX_STEPS   20000 /* of a workload: more is a request left hanging */
+#define MAX_STEPS   20000 /* of a workload: more means that a request hangs */
 
 struct machine {
   struct harness h;
@@ -82,7 +82,7 @@ static void check(struct machine *m)
 
 /* ---- machines --------------------------------------------------------------------- */
 
-/* -ENOTSUP where the two policies don't go together. */
+/* Returns -ENOTSUP if the two policies do not work together. */
 static int open_machine(struct machine *m, const char *scheduler, const char *cache,
                         struct lls_error *err)
 {
@@ -121,7 +121,7 @@ static int open_machine(struct machine *m, const char *scheduler, const char *ca
   return harness_open(&m->h, &o, err);
 }
 
-/* The digest of all workloads of one machine; 0 if there is no such machine. */
+/* The digest of all workloads of one machine; 0 if the machine is not possible. */
 static uint64_t run_machine(const char *scheduler, const char *cache, uint64_t seed,
                             struct lls_grammar *grammar, struct lls_error *err)
 {
@@ -170,7 +170,7 @@ static void test_every_scheduler_over_every_cache(void **state)
     for (uint32_t c = 0; c < caches.n; c++)
       pairs += test_pair(schedulers.names[s], caches.names[c], jumps.grammar);
   print_message("# %u pairs, %u workloads each\n", pairs, WORKLOADS);
-  assert_true(pairs >= schedulers.n); /* paged goes with all */
+  assert_true(pairs >= schedulers.n); /* paged works with all */
   jumps_close(&jumps);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random workloads on several simulated instances, each with a clock of its own: every
- * request ends once and with all its tokens unless it was cancelled or can't fit, its
- * events come in order, no plan is bad, all memory comes back on every instance, no
- * instance sees what others do later, each sees how loaded the others were when it plans,
- * and the same seed repeats itself to the byte.
+ * Random workloads on several simulated instances, each each with its own clock: every
+ * request ends once, with all its tokens unless it was cancelled or cannot fit; its
+ * events come in order; no plan is invalid; all memory is released on every instance;
+ * no instance sees another's future; each sees the others' load at the time of its
+ * plan; and the same seed gives the same bytes.
  */
 #include "t/tap.h"
 
@@ -21,7 +21,7 @@
 #define LOTS       TAP_LOTS(400)
 #define MAX_TURNS  200000
 
-/* An instance had this at the end of each of its steps. */
+/* The state of an instance at the end of one of its steps. */
 struct past {
   int64_t at_ns[MAX_TURNS];
   uint32_t alive[MAX_TURNS], free_units[MAX_TURNS];
@@ -60,8 +60,8 @@ static void remember(struct machine *m, uint32_t instance)
   past->free_units[past->n++] = s.device_units_free;
 }
 
-/* The view has every instance as it was at its last step that had ended by then, and no
- * fewer requests. */
+/* The view must show every instance as it was after its last step that had ended by
+ * then, and no fewer requests. */
 static void check_loads(void *context, const struct lls_step_view *view,
                         const struct lls_plan *plan, bool own)
 {
@@ -86,7 +86,8 @@ static int64_t act(struct machine *m, int64_t now_ns)
   return crowd_act(&m->crowd, m->h.loop, now_ns, NULL);
 }
 
-/* Until nobody has anything to do: others hear of the last blocks after the last end. */
+/* Runs until no instance has work; instances learn of the last released blocks after
+ * the last end. */
 static void run(struct machine *m)
 {
   int64_t wake_ns = act(m, 0);
@@ -125,7 +126,7 @@ static void check(struct machine *m)
   }
 }
 
-/* peer_link: GB/s between instances, 0 = by way of the host. */
+/* peer_link: GB/s between instances; 0: through the host. */
 static struct lls_cost_rates rates(double peer_link)
 {
   struct lls_cost_rates r = harness_rates(MODEL, 1);
@@ -136,7 +137,8 @@ static struct lls_cost_rates rates(double peer_link)
 
 static const double some_links[] = {0, 0.01}, all_links[] = {0, 0.0001, 0.001, 0.01, 1};
 
-/* False: these policies do not go together. by_lot: more is drawn of the machine. */
+/* Returns false if the policies do not work together. by_lot: more of the machine is
+ * random. */
 static bool open_machine(struct machine *m, const char *scheduler, const char *cache,
                          bool roles, bool by_lot)
 {
@@ -182,7 +184,7 @@ static bool open_machine(struct machine *m, const char *scheduler, const char *c
   return rc == 0;
 }
 
-/* The digest; 0: there is no such machine. */
+/* The digest; 0: the machine is not possible. */
 static uint64_t run_machine(const char *scheduler, const char *cache, bool roles,
                             bool by_lot, uint64_t seed, struct lls_grammar *grammar,
                             uint64_t *handed_over)
@@ -239,8 +241,9 @@ static void test_roles(void **state)
   run_all("aligned", "contiguous", true);
 }
 
-/* Whatever ships over whatever ships, with roles where the scheduler knows them, over
- * links of 100 KB/s to 1 GB/s or none, with INT8 blocks anywhere or nowhere. */
+/* Any shipped scheduler with any shipped cache manager, with roles if the scheduler
+ * supports them, over links of 100 KB/s to 1 GB/s or none, with or without INT8
+ * blocks. */
 static void test_by_lot(void **state)
 {
   (void)state;

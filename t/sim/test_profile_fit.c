@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profiler's fit on steps whose times a known device would take: it must find that
- * device again, on steps it has not seen, with and without noise in the times.
+ * The profiler's fit to steps with the times of a known device: it must recover this
+ * device, as measured on other steps, with and without noise in the times.
  */
 #include "t/tap.h"
 
@@ -53,7 +53,7 @@ static struct lls_profile_point measure(uint64_t index, double noise)
   return m;
 }
 
-/* The mean relative error on unseen steps of a fit to steps with that noise. */
+/* The mean relative error, on other steps, of a fit to steps with this noise. */
 static double error_of(double noise)
 {
   static struct lls_profile_point steps[STEPS];
@@ -84,7 +84,7 @@ static void test_known_device_is_found_again(void **state)
   assert_true(noisy < 0.05);
 }
 
-/* Few steps, as a short measurement has, and a datasheet that is a third too high. */
+/* Few steps, as from a short measurement, and a datasheet that is a third too high. */
 static void test_the_kind_of_device_settles_what_few_steps_leave_open(void **state)
 {
   enum { FEW = 24 };

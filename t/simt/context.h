@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stack that is left and come back to; switch.cpp. */
+/* Stacks that can be left and resumed; switch.cpp. */
 #ifndef LLS_SIMT_CONTEXT_H
 #define LLS_SIMT_CONTEXT_H
 
@@ -9,7 +9,7 @@
 #include <ucontext.h>
 #endif
 
-struct simt_context { /* of a stack that is not running */
+struct simt_context { /* of a suspended stack */
   void *sp = nullptr;
   const void *bottom = nullptr; /* of the stack, for the sanitizer */
   size_t bytes = 0;
@@ -19,12 +19,14 @@ struct simt_context { /* of a stack that is not running */
 #endif
 };
 
-/* A stack that begins with entry, which must call simt_arrived and never return. What an
- * abandoned run left of it is forgotten. */
+/* Makes a stack that begins with entry, which must call simt_arrived and never return.
+ * Any earlier run on this stack is discarded. */
 void simt_make(simt_context &c, char *stack, size_t bytes, void (*entry)());
-/* The stack that it comes back from is another one if another thread runs blocks now. */
+/* Switches stacks. `from` may be resumed from another stack, if another thread runs
+ * blocks then. */
 void simt_switch(simt_context &from, simt_context &to);
-/* A new stack's first words; `from`: the one that it was switched to from. */
+/* Must be the first call on a new stack; `from`: the stack that it was switched to
+ * from. */
 void simt_arrived(simt_context &from);
 
 #endif

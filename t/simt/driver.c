@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stand-in for NVIDIA's driver, libcuda.so.1: it only has to be there. */
+/* A stand-in for NVIDIA's driver, libcuda.so.1, which only has to exist. */
 int simt_driver(void);
 
 int simt_driver(void)

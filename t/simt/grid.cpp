@@ -3,15 +3,15 @@
  * The blocks of a launch, one after the other.
  *
  * A kernel that may begin before those ahead of it have ended (launch_early) does so as
- * soon as it can at worst: its first blocks run up to their wait before any of the
- * three kernels ahead (EARLY_KERNELS in stream.cpp) has read or written anything, and go
- * on when all of them have ended. So what a block reads too soon is old, and what it
- * writes too soon is read, or written over, by kernels ahead: both are wrong numbers. A
- * GPU does this where the kernels between let the next begin before they wait themselves.
+ * early as possible: its first blocks run up to their wait before any of the three
+ * kernels ahead (EARLY_KERNELS in stream.cpp) has read or written anything, and
+ * continue when all of them have ended. So data read too early is old, and data written
+ * too early is read or overwritten by kernels ahead: both give wrong results. A GPU
+ * does this where the kernels between let the next begin before they wait themselves.
  *
  * Only the first EARLY_BLOCKS blocks, and the launches' order alternates: stacks and
- * shared memory of what waits are kept. Such a kernel, and none of its blocks, waiting at
- * all is a failure: those behind it would take its end for that of the kernels ahead.
+ * shared memory of what waits are kept. A kernel none of whose blocks waits is a
+ * failure: later kernels would take its end for the end of the kernels ahead.
  */
 #include "machine.h"
 
@@ -29,7 +29,7 @@ using parked = std::unique_ptr<block_state>;
 
 std::vector<parked> spare; /* states that no block is in */
 
-/* Changes the machine's block for the other. */
+/* Exchanges the machine's block with the other one. */
 void change(block_state &other)
 {
   std::swap(static_cast<block_state &>(m), other);
@@ -58,7 +58,7 @@ public:
     }
   }
 
-  /* What can be done while kernels ahead are at work. */
+  /* Does the part of the work that is possible before the kernels ahead have ended. */
   void begin()
   {
     for (; next_ < count() && next_ < EARLY_BLOCKS && !m.failed; next_++) {
@@ -135,7 +135,7 @@ private:
   bool backwards_, waited_ = false;
 };
 
-/* Before a grid: may it run? */
+/* Called before a grid: may it run? */
 bool may_run()
 {
   if (planned_fault() && !m.failed)

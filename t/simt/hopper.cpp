@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What sm_90a has, as the PTX manual describes it: products of warpgroups with matrices
- * in shared memory (wgmma), barriers in shared memory (mbarrier) and barriers of a part
- * of a block. Only 128-byte swizzling, bf16, and the shapes that kernels/cuda/hopper.cuh
- * has.
+ * The emulator of sm_90a's instructions, as the PTX manual describes them: products of
+ * warpgroups with matrices in shared memory (wgmma), barriers in shared memory
+ * (mbarrier) and barriers of a part of a block. Only 128-byte swizzling, bf16, and the
+ * shapes that kernels/cuda/hopper.cuh has.
  *
- * A product is computed as late as may be, when it is waited for; until then what it adds
- * to is no number. These end a launch, beside what simt.h names:
- *   - a product of what is not there: never written, or by a copy not waited for
- *   - of what was written by a thread of which the lane doesn't know that it has been at
- * a fence for products since. Lanes know of others' fences by barriers: there is a vector
- * of moments for each thread, joined at each barrier
- *   - writing what a product reads that was given, or whose end the writing thread
- * doesn't know of, in the same way
- *   - a product without wgmma.fence since registers may have been touched, lanes with
- *     different ones, and threads that end with some not waited for
- *   - a phase of an mbarrier that its parity can't tell from another
- * Beside products, a barrier of a part of a block orders all threads of the block.
+ * A product is computed as late as possible, when it is waited for; until then its sums
+ * are NaN. These errors end a launch, in addition to those in simt.h:
+ *   - a product of data that is not there: never written, or by a copy not waited for
+ *   - a product of data written by a thread, if the lane cannot know that this thread
+ *     has since executed a fence for products. Lanes learn of others' fences at
+ *     barriers: each thread has a vector of times, which barriers merge
+ *   - a write to data that an issued product reads, unless the writing thread knows in
+ *     the same way that the product has ended
+ *   - a product without wgmma.fence after its registers may have changed; lanes that
+ *     issue different products; threads that end without waiting for theirs
+ *   - waiting for a phase of an mbarrier that its parity cannot tell from another one
+ *
+ * In addition to products, a barrier of a part of a block orders all threads of the
+ * block.
  */
 #include "hopper.h"
 #include "machine.h"
@@ -35,18 +37,18 @@ constexpr unsigned WARPGROUP = 128, ROWS = 64, DEPTH = 16, CELL = 16;
 
 using moments = std::vector<uint64_t>;
 
-/* Of a warpgroup: what its 128 lanes give one after the other. */
+/* A product of a warpgroup: the parameters of its 128 lanes, one after the other. */
 struct product {
   product_call call{};
   uint64_t given = 0;
-  unsigned lanes = 0;                    /* that gave it */
+  unsigned lanes = 0;                    /* lanes that have issued it */
   bool decoded = false, checked[4] = {}; /* for each warp */
   float a[ROWS][DEPTH];
   std::vector<float> b;      /* (n, DEPTH) */
-  std::vector<size_t> cells; /* that were read */
+  std::vector<size_t> cells; /* cells read by it */
 };
 
-struct accumulator { /* of a lane, in flight */
+struct accumulator { /* a lane's accumulator of a product in flight */
   float *d;
   std::vector<float> value;
   unsigned products;
@@ -62,13 +64,13 @@ struct lane_products {
   std::vector<accumulator> accumulators;
 };
 
-/* What is known of others: of each thread the moment of its last fence, of each warp that
- * of its last arrival. */
+/* What a thread knows of the others: the time of each thread's last fence and of each
+ * warp's last arrival. */
 struct knowledge {
   moments fences, arrivals;
 };
 
-struct counted { /* a barrier */
+struct counted { /* a barrier of a part of a block */
   uint32_t expected = 0, left = 0, phase = 0;
   knowledge gathered, published;
 };
@@ -95,7 +97,7 @@ knowledge nothing()
   return {moments(m.n_threads), moments(warps())};
 }
 
-/* Makes room, for the first such instruction of a block. */
+/* Allocates the state, for the first such instruction of a block. */
 void use()
 {
   if (h.used)
@@ -141,8 +143,8 @@ void check_cell(const product &p, size_t place)
   }
 }
 
-/* A described matrix: where a cell of 8 numbers is, of row (of what is not summed over)
- * and of what is summed over. */
+/* A matrix by its descriptor: the place of a cell of 8 elements, by the dimension that
+ * is summed over and the other one. */
 struct matrix {
   size_t start, leading, stride;
   bool transposed;
@@ -199,7 +201,8 @@ void decode_all(product &p)
   decode(p, matrix(p.call.b, p.call.transposed), p.call.n, p.b.data());
 }
 
-/* A warp is about to have its part: all lanes' before any goes on. */
+/* Called when a warp begins its part: checks all lanes' parameters before any
+ * continues. */
 void check_all(product &p)
 {
   unsigned warp = m.running / LANES;
@@ -212,7 +215,7 @@ void check_all(product &p)
   }
 }
 
-/* A's registers of this lane, as those of mma. */
+/* Reads A's registers of this lane, in the layout of mma. */
 void take_registers(product &p, const uint32_t *registers)
 {
   unsigned row = m.running % WARPGROUP / LANES * 16 + lane() / 4;
@@ -222,7 +225,7 @@ void take_registers(product &p, const uint32_t *registers)
           __uint_as_float(j == 0 ? registers[i] << 16 : registers[i] & 0xffff0000u);
 }
 
-/* The lane's elements: as mma has C, 8 columns after the other. */
+/* Adds to the lane's elements, in the layout of mma's C, 8 columns after the other. */
 void add_product(const product &p, std::vector<float> &d)
 {
   unsigned row = m.running % WARPGROUP / LANES * 16 + lane() / 4;
@@ -313,7 +316,8 @@ void products_commit()
   l.open_d.clear();
 }
 
-/* All lanes of the warp have given theirs, and none goes on before all are done. */
+/* All lanes of the warp have committed, and none continues before all products are
+ * done. */
 void products_wait(unsigned groups_left, site where)
 {
   use();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions of kernels/cuda/hopper.cuh, carried out by hopper.cpp. */
+/* The functions of kernels/cuda/hopper.cuh, emulated by hopper.cpp. */
 #ifndef LLS_SIMT_HOPPER_H
 #define LLS_SIMT_HOPPER_H
 
@@ -12,7 +12,7 @@ namespace simt
 struct product_call {
   float *d;
   unsigned n;
-  bool add, transposed; /* transposed: b's rows are what is summed over */
+  bool add, transposed; /* transposed: the rows of b are the summed dimension */
   uint64_t a, b;
   const uint32_t *a_registers; /* (4) or NULL */
 };

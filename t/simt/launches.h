@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels that the emulator's tests launch: right ones and wrong ones. */
+/* Kernels for the emulator's tests: correct ones and faulty ones. */
 #ifndef LLS_SIMT_LAUNCHES_H
 #define LLS_SIMT_LAUNCHES_H
 

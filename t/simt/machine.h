@@ -33,7 +33,8 @@ struct fiber {
   dim3 thread; /* of the block */
   site where{};
   std::function<bool()> ready; /* AT_CONDITION */
-  unsigned exchanges = 0;      /* done so far: which of the two tables is next */
+  /* number so far; its parity selects one of the two tables */
+  unsigned exchanges = 0;
   std::vector<std::vector<async_piece>> groups;
   std::vector<async_piece> open_group;
 };
@@ -45,8 +46,8 @@ struct warp {
   uint32_t epoch = 0;
 };
 
-/* The last, and by whom: MANY if by several. There is one for every two bytes, so it is
- * small: epochs are counted anew after 2^31 barriers, see count_anew. */
+/* The last access, and by which thread: MANY if by several. There is one for every two
+ * bytes, so it is small: epochs are renumbered after 2^31 barriers, see count_anew. */
 struct touch {
   uint32_t epoch = 0, warp_epoch = 0;
   uint16_t thread = 0, warp = 0;
@@ -59,7 +60,7 @@ struct touched { /* two bytes of shared memory */
   uint64_t moment = 0;     /* of the write, see hopper.cpp */
 };
 
-/* A block: all that is put aside while it waits for earlier kernels. */
+/* A block: everything that is set aside while it waits for earlier kernels. */
 struct block_state {
   std::vector<std::unique_ptr<fiber>> fibers;
   std::vector<warp> warps;
@@ -68,45 +69,47 @@ struct block_state {
   std::vector<std::pair<const void *, size_t>> arrays;
   size_t shared_used = 0, dynamic_at = 0;
   unsigned n_threads = 0, running = 0, at_barrier = 0, done = 0;
-  uint32_t epoch = 1, block_epoch = 1; /* now; when the block began */
-  uint64_t moment = 0;                 /* one for each write, fence, ... */
+  /* the present epoch; the first epoch of the block */
+  uint32_t epoch = 1, block_epoch = 1;
+  uint64_t moment = 0; /* incremented by each write, fence, ... */
   site barrier{};
   dim3 block, block_size, grid;
   const std::function<void()> *body = nullptr;
   bool early = false;  /* kernels ahead are still at work */
-  bool waited = false; /* some thread has, for those */
+  bool waited = false; /* some thread has waited for them */
 };
 
-struct machine : block_state { /* with the block that it has now */
+struct machine : block_state { /* the machine, with its present block */
   std::string error;
   bool failed = false;
-  bool backwards = false; /* the last launch had its blocks from the last to the first */
+  bool backwards = false; /* the last launch ran its blocks from the last to the first */
   simt_context context;
 };
 
 extern machine m;
 
-/* Waits until `ready`, which what others do makes true. */
+/* Waits until `ready` returns true, which other threads cause. */
 void wait_for(std::function<bool()> ready, site where);
-/* The machine's block, from its begin or from where it stopped, until its threads are
- * through or nobody can go on before earlier kernels have ended. */
+/* Runs the machine's block, from its beginning or from where it stopped, until its
+ * threads have ended or none can continue before earlier kernels have ended. */
 void begin_block(dim3 block, dim3 block_size, dim3 grid, size_t dynamic_bytes,
                  const std::function<void()> *body, bool early);
 void run_block();
-void let_go_on();              /* those who wait for earlier kernels */
-void give_up(const char *why); /* beside the threads; they say simt::fail */
-/* Threads that stopped somewhere in it never go on. */
+void let_go_on();              /* resumes threads that wait for earlier kernels */
+void give_up(const char *why); /* for errors outside of threads, which call simt::fail */
+/* Ends the block; threads suspended in it never resume. */
 void abandon_block();
-/* Fails if the bytes are not the block's. */
+/* Fails if the bytes are not within the block's shared memory. */
 void check_bounds(size_t place, size_t bytes);
 
 /* ---- hopper.cpp, told by simt.cpp -------------------------------------------------- */
 
 void products_begin_block();
-bool products_begun(); /* in this block: they can't be put aside */
-void products_met();   /* all threads were at a barrier */
+/* has this block begun products? Such blocks cannot be set aside */
+bool products_begun();
+void products_met(); /* called when all threads were at a barrier */
 void products_end_thread();
-/* May the thread that runs write here, or does a product still read it? */
+/* Fails if the running thread writes here while a product still reads it. */
 void products_check_write(size_t place);
 
 } // namespace simt

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See mail.h. */
+/* Messages between processes as files; see mail.h. */
 #include "mail.h"
 
 #include <cstdio>
@@ -15,7 +15,7 @@ namespace simt
 namespace
 {
 
-/* A test's folder is full, or gone: nothing goes on. */
+/* Stops the program: a test's folder is full, or gone. */
 [[noreturn]] void stop(const std::string &path)
 {
   perror(path.c_str());
@@ -48,7 +48,7 @@ std::string name_of(char kind, int from, int to)
 mail::mail(std::string folder_, int rank_, int size_)
     : folder(std::move(folder_) + "/"), rank(rank_), size(size_)
 {
-  mkdir(folder.c_str(), 0700); /* or another rank has */
+  mkdir(folder.c_str(), 0700); /* unless another rank has made it */
 }
 
 std::string mail::send(char kind, int to, const void *data, size_t bytes)

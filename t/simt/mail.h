@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the emulator's NCCL is between processes: what one rank sends another is a file
- * of the communicator's folder, which is there whole or not at all, and is gone once it
- * was taken. A process that dies leaves what it has sent, and takes nothing any more.
+ * Transport of the emulator's NCCL between processes: a message from one rank to
+ * another is a file in the communicator's folder, which appears complete or not at all,
+ * and is removed when it is received. A process that dies leaves its sent messages, and
+ * receives no more.
  */
 #ifndef LLS_SIMT_MAIL_H
 #define LLS_SIMT_MAIL_H
@@ -18,16 +19,16 @@ class mail
 {
 public:
   mail(std::string folder, int rank, int size);
-  /* The next of its kind from this rank to that one; its name. */
+  /* Sends the next message of a kind from this rank to another; returns its name. */
   std::string send(char kind, int to, const void *data, size_t bytes);
-  /* The name of the next that this rank gets. */
+  /* The name of the next message that this rank will receive. */
   std::string next(char kind, int from);
   bool is_there(const std::string &name) const;
-  /* False: it has another size, and stays. The folder's file "taken" says how large each
-   * was of kind 'b', bytes. */
+  /* Receives a message. Returns false if it has another size; it then stays. The
+   * folder's file "taken" lists the sizes of received messages of kind 'b', bytes. */
   bool take(const std::string &name, void *data, size_t bytes) const;
 
-  /* Each rank, with its GPU, before anything else. */
+  /* Called first by each rank, with its GPU. */
   void join(const std::string &gpu) const;
   enum joined { NOT_ALL, ALL, SAME_GPU };
   enum joined who_joined() const;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The emulator's NCCL: ranks are threads of one process. An operation is put on its
- * rank's stream; when its turn has come it is posted, and it is over once everybody's
- * part of it has been posted, the last of whom does it for all. With SIMT_NCCL=folder
- * ranks are processes, each with another GPU, and what is posted goes by mail.h: a send
- * is over once it was taken, a collective one once the parts of all others are here.
+ * rank's stream; when its turn comes it is posted. It is done once all ranks have
+ * posted their parts; the last rank carries it out for all. With SIMT_NCCL=folder ranks
+ * are processes, each with another GPU, and what is posted goes by mail.h: a send is
+ * over once it was taken, a collective one once the parts of all others are here.
  *
  * Of a communicator that does not block an operation is put on the stream by the second
  * question for its state after the call; until then it is in progress, and no other may
  * be begun. SIMT_NCCL_FAIL_AFTER=n: after n of those that do not block it is broken.
  *
- * What is watched: parts that do not fit together (another operation, size or type than
- * the other ranks' at the same place) never end, as on GPUs, where the step's time runs
- * out. An aborted group lets everybody go, with nothing done. A communicator that ends
- * while a graph has an operation of it ends the program, where NCCL would hang.
+ * Errors are emulated, too: parts that do not match (another operation, size or type
+ * than the other ranks') never end, as on GPUs, where the step times out. Aborting a
+ * group releases all ranks, with nothing done. A communicator that ends while a graph
+ * has an operation of it ends the program, where NCCL would hang.
  */
 #include "simt.h"
 
@@ -121,7 +121,7 @@ void gather(const std::vector<posted> &parts)
       memcpy((char *)to->to + rank * bytes, parts[rank]->from, bytes);
 }
 
-/* The collective operation that all ranks have come to, if they have. */
+/* Carries out the collective operation that all ranks have posted, if they have. */
 void meet(group &g)
 {
   std::vector<posted> parts;
@@ -177,7 +177,7 @@ void post_mail(group &g, int rank, part &p)
   }
 }
 
-/* All parts are here: they are done as if by the last that came. */
+/* All parts have arrived: the operation is done as if by the last rank. */
 bool meet_by_mail(group &g, int rank, part &p)
 {
   for (const std::string &name : p.names)
@@ -252,7 +252,8 @@ struct simt_comm {
 namespace
 {
 
-/* Between ncclGroupStart and ncclGroupEnd: they are one thing on the stream. */
+/* For calls between ncclGroupStart and ncclGroupEnd, which are one operation on the
+ * stream. */
 std::atomic<int> open_groups; /* of all threads */
 std::atomic<long> until_refusal{-1};
 thread_local int depth;
@@ -353,7 +354,7 @@ simt_comm *join_processes(const std::string &folder, int size, int rank)
   return new simt_comm{all, rank};
 }
 
-/* Until it is in progress no more. */
+/* Checks which ranks have joined, until the communicator is no longer in progress. */
 void look_who_joined(simt_comm *comm)
 {
   enum simt::mail::joined joined = comm->all->mail->who_joined();
@@ -380,7 +381,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int size, ncclUniqueId id, 
   return (*out)->state;
 }
 
-/* Waits for the others. */
+/* Waits for the other ranks. */
 ncclResult_t ncclCommInitRank(ncclComm_t *out, int size, ncclUniqueId id, int rank)
 {
   ncclConfig_t config = {1};
@@ -467,7 +468,7 @@ ncclResult_t ncclRecv(void *to, size_t n, ncclDataType_t type, int from, ncclCom
   return add({RECEIVE, nullptr, to, n, type, from}, comm, stream);
 }
 
-/* The receive after n others is refused, of communicators that wait. */
+/* Refuses the receive after n others, for blocking communicators. */
 void simt_nccl_refuse_after(long receives)
 {
   until_refusal = receives;

@@ -2,13 +2,12 @@
 /* The emulator's cuBLASLt: D = alpha op(A) op(B) + beta C, column-major, sums
  * in double. FP8 from sm_89 on, with scales of each row of op(A) and column of op(B) on
  * Hopper alone. int8 with sums, and factors, of 32 bits.
- * Where sums in the output's type are allowed, as they are by default, inputs are cut in
- * two, and what the halves add up to is rounded to it.
- *
- * Algorithms differ in the time that they take alone, and only where a test has said so
- * (simt_lt_offer): it depends on whether the L2 has the weights, which are A, since the
- * products before. None of the others' time is counted.
- */
+ * If partial sums in the output's type are allowed, as they are by default, inputs are
+ * cut in two, and the sum of each half is rounded to this type. Algorithms differ only
+ * in time, and only if a test has set their times (simt_lt_offer): the time depends on
+ * whether the L2 still holds the weights, which are A. Algorithms not set by a test
+ * take no time.
+ * */
 #include "simt.h"
 
 #include <algorithm>
@@ -103,7 +102,8 @@ struct cached {
 };
 std::vector<cached> l2; /* the last used is the last */
 
-/* Has the L2 these weights? It has them now, and of others what there is room for. */
+/* Does the L2 hold these weights? Afterwards it does, and others are evicted if
+ * necessary. */
 bool in_l2(const void *weights, size_t bytes)
 {
   bool found = false;
@@ -120,7 +120,7 @@ bool in_l2(const void *weights, size_t bytes)
   return found;
 }
 
-/* Counts a product, and takes the time that it takes. */
+/* Counts a product, and lets its time pass. */
 void spend(cudaStream_t stream, size_t index, const void *weights, size_t bytes)
 {
   std::lock_guard<std::mutex> l(lock_of_algorithms);
@@ -149,7 +149,7 @@ struct product {
   double alpha, beta;
   bool halves; /* of the inputs, each rounded */
 
-  /* n rows or columns of a factor as numbers, one after the other. */
+  /* Returns n rows or columns of a factor as numbers, one after the other. */
   static std::vector<double> numbers(const void *data, const simt_lt_layout &of,
                                      uint64_t n, uint64_t depth, bool in_columns)
   {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The insides of an emulated block: fibers, what they wait for, and the record of who
- * touched which shared memory; see simt.h.
- *
- * Fibers change hands by switch.cpp, in a few instructions: swapcontext asks the kernel
- * for the signal mask each time, and a block changes hands at every barrier of every
- * thread.
+ * The internals of an emulated block: fibers, their waits, and the record of accesses
+ * to shared memory; see simt.h. switch.cpp switches fibers in a few instructions;
+ * swapcontext would call the kernel for the signal mask each time, and a block switches
+ * at every barrier of every thread.
  *
  * Time. __syncthreads begins a new epoch of the block, __syncwarp one of the warp; epochs
  * grow, over blocks and launches. A place in shared memory keeps the epochs of its
@@ -28,9 +26,9 @@ machine m;
 namespace
 {
 
-/* Stacks of a block's threads begin at different places of their pages: those at one
- * place would share a set of every cache, and each change of hands would miss them all.
- */
+/* Stacks of a block's threads begin at different offsets in their pages. With equal
+ * offsets they would share a set of every cache, and each switch would miss them
+ * all. */
 constexpr size_t STACK_BYTES = 256 << 10, STACK_STEP = 576, STACK_STEPS = 112;
 
 /* ---- changing hands --------------------------------------------------------------- */
@@ -64,7 +62,7 @@ fiber &self()
   return *m.fibers[m.running];
 }
 
-/* A fiber is one thread of one block after the other. */
+/* A fiber runs one thread of one block after another. */
 void fiber_main()
 {
   simt_arrived(m.context);
@@ -88,7 +86,7 @@ void wait_as(state s, site where)
 
 /* ---- blocks ----------------------------------------------------------------------- */
 
-/* Nobody can go on: says who waits where. */
+/* Fails because no thread can continue, and reports where each one waits. */
 void deadlock()
 {
   unsigned waiting = 0, in_warps = 0;
@@ -111,7 +109,7 @@ void deadlock()
   m.failed = true;
 }
 
-/* Long before the epochs, which blocks and barriers add to, are through. */
+/* Renumbers the epochs long before they overflow. */
 void count_anew()
 {
   if (m.epoch < UINT32_C(1) << 31)
@@ -231,7 +229,7 @@ void fail(const char *format, ...)
     m.error = text;
   m.failed = true;
   switch_to_scheduler(self());
-  abort(); /* a failed block is never gone on with */
+  abort(); /* a failed block is never continued */
 }
 
 /* ---- waiting ---------------------------------------------------------------------- */
@@ -279,7 +277,7 @@ void block_barrier(site where)
     m.fibers[i]->state = READY;
 }
 
-/* The last lane of a warp to come lets the others go on. */
+/* The last lane of a warp to arrive lets the others continue. */
 static void warp_arrive(site where)
 {
   unsigned first = m.running / LANES * LANES;
@@ -318,8 +316,8 @@ void warp_barrier(unsigned mask, site where)
 }
 
 /*
- * Two tables take turns: nobody writes to one again before all have been at the other,
- * and have read this one by then.
+ * Two tables alternate: none is overwritten before all lanes have been at the other,
+ * and so have read it.
  */
 const exchange *warp_exchange(const void *mine, size_t bytes, site where)
 {
@@ -350,7 +348,7 @@ size_t shared_dynamic()
   return m.dynamic_at;
 }
 
-/* No barrier since then that both have been at. */
+/* True if there was no barrier since then that both threads have passed. */
 static bool unordered(const touch &t)
 {
   unsigned warp = m.running / LANES;
@@ -382,7 +380,7 @@ static void check_read(const touched &t, size_t place, bool atomic)
          m.running, place, t.write.thread);
 }
 
-/* One of several since the last barrier stands for all of them. */
+/* Records one of several accesses since the last barrier, which stands for all. */
 static void note(touch &t)
 {
   unsigned warp = m.running / LANES;
@@ -434,7 +432,7 @@ void *shared_touch(size_t place, size_t bytes, access a)
 
 /* ---- asynchronous copies ---------------------------------------------------------- */
 
-/* The data is taken when the copy is given, and lands when it is waited for. */
+/* The data is read when the copy is issued, and written when it is waited for. */
 void async_copy(size_t to, const void *from, size_t bytes)
 {
   check_bounds(to, bytes);

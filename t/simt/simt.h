@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA kernels on the host: what kernels/cuda/kernel.cuh needs when no CUDA compiler sees
- * it, so that the same .cu files run, slowly and strictly, in every test run.
+ * CUDA kernels on the host: the functions that kernels/cuda/kernel.cuh needs without a
+ * CUDA compiler, so that the same .cu files run, slowly but strictly checked, in every
+ * test run.
  *
  * A launch runs its blocks one after the other, every other launch from the last to the
- * first; the threads of a block are fibers that run until they wait for others. Blocks of
- * a kernel that may begin early do so before the kernels ahead of it, which they then
- * wait for: what they read or write too soon is wrong (grid.cpp). What only a GPU can
- * show stays unproved: timing, memory ordering, the inline PTX (whose instructions are
- * carried out here as the PTX manual describes them), real alignment faults, what the
- * compiler makes of it.
+ * first; the threads of a block are fibers that run until they wait for each other.
+ * Blocks of a kernel that may begin early run before the kernels ahead of it, up to
+ * their wait: accesses that are too early then give wrong results (grid.cpp). Some
+ * things only a GPU can show: timing, memory ordering, the inline PTX (whose
+ * instructions are carried out here as the PTX manual describes them), real alignment
+ * faults, what the compiler makes of it.
  *
- * What is watched. Shared memory is reached through pointers that know who touched which
- * two bytes when, so these end a launch with cudaErrorLaunchFailure and a sentence
+ * Shared memory is accessed through pointers that record the last accesses to every two
+ * bytes. So these errors end a launch with cudaErrorLaunchFailure and a message
  * (simt::error):
- *   - a read of shared memory that nothing was written to in this block, or beyond its
- * end
+ *   - a read of shared memory that was not written in this block, or beyond its end
  *   - two threads, one of them writing, at the same place with no barrier in between
  *     (__syncthreads; __syncwarp within a warp; a shuffle orders nothing)
- *   - a read of what an asynchronous copy has not been waited for
- *   - a barrier that a part of the block never reaches, or another one than the others
+ *   - a read of data whose asynchronous copy has not been waited for
+ *   - a barrier that some threads never reach, or threads at different barriers
  *   - lanes of a warp at different shuffles, votes or matrix products
  * Threads of a warp run one by one between two such points, whatever they do on a GPU.
  * Products of warpgroups and their barriers: hopper.cpp.
@@ -65,39 +65,40 @@ constexpr size_t L2_BYTES = (size_t)4 << 10; /* small, as tests' weights are */
 struct place {
   dim3 thread, block, block_size, grid;
 };
-extern place at; /* of the fiber that runs */
+extern place at; /* position of the running fiber */
 
-/* The first thing that went wrong in a launch since the last reset; "" if nothing. */
+/* The first error in a launch since the last reset; "" if none. */
 const char *error();
 void error_reset();
 [[noreturn]] void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* SIMT_FAULT_AFTER, or simt_fault_after: is it this grid's turn to fail? */
+/* SIMT_FAULT_AFTER, or simt_fault_after: should this grid fail? */
 bool planned_fault();
-/* Runs a grid now; false after a failure. The stream's turn, see stream.cpp. */
+/* Runs a grid now; returns false after a failure. Called by the stream, see
+ * stream.cpp. */
 bool run(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()> &thread);
 void enqueue(cudaStream_t, std::function<bool()>);
 
-/* Time passes on a stream, as events see it; from what was put there. */
+/* Lets time pass on a stream, as events measure it. */
 void pass(cudaStream_t, double us);
-/* A grid that may begin before kernels ahead of it on the stream have ended: the work
- * that is left when as much of it is done as can be before they have; grid.cpp. */
+/* Begins a grid that may start before kernels ahead of it on the stream have ended, and
+ * does as much of it as is possible before; returns the remaining work; grid.cpp. */
 std::function<bool()> begin_early(dim3 grid, dim3 block, size_t shared_bytes,
                                   std::function<void()> thread);
 void enqueue_early(cudaStream_t, std::function<std::function<bool()>()> begin);
-/* An operation of a communicator, which waits for others: `begin` is called when its turn
- * has come, and what it gives is asked until it says true. Both are called with the
- * runtime locked. */
+/* Puts an operation of a communicator, which waits for other ranks, on the stream:
+ * `begin` is called at its turn, and the function that it returns is polled until it
+ * returns true. Both are called with the runtime locked. */
 void enqueue_meeting(cudaStream_t, std::function<std::function<bool()>()> begin,
                      const void *of);
 /* Is there a graph, not yet destroyed, with an operation of this communicator? */
 bool held_by_graphs(const void *of);
 void lock();
 void unlock();
-/* Makes a kernel known to the thread's GPU, as the first launch does. */
+/* Loads a kernel on the thread's GPU, as its first launch does. */
 cudaError_t load(const void *kernel);
 int current();                 /* the thread's GPU */
-int architecture();            /* its sm_<number>: 90, if no test says otherwise */
+int architecture();            /* its sm_<number>: 90, unless a test changes it */
 bool is_current(cudaStream_t); /* of the thread's GPU? */
 cudaError_t check_launch(const void *kernel, dim3 grid, dim3 block, size_t shared_bytes,
                          cudaStream_t);
@@ -109,14 +110,14 @@ struct site {
 
 /* ---- waiting for others ----------------------------------------------------------- */
 
-struct exchange { /* what a lane shows the others */
+struct exchange { /* the value that a lane shows to the others */
   unsigned char bytes[32];
 };
 
 void block_barrier(site);
 void wait_for_earlier(site); /* kernels */
 void warp_barrier(unsigned mask, site);
-/* Waits for all lanes of the warp; what each of them gave, by lane. */
+/* Waits for all lanes of the warp; returns the value of each lane. */
 const exchange *warp_exchange(const void *mine, size_t bytes, site);
 unsigned lane();
 
@@ -129,7 +130,7 @@ void *shared_touch(size_t at, size_t bytes, access);
 size_t shared_array(const void *key,
                     size_t bytes); /* the same for all threads of a block */
 size_t shared_dynamic();
-void async_copy(size_t to, const void *from, size_t bytes); /* from NULL: zeros */
+void async_copy(size_t to, const void *from, size_t bytes); /* from NULL: copies zeros */
 void async_commit();
 void async_wait(unsigned groups_left);
 
@@ -227,7 +228,7 @@ int launch(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
   return cudaSuccess;
 }
 
-/* The same for a kernel that may begin before those ahead of it have ended. */
+/* The same for a kernel that may begin before the ones ahead of it have ended. */
 template <class... P, class... A>
 int launch_early(cudaStream_t stream, void (*kernel)(P...), dim3 grid, dim3 block,
                  size_t shared_bytes, A... arguments)
@@ -273,7 +274,7 @@ inline void __syncwarp(unsigned mask = 0xffffffffu, SIMT_SITE)
   simt::warp_barrier(mask, {file, line});
 }
 
-/* Blocks run one after the other: what one wrote is there. */
+/* Blocks run one after the other, so a block's writes are already visible. */
 inline void __threadfence()
 {
 }
@@ -284,7 +285,7 @@ template <class T> T __shfl_sync(unsigned mask, T value, unsigned from, SIMT_SIT
   return simt::shuffle(value, from, {file, line});
 }
 
-/* Among the `width` lanes that this one is of, which `from` counts. */
+/* Operates among the `width` lanes that this one belongs to, numbered from 0. */
 template <class T>
 T __shfl_sync(unsigned mask, T value, unsigned from, unsigned width, SIMT_SITE)
 {
@@ -350,7 +351,7 @@ template <class T> T atomicAdd(T *to, T value)
   return old;
 }
 
-/* Two operations, whatever the compiler would make of them. */
+/* Two operations without contraction, whatever the compiler prefers. */
 inline float __fadd_rn(float x, float y)
 {
   return x + y;
@@ -376,7 +377,7 @@ inline float __expf(float x)
   return std::exp(x);
 }
 
-/* 0 for what is divided by 2^126 and more, as the manual has it. */
+/* 0 for divisors of 2^126 and more, as in the manual. */
 inline float __fdividef(float x, float y)
 {
   bool huge = std::fabs(y) > 8.507059e37f && !std::isinf(y);

@@ -1,22 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The emulator's CUDA runtime. A stream is a list of things to do, and none is done
- * before somebody waits for it: a host buffer that is filled again too early, a missing
- * event between two streams, a result read without waiting all show as wrong numbers,
- * where a GPU would hide them nine times in ten.
+ * The emulator's CUDA runtime. A stream is a list of operations, and none is executed
+ * before a call waits for it. So a host buffer that is refilled too early, a missing
+ * event between two streams, or a result read without waiting gives wrong results,
+ * where a GPU would hide the error nine times in ten.
  *
  * Memory is malloc's, so that the address sanitizer sees accesses beyond it; what a copy
  * names must be memory that was allocated here.
  *
  * Tensor parallel ranks are threads, each with streams of its own: every call takes one
- * lock, and a stream stops at a thing that waits for other ranks (simt::enqueue_meeting)
- * until somebody comes by again, by waiting or by asking (cudaEventQuery).
+ * lock, and a stream stops at an operation that waits for other ranks
+ * (simt::enqueue_meeting) until another call waits for it or polls it (cudaEventQuery).
  *
- * What a GPU does to programs that are right by luck is watched: each host thread has a
- * GPU of its own choice (of SIMT_GPUS=n), 0 at first, on which whatever it makes is made
- * (simt_contexts says where), and kernels go to streams of that one only; while a thread
- * captures a stream it allocates nothing and launches no kernel that was not loaded
- * before.
+ * Errors that a GPU may hide are detected: each host thread has a GPU of its own choice
+ * (of SIMT_GPUS=n), 0 at first, on which whatever it makes is made (simt_contexts says
+ * where), and kernels go to streams of that one only; while a thread captures a stream
+ * it allocates nothing and launches no kernel that was not loaded before.
  *
  * For benchmarks of the host's work (simt_only_host) nothing is carried out, and memory
  * is zeros.
@@ -39,9 +38,9 @@
 
 using work = std::function<bool()>;
 
-/* `begin`, when its turn has come, gives what says whether it may be done yet. `of` is
- * what it is an operation of, such as a communicator. `early` gives `run`: it may be
- * called while kernels are at work that it follows directly. */
+/* An operation. At its turn `begin` returns a function that tells whether it may be
+ * done yet. `of` is the object that it belongs to, such as a communicator. `early`
+ * returns `run`: it may be called while the kernels directly ahead are at work. */
 struct thing {
   work run;
   std::function<work()> begin = nullptr;
@@ -51,18 +50,18 @@ struct thing {
   bool kernel = false;
 };
 
-struct simt_event { /* happened once `stream` has done `after` things since it began */
+struct simt_event { /* recorded; complete once `stream` has done `after` operations */
   int gpu;
   simt_stream *stream = nullptr;
   uint64_t after = 0;
-  std::shared_ptr<double> us = nullptr; /* when, by the stream's time; NULL: untimed */
+  std::shared_ptr<double> us = nullptr; /* its time on the stream; NULL: untimed */
 };
 
 struct simt_stream {
   int gpu;
   std::deque<thing> waiting;
   uint64_t given = 0, done = 0;
-  double us = 0; /* that what was done took, as far as somebody says */
+  double us = 0; /* time of the executed operations, as far as it was set */
   bool capturing = false;
   std::vector<thing> captured;
 };
@@ -74,7 +73,8 @@ struct simt_graph {
 namespace
 {
 
-constexpr size_t EARLY_KERNELS = 3; /* that may have begun behind the one at work */
+/* most kernels that may have begun after the one at work */
+constexpr size_t EARLY_KERNELS = 3;
 constexpr size_t TOTAL = (size_t)512 << 20; /* bytes that the device has */
 
 long from_environment(const char *name)
@@ -112,7 +112,7 @@ int64_t host_ns()
   return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-/* Somebody has waited for all that was given. */
+/* Called when all work has been waited for. */
 void idle_begins()
 {
   if (only_host && idle_since_ns == 0)
@@ -162,8 +162,8 @@ void give(simt_stream *s, work w)
   give(s, thing{std::move(w)});
 }
 
-/* The kernel whose turn it is, and those behind it that need not wait for its end before
- * they begin: nothing but such kernels is between. */
+/* Begins the kernel at its turn, and following kernels that need not wait for its end,
+ * up to the first other operation. */
 void begin_kernels(simt_stream *s)
 {
   for (size_t i = 0; i < s->waiting.size() && i <= EARLY_KERNELS; i++) {
@@ -175,7 +175,7 @@ void begin_kernels(simt_stream *s)
   }
 }
 
-/* Goes on as far as it comes; true once `done` things are. */
+/* Executes as far as possible; returns true once `done` operations are done. */
 bool advance(simt_stream *s, uint64_t done)
 {
   while (s->done < done && !s->waiting.empty()) {
@@ -195,7 +195,7 @@ bool advance(simt_stream *s, uint64_t done)
   return true;
 }
 
-/* The same, and waits for other ranks. */
+/* The same, but waits for other ranks. */
 void finish(simt_stream *s, uint64_t done)
 {
   for (bool over = false; !over;) {
@@ -230,7 +230,7 @@ cudaError_t allocate(void **out, size_t bytes, bool device)
   void *data = nullptr;
   if (posix_memalign(&data, 256, rounded + (rounded == 0)) != 0)
     return failed(cudaErrorMemoryAllocation);
-  memset(data, 0xff, rounded); /* not a number, in every type */
+  memset(data, 0xff, rounded); /* NaN in every type */
   allocations[(const char *)data] = {bytes, device};
   used += device ? bytes : 0;
   *out = data;
@@ -256,7 +256,7 @@ cudaError_t release(void *data, bool device)
   return cudaSuccess;
 }
 
-/* The allocation that all of it is memory of; null: none. */
+/* Returns the allocation that contains all of these bytes; null: none. */
 const allocation *find(const void *data, size_t bytes)
 {
   auto next = allocations.upper_bound((const char *)data);
@@ -297,8 +297,8 @@ bool planned_failure()
   return left >= 0 && left-- == 0;
 }
 
-/* SIMT_FAULT_AFTER=n: the kernel after n others fails as it runs, which whoever waits
- * next is told. */
+/* SIMT_FAULT_AFTER=n: the kernel after n others fails while it runs, which the next
+ * wait reports. */
 long until_fault = from_environment("SIMT_FAULT_AFTER");
 
 } // namespace
@@ -430,7 +430,7 @@ const char *cudaGetErrorString(cudaError_t rc)
   }
 }
 
-/* A failed launch is for good, as on a GPU, until simt::error_reset. */
+/* A failed launch is permanent, as on a GPU, until simt::error_reset. */
 cudaError_t cudaGetLastError(void)
 {
   locked l(runtime);
@@ -439,7 +439,7 @@ cudaError_t cudaGetLastError(void)
   return rc;
 }
 
-/* GPUs are numbers: all of them have the one memory. */
+/* GPUs are only numbers: all share one memory. */
 void simt_gpus(int n, int peers)
 {
   gpus = n;
@@ -448,7 +448,7 @@ void simt_gpus(int n, int peers)
   contexts = 0;
 }
 
-/* Devices made from now on have GPUs of sm_<number>. */
+/* Sets the architecture, sm_<number>, of devices created from now on. */
 void simt_architecture(int number)
 {
   version = number;

@@ -5,11 +5,10 @@
  * and takes them from the one it comes to. x86-64 (System V ABI, section 3.2.1) and
  * AArch64 (AAPCS64, section 6.1); elsewhere swapcontext.
  *
- * It goes back by a jump: a processor foretells where `ret` leads from the calls that it
- * has seen, which are those of the stack that was left, so that it was wrong each time.
- *
- * The address sanitizer is told about each change, or it would take a fiber's frames for
- * those of the stack it began with. So this file is built with it, other than simt.cpp.
+ * It returns by a jump: a processor predicts the target of `ret` from the calls it has
+ * seen, which were made on the other stack, so it mispredicted each time. Each switch
+ * is reported to the address sanitizer, which would otherwise take a fiber's frames for
+ * those of the first stack. So this file is built with it, other than simt.cpp.
  */
 #include "context.h"
 

@@ -74,8 +74,8 @@ inline void mma_half(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
   mma_any(d, a, b0, b1, half_number, s);
 }
 
-/* Lane 8 j + i gives the place of row i of matrix j; rows are 16 bytes at multiples of
- * it. */
+/* Lane 8 j + i gives the place of row i of matrix j; rows of 16 bytes are aligned to
+ * 16. */
 inline void ldmatrix(uint32_t (&r)[4], size_t row, bool trans, site s)
 {
   if (row % 16 != 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that begin before those ahead of them have ended: right ones are right, and
- * each kind of access before the wait shows.
+ * Kernels that begin before the ones ahead of them have ended: correct ones give
+ * correct results, and each kind of access before the wait is detected.
  */
 #include "launches.h"
 
@@ -15,7 +15,8 @@ __device__ float &mine(float *x)
   return x[blockIdx.x * blockDim.x + threadIdx.x];
 }
 
-/* What is ahead: device[..] = number; and device[512 ..] as it finds device[0 ..]. */
+/* The kernel ahead: sets device[..] to number, and copies device[0 ..] to device[512
+ * ..]. */
 __global__ void set(float *x, float number)
 {
   mine(x + 512) = mine(x);
@@ -47,7 +48,7 @@ __global__ void never_waits(float *x)
   mine(x + 256) = 1;
 }
 
-/* Waits in a thread alone, and has shared memory from before it. */
+/* Waits in one thread only, and uses shared memory written before the wait. */
 __global__ void reverse_behind_one(float *x)
 {
   SHARED_ARRAY(unsigned, from, THREADS);
@@ -78,7 +79,7 @@ void fetch(void)
     fail_msg("%s", simt::error());
 }
 
-/* Of what the kernels wrote: how many are `expected`? */
+/* Counts the values that the kernels wrote which equal `expected`. */
 unsigned count(unsigned from, float expected)
 {
   unsigned n = 0;
@@ -126,7 +127,7 @@ void test_early_read(void **)
   }
 }
 
-/* Copies, and kernels that are launched as ever, wait for all that is ahead. */
+/* Copies and ordinary launches wait for everything ahead. */
 void test_no_early_read(void **)
 {
   number(5000);
@@ -159,7 +160,7 @@ void test_never_waits(void **)
   assert_non_null(strstr(simt::error(), "never waits"));
   simt::error_reset();
   cudaGetLastError();
-  number(1); /* and what waited when another failed is forgotten */
+  number(1); /* the waiting blocks are discarded when another kernel failed */
   early(add_one);
   early(never_waits);
   early(add_one);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The emulator's products of warpgroups and their barriers: right kernels give right
- * answers, and each thing left out of one is caught and named.
+ * The emulator's products of warpgroups and their barriers: correct kernels give
+ * correct results, and each omission in a kernel is detected and named.
  */
 #include "kernels/cuda/hopper.cuh"
 
@@ -10,10 +10,10 @@
 namespace
 {
 
-constexpr unsigned ROWS = 128, HALF = ROWS * 64; /* numbers of 64 columns */
+constexpr unsigned ROWS = 128, HALF = ROWS * 64; /* elements of 64 columns */
 constexpr size_t ENOUGH = 3 * 2 * HALF * sizeof(bf16) + 1024;
 
-/* Small whole numbers, of which sums are exact. */
+/* Small integers, whose sums are exact. */
 int number(unsigned matrix, unsigned row, unsigned column)
 {
   return (int)((row * 7 + column * 3 + matrix * (row ^ column)) % 5) - 2;
@@ -29,7 +29,7 @@ void fill(shared<bf16> to, unsigned matrix)
   }
 }
 
-/* How many of the lane's elements of (64, 128) are not what they should be. */
+/* Counts the lane's elements of (64, 128) that are wrong. */
 template <class F> int wrong(const float (&d)[16][4], F wanted)
 {
   int n = 0;
@@ -99,7 +99,7 @@ void test_products(void **)
   }
 }
 
-/* What is left out of the kernel below, or done too early. */
+/* The operation that the kernel below omits, or does too early. */
 enum fault {
   NONE,
   NO_FENCE,
@@ -175,7 +175,7 @@ void test_left_out(void **)
   expect_caught(hand_over<NO_COPY_WAIT>, n, "asynchronous copy", ENOUGH);
 }
 
-/* Warps 0 and 1 are waited for by warp 2 alone; warp 3 has nothing to do with it. */
+/* Only warp 2 waits for warps 0 and 1; warp 3 does not take part. */
 __global__ void part_of_a_block(float *x)
 {
   SHARED_ARRAY(float, room, 64);

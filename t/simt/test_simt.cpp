@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The emulator itself: right kernels give right answers, and each kind of wrong one is
- * caught and named. Kernels are written as those of kernels/cuda are.
+ * The emulator itself: correct kernels give correct results, and each kind of fault is
+ * detected and named. The kernels are written like those of kernels/cuda.
  */
 #include "kernels/cuda/tensor.cuh"
 
@@ -27,7 +27,7 @@ __global__ void count_blocks(float *x)
     x[1 + blockIdx.x] = x[0]++;
 }
 
-/* A kernel that needs its blocks in some order gets the other one too. */
+/* A kernel that depends on the order of blocks is also run in the other order. */
 void test_order_of_blocks(void **)
 {
   float first[4];
@@ -200,7 +200,7 @@ __global__ void never_written(float *x)
   x[threadIdx.x] = room[63 - threadIdx.x];
 }
 
-/* The block before left something there, which does not count. */
+/* Data left by the previous block does not count as written. */
 __global__ void written_by_another_block(float *x)
 {
   SHARED_ARRAY(float, room, 64);
@@ -308,7 +308,7 @@ void test_divergence(void **)
 
 /* ---- streams ------------------------------------------------------------------ */
 
-/* What is filled again before its copy was waited for arrives as it is then. */
+/* If a buffer is refilled before its copy was waited for, the new contents arrive. */
 void test_copies_are_late(void **)
 {
   pinned[0] = 1;
@@ -362,7 +362,7 @@ void test_graphs(void **)
   cudaGraphExecDestroy(exec);
 }
 
-/* Memory that is not CUDA's, and copies that leave theirs. */
+/* Memory that was not allocated with CUDA, and copies beyond an allocation. */
 void test_strange_memory(void **)
 {
   float mine[4] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compiled grammars against a recogniser that tries everything (t/grammar.h). */
+/* Compiled grammars against a simple recogniser that tries everything (t/grammar.h). */
 #include "t/tap.h"
 
 #include "text/grammar/compiled_grammar.h"
@@ -15,7 +15,7 @@
 static const struct lls_grammar_bounds bounds = {
     .nodes = 10000, .bytes = 1 << 20, .rules = 1000};
 
-/* Bytes, pieces of characters, and strings of some: token 0 ends a text. */
+/* Bytes, parts of characters, and strings of several; token 0 ends a text. */
 static const char *const token_text[TOKENS] = {"",
                                                "a",
                                                "b",
@@ -98,7 +98,8 @@ static bool allowed(const uint32_t *bits, uint32_t token)
   return (bits[token / 32] >> (token % 32) & 1) != 0;
 }
 
-/* Every token of the mask, or left out of it, by reading the text with it once more. */
+/* Checks every token, in the mask or not, by matching the text with the token
+ * appended. */
 static void check_mask(struct oracle *o, const struct lls_grammar_tree *tree,
                        const char *text, uint32_t n, const uint32_t *bits)
 {
@@ -114,7 +115,7 @@ static void check_mask(struct oracle *o, const struct lls_grammar_tree *tree,
   }
 }
 
-/* No byte but those of the tokens that are forced may follow. */
+/* Only the bytes of the forced tokens may follow. */
 static void check_forced(struct oracle *o, const struct lls_grammar_tree *tree,
                          const char *text, uint32_t n, struct lls_grammar_state *state)
 {
@@ -134,11 +135,12 @@ static void check_forced(struct oracle *o, const struct lls_grammar_tree *tree,
     }
 }
 
-/* In pieces, with other work of the grammar in between, the mask is the same; each piece
- * does some, and hardly more than it may. */
+/* The mask is the same if it is computed in pieces, with other work of the grammar in
+ * between; each piece does some work, and hardly more than its limit. */
 static void check_pieces(struct lls_grammar_state *state, const uint32_t *bits, int rc)
 {
-  enum { PIECE = 40, MOST = 50000 }; /* of a way from the root, in the worst of them */
+  /* of a path from the root, in the worst of these grammars */
+  enum { PIECE = 40, MOST = 50000 };
   struct lls_mask_progress progress = {0};
   uint32_t others[TOKENS / 32];
   int again;
@@ -154,8 +156,8 @@ static void check_pieces(struct lls_grammar_state *state, const uint32_t *bits, 
   assert_memory_equal(others, bits, sizeof others);
 }
 
-/* Draws tokens by the masks as far as the oracle's texts go. False where a bound was met:
- * of random grammars some few are that ambiguous. */
+/* Draws tokens by the masks up to the oracle's longest text. Returns false if a limit
+ * was reached: a few random grammars are that ambiguous. */
 static bool follow_one(struct lls_grammar *grammar, const struct lls_grammar_tree *tree,
                        struct dice *d)
 {
@@ -207,7 +209,7 @@ static void test_random_grammars(void **state)
       bounded += !follow_one(grammar, tree, &d);
     } else {
       bounded += rc == -E2BIG;
-      assert_true(rc == -E2BIG || rc == -EINVAL); /* or nothing matches */
+      assert_true(rc == -E2BIG || rc == -EINVAL); /* otherwise nothing matches */
     }
     lls_grammar_unref(grammar);
     lls_grammar_tree_destroy(tree);
@@ -218,7 +220,7 @@ static void test_random_grammars(void **state)
 
 /* ---- names of properties ----------------------------------------------------------- */
 
-/* Pieces of names, and tokens that leave a name, its value, and objects around it. */
+/* Parts of names, and tokens that end a name, its value, and objects around it. */
 static const char *const name_text[] = {"",
                                         "a",
                                         "b",
@@ -294,7 +296,7 @@ static const char *const name_text[] = {"",
                                         "\xC3\xAA"};
 #define NAME_TOKENS (sizeof name_text / sizeof *name_text)
 
-/* Each token of the mask, or left out of it, is tried on a copy of the state. */
+/* Tries each token, in the mask or not, on a copy of the state. */
 static void check_by_taking(const struct lls_grammar_state *state, const uint32_t *bits)
 {
   struct lls_grammar_state *copy = malloc(lls_grammar_state_bytes());
@@ -335,7 +337,7 @@ static struct lls_vocabulary *vocabulary_of_names(void)
   return v;
 }
 
-/* A schema, with ' for ", or a grammar of llama.cpp's notation. */
+/* Reads a JSON Schema with ' for ", or a grammar in llama.cpp's notation. */
 static uint32_t read_source(struct lls_grammar_tree *tree, const char *source)
 {
   char text[400];
@@ -350,10 +352,11 @@ static uint32_t read_source(struct lls_grammar_tree *tree, const char *source)
   return root;
 }
 
-/* In names that may become any other most of the vocabulary is not walked: what is taken
- * whole, and what leaves it for the rest of the object, is right to the token. The last
- * ones only begin like that: a character that the repetition has is missing, or the text
- * goes on otherwise before the repetition than after it. */
+/* In names that may continue as any others, most of the vocabulary is not walked; the
+ * tokens that are taken whole, and those that leave the name for the rest of the
+ * object, must be exactly right. The last grammars only begin in this way: a character
+ * is missing from the repetition, or the text continues differently before and after
+ * it. */
 static void test_names(void **state)
 {
   static const char *const sources[] = {
@@ -384,10 +387,10 @@ static void test_names(void **state)
 
 /* ---- long tokens ------------------------------------------------------------------- */
 
-#define LONGEST 600 /* so many ends of a repetition have no room in a fragment */
+#define LONGEST 600 /* more ends of a repetition than a fragment holds */
 
-/* The repetition may end before any byte that it takes: only of the tokens that it does
- * not take to their end is kept where. */
+/* The repetition may end before any byte that it takes; only for tokens that it does
+ * not take completely the place is recorded. */
 static void test_ends_anywhere(void **state)
 {
   static const char source[] = "root ::= [^\"]+ \"aa\" \"\\\"\" [^\"]* \"b\"";
@@ -461,7 +464,7 @@ static int compile_schema(json_t *schema, const struct lls_vocabulary *v,
   return rc;
 }
 
-/* A text with every step-th of the n properties is taken, with a mask before each. */
+/* A text with every step-th of n properties is accepted, with a mask before each. */
 static void take_every(struct lls_grammar *grammar, uint32_t n, uint32_t step)
 {
   struct lls_grammar_state *at = malloc(lls_grammar_state_bytes());
@@ -482,7 +485,8 @@ static void take_every(struct lls_grammar *grammar, uint32_t n, uint32_t step)
   free(at);
 }
 
-/* Any number of properties is compiled within the bounds of requests, or refused. */
+/* Any number of properties is either compiled within the limits of requests, or
+ * refused. */
 static void test_many_properties(void **state)
 {
   static const uint32_t counts[] = {1, 32, 33, 170, 3000, 4096};
@@ -501,8 +505,8 @@ static void test_many_properties(void **state)
   lls_vocabulary_destroy(v);
 }
 
-/* A product of automata is a chain of rules: one is not written out wherever another has
- * it at its end, which would double at each character. */
+/* A product of automata is a chain of rules. A rule is not copied to each place where
+ * another one ends with it, which would double the size at each character. */
 static void test_long_products(void **state)
 {
   struct lls_vocabulary *v = vocabulary_of_all();
@@ -526,7 +530,8 @@ static void test_long_products(void **state)
   lls_vocabulary_destroy(v);
 }
 
-/* n parts that all begin alike, each a counted repetition: as many open calls at once. */
+/* n parts that begin alike, each a counted repetition: as many calls are open at
+ * once. */
 static int compile_alike(uint32_t n, const struct lls_vocabulary *v,
                          struct lls_error *err)
 {
@@ -544,8 +549,8 @@ static int compile_alike(uint32_t n, const struct lls_vocabulary *v,
   return rc;
 }
 
-/* A grammar whose beginning no state has room for is refused: an answer never fails by
- * it. */
+/* A grammar whose start needs too many states is refused at compile time, so that no
+ * answer fails by it. */
 static void test_ambiguous_beginnings(void **state)
 {
   struct lls_vocabulary *v = vocabulary_of_all();
@@ -592,7 +597,8 @@ static void answer_by(struct lls_grammar *grammar, struct dice *d)
   free(state);
 }
 
-/* Likewise of what is within: it is refused when it is compiled, or answers are given. */
+/* The same inside of a text: either refused at compile time, or answers are
+ * generated. */
 static void test_parts_that_begin_alike(void **state)
 {
   static const char *const parts[] = {"a{%u}%s", "a{1,%u}b%s", "[ab]{%u}c%s",

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regular expressions and GBNF as grammars, by the naive recogniser; and hostile sources
- * of both and of JSON Schema, which have to be refused, or bounded. */
+/* Regular expressions and GBNF as grammars, checked with the simple recogniser; and
+ * hostile sources of both and of JSON Schema, which must be refused, or take bounded
+ * time. */
 #include "text/grammar/gbnf.h"
 #include "text/grammar/json_schema.h"
 #include "text/grammar/regex.h"
@@ -157,7 +158,7 @@ static char *repeated(const char *before, const char *part, size_t n, const char
   return text;
 }
 
-/* Either it compiles, or the error says something; in both cases it ends. */
+/* Either it compiles or it fails with a message; in both cases it ends. */
 static void survive_schema(char *text)
 {
   json_t *schema = json_loads(text, JSON_DECODE_ANY, NULL);
@@ -198,14 +199,14 @@ static void hostile_schemas_end(void **state)
       "{\"type\":\"number\",\"minimum\":1e-300,\"exclusiveMaximum\":5e-324", "", 0, "}"));
   survive_schema(
       repeated("{\"minItems\":4294967295,\"maxItems\":4294967296", "", 0, "}"));
-  /* categories, each of which takes a look at all code points, or has 650 ranges */
+  /* categories, each of which examines all code points or has 650 ranges */
   survive_schema(repeated("{\"pattern\":\"", "\\\\p{Zl}", 100000, "\"}"));
   survive_schema(repeated("{\"pattern\":\"", "\\\\p{L}", 10000, "\"}"));
   /* 2 * 10^8 pairs of branches */
   survive_schema(repeated("{\"not\":{\"oneOf\":[true", ",true", 20000, "]}}"));
 }
 
-/* There are 2 * 10^10 pairs of them. */
+/* Items that must be different form 2 * 10^10 pairs. */
 static void many_items_are_told_apart(void **state)
 {
   (void)state;
@@ -307,7 +308,7 @@ static void check_product(const struct lls_product *p, struct dice *d)
   lls_grammar_tree_destroy(tree);
 }
 
-/* Beside what each expression alone has, of random texts. */
+/* In addition to each expression's own texts, checks random texts. */
 static void products_have_the_texts_of_their_parts(void **state)
 {
   (void)state;
@@ -340,7 +341,7 @@ static bool begins_character(char byte)
   return ((unsigned char)byte & 0xC0) != 0x80;
 }
 
-/* The match that ends first, and begins first: by trying all. */
+/* Finds the match that ends first, and begins first, by trying all. */
 static bool find_by_trying(const struct lls_grammar_tree *tree, const char *text,
                            size_t n, size_t *begin, size_t *end)
 {
@@ -373,7 +374,7 @@ static void scan_in_pieces(const struct lls_regex_finder *finder,
   if (found) {
     assert_int_equal(at + piece_end, end);
     assert_int_equal(length, end - begin);
-    assert_true(shown <= begin); /* nothing of it was given out before */
+    assert_true(shown <= begin); /* nothing of it was output before */
   }
   lls_regex_scan_destroy(scan);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON Schema as a grammar: which texts each schema has, by the naive recogniser. */
+/* JSON Schema as a grammar: the texts that each schema accepts, checked with the simple
+ * recogniser. */
 #include "core/base/json_parse.h"
 #include "text/grammar/json_schema.h"
 
@@ -52,7 +53,7 @@ static void check(const struct schema_case *cases, size_t n)
   (void)state;                                                                           \
   check(cases, sizeof cases / sizeof cases[0])
 
-/* A function's parameters: valid and invalid arguments. */
+/* Checks valid and invalid arguments for a function's parameters. */
 static void check_arguments(const struct schema_case *one)
 {
   struct lls_error err = {0};
@@ -229,8 +230,8 @@ static void strings(void **state)
        {"\"//a\"", "\"a b:c\""}}, );
 }
 
-/* Behind a backslash each code point that a text may have there can be spelt, and no
- * other. */
+/* After a backslash each code point that a text may contain there can be written as an
+ * escape, and no other. */
 static void escapes_by_digits(void **state)
 {
   CHECK(
@@ -261,8 +262,8 @@ static void escapes_by_digits(void **state)
        {"\"\\u0061\"", "\"\\\\\""}}, );
 }
 
-/* Bounds of one repetition do not say these: lengths of several parts, and formats, of
- * which not all texts are kept then. */
+/* Length limits that one repetition cannot express: of patterns of several parts, and
+ * of formats, which then lose some of their texts. */
 static void lengths_of_patterns(void **state)
 {
   CHECK({"{\"type\": \"string\", \"pattern\": \"^https?://.+$\", \"maxLength\": 1024}",
@@ -290,7 +291,7 @@ static void lengths_of_patterns(void **state)
          {"\"https://a.b/cde\"", "\"https//a\""}}, );
 }
 
-/* They are kept inside of their bounds, or refused by name. */
+/* Such limits are respected, or refused by name. */
 static void numbers_beyond_64_bits(void **state)
 {
   static const char *const refused[][2] = {
@@ -566,7 +567,8 @@ static void combinations(void **state)
        {"2"}}, );
 }
 
-/* Grammars have no complement: its values are said by other keywords. */
+/* Grammars have no complement, so the remaining values are expressed by other
+ * keywords. */
 static void opposites(void **state)
 {
   CHECK(
@@ -630,8 +632,8 @@ static void opposites(void **state)
        {"1", "[1, 1]", "{\"a\": 1}"}}, );
 }
 
-/* Something that one branch asks for and that has no opposite is not needed to see that
- * the branch does not hold. */
+/* A part of a branch that cannot be negated is not needed to decide that the branch
+ * does not hold. */
 static void narrow_opposites(void **state)
 {
   CHECK({"{\"oneOf\": [{\"type\": \"object\", \"required\": [\"a\"], "
@@ -748,7 +750,7 @@ static void mistakes_are_refused_also_if_not_strict(void **state)
   }
 }
 
-/* As the tools of one request: each of them would be few steps alone. */
+/* Like the tools of one request: each schema alone would take few steps. */
 static void schemas_of_a_tree_have_one_bound(void **state)
 {
   (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lark's grammars and structural tags as grammars, by the naive recogniser; what is not
- * supported, and mistakes, say so. t/api/structured.t asks llguidance and Lark about
- * sampled texts. */
+/* Lark grammars and structural tags as grammars, checked with the simple recogniser;
+ * unsupported constructs and mistakes have messages. t/api/structured.t compares with
+ * llguidance and Lark on sampled texts. */
 #include "text/grammar/lark.h"
 #include "text/grammar/structural_tag.h"
 
@@ -152,7 +152,8 @@ static void mistakes_are_named(void **state)
   check_mistakes(build, cases, sizeof cases / sizeof cases[0]);
 }
 
-/* Each of these is built twice by the one around it: all of them took 2^40 formats. */
+/* Each trigger is built twice by the one around it: building all would take 2^40
+ * formats. */
 static void nested_triggers_end(void **state)
 {
   (void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chat templates against Jinja, what is refused, and what a hostile one can do. */
+/* Chat templates compared with Jinja, refusals, and hostile templates. */
 #include "t/folder.h"
 #include "t/tap.h"
 
@@ -59,7 +59,7 @@ static void test_vectors(void **state)
 
 static const struct refusal {
   const char *source;
-  const char *sentence; /* a part of it */
+  const char *sentence; /* part of the error message */
 } refusals[] = {
     {"a\n {% nope %}", "line 2, column 5: the statement \"nope\" is not supported here"},
     {"{% break %}", "break or continue outside a for"},
@@ -101,7 +101,7 @@ static void test_refusals(void **state)
   }
 }
 
-/* Renders without messages; the sentence of the failure, or "". */
+/* Renders without messages; returns the error message, or "". */
 static const char *failure_of(const char *source, struct lls_error *err)
 {
   struct lls_chat_template *chat_template = compile(source);
@@ -131,7 +131,8 @@ static char *render(const struct lls_chat_template *chat_template)
   return text;
 }
 
-/* An unknown construct fails where it is reached, and is reported before. */
+/* An unknown construct fails when it is reached, and is reported when the template is
+ * loaded. */
 static void test_unknown_constructs_fail_when_reached(void **state)
 {
   (void)state;
@@ -185,7 +186,7 @@ static void test_lists_and_mappings_change(void **state)
   lls_chat_template_free(chat_template);
 }
 
-/* Each of these takes for ever, or all memory, where it is not counted. */
+/* Each of these would take forever, or all memory, without limits. */
 static const struct bomb {
   const char *source;
   const char *sentence;
@@ -316,7 +317,8 @@ static void test_bombs_in_messages(void **state)
   free(content);
 }
 
-/* Keys that a mapping has removed and got again, more than it holds at once. */
+/* A mapping whose keys are removed and added again, more often than it holds keys at
+ * once. */
 static void test_mappings_grow(void **state)
 {
   (void)state;
@@ -430,7 +432,7 @@ static void test_tools_have_a_template_of_their_own(void **state)
   assert_tools_render(folder, "D");
 }
 
-/* A template that cannot be used is said, and does not stop what needs none. */
+/* An unusable template is reported, and does not affect requests that need none. */
 static void assert_problem(const struct folder *folder, const char *file,
                            const char *expected)
 {

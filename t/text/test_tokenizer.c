@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tokenisers against the reference: t/data/tokenizer holds a small one of each family
- * with texts, the ids that the reference library gives them and what it decodes.
+ * Tokenisers against the reference: t/data/tokenizer has a small one of each family,
+ * with texts, the reference library's ids and its decoded texts.
  */
 #include "t/folder.h"
 #include "t/tap.h"
@@ -158,7 +158,7 @@ static void test_broken_utf8_counts_as_replacement(void **state)
   lls_tokenizer_free(tokenizer);
 }
 
-/* Would take hours if merging, matching or ordering marks were quadratic. */
+/* Would take hours if merging, matching or ordering of marks took quadratic time. */
 static void test_a_megabyte_in_one_word(void **state)
 {
   const char *const *unit = *state; /* family, text */
@@ -211,7 +211,7 @@ static void test_config_overrules_bos(void **state)
   assert_int_equal(first, 3);
 }
 
-/* The files that GPT-2 and OPT are published with, before there was tokenizer.json. */
+/* The files that GPT-2 and OPT were published with, before tokenizer.json existed. */
 static void test_vocab_and_merges(void **state)
 {
   const struct folder *folder = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A broken or foreign tokenizer gets one sentence that names the file and the
+/* A damaged or unsupported tokeniser causes one error that names the file and the
  * construct. */
 #include "t/folder.h"
 #include "t/tap.h"
@@ -28,7 +28,7 @@
 
 static const struct refusal {
   const char *text;     /* of tokenizer.json */
-  const char *sentence; /* a part of it */
+  const char *sentence; /* part of the error message */
 } refusals[] = {
     {"{\"model\": ", "/tokenizer.json:1: not valid JSON"},
     {"[]", "/tokenizer.json: not a JSON object"},
@@ -152,7 +152,7 @@ static void test_bos_that_is_not_there(void **state)
 #define NORMALIZERS(list)                                                                \
   WITH("\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [" list "]}")
 
-/* The result of encoding a text of 1,000 bytes: the status, and the sentence. */
+/* Encodes a text of 1,000 bytes; returns the status and the error. */
 static int encode_with(const struct folder *folder, const char *tokenizer_json,
                        struct lls_error *err)
 {
@@ -172,7 +172,7 @@ static int encode_with(const struct folder *folder, const char *tokenizer_json,
   return code;
 }
 
-/* A chain of normalisers may neither multiply a text nor copy it for ever. */
+/* A chain of normalisers may neither multiply a text nor copy it endlessly. */
 static void test_normalizers_are_bounded(void **state)
 {
   const struct folder *folder = *state;
@@ -189,7 +189,8 @@ static void test_normalizers_are_bounded(void **state)
 
 #define DECODERS(list) DECODER("{\"type\": \"Sequence\", \"decoders\": [" list "]}")
 
-/* Nor may one of decoders: the text of each token is made when the model is loaded. */
+/* Nor may a chain of decoders: each token's text is computed when the model is
+ * loaded. */
 static void test_decoders_are_bounded(void **state)
 {
   const struct folder *folder = *state;

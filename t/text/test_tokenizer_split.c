@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Splitting: the behaviours, and expressions that PCRE2 alone would read differently. */
+/* Splitting: its behaviours, and expressions that plain PCRE2 would interpret
+ * differently. */
 #include "t/tap.h"
 
 #include "text/tokenizer/pretokenizer.h"
@@ -9,7 +10,7 @@
 static const struct sample {
   const char *json; /* a pre-tokeniser */
   const char *text;
-  const char *pieces; /* joined by | */
+  const char *pieces; /* expected pieces, joined by | */
 } samples[] = {
 #define SPLIT(regex, rest)                                                               \
   "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"}," rest "}"

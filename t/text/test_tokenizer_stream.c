@@ -32,7 +32,8 @@ static struct lls_tokenizer *load(const struct folder *folder, const char *decod
   "{\"type\": "                                                                          \
   "\"Fuse\"}, {\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}]}"
 
-/* Pushes ids up to -1; what each push wrote, separated by "|", then the flush. */
+/* Pushes ids up to -1 and compares each push's output, separated by "|", then the
+ * flush. */
 static void assert_streams(struct lls_detokenizer *stream, const int32_t *ids,
                            const char *expected)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Required calls: each format's grammar has the answers that its parser reads as calls,
- * and no others. */
+/* Required tool calls: each format's grammar accepts exactly the answers that its
+ * parser reads as calls. */
 #include "t/recogniser.h"
 #include "t/tap.h"
 
@@ -59,7 +59,7 @@ static void put_call(struct lls_text *out, const struct lls_tool_syntax *syntax,
                   syntax->after);
 }
 
-/* The parser finds the calls, and nothing else. */
+/* The parser must find the calls, and nothing else. */
 static void check_parsed(const struct lls_tool_constraint *constraint,
                          const struct lls_text *text, uint32_t n_calls)
 {
@@ -163,7 +163,7 @@ static void test_nothing_but_calls(void **state)
   json_decref(tools);
 }
 
-/* Under "auto": any text, and calls as they are required from their mark on. */
+/* With "auto": any text, and calls in the required form from their mark on. */
 static void test_optional_calls(void **state)
 {
   (void)state;
@@ -221,7 +221,7 @@ static void test_strict_functions_refuse_what_is_not_kept(void **state)
 
 enum { BEGIN = 0, END = 1, EOT = 2 }; /* of the tokeniser; EOT ends texts */
 
-/* "<|begin_of_text|>" and what follows it, as a mark or as letters. */
+/* A grammar of "<|begin_of_text|>" and a text, as a mark or as letters. */
 static struct lls_grammar *grammar_of(const struct lls_vocabulary *v, const char *text,
                                       bool marks)
 {

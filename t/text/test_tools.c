@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of tools and reasoning in what models write: each answer at once, byte by byte
- * and in pieces, with the same outcome; and what is no call stays text. */
+/* Tool calls and reasoning in models' answers: each answer is parsed at once, byte by
+ * byte and in pieces, with the same result; text that is no call stays text. */
 #include "t/tap.h"
 
 #include "text/template/template.h"
@@ -201,8 +201,8 @@ static json_t *read_tools(void)
   return tools;
 }
 
-/* Parses in pieces of that many bytes; 0: of different sizes. *whole: nothing is missing
- * of any call. The caller frees. */
+/* Parses in pieces of this many bytes; 0: of varying sizes. *whole: all calls are
+ * complete. The caller frees the result. */
 static char *parse_until(const struct lls_tool_parser_options *options, const char *text,
                          size_t piece, bool cut, bool *whole)
 {
@@ -263,7 +263,7 @@ static void test_answers_in_any_pieces(void **state)
   json_decref(tools);
 }
 
-/* The first n bytes, with U+FFFD for a character that is cut, as answers end. */
+/* Copies the first n bytes, with U+FFFD for a truncated character, as answers end. */
 static void cut_off(char *out, const char *text, size_t n)
 {
   bool within = ((unsigned char)text[n] & 0xC0) == 0x80;
@@ -272,8 +272,8 @@ static void cut_off(char *out, const char *text, size_t n)
   sprintf(out, "%.*s%s", (int)n, text, within ? "\xEF\xBF\xBD" : "");
 }
 
-/* Nothing becomes content of a text that is held to calls, wherever it is cut off: what
- * is known of the calls is a beginning of what all of it would have been. */
+/* A text that must be a call never becomes content, wherever it is truncated: the
+ * recognised part of the calls is a prefix of the complete ones. */
 static void test_calls_are_cut_off(void **state)
 {
   static const struct {
@@ -468,12 +468,13 @@ static void test_arguments_become_json(void **state)
              false, "||f({\"s\": \"a\\nb\"})", true);
 }
 
-/* A call that breaks off: nothing of it is content, and it is not whole. */
+/* No part of an incomplete call becomes content, and the call is not complete. */
 static void test_broken_off(void **state)
 {
   static const struct {
     const char *format, *text, *outcome;
-    bool whole, at_the_cut; /* ended by itself; by its length */
+    /* whole: the answer ended by itself; at_the_cut: by its length */
+    bool whole, at_the_cut;
   } cases[] = {
       {"hermes", "<tool_call>\n{\"name\": \"f\", \"argu", "||f()", false, false},
       {"hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"a",
@@ -513,7 +514,8 @@ static void test_broken_off(void **state)
   "%}" BODY                                                                              \
   "{% endfor %}{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
 
-/* After the formats of published templates; their detection goes by such texts. */
+/* Modelled on the formats of published templates, whose detection depends on such
+ * texts. */
 static const struct shape {
   const char *format;
   bool text_arguments;
@@ -552,7 +554,7 @@ static char *render(const struct lls_chat_template *chat_template, const json_t 
   return text;
 }
 
-/* A message that a template has written is read, and written again. */
+/* A message written by a template is parsed, and written again. */
 static void check_round_trip(const struct shape *shape, const json_t *tools)
 {
   static const char arguments[] = "{\"place\": \"Z\\\"\u00fcrich\", \"days\": 3}";
@@ -614,7 +616,7 @@ static void test_a_prompt_may_open_the_reasoning(void **state)
   assert_false(lls_tool_dialect_opens_reasoning(&(struct lls_tool_dialect){0}, "", 0));
 }
 
-/* Special tokens that are text for the parser, although others are left out. */
+/* Special tokens that the parser gets as text, although others are removed. */
 static void test_marks(void **state)
 {
   (void)state;
@@ -652,7 +654,7 @@ static void test_names_of_formats(void **state)
   assert_string_equal(key, "reasoning_format");
 }
 
-/* A name that never ends, a call that never begins: what is held back has a bound. */
+/* A name that never ends, a call that never begins: the text held back is limited. */
 static void test_what_is_held_back_is_bounded(void **state)
 {
   (void)state;

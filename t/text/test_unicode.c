@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Characters that BERT's tokenisers take for a mark, a control or punctuation: as
- * Unicode 8.0 has it, whatever the Unicode of utf8proc and PCRE2 is; and normalisation
- * forms, as its reference has them. */
+/* The characters that BERT's tokenisers treat as marks, controls or punctuation: by
+ * Unicode 8.0, whatever version utf8proc and PCRE2 have; and normalisation forms,
+ * compared with the reference. */
 #include "t/tap.h"
 
 #include "text/tokenizer/tokenizer.h"
@@ -40,7 +40,7 @@ static void test_controls(void **state)
   expect(lls_unicode_clean, "\u0378\U0003fffd", "\u0378\U0003fffd"); /* unassigned */
 }
 
-/* Tokens of the text without those around it. */
+/* Counts the tokens of the text without the surrounding special ones. */
 static size_t count(const struct lls_tokenizer *tokenizer, const char *text)
 {
   int32_t *ids = NULL;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rule of [server] autopilot as a filter, for t/tools/autopilot.t: a line of
- *
- *   BEST|- MARGIN MORE SERVED SIMULATED BEFORE
- *
- * is a round, and the line that comes back what follows from it.
+ * The rule of [server] autopilot as a filter, for t/tools/autopilot.t: each input line
+ * BEST|- MARGIN MORE SERVED SIMULATED BEFORE is a round, and the output line is the
+ * decision.
  */
 #include <stdio.h>
 #include <string.h>

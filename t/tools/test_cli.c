@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tools' options: tables read as llmserve.ini's are, errors in one sentence. */
+/* The tools' options: tables work as for llmserve.ini, and each error is one
+ * sentence. */
 #include "t/tap.h"
 
 #include <errno.h>

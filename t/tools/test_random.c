@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The generator and the distributions: fixed values, and moments within five standard
- * errors, which a right generator of a fixed seed either has or has not. */
+ * errors. With a fixed seed these tests always pass or always fail. */
 #include "t/tap.h"
 
 #include "tools/workload/lengths.h"
@@ -31,7 +31,8 @@ static void test_a_draw_depends_on_its_key_alone(void **state)
     assert_true(lls_random_next(&others[i]) != first);
 }
 
-/* "Same seed, same workload" rests on this: changing this changes every workload. */
+/* "Same seed, same workload" depends on this: changing these values changes every
+ * workload. */
 static void test_values_do_not_change(void **state)
 {
   (void)state;

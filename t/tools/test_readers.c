@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every format as it is, and what each says of a bad file: where, and what was wrong. */
+/* Every format of traces, and the error for each kind of bad file: its place and its
+ * cause. */
 #include "t/tools/workload.h"
 
 #include "t/folder.h"
@@ -26,7 +27,7 @@ static void test_tables(void **state)
   lls_workload_free(&w);
 
   w = from_file("burstgpt.csv", "");
-  assert_int_equal(w.n_items, 2); /* a request that failed is none */
+  assert_int_equal(w.n_items, 2); /* a failed request is left out */
   assert_row(&w, 1, INT64_C(118500000000), 417, 276);
   lls_workload_free(&w);
 
@@ -141,7 +142,8 @@ static void test_chats(void **state)
   lls_workload_free(&w);
 }
 
-/* Every format of llmserve-trace(5) may be named, and is what the file was seen to be. */
+/* Every format of llmserve-trace(5) can be named, with the same result as when it is
+ * detected. */
 static void test_formats_by_name(void **state)
 {
   (void)state;

@@ -96,7 +96,7 @@ static void test_counts_and_latencies(void **state)
   assert_int_equal(m.output_tokens, 5);
   assert_int_equal(m.max_tokens_per_s, 6);
   assert_int_equal(m.max_concurrent, 4);
-  assert_close(m.ttft.mean, 200); /* 100 and 300 */
+  assert_close(m.ttft.mean, 200); /* mean of 100 and 300 */
   assert_close(m.ttft.median, 200);
   assert_close(m.ttft.std, 100);
   assert_close(m.ttft.percentiles[1], 280); /* p90, linear */
@@ -212,8 +212,8 @@ static void test_a_short_run_has_no_steady_part(void **state)
   end_run(&run);
 }
 
-/* Best-effort ones: one failed, one was cancelled; nobody has ended when the last comes.
- */
+/* Best-effort requests: one failed, one was cancelled; none had ended when the last
+ * arrived. */
 static void test_classes(void **state)
 {
   struct run run;
@@ -357,9 +357,9 @@ static void test_engine_numbers_are_by_time(void **state)
   end_run(&run);
 }
 
-/* Three iterations, at 10, 110 and 260 ms. The first two have 100 ms to
- * their first token; the gap of 150 ms is late for the second, which has 100 ms, and not
- * for the first. The third has no deadlines. */
+/* Three iterations, at 10, 110 and 260 ms. The first two requests may take 100 ms to
+ * their first token. The gap of 150 ms is too long for the second, which allows 100 ms,
+ * but not for the first. The third has no deadlines. */
 static void test_a_late_token_makes_its_iteration_late(void **state)
 {
   const struct folder *f = *state;
@@ -391,7 +391,7 @@ static void test_a_late_token_makes_its_iteration_late(void **state)
   end_run(&run);
 }
 
-/* The bins of a timeline's list are these. */
+/* Expects these values in the bins of a timeline's list. */
 static void expect_bins(json_t *timeline, const char *name, size_t n,
                         const double *wanted)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Grids, repeats, resuming, the search for a rate and the plot, with a run that costs
- * nothing: its attainment is a known function of its options. */
+/* Grids, repeats, resuming, the search for a rate, and the plot, with a fake run whose
+ * attainment is a known function of its options. */
 #include "t/tap.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 #include "tools/sweep/plot_data.h"
 #include "tools/sweep/results.h"
 
-#define KNEE 7.3 /* the highest rate that attains */
+#define KNEE 7.3 /* the highest rate that keeps the attainment */
 
 struct bench {
   struct lls_workload_options workload;
@@ -22,7 +22,7 @@ struct bench {
   struct lls_bound_options bound[2];
   struct lls_runner runner;
   const struct folder *folder;
-  const char *plugin; /* the build of what is swept; NULL: "old" */
+  const char *plugin; /* build of the swept plugin; NULL: "old" */
 };
 
 static json_t *quantiles_of(double rate)
@@ -41,7 +41,7 @@ static json_t *made_by(void *context, struct lls_error *err)
   return out;
 }
 
-/* Tenants multiply the knee, and seeds 5 to 7 move it. */
+/* The number of tenants multiplies the knee, and seeds 5 to 7 shift it. */
 static double attained(const struct bench *b, double rate)
 {
   double tenants = b->workload.tenants > 1 ? (double)b->workload.tenants : 1;
@@ -100,7 +100,7 @@ static void close_bench(struct bench *b)
   lls_options_release(b->bound, 2);
 }
 
-/* Runs, with what is printed. */
+/* Runs a sweep; `text` gets its output. */
 static int sweep(struct bench *b, char *text, size_t size, struct lls_error *err)
 {
   FILE *out = fmemopen(text, size, "w");
@@ -117,7 +117,7 @@ static bool exists(const struct bench *b, const char *name)
   return access(path, F_OK) == 0;
 }
 
-/* The same, where runs fail and say so. */
+/* The same without stderr, for runs that fail. */
 static int silently(struct bench *b, char *text, size_t size, struct lls_error *err)
 {
   int stderr_before = dup(STDERR_FILENO);
@@ -128,7 +128,8 @@ static int silently(struct bench *b, char *text, size_t size, struct lls_error *
   return rc;
 }
 
-/* A number that no run finds, to see whether a result is shown again. */
+/* Puts a number that no run produces into a result, to detect whether the result is
+ * shown again. */
 static void mark(const struct bench *b, const char *name)
 {
   char path[256];
@@ -146,7 +147,7 @@ static int add(struct lls_grid *grid, const char *text)
   return lls_grid_add(grid, text, strlen(text), &err);
 }
 
-/* Every value of an axis, with a space behind each. */
+/* Writes every value of an axis, each followed by a space. */
 static const char *values_of(const char *text, char *buffer, size_t size)
 {
   struct lls_grid grid = {0};
@@ -199,7 +200,8 @@ static void test_axes(void **state)
   assert_int_equal(add(&grid, "trace=/a/b c.csv,d.csv"), 0);
   lls_grid_name(&grid, 0, name, sizeof name);
   assert_string_equal(name, "trace=b-c.csv");
-  assert_int_equal(add(&grid, "far=1e300..1e300"), 0); /* where 1 more is no more */
+  /* adding 1 to it changes nothing */
+  assert_int_equal(add(&grid, "far=1e300..1e300"), 0);
   assert_int_equal(lls_grid_points(&grid), 2);
   const char *const bad[] = {
       "",         "seed",   "=1",      "seed=",         "x=1,",      "x=,1",
@@ -231,7 +233,7 @@ static void test_a_grid_is_run_and_resumed(void **state)
   close_bench(&b);
 }
 
-/* A result is shown again only if everything that made it is as it was. */
+/* A result is shown again only if everything that produced it is unchanged. */
 static void test_old_results_are_not_shown_as_new(void **state)
 {
   static char *const runs[][6] = {
@@ -262,7 +264,7 @@ static void test_old_results_are_not_shown_as_new(void **state)
   }
 }
 
-/* A run that failed has no line of an older result either. */
+/* After a failed run an older result of its point is not shown either. */
 static void test_a_failed_run_shows_no_older_one(void **state)
 {
   struct bench b;
@@ -274,7 +276,7 @@ static void test_a_failed_run_shows_no_older_one(void **state)
   OPEN(&b, "--sweep", "seed=1,2", "--num-prompts", "13", "--request-rate", "1");
   assert_int_equal(silently(&b, text, sizeof text, &err), -EIO);
   assert_non_null(strstr(text, "seed=1                                   failed"));
-  assert_true(exists(&b, "seed=1")); /* and it is not lost */
+  assert_true(exists(&b, "seed=1")); /* but the older result is not lost */
   close_bench(&b);
 }
 
@@ -327,7 +329,7 @@ static void test_repeats_have_intervals(void **state)
   close_bench(&b);
 }
 
-/* The bracket around the knee, no wider than asked for. */
+/* The final bracket contains the knee, and is not wider than requested. */
 static void test_the_highest_rate_is_found(void **state)
 {
   struct bench b;
@@ -374,7 +376,7 @@ static void test_the_highest_rates_of_several(void **state)
         sscanf(row, " %*s %lf %lf %lf %lf", &mean[i], &low[i], &high[i], &not_at[i]), 4);
     assert_true(low[i] <= mean[i] && mean[i] <= high[i]);
   }
-  assert_true(fabs(mean[0] - KNEE) < 0.5); /* of seeds 5 to 7: see run() */
+  assert_true(fabs(mean[0] - KNEE) < 0.5); /* seeds 5 to 7 shift the knee: see run() */
   assert_true(mean[1] > 1.9 * mean[0]);
   assert_non_null(strstr(text, "highest rate at which 90 % of all requests"));
   snprintf(path, sizeof path, "%s/find-rate.json", ((const struct folder *)*state)->path);
@@ -478,7 +480,7 @@ static void test_the_plot_is_drawn(void **state)
   close_bench(&b);
 }
 
-/* Seed k's values are 1 + k times the others', see run(). */
+/* Seed k's values are 1 + k times the first seed's: see run(). */
 static void test_cdfs_are_of_all_seeds(void **state)
 {
   struct lls_plot_runs runs;
@@ -496,7 +498,8 @@ static void test_cdfs_are_of_all_seeds(void **state)
     sources[i] = (struct lls_plot_source){paths[i], ""};
   }
   assert_int_equal(lls_plot_read(sources, 3, &runs, &err), 0);
-  assert_true(lls_plot_common_rate(&runs) == 2); /* the one asked for, not the realised */
+  /* the requested rate, not the realised one */
+  assert_true(lls_plot_common_rate(&runs) == 2);
   struct lls_plot_part part = lls_plot_at(&runs, lls_plot_series(&runs, 0), 2);
   assert_int_equal(part.end - part.from, 3);
   double *values;
@@ -524,7 +527,7 @@ static void test_without_gnuplot_nothing_is_run(void **state)
   close_bench(&b);
 }
 
-/* Runs of two sides, in folders below the test's; repeats by seed. */
+/* Writes runs of two sides into folders; repeats by seed. */
 static void write_runs_from(const struct folder *f, const char *side, const char *point,
                             const double *rates, size_t n, size_t first_seed)
 {
@@ -592,7 +595,8 @@ static void test_a_winner_needs_intervals_apart(void **state)
     remove_side(f, (const char[]){*side, '\0'});
 }
 
-/* The seeds differ by far more than the sides do, which every seed says alike. */
+/* The seeds differ by far more than the sides do, but the difference is the same for
+ * every seed. */
 static void test_the_same_seeds_are_compared_in_pairs(void **state)
 {
   const struct folder *f = *state;
@@ -609,7 +613,7 @@ static void test_the_same_seeds_are_compared_in_pairs(void **state)
   assert_int_equal(compare(f, "a", "c", text, sizeof text, &err), 0);
   assert_non_null(strstr(text, "no winner, 4 seeds"));
   assert_int_equal(compare(f, "a", "d", text, sizeof text, &err), 0);
-  assert_null(strstr(text, "seeds")); /* two in common are too few */
+  assert_null(strstr(text, "seeds")); /* two common seeds are too few */
   for (const char *side = "abcd"; *side != '\0'; side++)
     remove_side(f, (const char[]){*side, '\0'});
 }

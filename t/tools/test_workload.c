@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The workload that options make of rows: arrivals, selection, classes, SLOs, batches;
- * and the issuer.
- */
+/* The workload that options produce from rows: arrivals, selection, classes, SLOs,
+ * batches; and the issuer. */
 #include "t/tools/workload.h"
 
 #include <math.h>
@@ -313,7 +312,8 @@ static void test_closed_loop_waits_for_ends(void **state)
   lls_workload_free(&w);
 }
 
-/* BROS: a batch when the one before has ended, until the others have all arrived. */
+/* BROS: a batch is sent when the previous one has ended, until all other requests have
+ * arrived. */
 static void test_batches_follow_each_other(void **state)
 {
   (void)state;

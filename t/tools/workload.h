@@ -11,7 +11,7 @@
 #define MAX_ARGUMENTS 32
 #define LINE_MAX_LEN  8192
 
-/* Builds from arguments separated by spaces; the error in *err. */
+/* Builds a workload from arguments separated by spaces; *err gets an error. */
 static inline int build(const char *line, struct lls_workload *out, struct lls_error *err)
 {
   struct lls_workload_options options;
@@ -40,7 +40,7 @@ static inline struct lls_workload built(const char *line)
   return workload;
 }
 
-/* From a file of t/data/traces, with more arguments behind. */
+/* Builds it from a file of t/data/traces, with further arguments. */
 static inline struct lls_workload from_file(const char *file, const char *more)
 {
   char line[2 * LINE_MAX_LEN], name[128];

@@ -122,15 +122,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
                               const cublasLtMatmulAlgo_t *, void *workspace, size_t,
                               cudaStream_t);
 
-/* The algorithms that each shape is offered from now on, in this order; at first, and
+/* Sets the algorithms offered for each shape from now on, in this order; initially, and
  * with n = 0, one that takes no time. */
 struct simt_lt_algorithm {
-  double us, us_from_l2; /* the stream's time for a product, and with weights in the L2 */
-  unsigned sleep_us;     /* the host's */
-  int fails;             /* is offered, but cannot run */
+  /* stream time of a product; the same with the weights in the L2 */
+  double us, us_from_l2;
+  unsigned sleep_us; /* time on the host */
+  int fails;         /* offered, but cannot run */
 };
 void simt_lt_offer(const struct simt_lt_algorithm *, int n);
-/* Products that the i-th has computed since then. */
+/* The number of products computed by the i-th algorithm since then. */
 unsigned simt_lt_products(int i);
 
 #ifdef __cplusplus

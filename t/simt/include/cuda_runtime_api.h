@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the CUDA runtime that kernels/cuda uses, for the emulator (../simt.h): the
- * names and meanings of NVIDIA's documentation, declared for ourselves so that the tests
- * need no toolkit. What a call does here is said in ../stream.cpp.
+ * The part of the CUDA runtime that kernels/cuda uses, for the emulator (../simt.h):
+ * names and meanings from NVIDIA's documentation, declared here so that the tests need
+ * no toolkit. ../stream.cpp describes what a call does here.
  */
 #ifndef LLS_SIMT_CUDA_RUNTIME_API_H
 #define LLS_SIMT_CUDA_RUNTIME_API_H
@@ -109,17 +109,18 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *, cudaGraph_t,
 cudaError_t cudaGraphDestroy(cudaGraph_t);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t);
 cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
-unsigned simt_graph_launches(void);          /* so far; for tests */
-void simt_gpus(int n, int reach_each_other); /* of the machine; one at first */
-int simt_direct_copies(void);                /* between two GPUs, since then */
-/* Recovers from a fault, and has another come after so many kernels; -1 = never. */
+unsigned simt_graph_launches(void);          /* launches so far; for tests */
+void simt_gpus(int n, int reach_each_other); /* GPUs of the machine; initially one */
+int simt_direct_copies(void);                /* copies between two GPUs since simt_gpus */
+/* Recovers from a fault, and causes another one after so many kernels; -1: never. */
 void simt_fault_after(long kernels);
-/* A bit for each GPU that something was made or waited for on, since then. */
+/* A bit for each GPU on which something was created or waited for since then. */
 unsigned simt_contexts(void);
 
-/* For benchmarks of the host's work: from now on nothing is carried out, and memory that
- * is allocated is zeros; and the CPU time of the caller's thread so far from waiting for
- * an event to launching the next kernel or graph, when a GPU would have nothing to do. */
+/* For benchmarks of the host's work. simt_only_host: from now on nothing is executed,
+ * and allocated memory is zeros. The other returns the CPU time that the caller's
+ * thread spent between waiting for an event and launching the next kernel or graph,
+ * when a GPU would be idle. */
 void simt_only_host(void);
 int64_t simt_idle_ns(void);
 
