@@ -146,7 +146,7 @@ struct lls_linear_kernel {
   enum lls_packed expanded;
   unsigned own_rows; /* up to this many rows `expand` does not pay */
   void (*finish)(const struct lls_finish *);
-  /* Called before and after a thread's tiles of one product; NULL: nothing to do. */
+  /* Called before and after a thread's tiles of one product; NULL: no call is needed. */
   void (*begin)(void), (*end)(void);
 };
 

@@ -8,7 +8,7 @@
  *     of the thread that counts: barriers order the threads of a block, and fences of the
  *     whole GPU are cumulative, so one fence covers all writes of the block.
  *   - Fence, then atomicAdd, is a release. Additions to one count are each observed by
- *     the next, so the last to be made observes all; with the fence behind it that is an
+ *     the next, so the last to be made observes all; with the fence after it that is an
  *     acquire, of every block's release.
  *   - The second barrier extends this order to the block's other threads.
  *

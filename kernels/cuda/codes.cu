@@ -114,7 +114,7 @@ static __device__ __forceinline__ void multiply_columns(float (&sum)[N][4],
     add_columns<F>(sum[n], a, x.v[n], c, q);
 }
 
-/* ---- what is on its way ------------------------------------------------------------ */
+/* ---- copies under way -------------------------------------------------------------- */
 
 /* Stages of the ring; a block has WIDTH times 16 outputs. */
 template <int WIDTH> static constexpr uint32_t STAGES = WIDTH == 1 ? 4 : 3;

@@ -307,7 +307,7 @@ static void keep(json_t *server, const json_t *reply, const char *const *keys)
       json_object_set(server, *keys, json_object_get(reply, *keys));
 }
 
-/* Keeps ids and lengths only: some servers set `created` anew in every answer. */
+/* Keeps ids and lengths only: some servers set another `created` in every answer. */
 static void keep_models(json_t *server, const json_t *reply)
 {
   static const char *const keys[] = {"id", "root", "max_model_len", NULL};

@@ -50,7 +50,7 @@ static void journal_close(struct journal *j)
   fclose(j->file);
 }
 
-/* Reports where b first differs from a; NULL: it does not. */
+/* Reports where b first differs from a, if it does. */
 static void compare(struct findings *f, const char *a, const char *b, const char *what)
 {
   size_t line = 0;
@@ -180,7 +180,7 @@ void check_leaks(const struct subject *s, struct findings *f)
     return;
   }
   for (uint64_t i = 0; i < 3 * ROUNDS; i++) {
-    if (i == ROUNDS) /* by now all memory that is allocated only once has been */
+    if (i == ROUNDS) /* memory that is allocated only once exists then */
       before = heap_in_use();
     one_life(s, f, s->seed + i % 2);
   }

@@ -36,7 +36,7 @@ struct replay {
   uint32_t planned; /* plans made at this position */
 };
 
-/* ---- the first reading: what becomes of each request ------------------------------- */
+/* ---- the first reading: the end of each request ------------------------------------ */
 
 static int note_arrival(struct replay *r, const struct lls_decision_line *line,
                         struct lls_error *err)

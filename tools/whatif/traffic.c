@@ -91,7 +91,7 @@ static int read_answers(const char *path, struct answers *out, struct lls_error 
   return rc;
 }
 
-/* ---- what is known of it ---------------------------------------------------------- */
+/* ---- properties of the traffic ---------------------------------------------------- */
 
 static bool has_times(const struct answers *all)
 {

@@ -15,7 +15,7 @@ struct result {
   /* name of the candidate; the first one is the running configuration */
   const char *name;
   const char *settings; /* as lines */
-  json_t *report;       /* NULL: it was refused, with the reason in why */
+  json_t *report;       /* NULL: refused, with the reason in why */
   struct lls_error why;
   double gain; /* improvement over the running configuration, as a share; NaN: unknown */
   bool told;   /* the difference is significant */

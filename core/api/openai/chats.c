@@ -4,7 +4,7 @@
 #include "core/api/chat_answer.h"
 #include "core/api/openai/wire.h"
 
-/* Returns an answer or a chunk with the members that both have, except for the usage. */
+/* Returns an answer or a chunk with their common members, except for the usage. */
 static json_t *envelope(const struct lls_generation *generation, const char *object,
                         json_t *choices)
 {
