@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree's nodes and the blocks of its places: which there are, who holds them, and
- * which leaves first; see tree.h. */
+/* The tree's nodes and the blocks of its places: which exist, which have holders, and
+ * which leave first; see tree.h. */
 #include <llmserve/policy/tree.h>
 
 #include <llmserve/policy/number.h>
@@ -34,7 +34,7 @@ static uint32_t group_of(const struct lls_pol_tree *t, uint32_t place)
   return place / t->n_tiers % t->n_groups;
 }
 
-/* Where a taken block's place is noted. */
+/* Returns where a taken block's place is stored. */
 static uint32_t *place_of(const struct lls_pol_tree *t, uint32_t tier, uint32_t unit)
 {
   const struct lls_pol_tree_tier *at = &t->tiers[tier];
@@ -58,7 +58,7 @@ static bool reads_all(const struct lls_pol_tree *t, uint32_t group)
   return t->groups[group].reads == LLS_POL_READS_ALL;
 }
 
-/* Has the node a block of the group in one of these tiers? */
+/* Returns true if the node has a block of the group in one of these tiers. */
 static bool has_block(const struct lls_pol_tree *t, uint32_t node, uint32_t group,
                       uint32_t tiers)
 {
@@ -70,7 +70,7 @@ static bool has_block(const struct lls_pol_tree *t, uint32_t node, uint32_t grou
 
 /* ---- nodes --------------------------------------------------------------------- */
 
-/* A key is as good as random: it needs no hash. */
+/* A key is as good as random: it needs no hash function. */
 static uint32_t *bucket_of(const struct lls_pol_tree *t, const struct lls_key *key)
 {
   return &t->buckets[(uint32_t)key->word[0] & t->bucket_mask];
@@ -99,7 +99,7 @@ static uint32_t make_node(struct lls_pol_tree *t, uint32_t parent,
   return node;
 }
 
-/* Its key stays where it is: a rollback needs it again. */
+/* The key stays in keys: a rollback needs it. */
 static void free_node(struct lls_pol_tree *t, uint32_t node)
 {
   struct lls_pol_node *n = &t->nodes[node];
@@ -143,7 +143,7 @@ static void unkeep(struct lls_pol_tree *t, uint32_t tier, uint32_t place)
 
 /* ---- leaving ------------------------------------------------------------------- */
 
-/* The block leaves the tree; if nobody holds it, it is freed. */
+/* Removes the block from the tree, and frees it if it has no holders. */
 static void leave_place(struct lls_pol_tree *t, uint32_t tier, uint32_t place)
 {
   struct lls_pol_tree_place *p = &t->places[place];
@@ -160,7 +160,7 @@ static void leave_place(struct lls_pol_tree *t, uint32_t tier, uint32_t place)
     lls_pol_slabs_free(slabs, unit);
 }
 
-/* Is the node of use to the blocks of other groups that it has? */
+/* Returns true if the node's blocks of other groups can be used. */
 static bool is_whole(const struct lls_pol_tree *t, uint32_t node)
 {
   for (uint32_t group = 0; group < t->n_groups; group++)
@@ -169,7 +169,7 @@ static bool is_whole(const struct lls_pol_tree *t, uint32_t node)
   return true;
 }
 
-/* A kept block that may leave now: what comes after it does not need it. */
+/* Returns true if a kept block may leave now: no later block needs it. */
 static bool may_leave(const struct lls_pol_tree *t, uint32_t tier, uint32_t place)
 {
   uint32_t node = node_of(t, place), group = group_of(t, place);
@@ -190,7 +190,7 @@ static void leave(struct lls_pol_tree *t, uint32_t tier, uint32_t place)
     free_node(t, node);
 }
 
-/* ---- what slabs ask their owner ------------------------------------------------ */
+/* ---- callbacks of the slabs ---------------------------------------------------- */
 
 static uint32_t victim(void *context, uint32_t kind, uint32_t *since)
 {
@@ -227,7 +227,7 @@ void lls_pol_tree_moved(struct lls_pol_tree *t, uint32_t tier, uint32_t from, ui
   set(t, &t->places[place].unit, to);
 }
 
-/* ---- life ---------------------------------------------------------------------- */
+/* ---- creation and end ---------------------------------------------------------- */
 
 static bool allocate_tier(struct lls_pol_tree *t, uint32_t tier)
 {
@@ -342,7 +342,7 @@ void lls_pol_tree_forget(struct lls_pol_tree *t, uint32_t tier, uint32_t unit)
     leave(t, tier, place);
 }
 
-/* Does a group read all tokens? Then a node is of use only behind its parent. */
+/* Returns true if a group reads all tokens: a node is then useless without its parent. */
 static bool has_family(const struct lls_pol_tree *t)
 {
   for (uint32_t group = 0; group < t->n_groups; group++)
@@ -351,8 +351,8 @@ static bool has_family(const struct lls_pol_tree *t)
   return false;
 }
 
-/* The node for the i-th of these keys, made if need be and if it could be found again;
- * or LLS_POL_NIL. */
+/* Returns the node of the i-th of these keys, which is made if necessary and if it
+ * could be found later; or LLS_POL_NIL. */
 static uint32_t node_for(struct lls_pol_tree *t, const struct lls_key *keys, uint32_t i,
                          uint32_t group)
 {
@@ -405,7 +405,7 @@ uint32_t lls_pol_tree_begin(const struct lls_pol_tree *t, uint32_t group, uint32
   }
 }
 
-/* Counts, for each group, the blocks in a row that end with this node's. */
+/* Counts, for each group, the consecutive blocks that end with this node's. */
 static void go_on(const struct lls_pol_tree *t, uint32_t node, uint32_t tiers,
                   uint32_t *runs)
 {

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An index of all that earlier requests have computed, and who holds it: full blocks of
- * every group of layers, in every tier, found by the key of their last token.
+ * An index of everything that earlier requests have computed, with the holders of it:
+ * full blocks of every group of layers, in every tier, found by the key of their last
+ * token.
  *
- * A key (struct lls_key) names its tokens and all before them, so a *node* is found by
- * its key alone; its parent is the node of the key before. A node has a block or none for
- * each group and tier, and at least one in all. A block of the tree is never written, and
- * only blocks of the tree are ever shared. One that nobody holds is *kept*: it stays
- * until its memory is needed, and counts as free.
+ * A key (struct lls_key) identifies its tokens and all earlier ones, so a *node* is
+ * found by its key alone; its parent is the node of the preceding key. For each group
+ * and tier a node has a block or none, and at least one in all. A block of the tree is
+ * never written, and only blocks of the tree are ever shared. A block without holders
+ * is *kept*: it stays until its memory is needed, and counts as free.
  *
- * Each tier has its slabs (slabs.h), which count the holders of all blocks; the tree has,
- * for each size of block in a tier, the list of those that are kept, the one that was
- * held last at its end. What leaves first, when memory is short:
- *   - of a group of which a token reads all tokens before it, the first of the list. A
- *     sequence lets go its last block first, so a node leaves after its children. The
- *     node's blocks of other groups leave with it: without it they are of no use.
- *   - of other groups, the first of the list, whatever comes after it
+ * Each tier has its slabs (slabs.h), which count the holders of all blocks. For each
+ * block size in a tier, the tree has the list of kept blocks, the one released last at
+ * its end. When memory is short, these leave first:
+ *   - in a group in which a token reads all earlier tokens, the first of the list. A
+ *     sequence releases its last block first, so a node leaves after its children. The
+ *     node's blocks of other groups leave with it: without it they are useless.
+ *   - in other groups, the first of the list, whatever follows it
  *
- * A request may begin behind n blocks if in each group all blocks are there that are read
+ * A request may begin after n blocks if in each group all blocks exist that are read
  * from there on: all n; those of a window or a chunk; the one state after exactly n
  * blocks.
  *
- * Every word that a transaction changes goes through the journal. A node is made between
- * two transactions only. All functions run on the [step] thread, init and destroy on
+ * Every word that a transaction changes goes through the journal. Nodes are only made
+ * between two transactions. All functions run on the [step] thread, init and destroy on
  * [main]. The manager `paged` is the first that moves onto this, from prefixes.h.
  */
 #ifndef LLS_POL_TREE_H
@@ -37,12 +38,12 @@ extern "C" {
 #define LLS_POL_MAX_GROUPS 8
 #define LLS_POL_MAX_TIERS  3
 
-/* Which tokens before its own a token reads in a group. */
+/* The earlier tokens that a token reads in a group. */
 enum lls_pol_reads {
   LLS_POL_READS_ALL = 1,
   LLS_POL_READS_WINDOW, /* the `window` tokens that end with its own */
   LLS_POL_READS_CHUNK,  /* those in its chunk of `window` tokens */
-  LLS_POL_READS_STATE,  /* one state, which stands for all of them */
+  LLS_POL_READS_STATE,  /* one state, which represents all of them */
 };
 
 struct lls_pol_tree_group {
@@ -51,20 +52,20 @@ struct lls_pol_tree_group {
 };
 
 struct lls_pol_node {
-  uint32_t parent;      /* node; LLS_POL_NIL: it is the first of a prompt, or unknown */
-  uint32_t children;    /* nodes of which it is the parent */
+  uint32_t parent;      /* node; LLS_POL_NIL: the first of a prompt, or unknown */
+  uint32_t children;    /* nodes with this one as parent */
   uint32_t n_blocks;    /* 0: the node is free */
-  uint32_t bucket_next; /* in the index; of free nodes: the next of them */
+  uint32_t bucket_next; /* in the index; for a free node: the next free one */
 };
 
 /* A node's block of one group in one tier: its *place*. */
 struct lls_pol_tree_place {
-  uint32_t unit;           /* its first one; LLS_POL_NIL: there is no block */
+  uint32_t unit;           /* first unit of the block; LLS_POL_NIL: no block */
   uint32_t previous, next; /* places, in the list of kept blocks */
-  uint32_t since;          /* the clock when it was let go */
+  uint32_t since;          /* the clock when its last holder released it */
 };
 
-struct lls_pol_kept { /* blocks of one size in one tier that nobody holds */
+struct lls_pol_kept { /* kept blocks of one size in one tier */
   uint32_t first, last, n;
 };
 
@@ -93,48 +94,53 @@ struct lls_pol_tree {
 
 struct lls_pol_match {
   uint32_t n;     /* leading blocks that need not be computed */
-  uint32_t known; /* of groups that read all; more than n where another group lacks one */
+  uint32_t known; /* leading blocks in groups that read all; more than n if another
+                   * group lacks one */
 };
 
-/* The members up to groups, and the tiers' slabs, which are made, are set before: init
- * makes itself the slabs' owner, but for what is moved. -ENOMEM. Then make_empty. */
+/* The members up to groups must be set, and the tiers' slabs made: init becomes the
+ * slabs' owner, except for `moved`. Returns 0 or -ENOMEM. Call make_empty afterwards. */
 int lls_pol_tree_init(struct lls_pol_tree *);
 void lls_pol_tree_destroy(struct lls_pol_tree *);
 void lls_pol_tree_make_empty(struct lls_pol_tree *);
 
-/* The node of a key, or LLS_POL_NIL. */
+/* Returns the node of a key, or LLS_POL_NIL. */
 uint32_t lls_pol_tree_find(const struct lls_pol_tree *, const struct lls_key *);
-/* A node's block: its first unit, or LLS_POL_NIL. */
+/* Returns the first unit of a node's block, or LLS_POL_NIL. */
 uint32_t lls_pol_tree_block(const struct lls_pol_tree *, uint32_t node, uint32_t group,
                             uint32_t tier);
-/* Looks up a request's keys, of which it may use all n; `tiers`: 1u << each that counts.
- */
+/* Looks up n keys of a request, all of which it may use; `tiers`: the bit 1u << tier
+ * for each tier to search. */
 void lls_pol_tree_match(const struct lls_pol_tree *, const struct lls_key *keys,
                         uint32_t n, uint32_t tiers, struct lls_pol_match *);
-/* The first block of a group that is read from behind n blocks on. */
+/* Returns the first block of a group that is read when a request begins after n
+ * blocks. */
 uint32_t lls_pol_tree_begin(const struct lls_pol_tree *, uint32_t group, uint32_t n);
 
-/* A block that is held, full and computed becomes known as the i-th of these keys. The
- * unit of the block that is known from now on: another one's, if there was one already,
- * to which the caller may go over. Where a group reads all, its block is put first, and
- * nothing becomes known where that group's block before is not. Not in a transaction. */
+/*
+ * Inserts a held, full and computed block as that of the i-th of these keys. Returns
+ * the unit of the block in the tree from now on: if the tree had one already, that
+ * block's, which the caller may use instead. If a group reads all, a node's block of it
+ * must be inserted before the node's other blocks, and is not inserted if the group's
+ * preceding block is not in the tree. Not in a transaction.
+ */
 uint32_t lls_pol_tree_put(struct lls_pol_tree *, const struct lls_key *keys, uint32_t i,
                           uint32_t group, uint32_t tier, uint32_t unit);
-/* One more holds a block, of the tree or not; one less does, and a block that is not in
- * the tree is freed. */
+/* Add a holder to a block, in the tree or not; remove a holder: the last one's release
+ * frees a block that is not in the tree. */
 void lls_pol_tree_hold(struct lls_pol_tree *, uint32_t tier, uint32_t unit);
 void lls_pol_tree_let_go(struct lls_pol_tree *, uint32_t tier, uint32_t unit);
-/* Is the block in the tree? Then it may not be written. */
+/* Returns true if the block is in the tree, and so must not be written. */
 bool lls_pol_tree_has(const struct lls_pol_tree *, uint32_t tier, uint32_t unit);
-/* A block that nobody holds, and that nothing needs, leaves the tree; others stay. */
+/* Removes a block from the tree, unless it has holders or other blocks need it. */
 void lls_pol_tree_forget(struct lls_pol_tree *, uint32_t tier, uint32_t unit);
-/* A block has moved within its tier (owner of slabs.h); its holders are told by others.
- */
+/* Call it when a block has moved within its tier (owner in slabs.h); its holders are
+ * updated by their owner. */
 void lls_pol_tree_moved(struct lls_pol_tree *, uint32_t tier, uint32_t from, uint32_t to);
 
 void lls_pol_tree_pass(struct lls_pol_tree *, struct lls_pol_state_walk *);
-/* After the slabs' audit. False, and nothing may be looked up, where numbers lead
- * elsewhere. */
+/* Call it after the slabs' audit. Returns false if numbers are out of range: nothing
+ * may then be looked up. */
 bool lls_pol_tree_audit(struct lls_pol_tree *, struct lls_pol_report *);
 
 #ifdef __cplusplus
