@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# prove's formatter, which says before prove's own summary what somebody needs who sees only the
-# end of the output: which files computed longest, what was skipped and why, and of each test file that failed
-# the failing tests with what they printed, and the command that repeats them. LLS_SECONDS names a file that gets
-# each test's seconds of processor time, for t/budget.
+# prove's formatter. Before prove's own summary it prints what a reader of the end of the output needs: the
+# tests that used most processor time, the skipped tests with their reasons, and for each failed test file its
+# failing tests with their output and the command that repeats them. LLS_SECONDS names a file that gets each
+# test's seconds of processor time, for t/budget.
 package Summary;
 
 use strict;

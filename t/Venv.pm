@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Virtual environments of Python in the build folder, each made once, for clients that are
-# not ours.
+# Virtual environments of Python in the build folder, each created once, for clients from
+# other projects.
 package Venv;
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A browser without a window, spoken to by the Chrome DevTools protocol over a pair of pipes
-# (--remote-debugging-pipe: JSON messages, each ended by a NUL), and one page in it.
+# A headless browser with one page, controlled by the Chrome DevTools protocol over a pair
+# of pipes (--remote-debugging-pipe: JSON messages, each ended by a NUL).
 package Browser;
 
 use strict;

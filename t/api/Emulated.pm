@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Servers whose instances are processes, each with GPUs of its own: the emulated ones of t/simt, and its NCCL.
+# Servers whose instances are processes, each with its own GPUs: the emulated ones of t/simt, and its NCCL.
 package Emulated;
 
 use strict;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# How long others wait while the server works on one large request: a stream runs, /health is
-# asked again and again on one connection, and the largest gap of either is kept.
+# Measures how long other clients wait while the server works on one large request: a stream
+# runs, /health is polled on one connection, and the largest gap of either is recorded.
 package Freeze;
 
 use strict;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The golden answers of stories260K: what transformers answers to some prompts, token by
-# token, which no policy and no way of computing may change.
+# The golden answers of stories260K: transformers' answers to some prompts, token by
+# token, which no policy and no implementation may change.
 package Golden;
 
 use strict;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# A server under test: started on a free port, spoken to by HTTP::Tiny or over a bare
-# socket, and stopped; its exit status is part of the test that used it.
+# A server under test: started on a free port, accessed by HTTP::Tiny or over a plain
+# socket, and stopped; its exit status is checked by the test that used it.
 package LlmServer;
 
 use strict;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Two machines out of one: network namespaces with names of their own and a link between
-# them that is as slow, as long and as bad as is asked for; mpirun starts processes on both.
-# The tests' own namespace reaches the first by another way. For root.
+# Emulates two machines on one: network namespaces with separate host names, and a link
+# between them with the requested bandwidth, latency and loss; mpirun starts processes on
+# both. The tests' own namespace reaches the first machine by a separate link. Needs root.
 package Machines;
 
 use strict;

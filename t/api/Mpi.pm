@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# mpirun for tests: on as few cores as there are, as root too.
+# Runs mpirun for tests: also on fewer cores than processes, and as root.
 package Mpi;
 
 use strict;

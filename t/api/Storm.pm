@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# Reloads that do not wait for each other: every configuration is another triple of
-# scheduler, cache manager and predictor, or a broken one, and some are asked for while
-# another is under way or before a step was run with it.
+# Reloads in quick succession: every configuration is another triple of scheduler, cache
+# manager and predictor, or a broken one. Some reloads are requested while another is
+# under way, or before the new policies have run a step.
 #
 #   my $storm = Storm->new($server, $streams, base => $ini, broken => [$ini, ...], seed => 1,
 #       peace => 0.05,         # seconds at most between two bursts

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Many streaming clients of one server, driven from one loop: each asks greedily for tokens,
-# keeps their ids and when they came, and asks again when it has its answer.
+# Many streaming clients of one server, driven from one loop: each sends a greedy request,
+# records the ids and times of its tokens, and sends the next request after its answer.
 #
 #   my $streams = Streams->new($server, clients => 64, prompts => [...], tokens => 100);
 #   $streams->learn;                    # each prompt once: the answers that must come

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Which client may ask for what: pages of the web, names that are not the server's, keys of users and
-# of admins, clients from elsewhere; and what a body has to say it is.
+# Access control: pages of the web, host names that are not the server's, keys of users and of
+# admins, clients from other machines; and the content types that a body must declare.
 use strict;
 use warnings;
 use FindBin;

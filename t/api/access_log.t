@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The log's line for requests that no model is asked: refused ones, or all; what is in it,
-# and what is not.
+# The log's line for requests that reach no model, for refused ones or for all: the
+# contents of the line, and what it must not contain.
 use strict;
 use warnings;
 use FindBin;

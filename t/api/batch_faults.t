@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Lines of batches that fail or are refused again and again: they hold up no other line, of
-# their batch or another, and end in the error file. On the fake step loop, where a line's
-# priority chooses its fate (t/api/fake_loop.h).
+# Lines of batches that fail or are refused repeatedly: they delay no other line, of their
+# batch or another, and end in the error file. Uses the fake step loop, where a line's
+# priority decides its fate (t/api/fake_loop.h).
 use strict;
 use warnings;
 use FindBin;

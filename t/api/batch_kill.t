@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A server that is killed at any moment, and one whose disk is full, lose no line of a batch
-# and answer none twice, whatever its scheduler; the answers are those of a server that nobody
-# disturbed. A damaged database costs no file.
+# A server that is killed at any moment, or whose disk is full, loses no line of a batch and
+# answers none twice, whatever its scheduler; the answers equal those of an undisturbed
+# server. A damaged database loses no file.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# /v1/files and /v1/batches on the demo model: a batch's life, its errors, its end.
+# /v1/files and /v1/batches on the demo model: the states of a batch, its errors, its
+# completion.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Calls of tools that break off, that are no JSON, or lack a mark: what a client is given for them, whole and streamed,
-# on a model that replays a script.
+# Tool calls that are truncated, are not JSON, or lack a mark: the client's view of them, whole and streamed,
+# with a model that replays a script.
 use strict;
 use warnings;
 use FindBin;

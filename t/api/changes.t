@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# POST /admin/reload with settings: they take over as a reload's do, or all of it is refused;
-# those before stay; a reload of the file alone forgets them; nothing is written. GET
-# /admin/policies says what there is to set.
+# POST /admin/reload with settings: they take effect like a reload's, or all are refused;
+# earlier settings stay; a reload of the file alone discards them; nothing is written. GET
+# /admin/policies lists what can be set.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# /v1/chat/completions: messages through a template ("role: content" and a line end each)
-# and back as a message, whole and in chunks.
+# /v1/chat/completions: messages pass through a template ("role: content" and a line end
+# each), and the answer is a message, whole and in chunks.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# --check-config says "ok" to nothing that cannot start, and what is odd at the start is
-# said by both.
+# --check-config prints "ok" only for configurations that can start; warnings of the
+# start appear in both.
 use strict;
 use warnings;
 use FindBin;

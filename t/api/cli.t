@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The command line: what each command prints, where, and its exit status.
+# The command line: the output of each command, on stdout or stderr, and its exit
+# status.
 use strict;
 use warnings;
 use File::Spec;

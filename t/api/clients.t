@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Clients that are not ours: the official openai client for Python, in a virtual
-# environment of the build folder that is made once; and curl.
+# Clients from other projects: the official openai client for Python, in a virtual
+# environment of the build folder that is created once; and curl.
 use strict;
 use warnings;
 use FindBin;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The console in a real browser: every view under load, a chat, a change that is taken and one
-# that is refused, a key, a server that goes away and comes back; no error in its console, no
-# request to another host, and what those need that do not see or have no mouse. With
-# LLS_PICTURE=FILE it makes the README's picture.
+# The console in a real browser: every view under load, a chat, a change that is accepted and
+# one that is refused, a key, a server that goes away and comes back. There must be no error
+# in the browser's console and no request to another host, and everything must be usable
+# without sight or without a mouse. With LLS_PICTURE=FILE it makes the README's picture.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Constraints are intersected, and what is left decides: min_tokens, allowed_token_ids, bad_words, logit_bias of
-# -100, stop tokens and grammars, on a model that replays a script.
+# Constraints are intersected, and the draw is from the remaining tokens: min_tokens, allowed_token_ids,
+# bad_words, logit_bias of -100, stop tokens and grammars, with a model that replays a script.
 use strict;
 use warnings;
 use FindBin;

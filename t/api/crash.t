@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A plugin that crashes takes the process down: by the crash's own signal, and with the
+# A plugin that crashes ends the process: by the crash's own signal, and with the
 # plugin's and the callback's name in the log.
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve-ctl against a real server: what it prints, and its exit status.
+# llmserve-ctl with a real server: its output and its exit status.
 use strict;
 use warnings;
 use FindBin;

@@ -1,8 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve on the CUDA device: the module is found, opened and served with (the emulated one
-# of t/simt, beside a driver library that is there and no more), and what is said where it
-# can't be.
+# llmserve on the CUDA device: the module is found, opened and used (the emulated one of
+# t/simt, with a dummy driver library), and errors if this is not possible.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # int8 blocks on the CUDA device (the emulated one of t/simt), as the tiered cache makes and
-# swaps them: the tokens are those of the CPU with the same blocks in int8.
+# swaps them: the tokens equal those of the CPU with the same blocks in int8.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A model whose weights are not numbers: each endpoint answers with an error that names them, in
-# JSON, and the log has a line; a batch's files hold valid JSON.
+# A model whose weights are NaN: each endpoint answers with a JSON error that says so, and the
+# log has a line; a batch's files hold valid JSON.
 use strict;
 use warnings;
 use FindBin;

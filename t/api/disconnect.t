@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A client that goes away, in every state: what it asked for is cancelled, and nothing of
-# it is left anywhere.
+# A client that disconnects, in every state: its request is cancelled, and nothing of it
+# remains anywhere.
 use strict;
 use warnings;
 use FindBin;

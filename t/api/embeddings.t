@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# /v1/embeddings, /v1/rerank and /v1/score. The fake step loop's vector of a prompt is how
-# many tokens it has, the first, the last, and 0, which may be cut to 2; then a real model.
+# /v1/embeddings, /v1/rerank and /v1/score. The fake step loop's vector of a prompt is: the
+# number of its tokens, the first one, the last one, and 0; it can be cut to 2 dims. Then
+# with a real model.
 use strict;
 use warnings;
 use FindBin;

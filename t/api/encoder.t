@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Encoders as served models: vectors and scores are those that transformers makes of the
-# same texts (t/data/encoder), under every scheduler, on ranks, and for a text that is cut
-# off; whatever asks for text is refused.
+# Encoders as served models: vectors and scores equal transformers' for the same texts
+# (t/data/encoder), with every scheduler, on ranks, and for a truncated text; requests for
+# text are refused.
 use strict;
 use warnings;
 use FindBin;

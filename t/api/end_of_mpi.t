@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A process that does not come to the end of MPI, after all have agreed to end it: the others
-# do not wait for it for ever, and not at all once it is dead.
+# A process that does not reach the end of MPI after all have agreed to end: the others do
+# not wait for it forever, and not at all once it is dead.
 use strict;
 use warnings;
 use FindBin;

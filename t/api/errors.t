@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Refusals: status, code, parameter, and a message that says what to do.
+# Refused requests: status, code, parameter, and a message that tells the client what to
+# do.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# GET /admin/events: a second's figures, queues and lives for those that look, bounded
-# whatever runs; for admins alone; and the end of it when the server ends.
+# GET /admin/events: figures, queues and lives of each second for its subscribers, of
+# bounded size whatever runs; for admins only; and its end when the server ends.
 use strict;
 use warnings;
 use FindBin;

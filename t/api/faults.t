@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A bad day: thousands of idle connections, requests that trickle, floods of headers, bodies
-# that are no chunks, sockets that are cut anywhere. Whoever behaves notices nothing, and
-# all counters come back to zero.
+# Misbehaving clients: thousands of idle connections, slow requests, floods of headers,
+# malformed chunks, connections cut anywhere. Other clients are not affected, and all
+# counters return to zero.
 use strict;
 use warnings;
 use FindBin;

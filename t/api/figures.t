@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The figures of policies reach /metrics and /admin/status: of every instance,
-# while they serve and when they have; and of new policies alone after a reload.
+# The figures of policies reach /metrics and /admin/status: of every instance, during
+# and after requests; and after a reload only those of the new policies.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Forms (response_format, guided decoding, calls that are required or chosen) and thoughts: a form begins where the
-# thought has ended, and beside tools an answer is a call or the form. By a model that says what the test wants.
+# Constraints on answers (response_format, guided decoding, required or chosen calls) and reasoning: the
+# constraint begins after the reasoning, and with tools an answer is either a call or matches the constraint.
+# With a model whose answers the test chooses.
 use strict;
 use warnings;
 use FindBin;

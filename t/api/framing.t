@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# HTTP/1.1 to the byte: what is sent on the wire, and what is taken from it.
+# HTTP/1.1 byte by byte: what the server sends, and what it accepts.
 use strict;
 use warnings;
 use FindBin;

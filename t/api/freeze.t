@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Large bodies are worked on aside: who streams does not wait for them, and a client that
-# leaves, or a server that stops, finds no half-done work in its way.
+# Large bodies are processed on other threads: streams do not wait for them, and a client
+# that disconnects, or a server that stops, is not blocked by half-done work.
 use strict;
 use warnings;
 use FindBin;

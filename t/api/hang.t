@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A plugin's callback that does not return: said once with its name, seen by whoever asks
-# how the server is, over when it returns, and no reason not to end.
+# A plugin's callback that does not return: it is logged once with its name, visible in
+# the server's status, over when it returns, and does not prevent the server from ending.
 use strict;
 use warnings;
 use FindBin;

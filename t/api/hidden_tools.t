@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Tools with chat templates that have no part for them: a message describes them, calls come back as calls, and a
-# conversation with calls and results is shown to the model.
+# Tools with chat templates that do not support them: a message describes the tools, calls in the answer are
+# recognised, and a conversation with calls and results is shown to the model.
 use strict;
 use warnings;
 use FindBin;

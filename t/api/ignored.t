@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Parameters without effect: one that would change the answer is a 400 by its name, any other one is in the header
-# x-llmserve-ignored and in the log; and what messages may not do: end themselves by special tokens.
+# Parameters without effect: one that would change the answer is refused with a 400 that names it; any other
+# one is listed in the header x-llmserve-ignored and in the log. Messages cannot end themselves by special
+# tokens.
 use strict;
 use warnings;
 use FindBin;

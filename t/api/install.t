@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# make install into an empty folder, and make uninstall, which leaves nothing of it there but
-# what somebody has changed.
+# make install into an empty folder, and make uninstall, which leaves only files that were
+# changed.
 use strict;
 use warnings;
 use FindBin;

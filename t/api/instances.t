@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Several instances behind one server, on the CPU: the answers are those of one, whoever
-# has a request and however it is handed over; a reload changes all instances or none;
-# status and metrics list them; and what cannot work is refused with its line.
+# Several instances behind one server, on the CPU: the answers equal those of one
+# instance, wherever a request runs and however it is handed over; a reload changes all
+# instances or none; status and metrics list them; and invalid configurations are
+# refused with their line.
 use strict;
 use warnings;
 use FindBin;

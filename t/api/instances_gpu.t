@@ -1,9 +1,10 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Instances as processes, each with a GPU (the emulated one of t/simt): blocks cross in the host's
-# memory or in the GPU's, as [engine] blocks_by and the MPI say, INT8 ones too. The answers are the
-# golden ones, all memory comes back, and a process that is killed takes its own requests with it.
-# That MPI itself reaches a real GPU's memory is not shown here. By NCCL: instances_nccl.t.
+# Instances as processes, each with a GPU (the emulated one of t/simt): blocks are transferred
+# through the host's memory or the GPU's, depending on [engine] blocks_by and the MPI library, INT8
+# blocks too. The answers are the golden ones, all memory is released, and a killed process ends
+# only its own requests. Not tested here: an MPI library that accesses a real GPU's memory. By
+# NCCL: instances_nccl.t.
 use strict;
 use warnings;
 use FindBin;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Instances that are processes, one of which is stopped and does not end: the rest answers as
-# before, also what the stopped one had begun; it is shown as silent; and when it goes on it
-# gets work again, and nothing is answered twice. When the service ends so does the launcher.
+# Instances as processes, one of which is stopped without ending: the others continue to
+# answer, also the stopped one's requests; it is shown as silent; when it continues it gets
+# work again, and nothing is answered twice. When the service ends, so does the launcher.
 use strict;
 use warnings;
 use FindBin;

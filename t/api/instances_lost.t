@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Instances that are processes and die, with others beside them: what such a one had goes on
-# elsewhere and is answered whole, once, as one process would have answered; what meets a second
-# death without a token more ends with an error; nothing hangs, and the service goes on.
+# Instances as processes, some of which die: a dead instance's requests continue elsewhere and
+# are answered completely, once, as by a single process. A request that loses its second
+# instance without a further token ends with an error. Nothing hangs, and the service continues.
 use strict;
 use warnings;
 use FindBin;

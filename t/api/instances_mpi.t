@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Instances as processes that mpirun has started: the answers are those of one instance,
-# whoever has a request and however it is handed over; what one shows all see; what a
-# process that is killed had goes on elsewhere; and what cannot start says so once.
+# Instances as processes started by mpirun: the answers equal those of one instance,
+# wherever a request runs and however it is handed over; the views of all show the state
+# of each; requests of a killed process continue elsewhere; and a failed start is
+# reported once.
 use strict;
 use warnings;
 use FindBin;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Instances as processes, each with GPUs of its own: blocks go from GPU to GPU by NCCL ([engine]
-# blocks_by), where a GPU is the emulated one of t/simt, and NCCL its own, whose ranks are processes
-# here. Also between groups of two ranks, which add up by it too, in bf16 and INT8. Where there is no
-# way by NCCL, or it breaks, or a process dies, blocks go in the host's memory and answers are the same.
+# Instances as processes, each with its own GPUs: blocks are sent from GPU to GPU by NCCL ([engine]
+# blocks_by). The GPUs and NCCL, whose ranks are processes here, are t/simt's emulated ones. Also
+# between groups of two ranks, which compute sums by NCCL, too, in bf16 and INT8. If NCCL is not
+# available or breaks, or a process dies, blocks go through the host's memory and answers are the same.
 use strict;
 use warnings;
 use FindBin;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Instances on two machines, as far as one can play two (Machines.pm): over a slow link the
-# answers are those of one instance, steps do not wait for what is on its way, and the
-# death of a process on the other machine is found out by its silence.
+# Instances on two (emulated) machines, see Machines.pm: over a slow link the answers equal
+# those of one instance, steps do not wait for transfers, and the death of a process on the
+# other machine is detected by its silence.
 use strict;
 use warnings;
 use FindBin;

@@ -1,10 +1,10 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Conservation, as t/sim has it, with processes that mpirun has started: 2 to 4 of them, roles,
-# scheduler, cache and memory by lot, clients of whom some go away, and in half of the machines one
-# process that is killed at some moment. Every request ends once, with the text that it has to have or
-# because its process died; process 0 has heard of each when it came and when it ended; all memory
-# comes back. Before that INT8 blocks, to one that keeps them so and to one that does not.
+# Conservation, as in t/sim, with processes started by mpirun: 2 to 4 processes; random roles,
+# scheduler, cache and memory; clients, some of which disconnect; and in half of the cases one process
+# killed at a random moment. Every request ends once, with its expected text or because its process
+# died; process 0 was informed of each arrival and end; all memory is released. First, INT8 blocks are
+# handed over to an instance that keeps them and to one that does not.
 #
 # LLS_MACHINES says how many machines, LLS_SEED from which on: each prints its own.
 use strict;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Instances of two tensor parallel ranks each, every rank a process: the answers are those
-# of one instance; blocks go from each rank to the one with the same part; a process that is
-# killed takes its instance with it, whichever of the two it was, and no other.
+# Instances of two tensor-parallel ranks each, every rank a process: the answers equal those
+# of one instance; blocks are sent from each rank to the one with the same part; killing
+# either process of an instance ends this instance only.
 use strict;
 use warnings;
 use FindBin;

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Another configuration for instances that are processes, under streaming clients: process 0
-# reads it and all change policies or none does; what one of them refuses is refused
-# everywhere, with its reason; no answer changes, and a death in the middle ends nobody else.
+# Reloads of instances that are processes, with streaming clients: process 0 reads the
+# configuration, and either all change policies or none does; what one process refuses is
+# refused by all, with its reason; no answer changes, and a death during a reload ends no
+# other process.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Prompts in the cache are found by their own tenant alone where there are keys, and by requests of one
-# cache_salt. Else how much of a prompt is cached would tell who has sent it before.
+# With keys, cached prompts are found only by their own tenant, and with cache_salt only by requests
+# with the same salt. Otherwise the number of cached tokens would reveal prompts of other tenants.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# [cache] kept_prompts: what is in the cache when a server ends is there after the next start, and
-# the answers are the same; a file that is not whole or of something else is not used.
+# [cache] kept_prompts: cached prompts at the end of a server are cached after the next start, and
+# the answers are the same; a file that is incomplete or does not match is not used.
 use strict;
 use warnings;
 use FindBin;

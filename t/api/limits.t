@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Bounds on what a client may send, keep waiting, or leave unread.
+# Limits on what clients may send, keep waiting, or leave unread.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Answers of the server while its model is loaded. This test has a lease on the tokeniser's file, so
-# that loading goes on when the test wants it to.
+# The server's answers while its model is loading. The test holds a lease on the tokeniser's file,
+# so that it controls when loading continues.
 use strict;
 use warnings;
 use FindBin;

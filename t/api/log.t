@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A log that nobody reads: the server goes on, and says later how many lines it lost.
+# A log without a reader: the server continues, and later reports how many lines were
+# lost.
 use strict;
 use warnings;
 use Fcntl qw(F_GETFL O_NONBLOCK);

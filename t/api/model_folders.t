@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Folders as people have them: the hub's cache, an embedder without the prefix of its tensors, a
-# folder that is named in place of the file in it; what is refused, and what the log warns of.
+# Model folders as they are published: the hub's cache, an embedder whose tensors lack the
+# prefix, a folder given instead of the file in it; refusals, and warnings in the log.
 use strict;
 use warnings;
 use FindBin;

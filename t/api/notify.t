@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # Messages to a service manager over NOTIFY_SOCKET: ready, reloading and ready again,
-# refusals, that it lives, and stopping.
+# refused reloads, watchdog, stopping.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Plugins pinned by their SHA-256: another file is refused with nothing of it run, at the start
-# and by a reload. A service takes no search path from its environment.
+# Plugins pinned by their SHA-256: another file is refused without running any of its code, at
+# the start and in a reload. A service takes no search path from its environment.
 use strict;
 use warnings;
 use FindBin;

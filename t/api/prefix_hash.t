@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# x-llmserve-prefix-hash: what etc/proxy/README says it is, computed here by perl's own SHA-256
-# and by sha256sum; and what llmserve-bench sends is what the server answers.
+# x-llmserve-prefix-hash: equals the definition in etc/proxy/README, computed here by perl's
+# own SHA-256 and by sha256sum; and llmserve-bench sends the same value that the server
+# answers.
 use strict;
 use warnings;
 use utf8;

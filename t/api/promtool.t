@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# /metrics by Prometheus' own checker (Debian: prometheus), and every series that vLLM's
-# dashboards and the Kubernetes inference gateway ask for.
+# /metrics checked by Prometheus' own tool (Debian: prometheus), and every series that
+# vLLM's dashboards and the Kubernetes inference gateway query.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The examples in etc/proxy, each before a server: TLS, streams as they come, request ids,
-# clients that leave, what is closed to the outside.
+# The examples in etc/proxy, each in front of a server: TLS, unbuffered streams, request
+# ids, disconnecting clients, paths closed to the outside.
 use strict;
 use warnings;
 use FindBin;

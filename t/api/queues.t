@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# GET /admin/queues: who runs, who waits, and what the scheduler says orders them; of each
-# instance, while reloads exchange the scheduler, and asked for by several at once.
+# GET /admin/queues: running and waiting requests and the scheduler's order keys; for each
+# instance, while reloads replace the scheduler, and for several clients at once.
 use strict;
 use warnings;
 use FindBin;

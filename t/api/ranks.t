@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Tensor parallel ranks behind the server, as threads: the tokens are those of one rank,
-# whoever is preempted, swapped or shares a prefix; a reload goes on under them; and what
-# cannot be shared out is refused with its line.
+# Tensor-parallel ranks of one server, as threads: the tokens equal those of one rank,
+# whether requests are preempted, swapped or share a prefix; reloads work with ranks; and
+# models that cannot be divided are refused with their line.
 use strict;
 use warnings;
 use FindBin;

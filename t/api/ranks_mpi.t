@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Tensor parallel ranks as MPI processes: the logits of the references, the golden tokens
-# over HTTP, and what is left when one of the processes is killed: an error for who asked,
-# a sentence that names the rank, and nobody.
+# Tensor-parallel ranks as MPI processes: the reference logits, the golden tokens over
+# HTTP, and the effect of killing one process: an error for its clients, a message that
+# names the rank, and no process left.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Another configuration under streaming clients: no answer changes, what is broken is
-# refused with its sentence and changes nothing, and a plugin built anew is the new one.
+# Reloads with streaming clients: no answer changes, a broken configuration is refused
+# with an error and changes nothing, and a rebuilt plugin is loaded anew.
 use strict;
 use warnings;
 use FindBin;

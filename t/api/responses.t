@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# /v1/responses: the fake answers with the prompt, which is each message as "role: content"
-# and a line end (the last one is not asked for), so that its answers tell what chat the request became.
+# /v1/responses: the fake loop answers with the prompt, which is each message as "role: content" and a
+# line end (without the last one), so that an answer shows the chat that the request became.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Predictor retrieval in the server, with the shipped encoder: it learns from what is
-# served, remembers it when the server is killed, and keeps a second one off its file.
+# Predictor retrieval in the server, with the shipped encoder: it learns from served
+# requests, keeps its history when the server is killed, and prevents a second server
+# from using its file.
 use strict;
 use warnings;
 use FindBin;

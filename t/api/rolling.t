@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# etc/proxy/haproxy-replicas.cfg before three servers: requests that begin alike go to one of
-# them, the others to the least busy; each is restarted under load, and one is killed, and no
-# request is lost.
+# etc/proxy/haproxy-replicas.cfg in front of three servers: requests with the same beginning
+# go to the same server, others to the least busy one; each is restarted under load, and one
+# is killed, and no request is lost.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# [server] sandbox: what a plugin of a server at work can reach with it and without; the server
-# itself serves, reloads and writes what it has to, as ever.
+# [server] sandbox: what a plugin of a running server can access with it and without; the
+# server itself serves, reloads and writes its files as usual.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The model that replays a script (Script.pm), in the real server: the text, its end, its stops and its usage are
-# exactly those of the script, whole, streamed and among other requests.
+# The model that replays a script (Script.pm), in the real server: the text, its end, its stops and its usage
+# are exactly the script's, whole, streamed and among other requests.
 use strict;
 use warnings;
 use FindBin;

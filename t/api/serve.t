@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve itself, over HTTP: a trained model's golden tokens whatever the policies, the
-# demo model's chat, and what is left of requests when they are over.
+# llmserve itself, over HTTP: a trained model's golden tokens with all policies, the
+# demo model's chat, and the state after requests have ended.
 use strict;
 use warnings;
 use FindBin;

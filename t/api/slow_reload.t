@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A reload to a plugin whose create takes its time: nobody else waits for it, it is given up
-# after [server] watchdog, and what it makes after that is gone again.
+# A reload to a plugin whose create is slow: other clients do not wait for it, it is
+# abandoned after [server] watchdog, and whatever it creates later is destroyed.
 use strict;
 use warnings;
 use FindBin;

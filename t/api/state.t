@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# How long the state folder keeps what is in it, and folders of older and newer servers.
+# How long the contents of the state folder are kept, and folders of older and newer
+# servers.
 use strict;
 use warnings;
 use FindBin;

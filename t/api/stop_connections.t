@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A server that ends: a connection which it has accepted is answered, all others are refused.
-# None is reset between: a proxy may send a request again which met a refusal, and no other.
+# A server that ends: an accepted connection is answered, all others are refused, and none is
+# reset in between: a proxy may repeat a request that was refused, and no other.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Responses that are stored: whose they are, how long and in how much room; one that a client was
-# told is stored is there after a kill. t/api/openai_client.py has what clients do with them.
+# Stored responses: their owners, lifetime and space; a response that the client was told is
+# stored survives a kill. t/api/openai_client.py uses them as clients do.
 use strict;
 use warnings;
 use FindBin;

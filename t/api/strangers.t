@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The memory that clients may take: one without a key is refused when the head of its request is there,
-# all bodies together have a bound, and so has the tree that JSON becomes.
+# The memory that clients may use: a client without a key is refused as soon as the head of its request
+# has arrived; all bodies together have a limit, and so has the parsed JSON.
 use strict;
 use warnings;
 use FindBin;

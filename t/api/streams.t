@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A hundred streams at once: each gets its own text, all of it, in order.
+# A hundred streams at once: each gets exactly its own text, in order.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Structured output of the demo model, in the words of OpenAI, vLLM and llama.cpp: answers
-# keep to what was asked for, streamed or not, and what cannot be kept is refused by name.
+# Structured output of the demo model, in the dialects of OpenAI, vLLM and llama.cpp:
+# answers match the requested constraint, streamed or not, and unsupported constraints are
+# refused by name.
 use strict;
 use warnings;
 use FindBin;

@@ -1,10 +1,10 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Answers that keep to a schema, wherever and however they are computed: several choices of
-# a request, among many others, with jumps and without, preempted, swapped, handed over
-# from an instance that prefills to one that decodes. All are, token by token, the answers
-# of one instance that has each request to itself and never jumps; and jsonschema finds
-# them valid.
+# Answers that match a schema, wherever and however they are computed: several choices of a
+# request, among many others, with and without jumps, preempted, swapped, handed over from
+# an instance that prefills to one that decodes. All must equal, token by token, the
+# answers of one instance that runs each request alone and never jumps; and jsonschema must
+# find them valid.
 use strict;
 use warnings;
 use FindBin;

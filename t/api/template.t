@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Chat templates of a model folder and of [model] chat_template: which one is used, and what
-# becomes of one that cannot be.
+# Chat templates of a model folder and of [model] chat_template: which one is used, and the
+# handling of an unusable one.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Tenants: a key without a name is one of its own, names are told apart to the end, and the limits of
-# [tenants] and [tenant.NAME] hold for each, with the headers that OpenAI's clients read.
+# Tenants: a key without a name is a tenant of its own, names are compared in full, and the limits of
+# [tenants] and [tenant.NAME] apply to each, with the headers that OpenAI's clients read.
 use strict;
 use warnings;
 use FindBin;

@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Prefixes that the tiered cache shares, on the CPU's engine: the tokens are the same as without
-# sharing, in the cache's own numbers and in int8; and those of transformers in company, where
-# memory is short and sequences are swapped. A step is a block long, so that what is read as int8
-# is the same whether a prefix was there or not.
+# Prefixes shared by the tiered cache, on the CPU's engine: the tokens are the same as without
+# sharing, in the cache's own element and in int8; and equal transformers' when requests run
+# together, memory is short and sequences are swapped. A step is a block long, so that the same
+# tokens are read as int8 whether or not a prefix was cached.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The parameters of tools, and forms whose names may be left out: a model that babbles comes to an end, and one that
-# writes a name late is not caught within it. By a model that says what the test wants.
+# Parameters of tools, and objects with optional members: a model that babbles ends its answer, and one that
+# writes a member late is not trapped in it. With a model whose answers the test chooses.
 use strict;
 use warnings;
 use FindBin;

@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Tools in a chat: calls in what the model writes become tool_calls, whole and streamed, and
-# what it thinks before becomes reasoning_content. The fake's answer repeats its prompt, which
-# with the variable "only" is the content of the last message, after a space of the tokeniser's.
+# Tools in a chat: calls in the model's text become tool_calls, whole and streamed, and its
+# reasoning before them becomes reasoning_content. The fake loop's answer repeats its prompt,
+# which with the variable "only" is the content of the last message, after a space of the
+# tokeniser.
 use strict;
 use warnings;
 use FindBin;

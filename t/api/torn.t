@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Reloads while a linker is at work on the plugin's file: whole or refused, never the end
-# of the server. LLS_SOAK=SECONDS does so for as long, with the linkers there are.
+# Reloads while a linker writes the plugin's file: each is done or refused, and never
+# ends the server. LLS_SOAK=SECONDS repeats this for that time, with all available
+# linkers.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # Schemas that take long to compile are worked on in turns of their clients, and a small body does not
-# wait for large ones. What is looked at is who was answered before whom, not when.
+# wait for large ones. The test checks the order of the answers, not their times.
 use strict;
 use warnings;
 use FindBin;

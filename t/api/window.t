@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A model of which every layer has a sliding window: answers that are longer than the cache holds,
-# where the cache manager gives back what has left the window.
+# A model with a sliding window in every layer: answers longer than the cache holds, where the
+# cache manager frees the blocks that left the window.
 use strict;
 use warnings;
 use FindBin;

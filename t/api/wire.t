@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Features that clients of vLLM, llama.cpp and the Kubernetes inference gateway use beyond the plain
-# request: scoring of prompts, tokens, tiers and deadlines, comments, probes.
+# Features that clients of vLLM, llama.cpp and the Kubernetes inference gateway use beyond plain
+# requests: scoring of prompts, tokens, tiers and deadlines, comments, probes.
 use strict;
 use warnings;
 use FindBin;
