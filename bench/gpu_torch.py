@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# bench/gpu_torch.py: what PyTorch reaches on this GPU in what bench/gpu measures, as an outside
-# judge of our limits and kernels: copies, matrix products, prefill attention (FlashAttention-2 and
-# cuDNN's), top_p sampling. Medians of CUDA events after a warm-up.
+# bench/gpu_torch.py: PyTorch's rates on this GPU for the operations of bench/gpu, to judge our limits and
+# kernels: copies, matrix products, prefill attention (FlashAttention-2's and cuDNN's), top_p sampling.
+# Medians of CUDA events after a warm-up.
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Judges the lines of bench/grammar_walks by jsonschema, with the formats of draft 2020-12:
+"""Judges the texts of bench/grammar_walks with jsonschema and the formats of draft 2020-12:
 
     pip install 'jsonschema[format]'
     bench/grammar_walks FILE... | python3 bench/grammar_judge.py
 
-Numbers are decimal, since as binary ones 9.86 is no multiple of 0.01. Prints how many texts are valid, those that are
-not, and how many schemas the validator cannot read; status 1 where a text is not valid.
+Numbers are decimal, since as a binary number 9.86 is no multiple of 0.01. Prints how many texts are valid, the invalid
+texts, and how many schemas the validator cannot read. Exit status 1 if a text is invalid.
 """
 import collections
 import decimal
@@ -25,7 +25,7 @@ def read(text):
 
 
 def of_decimals(draft):
-    """With 1.0 an integer in the drafts in which it is one."""
+    """A validator for which 1.0 is an integer, in the drafts which say so."""
     types = draft.TYPE_CHECKER
     return jsonschema.validators.extend(draft, type_checker=types.redefine(
         "integer", lambda _, value: types.is_type(float(value) if isinstance(value, decimal.Decimal) else value, "integer")))
@@ -48,7 +48,7 @@ def main():
             error = jsonschema.exceptions.best_match(validators[file].iter_errors(read(line["text"])))
         except ValueError as not_json:
             error = not_json
-        except Exception:  # of the schema: a $ref to elsewhere, or an expression that re cannot read
+        except Exception:  # the schema's fault: a $ref to another place, or an expression which re cannot read
             unjudged[file] += 1
             continue
         judged += 1

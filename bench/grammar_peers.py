@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What bench/grammar measures, of llguidance and XGrammar: the same schemas, documents,
-tokens and vocabulary, one thread, its CPU time.
+"""Measures llguidance and XGrammar as bench/grammar measures llmserve: the same schemas, documents,
+tokens and vocabulary, CPU time of one thread.
 
     bench/grammar MODEL --ids FILE... >IDS
     bench/grammar_peers.py llguidance|xgrammar IDS FILE...

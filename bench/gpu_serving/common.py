@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the scripts of bench/gpu_serving share: where programs, presets and models are, the time that is left, the
-floor of a step, and tables. Only Python's own library is used.
+"""Shared by the scripts of bench/gpu_serving: paths of programs, presets and models, the remaining time, the lower
+bound of a step's time, and tables. Uses only Python's standard library.
 
-The environment says what differs from a GPU machine with the bundle of bench/gpu-bundle, for a try on a CPU:
+Variables of the environment replace the defaults, which are for a GPU machine with the bundle of bench/gpu-bundle:
 LLS_BUILDDIR (the folder of the programs, or the one above their bin/), LLS_SRCDIR (the source tree), DEVICE (cuda),
 MODELS (llama-3-8b,opt-13b: folders of bench/, or paths)."""
 import json
@@ -17,7 +17,7 @@ ROOT = Path(os.environ.get("LLS_SRCDIR") or Path(__file__).resolve().parents[2])
 BUILD = Path(os.environ.get("LLS_BUILDDIR") or ".").resolve()
 DEVICE = os.environ.get("DEVICE", "cuda")
 MODELS = os.environ.get("MODELS", "llama-3-8b,opt-13b").split(",")
-STEP_TOKENS = int(os.environ.get("STEP_TOKENS", "2048"))  # of a step, in all parts
+STEP_TOKENS = int(os.environ.get("STEP_TOKENS", "2048"))  # most tokens in a step, in all parts
 SEQUENCES = int(os.environ.get("SEQUENCES", "256"))
 LENGTHS = Path(os.environ.get("LENGTHS") or ROOT / "experiments/papers/lengths/sharegpt.csv")
 
@@ -39,7 +39,7 @@ def model_folder(name):
 
 def environment():
     e = dict(os.environ)
-    if "LLS_LIBRARY_PATH" in e:  # of the bundle, too old for Python's own modules
+    if "LLS_LIBRARY_PATH" in e:  # the bundle's libraries are too old for Python's own modules
         e["LD_LIBRARY_PATH"] = e["LLS_LIBRARY_PATH"]
     e.setdefault("LLS_PLUGIN_PATH", str(BUILD / ".libs"))
     e.setdefault("LLS_PROFILE_PATH", str(ROOT / "etc/profiles"))
@@ -47,7 +47,7 @@ def environment():
 
 
 class Deadline:
-    """The time that a part has."""
+    """The remaining time of a part."""
 
     def __init__(self, seconds):
         self.ends = time.monotonic() + seconds
@@ -57,7 +57,7 @@ class Deadline:
 
 
 def run(log, command, limit, env=None):
-    """Runs a command with its output in a file; what went wrong, or None."""
+    """Runs a command with its output in a file. Returns the error, or None."""
     with open(log, "w", encoding="utf-8") as out:
         try:
             rc = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, check=False,
@@ -74,7 +74,7 @@ def settings(*pairs):
 
 
 def limits(out):
-    """(bytes/s, operations/s, whose word it is) of this GPU."""
+    """Returns (bytes/s, operations/s, their source) of this GPU."""
     if DEVICE != "cuda":
         return 20e9, 1e12, "made up: no GPU"
     log = out / "limits.log"
@@ -86,14 +86,14 @@ def limits(out):
 
 
 def shipped():
-    """The profile in etc/profiles of this card."""
+    """Returns the profile of this card in etc/profiles."""
     name = "" if DEVICE != "cuda" else subprocess.run(
         ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, check=False).stdout
     return "h200" if "H200" in name else "h100-80g"
 
 
 class Shape:
-    """A model's numbers, as far as a step's floor needs them."""
+    """The sizes of a model which the lower bound of a step needs."""
 
     def __init__(self, folder):
         c = json.loads((Path(folder) / "config.json").read_text())
@@ -107,8 +107,8 @@ class Shape:
         self.token_bytes = 2 * 2 * kv * self.layers
 
     def floor(self, rows, drawn, cached, copy, matrix):
-        """Seconds that a step of so many rows can't beat, of which so many draw a token, with so many tokens in the
-        cache: as bench/gpu_models.c, each product by its bytes or its operations, and K and V by their bytes."""
+        """The lower bound of a step's seconds, by its rows, its drawn tokens and the cached tokens: as in
+        bench/gpu_models.c, each product by its bytes or operations, K and V by their bytes."""
         def product(numbers, n):
             return max(2 * numbers / copy, 2 * numbers * n / matrix)
         layers = self.layers * sum(product(n, rows) for n in self.products)
@@ -122,7 +122,7 @@ def number(x):
 
 
 def table(columns, rows):
-    """Prints Markdown whose columns stand below each other."""
+    """Prints a Markdown table with aligned columns."""
     cells = [columns] + [[number(x) for x in row] for row in rows]
     widths = [max(len(row[i]) for row in cells) for i in range(len(columns))]
     cells.insert(1, ["-" * w for w in widths])

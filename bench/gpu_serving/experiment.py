@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The papers' policies at the shape of OPT-13B with the cache of a 40 GB card: what policies.py runs on a GPU, and
-fidelity.py in the simulator. As experiments/papers/real does it with a small model on a CPU: each system is its preset, its
-times scaled from the A100's 30 ms between two tokens to this machine's; deadlines are 15 times a lone request's first
-token and 20 times its gap; the knee is what fcfs serves of a full queue."""
+"""The papers' policies with OPT-13B's shape and the cache of a 40 GB card: the set-up of policies.py, which runs them on
+a GPU and in the simulator. As in experiments/papers/real, which uses a small model on a CPU: each system is its preset,
+with times scaled from the A100's 30 ms between two tokens to this machine's. Deadlines are 15 times the first token and
+20 times the gap of a lone request. The knee is the rate at which fcfs serves a full queue."""
 import json
 import math
 import os
@@ -14,7 +14,7 @@ import common as c
 
 MODEL = os.environ.get("POLICIES_MODEL", str(c.ROOT / "bench/opt-13b"))
 CACHE = os.environ.get("POLICIES_CACHE", "12746752000")  # bytes that etc/profiles/a100-40g.ini leaves OPT-13B
-HOST = os.environ.get("POLICIES_HOST", "8GiB")  # of the systems that have a use for it
+HOST = os.environ.get("POLICIES_HOST", "8GiB")  # for the systems which use host memory
 LENGTHS = os.environ.get("POLICIES_LENGTHS", str(c.ROOT / "experiments/papers/lengths/humaneval.csv"))
 ENGINE = (f"engine.max_step_tokens={c.STEP_TOKENS}", f"engine.max_sequences={c.SEQUENCES}", f"cache.device_memory={CACHE}")
 TIMES = {"apt": {"max_stall": 5}, "alise": {"first": 0.5, "age": 10, "boost": 0.5}, "aligned": {"starve": 5, "max_wait": 1},
@@ -24,7 +24,7 @@ PLAIN = ("fcfs", "sarathi", "accelgen", "apt", "alise", "aligned", "worth")
 MIXED = ("fcfs", "sarathi", "bros")
 BATCHES = ("--realtime-share", "1", "--batch-size", "16")
 
-# The figure that each paper is judged by: key of figure(), its name, and whether more is better.
+# Each paper's figure of merit: its key in figure(), its name, and whether more is better.
 HEADLINES = {"apt": ("within", "% within both deadlines", True), "accelgen": ("within", "% within both deadlines", True),
              "worth": ("within", "% within both deadlines", True), "alise": ("latency", "ms a token, mean", False),
              "aligned": ("gap", "ms, P99 of gaps", False), "bros": ("realtime", "ms a token, real-time", False)}
@@ -39,7 +39,7 @@ def figure(report, key):
 
 
 class Experiment:
-    """What all runs have in common; made by a few simulations with a profile."""
+    """What all runs have in common, computed by a few simulations with a profile."""
 
     def __init__(self, out, profile):
         self.out, self.profile = Path(out), profile
@@ -81,7 +81,7 @@ class Experiment:
         return self.report(name)
 
     def predict(self, name, arrivals, seed):
-        """Lengths 20 % off in the mean: times exp(s z), z normal. For alise."""
+        """Predicted lengths for alise, 20 % off on average: true ones times exp(s z), z normal."""
         lengths, predicted = self.out / f"{name}.lengths", self.out / f"{name}.predicted"
         self.simulate(f"{name}-lengths", "fcfs", arrivals, more=["--write-lengths", str(lengths)])
         dice = random.Random(seed)
@@ -94,5 +94,5 @@ class Experiment:
 
 
 def start(command, log):
-    """A command beside others."""
+    """Starts a command which runs in parallel with others."""
     return subprocess.Popen(command, stdout=open(log, "w", encoding="utf-8"), stderr=subprocess.STDOUT, env=c.environment())

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/gpu_serving/measure.py OUT [SECONDS]: llmserve-profile on a GPU for each of the models, in SECONDS (60) for
-all: OUT/profile-MODEL.ini and the measured steps as CSV. Prints how far the fit is off on the steps that it has not
-seen, and what fcfs would serve of a full queue by this profile and by the one that ships for the card."""
+"""bench/gpu_serving/measure.py OUT [SECONDS]: runs llmserve-profile on a GPU for each model, within SECONDS (60) in all.
+Writes OUT/profile-MODEL.ini and the measured steps as CSV. Prints the fit's errors on held-out steps, and fcfs's rate
+on a full queue by this profile and by the card's shipped one."""
 import json
 import re
 import sys
@@ -10,13 +10,13 @@ from pathlib import Path
 
 import common as c
 
-STARTING = 3  # seconds that weights, pools and the copies take beside --time
+STARTING = 3  # seconds for weights, pools and copies in addition to --time
 ENGINE = (f"engine.max_step_tokens={c.STEP_TOKENS}", f"engine.max_sequences={c.SEQUENCES}")
 SETTINGS = (f"engine.device={c.DEVICE}", "model.load_format=dummy", "cache.host_memory=1GiB", *ENGINE)
 
 
 def profile(name, seconds, out):
-    """The profile's path, and the errors of its fit as llmserve-profile prints them: median, p95, max."""
+    """Returns the profile's path and its fit's errors as llmserve-profile prints them: median, p95, max."""
     model = c.model_folder(name)
     path, log = out / f"profile-{model.name}.ini", out / f"profile-{model.name}.log"
     why = c.run(log, [c.program("llmserve-profile"), "--time", f"{max(1, seconds - STARTING):.0f}s", "--output", path,
@@ -28,7 +28,7 @@ def profile(name, seconds, out):
 
 
 def full_queue(name, profile_name, out):
-    """Requests and tokens a second of fcfs."""
+    """Returns requests/s and tokens/s of fcfs."""
     path = out / f"full-{c.model_folder(name).name}-{Path(profile_name).stem}.json"
     why = c.run(path.with_suffix(".log"), [
         c.program("llmserve-sim"), "--quiet", "--json", path, "-c", c.ROOT / "etc/fcfs.ini", "--model", c.model_folder(name),

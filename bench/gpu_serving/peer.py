@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/gpu_serving/peer.py OUT [SECONDS]: what transformers makes of the load of serve.py on the same GPU: the same
-shapes in bf16 with random weights, the same lengths, SEQUENCES (256) requests at a time, greedy, no end of text.
+"""bench/gpu_serving/peer.py OUT [SECONDS]: transformers under the load of serve.py on the same GPU: the same shapes in
+bf16 with random weights, the same lengths, SEQUENCES (256) requests at a time, greedy, no end of text.
 
-  continuous  its continuous batching (paged cache, prefills and decodes together). It wants the package flash_attn; where
-              there is none, attention is given to it that calls the flash attention inside of PyTorch, checked before
-              against the plain formula. CUDA graphs and its double buffering are on if they work, else off
-  static      generate(), SDPA, one batch of 128: requests whose answers are about as long as each other, as if lengths
-              were known, which is the best that such batches can be
+  continuous  its continuous batching (paged cache, prefills and decodes in one batch). It needs the package flash_attn;
+              without that, this script supplies attention by PyTorch's own flash attention, after checking it against
+              the plain formula. CUDA graphs and double buffering are on if they work
+  static      generate() with SDPA, one batch of 128 requests with answers of similar lengths, as if lengths were
+              known, which is the best case for such batches
 
-SECONDS (60) are for all models. Each row is of the time after a part in which the load fills up.
+SECONDS (60) are for all models. A row counts only the time after the load has filled up.
 """
 import csv
 import gc
@@ -36,7 +36,7 @@ from transformers.generation.continuous_batching.requests import RequestState  #
 
 CLIENTS = c.SEQUENCES
 STATIC_BATCH = int(os.environ.get("STATIC_BATCH", "128"))
-FILLING = 0.35  # of a run
+FILLING = 0.35  # the share of a run which fills the load
 BLOCK = 32  # tokens
 SHORT = 45  # seconds
 DEVICE = "cuda" if c.DEVICE == "cuda" else "cpu"
@@ -56,7 +56,7 @@ def requests(seed=1):
 # ---- attention ------------------------------------------------------------------------------------------------------
 
 def plain(q, k, v, at_q, at_k, scale):
-    """(tokens, heads, dims) of sequences one after the other; the last query sees all keys."""
+    """The plain formula for concatenated sequences (tokens, heads, dims); the last query attends to all keys."""
     out = []
     for a, b, e, f in zip(at_q[:-1].tolist(), at_q[1:].tolist(), at_k[:-1].tolist(), at_k[1:].tolist()):
         groups = q.shape[1] // k.shape[1]
@@ -68,9 +68,9 @@ def plain(q, k, v, at_q, at_k, scale):
 
 
 class Flash:
-    """PyTorch's own flash attention over sequences one after the other."""
+    """PyTorch's own flash attention over concatenated sequences."""
 
-    repeats = False  # keys and values for each query head: where grouped heads are not taken
+    repeats = False  # true: repeats keys and values for each query head, where grouped heads are not supported
 
     @classmethod
     def call(cls, q, k, v, at_q, at_k, most_q, most_k, scale):
@@ -82,7 +82,7 @@ class Flash:
 
     @classmethod
     def check(cls):
-        """Against the formula, for prompts, decodes and both, with grouped heads."""
+        """Checks it against the formula, for prompts, decodes and both, with grouped heads."""
         at_q = torch.tensor([0, 1, 8, 40], dtype=torch.int32, device=DEVICE)
         at_k = torch.tensor([0, 300, 307, 400], dtype=torch.int32, device=DEVICE)
         q, k, v = (torch.randn(n, heads, 128, device=DEVICE, dtype=torch.bfloat16) for n, heads in ((40, 8), (400, 2), (400, 2)))
@@ -100,8 +100,8 @@ class Flash:
 
 def paged_attention(module, q, k, v, attention_mask, cache=None, cu_seq_lens_q=None, cu_seq_lens_k=None, max_seqlen_q=None,
                     max_seqlen_k=None, scaling=None, **more):
-    """What transformers' flash_paged.py does with flash_attn: the new keys and values go to the cache, and those of all
-    sequences come back one after the other."""
+    """As transformers' flash_paged.py with flash_attn: writes the new keys and values to the cache, and reads those of
+    all sequences back, concatenated."""
     if isinstance(cu_seq_lens_k, dict):
         cu_seq_lens_k, max_seqlen_k = cu_seq_lens_k["full_attention"], max_seqlen_k["full_attention"]
     k, v = cache.update(key_states=k, value_states=v, layer_idx=module.layer_idx, read_index=more["read_index"],
@@ -119,7 +119,7 @@ AttentionMaskInterface.register(OURS, lambda *a, **k: None)
 
 
 class Counter:
-    """Tokens made and prompt tokens read, counted where transformers notes a new token."""
+    """Counts generated and prompt tokens where transformers records a new token."""
 
     def __init__(self):
         self.made = self.read = 0
@@ -142,7 +142,7 @@ def percentile(values, share):
 
 
 def closed_loop(manager, vocab, seconds, first, counter):
-    """CLIENTS requests at a time; (seconds, tokens, prompt tokens) after the filling, and what ended then."""
+    """Runs CLIENTS requests at a time. Returns (seconds, tokens, prompt tokens) after the load filled up, and requests which ended then."""
     dice = torch.Generator().manual_seed(1)
     lengths, ended, n, mark = requests(), [], 0, None
 
@@ -176,7 +176,7 @@ def closed_loop(manager, vocab, seconds, first, counter):
 
 
 def cache_blocks(shape):
-    """Of BLOCK tokens: for all clients, at most four fifths of the memory that is left."""
+    """The number of blocks of BLOCK tokens: for all clients, in at most four fifths of the free memory."""
     if DEVICE == "cpu":
         return 512
     free, _ = torch.cuda.mem_get_info()
@@ -184,7 +184,7 @@ def cache_blocks(shape):
 
 
 def continuous(model, shape, seconds, attention, graphs):
-    """Graphs are made for each padded size when it is first met; coarse sizes, so that they are few."""
+    """Graphs are recorded for each padded size at its first use; coarse sizes keep their number small."""
     model.config._attn_implementation_internal = attention
     config = ContinuousBatchingConfig(block_size=BLOCK, num_blocks=cache_blocks(shape), max_batch_tokens=1024,
                                       max_requests_per_batch=CLIENTS, allow_block_sharing=False, use_cuda_graph=graphs,
@@ -216,7 +216,7 @@ def continuous(model, shape, seconds, attention, graphs):
 # ---- static batches -------------------------------------------------------------------------------------------------
 
 def static(model, shape, seconds):
-    """One batch, at most so long; all take as many steps as the longest answer of it."""
+    """Runs one batch within a time limit; it takes as many steps as its longest answer."""
     model.config._attn_implementation_internal = "sdpa"
     pool = [r for r, _ in zip(requests(), range(8 * STATIC_BATCH))]
     pool.sort(key=lambda r: r[1])
@@ -247,14 +247,14 @@ def static(model, shape, seconds):
 # ---- all ------------------------------------------------------------------------------------------------------------
 
 def attempt(what, results, f, *args):
-    """A row, or why there is none."""
+    """Prints a row, or the reason why there is none."""
     began = time.perf_counter()
     try:
         with torch.no_grad():
             results[what] = f(*args)
         c.say(f"{what}: {results[what]['output tok/s']:.0f} output tok/s, {time.perf_counter() - began:.1f} s")
         return True
-    except Exception as e:  # transformers' own, CUDA's and ours
+    except Exception as e:  # errors of transformers, of CUDA and ours
         c.say(f"{what}: FAILED after {time.perf_counter() - began:.1f} s: {type(e).__name__}: {str(e).strip().splitlines()[:1]}")
         traceback.print_exc()
         return False
@@ -265,7 +265,7 @@ def attempt(what, results, f, *args):
 
 
 def one_model(name, clock, graphs, keep):
-    """In a process of its own, since a failed CUDA graph leaves nothing to go on with; `keep` gets the rows so far."""
+    """Runs in its own process, since CUDA is unusable after a failed graph; `keep` stores the rows so far."""
     config = AutoConfig.from_pretrained(c.model_folder(name))
     shape, results, began = c.Shape(c.model_folder(name)), {}, time.perf_counter()
     Flash.check()
@@ -274,7 +274,7 @@ def one_model(name, clock, graphs, keep):
     model.generation_config.eos_token_id = None
     c.say(f"{shape.name}: made in {time.perf_counter() - began:.1f} s")
     room = clock.left()
-    if not graphs:  # first what always works
+    if not graphs:  # first the variant which always works
         attempt(f"{shape.name}, static, lengths known", results, static, model, shape, 0.4 * room)
         keep(results)
         room = clock.left()
@@ -294,7 +294,7 @@ def child(name, path, ends, graphs):
     threading.excepthook = lambda a: traceback.print_exception(a.exc_type, a.exc_value, a.exc_traceback)
     one_model(name, c.Deadline(ends - time.time()), graphs, lambda results: path.write_text(json.dumps(results)))
     sys.stdout.flush()
-    os._exit(0 if path.exists() else 3)  # its threads may be anywhere
+    os._exit(0 if path.exists() else 3)  # its threads may still run
 
 
 def main():
@@ -306,7 +306,7 @@ def main():
         if i > 0 and clock.left() < 12:
             c.say(f"{name}: no time left")
             continue
-        both = clock.left() > SHORT  # else the first model has it all, and no try of graphs
+        both = clock.left() > SHORT  # else the first model gets all the time, without graphs
         ends = c.Deadline(clock.left() / (len(c.MODELS) - i if both else 1))
         path = out / f"peer-{Path(name).name}.json"
         path.unlink(missing_ok=True)

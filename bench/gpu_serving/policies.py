@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/gpu_serving/policies.py OUT [SECONDS]: the papers' policies on a GPU, beside fcfs and sarathi, and each of the
-runs in the simulator once more. See experiment.py.
+"""bench/gpu_serving/policies.py OUT [SECONDS]: the papers' policies, fcfs and sarathi on a GPU, and the same runs in the
+simulator. See experiment.py.
 
-The runs are llmserve-sim --device cuda: every step is computed, the clock passes over times when nothing runs. Arrivals
-are the same for all systems. Load is LOADS (3) times the knee: in runs of some ten seconds no queue builds up below. The
-knee is simulated with OUT/profile-opt-13b.ini, of measure.py, or with what ships for the card. Requests are as many as SECONDS (170) have room for by the simulator; the
-systems come in the order of experiment.py, and what there is no time for is left out. SYSTEMS chooses.
+The runs are llmserve-sim --device cuda: every step is computed, and the clock skips idle time. All systems get the same
+arrivals. The load is LOADS (3) times the knee, since below that no queue builds up in runs of some ten seconds. The
+knee is simulated with measure.py's OUT/profile-opt-13b.ini, or with the card's shipped profile. There are as many
+requests as the simulator predicts for SECONDS (170). Systems run in the order of experiment.py until the time is over;
+SYSTEMS selects some.
 """
 import json
 import os
@@ -19,17 +20,17 @@ from pathlib import Path
 import common as c
 import experiment as e
 
-SEEDS = int(os.environ.get("SEEDS", "5"))  # simulated beside
+SEEDS = int(os.environ.get("SEEDS", "5"))  # seeds to simulate
 SEED = int(os.environ.get("SEED", "1"))
 LOADS = [float(x) for x in os.environ.get("LOADS", "3").split()]
-STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # 97.5 %, by how many there are
+STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}  # the 97.5 % quantile of Student's t, by number of seeds
 SYSTEMS = os.environ.get("SYSTEMS", ".")
-STARTING = 2  # seconds of a run without steps: 1.1 on an H200
+STARTING = 2  # seconds of a run outside of its steps: 1.1 on an H200
 MOST_REQUESTS = int(os.environ.get("MOST_REQUESTS", "400"))
 
 
 class Run:
-    """A system under one load."""
+    """Runs a system under one load."""
 
     def __init__(self, system, mixed, load):
         self.system, self.mixed, self.load = system, mixed, load
@@ -48,7 +49,7 @@ def arrivals(x, r, n, seed=SEED):
 
 
 def simulate_all(x, runs, n, seed=SEED):
-    """All runs side by side in the simulator; the lengths that alise is told go before. Reports by the runs' names."""
+    """Simulates all runs in parallel, after making the lengths which alise gets. Returns reports by the runs' names."""
     started = []
     for r in runs:
         name = f"sim-{r.name}-{seed}"
@@ -60,7 +61,7 @@ def simulate_all(x, runs, n, seed=SEED):
 
 
 def choose_requests(x, runs, seconds):
-    """As many as there is time for, by the simulator; a round number."""
+    """Returns how many requests fit into the time by the simulator, rounded."""
     n, room = MOST_REQUESTS, max(20, seconds - STARTING * len(runs))
     while True:
         reports = simulate_all(x, runs, n)
@@ -95,7 +96,7 @@ def off(real, simulated, key):
 
 
 def print_fidelity(runs):
-    """Errors of the simulator, and what is their mean."""
+    """Prints the simulator's errors and their mean."""
     keys = [("TTFT", "mean_ttft_ms"), ("TBT", "mean_itl_ms"), ("tokens/s", "output_throughput"), ("P99 TBT", "p99_itl_ms"),
             ("ms a token", "mean_normalised_latency_ms")]
     rows, sizes = [], {k: [] for k, _ in keys}
@@ -114,12 +115,12 @@ def print_fidelity(runs):
 
 
 def ratio_of(values, base):
-    """Of two figures, where both are there."""
+    """The ratio of two figures, if both exist."""
     return None if values is None or base is None else values / (base or 1)
 
 
 class Ratios:
-    """Headline figures of the systems over a baseline's, on the GPU and in the simulator."""
+    """Prints the systems' headline figures over a baseline's, on the GPU and in the simulator."""
 
     def __init__(self, x, runs, n):
         self.real = {r.name: r.real for r in runs}
@@ -134,7 +135,7 @@ class Ratios:
         return None if report is None else e.figure(report, key)
 
     def text(self, system, base, kind, load, key):
-        """GPU; simulated, the same arrivals; simulated, all seeds: mean and half a 95 % interval."""
+        """Columns: GPU; simulated with the same arrivals; simulated with all seeds, mean and half a 95 % interval."""
         def ratio(reports):
             return ratio_of(self.value(reports, system, kind, load, key), self.value(reports, base, kind, load, key))
         all_seeds = [r for r in map(ratio, self.simulated.values()) if r is not None]

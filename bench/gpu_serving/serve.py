@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bench/gpu_serving/serve.py OUT [SECONDS]: llmserve over HTTP on a GPU, dummy weights in the shapes of Llama-3-8B and
-OPT-13B, with SEQUENCES (256) clients in a closed loop: each sends a prompt of random tokens, as long as one of ShareGPT's
-(experiments/papers/lengths), reads as many tokens as that one's answer has, and goes on with the next.
+"""bench/gpu_serving/serve.py OUT [SECONDS]: llmserve over HTTP on a GPU, with dummy weights in the shapes of Llama-3-8B
+and OPT-13B and SEQUENCES (256) clients in a closed loop. A client sends a prompt of random tokens with the length of a
+ShareGPT prompt (experiments/papers/lengths), reads as many tokens as its answer has, and sends the next.
 
-SECONDS (60) are for all models, starts included. Rates, batch and idle time are of the server's /metrics between two
-looks, the first when the load has filled up; latencies are llmserve-bench's, of requests that began after that. Beside a
-step stands its floor: bytes over bandwidth or operations over the peak, of the mean step. SCHEDULER is sarathi or fcfs.
+SECONDS (60) are for all models, starts included. Rates, batch size and idle time are differences of the server's
+/metrics, the first sample taken when the load has filled up. Latencies are llmserve-bench's, of requests which began
+after that. A step's time is printed beside its lower bound: bytes over bandwidth or operations over the peak, for the
+mean step. SCHEDULER is sarathi or fcfs.
 """
 import json
 import os
@@ -22,8 +23,8 @@ import common as c
 
 CLIENTS = c.SEQUENCES
 SCHEDULER = os.environ.get("SCHEDULER", "sarathi")
-MORE = os.environ.get("MORE_INI", "")  # of [cache]: a try on a CPU needs a bound
-FILLING = 0.3  # of a model's time, before the first look
+MORE = os.environ.get("MORE_INI", "")  # keys of [cache]: on a CPU the cache needs a limit
+FILLING = 0.3  # the share of a model's time before the first sample
 POLICY = {"sarathi": f"chunk = {c.STEP_TOKENS}\nmax_seqs = {CLIENTS}", "fcfs": f"max_tokens = {c.STEP_TOKENS}\nmax_seqs = {CLIENTS}"}
 
 INI = """[server]
@@ -46,7 +47,7 @@ cache = paged
 
 
 class Server:
-    """llmserve with one model; a tokeniser that it never asks."""
+    """llmserve with one model, and a tokeniser which it never uses."""
 
     def __init__(self, model, out):
         folder = out / f"model-{model.name}"
@@ -73,7 +74,7 @@ class Server:
         raise RuntimeError("llmserve did not start: " + self.log.read_text()[-500:])
 
     def metrics(self):
-        """Sums over labels, but of cached tokens, which are counted where they are."""
+        """The metrics, summed over labels, except cached tokens, which are kept by place."""
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:
             text = answer.read().decode()
         m = {"at": time.monotonic()}
@@ -103,7 +104,7 @@ def load(server, vocab, seconds, out, name):
 
 
 def watch(server, until, looks):
-    """A look a second."""
+    """Samples the metrics every second."""
     while time.monotonic() < until:
         looks.append(server.metrics())
         time.sleep(min(1, max(0, until - time.monotonic())))
@@ -139,13 +140,13 @@ def summary(shape, looks, bench, bounds):
 
 
 def pool_bytes(server):
-    """Of the cache, as the log has it, less what a profile's memory has to hold beside it: the buffers of a step."""
+    """The cache's bytes by the log, minus the buffers of a step, which a profile's memory holds as well."""
     found = re.search(r"cache for \d+ tokens in (\d+) MiB", server.log.read_text())
     return (int(found[1]) << 20) * 98 // 100 if found else None
 
 
 def simulated(model, server, bench, out):
-    """The same load by the simulator for about twice as long, where measure.py has left a profile."""
+    """Simulates the same load for about twice as long, if measure.py has left a profile."""
     profile, path = out / f"profile-{model.name}.ini", out / f"sim-serve-{model.name}.json"
     if not profile.exists():
         return {}
@@ -162,7 +163,7 @@ def simulated(model, server, bench, out):
 
 
 def one_model(name, seconds, out, bounds):
-    """A row of the table; `seconds` with the start."""
+    """Returns a row of the table; `seconds` include the start."""
     model, clock = c.model_folder(name), c.Deadline(seconds)
     shape, server, meter = c.Shape(model), Server(model, out), None
     try:

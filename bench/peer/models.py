@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A random GGUF of the TinyLlama-1.1B shape in f16, which llama-quantize makes the others of.
+"""Writes a random GGUF in the shape of TinyLlama-1.1B in f16; llama-quantize makes the other formats from it.
 
     models.py FILE
 
 Weights are normal with a deviation of 0.02, the vocabulary is 3 control tokens, 256 bytes and
-words without a meaning: what is measured depends on shapes alone.
+words without meaning, since measurements depend on shapes only.
 """
 import sys
 
