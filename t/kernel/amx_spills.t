@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The loops of kernels/cpu/codes_amx.c, disassembled: hardly a machine that runs tests has AMX, so what
-# can be said of them anywhere is that the instruction is there and that the 16 sums stay in registers.
+# The loops of kernels/cpu/codes_amx.c, disassembled. Few machines that run tests have AMX, so this
+# checks what can be checked anywhere: the instruction is used, and the 16 sums stay in registers.
 use strict;
 use warnings;
 

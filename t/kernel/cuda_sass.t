@@ -1,10 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The machine code of the CUDA kernels proves some things without a GPU, for every architecture that
-# was compiled: they read and write 16 bytes at a time, keep nothing in local memory, use tensor cores,
-# and take no more instructions than was counted on; those of a tile of attention as bench/gpu-predict
-# counts them.
-# CUDA's cuobjdump shows it; without it, or in a build without CUDA, nothing can be said.
+# The machine code of the CUDA kernels, for every compiled architecture, shows some properties without
+# a GPU: they read and write 16 bytes at a time, keep nothing in local memory, use tensor cores, and
+# take no more instructions than expected; those of a tile of attention are counted as by
+# bench/gpu-predict. It needs CUDA's cuobjdump and a build with CUDA.
 use strict;
 use warnings;
 

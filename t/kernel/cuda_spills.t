@@ -1,10 +1,10 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The output of ptxas when the CUDA kernels were compiled (kept by the build beside each object):
-# every file is there for every architecture, and no kernel keeps registers in memory, nor an array
-# or an address on a stack, but where a reason is said. Kernels of tensor cores have the registers for
-# as many blocks on a multiprocessor as their launch bounds and what shares out the work count on.
-# A draw counts in shared memory by 32-bit atomics: those of 64 bits are loops there.
+# The output of ptxas for the CUDA kernels (kept by the build beside each object): every file was
+# compiled for every architecture, and no kernel keeps registers, arrays or addresses in memory,
+# except with a stated reason. Tensor-core kernels have the registers for the number of blocks on a
+# multiprocessor that their launch bounds and the division of work assume. Drawing counts in shared
+# memory by 32-bit atomics, since 64-bit ones are loops there.
 use strict;
 use warnings;
 

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Each header of the SDK stands for itself, in C from C99 on and in C++, without a warning from any
-# compiler that is here.
+# Each SDK header compiles alone, in C from C99 on and in C++, without a warning from any installed
+# compiler.
 use strict;
 use warnings;
 use Test::More;

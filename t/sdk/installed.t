@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve as a third party meets it: installed into a folder, plugins made, built with
-# every compiler there is, checked, served; every block of doc/plugins.md, in its order;
-# and an uninstall that leaves nothing.
+# llmserve from a third party's view: installed into a folder; plugins created, built
+# with every installed compiler, checked and served; every code block of doc/plugins.md,
+# in its order; and an uninstall that leaves nothing.
 use strict;
 use warnings;
 use Cwd;

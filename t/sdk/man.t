@@ -1,7 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The man pages name every option and every parameter there is, and roff has nothing to
-# complain about.
+# The man pages name every option and every parameter, and roff reports no errors.
 use strict;
 use warnings;
 use Test::More;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve-plugin-check: fit plugins pass, every hostile or broken one is found out, and by
-# the check that is there for it.
+# llmserve-plugin-check: correct plugins pass, and every hostile or broken one is detected,
+# by the check made for it.
 use strict;
 use warnings;
 use Test::More;

@@ -1,11 +1,10 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The SDK promises nothing that one side keeps and the other does not want: every member and
-# enumerator of include/llmserve/*.h is named by the core (which calls, fills or reads it)
-# and by a shipped policy, a template of --new-plugin or libllmserve-policy; every callback
-# by a plugin of its kind. The macros and inline functions of the headers are code of
-# policies. Headers under draft/ are exempt: no version promises them. And each struct says whether
-# it may grow.
+# Everything in the SDK is used on both sides: every member and enumerator of include/llmserve/*.h
+# is named by the core (which calls, fills or reads it) and by a shipped policy, a template of
+# --new-plugin or libllmserve-policy; every callback by a plugin of its kind. Macros and inline
+# functions of the headers count as code of policies. Headers under draft/ are exempt, since no
+# version guarantees them. Also, each struct states whether it may grow.
 #
 # `LLS_SRCDIR=. t/sdk/used.t --list` prints each with the first place on either side.
 use strict;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Shared by the tests of llmserve-sim: running it, and reading what it wrote.
+# Shared by the tests of llmserve-sim: runs it, and reads its output.
 package Sim;
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve-sim and llmserve-profile on the CUDA device, which is the emulated one of t/simt: loads run through
-# the real engine while the clock passes over idle times, and what is measured is a profile.
+# llmserve-sim and llmserve-profile on the CUDA device, here the emulated one of t/simt: loads run through the
+# real engine while the clock skips idle times, and measurements become a profile.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Plugins that crash, exit or plan garbage in the simulator: the word that the server has for
-# them, and a mark where the numbers are no longer the scheduler's.
+# Plugins that crash, exit or make invalid plans in the simulator: it reports them in the
+# server's words, and marks results that are no longer the scheduler's.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# bench/gpu_serving without a GPU: its scripts go through on the CPU engine and in the simulator, and the floor of a
-# step is what its numbers say. What they measure is of no interest here.
+# bench/gpu_serving without a GPU: its scripts run on the CPU engine and in the simulator, and the lower bound
+# of a step equals the one computed by hand. The measured values do not matter here.
 use strict;
 use warnings;
 use FindBin;

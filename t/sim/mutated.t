@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Files that llmserve-sim reads, damaged: profiles, traces and decision logs. Some hundred mutations of each, always the same: bytes flipped, cut, doubled,
-# numbers replaced by those at the edges of types. Each run ends by itself with a sentence
-# or a result, in 1 GiB of address space: nothing is asked for that a file only claims.
+# Damaged files read by llmserve-sim: profiles, traces and decision logs. Some hundred mutations of each,
+# always the same: bytes flipped, cut, doubled, numbers replaced by the limits of types. Each run ends by
+# itself with an error or a result, in 1 GiB of address space: nothing is allocated because a file merely
+# claims it.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve-sim --plot: the lives of requests, known by hand, and the page, which is whole in
-# itself and has a panel for each question.
+# llmserve-sim --plot: the lives of requests, computed by hand, and the page, which needs no
+# other file and has a panel for each question.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve-profile on a tiny model: the profile it writes is one that llmserve-sim takes.
-# How good a fit is, t/sim/test_profile_fit tells; nothing here depends on a time.
+# llmserve-profile on a tiny model: llmserve-sim accepts the profile that it writes.
+# t/sim/test_profile_fit tests the quality of the fit; nothing here depends on times.
 use strict;
 use warnings;
 use FindBin;

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The decision log of a real run ([server] decisions): llmserve-sim --replay asks the same
-# scheduler and gets the same plans, asks another and says where they part; what the daemon
-# says when the log can't be written; logs that are none.
+# The decision log of a real run ([server] decisions): llmserve-sim --replay gets the same
+# plans from the same scheduler, and reports where another one diverges; the daemon's
+# errors when the log cannot be written; files that are no logs.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve-sim end to end: small schedules known by hand, repeatability, conservation
-# under every scheduler, memory, and what it says of bad input.
+# llmserve-sim from end to end: small schedules computed by hand, repeatability,
+# conservation with every scheduler, memory, and errors for bad input.
 use strict;
 use warnings;
 use FindBin;

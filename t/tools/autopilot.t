@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# [server] autopilot. First the rule by itself. Then the rule over traffic that changes from chat to
-# long prompts to bursts: what serves is a simulated device that is slower than the one that
-# llmserve-whatif believes in. In the end it serves each kind within a tenth of the best fixed
-# configuration, and never more than one change is made for it. Last a server that flies by itself.
+# [server] autopilot. First the rule alone. Then the rule with traffic that changes from chat to
+# long prompts to bursts, served by a simulated device that is slower than the one llmserve-whatif
+# assumes. At the end each kind of traffic is served within a tenth of the best fixed configuration,
+# and never more than one change is made for it. Last, a server with autopilot on.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve-bench against llmserve with the demo model, and against a front end whose step
-# loop is a fake: what it counts, what it does to a server, and what it says when it can't.
+# llmserve-bench with llmserve and the demo model, and with a front end on a fake step
+# loop: its counts, its effects on a server, and its error messages.
 use strict;
 use warnings;
 use FindBin;

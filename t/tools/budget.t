@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# t/budget: a test file that computes longer than its budget is named, on a fast machine and on a slow one.
+# t/budget names a test file that uses more than its budget of processor time, on a fast machine and on a
+# slow one.
 use strict;
 use warnings;
 use Cwd qw(realpath);

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# tools/package/bundle-run, by which a bundle's programs are started: from wherever it is unpacked they find its
+# tools/package/bundle-run, which starts a bundle's programs: wherever the bundle is unpacked they find its
 # configuration, plugins, profiles and each other. The programs and files are those of this build.
 use strict;
 use warnings;

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# make deb says what it lacks before it makes anything.
+# make deb reports missing tools before it builds anything.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);

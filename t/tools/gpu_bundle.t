@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# bench/gpu-bundle and the `run` that it packs, with stand-ins for the programs, the GPU and NVIDIA's
-# tools: what goes into a bundle, what each part runs with which arguments, what it says of a failure,
-# and that the logs come back in any case.
+# bench/gpu-bundle and its `run`, with stand-ins for the programs, the GPU and NVIDIA's tools: the
+# contents of a bundle, the programs and arguments of each part, its message after a failure, and that
+# logs are returned in any case.
 use strict;
 use warnings;
 use Cwd qw(abs_path);

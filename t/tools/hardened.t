@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The build has the hardening that configure reports: programs, plugins and their objects,
-# as readelf has them.
+# The build has the hardening that configure reports: programs, plugins and their objects
+# are examined with readelf.
 use strict;
 use warnings;
 use File::Find;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# A build inside of the source tree leaves git status empty: whatever this build has made would be
-# ignored there, or is a file of ours.
+# A build inside of the source tree leaves git status empty: every file of this build would be
+# ignored there, or is part of the repository.
 use strict;
 use warnings;
 use Cwd qw(realpath);

@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The image of tools/package: a layout by OCI's rules, whose layer is unpacked here and serves as another
-# user, without any capability, on a root that is mounted read-only, with its configuration from outside, as
-# etc/kubernetes runs it. Its files are those of this build; `make image` builds its own.
+# The image of tools/package: a layout by OCI's rules. Its layer is unpacked here and serves as another
+# user, without any capability, on a read-only root, with its configuration from outside, as etc/kubernetes
+# runs it. Its files are those of this build; `make image` builds its own.
 use strict;
 use warnings;
 use FindBin;

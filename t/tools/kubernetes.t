@@ -1,9 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# etc/kubernetes against a running server: paths, ports and keys are the server's, every series that
-# the monitor, the autoscaler and the endpoint picker read is in /metrics as its readers want it. Where
-# there is kustomize the manifests are rendered, and `make check-clients` validates them by the schemas of
-# Kubernetes; definitions of custom resources are read from the folder LLS_CRDS.
+# etc/kubernetes with a running server: paths, ports and keys are the server's, and every series that the
+# monitor, the autoscaler and the endpoint picker read is in /metrics in the form they expect. If
+# kustomize is installed the manifests are rendered, and `make check-clients` validates them by the
+# schemas of Kubernetes; definitions of custom resources are read from the folder LLS_CRDS.
 use strict;
 use warnings;
 use FindBin;

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# experiments/league: a scheduler of somebody else takes part, named by its path from where the league is called.
+# experiments/league accepts an external scheduler, given by its path relative to the folder where the league
+# is started.
 use strict;
 use warnings;
 use Cwd qw(abs_path);

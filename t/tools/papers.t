@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# experiments/papers: its scripts compile, its rule judges as it says, and canned numbers become the page they should.
-# No script is run: that takes minutes, and is experiments/papers/all's.
+# experiments/papers: its scripts compile, its rule gives the expected verdicts, and prepared numbers give the
+# expected page. No script is run: that takes minutes, and is done by experiments/papers/all.
 use strict;
 use warnings;
 use File::Temp qw(tempdir);

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# llmserve-perplexity: its figure is the one that a server's prompt_logprobs give, a model is no
-# distance from itself, and what cannot be scored is refused with a sentence.
+# llmserve-perplexity: its figure equals the one computed from a server's prompt_logprobs, a
+# model's distance from itself is 0, and inputs that cannot be scored are refused with an error.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# etc/kubernetes/processes/start between two namespaces, as in the pods of a group: the worker lets the
-# leader in by ssh, instances are processes of both, and SIGTERM lets what runs finish.
+# etc/kubernetes/processes/start between two namespaces, as in the pods of a group: the worker accepts
+# the leader by ssh, instances are processes in both, and after SIGTERM running requests are completed.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# t/prove and what it runs: the end of the output has what failed, how, and the command that
-# repeats it; what was skipped, and why; and a test that hangs is killed with all it started.
+# t/prove and its parts: the end of the output shows each failure with its output and the
+# command that repeats it, and the skipped tests with reasons; a hanging test is killed with
+# all its processes.
 use strict;
 use warnings;
 use Cwd qw(realpath);

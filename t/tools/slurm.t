@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# etc/slurm as the program that it is, without Slurm: two tasks of an array start, stand in the list of
-# endpoints while they serve, and leave it on SIGTERM, as Slurm sends it.
+# etc/slurm run as a program, without Slurm: two tasks of an array start, are in the list of endpoints
+# while they serve, and leave it on SIGTERM, as Slurm sends it.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The systemd unit, judged by systemd: its exposure is 1.5 of 10 at most, and every system call
-# that the sandbox leaves (core/serve/sandbox_calls.c) is one that the unit leaves.
+# The systemd unit, as rated by systemd: its exposure is at most 1.5 of 10, and every system
+# call that the sandbox allows (core/serve/sandbox_calls.c) is also allowed by the unit.
 use strict;
 use warnings;
 use File::Temp;

@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Published chat templates render as Jinja renders them: those of the folder
-# LLS_CHAT_TEMPLATES, such as models/templates of llama.cpp, and some of this tree.
+# Published chat templates render as in Jinja: those in the folder LLS_CHAT_TEMPLATES,
+# such as models/templates of llama.cpp, and some of this tree.
 use strict;
 use warnings;
 use FindBin;

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# GET /admin/history and llmserve-whatif: what a server had is told without its texts, read as a
-# trace, simulated with other policies, and a winner is named only where it is far enough ahead.
+# GET /admin/history and llmserve-whatif: the history has a server's requests without their
+# texts, is read as a trace and simulated with other policies, and a winner is named only if its
+# lead is large enough.
 use strict;
 use warnings;
 use FindBin;

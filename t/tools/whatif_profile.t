@@ -1,8 +1,9 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# The profile that llmserve-whatif keeps: held against the steps that the server ran, replaced where it
-# is another device's, learnt from those steps where nothing can be measured. No server is asked here but
-# for its history; what measures is a stand-in that writes what it is told to, so that nobody waits.
+# The profile kept by llmserve-whatif: it is compared with the steps that the server ran, replaced if it
+# belongs to another device, and learnt from those steps if nothing can be measured. The server is asked
+# only for its history; a stand-in for llmserve-profile writes prepared values, so that nothing takes
+# long.
 use strict;
 use warnings;
 use FindBin;
