@@ -74,7 +74,7 @@ struct lls_dialect_memory {
 };
 
 struct lls_dialect {
-  const char *id_prefix; /* of the ids of answers */
+  const char *id_prefix; /* prefix of answers' ids */
   /* The parameters of api_params.c that the body may have once it is translated. */
   enum lls_endpoint params_of;
   bool is_chat;           /* the answer is a message: reasoning, content and tool calls */

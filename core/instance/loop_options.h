@@ -126,7 +126,7 @@ struct lls_loop_options {
   int64_t (*clock)(void *context); /* nanoseconds, NULL = CLOCK_MONOTONIC */
   /* Clock of plan calls; NULL: the thread's CPU time, two system calls a step. */
   int64_t (*plan_clock)(void *context);
-  void *clock_context; /* of both clocks */
+  void *clock_context; /* argument of both clocks */
 };
 
 #endif

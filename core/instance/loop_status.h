@@ -22,7 +22,7 @@ struct lls_policy_status {
 struct lls_loop_status {
   uint64_t arrived;                 /* requests */
   uint64_t handed_over, taken_over; /* requests, to and from other instances */
-  uint64_t handed_bytes;            /* of their cache, copied here */
+  uint64_t handed_bytes;            /* cached bytes copied here with requests */
   int64_t handed_ns; /* time of transfers from other processes, summed over requests */
   uint32_t offered;  /* by other instances, not yet taken */
   uint64_t steps, plans_refused, plans_late, items_refused;

@@ -56,7 +56,7 @@ struct lls_migration {
   uint32_t max_entries;
   struct lls_live **taken;       /* (max_taken) requests taken in this step */
   struct lls_engine_pull *pulls; /* (max_taken) one for each */
-  struct lls_pulls copies;       /* of all `pulls` */
+  struct lls_pulls copies;       /* the copies of all `pulls` */
   uint32_t n_taken, max_taken, n_pulls;
 };
 

@@ -42,7 +42,7 @@ struct lls_move {
   int64_t mailed_ns; /* by the sender's clock; LLS_NEVER: due at once */
   bool incoming;     /* in the list of incoming requests of an instance (migration.h) */
   bool fetching;     /* in the list of an instance that fetches its blocks */
-  uint64_t ticket;   /* of the fetch */
+  uint64_t ticket;   /* ticket of the fetch */
   int64_t began_ns;  /* when the fetch began */
   uint32_t source;   /* instance that has the blocks */
   uint32_t to;       /* instance that it is offered to */
@@ -112,7 +112,7 @@ struct lls_live {
   bool announced;         /* the scheduler knows it, and must get on_finish */
 
   uint32_t placed;       /* enum lls_placed */
-  uint32_t preempt_mode; /* of LLS_PLACED_PREEMPTED */
+  uint32_t preempt_mode; /* for LLS_PLACED_PREEMPTED */
   /* of LLS_PLACED_RESERVED: tokens cached before; to compute now; reserved by the
    * scheduler (more than run_tokens if a shared prefix has some of them) */
   uint32_t context, run_tokens, asked_tokens;
@@ -180,7 +180,7 @@ struct lls_slots {
   uint32_t n;           /* power of two */
   uint32_t *free_slots; /* stack */
   uint32_t n_free;
-  uint64_t sequence; /* of the next id */
+  uint64_t sequence; /* counter in the next id */
 };
 
 int lls_slots_init(struct lls_slots *, uint32_t max_requests);

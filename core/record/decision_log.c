@@ -31,9 +31,10 @@ struct lls_decision_log {
   bool wait;
   /* [step] */
   struct lls_decision_numbers numbers;
-  struct lls_text items, previous; /* of the current plan and of the last written one */
-  struct lls_text lines;           /* made, not yet passed to the writer */
-  struct lls_text ends;            /* E lines to follow the current plan */
+  struct lls_text items,
+      previous;          /* items of the current plan; of the last written one */
+  struct lls_text lines; /* made, not yet passed to the writer */
+  struct lls_text ends;  /* E lines to follow the current plan */
   int64_t planned_ns, written_ns;
   bool pending; /* the current plan's duration is not known yet */
   /* [step] and the writer */

@@ -22,7 +22,7 @@
 #define LLS_PERSISTENT_IDENTITY 640
 
 struct lls_persistent_shape {
-  char identity[LLS_PERSISTENT_IDENTITY]; /* of model, device, settings */
+  char identity[LLS_PERSISTENT_IDENTITY]; /* names model, device, settings */
   uint32_t block_tokens;
   uint32_t unused; /* 0: shapes are compared as bytes */
   uint64_t unit_bytes;

@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_linear_exper
 
 /* ---- starting ---------------------------------------------------------------------- */
 
-#define BLOCKS 2 /* of a multiprocessor */
+#define BLOCKS 2 /* blocks per multiprocessor */
 /* tiles of a block; if it has fewer, tiles of 16 outputs divide the work better */
 #define TILES 8
 

@@ -124,6 +124,6 @@ int tiered_import(struct tiered *m, const struct lls_blob *in)
                    STATE_VERSION);
   int rc = lls_pol_state_import(m, pass_all, in->data, in->bytes);
   for (uint32_t i = 0; i < m->n_slots; i++)
-    m->sequences[i].touched = false; /* of no transaction of this manager */
+    m->sequences[i].touched = false; /* no transaction of this manager did */
   return rc;
 }

@@ -146,7 +146,7 @@ void tree_remove(struct tree *t, uint32_t slot)
 
 struct tree_range tree_range_of(const struct tree *t, uint32_t node)
 {
-  uint32_t first = 0, nodes = 1, width = t->len_max; /* of its level */
+  uint32_t first = 0, nodes = 1, width = t->len_max; /* nodes of a level */
   for (; node >= first + nodes; nodes *= 4, width /= 4)
     first += nodes;
   uint32_t begin = (node - first) * width;

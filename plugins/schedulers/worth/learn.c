@@ -13,8 +13,8 @@
 #define MOST_HEADROOM 512
 
 static const double per_answer = 0.03, per_arrival = 0.03, per_step = 0.02;
-static const double remembered_ns = 60e9; /* of what tenants had */
-static const double flow_ns = 20e9;       /* of memory that came free */
+static const double remembered_ns = 60e9; /* decay time of tenants' use */
+static const double flow_ns = 20e9;       /* decay time of freed memory */
 
 void worth_learn_begin(struct worth_learned *l)
 {

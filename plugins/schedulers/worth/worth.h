@@ -44,10 +44,10 @@ struct worth_learned {
   double freed_ns;              /* time over which they were freed */
   double ended;                 /* requests ended in that time: seats freed */
   double prompt_ns;             /* step time per prompt token, at the usual fill */
-  double weight[WORTH_TENANTS]; /* of a tenant's share */
+  double weight[WORTH_TENANTS]; /* weights of tenants */
   double used[WORTH_TENANTS];   /* a tenant's tokens / weight, mostly of the
                                    last minute */
-  double share;                 /* of `used`, the fair share of a tenant */
+  double share;                 /* mean of `used`: the fair share of a tenant */
 };
 
 void worth_learn_begin(struct worth_learned *);
