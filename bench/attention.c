@@ -19,6 +19,7 @@
 
 #include "core/device/device.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/device.h"
 
 #include <math.h>
 #include <stdio.h>

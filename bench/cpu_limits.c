@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     fprintf(stderr, "bench/cpu_limits: out of memory\n");
     return 1;
   }
-  printf("%u threads, %s\n", n, lls_isa_name(lls_isa_best()));
+  printf("%u threads, %s\n", n, lls_cpu_level_best()->name);
   print_limits(&l);
   limits_destroy(&l);
   lls_cpu_threads_destroy(threads);

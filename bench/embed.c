@@ -21,6 +21,7 @@
 #include "core/base/json_parse.h"
 #include "core/encoder/encoder.h"
 #include "core/model/model_text.h"
+#include "kernels/cpu/device.h"
 
 #define RUNS 51
 
@@ -238,6 +239,7 @@ int main(int argc, char **argv)
   if (argc < 2 || argc > 4)
     die("bench/embed FOLDER [f32|bf16|int8 [THREADS]] [--corpus FILE | --vectors]");
   struct lls_encoder_options options = {
+      .cpu = &lls_cpu_device,
       .folder = argv[1],
       .weights = argc > 2 ? format_of(argv[2]) : LLS_WEIGHTS_F32,
       .threads = argc > 3 ? (uint32_t)atoi(argv[3]) : 2,

@@ -23,6 +23,7 @@
 
 #include "core/engine/engine.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/device.h"
 #include "t/sequence.h"
 
 #include <errno.h>
@@ -207,7 +208,7 @@ static struct options parse(int argc, char **argv)
     fprintf(stderr,
             "usage: bench/engine [-m MODEL] [-w auto|f32|bf16|int8|int4] [-t THREADS] "
             "[-r ROUNDS, 32 at most] [-c CONTEXT, 960 at most] "
-            "[-i generic|avx2|avxvnni|avx512|amx] [-l 1|16|32|512|2048]\n");
+            "[-i " LLS_ISA_CHOICES "] [-l 1|16|32|512|2048]\n");
     exit(2);
   }
   return o;

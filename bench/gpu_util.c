@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the parts of bench/gpu; see gpu.h. */
 #include "bench/gpu.h"
+#include "kernels/builtin.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,7 +27,8 @@ struct lls_device *gpu_open(uint32_t max_rows, uint32_t max_columns,
   };
   struct lls_device *device;
   struct lls_error err = {""};
-  int rc = lls_device_create(LLS_DEVICE_CUDA, &options, &device, NULL, &err);
+  int rc = lls_device_create(LLS_DEVICE_CUDA, &lls_builtin_devices, &options, &device,
+                             NULL, &err);
   if (rc < 0)
     gpu_die("no CUDA device", &err, rc);
   return device;

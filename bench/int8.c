@@ -19,6 +19,7 @@
 #include "bench/bench.h"
 #include "core/engine/engine.h"
 #include "core/model/model_text.h"
+#include "kernels/cpu/device.h"
 
 #define ANSWER     192 /* tokens of an answer */
 #define MAX_PROMPT 256

@@ -15,6 +15,7 @@
 
 #include "core/engine/worker_rank.h"
 #include "core/ranks/ranks.h"
+#include "kernels/cpu/device.h"
 #include "t/sequence.h"
 
 #include <sched.h>

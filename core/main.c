@@ -13,6 +13,7 @@
 #include "core/ranks/ranks.h"
 #include "core/sdk/new_plugin.h"
 #include "core/serve/serve.h"
+#include "kernels/builtin.h"
 
 #include <getopt.h>
 #include <jansson.h>
@@ -168,7 +169,7 @@ static int check_config(const struct arguments *a)
   if (lls_config_lacks_predictions(&config))
     fprintf(stderr, "%s: warning: scheduler %s " LLS_NO_PREDICTIONS "\n", config.ini.path,
             config.policies.scheduler.module->descriptor->id, "predictor none");
-  int rc = lls_serve_check(&config);
+  int rc = lls_serve_check(&config, &lls_builtin_devices);
   if (rc == 0)
     printf("%s: ok\n", config.ini.path);
   lls_config_free(&config);
@@ -237,7 +238,7 @@ static int serve(const struct arguments *a)
   }
   if (load_config(a, &config) < 0)
     return EXIT_USAGE;
-  return lls_serve(&config);
+  return lls_serve(&config, &lls_builtin_devices);
 }
 
 static int run(const struct arguments *a)

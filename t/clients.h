@@ -10,6 +10,7 @@
 #include "t/harness.h"
 #include "t/reference.h"
 #include "t/tap.h"
+#include "kernels/cpu/device.h"
 
 #define MODEL  "llama"
 #define COPIES 4 /* copies of each reference prompt, all active at once */

@@ -13,6 +13,7 @@
 #include "core/engine/engine.h"
 #include "core/engine/worker_rank.h"
 #include "core/ranks/ranks.h"
+#include "kernels/cpu/device.h"
 
 #include <math.h>
 

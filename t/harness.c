@@ -3,6 +3,8 @@
 #include "t/harness.h"
 
 #include "core/model/architecture.h"
+#include "kernels/cpu/device.h"
+#include "kernels/builtin.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -115,6 +117,7 @@ static int create_loop(struct harness *h, const struct harness_options *o,
     instances[i] = (struct lls_loop_instance){
         .engine = h->engines[i], .role = o->roles[i], .clock_context = h->devices[i]};
   struct lls_loop_options options = {
+      .builtin = &lls_builtin_devices,
       .engine = h->engine,
       .instances = instances,
       .n_instances = o->instances,

@@ -34,6 +34,7 @@
 #include "core/base/json_parse.h"
 #include "core/encoder/encoder.h"
 #include "core/model/model_text.h"
+#include "kernels/cpu/device.h"
 #include "plugins/predictors/retrieval/estimate.h"
 #include "plugins/predictors/retrieval/history.h"
 #include "plugins/predictors/retrieval/regressor.h"
@@ -178,7 +179,12 @@ static void encode(struct corpus *c, const char *folder)
   struct lls_encoder *e = NULL;
   bool hash = strcmp(folder, "hash") == 0;
   struct lls_encoder_options o = {
-      .folder = folder, .threads = 1, .max_tokens = 128, .weights = LLS_WEIGHTS_BF16};
+      .cpu = &lls_cpu_device,
+      .folder = folder,
+      .threads = 1,
+      .max_tokens = 128,
+      .weights = LLS_WEIGHTS_BF16,
+  };
   if (!hash && lls_encoder_create(&o, &e, &err) < 0)
     die(err.text);
   c->dims = hash ? WORDS : lls_encoder_dims(e);

@@ -4,6 +4,9 @@
 
 #include "core/device/isa.h"
 
+#define NAME(name) #name,
+static const char *const isa_names[] = {LLS_ISA_LEVELS(NAME, NAME)};
+
 /* Returns the element type of the weights that the choice of a device depends on. */
 static enum lls_dtype weight_numbers(const struct lls_config *c,
                                      const struct lls_model_config *model)
@@ -38,7 +41,7 @@ struct lls_device_options lls_device_options_of(const struct lls_config *c,
       .max_rows = (uint32_t)e->max_step_tokens,
       .max_columns = lls_engine_max_columns(model),
       .max_sequences = (uint32_t)e->max_sequences,
-      .isa = e->isa == LLS_NEVER ? NULL : lls_isa_name((enum lls_isa)e->isa),
+      .isa = e->isa == LLS_NEVER ? NULL : isa_names[e->isa],
       .numbers = weight_numbers(c, model),
   };
 }

@@ -79,7 +79,7 @@ struct lls_engine_config {      /* [engine] */
   int64_t device;               /* enum lls_device_choice */
   int64_t threads;              /* 0 = one per core */
   bool pin;                     /* each thread to a core */
-  int64_t isa;                  /* enum lls_isa, LLS_NEVER = the best this CPU has */
+  int64_t isa;                  /* of LLS_ISA_LEVELS; LLS_NEVER = the best this CPU has */
   int64_t tensor_parallel_size; /* ranks; LLS_NEVER = the number of started ranks, or 1 */
   int64_t ranks;                /* enum lls_ranks_choice */
   int64_t rank_timeout;         /* ns */

@@ -9,6 +9,7 @@
  */
 #include "core/config/config.h"
 #include "core/config/instance_list.h"
+#include "core/device/isa.h"
 #include "core/ranks/ranks.h"
 
 #define TABLE(PARAMS, STRUCT)                                                            \
@@ -268,7 +269,7 @@ static const struct lls_param engine_params[] = {
         "container's CPU limit), shared out to these"),
     LLS_PARAM_BOOL(engine, pin, "true", "keep each thread on a core of its own"),
     LLS_PARAM_CHOICE(
-        engine, isa, "auto", "generic|avx2|avxvnni|avx512|amx",
+        engine, isa, "auto", LLS_ISA_CHOICES,
         "instruction set of the CPU kernels; auto is the best that the CPU has",
         .flags = LLS_PARAM_AUTO),
     LLS_PARAM_INT(engine, max_step_tokens, "2048", 1, 65536, "tokens",

@@ -572,24 +572,11 @@ struct lls_device_options {
                          * creation */
   uint32_t max_columns; /* columns of the widest row of any operation */
   uint32_t max_sequences;
-  const char *isa;         /* CPU: NULL = best, or "generic", "avx2", "avxvnni", "avx512",
-                            * "amx" */
+  const char *isa;         /* CPU: a name of LLS_ISA_LEVELS (isa.h); NULL = the best */
   enum lls_dtype numbers;  /* CUDA: the element type of the weights, f32 or another */
   struct lls_ranks *ranks; /* this rank's end of its group, which must outlive the
                             * device; NULL = alone */
   uint32_t index;          /* CUDA: index of the GPU, if there are no ranks */
 };
-
-/* [main] The CPU device: always there. 0 or -errno (unknown isa: -EINVAL). */
-int lls_cpu_device_create(const struct lls_device_options *, struct lls_device **out,
-                          struct lls_error *err);
-
-/* Gets the bytes of this machine's memory, or of the control group's if that has less:
- * total and available. Returns -ENOTSUP if unknown. */
-int lls_host_memory_size(size_t *total, size_t *available);
-
-/* Creates the simulated device, with more memory than any model needs: it checks shapes
- * and sizes and reads no elements, to test whether a configuration fits together. */
-int lls_empty_device_create(struct lls_device **out, struct lls_error *err);
 
 #endif

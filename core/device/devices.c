@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens a device's module (devices.h); and the names of isa.h. */
+/* Opens a device's module; see devices.h. */
 #include "config.h"
 
 #include "core/device/devices.h"
@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/check.h"
-#include "core/device/isa.h"
 #include "core/plugin/loader.h"
 
 struct module_kind {
@@ -77,26 +75,15 @@ static int create_from_module(const struct module_kind *kind,
   return rc < 0 ? rc : module->create(options, out, err);
 }
 
-int lls_device_create(enum lls_device_choice choice,
+int lls_device_create(enum lls_device_choice choice, const struct lls_devices *builtin,
                       const struct lls_device_options *options, struct lls_device **out,
                       struct lls_error *why_not, struct lls_error *err)
 {
   if (choice == LLS_DEVICE_CPU)
-    return lls_cpu_device_create(options, out, err);
+    return builtin->cpu->create(options, out, err);
   if (choice == LLS_DEVICE_CUDA)
     return create_from_module(&cuda, options, out, err);
   if (create_from_module(&cuda, options, out, why_not) == 0)
     return 0;
-  return lls_cpu_device_create(options, out, err);
-}
-
-static const char *const isa_names[LLS_ISA_LEVELS] = {
-    [LLS_ISA_GENERIC] = "generic", [LLS_ISA_AVX2] = "avx2", [LLS_ISA_AVXVNNI] = "avxvnni",
-    [LLS_ISA_AVX512] = "avx512",   [LLS_ISA_AMX] = "amx",
-};
-
-const char *lls_isa_name(enum lls_isa isa)
-{
-  LLS_CHECK(isa < LLS_ISA_LEVELS);
-  return isa_names[isa];
+  return builtin->cpu->create(options, out, err);
 }

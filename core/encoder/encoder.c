@@ -42,7 +42,7 @@ static int create_device(struct lls_encoder *e, const struct lls_encoder_options
       .max_sequences = e->max_rows,
       .isa = o->isa,
   };
-  return lls_cpu_device_create(&device, &e->device, err);
+  return o->cpu->create(&device, &e->device, err);
 }
 
 static int create_engine(struct lls_encoder *e, const struct lls_encoder_options *o,

@@ -14,11 +14,12 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
-#include "core/device/device.h"
+#include "core/device/devices.h"
 
 struct lls_encoder;
 
 struct lls_encoder_options {
+  const struct lls_device_module *cpu; /* the CPU device */
   const char *folder;  /* config.json, *.safetensors, tokenizer.json or vocab.txt; or a
                         * GGUF file */
   uint32_t threads;    /* threads, the caller's included; 0 = one for each core */

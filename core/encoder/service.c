@@ -92,9 +92,11 @@ static void *thread_main(void *argument)
 
 /* ---- the service -------------------------------------------------------------- */
 
-static int open_encoder(struct lls_embedder *e, struct lls_error *err)
+static int open_encoder(struct lls_embedder *e, const struct lls_device_module *cpu,
+                        struct lls_error *err)
 {
   const struct lls_encoder_options encoder = {
+      .cpu = cpu,
       .folder = e->folder,
       .threads = e->options.threads > 0 ? e->options.threads : 1,
       .max_tokens = e->options.max_tokens,
@@ -170,7 +172,7 @@ static int open_embedder(void *context, const struct lls_embed_options *options,
   pthread_cond_init(&e->filled, NULL);
   int rc = name_folder(s, e, &err);
   if (rc == 0)
-    rc = open_encoder(e, &err);
+    rc = open_encoder(e, s->cpu, &err);
   if (rc < 0) {
     if (e->options.why != NULL)
       snprintf(e->options.why, e->options.why_bytes, "%s", lls_error_text(&err, rc));
@@ -222,11 +224,13 @@ static int encode(struct lls_embedder *e, const char *text, size_t bytes, float 
   return rc;
 }
 
-void lls_embed_service_init(struct lls_embed_service *s, const char *model_name,
+void lls_embed_service_init(struct lls_embed_service *s,
+                            const struct lls_device_module *cpu, const char *model_name,
                             const char *model_folder)
 {
   *s = (struct lls_embed_service){
       .model_folder = model_folder,
+      .cpu = cpu,
       .embed =
           {
               .size = sizeof s->embed,

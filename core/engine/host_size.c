@@ -8,6 +8,7 @@
  */
 #include <stdio.h>
 
+#include "core/device/host_memory.h"
 #include "core/engine/engine_internal.h"
 
 #define MIB(bytes) ((size_t)(bytes) >> 20)

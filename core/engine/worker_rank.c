@@ -20,7 +20,7 @@ static int create_device(const struct lls_worker_rank_options *o, struct lls_ran
   options.ranks = ranks;
   int rc = o->create_device != NULL
                ? o->create_device(&options, out, err)
-               : lls_device_create(o->choice, &options, out, &why_not, err);
+               : lls_device_create(o->choice, o->builtin, &options, out, &why_not, err);
   if (rc < 0)
     lls_ranks_fail(ranks, lls_error_text(err, rc));
   return rc;

@@ -21,7 +21,8 @@ struct lls_worker_rank_side {
 
 struct lls_worker_rank_options {
   enum lls_device_choice choice;
-  struct lls_device_options device; /* lls_worker_rank_run sets device.ranks */
+  const struct lls_devices *builtin; /* for `choice` */
+  struct lls_device_options device;  /* lls_worker_rank_run sets device.ranks */
   /* it also sets engine.ranks; all that these point to must outlive the ranks */
   struct lls_engine_options engine;
   struct lls_model_config model;

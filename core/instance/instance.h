@@ -69,9 +69,10 @@ struct lls_instance {
   struct lls_loop_observer observer;
   struct lls_policies policies;
   struct lls_cache_service service;
-  uint32_t preempt_mode;           /* chosen from the scheduler's preferences */
-  struct lls_adoption adoption;    /* new policies, for the next step */
-  uint64_t seed;                   /* seeds the policies' random streams */
+  uint32_t preempt_mode;        /* chosen from the scheduler's preferences */
+  struct lls_adoption adoption; /* new policies, for the next step */
+  uint64_t seed;                /* seeds the policies' random streams */
+  const struct lls_devices *builtin;
   char *model_name, *model_folder; /* for the embedding service, or NULL */
   char *prompts_folder;            /* where prompts are kept, or NULL */
   uint64_t prompts_bytes;          /* most bytes to keep; 0: none */

@@ -16,6 +16,7 @@
 
 struct lls_channel;
 struct lls_cost_rates;
+struct lls_devices;
 struct lls_engine;
 struct lls_grammar;
 struct lls_log;
@@ -90,6 +91,7 @@ struct lls_loop_remote {
 };
 
 struct lls_loop_options {
+  const struct lls_devices *builtin; /* outlives the loop: encoders run on its CPU */
   struct lls_engine *engine; /* (without a list) of the only instance, which is mixed */
   const struct lls_loop_instance *instances; /* (n_instances) with engines alike */
   uint32_t n_instances;

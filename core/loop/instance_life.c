@@ -83,6 +83,7 @@ int lls_instance_init(struct lls_instance *in, const struct lls_loop_options *o,
   in->policy_stats_ns = LLS_NEVER;
   in->log = o->log;
   in->seed = o->seed + in->info.index * UINT64_C(1000003);
+  in->builtin = o->builtin;
   in->model_name = o->model_name != NULL ? strdup(o->model_name) : NULL;
   in->model_folder = o->model_folder != NULL ? strdup(o->model_folder) : NULL;
   in->prompts_folder = o->prompts.folder != NULL ? strdup(o->prompts.folder) : NULL;

@@ -128,7 +128,8 @@ void lls_policy_host_init(struct lls_policy_host *h, struct lls_instance *instan
   *h = (struct lls_policy_host){.instance = instance, .caps = instance->caps};
   snprintf(h->name_text, sizeof h->name_text, "%s %s", kind, id);
   h->name = h->name_text;
-  lls_embed_service_init(&h->embed, instance->model_name, instance->model_folder);
+  lls_embed_service_init(&h->embed, instance->builtin->cpu, instance->model_name,
+                         instance->model_folder);
   for (uint64_t i = 0; i < LLS_RANDOM_STREAMS; i++)
     h->random_state[i] = (seed + i) * UINT64_C(0xD1342543DE82EF95);
   h->host = (struct lls_host){

@@ -62,7 +62,7 @@ static int check_device(struct server *s, struct lls_error *err)
   struct lls_error why_not;
   struct lls_device *device;
   options.index = s->instances.gpu[0];
-  int rc = lls_device_create(choice, &options, &device, &why_not, err);
+  int rc = lls_device_create(choice, s->builtin, &options, &device, &why_not, err);
   if (rc == -ENOMEM)
     return 0;
   if (rc < 0)
@@ -82,7 +82,7 @@ static int check_ranks(struct server *s, struct lls_error *err)
 static int check_engine(struct server *s, struct lls_error *err)
 {
   struct lls_engine_options options = lls_engine_options_of(s->config, &s->model);
-  int rc = lls_empty_device_create(&s->devices[0], err);
+  int rc = s->builtin->empty->create(NULL, &s->devices[0], err);
   if (rc == 0)
     rc = lls_engine_create(&options, &s->model, s->devices[0], &s->engines[0], err);
   return rc < 0 ? lls_config_fail(s->config, err, rc, "model", "path", "%s",
@@ -128,6 +128,7 @@ static const struct lls_plugin_module stand_in_module = {
 static int check_policies(struct server *s, struct lls_error *err)
 {
   struct lls_loop_options options = lls_loop_options_of(s->config, &s->model);
+  options.builtin = s->builtin;
   struct lls_loop_instance instances[LLS_MAX_INSTANCES];
   struct lls_log silent = {.fd = 2, .level = LLS_LOG_ERROR};
   struct lls_loop *loop;
@@ -155,11 +156,11 @@ static void print(void *context, const char *text)
   fprintf(context, "%s\n", text);
 }
 
-int lls_serve_check(struct lls_config *config)
+int lls_serve_check(struct lls_config *config, const struct lls_devices *builtin)
 {
   static int (*const of_model[])(struct server *, struct lls_error *) = {
       check_template, check_ranks, check_device, check_engine, check_policies};
-  struct server s = {.config = config};
+  struct server s = {.config = config, .builtin = builtin};
   struct lls_error err = {0};
   const char *key;
   bool good = lls_instances_read(&config->engine, &s.instances, &key, &err) == 0;

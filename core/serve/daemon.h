@@ -126,6 +126,7 @@ struct autopilot {
 
 struct server {
   struct lls_config *config; /* the running configuration */
+  const struct lls_devices *builtin;
   struct lls_log log;
   struct lls_model_config model;
   struct lls_pooling_config pooling;

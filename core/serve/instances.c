@@ -31,7 +31,7 @@ static int create_device(struct server *s, uint32_t i, struct lls_error *err)
   /* the first instance's kind of device */
   if (i > 0 && choice == LLS_DEVICE_AUTO && s->devices[0] != NULL)
     choice = s->devices[0]->is_host ? LLS_DEVICE_CPU : LLS_DEVICE_CUDA;
-  int rc = lls_device_create(choice, &options, &s->devices[i], &why_not, err);
+  int rc = lls_device_create(choice, s->builtin, &options, &s->devices[i], &why_not, err);
   if (rc < 0 && s->ranks != NULL)
     lls_ranks_fail(s->ranks, lls_error_text(err, rc));
   if (rc < 0)

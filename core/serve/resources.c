@@ -4,6 +4,7 @@
  * have them. A start checks this before the model is loaded, and so do --check-config
  * and a reload; see daemon.h.
  */
+#include "core/device/host_memory.h"
 #include "core/serve/daemon.h"
 
 #include <errno.h>

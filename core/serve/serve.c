@@ -186,10 +186,11 @@ static void set_malloc(void)
 #endif
 }
 
-int lls_serve(struct lls_config *config)
+int lls_serve(struct lls_config *config, const struct lls_devices *builtin)
 {
   struct server s = {
       .config = config,
+      .builtin = builtin,
       .log = {.fd = 2,
               .level = (uint32_t)config->server.log_level,
               .format = (uint32_t)config->server.log_format},

@@ -6,6 +6,7 @@
 #include "core/base/error.h"
 
 struct lls_config;
+struct lls_devices;
 
 /* Checks that the process may open as many files as serving takes; 0 or -EMFILE. Call
  * it before the configuration is loaded, which opens plugins. */
@@ -13,10 +14,10 @@ int lls_serve_check_descriptors(struct lls_error *err);
 
 /* Serves until it is asked to stop, and returns the exit status of the process. Frees
  * the configuration, or the one that a reload has replaced it by. */
-int lls_serve(struct lls_config *);
+int lls_serve(struct lls_config *, const struct lls_devices *);
 
 /* Checks whether this configuration could serve: 0 or -1. Errors and warnings go to
  * stderr, a sentence a line. It does not listen and reads no weight. */
-int lls_serve_check(struct lls_config *);
+int lls_serve_check(struct lls_config *, const struct lls_devices *);
 
 #endif

@@ -149,6 +149,7 @@ int server_create_loop(struct server *s, struct lls_error *err)
 {
   const struct lls_config *c = s->config;
   struct lls_loop_options options = lls_loop_options_of(c, &s->model);
+  options.builtin = s->builtin;
   char folder[PATH_MAX];
   choose_folder(&options, folder, sizeof folder);
   struct lls_loop_instance instances[LLS_MAX_INSTANCES];

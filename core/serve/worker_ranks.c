@@ -57,6 +57,7 @@ static struct lls_worker_rank_options follow_options(const struct server *s)
 {
   return (struct lls_worker_rank_options){
       .choice = lls_device_choice_of(s->config, &s->model),
+      .builtin = s->builtin,
       .device = lls_device_options_of(s->config, &s->model),
       .engine = lls_engine_options_of(s->config, &s->model),
       .model = s->model,

@@ -13,6 +13,7 @@
 #define LLS_CPU_ATTENTION_H
 
 #include "core/device/device.h"
+#include "kernels/cpu/isa.h"
 
 #define LLS_HEAD_DIM_MAX      256
 #define LLS_ATTENTION_QUERIES 128 /* most queries of a call */
@@ -76,12 +77,5 @@ struct lls_cpu_attention_kernels {
   void (*attend_any)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
                      const struct lls_attention_state *out, void *scratch);
 };
-
-void lls_cpu_attention_generic(struct lls_cpu_attention_kernels *);
-#ifdef __x86_64__
-void lls_cpu_attention_avx2(struct lls_cpu_attention_kernels *);
-void lls_cpu_attention_avx512(struct lls_cpu_attention_kernels *);
-void lls_cpu_attention_amx(struct lls_cpu_attention_kernels *);
-#endif
 
 #endif

@@ -9,10 +9,10 @@
  * divides the work among the threads with lls_cpu_run, and calls kernels. device.c puts
  * the operations into the vtable.
  *
- * The table is filled level by level: generic fills every entry, avx2 replaces what it
- * does better, then avx512, then amx. Only files named *_avx2.c, *_avx512.c, *_amx.c
- * are compiled for that level; they share no inline function with other files beyond
- * static ones.
+ * The table is filled level by level (isa.h): generic fills every entry, avx2 replaces
+ * what it does better, then avx512, then amx. Only files named after a level, such as
+ * codes_avx2.c, are compiled for it; they share no inline function with other files
+ * beyond static ones.
  */
 #ifndef LLS_CPU_CPU_H
 #define LLS_CPU_CPU_H
@@ -32,30 +32,13 @@ struct lls_cpu_kernels {
   struct lls_cpu_int8_kernels int8;           /* int8.h */
 };
 
-/* One function for each level: enters its kernels into the table; linear_*.c,
- * codes_*.c. */
-void lls_cpu_linear_generic(struct lls_cpu_linear_kernels *);
-void lls_cpu_codes_generic(struct lls_cpu_linear_kernels *);
-#ifdef __x86_64__
-void lls_cpu_linear_avx2(struct lls_cpu_linear_kernels *);
-void lls_cpu_codes_avx2(struct lls_cpu_linear_kernels *);
-void lls_cpu_codes_avxvnni(struct lls_cpu_linear_kernels *);
-void lls_cpu_linear_avx512(struct lls_cpu_linear_kernels *);
-void lls_cpu_codes_avx512(struct lls_cpu_linear_kernels *);
-void lls_cpu_linear_amx(struct lls_cpu_linear_kernels *);
-void lls_cpu_codes_amx(struct lls_cpu_linear_kernels *);
-#endif
-
-/* isa_table.c: fills the table for a level. */
-void lls_cpu_kernels_fill(struct lls_cpu_kernels *, enum lls_isa);
-
 /* rotary embeddings cached, since layers of a model may alternate between two */
 #define LLS_CPU_ROPES 2
 
 struct lls_cpu_device {
   struct lls_device base; /* first: the device pointer that the vtable's functions get */
   struct lls_device_options options;
-  enum lls_isa isa;
+  const struct lls_cpu_level *level;
   struct lls_cpu_kernels kernels;
   struct lls_cpu_threads *threads;
   unsigned n_threads;

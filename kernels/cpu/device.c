@@ -3,11 +3,15 @@
  * The CPU device: its threads, its working memory and the vtable. Operations run at
  * once, in call order, each on all threads together, and return when they are done.
  */
+#include "config.h"
+
 #include "core/base/least.h"
+#include "core/device/control_group.h"
+#include "core/device/host_memory.h"
 #include "core/ranks/ranks.h"
 #include "kernels/cpu/codes_pack.h"
-#include "kernels/cpu/control_group.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/device.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/ops.h"
 
@@ -29,15 +33,10 @@ static void destroy(struct lls_device *device)
   free(d);
 }
 
-int lls_host_memory_size(size_t *total, size_t *available)
-{
-  return lls_cpu_memory_size(total, available);
-}
-
 static int memory(struct lls_device *device, size_t *total, size_t *available)
 {
   (void)device;
-  return lls_cpu_memory_size(total, available);
+  return lls_host_memory_size(total, available);
 }
 
 /* The processor's name as Linux reports it; "" if it reports none. */
@@ -61,8 +60,8 @@ static void identify(struct lls_device *device, char *text, size_t size)
   const struct lls_cpu_device *d = lls_cpu(device);
   char name[96];
   processor_name(name, sizeof name);
-  snprintf(text, size, "cpu: %s%s, %u thread%s%s", name, lls_isa_name(d->isa),
-           d->n_threads, d->n_threads == 1 ? "" : "s", d->options.pin ? " (pinned)" : "");
+  snprintf(text, size, "cpu: %s%s, %u thread%s%s", name, d->level->name, d->n_threads,
+           d->n_threads == 1 ? "" : "s", d->options.pin ? " (pinned)" : "");
 }
 
 static void describe(struct lls_device *device, char *text, size_t size)
@@ -71,13 +70,13 @@ static void describe(struct lls_device *device, char *text, size_t size)
   size_t total = 0, available = 0;
   double cores = lls_control_group_cores(&lls_control_groups);
   char quota[80] = "";
-  lls_cpu_memory_size(&total, &available);
+  lls_host_memory_size(&total, &available);
   if (isfinite(cores))
     snprintf(quota, sizeof quota,
              ", limited to the time of %.3g core%s by its control group", cores,
              cores == 1 ? "" : "s");
   snprintf(text, size, "cpu: %s, %u thread%s%s%s, %.1f of %.1f GB memory free",
-           lls_isa_name(d->isa), d->n_threads, d->n_threads == 1 ? "" : "s",
+           d->level->name, d->n_threads, d->n_threads == 1 ? "" : "s",
            d->options.pin ? " (pinned)" : "", quota, (double)available * 1e-9,
            (double)total * 1e-9);
 }
@@ -189,26 +188,49 @@ static unsigned shares_of(const struct lls_device_options *o)
   return (o->shares > 0 ? o->shares : 1) * (o->ranks != NULL ? o->ranks->local_size : 1);
 }
 
+/* Writes the levels' names: "generic, avx2 or amx". */
+static void list_levels(char *text, size_t size)
+{
+  const struct lls_cpu_level *level;
+  size_t n = 0;
+  for (size_t i = 0; (level = lls_cpu_level_at(i)) != NULL && n < size; i++)
+    n += (size_t)snprintf(text + n, size - n, "%s%s",
+                          i == 0                            ? ""
+                          : lls_cpu_level_at(i + 1) != NULL ? ", "
+                                                            : " or ",
+                          level->name);
+}
+
+static int find_level(const char *name, const struct lls_cpu_level **out,
+                      struct lls_error *err)
+{
+  char names[128];
+  int rc = lls_cpu_level_find(name, out);
+  if (rc == -ENOTSUP)
+    return lls_fail(err, rc, "this CPU has no %s, only %s", name,
+                    lls_cpu_level_best()->name);
+  if (rc == -EINVAL) {
+    list_levels(names, sizeof names);
+    lls_fail(err, rc, "isa \"%s\" is unknown: use %s", name, names);
+  }
+  return rc;
+}
+
 int lls_cpu_device_create(const struct lls_device_options *options,
                           struct lls_device **out, struct lls_error *err)
 {
-  enum lls_isa isa;
-  int rc = lls_isa_from_name(options->isa, &isa);
-  if (rc == -EINVAL)
-    return lls_fail(err, rc,
-                    "isa \"%s\" is unknown: use generic, avx2, avxvnni, avx512 or amx",
-                    options->isa);
-  if (rc != 0)
-    return lls_fail(err, rc, "this CPU has no %s, only %s", options->isa,
-                    lls_isa_name(lls_isa_best()));
+  const struct lls_cpu_level *level;
+  int rc = find_level(options->isa, &level, err);
+  if (rc < 0)
+    return rc;
   struct lls_cpu_device *d = calloc(1, sizeof *d);
   if (d == NULL)
     return lls_fail(err, -ENOMEM, "no memory for the CPU device");
   d->base = (struct lls_device){
       .ops = &ops, .activation_type = LLS_F32, .is_host = true, .has_int8 = true};
   d->options = *options;
-  d->isa = isa;
-  lls_cpu_kernels_fill(&d->kernels, isa);
+  d->level = level;
+  lls_cpu_kernels_fill(&d->kernels, level);
   unsigned threads =
       options->threads != 0 ? options->threads : lls_cpu_cores(shares_of(options));
   rc = lls_cpu_threads_create(threads, options->pin, &d->threads);
@@ -233,3 +255,12 @@ fail_threads:
   free(d);
   return rc;
 }
+
+const struct lls_device_module lls_cpu_device = {
+    .size = sizeof(struct lls_device_module),
+    .ops_size = sizeof(struct lls_device_ops),
+    .options_size = sizeof(struct lls_device_options),
+    .version = PACKAGE_VERSION,
+    .name = "cpu",
+    .create = lls_cpu_device_create,
+};

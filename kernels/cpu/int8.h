@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "kernels/cpu/isa.h"
+
 /* The slots of one head. */
 struct lls_int8_head {
   char *numbers;    /* (n_slots, dims) values in bf16 or f32 */
@@ -27,11 +29,5 @@ struct lls_cpu_int8_kernels {
 
 void lls_cpu_int8_quantise(const struct lls_int8_head *, uint32_t first, uint32_t past);
 void lls_cpu_int8_widen(const struct lls_int8_head *, uint32_t first, uint32_t past);
-
-void lls_cpu_int8_generic(struct lls_cpu_int8_kernels *);
-#ifdef __x86_64__
-void lls_cpu_int8_avx2(struct lls_cpu_int8_kernels *);
-void lls_cpu_int8_avx512(struct lls_cpu_int8_kernels *);
-#endif
 
 #endif

@@ -1,12 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the ISA level from CPUID, and asks Linux for the AMX tiles; see isa.h. */
-#include "kernels/cpu/isa.h"
+/* The levels, a row each; and finding what this CPU has, from CPUID and Linux. */
+#include "kernels/cpu/cpu.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
-#if defined __x86_64__
+/* A CPU may have these features; a level needs some of them. */
+enum {
+  AVX2 = 1 << 0,    /* with fma and f16c */
+  AVXVNNI = 1 << 1, /* avx_vnni */
+  AVX512 = 1 << 2,  /* f, bw, vl, dq, bf16 and vnni */
+  AMX = 1 << 3,     /* tile, bf16 and int8, with the kernel's permission */
+};
+
+/* ---- the levels -------------------------------------------------------------------- */
+
+/* Functions of a processor's levels exist in its own builds only. */
+#ifdef __x86_64__
+#define X86(function) function
+#else
+#define X86(function) NULL
+#endif
+
+/* Plain C, with sums in double, is the reference, and all that other processors have.
+ * Some CPUs with AVX-512 lack avx_vnni, whose kernels AVX-512 has itself. */
+static const struct lls_cpu_level levels[] = {
+    {"generic", 0, lls_cpu_linear_generic, lls_cpu_codes_generic,
+     lls_cpu_attention_generic, lls_cpu_rows_generic, lls_cpu_int8_generic},
+    {"avx2", AVX2, X86(lls_cpu_linear_avx2), X86(lls_cpu_codes_avx2),
+     X86(lls_cpu_attention_avx2), X86(lls_cpu_rows_avx2), X86(lls_cpu_int8_avx2)},
+    {"avxvnni", AVX2 | AVXVNNI, NULL, X86(lls_cpu_codes_avxvnni), NULL, NULL, NULL},
+    {"avx512", AVX2 | AVX512, X86(lls_cpu_linear_avx512), X86(lls_cpu_codes_avx512),
+     X86(lls_cpu_attention_avx512), X86(lls_cpu_rows_avx512), X86(lls_cpu_int8_avx512)},
+    {"amx", AVX2 | AVX512 | AMX, X86(lls_cpu_linear_amx), X86(lls_cpu_codes_amx),
+     X86(lls_cpu_attention_amx), NULL, NULL},
+};
+
+#define N_LEVELS (sizeof levels / sizeof *levels)
+
+#define ONE(name) +1
+_Static_assert(N_LEVELS == LLS_ISA_LEVELS(ONE, ONE),
+               "each name of core/device/isa.h has a row");
+
+/* ---- the CPU ----------------------------------------------------------------------- */
+
+#ifdef __x86_64__
 #include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,7 +61,7 @@ static bool have_avx2(void)
 static bool have_avxvnni(void)
 {
   unsigned a, b, c, d;
-  return have_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
 }
 
 static bool have_avx512(void)
@@ -45,48 +84,64 @@ static bool have_amx(void)
   return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-static bool has_level(enum lls_isa level)
+/* The kernel is asked for the tiles only if they are wanted. */
+static bool cpu_has(unsigned wanted)
 {
   __builtin_cpu_init();
-  switch (level) {
-  case LLS_ISA_AVX2:
-    return have_avx2();
-  case LLS_ISA_AVXVNNI:
-    return have_avxvnni();
-  case LLS_ISA_AVX512:
-    return have_avx2() && have_avx512();
-  case LLS_ISA_AMX:
-    return have_avx2() && have_avx512() && have_amx();
-  default:
-    return true;
-  }
+  return (!(wanted & AVX2) || have_avx2()) && (!(wanted & AVXVNNI) || have_avxvnni()) &&
+         (!(wanted & AVX512) || have_avx512()) && (!(wanted & AMX) || have_amx());
 }
 #else
-static bool has_level(enum lls_isa level)
+static bool cpu_has(unsigned wanted)
 {
-  return level == LLS_ISA_GENERIC;
+  return wanted == 0;
 }
 #endif
 
-enum lls_isa lls_isa_best(void)
+/* ---- choosing one ------------------------------------------------------------------ */
+
+const struct lls_cpu_level *lls_cpu_level_at(size_t i)
 {
-  enum lls_isa level = LLS_ISA_AMX;
-  while (!has_level(level))
+  return i < N_LEVELS ? &levels[i] : NULL;
+}
+
+const struct lls_cpu_level *lls_cpu_level_best(void)
+{
+  const struct lls_cpu_level *level = levels + N_LEVELS - 1;
+  while (!cpu_has(level->needs))
     level--;
   return level;
 }
 
-int lls_isa_from_name(const char *name, enum lls_isa *out)
+int lls_cpu_level_find(const char *name, const struct lls_cpu_level **out)
 {
   if (name == NULL) {
-    *out = lls_isa_best();
+    *out = lls_cpu_level_best();
     return 0;
   }
-  for (enum lls_isa i = LLS_ISA_GENERIC; i < LLS_ISA_LEVELS; i++) {
-    if (strcmp(name, lls_isa_name(i)) != 0)
-      continue;
-    *out = i;
-    return has_level(i) ? 0 : -ENOTSUP;
-  }
+  for (size_t i = 0; (*out = lls_cpu_level_at(i)) != NULL; i++)
+    if (strcmp(name, (*out)->name) == 0)
+      return cpu_has((*out)->needs) ? 0 : -ENOTSUP;
   return -EINVAL;
+}
+
+static void put_own(struct lls_cpu_kernels *k, const struct lls_cpu_level *level)
+{
+  if (level->linear != NULL)
+    level->linear(&k->linear);
+  if (level->codes != NULL)
+    level->codes(&k->linear);
+  if (level->attention != NULL)
+    level->attention(&k->attention);
+  if (level->rows != NULL)
+    level->rows(&k->rows);
+  if (level->int8 != NULL)
+    level->int8(&k->int8);
+}
+
+void lls_cpu_kernels_fill(struct lls_cpu_kernels *k, const struct lls_cpu_level *level)
+{
+  for (const struct lls_cpu_level *below = levels; below <= level; below++)
+    if ((below->needs & ~level->needs) == 0)
+      put_own(k, below);
 }

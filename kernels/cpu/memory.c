@@ -14,14 +14,8 @@
 #include "kernels/cpu/memory.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-
-#include "kernels/cpu/control_group.h"
 
 #define HUGE_PAGE ((size_t)2 << 20)
 #define NOTE_PAGE ((size_t)4096)
@@ -64,33 +58,4 @@ void lls_cpu_memory_free(void *data)
     return;
   struct note note = *(struct note *)((char *)data - NOTE_PAGE);
   munmap(note.map, note.map_bytes);
-}
-
-/* The number after `key` in a file; 0 if there is none. */
-static size_t number_in(const char *path, const char *key)
-{
-  char line[256];
-  size_t value = 0;
-  FILE *file = fopen(path, "re");
-  if (file == NULL)
-    return 0;
-  while (value == 0 && fgets(line, sizeof line, file) != NULL) {
-    if (strncmp(line, key, strlen(key)) == 0)
-      value = strtoull(line + strlen(key), NULL, 10);
-  }
-  fclose(file);
-  return value;
-}
-
-int lls_cpu_memory_size(size_t *total, size_t *available)
-{
-  size_t limit, left;
-  *total = number_in("/proc/meminfo", "MemTotal:") * 1024;
-  *available = number_in("/proc/meminfo", "MemAvailable:") * 1024;
-  if (*total == 0)
-    return -ENOTSUP;
-  lls_control_group_memory(&lls_control_groups, &limit, &left);
-  *total = limit < *total ? limit : *total;
-  *available = left < *available ? left : *available;
-  return 0;
 }

@@ -11,7 +11,5 @@
 int lls_cpu_memory_alloc(size_t bytes, void **out); /* Returns 0 or -ENOMEM. */
 /* Frees an allocation; NULL is allowed. */
 void lls_cpu_memory_free(void *);
-/* Total and available bytes of the machine, or of the control group if less. */
-int lls_cpu_memory_size(size_t *total, size_t *available);
 
 #endif

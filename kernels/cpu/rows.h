@@ -8,6 +8,7 @@
 #define LLS_CPU_ROWS_H
 
 #include "core/device/device.h"
+#include "kernels/cpu/isa.h"
 
 struct lls_cpu_row_kernels {
   /* y = x / sqrt(mean(x^2) + epsilon) weight; y may be x */
@@ -40,11 +41,5 @@ struct lls_cpu_row_kernels {
   /* y = exp((x - max) scale), 0 for NaN; returns the sum of y; y may be x */
   double (*exp_sum)(const float *x, float max, float scale, size_t n, float *y);
 };
-
-void lls_cpu_rows_generic(struct lls_cpu_row_kernels *);
-#ifdef __x86_64__
-void lls_cpu_rows_avx2(struct lls_cpu_row_kernels *);
-void lls_cpu_rows_avx512(struct lls_cpu_row_kernels *);
-#endif
 
 #endif

@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "kernels/cpu/control_group.h"
+#include "core/device/control_group.h"
 
 #define SPINS      2000u
 #define CACHE_LINE 64

@@ -3,6 +3,8 @@
  * The simulated device's clock and tokens, and its operations, which do nothing; see
  * sim.h.
  */
+#include "config.h"
+
 #include "kernels/sim/memory.h"
 
 #include <errno.h>
@@ -399,8 +401,19 @@ int lls_sim_device_create(const struct lls_sim_options *options, struct lls_devi
   return 0;
 }
 
-int lls_empty_device_create(struct lls_device **out, struct lls_error *err)
+static int create_empty(const struct lls_device_options *unused, struct lls_device **out,
+                        struct lls_error *err)
 {
+  (void)unused;
   const struct lls_sim_options options = {.memory = UINT64_C(1) << 50, .name = "empty"};
   return lls_sim_device_create(&options, out, err);
 }
+
+const struct lls_device_module lls_empty_device = {
+    .size = sizeof(struct lls_device_module),
+    .ops_size = sizeof(struct lls_device_ops),
+    .options_size = sizeof(struct lls_device_options),
+    .version = PACKAGE_VERSION,
+    .name = "empty",
+    .create = create_empty,
+};

@@ -27,7 +27,7 @@
 #define LLS_SIM_SIM_H
 
 #include "core/cost/model.h"
-#include "core/device/device.h"
+#include "core/device/devices.h"
 
 struct lls_sim_options {
   struct lls_cost_rates rates; /* the true costs of steps and copies */
@@ -49,6 +49,9 @@ struct lls_sim_totals {
   int64_t pull_ns, pull_link_ns;
   uint64_t memory_used; /* weights, buffers and device pool, bytes */
 };
+
+/* The empty device of struct lls_devices. */
+extern const struct lls_device_module lls_empty_device;
 
 /* [main] */
 int lls_sim_device_create(const struct lls_sim_options *, struct lls_device **out,

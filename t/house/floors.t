@@ -1,9 +1,10 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
 # The floors of the house: core/Makefile.inc and text/Makefile.inc list their folders from the ground
-# up, as core/api/Makefile.inc lists those that stand on core/api, and no file includes a header of a folder that stands higher, or of a device's kernels. So there
-# is no circle between folders, and whoever changes one knows what can't depend on it. text is a library
-# of its own: it includes nothing of the core but core/base, which in turn includes nothing of text.
+# up, as core/api/Makefile.inc lists those that stand on core/api, and no file includes a header of a
+# folder that stands higher, so that whoever changes one knows what can't depend on it. text is a library of
+# its own: it includes nothing of the core but core/base, which in turn includes nothing of text. folders.t
+# looks for circles everywhere, in kernels and tools too.
 use strict;
 use warnings;
 use File::Find;
@@ -40,7 +41,7 @@ for my $file (sort @files) {
         my $folder = folder_of($header);
         push @of_core, "$path:$. includes $header" if $own =~ m{^text/} && !$below_text{$folder};
         push @upwards, "$path:$. includes $header"
-            if $header =~ m{^kernels/|^tools/|^plugins/|^t/}
+            if $header =~ m{^tools/|^plugins/|^t/}
             || ($header =~ m{^(?:core|text)/} && ($height{$folder} // @floors) > ($height{$own} // 0));
     }
 }

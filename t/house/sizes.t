@@ -9,12 +9,16 @@ use Test::More;
 
 my $top = $ENV{LLS_SRCDIR} // '.';
 
+# The levels of the CPU's kernels, of which core/device/isa.h has a list.
+open my $isa, '<', "$top/core/device/isa.h" or die "core/device/isa.h: $!";
+my $levels = join '|', map { m{^\s*FIRST\(} ? /(?:FIRST|NEXT)\((\w+)\)/g : () } <$isa>;
+
 # Files of fewer than 40 lines, by what makes each a file of its own.
 my @small = (
     [ qr{^core/http/llhttp_\w+\.c}                 => 'the only files that are compiled with llhttp' ],
-    [ qr{^kernels/cpu/\w+_(?:avx2|avxvnni|avx512)\.c}      => 'compiled for one instruction set' ],
-    [ qr{^kernels/cpu/isa_table\.c}                => 'which of these are compiled' ],
+    [ qr{^kernels/cpu/\w+_(?:$levels)\.c}         => 'compiled for one instruction set' ],
     [ qr{^kernels/cuda/attention(?:_\w+)?\.cu}     => 'an instance of attention.cuh, compiled beside the others' ],
+    [ qr{^kernels/builtin\.c}                   => 'above the folders of devices' ],
     [ qr{^kernels/cuda/module\.c}                  => 'the one symbol of a module' ],
     [ qr{^tools/plugin-check/watch_module\.c}      => 'above the watch of each kind' ],
     [ qr{^core/plugin/trial_main\.c}               => 'a main of its own: what tries a plugin' ],

@@ -215,13 +215,13 @@ static inline void give_back_all(struct batch *b)
 
 /* ---- the reference --------------------------------------------------------------- */
 
-/* Are values rounded to bf16? AMX and AVX-512 do that for head sizes that fit their
- * vectors. */
+/* Are values rounded to bf16? Levels with a kernel of their own for bf16, AMX and
+ * AVX-512, do that for head sizes that fit their vectors. */
 static inline bool rounds(const struct batch *b)
 {
-  enum lls_isa isa = lls_cpu(b->device)->isa;
-  bool pairs = isa >= LLS_ISA_AVX512;
-  return pairs && b->shape.element == LLS_BF16 && b->shape.head_dim % 8 == 0;
+  const struct lls_cpu_attention_kernels *k = &lls_cpu(b->device)->kernels.attention;
+  return k->attend_bf16 != k->attend && b->shape.element == LLS_BF16 &&
+         b->shape.head_dim % 8 == 0;
 }
 
 /* A cached value as attention uses it: INT8 values are rounded only where bf16 is

@@ -15,6 +15,8 @@
 
 #include "core/device/devices.h"
 #include "core/device/numbers.h"
+#include "kernels/cpu/device.h"
+#include "kernels/builtin.h"
 
 #ifndef PAIR_ROWS
 #define PAIR_ROWS 256 /* most rows of a step */
@@ -49,7 +51,8 @@ static inline void each_pair(enum lls_dtype numbers, uint32_t max_columns,
   bool gpu_only = getenv("LLS_GPU_ONLY") != NULL;
   for (int gpu = gpu_only; gpu < 2; gpu++) {
     struct pair p = {.numbers = numbers, .on_gpu = gpu == 1};
-    int rc = gpu ? lls_device_create(LLS_DEVICE_CUDA, &options, &p.cuda, NULL, &err)
+    int rc = gpu ? lls_device_create(LLS_DEVICE_CUDA, &lls_builtin_devices, &options,
+                                     &p.cuda, NULL, &err)
                  : lls_device_module.create(&options, &p.cuda, &err);
     if (rc < 0 && gpu && !gpu_only) {
       print_message("# not on a GPU: %s\n", err.text);

@@ -16,6 +16,7 @@
 #include "core/device/quantised.h"
 #include "core/device/tensor.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/device.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,8 +24,6 @@
 #define MAX_ROWS    270 /* more than a block of rows at any level */
 #define MAX_COLUMNS 1280
 #define EPSILON     4e-6 /* of the magnitudes added, for sums in f32 */
-
-static const char *const levels[] = {"generic", "avx2", "avxvnni", "avx512", "amx"};
 
 struct format {
   enum lls_dtype dtype;
@@ -397,27 +396,14 @@ static void test_what_quantising_loses(void **state)
 
 int main(void)
 {
-#define LEVEL(test, i)                                                                   \
-  {                                                                                      \
-#test, test, NULL, NULL, (void *)levels[i]                                           \
-  }
+#define LEVEL(name)                                                                      \
+  ON_LEVEL(test_products_are_those_of_the_codes, name)                                   \
+  ON_LEVEL(test_infinity_is_not_hidden, name)                                            \
+  ON_LEVEL(test_an_infinite_block_is_not_hidden, name)
+#define ON_LEVEL(test, name) {#test, test, NULL, NULL, (void *)#name},
   const struct CMUnitTest tests[] = {
-      LEVEL(test_products_are_those_of_the_codes, 0),
-      LEVEL(test_products_are_those_of_the_codes, 1),
-      LEVEL(test_products_are_those_of_the_codes, 2),
-      LEVEL(test_products_are_those_of_the_codes, 3),
-      LEVEL(test_products_are_those_of_the_codes, 4),
-      LEVEL(test_infinity_is_not_hidden, 0),
-      LEVEL(test_infinity_is_not_hidden, 1),
-      LEVEL(test_infinity_is_not_hidden, 2),
-      LEVEL(test_infinity_is_not_hidden, 3),
-      LEVEL(test_infinity_is_not_hidden, 4),
-      LEVEL(test_an_infinite_block_is_not_hidden, 0),
-      LEVEL(test_an_infinite_block_is_not_hidden, 1),
-      LEVEL(test_an_infinite_block_is_not_hidden, 2),
-      LEVEL(test_an_infinite_block_is_not_hidden, 3),
-      LEVEL(test_an_infinite_block_is_not_hidden, 4),
-      cmocka_unit_test(test_vector_levels_make_the_same_bits),
+      LLS_ISA_LEVELS(LEVEL, LEVEL)
+          cmocka_unit_test(test_vector_levels_make_the_same_bits),
       cmocka_unit_test(test_parts_of_several_types),
       cmocka_unit_test(test_what_quantising_loses),
   };

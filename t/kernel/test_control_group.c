@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limits of control groups of both versions, read from folders that imitate the
  * kernel's. */
-#include "kernels/cpu/control_group.h"
+#include "core/device/control_group.h"
 #include "t/folder.h"
 
 #include <math.h>

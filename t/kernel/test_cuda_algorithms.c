@@ -10,6 +10,7 @@
 
 #include "t/drive.h"
 #include "t/simt/include/cublasLt.h"
+#include "kernels/builtin.h"
 
 #define LAYERS  6 /* of 2 KiB each: three times the emulated L2 */
 #define COLUMNS 32
@@ -323,7 +324,9 @@ static void check_large(const struct pair *p)
   if (!p->on_gpu)
     goto out;
   assert_int_equal(setenv("LLS_CUDA_ALGORITHMS", "first", 1), 0);
-  assert_int_equal(lls_device_create(LLS_DEVICE_CUDA, &options, &first, NULL, NULL), 0);
+  assert_int_equal(lls_device_create(LLS_DEVICE_CUDA, &lls_builtin_devices, &options,
+                                     &first, NULL, NULL),
+                   0);
   assert_int_equal(unsetenv("LLS_CUDA_ALGORITHMS"), 0);
   const struct pair of = {.numbers = LLS_BF16};
   float *numbers = pair_random(&of, (size_t)ROWS * LARGE, random_float);

@@ -8,6 +8,7 @@
 #include "t/drive.h"
 
 #include "core/device/devices.h"
+#include "kernels/builtin.h"
 
 #include <errno.h>
 
@@ -166,7 +167,8 @@ static void test_emulated(void **state)
 static int create_on_gpu(const struct lls_device_options *options,
                          struct lls_device **out, struct lls_error *err)
 {
-  return lls_device_create(LLS_DEVICE_CUDA, options, out, NULL, err);
+  return lls_device_create(LLS_DEVICE_CUDA, &lls_builtin_devices, options, out, NULL,
+                           err);
 }
 
 static void test_on_gpu(void **state)

@@ -11,6 +11,7 @@
 #include "t/gguf_model.h"
 
 #include "core/device/devices.h"
+#include "kernels/builtin.h"
 
 #define TOLERANCE 1.5e-2 /* a layer's, as in test_cuda_engine.c */
 #define MIXTURES  0.5    /* where a rounded score sends a row to another expert */
@@ -22,7 +23,8 @@ static int create_cuda(const struct lls_device_options *options, struct lls_devi
                        struct lls_error *err)
 {
   return getenv("LLS_GPU_ONLY") != NULL
-             ? lls_device_create(LLS_DEVICE_CUDA, options, out, NULL, err)
+             ? lls_device_create(LLS_DEVICE_CUDA, &lls_builtin_devices, options, out,
+                                 NULL, err)
              : lls_device_module.create(options, out, err);
 }
 

@@ -12,6 +12,7 @@
 #include "core/device/device.h"
 #include "kernels/cpu/isa.h"
 #include "core/device/numbers.h"
+#include "kernels/cpu/device.h"
 
 #include <errno.h>
 #include <math.h>
@@ -21,8 +22,6 @@
 #define MAX_ROWS    230  /* more than two blocks of rows */
 #define MANY_ROWS   1100 /* the same with AMX */
 #define MAX_COLUMNS 1300 /* more than two passes over the inputs */
-
-static const char *const levels[] = {"generic", "avx2", "avx512", "amx"};
 
 struct format {
   const char *name;
@@ -239,7 +238,7 @@ static void test_linear_matches_the_product_in_double(void **state)
 static void test_three_threads_share_the_panels(void **state)
 {
   (void)state;
-  check_level(lls_isa_name(lls_isa_best()), 3);
+  check_level(lls_cpu_level_best()->name, 3);
 }
 
 /* More outputs than a thread keeps sums for at once, in several passes. */
@@ -247,7 +246,7 @@ static void test_many_outputs(void **state)
 {
   (void)state;
   struct lls_device *device = create_device(NULL, 1);
-  const char *isa = lls_isa_name(lls_isa_best());
+  const char *isa = lls_cpu_level_best()->name;
   check_shape(device, isa, &formats[2], 1601, 40, MAX_ROWS);
   check_shape(device, isa, &formats[2], 1600, 600, MAX_ROWS);
   device->ops->destroy(device);
@@ -257,7 +256,7 @@ static void test_many_rows(void **state)
 {
   (void)state;
   struct lls_device *device = create_device(NULL, 2);
-  const char *isa = lls_isa_name(lls_isa_best());
+  const char *isa = lls_cpu_level_best()->name;
   check_shape(device, isa, &formats[2], 49, 700, MANY_ROWS);
   check_shape(device, isa, &formats[4], 32, 1100, MANY_ROWS);
   device->ops->destroy(device);
@@ -313,7 +312,22 @@ static void test_refusals_name_the_shapes(void **state)
 
   const struct lls_device_options options = {.isa = "sse9"};
   assert_int_equal(lls_cpu_device_create(&options, &device, &err), -EINVAL);
-  assert_non_null(strstr(err.text, "sse9"));
+  assert_string_equal(err.text, "isa \"sse9\" is unknown: use generic, avx2, avxvnni, "
+                                "avx512 or amx");
+}
+
+/* Each name that the configuration accepts is a level, which this CPU runs or lacks. */
+static void test_each_name_is_a_level(void **state)
+{
+  (void)state;
+#define NAME(name) #name,
+  static const char *const names[] = {LLS_ISA_LEVELS(NAME, NAME)};
+  const struct lls_cpu_level *level;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    int rc = lls_cpu_level_find(names[i], &level);
+    assert_true(rc == 0 || rc == -ENOTSUP);
+    assert_string_equal(level->name, names[i]);
+  }
 }
 
 /* Every half becomes the float it stands for, and comes back. */
@@ -344,21 +358,16 @@ static void test_short_floats_round(void **state)
 
 int main(void)
 {
-#define LEVEL(i)                                                                         \
-  {                                                                                      \
-    "test_linear_matches_the_product_in_double",                                         \
-        test_linear_matches_the_product_in_double, NULL, NULL, (void *)levels[i]         \
-  }
+#define LEVEL(name)                                                                      \
+  {"test_linear_matches_the_product_in_double",                                          \
+   test_linear_matches_the_product_in_double, NULL, NULL, (void *)#name},
   const struct CMUnitTest tests[] = {
-      LEVEL(0),
-      LEVEL(1),
-      LEVEL(2),
-      LEVEL(3),
-      cmocka_unit_test(test_three_threads_share_the_panels),
+      LLS_ISA_LEVELS(LEVEL, LEVEL) cmocka_unit_test(test_three_threads_share_the_panels),
       cmocka_unit_test(test_many_outputs),
       cmocka_unit_test(test_many_rows),
       cmocka_unit_test(test_random_weights_have_the_deviation),
       cmocka_unit_test(test_refusals_name_the_shapes),
+      cmocka_unit_test(test_each_name_is_a_level),
       cmocka_unit_test(test_short_floats_round),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

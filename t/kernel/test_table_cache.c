@@ -12,6 +12,7 @@
 
 #include "core/device/devices.h"
 #include "core/engine/engine_internal.h"
+#include "kernels/cpu/device.h"
 
 #include <errno.h>
 

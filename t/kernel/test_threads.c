@@ -3,6 +3,7 @@
  * up; pinning; memory. */
 #include "t/tap.h"
 
+#include "core/device/host_memory.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/threads.h"
@@ -157,7 +158,7 @@ static void test_memory_is_aligned_and_zero(void **state)
   void *p;
   assert_int_equal(lls_cpu_memory_alloc(SIZE_MAX / 4, &p), -ENOMEM);
   size_t total, available;
-  assert_int_equal(lls_cpu_memory_size(&total, &available), 0);
+  assert_int_equal(lls_host_memory_size(&total, &available), 0);
   assert_true(total >= available && available > 0);
 }
 

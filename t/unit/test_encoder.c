@@ -4,6 +4,7 @@
 #include "core/encoder/service.h"
 #include "core/model/model_config.h"
 #include "core/device/numbers.h"
+#include "kernels/cpu/device.h"
 #include "t/folder.h"
 
 #include <errno.h>
@@ -58,7 +59,8 @@ static double worst_in(const char *folder, const char *name, const char *isa,
   struct lls_error err = {0};
   struct lls_encoder *e;
   path_of(name, expected, sizeof expected);
-  struct lls_encoder_options o = {.folder = folder,
+  struct lls_encoder_options o = {.cpu = &lls_cpu_device,
+                                  .folder = folder,
                                   .isa = isa,
                                   .weights = weights,
                                   .max_rows = max_rows,
@@ -195,7 +197,8 @@ static int create_in(const struct folder *f, const char *config, struct lls_erro
 {
   struct lls_encoder *e;
   folder_write(f, "config.json", config, strlen(config));
-  return lls_encoder_create(&(struct lls_encoder_options){.folder = f->path}, &e, err);
+  return lls_encoder_create(
+      &(struct lls_encoder_options){.cpu = &lls_cpu_device, .folder = f->path}, &e, err);
 }
 
 static void test_refusals(void **state)
@@ -257,7 +260,7 @@ static void test_service(void **state)
   struct lls_embed_service s;
   struct lls_embedder *e;
   path_of("mean", folder, sizeof folder);
-  lls_embed_service_init(&s, "model", NULL);
+  lls_embed_service_init(&s, &lls_cpu_device, "model", NULL);
   const struct lls_embed *embed = &s.embed;
   struct lls_embed_options o = {.size = sizeof o,
                                 .threads = 1,

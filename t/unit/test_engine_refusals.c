@@ -5,6 +5,7 @@
  */
 #include "t/drive.h"
 #include "t/gguf_model.h"
+#include "kernels/cpu/device.h"
 
 #include <errno.h>
 

@@ -6,6 +6,7 @@
 #include "core/encoder/encoder.h"
 #include "core/model/pooling.h"
 #include "core/model/model_text.h"
+#include "kernels/cpu/device.h"
 
 static const struct lls_encoder_text texts[] = {
     {"The quick brown fox", 19},
@@ -22,7 +23,11 @@ static uint64_t encode(const char *relative, float *vectors)
   struct lls_error err = {0};
   struct lls_encoder *e;
   struct lls_encoder_options o = {
-      .folder = source_path(relative), .weights = LLS_WEIGHTS_F32, .threads = 1};
+      .cpu = &lls_cpu_device,
+      .folder = source_path(relative),
+      .weights = LLS_WEIGHTS_F32,
+      .threads = 1,
+  };
   if (lls_encoder_create(&o, &e, &err) != 0)
     fail_msg("%s", err.text);
   assert_true(lls_encoder_dims(e) <= DIMS);

@@ -8,6 +8,7 @@
 #include "core/device/tensor.h"
 #include "core/engine/shard.h"
 #include "core/model/quantisation.h"
+#include "kernels/cpu/device.h"
 
 #include <errno.h>
 #include <math.h>

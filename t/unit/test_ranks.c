@@ -6,6 +6,7 @@
  */
 #include "t/bad_rank.h"
 #include "t/rules.h"
+#include "kernels/cpu/device.h"
 
 static const struct drive_options two = {
     .weights = LLS_WEIGHTS_F32, .cache_element = LLS_F32, .ranks = 2};

@@ -11,6 +11,7 @@
 
 #include "t/clients.h"
 #include "t/fixtures.h"
+#include "kernels/cpu/device.h"
 
 #define CLIENTS  12
 #define MAX_USED 256 /* plugins loaded in a test */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/base/progress_bar.h"
+#include "kernels/cpu/device.h"
 
 #define BLOCK_TOKENS 16
 #define STEP_TOKENS  512 /* most tokens in one step */

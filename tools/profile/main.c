@@ -24,6 +24,7 @@
 #include "tools/profile/report.h"
 #include "core/cost/find.h"
 #include "core/plugin/crash.h"
+#include "kernels/builtin.h"
 
 #define EXIT_USAGE 2
 
@@ -146,8 +147,8 @@ static int open_device(struct tool *t, struct lls_engine_options *engine,
                       (double)lls_dtype_bytes(engine->cache_element), 1);
   /* why `auto` chose no GPU; not printed, since the profile has the device's name */
   struct lls_error why_not;
-  return lls_device_create(lls_device_choice_of(&t->config, &t->model), &device,
-                           &t->device, &why_not, err);
+  return lls_device_create(lls_device_choice_of(&t->config, &t->model),
+                           &lls_builtin_devices, &device, &t->device, &why_not, err);
 }
 
 static int use_cpu_time(struct tool *t, struct lls_engine_options *engine,

@@ -14,6 +14,7 @@
 #include "core/device/quantised.h"
 #include "kernels/sim/sim.h"
 #include "core/cost/find.h"
+#include "kernels/builtin.h"
 #include "tools/sim/warm.h"
 
 #define MAX_SETTINGS 128
@@ -250,8 +251,8 @@ static int create_real(struct lls_machine *m, const struct lls_sim_tool_options 
 {
   struct lls_device_options options = lls_device_options_of(&m->config, &m->model);
   bool cuda = o->device == LLS_SIM_DEVICE_CUDA;
-  int rc = lls_device_create(cuda ? LLS_DEVICE_CUDA : LLS_DEVICE_CPU, &options,
-                             &m->devices[0], NULL, err);
+  int rc = lls_device_create(cuda ? LLS_DEVICE_CUDA : LLS_DEVICE_CPU,
+                             &lls_builtin_devices, &options, &m->devices[0], NULL, err);
   return rc < 0 && cuda ? lls_fail_at(err, rc, "--device cuda") : rc;
 }
 
@@ -309,6 +310,7 @@ static int create_loop(struct lls_machine *m, const struct lls_sim_tool_options 
         .role = m->instances.role[i],
         .clock_context = m->real ? (void *)m : m->devices[i],
     };
+  options.builtin = &lls_builtin_devices;
   options.instances = instances;
   options.n_instances = m->instances.n;
   options.log = &m->log;

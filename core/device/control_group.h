@@ -6,8 +6,8 @@
  * the root of the mount, whatever name the host gives it; folders that do not exist are
  * skipped.
  */
-#ifndef LLS_CPU_CONTROL_GROUP_H
-#define LLS_CPU_CONTROL_GROUP_H
+#ifndef LLS_DEVICE_CONTROL_GROUP_H
+#define LLS_DEVICE_CONTROL_GROUP_H
 
 #include <stddef.h>
 

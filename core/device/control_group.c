@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See control_group.h. */
-#include "kernels/cpu/control_group.h"
+#include "core/device/control_group.h"
 
 #include <limits.h>
 #include <math.h>
