@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The levels, a row each; and finding what this CPU has, from CPUID and Linux. */
+/* The levels, one a row, and the detection of what this CPU supports, from CPUID and
+ * Linux. */
 #include "kernels/cpu/cpu.h"
 
 #include <errno.h>
@@ -84,7 +85,7 @@ static bool have_amx(void)
   return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
 }
 
-/* The kernel is asked for the tiles only if they are wanted. */
+/* Asks Linux for the AMX tiles only if the features include them. */
 static bool cpu_has(unsigned wanted)
 {
   __builtin_cpu_init();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Levels of kernels: what a CPU must have for each, and which kernels are its own. A new
- * level is its files of kernels, a name in core/device/isa.h, a row in isa.c and its
- * flags in Makefile.inc.
+ * Levels of kernels: the CPU features that each needs, and its own kernels. A new level
+ * takes its kernel files, a name in core/device/isa.h, a row in isa.c and its flags in
+ * Makefile.inc.
  */
 #ifndef LLS_CPU_ISA_H
 #define LLS_CPU_ISA_H
@@ -17,11 +17,11 @@ struct lls_cpu_attention_kernels;
 struct lls_cpu_row_kernels;
 struct lls_cpu_int8_kernels;
 
-/* A row of isa.c. The functions put the level's own kernels into a table; NULL: it has
- * none of this sort. */
+/* A row of isa.c. The functions put the level's own kernels into a table; NULL: the
+ * level has no own kernels of this kind. */
 struct lls_cpu_level {
   const char *name;
-  unsigned needs; /* features of the CPU, as isa.c numbers them */
+  unsigned needs; /* features of the CPU, a bit set as numbered in isa.c */
   void (*linear)(struct lls_cpu_linear_kernels *);
   void (*codes)(struct lls_cpu_linear_kernels *);
   void (*attention)(struct lls_cpu_attention_kernels *);

@@ -100,7 +100,7 @@ template <enum lls_codes_form F, int TILES> struct copies {
   /* rows copied at once */
   static constexpr uint32_t ROWS = THREADS / WARP / FRAGMENTS * TILE;
 
-  const uint8_t *codes; /* of output g */
+  const uint8_t *codes; /* codes of output g */
   const uint16_t *scales;
   const bf16 *x;
   bool there[2];

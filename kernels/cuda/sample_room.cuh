@@ -80,7 +80,7 @@ struct drawing {  /* the state of a row from kernel to kernel */
   /* of the weights: largest logit, scale, least weight; sum: log of the sum of exp of
    * the raw logits */
   float top, scale, least, sum;
-  double target; /* of the count or the mass */
+  double target; /* target of the count or the mass */
   walk w;        /* the fine bin where the target is reached */
   uint32_t n_listed;
   uint32_t finished; /* number of finished chunks, 0 between kernels */

@@ -151,7 +151,7 @@ static int send(struct rows *r)
   const struct lls_cuda_codes *to = &r->weight->codes;
   const struct {
     const void *to;
-    size_t bytes; /* of a row */
+    size_t bytes; /* bytes of a row */
   } parts[] = {{to->codes, r->bytes.codes},
                {to->scales, r->bytes.scales},
                {to->factors, sizeof *to->factors}};

@@ -22,7 +22,7 @@
 #include "t/api/fake_loop.h"
 #include "t/fuzz/fuzz.h"
 
-#define MAX_TURNS 4000 /* of the loop */
+#define MAX_TURNS 4000 /* most turns of the loop */
 /* between two turns, for a timer of the fake loop, which emits tokens every ms */
 #define PAUSE_US  100
 #define MAX_BYTES (1 << 18)

@@ -23,7 +23,7 @@
 
 #define MAX_ROWS    270 /* more than a block of rows at any level */
 #define MAX_COLUMNS 1280
-#define EPSILON     4e-6 /* of the magnitudes added, for sums in f32 */
+#define EPSILON     4e-6 /* relative to the magnitudes added, for sums in f32 */
 
 struct format {
   enum lls_dtype dtype;

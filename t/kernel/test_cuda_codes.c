@@ -621,7 +621,7 @@ static void test_long_inputs(void **state)
   each_pair(LLS_BF16, LONG, long_inputs);
 }
 
-/* Hopper's cuBLASLt scales rows, that of sm_89 and of what came later does not. */
+/* Hopper's cuBLASLt scales rows; that of sm_89 and of later GPUs does not. */
 static void test_fp8(void **state)
 {
   static const int versions[] = {80, 89, 90, 100};

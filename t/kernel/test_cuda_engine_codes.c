@@ -35,7 +35,7 @@ static const struct drive_rule rules[] = {
 
 struct outcome {
   double worst;        /* row's error, as a part of it */
-  size_t weight_bytes; /* of the engine */
+  size_t weight_bytes; /* bytes of the engine's weights */
   uint32_t layers;
 };
 

@@ -173,7 +173,8 @@ static void order(const struct pair *p)
 enum content { JUNK, MODEL, INT8 };
 
 struct contents {
-  enum content half[2][2 * (DEVICE_UNITS + HOST_UNITS)]; /* of the device, of the host */
+  /* halves of the device's units, of the host's */
+  enum content half[2][2 * (DEVICE_UNITS + HOST_UNITS)];
 };
 
 static bool holds(const enum content *half, uint32_t element, uint32_t block)
@@ -230,7 +231,7 @@ static void read_int8(struct lls_device *d, struct lls_pool *pool,
   one.window = 1;
   for (uint32_t side = 0; side < 2; side++) {
     make_slots(&a);
-    for (uint32_t i = 0; i < SLOTS; i++) { /* others' blocks read what is in unit 0 */
+    for (uint32_t i = 0; i < SLOTS; i++) { /* unit 0 is also read as other rows' blocks */
       uint32_t block = 2 * a.entries[i].block + side;
       bool there = half[block] == INT8;
       a.entries[i].block = there ? block : 0;
@@ -282,7 +283,8 @@ static void int8_copies(const struct pair *p)
     read_all(d, pool, result[i]);
     read_int8(d, pool, now.half[0], result[i] + 2 * N);
     d->ops->pool_destroy(d, pool);
-    for (uint32_t j = 0; j < 2 * N; j++) /* not what is no block of the cache's own */
+    /* only values of blocks in the cache's own element */
+    for (uint32_t j = 0; j < 2 * N; j++)
       if (!holds(now.half[0], LLS_ELEMENT_MODEL,
                  j % N / (BLOCK_TOKENS * HEADS * HEAD_DIM)))
         result[i][j] = 0;

@@ -19,7 +19,7 @@ struct rows {
   const struct pair *p;
   struct lls_device *d; /* one of the two */
   uint32_t n, columns;
-  const float *x, *y, *weight, *bias; /* of twice as many columns at least */
+  const float *x, *y, *weight, *bias; /* with at least twice as many columns */
 };
 
 typedef void (*operation)(const struct rows *, void *x, void *y, int variant);
@@ -236,7 +236,7 @@ static void products(struct rows *r)
 {
   if (r->columns * 2 < OUTPUTS) /* y comes out of 2 x columns numbers */
     return;
-  double sum = 1e-6 * r->columns * 30; /* of f32 roundings */
+  double sum = 1e-6 * r->columns * 30; /* bound for f32 roundings */
   for (int variant = 0; variant < 8; variant++) {
     /* cuBLASLt's kernels for rows that do not begin at 16 bytes round twice (products.c)
      */

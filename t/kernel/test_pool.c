@@ -299,7 +299,7 @@ static void test_new_blocks_are_empty(void **state)
 
 /* ---- int8 -------------------------------------------------------------------------- */
 
-#define NUMBERS (2 * 3 * BLOCK_TOKENS * 8) /* of a block */
+#define NUMBERS (2 * 3 * BLOCK_TOKENS * 8) /* values of a block */
 
 static struct lls_pool *int8_pool(const struct fixture *f, enum lls_dtype element,
                                   uint32_t int8)

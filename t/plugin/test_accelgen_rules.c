@@ -254,7 +254,7 @@ static void test_one_chunk_is_what_a_step_holds(void **state)
   accelgen_pace_chunk(&s.a.pace, 1, 20);
   decode(&s, 50);
   enter(&s, 100, 200)->slo.ttft_ns = 900 * MS;
-  enter(&s, 672, 200)->slo.ttft_ns = 9000 * MS; /* N_ck 34, until 899 fit beside it */
+  enter(&s, 672, 200)->slo.ttft_ns = 9000 * MS; /* N_ck 34, until 899 fit in addition */
   look(&s);
   expect_near((double)looked_at(&s, 1)->slack, -50e6, 0);
   assert_int_equal(accelgen_step_budget(&s.a, &s.view), 672);
@@ -403,8 +403,9 @@ static void test_bank_is_conserved(void **state)
   }
 }
 
-/* Its slack is the allowed wait less what it has waited; without a predictor S_g is
- * max_new_tokens. 1 chunk and 200 tokens of 0.15 s + 2 s * 0.01 take 34.15 s of 60. */
+/* A request's slack is its allowed wait minus the time waited; without a predictor S_g
+ * is max_new_tokens. 1 chunk and 200 tokens of 0.15 s + 2 s * 0.01 take 34.15 s of
+ * 60. */
 static void test_jct_of_a_request(void **state)
 {
   (void)state;

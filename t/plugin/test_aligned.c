@@ -383,9 +383,9 @@ static void test_prompts_and_decodes_take_turns(void **state)
   bed_close(&bed);
 }
 
-/* Its region of one block is full when its answer gets longer than predicted. One block
- * is free, enough for a token with other caches, but a new region takes four. The older
- * request has three and cannot run at the same time. */
+/* A request's region of one block is full when its answer gets longer than predicted.
+ * One block is free, enough for a token with other caches, but a new region takes four.
+ * The older request has three and cannot run at the same time. */
 static void test_outgrown_region_is_taken_from_others(void **state)
 {
   (void)state;

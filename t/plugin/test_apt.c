@@ -108,7 +108,7 @@ static void test_free_hidden_form_is_taken(void **state)
     assert_int_equal(info_of(&bed, late).form, LLS_FORM_HIDDEN);
     assert_int_equal(info_of(&bed, in_time).form, LLS_FORM_HIDDEN);
     expect_plan(&bed, "0:1 1:1");
-    assert_int_equal(info_of(&bed, late).device_units, 9); /* of 129 tokens */
+    assert_int_equal(info_of(&bed, late).device_units, 9); /* units of 129 tokens */
     bed_finish(&bed, 50);
     assert_int_equal(bed.finished[LLS_FINISH_LENGTH], 2);
     bed_close(&bed);

@@ -208,7 +208,8 @@ static void test_a_prediction_comes_late(void **state)
   while (figure(&s, "predictions") < 2) { /* figures are updated when a request ends */
     wait_longer(&round);
     ask(&s, NULL, 1);
-    assert_int_equal(s.at_end.source, LLS_PREDICTED_PRIOR); /* of the small one */
+    /* the small request's prediction */
+    assert_int_equal(s.at_end.source, LLS_PREDICTED_PRIOR);
   }
   for (uint32_t others = s.ended; s.ended == others;)
     step(&s);

@@ -13,7 +13,7 @@
 #include "t/sim/crowd.h"
 
 #define MODEL       "t/data/models/llama"
-#define VOCABULARY  256 /* of it */
+#define VOCABULARY  256 /* size of the vocabulary */
 #define EOS         2
 #define WORKLOADS   TAP_LOTS(1000)
 #define A_MACHINE   25 /* workloads run on each machine, one after the other */

@@ -15,9 +15,9 @@
 #include "t/sim/crowd.h"
 
 #define MODEL      "t/data/models/llama"
-#define VOCABULARY 256 /* of it */
+#define VOCABULARY 256 /* size of the vocabulary */
 #define EOS        2
-#define MACHINES   TAP_LOTS(60) /* of each kind */
+#define MACHINES   TAP_LOTS(60) /* machines of each kind */
 #define LOTS       TAP_LOTS(400)
 #define MAX_TURNS  200000
 

@@ -30,7 +30,7 @@ struct fiber {
   simt_context context;
   char *stack = nullptr;
   enum state state = DONE;
-  dim3 thread; /* of the block */
+  dim3 thread; /* position in the block */
   site where{};
   std::function<bool()> ready; /* AT_CONDITION */
   /* number so far; its parity selects one of the two tables */

@@ -244,8 +244,9 @@ struct simt_comm {
   std::shared_ptr<group> all;
   int rank;
   bool blocks = true;
-  int asked = 0;                         /* for its state, since `begun` */
-  std::function<void()> begun = nullptr; /* what is in progress; not with `blocks` */
+  int asked = 0; /* for its state, since `begun` */
+  /* the operation in progress; not used with `blocks` */
+  std::function<void()> begun = nullptr;
   ncclResult_t state = ncclSuccess;
 };
 
@@ -291,7 +292,7 @@ ncclResult_t begin(const part &p, ncclComm_t comm, cudaStream_t stream)
   const char *fails = getenv("SIMT_NCCL_FAIL_AFTER");
   static long left = fails != nullptr ? atol(fails) : -1;
   if (comm->state != ncclSuccess || depth > 0)
-    return ncclInvalidUsage; /* not before it is what was asked for last */
+    return ncclInvalidUsage; /* the last operation is not in progress yet */
   comm->asked = 0;
   comm->state = left >= 0 && left-- == 0 ? ncclSystemError : ncclInProgress;
   comm->begun = [=] { put_on_stream({p}, comm, stream); };

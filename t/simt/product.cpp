@@ -21,11 +21,11 @@ struct simt_lt {
 };
 
 struct simt_lt_matmul {
-  cudaDataType_t scale_type = CUDA_R_32F; /* of alpha and beta */
+  cudaDataType_t scale_type = CUDA_R_32F; /* type of alpha and beta */
   int32_t trans_a = CUBLAS_OP_N, trans_b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void *bias = nullptr;
-  int32_t scale_mode[2] = {0, 0}; /* of A, B */
+  int32_t scale_mode[2] = {0, 0}; /* of A and B */
   const float *scale[2] = {nullptr, nullptr};
 };
 
@@ -125,7 +125,7 @@ void spend(cudaStream_t stream, size_t index, const void *weights, size_t bytes)
 {
   std::lock_guard<std::mutex> l(lock_of_algorithms);
   bool near = in_l2(weights, bytes);
-  if (index >= offered.size()) /* of an offer before */
+  if (index >= offered.size()) /* offered earlier */
     return;
   products_of[index]++;
   simt::pass(stream, near ? offered[index].us_from_l2 : offered[index].us);
@@ -147,7 +147,7 @@ struct product {
   const void *a_data, *b_data, *c_data;
   void *d_data;
   double alpha, beta;
-  bool halves; /* of the inputs, each rounded */
+  bool halves; /* sum each half of the inputs, rounded */
 
   /* Returns n rows or columns of a factor as numbers, one after the other. */
   static std::vector<double> numbers(const void *data, const simt_lt_layout &of,

@@ -102,7 +102,7 @@ std::set<std::pair<int, const void *>> loaded; /* kernels, of each GPU */
 std::set<const simt_graph *> graphs;           /* that are not destroyed */
 unsigned graph_launches;
 bool only_host;
-int version = 90;               /* of the architecture */
+int version = 90;               /* number of the architecture */
 int64_t idle_ns, idle_since_ns; /* 0: it is not */
 
 int64_t host_ns()

@@ -330,7 +330,7 @@ void test_events(void **)
   cudaMemcpyAsync(device + 9, pinned, 4, cudaMemcpyHostToDevice, stream);
   cudaMemcpyAsync(pinned + 1, device + 9, 4, cudaMemcpyDeviceToHost, other);
   cudaStreamSynchronize(other);
-  assert_true(pinned[1] == 9); /* nobody said that it waits */
+  assert_true(pinned[1] == 9); /* without a wait between them */
   cudaEventRecord(written, stream);
   cudaStreamWaitEvent(other, written, 0);
   cudaMemcpyAsync(pinned + 1, device + 9, 4, cudaMemcpyDeviceToHost, other);

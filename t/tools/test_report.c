@@ -161,7 +161,8 @@ static void test_the_tables_lines_are_chosen(void **state)
 
 /*
  * A closed loop of 20 over 100 s: one more each second until 20 run, each lasting 20 s,
- * the last sent at 79 s. 19 run from 18 s on, until those that nobody follows end.
+ * the last sent at 79 s. 19 run from 18 s on, until the last requests end without
+ * successors.
  */
 static void ramp(struct lls_report *report, const struct lls_workload *w)
 {

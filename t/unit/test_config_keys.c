@@ -223,7 +223,7 @@ static void test_metadata_of_the_graph_is_refused(void **state)
       {"llama", {"rope.scaling.yarn_log_multiplier", 'f', 0.1}},
       {"llama", {"attention.temperature_scale", 'f', 0.1}},
       {"phi3", {"some.new.switch", 'b', 1}},
-      {"qwen3", {"pooling_type", 'u', 4}}, /* of a reranker */
+      {"qwen3", {"pooling_type", 'u', 4}}, /* a reranker's key */
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
     expect_gguf(*state, cases[i].a, &cases[i].entry, -ENOTSUP);

@@ -134,7 +134,7 @@ static void test_like_lengths_take_half_of_the_time(void **state)
   struct lls_cost_rates r;
   double aligned = 0;
   struct lls_cost_load mixed = {0};
-  p.efficiency.one_sequence = 1e-3; /* the sums are nothing beside it */
+  p.efficiency.one_sequence = 1e-3; /* small enough for the sums not to matter */
   lls_cost_rates_init(&r, &p, &s);
   for (uint32_t i = 0; i < 64; i++) {
     struct lls_cost_load group = {0};

@@ -152,7 +152,7 @@ static void test_dummy_weights_of_quantised_models(void **state)
   dummy.dummy = true;
   snprintf(path, sizeof path, "%s/x.gguf", folder->path);
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-    const size_t bytes[] = {8 * 18, 8 * 34, 144, 8 * 17}; /* of 256 numbers */
+    const size_t bytes[] = {8 * 18, 8 * 34, 144, 8 * 17}; /* bytes of 256 values */
     struct gguf_builder b = {0};
     struct lls_model_config c = gguf_small_model();
     c.hidden = c.ffn = 256; /* but rows of heads are no whole blocks of Q4_K */

@@ -114,7 +114,7 @@ static void test_what_is_no_shared_object_is_refused(void **state)
 struct file {
   char *bytes; /* malloc'ed */
   size_t size;
-  char path[32]; /* of the file that is opened */
+  char path[32]; /* the path that is opened */
 };
 
 static struct file read_fixture(const char *fixture)

@@ -20,7 +20,7 @@ struct kept {
   const char *folder;
   bool always;
   const char *model;                      /* opt unless set */
-  uint32_t units;                         /* of the pool, 24 unless set */
+  uint32_t units;                         /* units of the pool; 24 unless set */
   struct lls_engine_fingerprint identity; /* out */
 };
 

@@ -3,7 +3,7 @@
  * Vectors instead of tokens. The head is linear: times its matrix, a prompt's last output
  * vector is the last row of the reference model's logits, and the sum of all vectors the
  * sum of all rows. The head has more rows than columns, so no other vector has the same
- * product. This holds whatever the chunks of a prompt, whoever shares its prefix,
+ * product. This holds whatever the chunks of a prompt, and with a shared prefix,
  * whenever it is preempted, and on any number of ranks.
  */
 #include "t/tap.h"

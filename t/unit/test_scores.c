@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How likely a prompt was, against log-softmax of the reference model's logits:
- * whatever the chunks of a prompt, whoever shares its prefix, and whenever it is
- * preempted. Also: no stop token is drawn before min_new_tokens.
+ * for any chunks of a prompt, with a shared prefix, and with preemptions. Also: no stop
+ * token is drawn before min_new_tokens.
  */
 #include "t/tap.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tree of what earlier requests have computed (policy/tree.h), on random traces,
- * judged by an oracle that has a table of all prefixes (tree_rig.h): what a request
- * finds, what leaves and when, and that a rollback restores all of it.
+ * The tree of cached prefixes (policy/tree.h), on random traces, compared with an
+ * oracle that has a table of all prefixes (tree_rig.h): the blocks that a request
+ * finds, the evicted blocks and their order, and that a rollback restores everything.
  */
 #include "t/unit/tree_rig.h"
 
@@ -33,7 +33,7 @@ static struct rig_entry *entry_of(struct rig *r, const struct rig_sequence *q,
   return &r->now.entries[rig_code(q->word, i + 1)][group][tier];
 }
 
-/* The sequence no longer holds its i-th block of the group. */
+/* Makes the sequence release its i-th block of the group. */
 static void let_go(struct rig *r, struct rig_sequence *q, uint32_t group, uint32_t i)
 {
   uint32_t unit = q->units[group][i];
@@ -56,7 +56,7 @@ static void end(struct rig *r, struct rig_sequence *q)
   q->alive = false;
 }
 
-/* Blocks before what is read from behind the last one on. */
+/* Releases the blocks before those that are read after the last block. */
 static void trim(struct rig *r, struct rig_sequence *q)
 {
   for (uint32_t g = 0; g < r->t.n_groups; g++)
@@ -65,7 +65,7 @@ static void trim(struct rig *r, struct rig_sequence *q)
         let_go(r, q, g, i);
 }
 
-/* Holds what is found of its prompt, and begins behind it. */
+/* Takes the cached prefix of its prompt, and begins after it. */
 static void begin(struct rig *r, struct rig_sequence *q, uint32_t word, uint32_t most)
 {
   const struct lls_key *keys = rig_keys(r, word);
@@ -87,7 +87,8 @@ static void begin(struct rig *r, struct rig_sequence *q, uint32_t word, uint32_t
     }
 }
 
-/* Takes a block of each group, which are computed at once and become known; or none. */
+/* Takes a block of each group and computes them, so that they enter the tree; or takes
+ * none. */
 static void grow(struct rig *r, struct rig_sequence *q, bool has_state)
 {
   uint32_t i = q->n, taken = 0;
@@ -122,7 +123,7 @@ static void grow(struct rig *r, struct rig_sequence *q, bool has_state)
   trim(r, q);
 }
 
-/* A copy of a block of the tree on the host, where it is kept. */
+/* Makes a copy on the host of a block of the tree, and keeps it there. */
 static void copy_to_host(struct rig *r, const struct rig_sequence *q, uint32_t i,
                          uint32_t group)
 {
@@ -178,8 +179,8 @@ static void one_verb(struct rig *r, struct dice *d)
   }
 }
 
-/* In a transaction sequences begin and end, and blocks are taken; nothing becomes known.
- */
+/* In a transaction sequences begin and end and blocks are taken, but no block enters
+ * the tree. */
 static void transaction(struct rig *r, struct dice *d)
 {
   char *before = rig_audit(r);

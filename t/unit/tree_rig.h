@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tree (policy/tree.h) beside an oracle that knows all there can be: prompts are words
- * of zeros and ones, each a block, so a prefix of up to DEPTH blocks is one of CODES
- * numbers, and the oracle has a table of each prefix, group and tier.
+ * A rig that compares a tree (policy/tree.h) with an oracle that knows all possible
+ * prefixes: prompts are words of zeros and ones, each bit a block, so a prefix of up to
+ * DEPTH blocks is one of CODES numbers, and the oracle has a table of each prefix,
+ * group and tier.
  */
 #ifndef LLS_T_TREE_RIG_H
 #define LLS_T_TREE_RIG_H
@@ -19,7 +20,7 @@
 #define GROUPS    3
 #define TIERS     2
 #define SEQUENCES 5
-#define TOKENS    4 /* of a block */
+#define TOKENS    4 /* tokens of a block */
 
 struct rig_entry { /* a block that is in the tree */
   bool there;
@@ -28,11 +29,11 @@ struct rig_entry { /* a block that is in the tree */
 
 struct rig_sequence {
   bool alive;
-  uint32_t word, n;              /* bits of its prompt, and blocks computed */
-  uint32_t units[GROUPS][DEPTH]; /* that it holds, or LLS_POL_NIL */
+  uint32_t word, n;              /* bits of its prompt, and number of computed blocks */
+  uint32_t units[GROUPS][DEPTH]; /* units that it holds, or LLS_POL_NIL */
 };
 
-struct rig_world { /* what a rollback restores */
+struct rig_world { /* the state that a rollback restores */
   struct rig_entry entries[CODES][GROUPS][TIERS];
   struct rig_sequence sequences[SEQUENCES];
   uint32_t clock;
@@ -45,7 +46,7 @@ struct rig {
   struct rig_world now, before;
   struct lls_key keys[DEPTH];
   uint32_t block_units[GROUPS];
-  bool (*drop)(void *context, uint32_t unit); /* the tree's */
+  bool (*drop)(void *context, uint32_t unit); /* the tree's own drop */
   uint32_t n_moved, n_left;
 };
 
@@ -90,7 +91,8 @@ static inline void rig_line(void *context, const char *line)
   memcpy(*text + n + more, "\n", 2);
 }
 
-/* The state as text, the caller's to free; NULL where something is wrong. */
+/* Returns the state as text, which the caller frees; NULL if the audit finds an
+ * error. */
 static inline char *rig_audit(struct rig *r)
 {
   char *text = NULL;
@@ -106,7 +108,8 @@ static inline char *rig_audit(struct rig *r)
   return NULL;
 }
 
-/* The tree keeps its places; sequences and the oracle follow. */
+/* Called when blocks move: the tree updates its units; so do the sequences and the
+ * oracle. */
 static inline bool rig_moved(void *context, uint32_t first, uint32_t block_units,
                              const uint32_t *to, uint32_t n)
 {
@@ -184,7 +187,7 @@ static inline void rig_end(struct rig *r)
 
 /* ---- the oracle ---------------------------------------------------------------- */
 
-/* Is token p read by one that stands at `context`, behind as many? */
+/* Does a row at position `context` read token p? */
 static inline bool rig_reads(const struct lls_pol_tree_group *g, uint32_t p,
                              uint32_t context)
 {
@@ -194,13 +197,13 @@ static inline bool rig_reads(const struct lls_pol_tree_group *g, uint32_t p,
   case LLS_POL_READS_CHUNK:
     return p / g->window == context / g->window;
   case LLS_POL_READS_STATE:
-    return p + TOKENS >= context; /* of the last block: its state */
+    return p + TOKENS >= context; /* the last block has the state */
   default:
     return true;
   }
 }
 
-/* Is block i of a prompt read from behind n blocks on? */
+/* Is block i of a prompt read by rows that follow n blocks? */
 static inline bool rig_needs(const struct lls_pol_tree_group *g, uint32_t i, uint32_t n)
 {
   for (uint32_t p = i * TOKENS; p < (i + 1) * TOKENS; p++)
@@ -259,8 +262,8 @@ static inline bool rig_may_leave(const struct rig *r, uint32_t code, uint32_t gr
          rig_has(r, code, group, ~(1u << tier));
 }
 
-/* The block leaves; without the group that reads all, what else the prefix has does too.
- */
+/* Removes a block. If its group reads all tokens and no tier has the block any more, the
+ * prefix's blocks of all other groups are removed, too. */
 static inline void rig_leave(struct rig *r, uint32_t code, uint32_t group, uint32_t tier)
 {
   r->now.entries[code][group][tier].there = false;
@@ -285,7 +288,7 @@ static inline uint32_t rig_code_of(const struct rig *r, uint32_t tier, uint32_t 
   return 0;
 }
 
-/* Is another block of its size, kept for longer, free to leave? */
+/* Is there another free block of the same size that was released earlier? */
 static inline bool rig_has_older(const struct rig *r, uint32_t code, uint32_t group,
                                  uint32_t tier)
 {
@@ -300,7 +303,7 @@ static inline bool rig_has_older(const struct rig *r, uint32_t code, uint32_t gr
   return false;
 }
 
-/* Between the slabs and the tree: what is given up is the oracle's choice too. */
+/* Called between slabs and tree: the dropped block must be the oracle's choice, too. */
 static inline bool rig_drop(void *context, uint32_t unit)
 {
   struct lls_pol_tree_tier *at = context;
@@ -316,7 +319,7 @@ static inline bool rig_drop(void *context, uint32_t unit)
   return may;
 }
 
-/* The tree has what the oracle has, and no more. */
+/* The tree must contain exactly the oracle's blocks. */
 static inline void rig_check(struct rig *r)
 {
   uint32_t n = 0, counted = 0;

@@ -16,7 +16,7 @@ struct lls_bench {
   uv_loop_t uv;
   struct lls_client *client;
   char host[256];     /* value of the Host header */
-  char path[512];     /* of the endpoint */
+  char path[512];     /* path of the endpoint */
   char prefix[256];   /* path before all other endpoints */
   char headers[4096]; /* from --header, each line ended */
   char model[256];    /* model name sent in requests */

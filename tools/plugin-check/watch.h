@@ -105,7 +105,7 @@ struct witness { /* a created instance of a plugin; `self` of our callbacks */
   pthread_t thread; /* the thread that runs it */
   /* cache managers */
   struct lls_cache_geometry geometry;
-  struct memory *memory; /* of the plugin's instance */
+  struct memory *memory; /* memory of the plugin's instance */
   struct witness *next;  /* in watch->caches */
   struct placed *placed; /* (n_slots) */
   uint32_t n_slots;
