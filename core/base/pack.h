@@ -60,6 +60,34 @@ static inline void lls_unpack_take(struct lls_unpack *u, void *to, size_t bytes)
     memcpy(to, from, bytes);
 }
 
+/* Names the parts of a message once for both of its ends: the sender packs them, the
+ * receiver unpacks them into the same places. One of the pointers is NULL. */
+struct lls_pack_walk {
+  struct lls_pack *out;
+  struct lls_unpack *in;
+};
+
+static inline void lls_pack_walk_bytes(const struct lls_pack_walk *w, void *at,
+                                       size_t bytes)
+{
+  if (w->out != NULL)
+    lls_pack_put(w->out, at, bytes);
+  else
+    lls_unpack_take(w->in, at, bytes);
+}
+
+/* The receiver does not copy this part: it gets its address in the message, as that of
+ * lls_unpack_bytes. */
+static inline void lls_pack_walk_array(const struct lls_pack_walk *w, const void **at,
+                                       size_t bytes)
+{
+  if (w->out != NULL)
+    lls_pack_put(w->out, *at, bytes);
+  else
+    *at = lls_unpack_bytes(w->in, bytes);
+}
+
+#define LLS_WALK(W, THING)   lls_pack_walk_bytes(W, &(THING), sizeof(THING))
 #define LLS_PACK(P, THING)   lls_pack_put(P, &(THING), sizeof(THING))
 #define LLS_UNPACK(U, THING) lls_unpack_take(U, &(THING), sizeof(THING))
 

@@ -1,211 +1,214 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An event as bytes; see remote_wire.h. Data that it points to belongs to its request,
- * and is packed, too. */
+/*
+ * An event of a request as bytes; see remote_wire.h. A head comes first, by which a
+ * receiver finds the event's request or skips the event; then the members that an event
+ * of its kind has, in the order of `walk`, which both sides use.
+ */
 #include "core/cluster/remote_wire.h"
 
 #include "core/instance/life.h"
 #include "core/instance/request.h"
 
-struct numbers {
+struct head {
   uint64_t request;
-  uint64_t bytes; /* bytes of everything that follows */
-  uint32_t kind, reason;
-  bool hidden_token, lost;
-  uint32_t n_generated; /* tokens, including those of this event */
-  uint32_t shared_tokens, prompt_tokens, generated_tokens, preemptions;
-  int32_t grammar_error;
-  int64_t arrival_ns, first_scheduled_ns, first_token_ns, last_token_ns, finished_ns;
-  struct lls_prediction prediction;
-  uint32_t n_forced, n_scores, n_top;
-  bool pooled, life, no_number;
+  uint64_t bytes; /* length of the event after the head */
+  bool lost;
 };
 
-static void move_times(struct numbers *n, int64_t ahead_ns)
+/* The parts of an event that lie outside of struct lls_event, or that it points to. */
+struct parts {
+  const void *forced, *scores, *pooled; /* the receiver's lie in the message */
+  bool has_pooled, has_life;
+  struct lls_life *life;
+  int64_t last_token_ns;
+};
+
+/* ---- both ways -------------------------------------------------------------------- */
+
+/* As lls_sampled_copy: only the alternatives that the token has. */
+static void walk_sampled(const struct lls_pack_walk *k, struct lls_sampled *t)
 {
-  int64_t *const times[] = {&n->arrival_ns,     &n->first_scheduled_ns,
-                            &n->first_token_ns, &n->last_token_ns,
-                            &n->finished_ns,    &n->prediction.made_ns};
+  LLS_WALK(k, t->token);
+  LLS_WALK(k, t->logprob);
+  LLS_WALK(k, t->rank);
+  LLS_WALK(k, t->n_top);
+  t->n_top = t->n_top <= LLS_MAX_LOGPROBS ? t->n_top : 0;
+  lls_pack_walk_bytes(k, t->top_token, t->n_top * sizeof *t->top_token);
+  lls_pack_walk_bytes(k, t->top_logprob, t->n_top * sizeof *t->top_logprob);
+}
+
+static void walk_token(const struct lls_pack_walk *k, struct lls_event *e,
+                       struct parts *x)
+{
+  LLS_WALK(k, e->hidden_token);
+  LLS_WALK(k, e->n_forced);
+  LLS_WALK(k, e->n_prompt_scores);
+  walk_sampled(k, &e->token);
+  lls_pack_walk_array(k, &x->forced, e->n_forced * sizeof *e->forced);
+  lls_pack_walk_array(k, &x->scores, e->n_prompt_scores * sizeof *e->prompt_scores);
+}
+
+static void walk_end(const struct lls_pack_walk *k, const struct lls_wire *w,
+                     struct lls_event *e, struct parts *x)
+{
+  LLS_WALK(k, e->no_number);
+  LLS_WALK(k, e->grammar_error);
+  LLS_WALK(k, e->prompt_tokens);
+  LLS_WALK(k, e->generated_tokens);
+  LLS_WALK(k, e->preemptions);
+  LLS_WALK(k, e->arrival_ns);
+  LLS_WALK(k, e->first_scheduled_ns);
+  LLS_WALK(k, e->first_token_ns);
+  LLS_WALK(k, e->finished_ns);
+  LLS_WALK(k, e->prediction);
+  LLS_WALK(k, x->last_token_ns);
+  LLS_WALK(k, x->has_pooled);
+  LLS_WALK(k, x->has_life);
+  if (x->has_pooled)
+    lls_pack_walk_array(k, &x->pooled, w->live.vector_columns * sizeof *e->pooled);
+  if (x->has_life)
+    LLS_WALK(k, *x->life);
+}
+
+static void walk(const struct lls_pack_walk *k, const struct lls_wire *w,
+                 struct lls_event *e, struct parts *x)
+{
+  LLS_WALK(k, e->kind);
+  LLS_WALK(k, e->reason);
+  LLS_WALK(k, e->shared_tokens);
+  if (e->kind == LLS_EVENT_TOKEN)
+    walk_token(k, e, x);
+  else
+    walk_end(k, w, e, x);
+}
+
+/* Moves the times of an end from one process's clock to another's. */
+static void move_times(struct lls_event *e, struct parts *x, int64_t ahead_ns)
+{
+  int64_t *const times[] = {&e->arrival_ns,     &e->first_scheduled_ns,
+                            &e->first_token_ns, &e->finished_ns,
+                            &x->last_token_ns,  &e->prediction.made_ns};
   for (size_t i = 0; i < sizeof times / sizeof *times; i++)
     *times[i] = lls_wire_time(*times[i], ahead_ns);
+  for (uint32_t i = 0; x->has_life && i < x->life->n && i < LLS_LIFE_CHANGES; i++)
+    x->life->changes[i].at_ns += ahead_ns;
 }
 
 /* ---- packing ---------------------------------------------------------------------- */
 
-static void fill_token(struct numbers *n, const struct lls_event *e)
+static void prepare_token(struct lls_event *e, struct parts *x)
 {
-  n->hidden_token = e->hidden_token;
-  n->n_forced = e->n_forced;
-  n->n_top = e->token.n_top;
+  x->forced = e->forced;
+  x->scores = e->prompt_scores;
+  if (e->prompt_scores == NULL)
+    e->n_prompt_scores = 0;
 }
 
-static void fill_finished(struct numbers *n, const struct lls_event *e)
+static void prepare_end(const struct lls_wire *w, struct lls_event *e, struct parts *x)
 {
-  n->prompt_tokens = e->prompt_tokens;
-  n->generated_tokens = e->generated_tokens;
-  n->grammar_error = e->grammar_error;
-  n->preemptions = e->preemptions;
-  n->arrival_ns = e->arrival_ns;
-  n->first_scheduled_ns = e->first_scheduled_ns;
-  n->first_token_ns = e->first_token_ns;
-  n->last_token_ns = e->live != NULL ? e->live->view.last_token_ns : LLS_NEVER;
-  n->finished_ns = e->finished_ns;
-  n->prediction = e->prediction;
-  n->pooled = e->pooled != NULL;
-  n->life = e->life != NULL;
-  n->lost = e->lost;
-  n->no_number = e->no_number;
+  x->pooled = e->pooled;
+  x->has_pooled = e->pooled != NULL;
+  x->has_life = e->life != NULL;
+  if (x->has_life)
+    *x->life = *e->life;
+  x->last_token_ns = e->live != NULL ? e->live->view.last_token_ns : LLS_NEVER;
+  move_times(e, x, w->ahead_ns);
 }
 
-/* Packs the alternatives in use, like lls_sampled_copy. */
-static void pack_token(const struct lls_sampled *t, struct lls_pack *p)
-{
-  LLS_PACK(p, t->token);
-  LLS_PACK(p, t->logprob);
-  LLS_PACK(p, t->rank);
-  lls_pack_put(p, t->top_token, t->n_top * sizeof *t->top_token);
-  lls_pack_put(p, t->top_logprob, t->n_top * sizeof *t->top_logprob);
-}
-
-static void pack_life(const struct lls_life *life, int64_t ahead_ns, struct lls_pack *p)
-{
-  struct lls_life moved = *life;
-  for (uint32_t i = 0; i < moved.n; i++)
-    moved.changes[i].at_ns += ahead_ns;
-  LLS_PACK(p, moved);
-}
-
-void lls_wire_pack_event(const struct lls_wire *w, const struct lls_event *e,
+void lls_wire_pack_event(const struct lls_wire *w, const struct lls_event *event,
                          struct lls_pack *p)
 {
-  struct numbers n;
+  struct lls_event e = *event;
+  struct lls_life life;
+  struct parts x = {.life = &life};
+  struct head head;
   size_t at = p->n;
-  memset(&n, 0, sizeof n);
-  n.request = e->request;
-  n.kind = e->kind;
-  n.reason = e->reason;
-  n.shared_tokens = e->shared_tokens;
-  bool is_token = e->kind == LLS_EVENT_TOKEN;
-  if (is_token)
-    fill_token(&n, e);
+  memset(&head, 0, sizeof head); /* its padding is sent as well */
+  head.request = e.request;
+  head.lost = e.kind == LLS_EVENT_FINISHED && e.lost;
+  LLS_PACK(p, head);
+  if (e.kind == LLS_EVENT_TOKEN)
+    prepare_token(&e, &x);
   else
-    fill_finished(&n, e);
-  if (is_token && e->prompt_scores != NULL)
-    n.n_scores = e->n_prompt_scores;
-  n.n_generated = is_token ? 1 + e->n_forced : 0;
-  move_times(&n, w->ahead_ns);
-  LLS_PACK(p, n);
-  if (is_token)
-    pack_token(&e->token, p);
-  lls_pack_put(p, e->forced, n.n_forced * sizeof *e->forced);
-  lls_pack_put(p, e->prompt_scores, n.n_scores * sizeof *e->prompt_scores);
-  if (n.pooled)
-    lls_pack_put(p, e->pooled, w->live.vector_columns * sizeof *e->pooled);
-  if (n.life)
-    pack_life(e->life, w->ahead_ns, p);
+    prepare_end(w, &e, &x);
+  walk(&(struct lls_pack_walk){.out = p}, w, &e, &x);
   if (p->failed)
     return;
-  n.bytes = p->n - at - sizeof n;
-  memcpy(p->data + at, &n, sizeof n);
+  head.bytes = p->n - at - sizeof head;
+  memcpy(p->data + at, &head, sizeof head);
 }
 
 /* ---- unpacking -------------------------------------------------------------------- */
 
 bool lls_wire_next_event(struct lls_unpack *u, uint64_t *request, bool *lost)
 {
-  struct numbers n;
-  if (u->failed || u->n - u->at < sizeof n)
+  struct head head;
+  if (u->failed || u->n - u->at < sizeof head)
     return false;
-  memcpy(&n, u->data + u->at, sizeof n);
-  *request = n.request;
-  *lost = n.lost;
-  return n.bytes <= u->n - u->at - sizeof n;
+  memcpy(&head, u->data + u->at, sizeof head);
+  *request = head.request;
+  *lost = head.lost;
+  return head.bytes <= u->n - u->at - sizeof head;
 }
 
 void lls_wire_skip_event(struct lls_unpack *u)
 {
-  struct numbers n = {0};
-  LLS_UNPACK(u, n);
-  lls_unpack_bytes(u, n.bytes);
+  struct head head = {0};
+  LLS_UNPACK(u, head);
+  lls_unpack_bytes(u, head.bytes);
 }
 
-static void take_token(struct lls_unpack *u, const struct numbers *n,
-                       struct lls_live *home, struct lls_event *out)
+/* Appends the event's tokens to the request, and sets its prompt scores. */
+static void take_token(struct lls_live *home, struct lls_event *e, const struct parts *x)
 {
-  struct lls_sampled *t = &out->token;
-  t->n_top = n->n_top <= LLS_MAX_LOGPROBS ? n->n_top : 0;
-  LLS_UNPACK(u, t->token);
-  LLS_UNPACK(u, t->logprob);
-  LLS_UNPACK(u, t->rank);
-  lls_unpack_take(u, t->top_token, t->n_top * sizeof *t->top_token);
-  lls_unpack_take(u, t->top_logprob, t->n_top * sizeof *t->top_logprob);
-  uint32_t at = lls_request_length(&home->view);
-  out->hidden_token = n->hidden_token;
-  out->n_forced = 0;
-  if (at + n->n_generated > home->max_length)
+  uint32_t at = lls_request_length(&home->view), n = 1 + e->n_forced;
+  e->prompt_scores = home->scores;
+  if (x->scores != NULL && home->scores != NULL &&
+      e->n_prompt_scores <= home->view.prompt_tokens)
+    memcpy(home->scores, x->scores, e->n_prompt_scores * sizeof *home->scores);
+  if (x->forced == NULL || at + n > home->max_length) {
+    e->n_forced = 0;
     return;
-  home->tokens[at] = t->token;
-  out->forced = home->tokens + at + 1;
-  out->n_forced = n->n_forced;
-  lls_unpack_take(u, home->tokens + at + 1, n->n_forced * sizeof *home->tokens);
-  home->view.generated_tokens += n->n_generated;
-  home->n_scored = home->view.prompt_tokens; /* scores of the prompt come with the
-                                              * first token */
+  }
+  home->tokens[at] = e->token.token;
+  e->forced = home->tokens + at + 1;
+  memcpy(home->tokens + at + 1, x->forced, e->n_forced * sizeof *home->tokens);
+  home->view.generated_tokens += n;
+  home->n_scored = home->view.prompt_tokens; /* the scores come with the first token */
   lls_live_name_blocks(home);
 }
 
-static void take_end(struct lls_unpack *u, const struct lls_wire *w,
-                     const struct numbers *n, struct lls_live *home,
-                     struct lls_event *out)
+/* Writes the end to the request too, for code that reads a finished request. */
+static void take_end(const struct lls_wire *w, struct lls_live *home, struct lls_event *e,
+                     struct parts *x)
 {
-  out->prompt_tokens = n->prompt_tokens;
-  out->generated_tokens = n->generated_tokens;
-  out->grammar_error = n->grammar_error;
-  out->preemptions = n->preemptions;
-  out->arrival_ns = n->arrival_ns;
-  out->first_scheduled_ns = n->first_scheduled_ns;
-  out->first_token_ns = n->first_token_ns;
-  out->finished_ns = n->finished_ns;
-  out->lost = false;
-  out->no_number = n->no_number;
-  out->prediction = n->prediction;
-  out->pooled = NULL;
-  out->life = &home->life;
-  out->live = home;
-  if (n->pooled && home->pooled != NULL) {
-    lls_unpack_take(u, home->pooled, w->live.vector_columns * sizeof *home->pooled);
-    out->pooled = home->pooled;
+  struct lls_request *v = &home->view;
+  move_times(e, x, -w->ahead_ns);
+  if (x->pooled != NULL && home->pooled != NULL) {
+    memcpy(home->pooled, x->pooled, w->live.vector_columns * sizeof *home->pooled);
+    e->pooled = home->pooled;
   }
-  if (n->life)
-    LLS_UNPACK(u, home->life);
-  for (uint32_t i = 0; i < home->life.n && i < LLS_LIFE_CHANGES; i++)
-    home->life.changes[i].at_ns -= w->ahead_ns;
-  struct lls_request *v = &home->view; /* for code that looks at the ended request */
-  v->generated_tokens = n->generated_tokens;
-  v->finish_reason = n->reason;
-  v->last_token_ns = n->last_token_ns;
-  v->prediction = n->prediction;
-  home->first_token_ns = n->first_token_ns;
+  e->life = &home->life;
+  e->live = home;
+  v->generated_tokens = e->generated_tokens;
+  v->finish_reason = e->reason;
+  v->last_token_ns = x->last_token_ns;
+  v->prediction = e->prediction;
+  home->first_token_ns = e->first_token_ns;
 }
 
 void lls_wire_unpack_event(const struct lls_wire *w, struct lls_unpack *u,
                            struct lls_live *home, struct lls_event *out)
 {
-  struct numbers n = {0};
-  LLS_UNPACK(u, n);
-  struct lls_unpack rest = {.data = u->data + u->at, .n = n.bytes};
-  lls_unpack_bytes(u, n.bytes);
-  move_times(&n, -w->ahead_ns);
-  out->kind = n.kind;
-  out->reason = n.reason;
-  out->request = n.request;
-  out->owner = home->owner;
-  out->shared_tokens = n.shared_tokens;
-  if (n.kind == LLS_EVENT_FINISHED) {
-    take_end(&rest, w, &n, home, out);
-    return;
-  }
-  take_token(&rest, &n, home, out);
-  if (n.n_scores > 0 && home->scores != NULL && n.n_scores <= home->view.prompt_tokens)
-    lls_unpack_take(&rest, home->scores, n.n_scores * sizeof *home->scores);
-  out->prompt_scores = home->scores;
+  struct head head = {0};
+  struct parts x = {.life = &home->life};
+  LLS_UNPACK(u, head);
+  struct lls_unpack rest = {.data = u->data + u->at, .n = head.bytes};
+  lls_unpack_bytes(u, head.bytes);
+  *out = (struct lls_event){.request = head.request, .owner = home->owner};
+  walk(&(struct lls_pack_walk){.in = &rest}, w, out, &x);
+  if (out->kind == LLS_EVENT_TOKEN)
+    take_token(home, out, &x);
+  else
+    take_end(w, home, out, &x);
 }

@@ -68,74 +68,77 @@ static void fill(struct numbers *n, const struct lls_live *live)
   n->pooled = live->pooled != NULL;
 }
 
-static void pack_entries(const struct lls_block_table *t, struct lls_pack *p)
+/* The arrays of a request; those of a receiver lie in the message, aligned or not. */
+struct arrays {
+  const void *tokens, *stop_tokens, *bias, *bad_words, *allowed, *scores, *pooled;
+  const void *label, *tenant, *text, *key, *entries;
+};
+
+static struct arrays arrays_of(const struct lls_live *live)
 {
-  lls_pack_put(p, t->k, t->k_count * sizeof *t->k);
-  lls_pack_put(p, t->v, t->v_count * sizeof *t->v);
-  lls_pack_put(p, t->x, t->x_count * sizeof *t->x);
+  size_t key_bytes = 0;
+  return (struct arrays){
+      .tokens = live->tokens,
+      .stop_tokens = live->stop_tokens,
+      .bias = live->sampling.bias,
+      .bad_words = live->bad_words,
+      .allowed = live->allowed,
+      .scores = live->scores,
+      .pooled = live->pooled,
+      .label = live->label,
+      .tenant = live->view.tenant_name,
+      .text = live->text,
+      .key = live->constraint.grammar != NULL
+                 ? lls_grammar_key(live->constraint.grammar, &key_bytes)
+                 : NULL,
+      .entries = live->move.entries,
+  };
+}
+
+/* Walks a request's numbers and arrays, in the order of the message. */
+static void walk(const struct lls_pack_walk *k, const struct lls_wire *w,
+                 struct numbers *n, struct arrays *a)
+{
+  LLS_WALK(k, *n);
+  if (k->in != NULL && k->in->failed)
+    return; /* there are no counts */
+  const struct lls_block_table *t = &n->move.blocks;
+  size_t n_entries = (size_t)t->k_count + t->v_count + t->x_count;
+  size_t words = n->allowed ? lls_mask_words(w->live.vocabulary) : 0;
+  lls_pack_walk_array(k, &a->tokens, lls_request_length(&n->view) * sizeof(int32_t));
+  lls_pack_walk_array(k, &a->stop_tokens, n->n_stop_tokens * sizeof(int32_t));
+  lls_pack_walk_array(k, &a->bias, n->sampling.n_bias * sizeof(struct lls_logit_bias));
+  lls_pack_walk_array(k, &a->bad_words, n->n_bad_words * sizeof(int32_t));
+  lls_pack_walk_array(k, &a->allowed, words * sizeof(uint32_t));
+  lls_pack_walk_array(k, &a->scores,
+                      n->scores ? n->n_scored * sizeof(struct lls_sampled) : 0);
+  lls_pack_walk_array(k, &a->pooled,
+                      n->pooled ? w->live.vector_columns * sizeof(float) : 0);
+  lls_pack_walk_array(k, &a->label, n->label_bytes + 1);
+  lls_pack_walk_array(k, &a->tenant, n->tenant_bytes + 1);
+  lls_pack_walk_array(k, &a->text, n->has_text ? n->text_bytes : 0);
+  lls_pack_walk_array(k, &a->key, n->key_bytes);
+  lls_pack_walk_array(k, &a->entries, n_entries * sizeof(struct lls_block_entry));
 }
 
 void lls_wire_pack_request(const struct lls_wire *w, const struct lls_live *live,
                            struct lls_pack *p)
 {
   struct numbers n;
-  size_t key_bytes = 0;
+  struct arrays a = arrays_of(live);
   fill(&n, live);
   move_times(&n, w->ahead_ns);
-  bool offered = n.move.mail == LLS_MAIL_OFFER;
-  if (!offered)
+  if (n.move.mail != LLS_MAIL_OFFER)
     n.move.blocks = (struct lls_block_table){0};
-  LLS_PACK(p, n);
-  lls_pack_put(p, live->tokens, lls_request_length(&live->view) * sizeof *live->tokens);
-  lls_pack_put(p, live->stop_tokens, n.n_stop_tokens * sizeof *live->stop_tokens);
-  lls_pack_put(p, live->sampling.bias, n.sampling.n_bias * sizeof *live->sampling.bias);
-  lls_pack_put(p, live->bad_words, n.n_bad_words * sizeof *live->bad_words);
-  if (n.allowed)
-    lls_pack_put(p, live->allowed,
-                 lls_mask_words(w->live.vocabulary) * sizeof *live->allowed);
-  if (n.scores)
-    lls_pack_put(p, live->scores, n.n_scored * sizeof *live->scores);
-  if (n.pooled)
-    lls_pack_put(p, live->pooled, w->live.vector_columns * sizeof *live->pooled);
-  lls_pack_put(p, live->label, n.label_bytes + 1);
-  lls_pack_put(p, live->view.tenant_name, n.tenant_bytes + 1);
-  if (n.has_text)
-    lls_pack_put(p, live->text, n.text_bytes);
-  if (n.key_bytes > 0)
-    lls_pack_put(p, lls_grammar_key(live->constraint.grammar, &key_bytes), n.key_bytes);
-  pack_entries(&n.move.blocks, p);
+  walk(&(struct lls_pack_walk){.out = p}, w, &n, &a);
 }
 
 /* ---- unpacking --------------------------------------------------------------------- */
 
-/* The arrays in the message, which need not be aligned. */
-struct arrays {
-  const void *tokens, *stop_tokens, *bias, *bad_words, *allowed, *scores, *pooled;
-  const void *label, *tenant, *text, *key, *entries;
-};
-
 static bool take(const struct lls_wire *w, struct lls_unpack *u, struct numbers *n,
                  struct arrays *a)
 {
-  LLS_UNPACK(u, *n);
-  if (u->failed)
-    return false;
-  const struct lls_block_table *t = &n->move.blocks;
-  size_t n_entries = (size_t)t->k_count + t->v_count + t->x_count;
-  a->tokens = lls_unpack_bytes(u, lls_request_length(&n->view) * sizeof(int32_t));
-  a->stop_tokens = lls_unpack_bytes(u, n->n_stop_tokens * sizeof(int32_t));
-  a->bias = lls_unpack_bytes(u, n->sampling.n_bias * sizeof(struct lls_logit_bias));
-  a->bad_words = lls_unpack_bytes(u, n->n_bad_words * sizeof(int32_t));
-  size_t words = n->allowed ? lls_mask_words(w->live.vocabulary) : 0;
-  a->allowed = lls_unpack_bytes(u, words * sizeof(uint32_t));
-  a->scores =
-      lls_unpack_bytes(u, n->scores ? n->n_scored * sizeof(struct lls_sampled) : 0);
-  a->pooled = lls_unpack_bytes(u, n->pooled ? w->live.vector_columns * sizeof(float) : 0);
-  a->label = lls_unpack_bytes(u, n->label_bytes + 1);
-  a->tenant = lls_unpack_bytes(u, n->tenant_bytes + 1);
-  a->text = lls_unpack_bytes(u, n->has_text ? n->text_bytes : 0);
-  a->key = lls_unpack_bytes(u, n->key_bytes);
-  a->entries = lls_unpack_bytes(u, n_entries * sizeof(struct lls_block_entry));
+  walk(&(struct lls_pack_walk){.in = u}, w, n, a);
   return !u->failed && n->max_length >= lls_request_length(&n->view);
 }
 
