@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The page of experiments/league: one file of HTML with the table of all policies, what each loses where, and
-# a plot a workload. Nothing is loaded from anywhere.
+# Writes the page of experiments/league: one HTML file with the table of all policies, tables of what each policy loses
+# in each cell, and a plot for each workload. The page loads nothing from elsewhere.
 package Page;
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ END
 
 sub escape { return $_[0] =~ s/&/&amp;/gr =~ s/</&lt;/gr }
 
-# White where nothing is lost, red where `full` is.
+# A colour from white (nothing lost) to red (`full` lost).
 sub shade {
   my ($x, $full) = @_;
   my $part = $x / $full;
@@ -42,7 +42,7 @@ sub summary_table {
   return "$html</table>\n";
 }
 
-# A table of what each policy loses in each cell, of one figure.
+# A table of what each policy loses in each cell, for one figure.
 sub cell_table {
   my ($s, $f) = @_;
   my @policies = Scores::in_order($s);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-# One run of experiments/league: a policy, a workload, a load and a seed; what it is judged by. What each
-# client asked for is compared here with the times of its tokens, not taken from the report: the
-# longest gap counts beside the P99 gap, and gaps of best-effort clients are nobody's stall.
+# Makes and judges one run of experiments/league: a policy, a workload, a load and a seed. A request is judged
+# here by its deadlines and the times of its tokens, not by the simulator's report: the longest gap counts
+# besides the P99 gap, and gaps of best-effort requests are not stalls.
 package Runs;
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ use Workloads qw(rows write_rows);
 use Exporter 'import';
 our @EXPORT_OK = qw(prepare run capacity simulate figures_of @figures);
 
-# In the order of the columns of runs.csv.
+# The columns of runs.csv, in order.
 our @figures = qw(attained strict realtime goodput latency latency_p99 completion throughput stall wait worst_tenant
   preempted);
 my $most_seconds = 40; # of processor time; what takes longer does not end, as far as the league is concerned
@@ -25,7 +25,7 @@ sub prepare {
   $folder = tempdir(CLEANUP => 1);
 }
 
-# A model with other positions than its own, where the row asks for them.
+# The model, with another number of positions if the workload sets one.
 sub model_of {
   my ($name, $positions) = @{$_[0]{model}};
   return $name if !defined $positions;
@@ -42,7 +42,7 @@ sub model_of {
   return $path;
 }
 
-# Predictions of a deviation in the logarithm, the same for everybody who asks for them: 0.6 is what a
+# Predicted lengths with a deviation of the logarithm, the same for all policies which use them: 0.6 is what a
 # good predictor reaches on chats (bench/predictor).
 sub predictions {
   my ($path, $deviation, @rows) = @_;
@@ -59,15 +59,15 @@ sub predictions {
 
 sub settings { return map { ('--set', $_) } @_ }
 
-# Where there are no predictions: retrieval learns in a thread of its own, with which no two runs are alike.
+# Without given predictions the predictor is off: retrieval learns in its own thread, so that no two runs are equal.
 sub unpredicted {
   my ($p) = @_;
   open my $file, '<', "$root/etc/$p->{preset}.ini" or die "etc/$p->{preset}.ini: $!\n";
   return (grep { /^predictor = retrieval\b/ } <$file>) ? settings('plugins.predictor=none') : ();
 }
 
-# The options of a workload, and where a policy is asked for those of the policy: its preset, settings,
-# predictions, and two instances of which one is for prompts.
+# The simulator's options for a workload, and, if a policy is given, for the policy: its preset, settings, predictions,
+# and two instances of which one is for prompts.
 sub command {
   my ($w, $p, $rows) = @_;
   my $positions = $w->{model}[1] // 2048;
@@ -82,7 +82,7 @@ sub command {
     (grep { $_->{hashes} || $_->{prefix} } @$rows) ? @{$p->{alike} // []} : ());
 }
 
-# The report's text; undef if it took too long.
+# Runs the simulator. Returns the report's text; undef if it took too long.
 sub report {
   my @command = @_;
   my $json = "$folder/$$.json";
@@ -96,8 +96,8 @@ sub report {
   return $text;
 }
 
-# Requests a second of a server that always has more to do: the better of two plain policies. The last
-# tenth, which ends alone, is left out.
+# The device's capacity: requests/s of a server which always has waiting requests, with the better of two plain
+# policies. The last tenth is left out, since the device is not full then.
 sub capacity {
   my ($w) = @_;
   my $best = 0;
@@ -131,7 +131,7 @@ sub percentile {
   return $sorted[$at < 0 ? 0 : $at];
 }
 
-# Judges one request: did it get what it asked for, and with every gap in time; its longest gap.
+# Judges one request: whether it kept its deadlines, whether with every gap in time, and its longest gap.
 sub judge {
   my ($r, $first, $latency, $gaps) = @_;
   my @gaps = sort { $a <=> $b } @$gaps;
@@ -148,8 +148,8 @@ sub asked { my ($r, $key) = @_; return defined $r->{$key} && $r->{$key} ne '' }
 
 sub share { my ($of, $n) = @_; return $n ? 100 * $of / $n : undef }
 
-# Runs rows under a policy. Gives the first token, latency, gaps and tokens of each, and the run's own figures, or
-# nothing if it did not end. Rows are a second apart in the mean, `scale` is what a second is.
+# Runs rows under a policy. Returns the first token, latency, gaps and tokens of each row, and the figures of the run, or
+# nothing if the run did not end. Rows are a second apart on average; `scale` is the length of that second.
 sub simulate {
   my ($w, $p, $rows, $scale) = @_;
   my $text = report(command($w, $p, $rows), '--time-scale', sprintf('%.9g', $scale), '--save-detailed') // return;
@@ -162,7 +162,7 @@ sub simulate {
   return \%x;
 }
 
-# The figures of a run, undef where they mean nothing; nothing if it did not end.
+# Returns the figures of a run, undef where a figure has no meaning; nothing if the run did not end.
 sub run {
   my ($w, $p, $load, $seed, $rate) = @_;
   my @rows = rows($w, $seed, $quick);

@@ -7,8 +7,8 @@ use strict;
 use warnings;
 use Seeds qw(mean interval);
 
-# kind: points (percent, more is better), more (a rate), less (a time). `floor`: differences below it
-# are none, so that 1 ms of waiting is not ten times worse than 0.1 ms.
+# kind: points (percent, more is better), more (a rate), less (a time). Differences below `floor` count as none, so
+# that 1 ms of waiting is not ten times worse than 0.1 ms.
 our %figure = (
   attained => {title => 'attained %', kind => 'points'},
   strict => {title => 'every gap %', kind => 'points'},
@@ -60,7 +60,7 @@ sub cell {
   return \%c;
 }
 
-# {policy}{workload}{load} of the rows that write_cells wrote.
+# Reads the cells which write_cells wrote: {policy}{workload}{load}.
 sub read_cells {
   my ($figures, @rows) = @_;
   my %cells;
@@ -93,7 +93,7 @@ sub find_best {
   }
 }
 
-# Points behind the best, or times it; undef where the figure means nothing.
+# Points behind the best, or the ratio to it; undef where the figure has no meaning.
 sub behind {
   my ($s, $w, $load, $c, $f) = @_;
   my ($best, $kind) = ($s->{best}{$w}{$load}{$f}, $figure{$f}{kind});
@@ -107,7 +107,7 @@ sub behind {
   return $ratio > $unended ? $unended : $ratio;
 }
 
-# Ranks of each cell and figure; equal ones share theirs.
+# The ranks of the policies in each cell and figure; equal policies share a rank.
 sub rank {
   my ($s) = @_;
   for my $w (map { $_->{name} } @{$s->{workloads}}) {
@@ -172,7 +172,7 @@ sub table {
   return $text;
 }
 
-# A figure of two policies in a cell seed by seed, [x less y]; nothing where one of them was not run here.
+# The differences x - y of a figure of two policies in a cell, seed by seed; nothing if one of them was not run here.
 sub paired {
   my ($s, $w, $load, $k, @policies) = @_;
   my @differences = map {
@@ -183,8 +183,8 @@ sub paired {
   return @differences == @{$s->{seeds}} && @differences > 1 ? @differences : ();
 }
 
-# The figures in which two cells differ: where x is better, and worse. By the interval of their difference, seed by
-# seed, where both were run here, since the requests of a seed are the same; else where their intervals are apart.
+# The figures in which x is better, and worse, than y. If both were run here, the interval of their differences seed by
+# seed decides, since a seed gives both the same requests; otherwise their intervals must not overlap.
 sub apart {
   my ($s, $w, $load, @policies) = @_;
   my ($x, $y) = map { $s->{cell}{$_}{$w}{$load} } @policies;

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# The workloads of experiments/league, a line of a table each. A workload is a function that gives rows of
-# requests for a seed; times are scaled so that a request comes each second in the mean, and the
-# simulator scales them again to a load. All deadlines stand in the rows, so that what is judged is
-# what each client asked for. Numbers come from NumPy's generator (AptServe.pm), hence a workload is
-# the same on every machine.
+# The workloads of experiments/league, each a line of a table. A workload is a function which returns rows of requests
+# for a seed. Times are scaled to one request a second on average, and the simulator scales them again to a load. Every
+# row has its deadlines, by which its request is judged. Numbers come from NumPy's generator (AptServe.pm), so that a
+# workload is the same on every machine.
 package Workloads;
 use strict;
 use warnings;
@@ -25,7 +24,7 @@ sub normal {
   return sqrt(2 * $g->exponential) * cos(6.283185307179586 * $g->uniform);
 }
 
-# A length: lognormal by mean and deviation, drawn anew outside of low..high.
+# A length: lognormal with a mean and deviation, drawn again if outside of low..high.
 sub length_of {
   my ($g, $mean, $deviation, $low, $high) = @_;
   my $s2 = log(1 + ($deviation / $mean)**2);
@@ -50,7 +49,7 @@ sub mixture {
   return length_of($g, @{$parts[-1]}[1 .. 4]);
 }
 
-# Rows get times of a gamma process.
+# Gives rows the times of a gamma process.
 sub arrive {
   my ($g, $cv, @rows) = @_;
   my ($shape, $at) = (1 / $cv**2, 0);
@@ -78,7 +77,7 @@ sub apt {
   };
 }
 
-# Table 2 of BROS: ShareGPT in real time; beside it batches of best effort, each 32 at once.
+# Table 2 of BROS: ShareGPT as real-time requests, and best-effort batches of 32 requests.
 sub bros {
   my ($g, $n) = @_;
   my @real = poisson($g, $n * 0.6, sub {
@@ -195,7 +194,7 @@ sub jobs { # answers that are wanted whole, some soon, beside chats
 }
 
 # ---- others' traces -------------------------------------------------------------------------
-# Read once, best before processes are forked: JSON takes two seconds, twice what is simulated with it.
+# Reads a trace once, best before forking: parsing the JSON takes two seconds, twice as long as its simulation.
 my %read;
 sub all_of {
   my ($file, $parse) = @_;
@@ -205,7 +204,7 @@ sub all_of {
   };
 }
 
-# A part of a trace, another for each seed: its requests as [seconds, prompt, answer, tenant, hashes].
+# A part of a trace, a different one for each seed: requests as [seconds, prompt, answer, tenant, hashes].
 sub part_of {
   my ($file, $parse, $n, $seed) = @_;
   my @all = @{all_of($file, $parse)};
@@ -248,8 +247,9 @@ sub mooncake { # its times are multiples of 3 s
 }
 
 # ---- the table ------------------------------------------------------------------------------
-# home: of which paper's policy. model: its name, and positions where it is to have more of them.
-# step: most tokens of a step, 8192. split: two instances, of which some policies make one for prompts and one for answers.
+# home: the policy whose paper has this workload. model: its name, and a number of positions if the workload needs more.
+# step: most tokens in a step, by default 8192. split: two instances, which some policies split into one for prompts and
+# one for answers.
 my @table = (
   {name => 'apt-sharegpt', home => 'apt', model => ['opt-13b'], profile => 'a100-40g', make => apt('ShareGPT', 1, 1000, 1000)},
   {name => 'apt-longbench', home => 'apt', model => ['opt-13b'], profile => 'a100-40g', make => apt('LongBench', 1, 4000, 1000)},
@@ -273,10 +273,9 @@ my @table = (
   {name => 'mooncake', model => ['llama-3-8b', 163840], profile => 'h100-80g', file => 'mooncake/conversation_trace.jsonl', parse => \&mooncake, requests => 160, slo => [3000, 0.3, 150]},
 );
 
-# ---- what is not looked at while a policy is tuned -----------------------------------------------
-# The rule, written before any policy was tuned by the league: seeds 2 and 4; and, of the workloads
-# that need no data and are no paper's home (those are named goals), the two whose names have the
-# smallest MD5.
+# ---- held out while a policy is tuned -------------------------------------------------------------
+# Held out, by a rule from before any policy was tuned with the league: seeds 2 and 4, and two workloads. The two are
+# those with the smallest MD5 of their names among the workloads which need no data and are no paper's home.
 sub held_out_seed { return $_[0] % 2 == 0 }
 
 sub mark_held_out {
@@ -284,7 +283,7 @@ sub mark_held_out {
   $_->{held_out} = 1 for @open[0, 1];
 }
 
-# All there are; of those of a data folder what the folder has, the others by name.
+# All available workloads: those which need no data or whose data the folder has; and the names of the missing ones.
 sub workloads {
   ($data) = @_;
   mark_held_out();
@@ -293,7 +292,7 @@ sub workloads {
   return ([grep { !$missing{$_->{name}} } @table], [map { $_->{name} } @missing]);
 }
 
-# The requests of a seed, in order, a second apart in the mean.
+# The requests of a seed, in order, a second apart on average.
 sub rows {
   my ($w, $seed, $quick) = @_;
   my $n = $w->{requests} // 240;
@@ -310,7 +309,7 @@ sub rows {
   return @rows;
 }
 
-# As llmserve-sim reads them: options that name the file, and what a trace of hashes can't say.
+# Writes requests as llmserve-sim reads them. Returns its options, including settings which a trace of hashes lacks.
 sub write_rows {
   my ($path, $w, @rows) = @_;
   my @columns = qw(in out at class tenant label ttft tbt tpot completion prefix prefix_tokens priority);

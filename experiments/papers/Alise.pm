@@ -7,7 +7,7 @@ use Exporter 'import';
 use FindBin;
 our @EXPORT_OK = qw(v100_with_link);
 
-# Writes the profile v100-32g with a host link of so many times the bandwidth into a folder, and returns its path. The
+# Writes the profile v100-32g, with the bandwidth of its host link multiplied, into a folder; returns its path. The
 # card's own link is PCIe 3.0; the paper says PCIe 4.0 x16 (section 4.1), which has twice the bandwidth.
 sub v100_with_link {
   my ($folder, $times) = @_;

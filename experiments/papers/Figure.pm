@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# The main figure of a paper as a small SVG, drawn by gnuplot into the folder FIGURES of the environment; without it,
-# or without gnuplot, nothing is drawn. A system has its hue (Okabe and Ito's) in all panels.
+# Draws the main figure of a paper as a small SVG with gnuplot, into the folder which FIGURES names in the environment;
+# does nothing without FIGURES or gnuplot. A system has the same colour (Okabe and Ito's) in all panels.
 package Figure;
 use strict;
 use warnings;
@@ -15,7 +15,7 @@ sub block { # of data: a row is a label or an x, then a value for each series
       ($x =~ /^[\d.]+$/ ? $x : qq("$x")) . join('', map { " $_" } @y) . "\n" } @rows) . "EOD\n";
 }
 
-# Groups without anything in them are two thirds of what gnuplot writes.
+# Removes empty groups, which are two thirds of gnuplot's output.
 sub drop_empty {
   my ($path) = @_;
   open my $in, '<', $path or die "$path: $!\n";

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# The papers' headline numbers: what a script says of one, the rule that judges it, and the page of all.
+# The papers' headline numbers: how a script reports one, and the rule which judges it (Page.pm has their page).
 #
 # headline() appends a line of JSON to the file named by HEADLINES in the environment, and does nothing without
-# it. verdict() alone judges a number; no script does. verdict_before() is the rule of before 2026-11-29, kept so that
+# it. Only verdict() judges a number, never a script. verdict_before() is the rule from before 2026-11-29, kept so that
 # both counts come from the same numbers.
 package Headlines;
 use strict;
@@ -17,20 +17,20 @@ my @keys = qw(system claim where paper ours half unit);
 
 # headline(system, claim, where in the paper, the paper's number, ours, half of its 95 % interval, unit, more). ours is
 # at the paper's preset, etc/paper-NAME.ini.
-# paper undef: it says that there is an effect and not how large, `sign` which way. ours undef: not run. half
-# undef: one run, or none that repeats. unit: 'x' is a ratio, whose no effect is 1; of anything else it is 0. more:
+# paper undef: the paper claims an effect without its size; `sign` is its direction. ours undef: not run. half undef: a
+# single run. unit: 'x' is a ratio, where no effect is 1; for every other unit no effect is 0. more:
 #
-#   sign    1 or -1: of the effect, where the paper has no number
-#   says    the paper's value as it has it ("1.43 to 13.7x"), where it is more than a number
-#   none    the value of no effect, where it is another (the baseline's); undef: there is none
-#   bound   'most' or 'least': the paper's number is a limit that ours keeps, not an effect that it has
-#   near    the paper's number is a value to come to, within so large a part of it
-#   note    what a reader has to know of ours
+#   sign    1 or -1: the direction of the effect, where the paper has no number
+#   says    the paper's words ("1.43 to 13.7x"), where they are more than a number
+#   none    the value of no effect, where it is not the unit's (the baseline's); undef: there is none
+#   bound   'most' or 'least': the paper's number is a limit which ours should keep, not an effect
+#   near    the paper's number is a value which ours should equal within this share of it
+#   note    a remark on ours for the reader
 #   shipped, shipped_half  ours with etc/NAME.ini, and half its interval
-#   base        our baseline's value, with its name and unit; paper_base: the paper's value of the same one
-#   helped      what this engine gives to ours alone, or takes from the others
+#   base        our baseline's value, with its name and unit; paper_base: the same baseline's value in the paper
+#   helped      advantages of ours on this engine which the baselines do not have
 #   beyond      why the effect is more than twice the paper's
-#   device      a sentence with a date: the experiment that shows the number to be the simulated device's
+#   device      a sentence with a date: the experiment which shows that the simulated device causes the difference
 sub headline {
   my %line;
   @line{@keys} = splice @_, 0, scalar @keys;
@@ -42,8 +42,8 @@ sub headline {
   close $file or die "$path: $!\n";
 }
 
-# The same of values by seed in place of ours and half. The interval of ratios is that of their logarithms, low to
-# high: of three and twelve it would reach below 1 otherwise.
+# The same with a value for each seed in place of ours and half. The interval of ratios is computed of their logarithms
+# (low to high): otherwise that of 3 and 12 would reach below 1.
 sub headline_of {
   my ($system, $claim, $where, $paper, $values, $unit, @more) = @_;
   return headline($system, $claim, $where, $paper, undef, undef, $unit, @more) if !@$values;
@@ -57,7 +57,7 @@ sub headline_of {
 
 sub none_of { my ($line) = @_; return exists $line->{none} ? $line->{none} : $line->{unit} eq 'x' ? 1 : 0 }
 
-# A limit is kept, or the number is at least better than that of no effect, by more than its interval.
+# A limit: met if kept; else in kind if better than no effect by more than the interval.
 sub verdict_of_limit {
   my ($line, $ours, $half) = @_;
   my $sign = $line->{bound} eq 'most' ? 1 : -1;
@@ -66,8 +66,7 @@ sub verdict_of_limit {
   return $sign * ($none - $ours) > $half ? 'in kind' : 'not met';
 }
 
-# The effect as a part of the paper's, or of 1 where the paper has no number: 0 where there is none, which is so when
-# the interval reaches no effect.
+# The effect as a share of the paper's, or of 1 where the paper has no number; 0 if the interval includes no effect.
 sub part_of_effect {
   my ($line) = @_;
   my $none = none_of($line) // 0;
@@ -78,8 +77,8 @@ sub part_of_effect {
   return defined $line->{paper} ? $effect / abs($line->{paper} - $none) : 1;
 }
 
-# met: as far from no effect as the paper, or farther. in kind: there is an effect of the paper's sign, and it is
-# smaller, but no less than a tenth. open: not run.
+# met: at least as far from no effect as the paper. in kind: an effect of the paper's sign which is smaller, but at
+# least a tenth. open: not run.
 sub verdict_before {
   my ($line) = @_;
   my $ours = $line->{ours} // return 'open';
@@ -89,9 +88,9 @@ sub verdict_before {
   return $part >= 1 ? 'met' : $part >= 0.1 ? 'in kind' : 'not met';
 }
 
-# The same, but an effect of more than twice the paper's is beyond it: mostly the baseline has collapsed, and not ours
-# become better. A limit and a value to come to have no beyond. other device: an experiment, which has a date, shows that
-# what is missing is the device's.
+# The same, but an effect of more than twice the paper's is "beyond": mostly the baseline has collapsed rather than ours
+# improved. A limit and a value to equal are never beyond. other device: a dated experiment shows that the simulated
+# device causes the missing part.
 sub verdict {
   my ($line) = @_;
   my $verdict = verdict_before($line);

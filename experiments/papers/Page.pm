@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# The page of all headline numbers: a line for each, those of this run over those kept of earlier ones.
+# Writes the page of all headline numbers: a line for each, with numbers of this run replacing kept ones of earlier runs.
 #
-# A number is known by its system and claim. What is kept has the date and the command it is of, and the page says
-# so on its line: nothing of another day stands there as if it were of this one.
+# A number is identified by system and claim. A kept number has its date and command, which the page shows on its line,
+# so that no number of another day passes for one of this run.
 package Page;
 use strict;
 use warnings;
@@ -17,7 +17,7 @@ my %pages = ('Apt-Serve' => 'apt-serve', BROS => 'bros', ALISE => 'alise', Align
 our @verdicts = ('met', 'beyond', 'in kind', 'not met', 'other device', 'open');
 my @before = ('met', 'in kind', 'not met');
 
-# Lines of a file that headline() wrote, or of kept records; none of a file that is not there.
+# The lines of a file written by headline(), or of kept records; none if there is no file.
 sub read_lines {
   my ($path) = @_;
   open my $file, '<', $path or return;
@@ -34,8 +34,8 @@ sub write_lines {
 
 sub key { my ($line) = @_; return "$line->{system}\n$line->{claim}" }
 
-# The kept lines in their order, each replaced by the fresh one of the same number where there is one; then what is
-# new. A fresh line has no date: it is of this run.
+# The kept lines in their order, each replaced by a fresh line of the same number if there is one; then new numbers. A
+# fresh line has no date: it is of this run.
 sub over {
   my ($kept, $fresh) = @_;
   my %fresh = map { key($_) => $_ } @$fresh;
@@ -44,7 +44,7 @@ sub over {
   return ((map { $fresh{key($_)} // $_ } @$kept), map { $fresh{key($_)} } grep { !$kept{key($_)} && !$seen{key($_)}++ } @$fresh);
 }
 
-# The part that a kept line is of: its name where it has one; of a line from before 2026-11-29 that whose command it has.
+# The part of a kept line: by its name, or, for lines from before 2026-11-29, by its command.
 sub part_of {
   my ($line, $parts) = @_;
   return grep { $_->{name} eq $line->{part} } @$parts if defined $line->{part};
@@ -52,9 +52,9 @@ sub part_of {
   return grep { $plain->($_->{command}) eq $plain->($line->{command} // '') } @$parts;
 }
 
-# still_said(kept, fresh, parts): the kept lines without those that no script says any more. parts are all that there are,
-# {system, name, command, ran}, ran: to its end, now. A line goes when its part ran and did not say it; one of no part goes
-# when of its system at least one part ran and each did that is not of hours.
+# still_said(kept, fresh, parts): the kept lines without numbers which no script reports any more. parts are all parts,
+# {system, name, command, ran}; ran: it ran to its end in this run. A line is dropped if its part ran and did not report
+# it. A line without a part is dropped if all parts of its system ran, except those which take hours, and at least one.
 sub still_said {
   my ($kept, $fresh, $parts) = @_;
   my %said = map { key($_) => 1 } @$fresh;
@@ -66,7 +66,7 @@ sub still_said {
   } @$kept;
 }
 
-# How many lines have each verdict by a rule.
+# The number of lines with each verdict, by a rule.
 sub counts {
   my ($rule, @lines) = @_;
   my %count = map { $_ => 0 } @verdicts;
@@ -75,7 +75,7 @@ sub counts {
 }
 
 # ---- why ------------------------------------------------------------------------------------
-# reasons(folder of results, folder of why): of each system its newest page, NAME-DATE.md, and its blocks by claim.
+# reasons(folder of results, folder of why): for each system its newest page NAME-DATE.md and its blocks by claim.
 sub reasons {
   my ($folder, $why) = @_;
   my %reasons;
@@ -88,7 +88,7 @@ sub reasons {
   return \%reasons;
 }
 
-# The block that says why a number is below the paper's; none of a number that is not.
+# The block with the reason why a number is below the paper's; none for other numbers.
 sub block_of {
   my ($line, $reasons) = @_;
   return verdict($line) =~ /\A(?:not met|in kind|other device)\z/ ? $reasons->{$line->{system}}{by_claim}{$line->{claim}} : undef;
@@ -136,7 +136,7 @@ sub shipped_cell {
   return ours_cell({unit => $line->{unit}, bound => $line->{bound}, near => $line->{near}, ours => $line->{shipped}, half => $line->{shipped_half}});
 }
 
-# The lines below a claim say what it is compared with, who is helped, and the reason of its verdict.
+# The lines below a claim: its baseline, advantages of ours, and the reason of its verdict.
 sub below_claim {
   my ($line) = @_;
   my $verdict = verdict($line);
@@ -149,7 +149,7 @@ sub below_claim {
   return join '', map { "<br>$_" } @texts;
 }
 
-# A mark for each pair of date and command, in the order of their first use.
+# A footnote mark for each pair of date and command, in the order of first use.
 sub mark_of {
   my ($line, $marks) = @_;
   return '' if !defined $line->{date};
@@ -159,7 +159,7 @@ sub mark_of {
   return ' [' . ($i + 1) . ']';
 }
 
-# A row of the table; blocks are those of the numbers shown so far, which are printed below it.
+# A row of the table; blocks collects the reasons which are printed below the table.
 sub row {
   my ($line, $marks, $reasons, $blocks) = @_;
   my $claim = $line->{claim} . (defined $line->{note} ? " ($line->{note})" : '') . below_claim($line);
@@ -238,8 +238,8 @@ sub section {
   return $text . (@blocks ? "\nWhy:\n\n" . join('', map { shown_text($_ + 1, $blocks[$_]) } 0 .. $#blocks) : '');
 }
 
-# page(measured, lines, figures, reasons): measured is what the page says of the run, figures are paths beside the page by
-# system, reasons as above.
+# page(measured, lines, figures, reasons): measured is the page's text about the run, figures are paths relative to the
+# page by system, reasons as above.
 sub page {
   my ($measured, $lines, $figures, $reasons) = @_;
   my @marks;

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Runs for several seeds, as all scripts of experiments/papers make them: side by side, and the mean of what they find
-# with its 95 % interval. Nothing here knows a paper.
+# For all scripts of experiments/papers: makes runs for several seeds in parallel, and means with 95 % intervals.
 #
-# JOBS in the environment is how many runs go at a time (as many as there are cores), SEEDS how many seeds a script
-# takes where it would take more.
+# JOBS in the environment is the number of parallel runs (default: the number of cores), SEEDS the most seeds which a
+# script uses.
 package Seeds;
 use strict;
 use warnings;
@@ -19,7 +18,7 @@ my @student = (undef, undef, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2
 
 sub mean { my $sum = 0; $sum += $_ for @_; return $sum / @_ }
 
-# Half of the 95 % interval of a mean; 0 of a single value, of which nothing is known.
+# Half of the 95 % interval of a mean; 0 for a single value, whose interval is unknown.
 sub interval {
   return 0 if @_ < 2;
   my ($mean, $squares) = (mean(@_), 0);
@@ -29,7 +28,7 @@ sub interval {
 
 sub mean_interval { return (mean(@_), interval(@_)) }
 
-# "mean+-half" with so many digits after the point.
+# "mean+-half" with the given number of decimals.
 sub plus_minus { my $digits = shift; return sprintf "%.${digits}f+-%.${digits}f", mean_interval(@_) }
 
 # Ratios of two lists of values, seed by seed.
@@ -43,8 +42,8 @@ sub first_seeds {
 
 my $folder;
 
-# Results of work(item) in the order of the items, each made in a process of its own; a result is what
-# JSON can hold.
+# The results of work(item) in the order of the items, each computed in its own process; a result must be
+# representable in JSON.
 sub side_by_side {
   my ($work, @items) = @_;
   chomp(my $jobs = $ENV{JOBS} // `nproc`);
@@ -75,7 +74,7 @@ sub side_by_side {
   return @results;
 }
 
-# The same of work that returns a list: references to the lists.
+# The same for work which returns a list: references to the lists.
 sub lists_side_by_side {
   my ($work, @items) = @_;
   return side_by_side(sub { [$work->(@_)] }, @items);

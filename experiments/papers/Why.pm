@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Why a number is below the paper's: the blocks of why/NAME, a file for each system.
 #
-# A block says of one claim when and by what experiment its reason was shown, and which two other causes were tried and
-# ruled out. It is read strictly: a reason with only one cause ruled out is an opinion. Blocks stand apart by an empty
-# line, a line that begins with two spaces goes on with the one before it:
+# A block has the date and the experiment which showed the reason for one claim, and at least two other causes which
+# were tested and ruled out. Reading is strict: a reason with only one cause ruled out is an opinion. An empty line
+# separates blocks; a line which begins with two spaces continues the one before it:
 #
-#   claim: what the script says, to the letter
+#   claim: the script's text of the claim, to the letter
 #   date: 2026-11-29
-#   experiment: what was run, with its command, and what came out
-#   ruled out: another cause, how it was tried, what came out
+#   experiment: the command, and its result
+#   ruled out: another cause, how it was tested, the result
 #   ruled out: a second one
 package Why;
 use strict;
@@ -46,8 +46,8 @@ sub check {
   die "$at: both causes ruled out are the same one\n" if $first eq $second;
 }
 
-# read_why(path): its blocks in order, each {claim, date, experiment, 'ruled out' => [...], at => "FILE:LINE"}; none of a
-# file that is not there. Dies with file and line on a block that is not whole.
+# read_why(path): the file's blocks in order, each {claim, date, experiment, 'ruled out' => [...], at => "FILE:LINE"}; none
+# if there is no file. Dies with file and line if a block is incomplete.
 sub read_why {
   my ($path) = @_;
   return if !-e $path;
@@ -71,7 +71,7 @@ sub read_why {
   return @blocks;
 }
 
-# unknown_claims(blocks, lines of the same system): a text for each block whose claim no line has.
+# unknown_claims(blocks, lines of the same system): an error text for each block whose claim is on no line.
 sub unknown_claims {
   my ($blocks, @lines) = @_;
   my %claims = map { $_->{claim} => 1 } @lines;
