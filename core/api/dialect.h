@@ -4,9 +4,8 @@
  * machinery around it (reading.c, submit.c, events.c, reply.c) is the same for all.
  *
  *   body --translate--> body of params_of --parameters, read_prompts--> generation
- *   generation --whole or write------------> the answer
- *              --chunk ... end or failure--> the events of a stream, as framing sends
- * them
+ *   generation --whole or write----> the answer
+ *              --chunk ... end-----> the events of a stream (failure: of its rest)
  *
  * A dialect is constant data: a row of LLS_ROUTES (routes.h) gives it its paths. Optional
  * members are NULL. Functions that return JSON return a new reference, or NULL if out of

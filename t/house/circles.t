@@ -22,6 +22,14 @@ my %known = (
       'the batch is filled by candidates, each of which is judged as the batch is',
     'plugins/schedulers/aligned: batch decode' =>
       'a batch is formed for the decodes there is room for, and decodes refill it',
+    'kernels/cuda: device vtable' =>
+      'the table of operations has those of device.c, which gives the table to each device',
+);
+
+# Tables that are not followed, by the type of their rows.
+my %words = (
+    lls_function =>
+      'the filters, tests and methods that templates name: by name each may use any other',
 );
 
 # Text of a source without comments and strings.
@@ -36,8 +44,8 @@ sub text_of {
 
 my $word = qr/(?!(?:if|for|while|switch|return|else|do|sizeof)\b)\w+/;
 
-# A function that a file uses: called, or named where a value stands, as in a table of handlers,
-# in `&f` or among arguments. The name of a type, or of a member, is none.
+# A function or a table that a file uses: called, or named where a value stands, as in a table of
+# handlers, in `&f` or among arguments. The name of a type, or of a member, is none.
 my $mention = qr/(?<![.>\w])($word)(?=\s*\()|(?:[,{(=&?:]|\breturn\b)\s*\K(\w+_\w+)(?=\s*[,})\];:])/;
 
 # A text with the bodies of those macros of its room's headers that it uses: a table of handlers
@@ -55,9 +63,9 @@ sub expanded {
     return join "\n", @bodies;
 }
 
-# The calls between files of a room: caller => callee => a function. A definition begins a
-# line: return type, name, arguments and no semicolon. A function that two files
-# define, of which a build takes one, leads to both.
+# The calls between files of a room: caller => callee => a function, or a table such as a
+# struct of functions. A definition begins a line: type, name, then arguments and no semicolon,
+# or an initialiser. A function that two files define, of which a build takes one, leads to both.
 sub calls_in {
     my ($room) = @_;
     my (%text, %homes, %own, %calls, %macros);
@@ -74,6 +82,10 @@ sub calls_in {
             $own{$file}{$2} = 1 if defined $1;
             next if defined $1;
             $homes{$2}{$file} = 1;
+        }
+        while ($text{$file} =~ /^(?!static\b|extern\b)([A-Za-z_][\w\s*]*?)\b(\w+_\w+)(?:\[\w*\])*\s*=/gm) {
+            my ($type, $table) = ($1, $2);
+            $homes{$table}{$file} = 1 if !grep { $type =~ /\b$_\b/ } keys %words;
         }
     }
     for my $file (keys %text) {

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the values of config.json that architectures share; see architecture.h. */
+#include "core/model/architecture.h"
+
+#include <errno.h>
+#include <string.h>
+
+int lls_config_sizes(const struct lls_json *json, struct lls_model_config *out,
+                     const char *ffn_key, struct lls_error *err)
+{
+  const struct {
+    const char *key;
+    uint32_t *value;
+  } sizes[] = {
+      {"hidden_size", &out->hidden},
+      {"num_hidden_layers", &out->layers},
+      {"num_attention_heads", &out->heads},
+      {"vocab_size", &out->vocab},
+      {"max_position_embeddings", &out->max_context},
+      {ffn_key, &out->ffn},
+  };
+  int rc = 0;
+  for (size_t i = 0; rc == 0 && i < sizeof sizes / sizeof sizes[0]; i++)
+    rc = lls_json_size(json, sizes[i].key, sizes[i].value, err);
+  if (rc == 0)
+    rc = lls_json_size_or(json, "num_key_value_heads", out->heads, &out->kv_heads, err);
+  if (rc == 0)
+    rc =
+        lls_json_size_or(json, "head_dim", out->hidden / out->heads, &out->head_dim, err);
+  if (rc < 0)
+    return rc;
+  out->embed_dim = out->hidden;
+  if (lls_json_get(json, "head_dim") == NULL && out->hidden % out->heads != 0)
+    return lls_fail(err, -EINVAL,
+                    "%s: a hidden size of %u cannot be divided among %u heads",
+                    json->file, out->hidden, out->heads);
+  return 0;
+}
+
+int lls_config_activation(const struct lls_json *json, const char *key,
+                          const char *fallback, enum lls_activation *out,
+                          struct lls_error *err)
+{
+  static const struct {
+    const char *name;
+    enum lls_activation value;
+  } known[] = {
+      {"silu", LLS_ACT_SILU},
+      {"swish", LLS_ACT_SILU},
+      {"relu", LLS_ACT_RELU},
+      {"gelu", LLS_ACT_GELU},
+      {"gelu_new", LLS_ACT_GELU_TANH},
+      {"gelu_fast", LLS_ACT_GELU_TANH},
+      {"gelu_pytorch_tanh", LLS_ACT_GELU_TANH},
+  };
+  const char *name;
+  int rc = lls_json_string_or(json, key, fallback, &name, err);
+  if (rc < 0)
+    return rc;
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    if (strcmp(known[i].name, name) == 0) {
+      *out = known[i].value;
+      return 0;
+    }
+  }
+  return lls_fail(err, -ENOTSUP,
+                  "%s: \"%s\" is \"%.32s\"; silu, relu, gelu and its tanh approximation "
+                  "are supported",
+                  json->file, key, name);
+}
+
+void lls_config_window(struct lls_model_config *out, uint32_t window)
+{
+  for (uint32_t i = 0; i < out->layers && i < LLS_MAX_LAYERS; i++)
+    out->layer[i].window = window;
+}
+
+int lls_config_layer_types(const struct lls_json *json, struct lls_model_config *out,
+                           uint32_t window, bool *found, struct lls_error *err)
+{
+  const json_t *types = lls_json_get(json, "layer_types");
+  *found = types != NULL;
+  if (types == NULL)
+    return 0;
+  if (json_array_size(types) != out->layers)
+    return lls_fail(err, -EINVAL, "%s: \"layer_types\" should be a list of %u names",
+                    json->file, out->layers);
+  for (uint32_t i = 0; i < out->layers && i < LLS_MAX_LAYERS; i++) {
+    const char *type = json_string_value(json_array_get(types, i));
+    bool slides = type != NULL && strcmp(type, "sliding_attention") == 0;
+    if (!slides && (type == NULL || strcmp(type, "full_attention") != 0))
+      return lls_fail(err, -ENOTSUP,
+                      "%s: \"layer_types\" has \"%.32s\"; full_attention and "
+                      "sliding_attention are supported",
+                      json->file, type != NULL ? type : "");
+    out->layer[i].window = slides ? window : 0;
+  }
+  return 0;
+}
+
+uint32_t lls_widest_window(const struct lls_model_config *c)
+{
+  uint32_t widest = 0;
+  for (uint32_t i = 0; i < c->layers; i++) {
+    if (c->layer[i].window == 0)
+      return 0;
+    widest = c->layer[i].window > widest ? c->layer[i].window : widest;
+  }
+  return widest;
+}
