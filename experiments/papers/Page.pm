@@ -180,26 +180,26 @@ sub shown_text {
 
 # ---- the page -----------------------------------------------------------------------------------
 my $opening = <<'END';
-Five papers on how a server for language models should choose what to run next, Apt-Serve, BROS, ALISE, AlignedServe and
-AccelGen, each say how much better than others their way is. llmserve has all five as plugins. Each row below is one such
-sentence of a paper: the number that it gives, and the number that comes out here, in our simulator, which runs the plugins
-themselves against the time that the paper's GPU would take. So a row compares two schedulers on one simulated device, and not two
-machines. *ours* is at the paper's own settings (etc/paper-NAME.ini), *shipped* is what a user
-gets (etc/NAME.ini; empty: not measured). Below a claim stand what it is compared with, here and in the paper, and what helps
-ours alone. A large ratio over a baseline that serves next to nothing is no merit: such a row is called *beyond*, not met.
+Five papers (Apt-Serve, BROS, ALISE, AlignedServe, AccelGen) describe how a server for language models should choose what to
+run next, and each says how much better its method is than others. llmserve has all five as plugins. Each row below is one
+such claim: the paper's number, and our number from the simulator, which runs the plugins themselves and models the time of the
+paper's GPU. So a row compares two schedulers on one simulated device, not two machines. *ours* is measured with the paper's own
+settings (etc/paper-NAME.ini), *shipped* with the preset which users get (etc/NAME.ini; empty: not measured). Below a claim are
+its baselines, here and in the paper, and advantages which only ours has. A large ratio over a baseline which serves almost
+nothing is no merit: such a row is called *beyond*, not met.
 END
 
 my $rule = <<'END';
-The verdict is a rule's (experiments/papers/Headlines.pm) and nobody's. *met*: as far from no effect as the paper, or farther, up to
-twice; a limit is kept; a value is come near to. *beyond*: more than twice the paper's effect, with the reason. *in kind*: the
-effect is there, smaller, but no less than a tenth of the paper's; a limit is not kept, but better than without. *not met*:
-less, the opposite, or an interval of 95 % that reaches no effect. *other device*: it would be one of the last two, and an
-experiment with its date shows that the number is the simulated device's. *open*: not run. The rule before 2026-11-29 had met,
-in kind and not met alone, and called beyond met. No effect is a ratio of 1, a difference of 0. Ours is the mean over seeds;
-the interval is Student's, that of a ratio from its logarithm; without one there was one seed, or the number has none. *shown*:
-the sentences below the table name the experiment that says what keeps the number from the paper's, and two other causes that
-were tried and ruled out. Of a range the paper's ends stand beside the least and the most that is gained over any of those it
-is compared with.
+A rule gives the verdict (experiments/papers/Headlines.pm). *met*: at least as far from no effect as the paper, at most twice as
+far; or a limit is kept; or a value is nearly equal. *beyond*: more than twice the paper's effect, with the reason. *in kind*: an
+effect of the paper's sign which is smaller, but at least a tenth of the paper's; or a limit which is missed, but by less than
+without the method. *not met*: a smaller effect, the opposite, or a 95 % interval which includes no effect. *other device*: it
+would be one of the last two, but a dated experiment shows that the simulated device causes it. *open*: not run. The rule before
+2026-11-29 had only met, in kind and not met, and called beyond met. No effect is a ratio of 1 or a difference of 0. Ours is the
+mean over seeds; intervals are Student's, for a ratio of its logarithm; a number without an interval is of one seed or has none.
+*shown*: the texts below a table name the experiment which shows what separates the number from the paper's, and two other
+causes which were tested and ruled out. If the paper gives a range, its ends are compared with the least and the largest gain
+over any of the baselines.
 END
 
 sub shown { my ($reasons, @lines) = @_; return scalar grep { block_of($_, $reasons) } @lines }
@@ -230,7 +230,7 @@ sub result {
 sub section {
   my ($system, $lines, $figures, $reasons, $marks) = @_;
   my $page = $reasons->{$system}{page};
-  my $text = "\n## $system\n\n" . ($page ? "How it was run, and what a number would take: [$page]($page)\n\n" : '')
+  my $text = "\n## $system\n\n" . ($page ? "The set-up, and what would bring a missed number to the paper's: [$page]($page)\n\n" : '')
     . join('', map { "![$_]($_)\n\n" } @{$figures->{$system} // []})
     . "| headline | where | paper | ours | shipped | |\n|" . ' --- |' x 6 . "\n";
   my @blocks;
@@ -247,7 +247,7 @@ sub page {
     . '**Shown:** ' . shown($reasons, @$lines) . " of the numbers below the paper's have their reason below the tables.\n\n$rule\n" . table_of_counts($reasons, @$lines);
   $text .= section($_, $lines, $figures, $reasons, \@marks) for @systems;
   $text .= "\n## On the real CPU engine\n\n"
-    . "Whether the sign of each holds there is on the newest real-*.md beside this page (experiments/papers/real).\n";
+    . "The newest real-*.md beside this page shows which of these signs hold there (experiments/papers/real).\n";
   return $text if !@marks;
   return $text . "\n## Not of this run\n\nWhat is of before 2026-11-29 is with what was shipped then, and not at the paper's preset, "
     . "where its claim does not say so.\n\n" . join("\n", map { '[' . ($_ + 1) . "] of $marks[$_]\n" } 0 .. $#marks);

@@ -179,5 +179,5 @@ like $page, qr/^\| gain<br>\*baseline:\* FCFS 28\.5 % \\\| Sarathi 41\.2 %; \*th
 like $page, qr/^\| far<br>.*<br>\*device:\* an experiment of 2026-11-28 \| .* \| other device \|$/m, 'a device';
 like $page, qr/^!\[a\.svg\]\(a\.svg\)$/m, 'a figure';
 like $page, qr/^\| BROS \|  \|  \| 1 \| 1 \|  \| 1 \| 1 \|  \| 1 \| 1 \|$/m, 'counts by system';
-like $page, qr/^How it was run, and what a number would take: \[bros-2026-02-02\.md\]/m, "the system's newest page";
+like $page, qr/^The set-up, and what would bring a missed number to the paper's: \[bros-2026-02-02\.md\]/m, "the system's newest page";
 done_testing;
