@@ -85,7 +85,7 @@ struct arguments {
 static void set_port(struct arguments *out, const char *port)
 {
   int n = snprintf(out->listen, sizeof out->listen, "server.listen=127.0.0.1:%s", port);
-  /* a text that is too long for a port is an invalid port, and the error shows it */
+  /* a text that does not fit is no port: an empty port is refused with an error */
   out->settings[out->n_settings++] =
       n > 0 && (size_t)n < sizeof out->listen ? out->listen : "server.listen=127.0.0.1:";
 }

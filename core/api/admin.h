@@ -17,7 +17,7 @@ struct lls_admin_state {
   const struct lls_config *config; /* the running configuration */
   uint64_t generation;             /* 1 at the start, + 1 with each successful reload */
   uint64_t reloads, reloads_refused;
-  uint64_t reloads_begun;        /* at most one is under way */
+  uint64_t reloads_begun;        /* reloads begun; at most one is in progress */
   int64_t started_s, reloaded_s; /* Unix time; 0 = never */
   bool reload_good;
   /* Which file access and system calls the process has given up (sandbox), or why it

@@ -34,8 +34,9 @@ struct lls_account;
 /* One path and its statistics. */
 struct lls_route_stats {
   const char *path, *method; /* static; path "none" for requests without a route */
-  const struct lls_dialect *dialect;    /* NULL: requests generate nothing */
-  uint64_t answers[LLS_STATUS_CLASSES]; /* by the status' first digit */
+  /* dialect of requests that generate; NULL: requests of this endpoint do not */
+  const struct lls_dialect *dialect;
+  uint64_t answers[LLS_STATUS_CLASSES]; /* answers by the first digit of the status */
   uint64_t received_bytes, sent_bytes;  /* bytes of bodies */
   struct lls_histogram seconds;
 };

@@ -61,8 +61,9 @@ struct lls_api_tools {
 struct lls_api_params {
   bool stream, include_usage, continuous_usage;
   int64_t n;
-  int64_t max_tokens, max_completion_tokens; /* or LLS_UNSET, LLS_ENDLESS */
-  int64_t default_tokens;                    /* used without max_tokens; or LLS_ENDLESS */
+  /* most tokens; LLS_UNSET, or LLS_ENDLESS */
+  int64_t max_tokens, max_completion_tokens;
+  int64_t default_tokens; /* used without max_tokens; or LLS_ENDLESS */
   int64_t min_tokens;
   double temperature, top_p, min_p;
   double repetition_penalty, presence_penalty, frequency_penalty;
@@ -95,8 +96,8 @@ struct lls_api_params {
   bool add_generation_prompt, continue_final_message;
   int64_t truncate_prompt_tokens; /* keep this many tokens; LLS_UNSET: all; LLS_ENDLESS:
                                      as many as leave room for the answer */
-  bool return_token_strs, add_special, with_pieces; /* of /tokenize; the last two are
-                                                       llama.cpp's */
+  /* /tokenize: return_token_strs is vLLM's, the other two are llama.cpp's */
+  bool return_token_strs, add_special, with_pieces;
   uint32_t pooling;       /* enum lls_pooling: a vector instead of tokens */
   bool base64;            /* write the vector in base64 */
   int64_t dimensions;     /* elements to keep of the vector; or LLS_UNSET */
@@ -126,7 +127,7 @@ struct lls_params_context {
   const struct lls_api_limits *limits;
   const struct lls_pooling_config *pooling;
   uint32_t vector_columns;
-  bool is_encoder, scores_pairs; /* as in lls_api_encoder */
+  bool is_encoder, scores_pairs; /* the same as in lls_api_encoder */
   const char *template_source;   /* the chat template's, or NULL */
   /* called for each ignored parameter; may be NULL */
   void (*on_unknown)(void *context, const char *name);

@@ -369,7 +369,8 @@ int lls_chat_render(const struct lls_api_config *config, const json_t *body,
 static json_t *begun_content(const json_t *body, struct lls_api_error *error)
 {
   const json_t *messages = json_object_get(body, "messages");
-  size_t last = json_array_size(messages) - 1; /* not empty: they have been rendered */
+  /* the list is not empty: the template has rendered it */
+  size_t last = json_array_size(messages) - 1;
   const json_t *message = json_array_get(messages, last);
   const char *role = json_string_value(json_object_get(message, "role"));
   return strcmp(role, "assistant") == 0 ? content_text(message, last, error) : NULL;

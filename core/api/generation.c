@@ -39,7 +39,8 @@ static int init_choice(const struct lls_api_config *config,
   const struct lls_api_params *params = &generation->params;
   struct lls_choice *choice = &generation->choices[index];
   choice->generation = generation;
-  choice->state = LLS_CHOICE_FINISHED; /* until lls_generation_start submits it */
+  /* stays FINISHED until lls_generation_start submits it */
+  choice->state = LLS_CHOICE_FINISHED;
   choice->index = index;
   choice->prompt = &generation->prompts.prompts[index / (uint32_t)params->n];
   choice->reports = params->return_token_ids || params->logprobs != LLS_UNSET;

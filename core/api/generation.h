@@ -23,7 +23,7 @@ enum lls_choice_state { LLS_CHOICE_LIVE, LLS_CHOICE_STOPPED, LLS_CHOICE_FINISHED
 
 struct lls_choice {
   struct lls_generation *generation;
-  struct lls_choice *prev, *next; /* in api->unflushed, if unflushed */
+  struct lls_choice *prev, *next; /* links of api->unflushed, if unflushed */
   bool unflushed;
   enum lls_choice_state state;
   uint32_t index;
@@ -50,7 +50,7 @@ struct lls_choice {
   const struct lls_regex_finder *stop_regex; /* matched stop_regex, or NULL */
   struct lls_regex_scan **scans;             /* (params.n_stop_regex), or NULL */
   int32_t stop_token; /* the stop_token_ids token that ended it, or -1 */
-  int64_t first_token_ns, last_token_ns; /* on main's clock; 0: no token yet */
+  int64_t first_token_ns, last_token_ns; /* times by main's clock; 0: no token yet */
   int64_t longest_gap_ns;                /* between two tokens */
 };
 
@@ -67,8 +67,8 @@ struct lls_generation {
   char id[64];                 /* a prefix such as "cmpl-" and hex digits */
   char label[128];             /* the request id of headers and logs */
   int64_t created_s;           /* Unix time */
-  int64_t arrival_ns;          /* on main's clock */
-  int64_t sent_ns; /* on main's clock: when bytes were last sent to the client */
+  int64_t arrival_ns;          /* time by main's clock */
+  int64_t sent_ns; /* when bytes were last sent to the client, by main's clock */
   uint32_t tenant;
   struct lls_account *account; /* a reference, or NULL: no limits */
   struct lls_choice *choices;  /* (n_choices) prompt by prompt */

@@ -22,7 +22,7 @@ struct lls_life_record {
   uint64_t request;
   uint32_t request_class, prompt_tokens, generated_tokens, shared_tokens, preemptions;
   const char *outcome;      /* static */
-  bool judged;              /* it had deadlines */
+  bool judged;              /* the request had deadlines */
   enum lls_verdict verdict; /* valid if judged */
   int64_t arrival_ns, ended_ns;
   struct lls_life life;

@@ -20,7 +20,7 @@ struct lls_offline {
   const char *tenant;                /* the tenant that fairness counts, or "" */
   int64_t deadline_ns;               /* time from now until it has to be complete */
   struct lls_generation *generation; /* while in the step loop, else NULL */
-  bool begun;                        /* its first token has arrived */
+  bool begun;                        /* the request's first token has arrived */
 };
 
 /* Sets the parameters that every offline request has, whatever its body says. Returns

@@ -26,7 +26,8 @@ struct lls_row {
   const char *name;
   uint16_t endpoints; /* enum lls_endpoint, or-ed */
   uint8_t type;
-  size_t offset; /* in lls_api_params, of a bool, int64_t, double or int64_t (ns) */
+  size_t offset; /* offset in lls_api_params of a member: bool, int64_t, double, or ns in
+                    int64_t */
   double min, max;
   bool endless;                  /* -1 means LLS_ENDLESS, as in llama.cpp */
   lls_param_reader read;         /* LLS_ROW_SPECIAL */

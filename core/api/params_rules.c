@@ -164,7 +164,7 @@ static int check_comparison(const json_t *body, const struct lls_params_context 
 
 static const struct rules {
   enum lls_endpoint endpoint;
-  int64_t default_tokens; /* of an answer without max_tokens */
+  int64_t default_tokens; /* limit of an answer's tokens if max_tokens is absent */
   bool has_messages;      /* the template writes the special tokens */
   bool makes_vectors;
   /* each may be NULL */

@@ -213,7 +213,7 @@ static void tell_apart(struct lls_api_params *params, const char *name)
   lls_sha256_end(&sum, hex);
   length = length < most ? length : most;
   while (length > 0 && ((unsigned char)params->tenant[length] & 0xc0) == 0x80)
-    length--; /* not inside a character */
+    length--; /* cut before a character, not inside it */
   snprintf(params->tenant + length, sizeof params->tenant - length, "~%.*s", HASH_DIGITS,
            hex);
 }
@@ -230,7 +230,7 @@ void lls_api_params_set_tenant(struct lls_api_params *params, const char *name)
   json_decref(valid);
   while (name[length] != '\0' && length > 0 &&
          ((unsigned char)name[length] & 0xc0) == 0x80)
-    length--; /* not inside a character */
+    length--; /* cut before a character, not inside it */
   params->tenant[length] = '\0';
   if (strcmp(params->tenant, name) != 0)
     tell_apart(params, name);

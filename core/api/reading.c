@@ -25,7 +25,8 @@ struct reading {
   struct lls_past past;        /* what the request continues */
   json_t *body;                /* parsed, waits for the items of its past; or NULL */
   void *state;                 /* the dialect's, until the generation owns it; or NULL */
-  char prefix_hash[LLS_PREFIX_HEX];  /* of the prompt; "": not computed */
+  /* hash of the prompt's beginning; "": not computed */
+  char prefix_hash[LLS_PREFIX_HEX];
   struct lls_generation *generation; /* the result, or NULL and error is set */
   struct lls_api_error error;
 };

@@ -112,7 +112,8 @@ static int submit(struct lls_choice *choice, struct lls_api_error *error)
       .slo = params->slo,
       .owner = choice,
   };
-  LLS_CHECK(choice->state == LLS_CHOICE_FINISHED); /* its state before it is submitted */
+  /* the state of a choice before it is submitted */
+  LLS_CHECK(choice->state == LLS_CHOICE_FINISHED);
   submission.sampling.seed = choice_seed(choice);
   submission.score_prompt = lls_api_params_scores(params, &submission.score_logprobs);
   int status =
@@ -161,7 +162,7 @@ void lls_generation_start(struct lls_api *api, struct lls_generation *generation
 {
   struct lls_api_error error;
   LLS_API_ON_MAIN(api);
-  LLS_CHECK(generation->api == NULL); /* not begun yet */
+  LLS_CHECK(generation->api == NULL); /* the generation must not be begun yet */
   begin(api, generation, exchange);
   for (uint32_t i = 0; i < generation->n_choices; i++) {
     if (submit(&generation->choices[i], &error) == 0)

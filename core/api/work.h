@@ -49,11 +49,12 @@ struct lls_work {
 
   struct lls_api *api;                /* [main] */
   struct lls_http_exchange *exchange; /* [main] NULL: the client has disconnected */
-  struct lls_work *prev, *next;       /* [main] in api->works, until it has run */
-  uint32_t client;                    /* [main] a hash of the client, for turns */
-  size_t bytes;                       /* [main] size of the body */
-  bool running;                       /* [main] */
-  bool offline;                       /* [main] began without an exchange */
+  /* [main] links of api->works, until the work has run */
+  struct lls_work *prev, *next;
+  uint32_t client; /* [main] a hash of the client, for turns */
+  size_t bytes;    /* [main] size of the body */
+  bool running;    /* [main] */
+  bool offline;    /* [main] began without an exchange */
   uv_work_t job;
 };
 

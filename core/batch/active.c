@@ -217,7 +217,7 @@ static int admit_one(struct lls_store *store, int64_t *after, struct lls_error *
   bool known = found && lls_active_find(store, active->id) != NULL;
   if (found && !known)
     status = open_files(store, active, err);
-  /* its input is gone: fail it, so that later batches can proceed */
+  /* the batch's input is gone: fail the batch, so that later ones can proceed */
   if (status == -ENOENT) {
     lls_log(store->log, LLS_LOG_ERROR, "batch", "%s: it has failed", err->text);
     status = lls_batches_set_status(store, active->seq, active->object, "failed", err);

@@ -47,7 +47,7 @@ struct lls_batch_results {
   char id[LLS_FILE_ID_BYTES];
   int fd;
   int64_t bytes;           /* bytes of the file that count */
-  struct lls_text pending; /* to be appended to them */
+  struct lls_text pending; /* bytes to append to the file */
 };
 
 struct lls_active {
@@ -58,7 +58,7 @@ struct lls_active {
   int64_t expires_s; /* Unix time */
   enum lls_active_state state;
   json_t *object;                 /* OpenAI's batch object */
-  struct lls_line_reader input;   /* at the next line to hand out */
+  struct lls_line_reader input;   /* stands at the next line to hand out */
   struct lls_line_reader checked; /* while VALIDATING: at the next line to check */
   /* custom_ids of checked lines; NULL: none checked yet */
   struct lls_seen_ids *seen;

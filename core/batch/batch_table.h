@@ -18,7 +18,7 @@ struct lls_batch_request {
   const char *tenant; /* tenant of the request's key; "" without tenants */
   char input[LLS_FILE_ID_BYTES];
   char endpoint[LLS_BATCH_ENDPOINT];
-  char window[16]; /* as the client wrote it */
+  char window[16]; /* the completion window in the client's words */
   int64_t window_s;
   json_t *metadata; /* an object, or NULL; borrowed */
 };

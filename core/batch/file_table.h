@@ -17,7 +17,7 @@
 
 struct lls_file {
   char id[LLS_FILE_ID_BYTES];
-  char name[LLS_FILE_NAME]; /* as the client named it */
+  char name[LLS_FILE_NAME]; /* the file's name from the client */
   char purpose[LLS_FILE_PURPOSE];
   const char *tenant; /* the owner's tenant, "" without tenants; borrowed */
   int64_t bytes, created_s;
@@ -28,7 +28,7 @@ struct lls_file {
 struct lls_upload {
   struct lls_file file;
   int64_t most_bytes;             /* quota for all files of the tenant; 0: no limit */
-  struct lls_upload *prev, *next; /* in store->uploads, from the first byte on */
+  struct lls_upload *prev, *next; /* links of store->uploads, from the first byte on */
   int64_t expires_after_s;        /* seconds from creation to expiry; 0: never */
   int fd;
   int status; /* negative errno after a failure */

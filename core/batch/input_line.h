@@ -24,7 +24,7 @@ struct lls_line_reader {
 };
 
 struct lls_raw_line {
-  const char *text; /* in the reader's buffer; valid until the next call */
+  const char *text; /* the line, in the reader's buffer; valid until the next call */
   size_t length;
   uint64_t number;
   int64_t offset;

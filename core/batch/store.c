@@ -15,7 +15,8 @@
 #include "core/batch/schema.h"
 #include "core/batch/store_internal.h"
 
-#define JOBS_AT_ONCE 64 /* then batches get a turn, and pending answers are written */
+/* jobs done in a row, before batches get a turn and pending answers are written */
+#define JOBS_AT_ONCE 64
 
 /* ---- the thread -------------------------------------------------------------------- */
 

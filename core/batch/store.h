@@ -36,7 +36,7 @@ struct lls_store;
 struct lls_store_options {
   const char *folder;     /* created if it does not exist; copied */
   const char *model_name; /* the model that lines may name; copied; NULL: any */
-  /* this replica's name, for ids; copied; NULL or "": none */
+  /* name of this replica in ids; copied; NULL or "": none */
   const char *replica;
   size_t max_line;             /* most bytes of a batch's line */
   const struct lls_log *log;   /* may be NULL */

@@ -11,7 +11,7 @@
 #include "core/batch/store_internal.h"
 
 #define LINES_AT_ONCE 1000
-#define MAX_ERRORS    100 /* then validation stops */
+#define MAX_ERRORS    100 /* errors of a file after which validation stops */
 
 static int begin(struct lls_active *active, struct lls_error *err)
 {

@@ -29,7 +29,7 @@ struct lls_channel;
 struct lls_channel_message {
   uint32_t from;
   size_t bytes;
-  char *data; /* of a message: malloc'ed, freed by the receiver */
+  char *data; /* the message's bytes: malloc'ed, freed by the receiver */
 };
 
 /* Allocates memory for bulk data, of a kind that a device may require. */
@@ -81,7 +81,7 @@ struct lls_channel_ops {
 
 struct lls_channel {
   const struct lls_channel_ops *ops;
-  uint32_t self, n;             /* this process, number of processes */
+  uint32_t self, n;             /* number of this process; number of processes */
   uint32_t local_rank, local_n; /* index and number among the processes on this machine */
   bool shares_cores;            /* the processes on this machine may run on the same
                                  * cores */

@@ -11,7 +11,8 @@
 #include "core/cluster/links.h"
 #include "core/engine/engine.h"
 
-#define PIECE_BYTES ((size_t)1 << 20) /* but at least one block of each element type */
+/* bytes of a piece, or one block of each element type if that is more */
+#define PIECE_BYTES ((size_t)1 << 20)
 
 enum kind { NUMBERS, LINKED, LINK_WORD };
 
@@ -77,7 +78,8 @@ static int open_channel(struct lls_bulk *b, bool on_gpu)
       .context = b,
       .take = take_memory,
       .give_back = give_back_memory,
-      .at_once = on_gpu, /* in GPU memory: next to the cache's */
+      /* memory for all pieces at once if it is on the GPU, next to the cache's */
+      .at_once = on_gpu,
   };
   size_t bytes = lls_most_size(sizeof(struct head) + b->bytes, sizeof *b->word);
   return b->channel->ops->open_bulk(b->channel, bytes, &memory);

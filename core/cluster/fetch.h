@@ -95,9 +95,10 @@ bool lls_fetches_move(struct lls_fetches *);
 /* Gets a fetch that has ended: it is complete, or its source has failed. Returns false if
  * there is none. */
 bool lls_fetches_next_done(struct lls_fetches *, struct lls_fetched *out);
-/* Another rank has completed its part, of that many bytes. */
+/* Notes that another rank has completed its part of a fetch, of `bytes` bytes. */
 void lls_fetches_add_part(struct lls_fetches *, uint64_t ticket, uint64_t bytes);
-/* The source cannot serve the fetch, or another rank failed to fetch its part. */
+/* Fails a fetch, because the source cannot serve it or another rank failed to fetch its
+ * part. */
 void lls_fetches_fail(struct lls_fetches *, uint64_t ticket);
 /* Gets a sentence on how blocks are sent to another instance from now on. Returns false
  * if nothing has changed. */

@@ -44,7 +44,7 @@ struct lls_link_message {
 
 /* A piece that is expected on a link. */
 struct lls_linked {
-  uint64_t sequence; /* its number among the pieces of its link */
+  uint64_t sequence; /* number of the piece among all pieces of its link */
   uint64_t bytes;
   uint64_t ticket; /* ticket, first and n are the caller's */
   uint32_t first, n;
@@ -52,9 +52,9 @@ struct lls_linked {
 
 struct lls_links_options {
   struct lls_device *device;
-  uint32_t self, n;   /* this process, number of processes */
-  size_t bytes;       /* of a piece */
-  int64_t timeout_ns; /* for a piece under way */
+  uint32_t self, n;   /* number of this process; number of processes */
+  size_t bytes;       /* size of a piece */
+  int64_t timeout_ns; /* longest time without progress of a piece under way */
 };
 
 /* [main] Returns 0; -ENOTSUP if links are unavailable on this device, or in this build;

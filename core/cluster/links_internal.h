@@ -35,7 +35,7 @@ struct lls_link_expected {
 
 struct lls_link_other {
   struct lls_link_end out, in;
-  struct lls_link_name name;                 /* of the link to the other process */
+  struct lls_link_name name;                 /* name of the link to the other process */
   struct lls_link_expected *first;           /* list for `in`, ordered by sequence */
   struct lls_linked coming[LLS_LINK_WINDOW]; /* pieces whose memory `in` has */
 };

@@ -221,7 +221,7 @@ void lls_migrate_settle_in(struct lls_instance *in, struct lls_live *live)
   struct lls_request *v = &live->view;
   LLS_ON_STEP(in);
   v->instance = in->info.index;
-  v->state = LLS_FINISHED; /* it is in no list yet */
+  v->state = LLS_FINISHED; /* finished: the request is in no list yet */
   lls_lifecycle_refresh(in, live);
   lls_lifecycle_set_state(in, live, state_of(v));
   for (uint32_t i = 0; i < LLS_USER_WORDS; i++)

@@ -195,7 +195,7 @@ void lls_migrate_fetched(struct lls_instance *in)
     const struct lls_fetched *f = &in->content.fetched[i];
     struct lls_live *live = lls_request_table_find(in->table, f->request);
     if (live == NULL || !live->move.fetching || live->move.ticket != f->ticket)
-      continue; /* it has ended meanwhile */
+      continue; /* the request has ended meanwhile */
     if (f->good) {
       lls_request_list_remove(&h->fetching, &live->view);
       live->move.fetching = false;

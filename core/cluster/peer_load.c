@@ -10,7 +10,8 @@
 #include "core/instance/instance.h"
 #include "core/instance/request.h"
 
-#define MEAN_STEPS 16 /* of step_ns: about as many steps as a batch stays the same */
+/* steps averaged in step_ns: about as many as a batch stays the same */
+#define MEAN_STEPS 16
 
 int lls_peer_loads_init(struct lls_instance *in)
 {

@@ -29,9 +29,10 @@ struct lls_offers { /* since the start */
 };
 
 struct lls_load_entry {
-  int64_t at_ns; /* by the instance's own clock */
+  int64_t at_ns; /* time of `load`, by the instance's own clock */
   struct lls_instance_load load;
-  struct lls_offers received[LLS_MAX_INSTANCES]; /* by the instance that made the offer */
+  /* offers that this instance received, by the instance that made the offer */
+  struct lls_offers received[LLS_MAX_INSTANCES];
 };
 
 struct lls_peer_loads {
@@ -42,7 +43,8 @@ struct lls_peer_loads {
   struct lls_offers sent[LLS_MAX_INSTANCES], received[LLS_MAX_INSTANCES];
   uint32_t returns[LLS_MAX_INSTANCES]; /* the other instance's number of returns when
                                         * `sent` was reset */
-  struct lls_instance_load seen[LLS_MAX_INSTANCES]; /* by the last look */
+  /* loads of all instances when they were last read */
+  struct lls_instance_load seen[LLS_MAX_INSTANCES];
   const struct lls_instance_load *list[LLS_MAX_INSTANCES];
 };
 

@@ -20,10 +20,11 @@
 #define MESSAGES 64 /* messages handled per round, so that sending is not delayed */
 /* Time after the last activity during which naps are short. */
 #define AWAKE_NS (LLS_NS_PER_S / 20)
-#define NAP_NS   (LLS_NS_PER_S / 20000) /* short nap: the most that delays a message, */
-/* And the most that delays the first one after a rest. */
+/* short nap: longest delay of a message while others arrive */
+#define NAP_NS (LLS_NS_PER_S / 20000)
+/* Long nap: longest delay of the first message after a rest. */
 #define LONG_NS  (LLS_NS_PER_S / 1000)
-#define LOOK_NS  (LLS_NS_PER_S / 100) /* between two checks of other processes */
+#define LOOK_NS  (LLS_NS_PER_S / 100) /* time between two checks of other processes */
 #define FLUSH_NS (2 * LLS_NS_PER_S)
 #define STOP_NS  (10 * LLS_NS_PER_S) /* time for the other processes to end */
 
@@ -332,8 +333,9 @@ int lls_remote_follow(struct lls_remote *remote, struct lls_error *err)
     if (is_time_to_look(remote) &&
         lls_remote_look_at_hub(remote, lls_remote_now(remote), err) < 0) {
       remote->channel->orderly = false;
-      remote->channel->ops->end_hung(remote->channel,
-                                     0); /* otherwise the launcher would wait for it */
+      remote->channel->ops->end_hung(
+          remote->channel,
+          0); /* the launcher waits for every process, also for a process 0 that hangs */
       return -ECONNABORTED;
     }
   }
@@ -384,7 +386,7 @@ static struct lls_remote_shape shape_of(struct lls_remote *remote,
 {
   struct lls_remote_shape s;
   const struct lls_engine *engine = remote->mine->instance.engine;
-  memset(&s, 0, sizeof s); /* with its padding, which is sent */
+  memset(&s, 0, sizeof s); /* with the padding, since all bytes are sent */
   snprintf(s.version, sizeof s.version, "%s", PACKAGE_VERSION);
   snprintf(s.device, sizeof s.device, "%s", lls_engine_device_name(engine));
   s.pool = *lls_engine_pool_shape(engine);

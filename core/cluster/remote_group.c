@@ -17,7 +17,7 @@ void lls_remote_tell_ranks(struct lls_remote *remote, uint32_t kind, uint32_t so
     head.source = source;
     head.mail = mail;
     LLS_PACK(&p, head);
-    if (!p.failed) /* if a message is lost, the ranks find the failure themselves */
+    if (!p.failed) /* if the message is lost, the ranks notice the failure themselves */
       remote->within->ops->send(remote->within, rank, p.data, p.n);
   }
 }

@@ -143,7 +143,8 @@ void lls_hub_route(struct lls_remote *remote, struct lls_remote_head *head, char
   if (head->mail == LLS_MAIL_OFFER) {
     a->offer = malloc(bytes);
     a->offer_bytes = bytes;
-    if (a->offer != NULL) /* otherwise its end would be attributed to the target */
+    /* if the target is lost, this copy goes back to the source */
+    if (a->offer != NULL)
       memcpy(a->offer, data, bytes);
   }
   if (head->target != 0) {

@@ -20,23 +20,26 @@
 #include "core/instance/step_thread.h"
 
 enum lls_remote_kind {
-  LLS_REMOTE_REQUEST, /* to an instance, as head.mail says: a packed request */
-  LLS_REMOTE_CANCEL,  /* ids */
-  LLS_REMOTE_SETTLED, /* to an instance */
-  LLS_REMOTE_SHIFT,   /* to an instance: struct lls_shift */
-  LLS_REMOTE_PLACED,  /* to an instance: packed by offered.c */
-  LLS_REMOTE_FETCH,   /* to an instance: packed by fetch.c; head.request: the ticket */
-  LLS_REMOTE_DROP,    /* to an instance */
-  LLS_REMOTE_NO,      /* to an instance: a fetch cannot be served */
-  LLS_REMOTE_EVENTS,  /* to process 0, like all below up to READY */
+  LLS_REMOTE_REQUEST, /* to an instance: a packed request, of the kind head.mail */
+  LLS_REMOTE_CANCEL,  /* to an instance: ids of requests to cancel */
+  LLS_REMOTE_SETTLED, /* to an instance: struct lls_settled, an offer that has ended */
+  LLS_REMOTE_SHIFT,   /* to an instance: struct lls_shift, an order to move blocks to the
+                         other tier */
+  LLS_REMOTE_PLACED,  /* to an instance: the new place of shifted blocks, packed by
+                         offered.c */
+  LLS_REMOTE_FETCH,   /* to an instance: an order to send blocks, packed by fetch.c;
+                         head.request: the ticket */
+  LLS_REMOTE_DROP,    /* to an instance: drops the order of a fetch */
+  LLS_REMOTE_NO,      /* to an instance: its fetch cannot be served */
+  LLS_REMOTE_EVENTS,  /* to process 0, like all kinds below up to READY */
   LLS_REMOTE_LOAD,
   LLS_REMOTE_STATUS,
   LLS_REMOTE_STATS,
   LLS_REMOTE_SNAPSHOT,
-  LLS_REMOTE_FAILED, /* with a sentence */
+  LLS_REMOTE_FAILED, /* the instance has failed; a sentence with the reason */
   LLS_REMOTE_BYE,
   LLS_REMOTE_READY, /* struct lls_remote_shape */
-  LLS_REMOTE_LOADS, /* from process 0, like all below */
+  LLS_REMOTE_LOADS, /* from process 0, like all kinds below up to END */
   LLS_REMOTE_ASK,
   LLS_REMOTE_GONE,    /* head.source; head.mail: 1 = it may come BACK */
   LLS_REMOTE_STOP,    /* finish all work, and answer BYE */
@@ -84,9 +87,9 @@ struct lls_away {
                           * else NOBODY */
   char *offer;           /* (offer_bytes) the packed request at its offer */
   size_t offer_bytes;
-  uint64_t again; /* the last request of this slot that continued elsewhere after its
-                   * process was lost, */
-  uint32_t again_tokens; /* and its number of tokens then */
+  uint64_t again; /* id of the last request of this slot that continued elsewhere after
+                     its process was lost */
+  uint32_t again_tokens; /* tokens of that request when it was continued */
 };
 
 struct lls_remote_other {
@@ -107,21 +110,21 @@ struct lls_remote_other {
 
 /* In process 0, under the lock: a change of policies. */
 struct lls_remote_change {
-  uint64_t number; /* of the phase; answers to other phases are late */
+  uint64_t number; /* number of the phase; answers to other phases are late */
   uint32_t phase;
   int64_t timeout_ns, until_ns;
   bool unsent; /* the channel's thread has not sent it */
   char *data;  /* (n) while unsent */
   size_t n;
   bool waits[LLS_MAX_INSTANCES];
-  bool refused; /* with the reason */
+  bool refused; /* a process refused the phase: `why` has the reason */
   struct lls_error why;
 };
 
 struct lls_remote {
   struct lls_channel *channel;
   struct lls_channel
-      *within; /* to the other ranks of this instance; NULL: no other ranks */
+      *within; /* channel to the other ranks of this instance; NULL: no other ranks */
   uint32_t self, n, n_slots;
   struct lls_wire wire;
   struct lls_step_thread *threads; /* (n) */
@@ -143,9 +146,10 @@ struct lls_remote {
   struct lls_inbox_content content;        /* scratch */
   struct lls_live *held[2], **held_end[2]; /* requests of this round, and of the next
                                             * one */
-  struct lls_snapshot *snapshot;           /* of the local instance, for process 0 */
+  /* snapshot of the local instance that process 0 asked for */
+  struct lls_snapshot *snapshot;
   bool snapshot_asked;
-  struct lls_load_entry load;            /* as last sent */
+  struct lls_load_entry load;            /* the load as it was last sent */
   bool loads_changed[LLS_MAX_INSTANCES]; /* since the last message to that instance;
                                           * process 0 */
   uint64_t clearing;   /* number of process 0's CLEAR being carried out here; 0: none */

@@ -255,7 +255,8 @@ void lls_remote_look_at_others(struct lls_remote *remote, int64_t now_ns)
       continue;
     lls_hub_lose(remote, i, why.text);
     remote->others[i].hung = true;
-    if (remote->channel->survives) /* otherwise the launcher would end all processes */
+    /* only if the launcher does not end all processes when one is killed */
+    if (remote->channel->survives)
       remote->channel->ops->end_hung(remote->channel, i);
   }
   lls_hub_look_at_change(remote, now_ns);
@@ -291,7 +292,8 @@ bool lls_hub_hear(struct lls_remote *remote, uint32_t from, uint32_t kind)
          kind == LLS_REMOTE_CHANGED;
 }
 
-/* Its load was sent before, so other instances find it empty. */
+/* Readmits a given-up process that has dropped its requests. It sent its (empty) load
+ * before this message, so other instances do not send it requests by its old load. */
 void lls_hub_cleared(struct lls_remote *remote, uint32_t from,
                      const struct lls_remote_head *head, struct lls_unpack *u)
 {

@@ -16,7 +16,7 @@
 
 /* Time after the last activity during which naps are short. */
 #define AWAKE_NS (LLS_NS_PER_S / 20)
-#define NAP_NS   (LLS_NS_PER_S / 20000) /* as in remote.c */
+#define NAP_NS   (LLS_NS_PER_S / 20000) /* short nap, as in remote.c */
 #define LONG_NS  (LLS_NS_PER_S / 1000)
 #define LOOK_NS  (LLS_NS_PER_S / 100)
 #define STOP_NS  (2 * LLS_NS_PER_S) /* time to wait for rank 0's last message */

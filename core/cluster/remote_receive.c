@@ -4,7 +4,7 @@
 
 #include "core/config/instance_list.h"
 
-#define FAILED_TRIES 100 /* of one millisecond each, for an answer to get out */
+#define FAILED_TRIES 100 /* waits of 1 ms for the answer to be sent */
 
 static const char *why_unlike(const struct lls_remote_shape *a,
                               const struct lls_remote_shape *b)

@@ -37,7 +37,7 @@ static void move_times(struct numbers *n, int64_t ahead_ns)
 
 static void fill(struct numbers *n, const struct lls_live *live)
 {
-  memset(n, 0, sizeof *n); /* with its padding, which is sent */
+  memset(n, 0, sizeof *n); /* with the padding, since all bytes are sent */
   n->view = live->view;
   n->sampling = live->sampling;
   n->life = live->life;
@@ -220,7 +220,8 @@ static bool set_move(struct lls_live *live, const struct numbers *n,
 static bool set(const struct lls_wire *w, struct lls_live *live, struct numbers *n,
                 const struct arrays *a)
 {
-  bool shown = live->view.generated_tokens > 0; /* its scores were shown, too */
+  /* a request that has shown tokens has shown its prompt's scores, too */
+  bool shown = live->view.generated_tokens > 0;
   move_times(n, -w->ahead_ns);
   set_tokens(live, n, a);
   set_numbers(live, n);
@@ -255,7 +256,7 @@ static struct lls_live *create(const struct lls_wire *w, const struct numbers *n
       .n_stop_tokens = n->n_stop_tokens,
       .bad_words = a->bad_words,
       .n_bad_words = n->n_bad_words,
-      .ignore_eos = true, /* they are among stop_tokens */
+      .ignore_eos = true, /* the model's EOS tokens are among stop_tokens */
       .score_prompt = n->scores,
       .score_logprobs = n->score_logprobs,
       .pooling = n->pooling,

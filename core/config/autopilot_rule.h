@@ -44,7 +44,7 @@ struct lls_autopilot {
   char best[LLS_AUTOPILOT_NAME];
   unsigned in_a_row;
   bool trial;                             /* the next round judges a change */
-  double served_before, simulated_before; /* in the round that made the change */
+  double served_before, simulated_before; /* values in the round that made the change */
   struct {
     char name[LLS_AUTOPILOT_NAME];
     /* rounds still barred; rounds to bar if it is reverted again */

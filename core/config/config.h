@@ -33,7 +33,8 @@ struct lls_server_config {       /* [server] */
   int64_t history;               /* ns; 0: not kept */
   int64_t sandbox;               /* enum lls_sandbox_choice */
   bool autopilot;
-  const char *autopilot_policies, *autopilot_objective; /* as for llmserve-whatif */
+  /* the same options as of llmserve-whatif */
+  const char *autopilot_policies, *autopilot_objective;
 };
 
 /* AUTO: as far as the kernel and build support it. ON: the server does not start
@@ -114,7 +115,8 @@ struct lls_cache_config {      /* [cache] */
 struct lls_plugins_config {                  /* [plugins] */
   struct lls_loop_limits loop;               /* first: see sections.c */
   const char *scheduler, *cache, *predictor; /* name or path */
-  const char *scheduler_sha256, *cache_sha256, *predictor_sha256; /* or "": any file */
+  /* SHA-256 of the file, or "": any file */
+  const char *scheduler_sha256, *cache_sha256, *predictor_sha256;
 };
 
 /* A chosen plugin, with the parameters of its section bound. */

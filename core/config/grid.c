@@ -110,7 +110,7 @@ static int add_range(struct lls_axis *axis, const char *text)
   if (first.number > last.number)
     return -ERANGE;
   double steps = (last.number - first.number) / step.number +
-                 1e-9; /* so that 0.3 counts as three steps of 0.1 */
+                 1e-9; /* rounding: 0.3 counts as three steps of 0.1 */
   if (!(step.number > 0) || !isfinite(steps) || steps > POINTS_MAX)
     return -EINVAL;
   for (int64_t i = 0; (double)i <= steps; i++) {

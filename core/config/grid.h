@@ -15,7 +15,7 @@ int lls_range_parse(const char *text, double *low, double *high);
 #define LLS_AXES_MAX 8
 
 struct lls_axis {
-  char *name;    /* as it was written */
+  char *name;    /* name as it was written */
   char **values; /* (n) */
   size_t n;
 };

@@ -18,7 +18,7 @@
 
 #define LLS_REPLICA_MAX 16 /* characters of [server] replica */
 
-struct lls_http_limits { /* of [server]: the HTTP server's */
+struct lls_http_limits { /* keys of [server] for the HTTP server */
   int64_t max_connections;
   int64_t max_header;   /* bytes of the request line and headers */
   int64_t max_body;     /* bytes, decoded */
@@ -51,7 +51,7 @@ struct lls_tenant_override {
   struct lls_tenant_limits limits;
 };
 
-struct lls_api_limits { /* of [server]: the front end's */
+struct lls_api_limits { /* keys of [server] for the front end */
   struct lls_http_limits http;
   int64_t max_choices; /* prompts x n of one request; at most [engine] max_requests */
   /* silence of a stream after which a comment is sent; 0 = never */
@@ -101,7 +101,7 @@ struct lls_api_limits { /* of [server]: the front end's */
  * keys. */
 enum lls_isolate { LLS_ISOLATE_AUTO, LLS_ISOLATE_TENANT, LLS_ISOLATE_NONE };
 
-struct lls_loop_limits { /* of [plugins] */
+struct lls_loop_limits { /* keys of [plugins] */
   int64_t plan_budget;   /* CPU time of one plan call, 0 = no limit */
   int64_t strikes;       /* bad or late plans before the built-in order takes over */
   int64_t mask_work;     /* work for grammars in a step, 0 = no limit */
@@ -109,7 +109,7 @@ struct lls_loop_limits { /* of [plugins] */
   bool jump_ahead;
 };
 
-struct lls_pool_limits { /* of [cache] */
+struct lls_pool_limits { /* keys of [cache] */
   /* Used if the pool's size is not set and the device has memory of its own: this
    * fraction of the device's memory is the engine's, weights included, and the pool
    * gets the rest of it (core/engine/memory_profile.c). 0 = the size by

@@ -10,7 +10,7 @@
 
 struct lls_objective {
   const char *name;
-  const char *key; /* its key in a report of llmserve-sim */
+  const char *key; /* key in a report of llmserve-sim */
   bool more;       /* a larger value is better */
 };
 

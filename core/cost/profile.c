@@ -81,7 +81,7 @@ static const struct lls_param curve_params[] = {
 static const struct section {
   const char *name;
   struct lls_param_table table;
-  size_t offset; /* in struct lls_profile */
+  size_t offset; /* offset in struct lls_profile */
 } sections[] = {
     {"device", TABLE(device_params, device), offsetof(struct lls_profile, device)},
     {"host_link", TABLE(link_params, link), offsetof(struct lls_profile, host_link)},

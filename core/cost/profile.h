@@ -19,7 +19,7 @@
 struct lls_profile_device { /* [device]: the datasheet */
   const char *name;         /* for messages */
   int64_t memory;           /* bytes */
-  double bandwidth;         /* of its memory, GB/s */
+  double bandwidth;         /* bandwidth of the device's memory, GB/s */
   double matrix;            /* dense products in the model's type, TFLOP/s */
 };
 

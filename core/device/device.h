@@ -238,7 +238,8 @@ struct lls_step_sequence {
   uint32_t context; /* tokens cached before this step; row i has position context + i */
   uint32_t
       n_restored; /* number of its first tokens whose X is in table->x: see restore */
-  bool scratch;   /* its K and V lists are of scratch units, rewritten in each layer */
+  bool scratch;   /* the sequence's K and V lists are of scratch units, rewritten in each
+                     layer */
   bool absorbed;  /* it has no K and V lists: its rows attend to X, see attend_hidden */
   uint8_t tidy;   /* LLS_TIDY_*, if the step has entries */
 };
@@ -335,10 +336,10 @@ struct lls_device_ops {
   void (*destroy)(struct lls_device *);
   /* Writes one line for the log: ISA in use, threads, memory. */
   void (*describe)(struct lls_device *, char *text, size_t size);
-  /* The same, but only properties that determine its speed. */
+  /* Writes only the properties that determine the device's speed. */
   void (*identify)(struct lls_device *, char *text, size_t size);
   int (*memory)(struct lls_device *, size_t *total, size_t *available); /* bytes */
-  /* The same for the host; optional, NULL: the host is this machine. */
+  /* Gets the host's memory; optional, NULL: the host is this machine. */
   int (*host_memory)(struct lls_device *, size_t *total, size_t *available);
 
   int (*alloc)(struct lls_device *, enum lls_memory, size_t bytes, void **out);
@@ -425,7 +426,7 @@ struct lls_device_ops {
   /* y (n_rows, outputs) from x (n_rows, inputs); x and y distinct */
   void (*linear)(struct lls_device *, const struct lls_weight *, const void *x,
                  uint32_t n_rows, enum lls_linear_store, void *y);
-  /* The same, but always with f32 output: the language model head. */
+  /* Computes logits: linear, but with f32 output, for the language model head. */
   void (*logits)(struct lls_device *, const struct lls_weight *, const void *x,
                  uint32_t n_rows, float *y);
   void (*activate)(struct lls_device *, enum lls_activation, void *x, uint32_t n_rows,
@@ -550,15 +551,16 @@ struct lls_device_ops {
 struct lls_device {
   const struct lls_device_ops *ops;
   enum lls_dtype activation_type;
-  bool is_host;        /* its memory is the host's: the host tier uses the same memory */
-  bool has_own_memory; /* its memory use can be measured */
-  bool has_int8;       /* it can quantise blocks to INT8, and attend to them */
-  bool is_empty;       /* its operations do nothing: one layer represents all */
+  bool
+      is_host; /* the device's memory is the host's: the host tier uses the same memory */
+  bool has_own_memory; /* the use of the device's memory can be measured */
+  bool has_int8;       /* the device can quantise blocks to INT8, and attend to them */
+  bool is_empty;       /* the operations do nothing: one layer represents all */
   /* Operations return before they complete: the caller has time between the last one
    * and step_end. All lists of a step must be in one array, from which they are copied
    * (step->entries). */
   bool asynchronous;
-  bool prepares; /* it benefits from preparing steps: lls_device_step.prepare */
+  bool prepares; /* steps can be prepared to run faster: lls_device_step.prepare */
 };
 
 struct lls_ranks;
@@ -574,8 +576,8 @@ struct lls_device_options {
   uint32_t max_sequences;
   const char *isa;         /* CPU: a name of LLS_ISA_LEVELS (isa.h); NULL = the best */
   enum lls_dtype numbers;  /* CUDA: the element type of the weights, f32 or another */
-  struct lls_ranks *ranks; /* this rank's end of its group, which must outlive the
-                            * device; NULL = alone */
+  struct lls_ranks *ranks; /* handle of this rank in its group, which must outlive the
+                              device; NULL = alone */
   uint32_t index;          /* CUDA: index of the GPU, if there are no ranks */
 };
 

@@ -54,9 +54,11 @@ struct lls_sampling {
 #define LLS_NO_NUMBER    (-1) /* the token if no allowed token's logit is a number */
 
 struct lls_sampled {
-  int32_t token; /* or LLS_NO_NUMBER, which a damaged model produces */
-  float logprob; /* of token, by the unmodified logits, if requested */
-  uint32_t rank; /* of a scored token: 1 + number of likelier ones; 0 for a sampled one */
+  int32_t token; /* token id; LLS_NO_NUMBER if the logits were not numbers, as from a
+                    damaged model */
+  float logprob; /* logprob of token by the unmodified logits, if requested */
+  uint32_t rank; /* rank of a scored token: 1 + number of likelier tokens; 0 for a sampled
+                    token */
   uint32_t n_top;
   int32_t top_token[LLS_MAX_LOGPROBS];
   float top_logprob[LLS_MAX_LOGPROBS];

@@ -23,7 +23,8 @@ struct lls_encoder_options {
   const char *folder;  /* config.json, *.safetensors, tokenizer.json or vocab.txt; or a
                         * GGUF file */
   uint32_t threads;    /* threads, the caller's included; 0 = one for each core */
-  uint32_t max_tokens; /* of a text, which is cut after them; 0 = the model's limit */
+  uint32_t max_tokens; /* most tokens of a text, the rest is cut off; 0 = the limit of the
+                          model */
   uint32_t max_rows;   /* most tokens of a pass, which takes whole texts; 0 = 512 */
   enum lls_weight_format weights;
   const char *isa; /* instruction set; NULL = the best that the CPU has */

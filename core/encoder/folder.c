@@ -36,7 +36,7 @@ static int read_pooling(const char *folder, bool *first_row, struct lls_error *e
 
 /* ---- fingerprint ------------------------------------------------------------------- */
 
-#define STRIDE (1 << 20) /* in a large file, one piece in each MiB is hashed */
+#define STRIDE (1 << 20) /* bytes of a large file of which one piece is hashed */
 #define PIECE  4096
 
 static uint64_t hash_bytes(uint64_t hash, const unsigned char *data, size_t n)

@@ -108,7 +108,7 @@ static int open_encoder(struct lls_embedder *e, const struct lls_device_module *
   e->vectors = calloc(LLS_EMBED_BATCH, lls_encoder_dims(e->encoder) * sizeof *e->vectors);
   if (e->vectors == NULL)
     return lls_fail(err, -ENOMEM, "out of memory");
-  /* then only encode will be called, which needs no thread */
+  /* without `done` only encode is called, which needs no thread */
   if (e->options.done == NULL)
     return 0;
   rc = -pthread_create(&e->thread, NULL, thread_main, e);

@@ -79,7 +79,7 @@ struct lls_engine_batch {
 #define LLS_BATCH_COPIES (UINT32_MAX - 1)
 
 struct lls_engine_result {
-  uint32_t n_sequences; /* as in the batch, and in its order */
+  uint32_t n_sequences; /* the batch's sequences, in the same order */
   /* (n_sequences) NULL where no token was drawn */
   const struct lls_sampled *const *sampled;
   uint32_t n_rows;     /* tokens computed */

@@ -48,7 +48,7 @@ struct lls_engine_options {
   /* the cache manager frees blocks before the window, so a sequence holds at most
    * caps.window_tokens and a step */
   bool gives_back;
-  /* if cache_bytes is 0: the fraction of the free memory to use; 0 = the default above */
+  /* fraction of the free memory to use if cache_bytes is 0; 0 = the default above */
   double cache_share;
   struct lls_pool_limits pool;
   /* instances that share the host's memory, this one included; 0 = 1 */
@@ -63,8 +63,8 @@ struct lls_engine_options {
    * the weights. */
   const struct lls_engine *weights_of;
 
-  /* this engine's handle in its group of ranks, the same as its device's; NULL = a
-   * single rank */
+  /* handle of the engine's rank in its group, the same as its device's; NULL = a single
+   * rank */
   struct lls_ranks *ranks;
 
   /* Reports the progress of loading; returns false to stop it. NULL = no reports. */

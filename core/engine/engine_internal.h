@@ -45,21 +45,22 @@ struct lls_engine_message {
 
 struct lls_engine {
   struct lls_engine_options options;
-  struct lls_model_config model;  /* the whole model */
-  struct lls_model_config config; /* this rank's shard of it: heads, kv_heads, ffn */
+  struct lls_model_config model; /* the whole model */
+  /* this rank's shard of the model: heads, kv_heads, ffn */
+  struct lls_model_config config;
   struct lls_shard shard;
   struct lls_engine_message message;
   struct lls_engine_caps caps;
   struct lls_device *device;
   struct lls_weights weights;
-  bool borrows_weights; /* they belong to options.weights_of */
+  bool borrows_weights; /* the weights belong to options.weights_of */
   struct lls_pool *pool;
   struct lls_pool_shape pool_shape;
   char pool_reason[224]; /* explains the size of the device pool */
   char host_reason[128]; /* explains the size of the host tier */
   /* the shape for every layer, except for the window */
   struct lls_attention_shape attention;
-  struct lls_rope_shape ropes[3]; /* by enum lls_layer_rope */
+  struct lls_rope_shape ropes[3]; /* indexed by enum lls_layer_rope */
   float *inverse_frequency;       /* (2, rope.dims / 2) that ropes[] point into */
 
   /* The flattened step. Rows that need logits are ordered: first the last row of every

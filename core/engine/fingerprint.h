@@ -9,8 +9,8 @@
 #include "core/engine/engine.h"
 
 struct lls_engine_fingerprint {
-  char device[160]; /* its name and the hardware that computes */
-  char model[160];  /* its architecture and shape */
+  char device[160]; /* name of the device and of the hardware that computes */
+  char model[160];  /* architecture and shape of the model */
   char engine[160]; /* bytes of weights, cache element, block size, contexts, ranks */
 };
 

@@ -99,7 +99,8 @@ static bool absorb(const struct lls_engine *e, const struct lls_step_sequence *s
 uint32_t lls_engine_scratch_units(const struct lls_engine *e)
 {
   uint64_t most = (uint64_t)e->options.max_sequences * blocks_of(e, e->caps.max_context);
-  uint32_t cached = e->pool_shape.device_units; /* if all of them hold X */
+  /* scratch units if all cached units hold X */
+  uint32_t cached = e->pool_shape.device_units;
   uint32_t prompts = e->options.max_tokens / e->config.head_dim;
   uint64_t few =
       blocks_of(e, e->options.max_tokens) + prompts + blocks_of(e, e->caps.max_context);

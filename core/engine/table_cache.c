@@ -228,7 +228,7 @@ int lls_table_cache_end(struct lls_engine *e, const struct lls_engine_batch *bat
   for (uint32_t i = 0; i < k->n_now; i++) {
     const struct lls_table_cache_list *lists = k->now[i].lists;
     const struct lls_block_table *given = batch->sequences[i].table;
-    /* then kept K and V lists are out of date */
+    /* the table has hidden form, so the kept K and V lists are out of date */
     bool hidden = given->form == LLS_FORM_HIDDEN;
     k->tables[i] = (struct lls_block_table){
         .form = given->form,

@@ -20,11 +20,12 @@ struct lls_step_sequence;
 enum lls_table_cache_which { LLS_TABLE_K, LLS_TABLE_V, LLS_TABLE_X, LLS_TABLE_LISTS };
 
 struct lls_table_cache_list {
-  uint32_t first, room; /* its place in the arena and its capacity, in entries */
+  uint32_t first, room; /* place of the list in the arena and its capacity, in entries */
   uint32_t n;           /* checked entries; 0 = none */
   /* all entries but the last are whole blocks in order, left to right */
   bool tidy_before;
-  bool tidy; /* and so is the last one, which may be partly filled */
+  bool tidy; /* tidy_before, and the last entry is in order as well; it may be partly
+                filled */
 };
 
 struct lls_table_cache_sequence {

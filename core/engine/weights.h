@@ -16,7 +16,8 @@ struct lls_norm_weights {
 struct lls_layer_weights {
   struct lls_norm_weights attention_norm, mlp_norm;
   struct lls_norm_weights attention_output_norm, mlp_output_norm; /* LLS_NORM_BOTH */
-  struct lls_norm_weights q_norm, k_norm;                         /* with qk_norm */
+  /* only with qk_norm */
+  struct lls_norm_weights q_norm, k_norm;
   float *sinks;              /* (heads) of this rank, or NULL */
   struct lls_weight *qkv;    /* ((heads + 2 kv_heads) head_dim, hidden); heads and ffn
                                 are this rank's */
@@ -54,9 +55,9 @@ struct lls_weights_source {
   bool dummy; /* random values; the folder is not read */
   enum lls_weight_format format;
   uint32_t sharers; /* ranks whose weights go into the same memory, 0 = 1 */
-  /* for the memory check: other allocations that must fit as well ... */
+  /* bytes of other allocations that the memory check adds to the weights */
   size_t other_bytes;
-  char other_text[96]; /* ... and their name in its message */
+  char other_text[96]; /* name of these allocations in the memory check's message */
   bool (*progress)(void *context, size_t done_bytes, size_t total_bytes);
   void *progress_context;
 };

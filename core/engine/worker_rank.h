@@ -23,7 +23,8 @@ struct lls_worker_rank_options {
   enum lls_device_choice choice;
   const struct lls_devices *builtin; /* for `choice` */
   struct lls_device_options device;  /* lls_worker_rank_run sets device.ranks */
-  /* it also sets engine.ranks; all that these point to must outlive the ranks */
+  /* lls_worker_rank_run sets engine.ranks; all that these options point to must outlive
+   * the ranks */
   struct lls_engine_options engine;
   struct lls_model_config model;
   /* Creates the device; NULL = lls_device_create with `choice`. */

@@ -114,7 +114,7 @@ size_t lls_http_take_body(struct lls_http_exchange *exchange, struct lls_text *b
   count_held(connection);
   *body = exchange->request.body;
   exchange->request.body = (struct lls_text){0};
-  connection->held -= body->length; /* its bytes stay in server->held */
+  connection->held -= body->length; /* the bytes now count in server->held only */
   return body->length;
 }
 

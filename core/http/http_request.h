@@ -34,7 +34,7 @@ struct lls_http_request {
   const char *method;    /* "GET"; static */
   char *path;            /* percent-decoded, without the query; in head */
   const char *authority; /* host of a target that is a whole URL, or NULL; in head */
-  const char *query;     /* as sent, "" if none; in head */
+  const char *query;     /* the query as it was sent, "" if none; points into head */
   const char *tail;      /* what a trailing '*' of the route matched; in path */
   bool http10;           /* the client speaks 1.0: no chunked answers */
   bool keep_alive;       /* the client would send another request */

@@ -39,7 +39,7 @@ struct lls_multipart {
   enum lls_multipart_state state;
   char delimiter[4 + 70 + 1]; /* CR LF "--" boundary */
   struct lls_text kept;       /* input that is not consumed yet */
-  const char *why;            /* in state BROKEN: the reason, a static clause */
+  const char *why;            /* state BROKEN: the reason, a static clause */
 };
 
 /* Begins a form with the boundary in content_type. Returns false if content_type is not

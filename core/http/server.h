@@ -14,7 +14,7 @@
 #include "core/http/exchange.h"
 
 struct lls_http_config {
-  struct lls_http_limits limits; /* on what a client may do */
+  struct lls_http_limits limits; /* limits of what a client may do */
   void *context;
   void (*on_request)(void *context, struct lls_http_exchange *exchange);
   /* Called when the head of a request is complete and no byte of the body was read; may

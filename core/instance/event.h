@@ -30,16 +30,17 @@ struct lls_event {
   /* prompt tokens found in the cache when the request first ran, so not computed */
   uint32_t shared_tokens;
   /* FINISHED */
-  bool lost;             /* with ERROR: its process is lost (lls_loop_lost) */
-  bool no_number;        /* with ERROR: the model's logits were not numbers */
-  int32_t grammar_error; /* with ERROR: -errno of the answer's grammar, or 0 */
+  bool lost;             /* ERROR: the request's process is lost (lls_loop_lost) */
+  bool no_number;        /* ERROR: the model's logits were not numbers */
+  int32_t grammar_error; /* ERROR: -errno of the answer's grammar, or 0 */
   uint32_t prompt_tokens, generated_tokens, preemptions;
   int64_t arrival_ns, first_scheduled_ns, first_token_ns, finished_ns;
   struct lls_prediction prediction;
   const float *pooled; /* (lls_engine_vector_columns) with pooling, if the request ended
                           with LENGTH; valid in the callback */
-  const struct lls_life *life; /* its phases (life.h), or NULL; valid in the callback */
-  struct lls_live *live;       /* the loop's: freed when the callback returns */
+  /* phases of the request (life.h), or NULL; valid in the callback */
+  const struct lls_life *life;
+  struct lls_live *live; /* the loop's: freed when the callback returns */
 };
 
 #endif

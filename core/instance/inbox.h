@@ -29,8 +29,8 @@ struct lls_settled {
   int64_t mailed_ns;
 };
 
-/* An instance that a request is offered to asks for its blocks to be moved to the other
- * tier of the instance that has them. */
+/* Asks a source instance to move the blocks of a request that it offers to its other
+ * tier. The target of the offer sends it. */
 struct lls_shift {
   uint64_t request;
   uint32_t slot;
@@ -68,14 +68,15 @@ struct lls_inbox {
   struct lls_placed_there *placed; /* (capacity) at most one for each slot */
   uint32_t n_placed;
   bool end_all;   /* every request of the instance is to end with an error */
-  uint64_t clear; /* not 0: forget all requests, which are continued elsewhere */
+  uint64_t clear; /* number of a CLEAR: forget all requests, which continue elsewhere; 0:
+                     none */
   /* (capacity) predictions that came after the arrival */
   struct lls_late_prediction *predictions;
   uint32_t n_predictions;
   struct lls_snapshot *asked; /* the snapshot that main requests; NULL: none */
   bool stop;                  /* main asks the step thread to end */
   bool hold;   /* main asks it to park between two steps, to use [step] members */
-  bool parked; /* it has parked */
+  bool parked; /* the step thread has parked */
 };
 
 struct lls_late_prediction {
@@ -88,23 +89,26 @@ void lls_inbox_free(struct lls_inbox *);
 /* [main] Posts a new request; [step] of another instance: one that migrates.
  * live->move.mail is the kind. */
 void lls_inbox_post(struct lls_inbox *, struct lls_live *);
-/* [step] of another instance */
+/* [step] Called by another instance: the request in `slot`, which this instance
+ * offered, was taken there or has ended. */
 void lls_inbox_settle(struct lls_inbox *, uint32_t slot, int64_t now_ns);
 void lls_inbox_shift(struct lls_inbox *, const struct lls_shift *);
-/* [any] from a channel's thread: core/cluster/remote.c */
+/* [any] Called by a channel's thread: core/cluster/remote.c. */
 void lls_inbox_fetched(struct lls_inbox *, const struct lls_fetched *);
 void lls_inbox_end_all(struct lls_inbox *);
 /* number, not 0: stored in lls_instance.cleared when the inbox has been cleared. */
 void lls_inbox_clear(struct lls_inbox *, uint64_t number);
-/* [step] of an instance in another process. Takes ownership of the data. */
+/* [step] Called by the target instance in another process. Takes ownership of the
+ * data. */
 void lls_inbox_placed(struct lls_inbox *, const struct lls_placed_there *);
 void lls_inbox_cancel(struct lls_inbox *, uint64_t id);        /* [main] */
 void lls_inbox_ask(struct lls_inbox *, struct lls_snapshot *); /* [main] */
 void lls_inbox_stop(struct lls_inbox *);                       /* [main] */
 /* [main] Asks the step thread to park; it does so at the next step boundary. */
 void lls_inbox_hold(struct lls_inbox *);
-bool lls_inbox_is_parked(struct lls_inbox *); /* [main] if true, sees all its writes */
-void lls_inbox_release(struct lls_inbox *);   /* [main] unparks it */
+/* [main] if true, main sees all writes of the parked thread */
+bool lls_inbox_is_parked(struct lls_inbox *);
+void lls_inbox_release(struct lls_inbox *); /* [main] unparks it */
 /* [step] Parks if main has asked for it, and wakes main. */
 void lls_inbox_park(struct lls_inbox *, void (*wake)(void *context), void *context);
 /* [any] Posts a late prediction. Returns -ENOSPC if the list is full. */

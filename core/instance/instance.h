@@ -64,7 +64,8 @@ struct lls_instance {
   struct lls_topology topology;
   struct lls_instance_info info;
   struct lls_cost_model *cost;
-  struct lls_step_samples *samples; /* its steps; NULL if far */
+  /* samples of the instance's steps; NULL if it is remote */
+  struct lls_step_samples *samples;
   const struct lls_log *log;
   struct lls_loop_observer observer;
   struct lls_policies policies;
@@ -100,7 +101,8 @@ struct lls_instance {
 
   int32_t *eos_tokens; /* (n_eos_tokens) the model's */
   uint32_t n_eos_tokens;
-  uint32_t strikes; /* so far; limits.strikes of them switch the scheduler off */
+  uint32_t strikes; /* bad or late plans so far; limits.strikes of them switch the
+                       scheduler off */
   struct lls_loop_limits limits;
   struct lls_mask_budget masks;
   struct lls_inbox_content content; /* scratch for the inbox's messages */

@@ -22,7 +22,8 @@ struct lls_instance_health {
   atomic_bool broken;
   _Atomic uint32_t returns; /* [any] how often it recovered from `broken` */
   uint64_t clear;           /* number of the last lls_inbox_clear handled */
-  _Atomic uint64_t cleared; /* [any] the same, once the events are published */
+  /* [any] the value of clear, once the events are published */
+  _Atomic uint64_t cleared;
 };
 
 #endif

@@ -16,13 +16,13 @@ enum lls_phase {
   LLS_PHASE_DECODE,
   LLS_PHASE_PAUSED,  /* preempted: to be recomputed, or it has lost slots to others */
   LLS_PHASE_SWAPPED, /* preempted: its cache is on the host */
-  LLS_PHASE_MOVING,  /* its cache is between tiers or instances */
+  LLS_PHASE_MOVING,  /* the request's cache is between tiers or instances */
 };
 
 #define LLS_LIFE_CHANGES 12
 
 struct lls_life_change {
-  int64_t at_ns; /* by the loop's clock */
+  int64_t at_ns; /* time by the loop's clock */
   uint32_t phase;
 };
 

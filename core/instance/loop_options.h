@@ -48,7 +48,8 @@ struct lls_loop_change {
 struct lls_loop_instance {
   struct lls_engine *engine; /* from create to destroy only its step thread uses it */
   uint32_t role;             /* enum lls_role */
-  void *clock_context;       /* its own clock's; NULL: the options' */
+  void *clock_context; /* argument of the instance's own clock; NULL: the options' clock
+                          is used */
   /* [step] called first on the step thread; NULL: not called */
   void (*begin)(void *context, uint32_t index);
   void *begin_context;
@@ -57,7 +58,7 @@ struct lls_loop_instance {
 /* Where prompt prefixes are kept between runs (persistent_prompts.h). */
 struct lls_loop_prompts {
   const char *folder;  /* copied; NULL: none */
-  uint64_t most_bytes; /* of each instance; 0: none are kept */
+  uint64_t most_bytes; /* most bytes kept for each instance; 0: none are kept */
 };
 
 /* [any] Compiles a grammar from the lls_grammar_key of another process. */
@@ -73,18 +74,19 @@ struct lls_loop_change_ops {
    * refused. */
   int (*prepare)(void *context, const char *data, size_t n,
                  struct lls_loop_prepared **out, struct lls_error *err);
-  /* The change has ended: it runs, or it never will. */
+  /* Called when the change has ended. runs: the new policies run; else the change was
+   * refused. */
   void (*over)(void *context, bool runs);
 };
 
 /* Instances of the list in other processes: those that have no engine here (remote.h). */
 struct lls_loop_remote {
   struct lls_channel *channel; /* NULL: no other processes. Outlives the loop */
-  struct lls_channel *within;  /* to the engine's other ranks, outlives the loop; NULL:
-                                  none */
-  bool gpu_aware;              /* the channel can send a GPU's memory */
-  int links;                   /* enum lls_link_use of fetch.h */
-  int64_t timeout_ns;          /* a process silent for this long is given up */
+  /* channel to the engine's other ranks, outlives the loop; NULL: none */
+  struct lls_channel *within;
+  bool gpu_aware;     /* the channel can send a GPU's memory */
+  int links;          /* enum lls_link_use of fetch.h */
+  int64_t timeout_ns; /* a process silent for this long is given up */
   lls_loop_grammar grammar;
   void *grammar_context;
   struct lls_loop_change_ops change;

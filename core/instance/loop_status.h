@@ -13,7 +13,7 @@
 #define LLS_POLICY_NAME_MAX 64
 
 struct lls_policy_status {
-  char name[LLS_POLICY_NAME_MAX]; /* as in the log */
+  char name[LLS_POLICY_NAME_MAX]; /* the policy's name in the log */
   uint64_t refusals;              /* requests it refused since it took over */
   uint64_t breaches;              /* answers that broke its contract, since then */
 };
@@ -24,13 +24,15 @@ struct lls_loop_status {
   uint64_t handed_over, taken_over; /* requests, to and from other instances */
   uint64_t handed_bytes;            /* cached bytes copied here with requests */
   int64_t handed_ns; /* time of transfers from other processes, summed over requests */
-  uint32_t offered;  /* by other instances, not yet taken */
+  uint32_t
+      offered; /* requests that other instances offer and this one has not taken yet */
   uint64_t steps, plans_refused, plans_late, items_refused;
   uint32_t waiting, running, preempted;
   uint32_t device_units_total, device_units_free, host_units_total, host_units_free;
   uint64_t prompt_tokens, generated_tokens, shared_tokens; /* counters */
-  uint64_t forced_tokens;   /* generated tokens that the grammar forced, not drawn */
-  uint64_t grammar_work;    /* its units (compiled_grammar.h), for next tokens */
+  uint64_t forced_tokens; /* generated tokens that the grammar forced, not drawn */
+  /* work for masks of next tokens, in units of compiled_grammar.h */
+  uint64_t grammar_work;
   uint64_t postponed_draws; /* draws that waited a step for their mask */
   uint64_t preempted_recompute, preempted_swap;
   uint64_t displaced; /* requests that lost slots to others and were preempted for it */
@@ -42,8 +44,9 @@ struct lls_loop_status {
   uint64_t reload_recomputed;              /* requests that a reload made prefill again */
   int64_t plan_ns_sum, step_ns_sum, device_ns_sum;
   uint64_t batch_tokens_sum, batch_sequences_sum;
-  struct lls_histogram plan_seconds, step_tokens; /* of all steps */
-  struct lls_cost_accuracy estimates;             /* of recent steps' durations */
+  struct lls_histogram plan_seconds, step_tokens; /* distributions over all steps */
+  /* errors of the estimated durations of recent steps */
+  struct lls_cost_accuracy estimates;
   /* cached tokens by enum lls_form, of preempted requests too */
   uint64_t cached_on_device[LLS_FORM_HIDDEN + 1], cached_on_host[LLS_FORM_HIDDEN + 1];
   struct {
@@ -69,7 +72,7 @@ enum lls_instance_state {
 };
 struct lls_instance_life {
   uint32_t state;
-  struct lls_error why; /* not UP: the reason, with the instance */
+  struct lls_error why; /* reason why the state is not UP, with the instance */
 };
 
 #endif

@@ -30,12 +30,12 @@ enum lls_offered_place { LLS_OFFERED_DEVICE, LLS_OFFERED_HOST, LLS_OFFERED_MOVIN
  * when. */
 struct lls_offered_blocks {
   _Atomic uint32_t place; /* enum lls_offered_place */
-  int64_t since_ns;       /* by the clock of the instance that has the blocks */
+  int64_t since_ns;       /* time by the clock of the instance that has the blocks */
   uint64_t transfer;      /* the cache manager's, if started */
   uint32_t target;        /* instance that it is offered to */
   bool to_host, started;
   bool shifted;                  /* `blocks` is its place, not the earlier lists */
-  struct lls_block_table blocks; /* its lists are in entries */
+  struct lls_block_table blocks; /* the table's lists are in `entries` */
 };
 
 /* Requests between two instances; migrate.c, offered.c. */
@@ -46,7 +46,7 @@ struct lls_migration {
   struct lls_request_list fetching;
   struct lls_request *offered; /* (slots) copies of their views, for the cache manager */
   uint32_t n_offered;
-  struct lls_live *late; /* to be offered after this step; linked by next */
+  struct lls_live *late; /* requests to offer after this step; linked by next */
   /* (slots) where the blocks of offered requests are; other instances read it */
   struct lls_offered_blocks *offered_blocks;
   /* (max_requests) slots whose blocks another instance wants moved, oldest first */

@@ -11,8 +11,10 @@ struct lls_step_view;
 /* Counts at the end of a step, for an observer. */
 struct lls_loop_census {
   uint32_t waiting, running, preempted; /* preempted includes moving ones */
-  uint32_t offered;                     /* by other instances, not yet taken */
-  uint64_t cached_tokens;               /* of running requests, on the device */
+  uint32_t
+      offered; /* requests that other instances offer and this one has not taken yet */
+  /* cached tokens of running requests, on the device */
+  uint64_t cached_tokens;
   uint32_t device_units_total, device_units_free;
   int64_t plan_ns; /* duration of the plan call by the plan clock */
 };

@@ -16,7 +16,8 @@ struct lls_policy_stat {
 };
 
 struct lls_policy_stats {
-  char name[LLS_POLICY_NAME_MAX]; /* as in the log; "" before the first step */
+  /* the policy's name in the log; "" before the first step */
+  char name[LLS_POLICY_NAME_MAX];
   uint32_t n, n_counters;
   struct lls_policy_stat figures[LLS_MAX_POLICY_STATS];  /* (n) current values */
   struct lls_policy_stat counters[LLS_MAX_POLICY_STATS]; /* (n_counters) */

@@ -24,33 +24,35 @@ enum lls_placed {
   LLS_PLACED_NOT,
   LLS_PLACED_RESERVED,
   LLS_PLACED_PREEMPTED,
-  LLS_PLACED_MOVING, /* its transfer starts */
-  LLS_PLACED_TAKEN,  /* from another instance, with memory for its cache */
+  LLS_PLACED_MOVING, /* the transfer of its cache between the tiers starts */
+  LLS_PLACED_TAKEN,  /* came from another instance, and has memory for its cache */
 };
 
 /* Why a request is in an inbox. */
 enum lls_mail {
   LLS_MAIL_ARRIVAL,
-  LLS_MAIL_OFFER,  /* from another instance, which has the blocks */
-  LLS_MAIL_RETURN, /* an offer goes back to that instance */
-  LLS_MAIL_AGAIN,  /* its process is lost: all tokens are prefilled again */
+  LLS_MAIL_OFFER,  /* another instance, which has the blocks, offers the request */
+  LLS_MAIL_RETURN, /* the target sends an offered request back to the source */
+  LLS_MAIL_AGAIN,  /* the request's process is lost: all its tokens are prefilled again */
 };
 
 /* A request on its way between instances; migrate.c. */
 struct lls_move {
   uint32_t mail;     /* enum lls_mail */
-  int64_t mailed_ns; /* by the sender's clock; LLS_NEVER: due at once */
-  bool incoming;     /* in the list of incoming requests of an instance (migration.h) */
-  bool fetching;     /* in the list of an instance that fetches its blocks */
-  uint64_t ticket;   /* ticket of the fetch */
-  int64_t began_ns;  /* when the fetch began */
-  uint32_t source;   /* instance that has the blocks */
-  uint32_t to;       /* instance that it is offered to */
-  bool late;         /* some blocks are INT8: it is offered after the step */
+  int64_t mailed_ns; /* time of sending by the sender's clock; LLS_NEVER: due at once */
+  bool incoming;     /* the request is in an instance's list of incoming requests
+                        (migration.h) */
+  bool fetching;   /* the request is in the list of an instance that fetches its blocks */
+  uint64_t ticket; /* ticket of the fetch */
+  int64_t began_ns; /* when the fetch began */
+  uint32_t source;  /* instance that has the blocks */
+  uint32_t to;      /* instance that it is offered to */
+  bool late;        /* some blocks are INT8: it is offered after the step */
   uint32_t cached_tokens;
-  uint32_t units;                  /* device units that it held when it was offered */
-  uint32_t refusal;                /* of a return: enum lls_refusal */
-  struct lls_block_table blocks;   /* at the source; its lists are in entries */
+  uint32_t units;   /* device units that it held when it was offered */
+  uint32_t refusal; /* LLS_MAIL_RETURN: why the offer was refused, enum lls_refusal */
+  /* the blocks at the source; the table's lists are in `entries` */
+  struct lls_block_table blocks;
   struct lls_block_entry *entries; /* (max_entries) in the request's allocation */
   uint32_t max_entries;            /* 0: there is only one instance */
 };
@@ -77,7 +79,7 @@ struct lls_live {
   struct lls_live *next;   /* link in the inbox */
   void *owner;             /* main's; copied to every event */
   int32_t *tokens;         /* (max_length) prompt then output; in this allocation */
-  struct lls_keys keys;    /* of its full blocks; in this allocation */
+  struct lls_keys keys;    /* keys of the request's full blocks; in this allocation */
   uint32_t max_length;
   struct lls_sampling sampling;
   struct lls_constraint constraint;
@@ -102,7 +104,7 @@ struct lls_live {
   uint32_t second_text;
   uint32_t n_pooled; /* tokens whose vector is in `pooled`, or is not needed */
   float *pooled;     /* (vector_columns) or NULL; in this allocation */
-  char *label;       /* in this allocation */
+  char *label;       /* the client's label, in this allocation */
   char *text;        /* (text_bytes) or NULL; in this allocation */
   size_t text_bytes;
   uint64_t user[LLS_USER_WORDS];
@@ -113,10 +115,11 @@ struct lls_live {
 
   uint32_t placed;       /* enum lls_placed */
   uint32_t preempt_mode; /* for LLS_PLACED_PREEMPTED */
-  /* of LLS_PLACED_RESERVED: tokens cached before; to compute now; reserved by the
-   * scheduler (more than run_tokens if a shared prefix has some of them) */
+  /* LLS_PLACED_RESERVED: number of tokens that were cached before; to compute now;
+   * reserved by the scheduler (more than run_tokens if a shared prefix has some of
+   * them) */
   uint32_t context, run_tokens, asked_tokens;
-  uint64_t transfer;      /* of LLS_MOVING: the cache manager's number of it */
+  uint64_t transfer;      /* LLS_MOVING: the cache manager's number of the transfer */
   bool was_decoding;      /* before this step: then only its length changes */
   uint64_t named_in_step; /* 1 + the last step whose plan named it: finds duplicates */
   bool doomed;            /* can never be placed: ends after this step's commit */
@@ -162,8 +165,8 @@ static inline bool lls_live_needs_every_row(const struct lls_live *live)
 struct lls_live_context {
   const int32_t *eos_tokens; /* (n_eos_tokens) */
   uint32_t n_eos_tokens;
-  uint32_t block_tokens;   /* of the cache; 0: requests cannot migrate */
-  uint32_t vector_columns; /* of the engine */
+  uint32_t block_tokens;   /* tokens of a cache block; 0: requests cannot migrate */
+  uint32_t vector_columns; /* elements of a vector that the engine pools */
   uint32_t vocabulary;
   uint32_t key_tokens; /* tokens of a block that a key names; 0: no keys */
   struct lls_key_secret secret;

@@ -10,7 +10,8 @@
 #include "core/instance/instance.h"
 #include "core/obs/log.h"
 
-#define ALL_OF 10 /* so many breaches are logged one by one; then each power of two */
+/* this many breaches are logged one by one; then only each power of two */
+#define ALL_OF 10
 
 void lls_policy_breach(struct lls_policy_host *h, const char *format, ...)
 {

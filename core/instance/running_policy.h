@@ -32,7 +32,7 @@ struct lls_policy_counter {
 
 struct lls_policy_host {
   struct lls_host host;        /* passed to the plugin */
-  struct lls_engine_caps caps; /* its host.engine */
+  struct lls_engine_caps caps; /* what host.engine points to */
   struct lls_instance *instance;
   const char *name; /* "scheduler fcfs" */
   char name_text[LLS_POLICY_NAME_MAX];

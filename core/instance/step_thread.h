@@ -17,7 +17,7 @@
 struct lls_hang {
   _Atomic(const struct lls_trail *) trail; /* [step] sets it; NULL: not running */
   /* the members below are [main]'s */
-  uint64_t calls, outermost; /* of the trail at the last check */
+  uint64_t calls, outermost; /* the trail's counters at the last check */
   int64_t since_ns;          /* when the current callback was first seen */
   bool hangs;
   struct lls_error why; /* names plugin and callback */
@@ -36,9 +36,10 @@ struct lls_step_thread {
   void *wake_context;
   void (*begin)(void *context, uint32_t index);
   void *begin_context;
-  struct lls_hang hang;          /* [main], except its trail */
-  _Atomic uint64_t posted;       /* arrivals so far; [main] and the channel's thread */
-  struct lls_snapshot *snapshot; /* or NULL; [main], except while one is requested */
+  struct lls_hang hang;    /* [main], except its trail */
+  _Atomic uint64_t posted; /* arrivals so far; [main] and the channel's thread */
+  /* snapshot to fill, or NULL; [main], except while one is requested */
+  struct lls_snapshot *snapshot;
 
   /* under status_lock: written by [step] after each step, read by any thread */
   pthread_mutex_t status_lock;

@@ -15,6 +15,7 @@ void lls_instance_describe(struct lls_instance *, const struct lls_loop_options 
 /* The caller has set inbox, outbox, table, peers, topology and clocks. */
 int lls_instance_init(struct lls_instance *, const struct lls_loop_options *,
                       struct lls_error *err);
-void lls_instance_fini(struct lls_instance *); /* also after a failed init */
+/* May be called after a failed init, too. */
+void lls_instance_fini(struct lls_instance *);
 
 #endif

@@ -34,8 +34,9 @@ struct lls_loop {
   uint32_t alive;               /* submitted and not yet handed out as finished */
   atomic_bool draining; /* main sets it; lls_loop_status may be called on any thread */
   bool asked;           /* a snapshot is being collected */
-  struct lls_loop_prepared *change;  /* until it is installed or refused; NULL: none */
-  struct lls_loop_change_ops others; /* in a process other than 0 */
+  /* the change in progress, until it is installed or refused; NULL: none */
+  struct lls_loop_prepared *change;
+  struct lls_loop_change_ops others; /* for a process other than 0 */
 };
 
 struct lls_loop_prepared {
@@ -44,7 +45,7 @@ struct lls_loop_prepared {
   struct lls_hang hang;        /* the thread that calls create */
   bool shared;                 /* sent to other processes */
   uint32_t phase;              /* (shared) the other processes' phase */
-  bool approved;               /* by this process */
+  bool approved;               /* this process has approved the change */
   struct lls_reload reloads[]; /* (instances) */
 };
 

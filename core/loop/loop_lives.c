@@ -11,7 +11,8 @@
 #include "core/instance/instance.h"
 #include "core/ranks/ranks.h"
 
-#define SILENT_NS (2 * LLS_NS_PER_S) /* as for processes in remote_lives.c */
+/* time of silence, the same as for processes in remote_lives.c */
+#define SILENT_NS (2 * LLS_NS_PER_S)
 
 static int64_t monotonic_ns(void)
 {

@@ -125,7 +125,8 @@ bool lls_loop_reloaded(struct lls_loop *l, int *rc, struct lls_error *err)
   LLS_ON_MAIN(l);
   if (l->change == NULL || !change(l, rc, err))
     return false;
-  lls_loop_prepared_free(l->change); /* if installed, only its memory is left */
+  /* if the change was installed, only the memory of the struct is left */
+  lls_loop_prepared_free(l->change);
   l->change = NULL;
   lls_loop_release_all(l);
   return true;

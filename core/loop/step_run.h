@@ -10,7 +10,7 @@ struct lls_step_thread_shared {
   const struct lls_loop_options *options;
   const struct lls_slots *slots;
   struct lls_delivery *delivery;
-  const struct lls_topology *topology; /* of all instances */
+  const struct lls_topology *topology; /* the topology of all instances */
   struct lls_instance *const *peers;   /* (n) */
   const _Atomic uint64_t *cancelled;   /* (slots) */
   size_t events_per_step;

@@ -27,7 +27,7 @@ struct lls_tensor_names {
   const char *gate, *up, *down;
   const char *stacked_up; /* instead of gate and up: the rows of gate, then of up */
   const char *q_norm, *k_norm;
-  const char *attention_output_norm, *mlp_output_norm; /* with LLS_NORM_BOTH */
+  const char *attention_output_norm, *mlp_output_norm; /* only with LLS_NORM_BOTH */
   /* Mixtures of experts: the router; tensors of expert E are experts + "E." +
    * expert_gate ... */
   const char *router, *experts, *expert_gate, *expert_up, *expert_down;
@@ -44,9 +44,9 @@ struct lls_tensor_names {
 
 struct lls_architecture {
   const char *title;        /* common names of the models */
-  const char *const *names; /* as in "architectures"; ends with NULL */
-  bool mxfp4;               /* its experts may be in MXFP4 blocks */
-  bool encoder;             /* it computes vectors of texts instead of generating */
+  const char *const *names; /* the model's names in "architectures"; ends with NULL */
+  bool mxfp4;               /* experts may be in MXFP4 blocks */
+  bool encoder; /* the model computes vectors of texts instead of generating */
   struct lls_tensor_names tensors;
   /* Fills *config from the keys; the caller checks the sizes. */
   int (*configure)(const struct lls_json *, struct lls_model_config *,

@@ -183,7 +183,8 @@ const struct lls_architecture lls_roberta_classifier = {
     .tensors = {.prefixes = {"roberta."}, ENCODER_NAMES, ROBERTA_HEAD},
 };
 
-/* Its position vectors begin with the one of the first token. */
+/* A cross-encoder's table in a GGUF file has no vectors before the first token's: they
+ * were cut off at conversion. */
 const struct lls_architecture lls_gguf_classifier = {
     .title = "cross-encoders in GGUF files",
     .names = gguf_classifier_names,

@@ -22,7 +22,8 @@
 int lls_config_check_keys(const struct lls_json *, const struct lls_model_config *config,
                           struct lls_error *err);
 
-/* The same for "rope_scaling" or "rope_parameters", and for "quantization_config". */
+/* Checks "rope_scaling" or "rope_parameters", and "quantization_config", in the same
+ * way. */
 int lls_config_check_rope_keys(const struct lls_json *, struct lls_error *err);
 int lls_config_check_quantisation_keys(const struct lls_json *, struct lls_error *err);
 

@@ -243,7 +243,7 @@ static int reorder(struct lls_gguf *g, const struct lls_gguf_tensor *t, size_t h
                    const void **data, struct lls_error *err)
 {
   size_t rows = t->shape[0];
-  if (heads > rows / 2 || rows % (2 * heads) != 0) /* also if there are no rows */
+  if (heads > rows / 2 || rows % (2 * heads) != 0) /* true also if there are no rows */
     return lls_fail(err, -EINVAL,
                     "%s: tensor %s has %zu rows, which %zu heads cannot share in pairs",
                     g->files[0]->path, t->name, rows, heads);

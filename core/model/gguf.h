@@ -19,10 +19,9 @@
 
 struct lls_gguf_architecture {
   const char *name;      /* general.architecture */
-  const char *model;     /* its class in config.json's "architectures" ... */
-  const char *mixture;   /* ... and the class of its mixtures of experts; NULL: there is
-                          * none */
-  bool encoder;          /* it has BERT's layers */
+  const char *model;     /* class of the dense models in config.json's "architectures" */
+  const char *mixture;   /* class of the mixtures of experts, or NULL */
+  bool encoder;          /* the model has BERT's layers */
   bool dense_layers;     /* some layers of a mixture may have an MLP without experts */
   bool pairs;            /* rows of query and key are stored in pairs */
   bool post_norms;       /* post_attention_norm is the norm of that name in folders */

@@ -170,7 +170,7 @@ static bool ends_answers(const char *token, bool goes_on)
   return !goes_on && strcmp(token, "<|end|>") == 0;
 }
 
-#define CONTROL 3 /* in tokenizer.ggml.token_type */
+#define CONTROL 3 /* value in tokenizer.ggml.token_type */
 
 static bool is_control(const json_t *types, size_t id)
 {

@@ -52,7 +52,7 @@ struct lls_gguf_tensor {
   uint32_t n_dims;
   uint64_t shape[LLS_GGUF_MAX_DIMS]; /* outermost dimension first */
   enum lls_dtype dtype;
-  size_t offset, bytes; /* in the file's data */
+  size_t offset, bytes; /* offset and size in the file's data */
   const unsigned char *data;
   char name[];
 };

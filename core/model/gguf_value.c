@@ -106,7 +106,7 @@ int64_t lls_gguf_integer(const struct lls_gguf_file *file, const char *key,
   const struct lls_gguf_entry *e = find(file, key);
   if (e == NULL || e->n == 0)
     return fallback;
-  const unsigned char *at = e->data; /* of an array: its first item */
+  const unsigned char *at = e->data; /* an array is represented by its first item */
   json_t *item = item_at(e->type, &at);
   int64_t value = json_is_integer(item) ? json_integer_value(item) : fallback;
   json_decref(item);

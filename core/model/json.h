@@ -47,7 +47,7 @@ static inline bool lls_json_is_off(const json_t *value)
 /* Reads a number in 1..UINT32_MAX/2. Returns -EINVAL if it is absent. */
 int lls_json_size(const struct lls_json *, const char *key, uint32_t *out,
                   struct lls_error *err);
-/* The same, with a fallback for an absent or null key. */
+/* Reads a size; the fallback replaces an absent or null key. */
 int lls_json_size_or(const struct lls_json *, const char *key, uint32_t fallback,
                      uint32_t *out, struct lls_error *err);
 int lls_json_real_or(const struct lls_json *, const char *key, double fallback,

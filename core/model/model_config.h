@@ -39,14 +39,14 @@ struct lls_rope_config {
   uint32_t dims; /* the first dims of each head are rotated; head_dim unless partial */
   double theta;
   enum lls_rope_scaling scaling;
-  double factor;             /* linear, llama3, yarn */
-  double low_frequency;      /* llama3: low_freq_factor */
-  double high_frequency;     /* llama3: high_freq_factor */
-  double beta_fast;          /* yarn: frequencies with more turns in the original
-                              * context are unchanged ... */
-  double beta_slow;          /* ... and those with fewer turns than this are divided by
-                              * factor */
-  bool truncate;             /* yarn: the blend begins and ends at whole pairs */
+  double factor;         /* linear, llama3, yarn */
+  double low_frequency;  /* llama3: low_freq_factor */
+  double high_frequency; /* llama3: high_freq_factor */
+  double beta_fast; /* yarn: frequencies with more turns than this in the original context
+                       are unchanged */
+  double
+      beta_slow; /* yarn: frequencies with fewer turns than this are divided by factor */
+  bool truncate; /* yarn: the blend begins and ends at whole pairs */
   uint32_t original_context; /* original_max_position_embeddings */
   double attention_factor;   /* yarn, long: multiplies cos and sin; 0 = 1 */
   /* long: (dims / 2) divisors of the frequencies, for contexts up to the original one,
@@ -77,10 +77,10 @@ struct lls_mixture_config {
 
 /* The places of a layer's norms. */
 enum lls_norm_place {
-  LLS_NORM_INPUT,  /* on each branch's input */
-  LLS_NORM_SUM,    /* on x after each addition */
-  LLS_NORM_OUTPUT, /* on each branch's output, before it is added */
-  LLS_NORM_BOTH,   /* on each branch's input and output */
+  LLS_NORM_INPUT,  /* norm of each branch's input */
+  LLS_NORM_SUM,    /* norm of x after each addition */
+  LLS_NORM_OUTPUT, /* norm of each branch's output, before it is added */
+  LLS_NORM_BOTH,   /* norms of each branch's input and output */
 };
 
 enum lls_qk_norm {
@@ -106,7 +106,7 @@ struct lls_model_config {
   uint32_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab;
   uint32_t embed_dim;   /* width of the embedding; projected if it differs from hidden */
   uint32_t max_context; /* number of positions of the model */
-  enum lls_dtype dtype; /* of the checkpoint's plain tensors: F32, F16 or BF16 */
+  enum lls_dtype dtype; /* type of the checkpoint's plain tensors: F32, F16 or BF16 */
   uint32_t code_bits;   /* bits of quantised weights in the checkpoint; 0: none */
 
   enum lls_norm_kind norm;
@@ -153,11 +153,13 @@ struct lls_model_config {
 int lls_model_config_read(const char *folder, struct lls_model_config *out,
                           struct lls_error *err);
 
-/* The same, but refuses a model that does not generate text. */
+/* Reads the configuration of a generator; refuses a model that does not generate
+ * text. */
 int lls_generator_config_read(const char *folder, struct lls_model_config *out,
                               struct lls_error *err);
 
-/* The same, but refuses a model that does not compute vectors of texts. */
+/* Reads the configuration of an encoder; refuses a model that does not compute vectors
+ * of texts. */
 int lls_encoder_config_read(const char *folder, struct lls_model_config *out,
                             struct lls_error *err);
 

@@ -206,7 +206,8 @@ static int read_method(const struct lls_json *j, const char *method,
     return read_fp8(j, out, err);
   if (strcmp(method, "mxfp4") != 0)
     return refuse(j, "quant_method", method, err);
-  out->is_quantised = false; /* experts in blocks: core/model/gpt_oss.c */
+  /* MXFP4: core/model/gpt_oss.c reads the experts' blocks; all other weights are plain */
+  out->is_quantised = false;
   return 0;
 }
 

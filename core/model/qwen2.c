@@ -13,7 +13,8 @@ int lls_config_qwen_window(const struct lls_json *json, struct lls_model_config 
   int rc = lls_json_bool_or(json, "use_sliding_window", false, &on, err);
   json_int_t first = json_integer_value(lls_json_get(json, "max_window_layers"));
   if (rc == 0 && !on && lls_json_get(json, "use_sliding_window") != NULL)
-    lls_json_get(json, "sliding_window"); /* it is switched off: marks the key as read */
+    /* the window is switched off: marks its key as read */
+    lls_json_get(json, "sliding_window");
   if (rc < 0 || !on)
     return rc;
   rc = lls_json_size_or(json, "sliding_window", 4096, &window, err);

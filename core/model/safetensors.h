@@ -22,7 +22,7 @@ struct lls_safetensors;
 int lls_safetensors_open(const char *folder, struct lls_safetensors **out,
                          struct lls_error *err);
 void lls_safetensors_close(struct lls_safetensors *); /* NULL is allowed */
-/* The same as a checkpoint for the engine. */
+/* Opens a folder as a checkpoint for the engine. */
 int lls_safetensors_checkpoint(const char *folder, struct lls_checkpoint **out,
                                struct lls_error *err);
 

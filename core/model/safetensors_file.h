@@ -10,7 +10,7 @@
 #include "core/base/hash.h"
 
 struct lls_tensor_type {
-  const char *name; /* as in headers */
+  const char *name; /* the tensor's name in headers */
   uint32_t bytes;   /* per element */
   bool is_weight;   /* the type is valid for weights, and dtype is set */
   enum lls_dtype dtype;
@@ -31,7 +31,7 @@ struct lls_tensor {
   const struct lls_tensor_type *type;
   uint32_t n_dims;
   uint64_t shape[LLS_TENSOR_MAX_DIMS];
-  size_t offset, bytes; /* in the file */
+  size_t offset, bytes; /* offset and size in the file */
   void *copy;           /* aligned copy, if the data in the file is not aligned */
   char name[];
 };

@@ -250,7 +250,7 @@ static void on_crash(int number)
 {
   if (is_read())
     put_last_words(signal_name(number));
-  raise(number); /* its default action runs when this handler returns */
+  raise(number); /* the signal's default action runs when this handler returns */
 }
 
 static void on_exit_by_others(void)

@@ -16,14 +16,14 @@
 #include "core/base/error.h"
 
 struct lls_image {
-  void *handle; /* from dlopen */
+  void *handle; /* handle of dlopen */
   int fd;       /* the copy; stays open, so that no other copy gets the name
                  * /proc/PID/fd/N */
 };
 
 enum lls_image_care {
-  LLS_IMAGE_CHECKED, /* check its headers (elf.h), and that it does not change */
-  LLS_IMAGE_TRIED,   /* and let another process open it first (trial.h) */
+  LLS_IMAGE_CHECKED, /* check the file's headers (elf.h), and that it does not change */
+  LLS_IMAGE_TRIED,   /* CHECKED, and let another process open it first (trial.h) */
 };
 
 /* Opens a copy, which must have this SHA-256 in hexadecimal; "": any. */

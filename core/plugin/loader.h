@@ -28,8 +28,9 @@
 
 struct lls_plugin_module {
   const struct lls_plugin *descriptor; /* = &copy */
-  struct lls_param_table params;       /* its parameter table */
-  union { /* by its kind; callbacks that an older plugin lacks are NULL */
+  struct lls_param_table params;       /* the plugin's parameter table */
+  union { /* the vtable of the plugin's kind; callbacks that an older plugin lacks are
+             NULL */
     struct lls_scheduler_vtable scheduler;
     struct lls_cache_vtable cache;
     struct lls_predictor_vtable predictor;

@@ -110,7 +110,8 @@ static void list_folder(struct listing *l, const char *folder)
 {
   DIR *dir = opendir(folder);
   if (dir == NULL)
-    return; /* not installed: other folders may have plugins, or finding one fails */
+    return; /* the folder does not exist: other folders may have plugins, or finding one
+               fails */
   for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
     char *name = name_of_file(l->kind, entry->d_name);
     if (name == NULL || is_listed(l, name))

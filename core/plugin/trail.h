@@ -22,7 +22,7 @@ struct lls_trail_call {
 struct lls_trail {
   _Atomic uint32_t depth;     /* number of calls that have not returned */
   _Atomic uint64_t calls;     /* so far */
-  _Atomic uint64_t outermost; /* of these, calls from outside of any plugin */
+  _Atomic uint64_t outermost; /* number of calls made from outside of any plugin */
   struct lls_trail_call under_way[LLS_TRAIL_DEPTH];
 };
 

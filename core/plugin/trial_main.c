@@ -18,6 +18,6 @@ int lls_trial_main(void)
   snprintf(copy, sizeof copy, "/proc/self/fd/%d", LLS_TRIAL_COPY);
   if (lls_plugin_open(LLS_KIND_ANY, copy, &module, &ignored) == 0)
     lls_plugin_close(module);
-  _exit(LLS_TRIAL_SURVIVED); /* also if dlopen refused it: the server then reports the
-                              * reason itself */
+  /* the same if dlopen refused it: the server then reports the reason itself */
+  _exit(LLS_TRIAL_SURVIVED);
 }

@@ -93,7 +93,8 @@ void lls_fallback_plan(struct lls_instance *in, const struct lls_step_view *view
 {
   struct budget left = {.tokens = view->max_tokens, .sequences = view->max_sequences};
   LLS_ON_STEP(in);
-  uint32_t newest = view->n_running; /* [newest] and later are preempted */
+  /* running requests from this index on are preempted */
+  uint32_t newest = view->n_running;
   for (uint32_t i = 0; i < newest && left.tokens > 0 && left.sequences > 0; i++) {
     const struct lls_request *r = view->running[i];
     int rc = run(in, r, &left, plan);

@@ -16,7 +16,8 @@
 /* n_loads: number of instances of the topology. Returns -ENOMEM without memory. */
 int lls_plan_memory_init(struct lls_plan_memory *, uint32_t max_items,
                          uint32_t max_listed, uint32_t n_loads, uint32_t max_results);
-void lls_plan_memory_free(struct lls_plan_memory *); /* also after a failed init */
+/* May be called after a failed init, too. */
+void lls_plan_memory_free(struct lls_plan_memory *);
 
 /* Writes an empty plan, and copies of the view and of everything it points to except the
  * requests. */

@@ -19,7 +19,7 @@
 
 struct lls_reload {
   const struct lls_loop_change *change;
-  struct lls_policies next; /* with gaps for policies that stay */
+  struct lls_policies next; /* the policies to install; kinds that stay are empty */
   uint32_t preempt_mode;    /* set by approve */
 };
 

@@ -14,7 +14,8 @@
 
 uint32_t lls_ranks_launched(void)
 {
-  /* of Open MPI, of MPICH and others (also srun --mpi=pmi2), of srun --mpi=pmix */
+  /* Variables of Open MPI; of MPICH and others (also srun --mpi=pmi2). srun --mpi=pmix
+   * has another one, below. */
   const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     const char *text = getenv(names[i]);

@@ -28,12 +28,13 @@
 
 #define TAG_GATHER 1
 #define TAG_ALARM  2
-#define LOOK_UP    64        /* tests between two checks */
-#define AWAKE_NS   2000000   /* in a patient wait: time before it sleeps, */
-#define SLEEP_NS   1000000   /* the most that delays the first step after a rest */
-#define BRISK_NS   200000    /* in a step's wait: time before it naps, */
-#define NAP_NS     20000     /* at once if there are more ranks than cores */
-#define ALARM_NS   200000000 /* time for an alarm to get out */
+#define LOOK_UP    64      /* tests between two checks */
+#define AWAKE_NS   2000000 /* a patient wait sleeps after this time */
+#define SLEEP_NS   1000000 /* longest delay of the first step after a rest */
+#define BRISK_NS   200000  /* a step's wait naps after this time */
+/* nap of a step's wait; it naps at once if there are more ranks than cores */
+#define NAP_NS   20000
+#define ALARM_NS 200000000 /* time for an alarm to get out */
 
 struct mpi {
   struct lls_ranks base; /* first */
@@ -42,8 +43,10 @@ struct mpi {
   bool too_long; /* a rank did not arrive in time: it hangs, or its end cannot be
                   * observed from here */
   struct lls_ranks_watch *watch;
-  bool crowded;           /* more processes than cores on this machine */
-  struct lls_mpi_end end; /* of MPI; n = 0: another object ends MPI */
+  bool crowded; /* more processes than cores on this machine */
+  /* processes that end MPI together when this object is destroyed; n = 0: another object
+   * ends MPI */
+  struct lls_mpi_end end;
 };
 
 static struct mpi *mpi(struct lls_ranks *r)

@@ -37,12 +37,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TAG      1
-#define NEAR_OUT 8     /* messages begun to a process of this machine and not received */
-#define FAR_OUT  16384 /* ... of another machine */
-#define WINDOW   4     /* pieces under way to each process */
-#define POSTED   8     /* pieces for which receive memory is posted */
-#define ROUNDS   16    /* between two readings of the clock */
+#define TAG 1
+/* messages sent to a process of this machine that it has not received */
+#define NEAR_OUT 8
+/* messages sent to a process of another machine that it has not received */
+#define FAR_OUT 16384
+#define WINDOW  4  /* pieces under way to each process */
+#define POSTED  8  /* pieces for which receive memory is posted */
+#define ROUNDS  16 /* between two readings of the clock */
 
 struct sent {
   struct sent *next;
@@ -75,10 +77,12 @@ struct other {
 struct mpi_channel {
   struct lls_channel base; /* first */
   MPI_Comm messages, bulk;
-  struct lls_mpi_end end; /* of MPI; n = 0: another object ends MPI */
-  struct other *others;   /* (n) */
-  uint32_t next;          /* index of the process whose messages are checked first */
-  size_t piece_bytes;     /* 0: bulk data not opened yet */
+  /* processes that end MPI together when the channel is destroyed; n = 0: another object
+   * ends MPI */
+  struct lls_mpi_end end;
+  struct other *others; /* (n) */
+  uint32_t next;        /* index of the process whose messages are checked first */
+  size_t piece_bytes;   /* 0: bulk data not opened yet */
   struct lls_channel_memory memory;
   struct piece *posted; /* (n_posted) of (POSTED + n WINDOW) */
   uint32_t n_posted;

@@ -22,7 +22,7 @@ struct lls_hello {
 struct lls_neighbours {
   uint32_t local_rank, local_size;
   bool shares_cores; /* the processes on this machine may run on the same cores */
-  bool crowded;      /* ... and outnumber these cores */
+  bool crowded;      /* there are more processes than cores that they share */
 };
 
 void lls_hello_fill(struct lls_hello *);

@@ -110,11 +110,11 @@ int lls_ranks_threads(uint32_t size, int64_t timeout_ns, struct lls_ranks **hand
 
 /* A process's place if instances are processes. */
 struct lls_ranks_instance {
-  struct lls_channel *channel; /* to the processes with the same rank in other
-                                * instances */
+  /* channel to the processes with the same rank in other instances */
+  struct lls_channel *channel;
   /* NULL if an instance has one rank: */
   struct lls_ranks *ranks;    /* the ranks of this instance, */
-  struct lls_channel *within; /* and a channel to them, by rank */
+  struct lls_channel *within; /* channel to the ranks of this instance, by rank */
 };
 
 /* The symbol lls_ranks_module of the module ranks_mpi.so. */

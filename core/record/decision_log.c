@@ -20,8 +20,8 @@
 #include "core/base/error.h"
 #include "core/obs/log.h"
 
-#define WAKE_BYTES (64u << 10) /* the writer is woken for this much, */
-#define WAKE_MS    200         /* or after this long */
+#define WAKE_BYTES (64u << 10) /* bytes of items that wake the writer */
+#define WAKE_MS    200         /* longest time that items wait for the writer */
 #define MOST_BYTES (16u << 20) /* most that may wait to be written */
 
 struct lls_decision_log {
@@ -32,12 +32,12 @@ struct lls_decision_log {
   /* [step] */
   struct lls_decision_numbers numbers;
   struct lls_text items,
-      previous;          /* items of the current plan; of the last written one */
+      previous; /* items: of the current plan; previous: of the plan written last */
   struct lls_text lines; /* made, not yet passed to the writer */
   struct lls_text ends;  /* E lines to follow the current plan */
   int64_t planned_ns, written_ns;
   bool pending; /* the current plan's duration is not known yet */
-  /* [step] and the writer */
+  /* [step] and the writer's thread */
   pthread_t writer;
   pthread_mutex_t mutex;
   pthread_cond_t filled, emptied;

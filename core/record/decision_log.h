@@ -87,7 +87,7 @@ bool lls_decision_hash(uint32_t *hash, int32_t token, uint32_t position);
 void lls_decision_write_arrival(uint64_t number, const struct lls_request *,
                                 struct lls_text *out);
 
-struct lls_decision_numbers { /* of live requests */
+struct lls_decision_numbers { /* the log's numbers of live requests */
   uint64_t *by_slot;          /* (slots) */
   uint32_t slots;             /* a power of two: see core/instance/request.h */
   uint64_t last;

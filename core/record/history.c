@@ -22,7 +22,8 @@ struct past {
   uint64_t number; /* 0: an empty place */
   uint64_t hashed; /* count of hashes written before its own */
   uint32_t n_hashes;
-  struct lls_request request; /* at its end, or at arrival; all pointers are NULL */
+  /* the request at its end, or at arrival; all pointers are NULL */
+  struct lls_request request;
   int64_t first_token_ns;
 };
 

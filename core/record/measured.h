@@ -19,7 +19,7 @@
 
 struct lls_measured_step {
   uint32_t context; /* tokens before the decode */
-  bool hidden;      /* they are in hidden form */
+  bool hidden;      /* the context's cache is in hidden form */
   int64_t ns;
 };
 

@@ -20,15 +20,16 @@
 #define LLS_SNAPSHOT_LINES_BYTES 65536
 
 struct lls_snapshot_request {
-  uint64_t id;                        /* as in the scheduler's lines */
+  uint64_t id;                        /* the same id as in the scheduler's lines */
   char label[LLS_SNAPSHOT_LABEL_MAX]; /* the client's request id, cut short */
   const char *state;
   uint32_t request_class, tenant, prompt_tokens, generated_tokens, cached_tokens;
   uint32_t preemptions;
-  uint32_t device_units, host_units; /* of its cached tokens, shared ones included */
-  uint32_t owned_units;              /* on the device, not shared with other requests */
-  uint32_t form;                     /* enum lls_form */
-  uint32_t predicted_tokens;         /* 0: not predicted */
+  /* units of the request's cached tokens, shared ones included */
+  uint32_t device_units, host_units;
+  uint32_t owned_units;      /* units on the device that no other request shares */
+  uint32_t form;             /* enum lls_form */
+  uint32_t predicted_tokens; /* 0: not predicted */
   int32_t priority;
   int64_t arrival_ns, alive_ns;
   struct lls_life life;
@@ -44,7 +45,7 @@ struct lls_snapshot_count {
 
 struct lls_snapshot {
   atomic_bool ready;
-  char scheduler[LLS_POLICY_NAME_MAX]; /* as in the log */
+  char scheduler[LLS_POLICY_NAME_MAX]; /* the scheduler's name in the log */
   bool built_in;                       /* the scheduler was switched off */
   uint32_t n, n_left_out;
   struct lls_snapshot_request requests[LLS_SNAPSHOT_REQUESTS]; /* (n) */

@@ -132,7 +132,7 @@ static int check_policies(struct server *s, struct lls_error *err)
   struct lls_loop_instance instances[LLS_MAX_INSTANCES];
   struct lls_log silent = {.fd = 2, .level = LLS_LOG_ERROR};
   struct lls_loop *loop;
-  if (s->engines[0] == NULL) /* its failure was reported before */
+  if (s->engines[0] == NULL) /* the engine's failure was reported before */
     return 0;
   for (uint32_t i = 0; i < s->instances.n; i++)
     instances[i] =

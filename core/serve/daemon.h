@@ -83,7 +83,7 @@ struct reload {
   bool given_up;          /* main no longer waits for it */
   struct lls_error hangs; /* why it was given up */
   bool installing;        /* the loop is changing the policies */
-  bool ended;             /* its thread was joined */
+  bool ended;             /* the reload's thread was joined */
   struct reload *next;    /* next in server.reloads */
 };
 
@@ -94,7 +94,7 @@ enum { WHATIF_HISTORY, WHATIF_RUNNING_CONFIG, WHATIF_ANSWER, WHATIF_FILES };
 struct whatif {
   struct lls_whatif_state state;
   char policies[LLS_CANDIDATES_TEXT_MAX], objective[64], goodput[512];
-  bool measures;                  /* it only measures the device */
+  bool measures;                  /* the process measures the device and ends */
   void (*ended)(struct server *); /* called at the end; NULL: no callback */
   int files[WHATIF_FILES];        /* open while it runs; -1: closed */
   uv_work_t work;
@@ -130,12 +130,14 @@ struct server {
   struct lls_log log;
   struct lls_model_config model;
   struct lls_pooling_config pooling;
-  struct lls_instances instances; /* as configured at the start */
+  struct lls_instances instances; /* the instances configured at the start */
   struct lls_device *devices[LLS_MAX_INSTANCES];
   struct lls_engine *engines[LLS_MAX_INSTANCES];
-  struct lls_ranks *ranks;     /* this process's rank handle; NULL = a single rank */
-  struct lls_channel *channel; /* to instances in other processes; NULL = none */
-  /* if there is a channel: to the other ranks of this instance; NULL = none */
+  struct lls_ranks *ranks; /* handle of this process's rank; NULL = a single rank */
+  /* channel to instances in other processes; NULL = none */
+  struct lls_channel *channel;
+  /* if there is a channel: the channel to the other ranks of this instance; NULL =
+   * none */
   struct lls_channel *within;
   struct lls_worker_ranks *followers; /* the other ranks if they are threads */
   struct lls_tokenizer *tokenizer;
@@ -167,7 +169,9 @@ struct server {
   struct autopilot autopilot;
   /* steps at the service manager's last watchdog check */
   uint64_t steps_seen[LLS_MAX_INSTANCES];
-  uint64_t last_call_until_ms; /* uv_now; 0: new requests may still arrive (stop.c) */
+  /* uv_now at which stop.c stops waiting for requests that clients have begun to send; 0:
+   * not stopping */
+  uint64_t last_call_until_ms;
   bool stopping;
   bool closing;
   int status; /* the exit status */

@@ -61,7 +61,7 @@ int server_join_instances(struct server *s, uint32_t wanted, struct lls_error *e
     rc = check_number(s, wanted, ranks, err);
   if (rc < 0)
     return rc;
-  /* with several ranks, each takes its cores itself */
+  /* a process of several ranks: each rank takes its cores itself */
   if (s->channel->shares_cores && s->ranks == NULL)
     lls_cores_take(s->channel->local_rank, s->channel->local_n);
   bool speaks = !server_follows(s) && !server_is_other_rank(s);

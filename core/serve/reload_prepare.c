@@ -120,7 +120,7 @@ static void *thread_main(void *argument)
   struct server *s = r->server;
   lls_crash_stack();
   r->status = prepare(r);
-  bool tells = r->packed == NULL; /* in other processes main polls `done` */
+  bool tells = r->packed == NULL; /* in other processes main polls `done` instead */
   r->done = true;                 /* from here main may join this thread and free r */
   if (tells)
     uv_async_send(&s->prepared);

@@ -34,7 +34,7 @@
 #define MSG_FASTOPEN 0x20000000
 #endif
 #if !defined SYS_mseal && !defined __alpha__
-#define SYS_mseal 462 /* the same on nearly every machine */
+#define SYS_mseal 462 /* number on nearly every machine */
 #endif
 
 /* Names, since numbers differ by machine; a name that a machine lacks is left out. */

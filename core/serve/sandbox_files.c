@@ -34,11 +34,12 @@
 /* ---- what the kernel's header may lack --------------------------------------------- */
 
 #ifndef SYS_landlock_create_ruleset
-#define SYS_landlock_create_ruleset 444 /* the same on every machine */
+#define SYS_landlock_create_ruleset 444 /* number on every machine */
 #define SYS_landlock_add_rule       445
 #define SYS_landlock_restrict_self  446
 #endif
-#define VERSION      1u /* of create_ruleset: asks for the ABI */
+/* a flag of create_ruleset: returns the kernel's Landlock ABI */
+#define VERSION      1u
 #define PATH_BENEATH 1
 
 enum {
@@ -48,11 +49,12 @@ enum {
   READ_DIR = 1 << 3,
   REMOVE_FILE = 1 << 5,
   MAKE_SOCK = 1 << 9,
-  FIRST_ABI = (1 << 13) - 1, /* and removing and making of each kind */
-  REFER = 1 << 13,           /* ABI 2 */
-  TRUNCATE = 1 << 14,        /* 3 */
-  IOCTL_DEV = 1 << 15,       /* 5 */
-  CONNECT_TCP = 1 << 1,      /* 4, of the network */
+  /* all rights of ABI 1, also removing and making every kind of file */
+  FIRST_ABI = (1 << 13) - 1,
+  REFER = 1 << 13,      /* ABI 2 */
+  TRUNCATE = 1 << 14,   /* 3 */
+  IOCTL_DEV = 1 << 15,  /* 5 */
+  CONNECT_TCP = 1 << 1, /* 4, of the network */
   /* 6: limits access to abstract Unix sockets outside the sandbox */
   SCOPE_ABSTRACT = 1 << 0,
   SCOPE_SIGNAL = 1 << 1,
@@ -187,7 +189,7 @@ static void allow_writes(struct rules *r, const struct lls_config *c)
   allow_devices(r, c->engine.device != LLS_DEVICE_CPU);
   allow(r, "/proc/self/task", READS | WRITE_FILE); /* names of threads */
   allow(r, c->server.state, ALL_BUT_EXECUTE);
-  if (access(c->server.state, F_OK) < 0) /* to be created later */
+  if (access(c->server.state, F_OK) < 0) /* the folder will be created later */
     allow_folder_of(r, c->server.state, ALL_BUT_EXECUTE);
   allow_folder_of(r, c->server.decisions, ALL_BUT_EXECUTE);
   allow(r, c->cache.measurements, ALL_BUT_EXECUTE);

@@ -15,7 +15,8 @@
 #define LLS_UNIT_NS 10
 #define SHARE       4   /* one part in SHARE of a step's time */
 #define LEAST       500 /* units of a share: fewer would hardly do more than begin */
-#define MOST_DEBT   32  /* in limits of a step; the rest of a longer piece is forgiven */
+/* most debt of a longer piece, in steps' limits; the rest is forgiven */
+#define MOST_DEBT 32
 
 bool lls_masks_are_light(const struct lls_instance *in, const struct lls_live *live)
 {

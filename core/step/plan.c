@@ -86,7 +86,7 @@ static void fill_view(const struct lls_instance *in, struct lls_step_view *view)
 struct tally {
   uint64_t tokens;
   uint32_t sequences;
-  const char *why; /* not NULL if the plan is bad */
+  const char *why; /* reason why the plan is bad, or NULL */
   struct lls_live *culprit;
 };
 

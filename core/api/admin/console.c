@@ -45,7 +45,8 @@ static void send_file(const struct lls_api *api, struct lls_http_exchange *excha
   lls_http_add_header(exchange, "x-content-type-options", "nosniff");
   lls_http_add_header(exchange, "referrer-policy", "no-referrer");
   lls_http_add_header(exchange, "cache-control",
-                      "no-cache"); /* else a browser may show another version's files */
+                      /* without it a browser may show another version's files */
+                      "no-cache");
   lls_http_reply(exchange, 200, type_of(name), console_files[i].text,
                  console_files[i].length);
 }

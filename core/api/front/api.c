@@ -196,7 +196,7 @@ void lls_api_destroy(struct lls_api *api)
   if (api == NULL)
     return;
   LLS_API_ON_MAIN(api);
-  api->http_closed = true; /* from here on no work goes to a thread */
+  api->http_closed = true; /* from here on no work is given to the pool's threads */
   while (api->generations != NULL)
     lls_generation_destroy(api->generations);
   lls_store_front_free(api);

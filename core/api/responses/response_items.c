@@ -22,7 +22,7 @@ struct lls_response {
   enum item_kind open;
   char id[48];
   struct lls_text text;   /* text of the open item so far */
-  json_t *call_id, *name; /* if the open item is a CALL */
+  json_t *call_id, *name; /* only if the open item is a CALL */
 };
 
 struct lls_response *lls_response_create(json_t *echo, char *input)

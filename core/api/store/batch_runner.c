@@ -17,7 +17,7 @@ struct line {
   struct lls_offline offline; /* first */
   struct lls_batch_runner *runner;
   struct lls_batch_line *what;
-  struct line *prev, *next; /* in ready or running */
+  struct line *prev, *next; /* links of the list `ready` or `running` */
 };
 
 struct lls_batch_runner {

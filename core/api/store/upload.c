@@ -25,7 +25,8 @@
 
 #define HIGH (1 << 20)
 #define LOW  (HIGH / 4)
-#define ALL  (32 << 20) /* of all uploads together; each may exceed it by one piece */
+/* limit of all uploads together; each may exceed it by one piece */
+#define ALL (32 << 20)
 
 /* OpenAI's bounds of expires_after[seconds]. */
 #define EXPIRES_LEAST 3600
@@ -53,7 +54,8 @@ static const char *const word_names[N_WORDS] = {
 };
 
 struct upload {
-  struct lls_store_job abandon; /* its last job, if the upload does not become a file */
+  /* job that drops the upload if it does not become a file */
+  struct lls_store_job abandon;
   struct lls_api *api;
   struct lls_http_exchange *exchange; /* NULL: the exchange is over */
   struct lls_multipart form;
