@@ -57,8 +57,8 @@ extern "C" {
 /* Where INT8 blocks are allowed: [cache] int8. */
 enum lls_int8 {
   LLS_INT8_OFF,
-  LLS_INT8_SWAPPED, /* on the host */
-  LLS_INT8_ALL,     /* on the device too */
+  LLS_INT8_SWAPPED, /* only on the host */
+  LLS_INT8_ALL,     /* on the device, too */
 };
 
 /* The pool a manager is made for. */
@@ -79,7 +79,7 @@ struct lls_capacity {
   uint32_t total_units;
   uint32_t free_units;     /* can be reserved now, including blocks that are only kept
                             * for reuse */
-  uint32_t reserved_units; /* by the open transaction */
+  uint32_t reserved_units; /* units that the open transaction has reserved */
   uint64_t unit_bytes;
   /* version 1 ends here */
 };
@@ -108,7 +108,7 @@ struct lls_cache_info {
   /* version 1 ends here */
 };
 
-struct lls_form_info { /* in arrays: it never grows */
+struct lls_form_info { /* an array element: it never grows */
   uint32_t form;       /* enum lls_form */
   double ratio;        /* bytes of a token, relative to KV form */
   int64_t restore_ns;  /* extra time per token and step, LLS_NEVER if unknown */
@@ -191,14 +191,14 @@ struct lls_cache_service {
  */
 #define LLS_STATE_HOLDINGS 0x80000001u
 
-struct lls_holdings { /* it never grows */
-  uint64_t bytes;     /* of the section, including this struct; the manager's own state
-                       * follows */
+struct lls_holdings { /* a larger one gets a new number: the struct never grows */
+  uint64_t bytes; /* size of the section, including this struct; the manager's own state
+                     follows */
   uint32_t block_tokens, device_units, n;
   uint32_t reserved;
 };
 
-struct lls_holding { /* in arrays: it never grows */
+struct lls_holding { /* an array element: it never grows */
   uint64_t request;
   uint32_t slot, form, cached_tokens;
   uint32_t kv_count; /* K units, and as many V units */
@@ -207,7 +207,7 @@ struct lls_holding { /* in arrays: it never grows */
 };
 
 /* A full block of a prefix that no request holds. */
-struct lls_kept_block { /* in arrays: it never grows */
+struct lls_kept_block { /* an array element: it never grows */
   uint32_t parent;      /* index, in the same array, of the preceding block;
                          * LLS_NO_BLOCK: the block is the first of a prompt */
   uint32_t k_unit, v_unit;

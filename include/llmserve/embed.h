@@ -24,7 +24,8 @@ struct lls_embedder; /* one open encoder */
 struct lls_embed_options {
   uint32_t size;
   uint32_t threads;    /* threads that compute together; 1 or more */
-  uint32_t max_tokens; /* of a text, which is cut to it; 0 = all that the model takes */
+  uint32_t max_tokens; /* most tokens of a text, the rest is cut off; 0 = all that the
+                          model takes */
   uint32_t max_queued; /* most texts that wait; submit refuses more */
   const char *folder;  /* NULL or "": the folder `encoder` in the folder of the served
                         * model */
@@ -42,8 +43,8 @@ struct lls_embed_options {
 struct lls_embedder_info {
   uint32_t size;
   uint32_t dims;
-  uint64_t fingerprint; /* of the encoder's files: only vectors with the same one are
-                         * comparable */
+  uint64_t fingerprint; /* hash of the encoder's files: only vectors with equal
+                           fingerprints are comparable */
   const char *folder;   /* valid until close */
   /* version 1 ends here */
 };

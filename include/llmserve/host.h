@@ -64,7 +64,7 @@ enum lls_link {
 }; /* between a device and the host, or
     * another device */
 
-struct lls_instance_info { /* in arrays: it never grows */
+struct lls_instance_info { /* an array element: it never grows */
   uint32_t index;
   uint32_t role; /* enum lls_role */
 };
@@ -76,7 +76,7 @@ struct lls_topology {
   /* version 1 ends here */
 };
 
-struct lls_chunk_shape {    /* in arrays: it never grows */
+struct lls_chunk_shape {    /* an array element: it never grows */
   uint32_t tokens, context; /* computed, after those that are cached */
 };
 

@@ -86,9 +86,9 @@ struct lls_param {
   const char *name;
   uint32_t type;             /* enum lls_param_type */
   size_t offset;             /* offset of the member in the params struct */
-  const char *default_value; /* in the ini's syntax */
-  double min, max;      /* of the bound value (ns for durations); no limits if both are
-                         * 0 */
+  const char *default_value; /* value in the syntax of the configuration file */
+  double min,
+      max; /* limits of the bound value (ns for durations); no limits if both are 0 */
   const char *choices;  /* CHOICE: "a|b|c", else NULL */
   const char *unit;     /* "tokens", "" if none */
   const char *sentence; /* what it does */
@@ -154,7 +154,7 @@ struct lls_plugin {
  * import_state of the new one. `version` is a number of the plugin's own; a plugin
  * refuses an unknown blob with -ENOTSUP, and starts empty.
  */
-struct lls_blob { /* it never grows */
+struct lls_blob { /* a result without a size: the struct never grows */
   uint32_t version;
   size_t bytes;
   void *data; /* export: malloc'ed by the plugin, freed by the core; import: borrowed */

@@ -47,7 +47,8 @@ enum lls_scheduler_needs {
   LLS_NEEDS_CHUNKED_PREFILL = 1 << 1, /* prompts in pieces */
   LLS_NEEDS_FORMS = 1 << 2,           /* hidden form */
   LLS_NEEDS_ROLES = 1 << 3,           /* prefill and decode instances */
-  LLS_USES_ROLES = 1 << 4, /* not a need: hands requests over if there are roles */
+  /* not a requirement: the scheduler hands requests over if there are roles */
+  LLS_USES_ROLES = 1 << 4,
 };
 
 #define LLS_MAX_PREEMPT_PREFERENCES 4
@@ -74,9 +75,9 @@ struct lls_instance_load {
   uint32_t device_units;  /* units of its cache */
   uint32_t free_units;    /* free units, as in lls_capacity */
   uint32_t offered_units; /* held by the offers on the instances where they are now */
-  bool failed;            /* it accepts nothing any more: requests offered to it are
-                           * lost */
-  int64_t step_ns;        /* mean of its last steps; LLS_NEVER: none yet */
+  bool
+      failed; /* the instance accepts nothing any more: requests offered to it are lost */
+  int64_t step_ns; /* mean of its last steps; LLS_NEVER: none yet */
   /* version 1 ends here */
 };
 
@@ -112,7 +113,7 @@ struct lls_step_view {
   /* version 1 ends here */
 };
 
-struct lls_step_result { /* in arrays: it never grows */
+struct lls_step_result { /* an array element: it never grows */
   const struct lls_request *request;
   uint32_t tokens;  /* computed */
   uint32_t emitted; /* tokens emitted: 0, or 1 and the forced ones with it */
@@ -132,10 +133,12 @@ struct lls_step_report {
 enum lls_refusal {
   LLS_REFUSED_NO_MEMORY = 1, /* reserve returned LATER */
   LLS_REFUSED_NEVER_FITS,    /* reserve returned NEVER: the request ends with CAPACITY */
-  LLS_REFUSED_BAD_ITEM,      /* this item was bad, and so was the plan */
-  LLS_REFUSED_UNSUPPORTED,   /* this engine or cache does not support it */
-  LLS_REFUSED_POSTPONED,     /* its next token waits for its grammar's mask; it keeps its
-                              * cached tokens, and continues in a later step */
+  LLS_REFUSED_BAD_ITEM,      /* the item itself was bad, and with it the whole plan */
+  /* the engine or the cache manager does not support the item */
+  LLS_REFUSED_UNSUPPORTED,
+  /* the request's next token waits for the mask of its grammar; the request keeps its
+   * cached tokens, and continues in a later step */
+  LLS_REFUSED_POSTPONED,
 };
 
 /* Required unless marked optional. */

@@ -106,7 +106,8 @@ enum lls_prediction_source {
   LLS_PREDICTED_ORACLE,  /* the truth */
 };
 
-/* Deadlines; LLS_NEVER where the client set none. Part of a view: it never grows. */
+/* Deadlines; LLS_NEVER where the client set none. A member of struct lls_request, so
+ * the struct never grows. */
 struct lls_slo {
   int64_t ttft_ns;       /* first token after arrival */
   int64_t tbt_ns;        /* between two tokens */
@@ -114,7 +115,8 @@ struct lls_slo {
   int64_t completion_ns; /* last token after arrival */
 };
 
-/* A prediction of the total output length. Part of a view: it never grows. */
+/* A prediction of the total output length. A member of struct lls_request, so the
+ * struct never grows. */
 struct lls_prediction {
   uint32_t length;    /* tokens */
   uint32_t low, high; /* bounds of about 80 %; both = length if unknown */
@@ -128,7 +130,7 @@ struct lls_prediction {
 /* Identifies a full block by everything that its contents depend on: its tokens, the
  * tokens before it, and who may share it. Equal keys mean equal contents. The core
  * makes keys; a key has no meaning outside of the server. */
-struct lls_key { /* in arrays: it never grows */
+struct lls_key { /* an array element: it never grows */
   uint64_t word[2];
 };
 
@@ -319,7 +321,8 @@ enum lls_plan_kind {
    * instance that has its blocks, which starts an upload as soon as it has memory. */
   LLS_PLAN_OFFLOAD,
   LLS_PLAN_UPLOAD,
-  LLS_PLAN_MIGRATE, /* to instance `target`; to this instance: take over an offer */
+  LLS_PLAN_MIGRATE, /* hands the request to instance `target`; to this instance: takes
+                       over an offer */
   LLS_PLAN_REJECT,  /* end it, for a reason REJECTED or CAPACITY */
 };
 
@@ -330,7 +333,7 @@ enum lls_preempt_mode {
   LLS_PREEMPT_DEFER,     /* keep the cache, skip this step (same as not mentioning it) */
 };
 
-struct lls_plan_item { /* in arrays: it never grows */
+struct lls_plan_item { /* an array element: it never grows */
   uint32_t kind;       /* enum lls_plan_kind */
   uint32_t tokens;     /* RUN: 1..lls_request_pending */
   uint32_t form;   /* RUN, nothing cached yet: enum lls_form, NONE = the cache's choice */

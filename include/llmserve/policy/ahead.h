@@ -37,9 +37,10 @@ struct lls_pol_ahead { /* state of one plan */
   const struct lls_step_view *view;
   struct lls_pol_ahead_candidate *jobs; /* (max_requests + LLS_POL_HEAP_LOOKED_AT) */
   uint32_t n;
-  uint64_t units, free_units; /* of all jobs; of no request */
-  uint64_t *leaves;           /* (max_requests) by slot: 1 + the step in which the
-                               * request is offloaded */
+  /* device units of all jobs; device units that no request holds */
+  uint64_t units, free_units;
+  uint64_t *leaves; /* (max_requests) by slot: 1 + the step in which the
+                     * request is offloaded */
 };
 
 #define LLS_POL_AHEAD_PARAMETER(STRUCT)                                                  \

@@ -37,7 +37,7 @@ struct lls_pol_backlog {
   uint32_t n;      /* requests in it */
   uint64_t *noted; /* (capacity) ids to check when the next plan begins */
   uint32_t n_noted, capacity;
-  bool stale; /* it contains something that it should not */
+  bool stale; /* the container holds a request that it should not */
 };
 
 int lls_pol_backlog_init(struct lls_pol_backlog *, struct lls_pol_scheduler *,
@@ -49,7 +49,8 @@ void lls_pol_backlog_add(struct lls_pol_backlog *,
 void lls_pol_backlog_remove(struct lls_pol_backlog *,
                             const struct lls_request *); /* on_finish */
 void lls_pol_backlog_changed(struct lls_pol_backlog *,
-                             const struct lls_request *); /* its place changed */
+                             /* a request's place changed */
+                             const struct lls_request *);
 void lls_pol_backlog_many_changed(
     struct lls_pol_backlog *); /* any number of places changed */
 /* Call them before and after a plan is made. */

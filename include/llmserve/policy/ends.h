@@ -37,7 +37,7 @@ struct lls_pol_dropped {
   uint32_t n;
   uint32_t turn; /* index in slots of the next stream to take part */
   uint32_t next; /* index in the middle where the next check begins */
-  /* those that take part in this plan, with the urgent requests */
+  /* requests that take part in this plan, with the urgent ones */
   const struct lls_request *found[LLS_POL_DROPPED_ROUND + 2 * LLS_POL_URGENT];
 };
 

@@ -51,7 +51,7 @@ static inline char *lls_pol_holding_write(char *to, const struct lls_holding *h,
 struct lls_pol_holdings { /* a position in the section */
   const char *at, *end;
   uint32_t left; /* sequences left */
-  bool torn;     /* it ends too early */
+  bool torn;     /* the section ends too early */
 };
 
 /* Returns -ENOTSUP unless the blob begins with holdings of a pool of this size. An odd

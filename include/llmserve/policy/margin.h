@@ -27,15 +27,15 @@ extern "C" {
 #endif
 
 struct lls_pol_margin {
-  double quantile;            /* fraction of the filled steps that must end in time; 0: no
-                               * margin */
-  double ratio;               /* current margin: measured time over estimated time */
-  int64_t deadline_ns;        /* of the step; LLS_NEVER: it is not filled */
-  int64_t estimated_ns;       /* for the last plan; LLS_NEVER: unknown */
-  bool has_prompts;           /* the step has prompts, so it may be filled */
-  double worst, worst_before; /* worst ratio of the last steps, and of as many
-                               * steps before them */
-  uint32_t n_worst;           /* number of steps in worst */
+  double quantile;      /* fraction of the filled steps that must end in time; 0: no
+                         * margin */
+  double ratio;         /* current margin: measured time over estimated time */
+  int64_t deadline_ns;  /* latest end of the step; LLS_NEVER: the step is not filled */
+  int64_t estimated_ns; /* for the last plan; LLS_NEVER: unknown */
+  bool has_prompts;     /* the step has prompts, so it may be filled */
+  double worst, worst_before;     /* worst ratio of the last steps, and of as many
+                                   * steps before them */
+  uint32_t n_worst;               /* number of steps in worst */
   struct lls_chunk_shape *chunks; /* (max_sequences) */
   uint32_t *decodes;              /* (max_sequences) */
   uint32_t max_sequences;

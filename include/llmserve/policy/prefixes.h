@@ -42,7 +42,7 @@ struct lls_pol_block {
   uint32_t parent;            /* block or LLS_POL_ROOT; LLS_POL_NIL = not in the index */
   uint32_t generation;        /* how often it has left the index */
   uint32_t parent_generation; /* the parent's generation when this block was inserted */
-  uint32_t bucket_next;       /* in the index */
+  uint32_t bucket_next;       /* next block in the same bucket of the index */
   uint32_t children;          /* blocks in the index whose parent is this block in this
                                * generation */
 };

@@ -49,7 +49,7 @@ struct lls_pol_priority_rules { /* rules of one plan */
   /* units to keep free by offloading requests that were not chosen; while more are
    * free, the next requests in order are uploaded */
   uint32_t reserve;
-  bool closed;   /* of the requests off the device only swapped ones are admitted */
+  bool closed;   /* only swapped requests are admitted to the device */
   bool uploaded; /* a request on the host runs only after an upload */
   /* requests on the device that must not run, because they are to be offloaded; NULL:
    * none */

@@ -50,7 +50,7 @@ struct lls_pol_slab {
 struct lls_pol_slab_class {
   uint32_t block_units;
   uint32_t per_slab;   /* blocks of a slab */
-  uint32_t first_list; /* its lists begin here in `lists`, its words in `words` */
+  uint32_t first_list; /* index in `lists` of the class's first list */
   uint32_t first_word;
   uint32_t n_slabs, n_used, n_held;
 };
@@ -97,7 +97,7 @@ struct lls_pol_slabs {
   uint32_t free_slab, n_free_slabs;
   uint32_t n_moved; /* units moved since begin */
   uint32_t closing; /* slab that is being emptied, or LLS_POL_NIL */
-  bool may_move;    /* this verb may empty slabs by copies */
+  bool may_move;    /* the operation may empty slabs by copies */
 };
 
 /* For `n_units` units and blocks of these sizes, each a size once; journal and owner are

@@ -21,7 +21,7 @@ extern "C" {
 
 struct lls_pol_state_walk {
   char *out;      /* or NULL */
-  const char *in; /* or NULL; (bytes) */
+  const char *in; /* the bytes to read, or NULL */
   size_t done, bytes;
 };
 

@@ -42,7 +42,7 @@ extern "C" {
 enum lls_pol_reads {
   LLS_POL_READS_ALL = 1,
   LLS_POL_READS_WINDOW, /* the `window` tokens that end with its own */
-  LLS_POL_READS_CHUNK,  /* those in its chunk of `window` tokens */
+  LLS_POL_READS_CHUNK,  /* the tokens in its chunk of `window` tokens */
   LLS_POL_READS_STATE,  /* one state, which represents all of them */
 };
 
@@ -55,7 +55,8 @@ struct lls_pol_node {
   uint32_t parent;      /* node; LLS_POL_NIL: the first of a prompt, or unknown */
   uint32_t children;    /* nodes with this one as parent */
   uint32_t n_blocks;    /* 0: the node is free */
-  uint32_t bucket_next; /* in the index; for a free node: the next free one */
+  uint32_t bucket_next; /* next node in the same bucket of the index; of a free node: the
+                           next free one */
 };
 
 /* A node's block of one group in one tier: its *place*. */
@@ -83,7 +84,7 @@ struct lls_pol_tree {
   struct lls_pol_tree_group groups[LLS_POL_MAX_GROUPS];
   struct lls_pol_tree_tier tiers[LLS_POL_MAX_TIERS];
 
-  uint32_t n_nodes;                  /* as many as there are blocks */
+  uint32_t n_nodes;                  /* number of blocks */
   struct lls_pol_node *nodes;        /* (n_nodes) */
   struct lls_key *keys;              /* (n_nodes) */
   struct lls_pol_tree_place *places; /* (n_nodes, n_groups, n_tiers) */
