@@ -19,8 +19,9 @@
 #include <math.h>
 #include <stdatomic.h>
 
-#define CHUNK_TOKENS    1024
-#define PARTS_BYTES     ((size_t)512 << 10) /* of each thread: states of shared rows */
+#define CHUNK_TOKENS 1024
+/* bytes of each thread for the states of shared rows */
+#define PARTS_BYTES     ((size_t)512 << 10)
 #define ITEM_COST_FIXED 16 /* the fixed cost of widening K and V, in queries */
 
 /* Some rows of a sequence, and the chunks of tokens that any of these rows sees. */

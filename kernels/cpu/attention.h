@@ -25,7 +25,7 @@ struct lls_kv_list {
   /* The same for INT8 blocks, whose slots have head_dim bytes; NULL: none exist. */
   const char *int8;
   size_t int8_bytes;      /* half a unit */
-  const uint16_t *scales; /* of half 0: (2, head_dim) steps, then least values */
+  const uint16_t *scales; /* scales of half 0: (2, head_dim) steps, then least values */
   size_t scale_stride;    /* f16 values from half to half */
   uint32_t head_dim;
   uint32_t block_tokens;

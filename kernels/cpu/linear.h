@@ -66,12 +66,12 @@ struct lls_weight {
   enum lls_packed packed;
   size_t rows, columns;
   size_t panels, inputs;   /* rows / 16 rounded up; columns rounded up to the alignment */
-  size_t panel_bytes;      /* of one panel */
+  size_t panel_bytes;      /* bytes of one panel */
   char *data;              /* (panels, panel_bytes) */
   float *scale;            /* (panels, 16), codes only */
   float *bias;             /* (panels, 16), NULL if none */
   uint8_t table[16];       /* CODES4: the CODES8 code of each of its codes */
-  size_t bytes;            /* of data, scale and bias */
+  size_t bytes;            /* bytes of data, scale and bias together */
   struct lls_weight *next; /* the following rows, which have another format; NULL: none */
 };
 
@@ -122,8 +122,8 @@ struct lls_linear_kernel {
   unsigned row_block; /* rows packed at a time, a multiple of max_rows and row_unit */
   unsigned max_rows;  /* most rows of a group */
   unsigned row_unit;  /* all groups but the last have a multiple of this many rows */
-  /* of an element of packed x; 4: f32, and a single row is used unpacked; 1: x is in
-   * bytes, as `skip` counts */
+  /* bytes of an element of packed x. 4: f32, and a single row is used unpacked; 1: x is
+   * in bytes, as `skip` counts */
   unsigned x_bytes;
   unsigned panels; /* panels that a tile multiplies at once where groups share them */
   bool spread;     /* tiles whose panels are shared by groups prefetch `ahead` */

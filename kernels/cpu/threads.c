@@ -40,7 +40,7 @@ struct worker {
 struct lls_cpu_threads {
   unsigned count;
   unsigned spins;
-  lls_cpu_task task; /* of the present generation; NULL: the worker exits */
+  lls_cpu_task task; /* task of the present generation; NULL: the worker exits */
   void *arg;
   size_t grain;           /* items taken at a time */
   struct worker *workers; /* (count); [0] is the caller */

@@ -231,7 +231,8 @@ static __device__ __forceinline__ row_places find_queries(const work &w,
 #pragma unroll
   for (int i = 0; i < SHARE / WARP; i++) {
     uint32_t query = first + row_known<HD>(i);
-    query = query < w.n_queries ? query : w.n_queries - 1; /* its result is not used */
+    /* rows beyond the last query load it again; their result is not used */
+    query = query < w.n_queries ? query : w.n_queries - 1;
     places.at[i] =
         (row + query / w.group) * heads + w.kv_head * w.group + query % w.group;
   }

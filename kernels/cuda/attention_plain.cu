@@ -90,7 +90,7 @@ __global__ void attend_row(const lls_cuda_step *step, lls_cuda_pool pool,
     float later = fmaxf(max, block_max(score, room)), decay = expf(max - later);
     float w = expf(score - later);
     weight[tid] = w;
-    /* its barriers make the weights visible to all threads */
+    /* block_sum's barriers make the weights visible to all threads */
     sum = sum * decay + block_sum(w, room);
     max = later;
     uint32_t n = position + 1 - first < THREADS ? position + 1 - first : THREADS;

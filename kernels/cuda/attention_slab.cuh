@@ -21,7 +21,7 @@
 
 #define TILE    LLS_CUDA_TILE
 #define SLAB    16 /* tokens */
-#define SLABS   4  /* of each warp: K and V of two tiles */
+#define SLABS   4  /* slabs of each warp: K and V of two tiles */
 #define NOWHERE UINT32_MAX
 
 template <int HD> struct slab_layout {

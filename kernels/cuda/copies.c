@@ -18,7 +18,7 @@
 struct blocks {
   char *numbers;
   uint16_t *scales;     /* NULL: not int8 */
-  size_t bytes, stride; /* of a block's values; from block to block */
+  size_t bytes, stride; /* bytes of a block's values; bytes from block to block */
 };
 
 static struct blocks blocks_in(const struct lls_pool *p, void *numbers, uint16_t *scales,

@@ -41,7 +41,8 @@ struct lls_pool {
   uint32_t attention_slots; /* blocks of decode attention that run at once */
   /* (host_units, unit_bytes) pinned, NULL without a host tier */
   char *host;
-  uint16_t *host_scales; /* as view.scales; NULL if the host has no int8 blocks */
+  /* scales in the layout of view.scales; NULL if the host has no int8 blocks */
+  uint16_t *host_scales;
   /* Only with int8 host blocks: blocks between their conversion and the transfer. */
   char *staged;            /* (STAGED, unit_bytes / 2) device */
   uint16_t *staged_scales; /* (STAGED, scales of half a unit) */
@@ -110,7 +111,7 @@ struct lls_cuda_device {
   int gpu; /* CUDA's number of the GPU; lls_cuda_use */
   struct cudaDeviceProp properties;
   cudaStream_t stream, copies, sends; /* `sends`: for the inputs of draws */
-  /* of the thread that exchanges blocks with other processes; pack.c */
+  /* stream of the thread that exchanges blocks with other processes; pack.c */
   cudaStream_t packs;
   cudaEvent_t step_done; /* end of the previous step: its blocks are written */
   cudaEvent_t reached;   /* for waits within a step */

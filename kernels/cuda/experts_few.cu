@@ -35,8 +35,9 @@
 template <int WIDTH> struct layout {
   static constexpr int OUTPUTS = WIDTH * SIXTEEN;
   static constexpr int STAGES = 4 / WIDTH;
-  static constexpr int CELLS = 4 * WIDTH;    /* copies of a thread in each stage */
-  static constexpr int STRIDE = OUTPUTS + 4; /* of sums; puts rows in different banks */
+  static constexpr int CELLS = 4 * WIDTH; /* copies of a thread in each stage */
+  /* sums from row to row; puts rows in different banks */
+  static constexpr int STRIDE = OUTPUTS + 4;
   static constexpr int SUMS = WARPS * EIGHT * STRIDE;
   static constexpr size_t RING = (size_t)STAGES * CELLS * THREADS * CELL * sizeof(bf16);
 };

@@ -22,7 +22,8 @@
 #define LLS_HOPPER_CODE 1
 #endif
 
-#define UPPER_HALF (1u << 30 | 1024 / 16) /* of descriptors, see `describe` */
+/* upper half of a descriptor: see `describe` */
+#define UPPER_HALF (1u << 30 | 1024 / 16)
 
 #ifdef __CUDACC__
 

@@ -60,7 +60,7 @@ enum { LLS_CUDA_K_WHOLE = 1, LLS_CUDA_V_WHOLE = 2, LLS_CUDA_SCRATCH = 4 };
  * sequence, so that it reads only this before the block table entries. */
 struct lls_cuda_piece {
   uint32_t row, n_rows; /* rows of the step */
-  uint32_t position;    /* of the first row */
+  uint32_t position;    /* position of the first row */
   uint32_t begin, end;
   uint32_t part, first_part, n_parts;
   uint32_t k_first, k_count, k_begin; /* range of entries, and the first token in them */
@@ -289,8 +289,8 @@ int lls_cuda_run_fill(cudaStream_t, uint64_t seed, size_t columns, size_t stride
  * scratch_at on, scratch units of one layer. */
 struct lls_cuda_pool {
   void *data;
-  /* of halves of units, (2 units, layers, kv_heads, 2, head_dim) f16: steps, then least
-   * values; NULL if the pool has no int8 blocks */
+  /* scales of halves of units, (2 units, layers, kv_heads, 2, head_dim) f16: steps,
+   * then least values; NULL if the pool has no int8 blocks */
   uint16_t *scales;
   uint64_t scratch_at;
   enum lls_dtype element;
@@ -330,7 +330,7 @@ int lls_cuda_run_rope_write(cudaStream_t, enum lls_dtype numbers,
 struct lls_cuda_restore {
   uint32_t first, n_rows;
   uint32_t layer;
-  uint32_t pairs;      /* of k; 0: no rotation */
+  uint32_t pairs;      /* rotated pairs of k; 0: no rotation */
   const float *angles; /* (positions, 2, pairs) from lls_cuda_angles, with from_zero */
   void *x;             /* (n_rows, kv columns) */
   void *kv;            /* (n_rows, 2 kv columns) k, then v */

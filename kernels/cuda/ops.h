@@ -43,7 +43,7 @@ enum lls_cuda_op_kind {
   LLS_CUDA_ALL_REDUCE,
   LLS_CUDA_GATHER_COLUMNS,
   LLS_CUDA_HIDDEN_WRITE,
-  LLS_CUDA_RESTORE, /* its kernels and products; never in a graph */
+  LLS_CUDA_RESTORE, /* restores K and V in several kernels; never in a graph */
 };
 
 struct lls_cuda_hidden_write {

@@ -29,9 +29,9 @@ struct lls_cuda_product_shape {
 struct lls_cuda_choice {
   struct lls_cuda_product_key key;
   cublasLtMatmulAlgo_t algo;
-  uint32_t index,
-      of; /* of how many algorithms, in the heuristic's order; at most 1: not timed */
-  /* of one product, with this algorithm and with the heuristic's first */
+  uint32_t index, of; /* number of algorithms that were compared, in the heuristic's
+                         order; at most 1: not timed */
+  /* time of one product with this algorithm; with the heuristic's first */
   float ms, first_ms;
 };
 

@@ -77,8 +77,8 @@ struct chunk_part {  /* a chunk's contribution to its row */
 struct drawing {  /* the state of a row from kernel to kernel */
   uint32_t drawn; /* 0: its token is chosen */
   uint32_t again; /* another round is needed: top_p after top_k */
-  /* of the weights: largest logit, scale, least weight; sum: log of the sum of exp of
-   * the raw logits */
+  /* largest logit, scale and least weight of the row; log of the sum of exp of the raw
+   * logits */
   float top, scale, least, sum;
   double target; /* target of the count or the mass */
   walk w;        /* the fine bin where the target is reached */

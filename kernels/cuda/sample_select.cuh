@@ -43,7 +43,7 @@ struct row {
 struct kept {
   float bound;
   u64 ties;
-  u64 mass; /* of all kept tokens */
+  u64 mass; /* mass of all kept tokens */
 };
 
 /* ---- over a block ------------------------------------------------------------------ */

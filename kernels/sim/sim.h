@@ -40,10 +40,12 @@ struct lls_sim_options {
 /* Totals of the device since its creation. */
 struct lls_sim_totals {
   uint64_t steps, rows, sequences;
-  int64_t busy_ns;            /* of all steps */
-  int64_t copy_ns, waited_ns; /* of all copies; the part by which they lengthened steps */
+  int64_t busy_ns; /* time of all steps */
+  /* time of all copies; the part of it by which they lengthened steps */
+  int64_t copy_ns, waited_ns;
   uint64_t copied_bytes[LLS_COPY_DEVICE_TO_DEVICE + 1]; /* by enum lls_copy_kind */
-  uint64_t pulls, pulled_bytes;                         /* from other devices */
+  /* copies from other devices, and their bytes */
+  uint64_t pulls, pulled_bytes;
   /* All pulls: time from the step's begin to their arrival, and the link's time for
    * each alone. */
   int64_t pull_ns, pull_link_ns;
