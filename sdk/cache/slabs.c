@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_MULTIPLE 8   /* of the largest block that a slab may be */
-#define LEAST_SLABS   64  /* that a larger slab must leave */
-#define SMALL_LOSS    300 /* a remainder below 1 / SMALL_LOSS of a slab is fine */
+#define MOST_MULTIPLE 8 /* most blocks of the largest class in a slab */
+/* a slab of several such blocks is chosen only if this many slabs fit the memory */
+#define LEAST_SLABS 64
+#define SMALL_LOSS  300 /* a remainder below 1 / SMALL_LOSS of a slab is fine */
 
 /* ---- life ------------------------------------------------------------------------- */
 

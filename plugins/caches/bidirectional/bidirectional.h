@@ -47,7 +47,7 @@ struct params {
 struct part {
   uint32_t owner;          /* slot of a sequence, or LLS_POL_NIL */
   uint32_t first;          /* token in its first slot */
-  uint32_t count;          /* its slots, counted from its end of the block */
+  uint32_t count;          /* slots of the part, counted from its end of the block */
   uint32_t previous, next; /* parts of its owner in token order, or LLS_POL_NIL */
 };
 
@@ -123,7 +123,7 @@ struct bidirectional {
   bool said_full;
   uint32_t *grown; /* (n_slots) real-time sequences that were reserved in it */
   uint32_t n_grown;
-  struct lls_pol_journal journal; /* of the open transaction */
+  struct lls_pol_journal journal; /* undo log of the open transaction */
 };
 
 /* Every change of the state goes through here. */

@@ -57,7 +57,7 @@ struct hybrid {
   uint32_t *marks;                 /* (n_units) for audit */
 
   uint32_t free_at_begin;
-  struct lls_pol_journal journal; /* of the open transaction */
+  struct lls_pol_journal journal; /* undo log of the open transaction */
 };
 
 /* Every change of the state goes through here. */

@@ -66,8 +66,8 @@ struct paged {
   uint32_t n_copies, max_copies;
 
   uint32_t available_at_begin;
-  uint32_t n_evicted;             /* from the index, in this transaction */
-  struct lls_pol_journal journal; /* of the open transaction */
+  uint32_t n_evicted;             /* blocks that left the index in this transaction */
+  struct lls_pol_journal journal; /* undo log of the open transaction */
 };
 
 /* Every change of the state goes through here. */

@@ -40,7 +40,7 @@
 #include <llmserve/policy/window.h>
 
 struct params {
-  double share; /* of a step's time that transfers may take of the link */
+  double share; /* fraction of a step's time in which transfers may use the link */
   bool prefix_sharing;
 };
 
@@ -59,7 +59,7 @@ struct sequence { /* one for each slot */
   uint32_t to_row;   /* row of its target lists, or LLS_POL_NIL */
   uint32_t left;     /* while it moves: blocks before this one are at the source yet */
   uint32_t listed;   /* the engine has the copies of the blocks from this one on */
-  uint8_t touched;   /* its slot is in m->touched */
+  uint8_t touched;   /* the sequence's slot is in m->touched */
 };
 
 struct tier {
@@ -83,9 +83,9 @@ struct tiered {
   uint64_t unit_bytes;
 
   struct tier tiers[2];          /* device, host */
-  struct lls_pol_prefixes index; /* of full blocks on the device, by K unit */
+  struct lls_pol_prefixes index; /* index of full blocks on the device, by K unit */
   uint32_t *v_units;  /* (n_units of the device) V unit of an indexed block if not int8 */
-  uint32_t n_evicted; /* from the index, since the last commit */
+  uint32_t n_evicted; /* blocks that left the index since the last commit */
   uint32_t *row_next; /* (n_rows) stack of free rows */
   uint32_t row_head, n_rows_free;
   struct sequence *sequences;      /* (n_slots) */
@@ -96,11 +96,11 @@ struct tiered {
   uint32_t *moving, n_moving;      /* (n_slots) slots, oldest transfer first */
 
   struct copy_list pending; /* for the next step: full blocks to int8 */
-  struct copy_list now;     /* of this step */
+  struct copy_list now;     /* copies of this step */
   uint32_t last_transfer;
 
   uint32_t free_at_begin;
-  struct lls_pol_journal journal; /* of the open transaction */
+  struct lls_pol_journal journal; /* undo log of the open transaction */
 };
 
 /* Every change of the state goes through here. */

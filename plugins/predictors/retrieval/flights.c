@@ -33,7 +33,7 @@ void flights_free(struct retrieval *r)
   LLS_POL_CHECK(r->n_flights == 0);
 }
 
-#define TOKEN_BYTES 4 /* of an English token */
+#define TOKEN_BYTES 4 /* mean bytes of an English token */
 
 /* Words are hashed to the last. Of a text that is longer than what is encoded, others may
  * have the same vector: all that begin with one system prompt. */

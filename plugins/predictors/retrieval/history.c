@@ -30,7 +30,7 @@ struct loading {
 };
 
 struct history {
-  uint32_t dims, capacity; /* of each generation */
+  uint32_t dims, capacity; /* dimensions of a vector; entries of a generation */
   struct generation young, old;
   int64_t newest; /* row */
   struct store *store;

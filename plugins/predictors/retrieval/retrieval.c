@@ -16,7 +16,8 @@
 
 #include "plugins/predictors/retrieval/words.h"
 
-#define BUCKETS 10 /* of equal width up to the context, for bucket_accuracy */
+/* number of buckets of equal width up to the context, for bucket_accuracy */
+#define BUCKETS 10
 
 /* ---- the encoder ------------------------------------------------------------------- */
 

@@ -31,7 +31,7 @@ struct params {
   int64_t encoder; /* enum encoder_choice */
   const char *encoder_path;
   int64_t encoder_threads, encoder_tokens;
-  int64_t dims; /* of vectors of hashed words */
+  int64_t dims; /* dimensions of vectors of hashed words */
   int64_t k;
   double s0;
   int64_t db_max;

@@ -51,7 +51,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   a->budget_sum += a->budget;
   s.no_margin = true;
   s.watermark_units =
-      a->block_units; /* of a prompt that fits: one block is left for more */
+      a->block_units; /* a prompt is admitted if one block is left free besides it */
   s.tokens = a->budget;
   s.sequences = lls_pol_min((uint32_t)a->params.max_seqs, view->max_sequences);
   if (a->params.victims == ACCELGEN_LITERAL) {

@@ -166,7 +166,7 @@ struct accelgen_candidate {
   const struct lls_request *request;
   uint64_t id;     /* for dump: the request may have ended */
   int64_t slack;   /* T_r */
-  int64_t key;     /* its rank: (late, T_r), or arrival */
+  int64_t key;     /* rank of the candidate: (late, T_r), or arrival */
   uint32_t tokens; /* to compute until its next output token */
   bool decode;     /* only its newest token is to be computed */
   bool started;    /* a prompt that is partly on the device */
@@ -176,7 +176,7 @@ struct accelgen_candidate {
   bool done; /* in the plan, off the device, or rejected */
 };
 
-struct accelgen_job { /* of a slot */
+struct accelgen_job { /* the state of the request in a slot */
   struct accelgen_jct jct;
   uint32_t prefix; /* prompt tokens in the prefix index; UINT32_MAX: not looked up */
   bool is_jct, paused;

@@ -17,11 +17,13 @@
 
 #include <math.h>
 
-#define CHUNK_WEIGHT 0.05 /* of the newest chunk in their moving average */
+/* weight of the newest chunk in the moving average of chunks */
+#define CHUNK_WEIGHT 0.05
 
 static const int64_t behind_all = INT64_C(1)
-                                  << 60;        /* keys of the late: after all others */
-static const int64_t least_ttft_ns = 300000000; /* of requests that name none */
+                                  << 60; /* keys of the late: after all others */
+/* TTFT deadline of requests that name none */
+static const int64_t least_ttft_ns = 300000000;
 
 enum { GROUP = 512 }; /* tokens; TTFT deadlines are by length group (section 3.2) */
 

@@ -47,10 +47,10 @@ struct member {                      /* one for each slot */
   const struct lls_request *request; /* or NULL; if offered, valid within a plan only */
   uint64_t id;
   uint8_t place;
-  bool offered;     /* its cache is still on the instance that offers it */
+  bool offered;     /* the request's cache is still on the instance that offers it */
   bool partial;     /* QUEUE, with some tokens cached */
   bool fresh;       /* in the list `fresh`, to be checked */
-  bool leaves;      /* its offload was planned */
+  bool leaves;      /* the request's offload was planned */
   uint32_t at;      /* RUNNING: index in `running` */
   uint32_t tag;     /* RUNNING: its batch */
   uint64_t seen;    /* offered: 1 + the step it was last seen in */
@@ -71,7 +71,8 @@ struct buffer {
 struct aligned {
   struct lls_pol_scheduler base;
   struct aligned_params params;
-  struct lls_pol_prefiller prefiller; /* of the role */
+  /* the scheduler's part if the instance has the prefill role */
+  struct lls_pol_prefiller prefiller;
 
   struct member *members; /* (max_requests) */
   struct tree tree;       /* POOL */
@@ -96,12 +97,13 @@ struct aligned {
   struct tree_range next_lengths;
   bool next_is_all;
   uint64_t class_blocks;
-  uint32_t next_found;             /* NEXT: enum search_case */
-  uint32_t arriving;               /* requests in NEXT being uploaded after last plan */
-  bool moves;                      /* memory is transferred during steps */
-  bool ahead;                      /* the next batch is uploaded before it runs */
-  bool remote;                     /* POOL requests are kept on prefill instances */
-  uint64_t leaving_units;          /* of requests on their way to prefill instances */
+  uint32_t next_found; /* NEXT: enum search_case */
+  uint32_t arriving;   /* requests in NEXT being uploaded after last plan */
+  bool moves;          /* memory is transferred during steps */
+  bool ahead;          /* the next batch is uploaded before it runs */
+  bool remote;         /* POOL requests are kept on prefill instances */
+  /* units of requests on their way to prefill instances */
+  uint64_t leaving_units;
   struct lls_pol_place prefillers; /* chooses the instance that takes one back */
   uint32_t n_leaving;              /* requests handed over */
   uint32_t idle_plans;             /* plans in a row in which none ran or moved */

@@ -220,7 +220,7 @@ static bool run_all(struct aligned *a, struct lls_pol_step *s)
 
 /* ---- admission -------------------------------------------------------------------- */
 
-struct door { /* of one plan */
+struct door { /* what one plan may still admit */
   uint32_t seats;
   uint32_t free_units;
   bool shut; /* a request on the device already had no room to grow */

@@ -8,7 +8,7 @@
  */
 #include "aligned.h"
 
-struct moves { /* of one plan */
+struct moves { /* the moves of one plan */
   struct lls_pol_step *s;
   int64_t free_units; /* less the units promised in this plan */
   int64_t floor;      /* units for the running batch to grow into */

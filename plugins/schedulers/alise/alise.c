@@ -34,7 +34,7 @@ struct job {          /* one for each slot */
   int64_t boost_ns;   /* run time left until it is no longer lifted */
   uint32_t level;     /* level in which its T is counted; 0 = none */
   int64_t counted;    /* the T counted there */
-  int64_t key;        /* its place when it was counted */
+  int64_t key;        /* the job's key when it was counted */
 };
 
 struct alise {

@@ -64,7 +64,7 @@ struct candidate {
   uint32_t held;     /* enum lls_form it must keep; NONE: any */
   uint32_t form;     /* out: enum lls_form, NONE = not chosen */
   uint32_t standing; /* enum apt_standing */
-  bool violated;     /* its SLO was missed: its value is eps */
+  bool violated;     /* the request's SLO was missed: its value is eps */
   bool stalled;      /* began, then waited off the device over max_stall */
   bool no_upgrade;   /* may be chosen in hidden form only */
   bool gone;         /* preempted or admitted in this plan */

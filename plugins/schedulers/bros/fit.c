@@ -16,7 +16,7 @@ enum { TERMS = 3, FIRST = 16, LEAST_STEPS = 16, MOST_STEPS = 4096 };
 
 /* ---- least squares ----------------------------------------------------------------- */
 
-struct normal { /* of the features 1, Ln and pairs */
+struct normal { /* normal equations of the features 1, Ln and pairs */
   double a[TERMS][TERMS], b[TERMS];
   uint32_t n;
 };

@@ -18,7 +18,7 @@
 
 #include <llmserve/policy/check.h>
 
-enum { BLOCK_UNITS = 2 }; /* of a block: one for K, one for V */
+enum { BLOCK_UNITS = 2 }; /* units of a block: one for K, one for V */
 
 static bool has_memory(const struct bros_candidate *c)
 {

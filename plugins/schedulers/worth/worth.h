@@ -109,7 +109,7 @@ struct worth_candidate *worth_next(struct worth_order *);
 
 struct worth_job {  /* one for each slot */
   uint32_t prefix;  /* prompt tokens in the prefix index; UINT32_MAX: not looked up */
-  bool lost;        /* its first token came too late */
+  bool lost;        /* the first token came too late */
   uint64_t planned; /* 1 + the plan that it runs in */
 };
 
