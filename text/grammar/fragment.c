@@ -20,7 +20,8 @@
 
 #define MOST_WORK 2000000 /* work of the stacks for one fragment: some 20 ms */
 
-static const struct lls_fragment none; /* its address: the state has no fragment */
+/* a marker by its address: the state has no fragment */
+static const struct lls_fragment none;
 
 int lls_fragments_create(struct lls_fragments *f, struct lls_dfa *dfa,
                          const struct lls_vocabulary *vocabulary)

@@ -43,7 +43,8 @@ struct lls_fragment {
                                   * NULL, and only bits */
   const uint32_t *up_to;         /* (most_times + 1) how many tokens need at most this
                                   * many repetitions */
-  const uint32_t *bits[LLS_FRAGMENT_CUTS]; /* of the tokens; NULL: the list is shorter */
+  /* sets of the list's tokens; NULL: the list is shorter */
+  const uint32_t *bits[LLS_FRAGMENT_CUTS];
   uint32_t n_suffixes;
   const struct lls_suffix *suffixes;            /* (n_suffixes) */
   const struct lls_suffix_token *suffix_tokens; /* (n) entry 0 is unused */

@@ -14,10 +14,10 @@
 #define LLS_LOAN_PAIRS 32
 
 struct lls_loan {
-  const struct lls_fragment *fragment; /* of the repetition's first state; NULL: no
-                                        * loan */
-  uint32_t start;                      /* first state of the repetition */
-  uint32_t after;                      /* state to which calls of the repetition return */
+  /* fragment of the repetition's first state; NULL: no loan */
+  const struct lls_fragment *fragment;
+  uint32_t start; /* first state of the repetition */
+  uint32_t after; /* state to which calls of the repetition return */
   struct {
     uint32_t state, place;
   } pairs[LLS_LOAN_PAIRS]; /* (n_pairs) states known to continue in the same way */

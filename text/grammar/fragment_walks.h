@@ -12,7 +12,7 @@
 /* A fragment under construction. */
 struct lls_fragment_job {
   bool active;
-  bool repeats; /* its rule is a repetition that calls no rule */
+  bool repeats; /* the fragment's rule is a repetition that calls no rule */
   bool brief;   /* the fragment leaves out continuations after the rule for tokens that
                  * the rule itself takes: in an unbounded repetition they add nothing */
   uint32_t state;

@@ -18,7 +18,8 @@
 struct lls_schema_memo {
   UT_hash_handle hh;
   bool done;
-  uint32_t node; /* its node; until it is complete, its rule, or none */
+  uint32_t
+      node; /* node of the set; until it is complete: the node of its rule, or none */
   size_t key_bytes;
   char key[];
 };

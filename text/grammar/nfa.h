@@ -42,7 +42,7 @@ static inline bool lls_byte_set_has(const struct lls_byte_set *set, uint8_t byte
 
 struct lls_nfa_rule {
   uint32_t start;
-  uint32_t first_state, n_states; /* its states are consecutive */
+  uint32_t first_state, n_states; /* the rule's states, which are consecutive */
   uint32_t min, max;              /* repetitions of a counted rule; else 1 and 1 */
   bool counted, calls;
   struct lls_byte_set first, follow; /* bytes that may begin the rule; that may come

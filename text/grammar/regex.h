@@ -24,11 +24,12 @@
 #define LLS_REGEX_REPEATS 65536 /* largest number in {m,n} */
 
 struct lls_regex_use {
-  bool search;  /* it may match anywhere in the text, as JSON Schema's patterns do */
-  bool json;    /* the text is the inside of a JSON string; see json_syntax.h */
-  bool within;  /* it is a part of a longer text: anchors are refused */
-  bool bounded; /* its matches have min to max code points */
-  bool narrow;  /* ... and some of these matches may be left out */
+  bool search; /* the expression may match anywhere in the text, as JSON Schema's patterns
+                  do */
+  bool json;   /* the text is the inside of a JSON string; see json_syntax.h */
+  bool within; /* the expression is a part of a longer text: anchors are refused */
+  bool bounded; /* matches are limited to min to max code points */
+  bool narrow;  /* some matches between min and max may be left out */
   uint32_t min, max;
 };
 

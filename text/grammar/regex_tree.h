@@ -13,9 +13,9 @@
 
 enum lls_regex_kind {
   LLS_REGEX_CLASS,    /* one code point of its ranges */
-  LLS_REGEX_SEQUENCE, /* its parts in a row */
+  LLS_REGEX_SEQUENCE, /* the parts one after the other */
   LLS_REGEX_CHOICE,   /* one of its parts */
-  LLS_REGEX_REPEAT,   /* its part, min to max times */
+  LLS_REGEX_REPEAT,   /* the part, min to max times */
   LLS_REGEX_FIRST,    /* an anchor: the beginning of the text */
   LLS_REGEX_LAST,     /* an anchor: the end of the text */
 };
@@ -23,7 +23,7 @@ enum lls_regex_kind {
 struct lls_regex_node {
   enum lls_regex_kind kind;
   uint32_t min, max;        /* repetitions of LLS_REGEX_REPEAT */
-  uint32_t part, next;      /* its first part; its next sibling */
+  uint32_t part, next;      /* first part of the node; its next sibling */
   uint32_t range, n_ranges; /* the class's ranges in the tree's array */
 };
 

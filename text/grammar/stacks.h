@@ -33,7 +33,7 @@ struct lls_frame {
   uint32_t rule;
   uint32_t done; /* repetitions done of a counted rule */
   uint32_t edges;
-  uint32_t hash; /* of all edges, or 0: not computed yet */
+  uint32_t hash; /* hash of all edges, or 0: not computed yet */
 };
 
 struct lls_configuration {
@@ -49,7 +49,7 @@ struct lls_stacks_mark {
 struct lls_stacks_slot {
   uint64_t clock;
   uint32_t index;
-  uint32_t owner; /* of an edge: its frame */
+  uint32_t owner; /* frame of the edge, in slots of edges */
 };
 
 struct lls_stacks {

@@ -20,10 +20,11 @@
 struct lls_tokenizer;
 
 struct lls_trie_node {
-  uint32_t end;         /* the first node after its subtree */
-  uint32_t first_token; /* its own: tokens [first_token, next node's first_token) */
-  uint16_t depth;       /* bytes from the root to it */
-  uint8_t byte;         /* the last of them */
+  uint32_t end; /* the first node after its subtree */
+  uint32_t
+      first_token; /* the node's own tokens: [first_token, next node's first_token) */
+  uint16_t depth;  /* bytes from the root to it */
+  uint8_t byte;    /* the last of them */
 };
 
 /* The bytes of a token; empty for a token that may not be sampled. */
@@ -41,7 +42,7 @@ struct lls_token_bytes {
 #define LLS_SPECIAL_BYTES 5
 
 struct lls_special_token {
-  uint32_t name, n; /* its bytes, in the vocabulary's names */
+  uint32_t name, n; /* the token's bytes, in the vocabulary's names */
   uint32_t token;
 };
 

@@ -12,9 +12,9 @@
 #define LLS_TRIE_NONE (-1)
 
 struct lls_byte_node {
-  int32_t child;   /* its first child */
+  int32_t child;   /* first child */
   int32_t sibling; /* next child of the same parent */
-  int32_t value;   /* NONE: no string ends here */
+  int32_t value;   /* value of the string that ends here; NONE: no string does */
   unsigned char byte;
 };
 

@@ -35,7 +35,7 @@ struct lls_tool_syntax {
 };
 
 struct lls_tool_format {
-  const char *name; /* its value in [model] tool_format */
+  const char *name; /* value of [model] tool_format */
   enum lls_tool_shape shape;
   const char *open[LLS_TOOL_MARKS]; /* marks at which calls begin; NULL-terminated
                                      * unless full */

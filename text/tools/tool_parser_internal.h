@@ -50,7 +50,7 @@ enum lls_tool_role {
 struct lls_tool_object {
   enum lls_tool_place place;
   enum lls_tool_role role;         /* role of the member being read */
-  bool streamed;                   /* its value is reported while it arrives */
+  bool streamed;                   /* the member's value is reported while it arrives */
   unsigned depth;                  /* 1 within {"function": {...}} */
   size_t begin;                    /* offset of the key or value in held */
   size_t arguments, arguments_end; /* offsets in held of arguments that precede the

@@ -18,7 +18,7 @@ struct lls_bench {
   char host[256];     /* value of the Host header */
   char path[512];     /* path of the endpoint */
   char prefix[256];   /* path before all other endpoints */
-  char headers[4096]; /* from --header, each line ended */
+  char headers[4096]; /* headers from --header, each line ended */
   char model[256];    /* model name sent in requests */
   bool chat;
   bool looks;              /* poll the server for a plot's timeline: look.h */

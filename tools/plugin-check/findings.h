@@ -9,8 +9,9 @@
 
 #include <stdint.h>
 
-#define WHERE_MAX    128
-#define FINDINGS_MAX 6 /* of one check; further findings are only counted */
+#define WHERE_MAX 128
+/* findings of one check that are kept; further ones are only counted */
+#define FINDINGS_MAX 6
 
 struct findings {
   int fd;      /* write end of the pipe */

@@ -45,7 +45,8 @@ static int begin(void *self)
     remember(w, 0);
   for (uint32_t i = 0; i < w->n_slots; i++) {
     struct placed *p = &w->placed[i];
-    p->left |= p->in_step; /* its table was asked for, but it did not run */
+    /* the request's table was asked for, but the request did not run */
+    p->left |= p->in_step;
     p->in_step = p->preempted = false;
   }
   shadow_begin(&w->memory->shadow);

@@ -43,8 +43,8 @@ struct lls_steady {
 /* Metrics of the requests of one class. */
 struct lls_class_metrics {
   struct lls_spread ttft, tpot, normalised; /* as in lls_metrics */
-  /* of completions up to the last request's arrival; closed-loop batches continue until
-   * then */
+  /* throughput of completions up to the last request's arrival; closed-loop batches
+   * continue until then */
   double request_throughput, output_throughput;
 };
 
@@ -53,8 +53,9 @@ struct lls_metrics {
   double percentiles[LLS_PERCENTILES_MAX]; /* 50, 90, 99, then the requested ones */
   uint32_t issued, completed, failed, cancelled;
   double duration_s;                     /* from the first start to the last end */
-  uint64_t prompt_tokens, output_tokens; /* of completed requests */
-  uint64_t max_tokens_per_s;             /* most tokens in one second of the clock */
+  uint64_t prompt_tokens, output_tokens; /* tokens of completed requests */
+  /* most tokens in one second, counted by whole seconds of the run */
+  uint64_t max_tokens_per_s;
   uint32_t max_concurrent;
   struct lls_spread ttft, tpot, itl, e2el; /* in ms; vLLM's metrics */
   struct lls_spread normalised;            /* ms per token */

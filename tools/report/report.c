@@ -10,7 +10,7 @@
 
 /* beyond this number tokens are not counted by the second */
 #define SECONDS_MAX (1u << 24)
-/* of a prompt token in a tenant's service (VTC, section 4) */
+/* weight of a prompt token in a tenant's service (VTC, section 4) */
 #define PROMPT_WEIGHT  1.0
 #define OUTPUT_WEIGHT  2.0
 #define LARGEST_SPREAD 4096 /* most gaps above the 99th percentile of one request */

@@ -83,8 +83,9 @@ struct lls_report_options {
                           "": the items' own SLOs */
   /* "99" and the like, in addition to 50, 90 and 99; NULL: none */
   const char *percentiles;
-  const char *shown;        /* the table's metrics, of "ttft,tpot,itl,e2el"; NULL: all */
-  uint32_t max_concurrency; /* of the load, to find its steady part; 0: none */
+  const char *shown; /* the table's metrics, of "ttft,tpot,itl,e2el"; NULL: all */
+  /* the load's limit of requests at a time, to find its steady part; 0: none */
+  uint32_t max_concurrency;
   /* also record gaps by token, for emissions of several tokens */
   bool per_token;
   /* requests that start before this are left out of the metrics */

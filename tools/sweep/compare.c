@@ -21,7 +21,7 @@
 #define LEAST 3 /* least runs of a side; fewer give no estimate of their spread */
 
 struct file {
-  char point[LLS_RESULT_NAME]; /* its name without folder, extension and seed */
+  char point[LLS_RESULT_NAME]; /* name of the file without folder, extension and seed */
   double seed;                 /* NaN: not known */
   json_t *result;
 };

@@ -19,7 +19,7 @@ enum { RAN, FAILED, THERE }; /* exit statuses of a child */
 struct child {
   pid_t pid;
   size_t point;
-  bool had_one; /* its result file existed before */
+  bool had_one; /* the point's result file existed before */
 };
 
 struct pool {

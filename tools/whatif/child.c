@@ -47,7 +47,8 @@ static void run_program(char *const arguments[])
 static void become(char *const arguments[], const struct child_limits *limits, int said)
 {
   const struct sched_param none = {0};
-  prctl(PR_SET_PDEATHSIG, SIGKILL); /* its answer would have no reader */
+  /* die with the parent: without it no process reads the answer */
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   dup2(said, STDERR_FILENO);
   int nothing = open("/dev/null", O_RDWR);
   dup2(nothing, STDIN_FILENO);

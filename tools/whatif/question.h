@@ -12,7 +12,7 @@
 /* The answer to a question; freed by the caller. */
 struct answered {
   char *best;     /* name of the best candidate; NULL: no significant difference */
-  char *settings; /* its settings, as lines */
+  char *settings; /* settings of the best candidate, one a line */
   char *sentence; /* a sentence about it, for a log */
 };
 

@@ -57,7 +57,7 @@ struct lls_workload {
   struct lls_item *items; /* (n_items) by arrival, then index; items of batches last */
   uint32_t n_items;
   uint32_t n_tenants;      /* tenants are 1..n_tenants; 0: no tenants */
-  int64_t last_arrival_ns; /* of the items that are sent at their arrival */
+  int64_t last_arrival_ns; /* arrival of the last item that is sent by its time */
   uint64_t seed;
   const char *source; /* the file or dataset that it was made from, for reports */
   struct lls_arena *arena;
