@@ -36,9 +36,10 @@ static bool missed(int64_t deadline_ns, double took_s)
   return deadline_ns != LLS_NEVER && took_s * 1e9 > (double)deadline_ns;
 }
 
-enum lls_verdict lls_account_verdict(const struct lls_slo *slo, double first_s,
-                                     double longest_gap_s, double mean_gap_s,
-                                     double total_s)
+/* Returns the first deadline that a choice missed; only for a complete choice. */
+static enum lls_verdict verdict_of(const struct lls_slo *slo, double first_s,
+                                   double longest_gap_s, double mean_gap_s,
+                                   double total_s)
 {
   if (missed(slo->ttft_ns, first_s))
     return LLS_MISSED_TTFT;
@@ -198,8 +199,8 @@ void lls_account(const struct lls_choice *choice, const struct lls_event *event)
   struct times t = times_of(choice, event);
   enum lls_verdict verdict = LLS_MISSED_ALL;
   if (complete)
-    verdict = lls_account_verdict(slo, t.first, (double)choice->longest_gap_ns / 1e9,
-                                  t.mean_gap, t.total);
+    verdict = verdict_of(slo, t.first, (double)choice->longest_gap_ns / 1e9, t.mean_gap,
+                         t.total);
   /* a client's disconnect says nothing about the server */
   bool judged = has_deadline(slo) && how != LLS_OUTCOME_ABORT;
   api->stats.finished[how]++;

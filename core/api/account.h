@@ -11,9 +11,4 @@ void lls_account(const struct lls_choice *choice, const struct lls_event *event)
 /* Updates the metrics counted per request, when all its choices have finished. */
 void lls_account_whole(const struct lls_generation *generation);
 
-/* Returns the first deadline that a choice missed; only for a complete choice. */
-enum lls_verdict lls_account_verdict(const struct lls_slo *slo, double first_s,
-                                     double longest_gap_s, double mean_gap_s,
-                                     double total_s);
-
 #endif

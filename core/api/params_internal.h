@@ -147,10 +147,4 @@ bool lls_param_is_refused(const char *name, enum lls_endpoint endpoint);
 bool lls_param_is_harmless(const char *name);
 bool lls_param_asks_nothing(const json_t *value);
 
-/* Reads the parameter of an unsupported feature: accepts only a value that requests
- * nothing. */
-int lls_param_unsupported(const json_t *value, const char *name,
-                          const struct lls_params_context *context,
-                          struct lls_api_params *out, struct lls_api_error *error);
-
 #endif

@@ -329,15 +329,3 @@ int lls_param_true(const json_t *value, const char *name,
                       "'%s' can only be true here, not %s", name,
                       lls_json_excerpt(value, shown, sizeof shown));
 }
-
-int lls_param_unsupported(const json_t *value, const char *name,
-                          const struct lls_params_context *context,
-                          struct lls_api_params *out, struct lls_api_error *error)
-{
-  (void)context;
-  (void)out;
-  if (lls_param_asks_nothing(value))
-    return 0;
-  return lls_api_fail(error, 400, "unsupported_parameter", name,
-                      "'%s' is not supported yet", name);
-}

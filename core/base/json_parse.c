@@ -123,9 +123,16 @@ static const char *pass_string(const char *at, const char *end)
   return at < end ? at + 1 : end;
 }
 
+/* A number in a text. */
+struct number {
+  const char *text;
+  size_t length;
+  bool integer; /* without fraction and exponent */
+};
+
 /* Finds the next wide number, fills in `found` and `p`, and moves *at to the byte after
  * it. */
-static bool next_wide(const char **at, const char *end, struct lls_json_number *found,
+static bool next_wide(const char **at, const char *end, struct number *found,
                       struct parts *p)
 {
   const char *after;
@@ -137,19 +144,13 @@ static bool next_wide(const char **at, const char *end, struct lls_json_number *
     } else if ((after = read_number(*at, end, p)) == NULL) {
       ++*at;
     } else {
-      *found = (struct lls_json_number){*at, (size_t)(after - *at), p->integer};
+      *found = (struct number){*at, (size_t)(after - *at), p->integer};
       *at = after;
       if (found->length >= SHORTEST_WIDE && is_wide(p))
         return true;
     }
   }
   return false;
-}
-
-bool lls_json_find_wide(const char *text, size_t length, struct lls_json_number *found)
-{
-  struct parts p;
-  return next_wide(&text, text + length, found, &p);
 }
 
 /* Writes a real at `to` over a wide number of `length` bytes. */
@@ -173,7 +174,7 @@ static void write_real(char *to, size_t length, const struct parts *p)
 static char *narrow(const char *text, size_t length)
 {
   char *copy = malloc(length);
-  struct lls_json_number wide;
+  struct number wide;
   struct parts p;
   if (copy == NULL)
     return NULL;

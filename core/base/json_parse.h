@@ -8,11 +8,8 @@
  * the nearest double; what no double can hold becomes +-LLS_JSON_LARGEST. All other
  * numbers are Jansson's, integers of 64 bits exactly.
  *
- * Rules for callers:
- * 1. A number that has to be small is checked for its type and range, as ever: a wide one
- *    is a real, so json_is_integer() is false.
- * 2. Where digits matter, a caller asks lls_json_find_wide() and keeps the text, or
- *    refuses the number by name.
+ * A caller checks the type and range of a number that has to be small, as ever: a wide
+ * one is a real, so json_is_integer() is false.
  */
 #ifndef LLS_BASE_JSON_PARSE_H
 #define LLS_BASE_JSON_PARSE_H
@@ -37,16 +34,5 @@ json_t *lls_json_parse_stream(FILE *file, size_t flags, json_error_t *why);
 
 /* Like lls_json_parse, for a named file; why->line is -1 if it can't be opened. */
 json_t *lls_json_parse_file(const char *path, size_t flags, json_error_t *why);
-
-/* A number in a text. */
-struct lls_json_number {
-  const char *text;
-  size_t length;
-  bool integer; /* without fraction and exponent */
-};
-
-/* Finds the first wide number in the text; returns false if there is none. In malformed
- * JSON it may find any number. */
-bool lls_json_find_wide(const char *text, size_t length, struct lls_json_number *found);
 
 #endif

@@ -62,14 +62,16 @@ int64_t lls_active_due(const struct lls_active *active)
   return -1;
 }
 
-bool lls_active_has_room(const struct lls_active *active)
+/* False if so many lines are in hand that no further line of the input may be handed
+ * out. */
+static bool has_room(const struct lls_active *active)
 {
   return active->n_in_hand < MOST_IN_HAND;
 }
 
 bool lls_active_has_lines(const struct lls_active *active)
 {
-  bool next = active->input.number < active->total && lls_active_has_room(active);
+  bool next = active->input.number < active->total && has_room(active);
   return next || lls_active_due(active) >= 0;
 }
 

@@ -94,9 +94,6 @@ bool lls_active_has_lines(const struct lls_active *active);
 /* Returns the index in in_hand of a line that is due and that main does not have; -1:
  * none. */
 int64_t lls_active_due(const struct lls_active *active);
-/* False if so many lines are in hand that no further line of the input may be handed
- * out. */
-bool lls_active_has_room(const struct lls_active *active);
 bool lls_active_is_answered(const struct lls_active *active);
 
 /* Returns the line in hand of this number, or NULL. */

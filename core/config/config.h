@@ -179,7 +179,7 @@ int lls_config_load_with(const char *path, const char *const *settings, size_t n
 bool lls_config_lacks_predictions(const struct lls_config *);
 /* Reads the running configuration's file and settings again, with these changes, in a
  * running server: plugins are first opened in another process, where a crash does no
- * harm (lls_plugin_open_tried). */
+ * harm (LLS_IMAGE_TRIED). */
 int lls_config_reload(const struct lls_config *running, const struct lls_changes *changes,
                       struct lls_config *config, struct lls_config_errors *errors);
 /* Does so with a file that another process has read and packed (lls_ini_pack of its

@@ -179,6 +179,26 @@ static bool may_receive(const struct lls_http_connection *connection)
          lls_http_output_unsent(&connection->output) == 0;
 }
 
+/* Answers the input of the client with an error and ends the connection. */
+static void refuse(struct lls_http_connection *connection, unsigned status,
+                   const char *reason)
+{
+  struct lls_http_server *server = connection->server;
+  struct lls_http_exchange *exchange = &connection->exchange;
+  struct lls_text body = {0};
+  LLS_HTTP_ON_MAIN(connection->server);
+  server->counters.malformed++;
+  server->config.error_body(server->config.context, status, reason, &body);
+  enter(connection, LLS_HTTP_ANSWERING);
+  exchange->arrival_ns = (int64_t)uv_hrtime();
+  exchange->request.keep_alive = false;
+  snprintf(exchange->why, sizeof exchange->why, "%s", reason);
+  if (status == 503)
+    lls_http_add_header(exchange, "retry-after", "1");
+  lls_http_reply(exchange, status, server->config.error_type, body.data, body.length);
+  lls_text_free(&body);
+}
+
 /* Parses requests from data until one has to wait. Returns the bytes used. */
 static size_t receive(struct lls_http_connection *connection, const char *data,
                       size_t length)
@@ -197,7 +217,7 @@ static size_t receive(struct lls_http_connection *connection, const char *data,
     LLS_CHECK(used <= length);
     count_held(connection);
     if (state < 0)
-      lls_http_connection_refuse(connection, parser->status, parser->reason);
+      refuse(connection, parser->status, parser->reason);
     else if (state > 0)
       begin_exchange(connection);
     else if (parser->wants_100)
@@ -345,25 +365,6 @@ void lls_http_connection_answered(struct lls_http_connection *connection)
   receive_ahead(connection);
 }
 
-void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned status,
-                                const char *reason)
-{
-  struct lls_http_server *server = connection->server;
-  struct lls_http_exchange *exchange = &connection->exchange;
-  struct lls_text body = {0};
-  LLS_HTTP_ON_MAIN(connection->server);
-  server->counters.malformed++;
-  server->config.error_body(server->config.context, status, reason, &body);
-  enter(connection, LLS_HTTP_ANSWERING);
-  exchange->arrival_ns = (int64_t)uv_hrtime();
-  exchange->request.keep_alive = false;
-  snprintf(exchange->why, sizeof exchange->why, "%s", reason);
-  if (status == 503)
-    lls_http_add_header(exchange, "retry-after", "1");
-  lls_http_reply(exchange, status, server->config.error_type, body.data, body.length);
-  lls_text_free(&body);
-}
-
 /* ---- ending --------------------------------------------------------------------- */
 
 static void on_shutdown(uv_shutdown_t *shutdown, int status)
@@ -453,7 +454,7 @@ void lls_http_connection_check(struct lls_http_connection *connection, uint64_t 
   if (connection->phase != LLS_HTTP_LINGERING)
     connection->server->counters.timeouts++;
   if (connection->phase == LLS_HTTP_RECEIVING && connection->parser.started)
-    lls_http_connection_refuse(connection, 408, "the request took too long to arrive");
+    refuse(connection, 408, "the request took too long to arrive");
   else
     lls_http_connection_close(connection);
 }

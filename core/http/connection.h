@@ -113,10 +113,6 @@ void lls_http_connection_linger(struct lls_http_connection *connection);
 /* Called when the answer is complete: begins the next request, or ends the connection. */
 void lls_http_connection_answered(struct lls_http_connection *connection);
 
-/* Answers the input of the client with an error and ends the connection. */
-void lls_http_connection_refuse(struct lls_http_connection *connection, unsigned status,
-                                const char *reason);
-
 /* Runs the next sweep after the shortest allowed interval. */
 void lls_http_server_sweep_soon(struct lls_http_server *server);
 /* Called when one of the server's handles has been closed. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An architecture is described in one file: its names, how its config.json is read, and
- * the names of its tensors. To add one, write the file, list it in architectures[] of
- * model_config.c, and add a reference model to t/data/models.
+ * the names of its tensors. To add one, write the file, give it a row in
+ * LLS_ARCHITECTURES below, and add a reference model to t/data/models.
  */
 #ifndef LLS_MODEL_ARCHITECTURE_H
 #define LLS_MODEL_ARCHITECTURE_H
@@ -53,10 +53,29 @@ struct lls_architecture {
                    struct lls_error *);
 };
 
-extern const struct lls_architecture lls_llama, lls_qwen2, lls_qwen3, lls_smollm3,
-    lls_olmo2, lls_phi3, lls_gemma2, lls_gemma3, lls_mixtral, lls_qwen3_moe, lls_gpt_oss,
-    lls_opt, lls_neox, lls_bert, lls_bert_classifier, lls_roberta, lls_roberta_classifier,
-    lls_gguf_classifier;
+/* The architectures: each one's row. */
+#define LLS_ARCHITECTURES(ROW)                                                           \
+  ROW(lls_llama)                                                                         \
+  ROW(lls_qwen2)                                                                         \
+  ROW(lls_qwen3)                                                                         \
+  ROW(lls_smollm3)                                                                       \
+  ROW(lls_olmo2)                                                                         \
+  ROW(lls_phi3)                                                                          \
+  ROW(lls_gpt_oss)                                                                       \
+  ROW(lls_mixtral)                                                                       \
+  ROW(lls_qwen3_moe)                                                                     \
+  ROW(lls_gemma2)                                                                        \
+  ROW(lls_gemma3)                                                                        \
+  ROW(lls_opt)                                                                           \
+  ROW(lls_neox)                                                                          \
+  ROW(lls_bert)                                                                          \
+  ROW(lls_bert_classifier)                                                               \
+  ROW(lls_roberta)                                                                       \
+  ROW(lls_roberta_classifier)                                                            \
+  ROW(lls_gguf_classifier)
+
+#define LLS_ARCHITECTURE_DECLARE(name) extern const struct lls_architecture name;
+LLS_ARCHITECTURES(LLS_ARCHITECTURE_DECLARE)
 
 /* The architecture name of cross-encoders in GGUF files; folders never have it. */
 #define LLS_GGUF_CLASSIFIER "GgufCrossEncoder"

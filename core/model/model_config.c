@@ -11,26 +11,9 @@
 #include "core/model/config_keys.h"
 #include "core/model/quantisation.h"
 
+#define ADDRESS(name) &name,
 static const struct lls_architecture *const architectures[] = {
-    &lls_llama,
-    &lls_qwen2,
-    &lls_qwen3,
-    &lls_smollm3,
-    &lls_olmo2,
-    &lls_phi3,
-    &lls_gpt_oss,
-    &lls_mixtral,
-    &lls_qwen3_moe,
-    &lls_gemma2,
-    &lls_gemma3,
-    &lls_opt,
-    &lls_neox,
-    &lls_bert,
-    &lls_bert_classifier,
-    &lls_roberta,
-    &lls_roberta_classifier,
-    &lls_gguf_classifier,
-};
+    LLS_ARCHITECTURES(ADDRESS)};
 
 #define N_ARCHITECTURES (sizeof architectures / sizeof architectures[0])
 

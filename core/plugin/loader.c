@@ -182,12 +182,6 @@ int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **
   return lls_plugin_open_pinned(kind, name, LLS_IMAGE_CHECKED, "", out, err);
 }
 
-int lls_plugin_open_tried(uint32_t kind, const char *name, struct lls_plugin_module **out,
-                          struct lls_error *err)
-{
-  return lls_plugin_open_pinned(kind, name, LLS_IMAGE_TRIED, "", out, err);
-}
-
 void lls_plugin_close(struct lls_plugin_module *m)
 {
   if (m == NULL)

@@ -196,10 +196,6 @@ int server_load_template(struct server *s, struct lls_error *err);
 /* Reads the keys of [server] api_keys and admin_keys; on failure `out` needs no free. */
 int server_load_keys(const struct lls_config *, struct lls_api_keyring *out,
                      struct lls_error *err);
-/* Returns the tokens that the cache holds at once, in int8 if the cache manager uses
- * it; SIZE_MAX if only the cache manager can tell, because it keeps the hidden form or
- * frees blocks. */
-size_t server_cache_tokens(const struct lls_config *, const struct lls_engine *);
 /* Returns the most tokens that one request can have. */
 uint32_t server_max_context(const struct lls_config *, const struct lls_engine *);
 /* Reads from [model] and its folder how texts are pooled into vectors. */
@@ -354,6 +350,5 @@ void server_fail(struct server *, const struct lls_error *err, int rc);
 void server_drain(struct server *);
 void server_close(struct server *); /* ends at once */
 void server_close_if_done(struct server *);
-void server_close_handles(struct server *);
 
 #endif

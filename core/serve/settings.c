@@ -60,7 +60,10 @@ static size_t blocks_in_pool(const struct lls_config *c, const struct lls_engine
   return units > step + 1 && units - step - 1 > whole ? units - step - 1 : whole;
 }
 
-size_t server_cache_tokens(const struct lls_config *c, const struct lls_engine *engine)
+/* Returns the tokens that the cache holds at once, in int8 if the cache manager uses
+ * it; SIZE_MAX if only the cache manager can tell, because it keeps the hidden form or
+ * frees blocks. */
+static size_t cache_tokens(const struct lls_config *c, const struct lls_engine *engine)
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(engine);
   const struct lls_engine_caps *caps = lls_engine_caps(engine);
@@ -75,7 +78,7 @@ size_t server_cache_tokens(const struct lls_config *c, const struct lls_engine *
 
 uint32_t server_max_context(const struct lls_config *c, const struct lls_engine *engine)
 {
-  size_t tokens = server_cache_tokens(c, engine);
+  size_t tokens = cache_tokens(c, engine);
   uint32_t context = lls_engine_caps(engine)->max_context;
   return tokens < context ? (uint32_t)tokens : context;
 }
@@ -166,7 +169,7 @@ void server_warn(const struct lls_config *c, const struct lls_model_config *mode
 {
   struct lls_error text;
   uint32_t used = lls_engine_caps(engine)->max_context;
-  size_t tokens = server_cache_tokens(c, engine);
+  size_t tokens = cache_tokens(c, engine);
   warn_of_weights(c, model, say, context);
   warn_of_int8(c, say, context);
   if (model->encoder && c->engine.max_step_tokens < lls_longest_text(model)) {

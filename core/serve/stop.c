@@ -10,7 +10,7 @@
 #define LAST_CALL_EVERY_MS 10
 #define LAST_CALL_MOST_MS  1000
 
-void server_close_handles(struct server *s)
+static void close_handles(struct server *s)
 {
   server_give_up_whatif(s);
   uv_close((uv_handle_t *)&s->autopilot.timer, NULL);
@@ -27,7 +27,7 @@ void server_close_handles(struct server *s)
 
 static void on_http_closed(void *context)
 {
-  server_close_handles(context);
+  close_handles(context);
 }
 
 /* Closes the server. While the model is being loaded it does nothing, and server_loaded
@@ -42,7 +42,7 @@ void server_close(struct server *s)
   else if (s->http != NULL)
     lls_http_server_close(s->http, on_http_closed, s);
   else
-    server_close_handles(s);
+    close_handles(s);
 }
 
 void server_fail(struct server *s, const struct lls_error *err, int rc)

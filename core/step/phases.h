@@ -16,8 +16,6 @@ struct lls_live;
 /* Gets a plan from the scheduler (or the built-in order) inside the open transaction;
  * in->plan then holds a checked plan, perhaps an empty one. */
 void lls_instance_plan(struct lls_instance *);
-void lls_instance_strike(struct lls_instance *, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 /* ---- placement.c */
 /* Carries out in->plan, commits the transaction and fills in->batch. */

@@ -23,7 +23,9 @@
 #include "core/policy/fallback.h"
 #include "core/policy/plan_memory.h"
 
-void lls_instance_strike(struct lls_instance *in, const char *format, ...)
+/* Counts a strike against the scheduler, and switches it off after too many. */
+static __attribute__((format(printf, 2, 3))) void strike(struct lls_instance *in,
+                                                         const char *format, ...)
 {
   char why[LLS_ERROR_MAX / 2];
   va_list args;
@@ -273,13 +275,12 @@ static void refuse_plan(struct lls_instance *in, const struct tally *t)
   lls_transaction_rollback(in, 0);
   in->status.plans_refused++;
   if (t->culprit == NULL) {
-    lls_instance_strike(in, "plan of step %llu refused: it %s",
-                        (unsigned long long)in->step, t->why);
+    strike(in, "plan of step %llu refused: it %s", (unsigned long long)in->step, t->why);
     return;
   }
-  lls_instance_strike(in, "plan of step %llu refused: it %s (request %llu %s)",
-                      (unsigned long long)in->step, t->why,
-                      (unsigned long long)t->culprit->view.id, t->culprit->label);
+  strike(in, "plan of step %llu refused: it %s (request %llu %s)",
+         (unsigned long long)in->step, t->why, (unsigned long long)t->culprit->view.id,
+         t->culprit->label);
   lls_lifecycle_refuse(in, t->culprit, LLS_REFUSED_BAD_ITEM);
 }
 
@@ -296,9 +297,8 @@ static bool ask_scheduler(struct lls_instance *in, const struct lls_step_view *v
   lls_histogram_observe(&in->status.plan_seconds, (double)took_ns / 1e9);
   if (in->limits.plan_budget > 0 && took_ns > in->limits.plan_budget) {
     in->status.plans_late++;
-    lls_instance_strike(in, "plan took %lld us, the budget is %lld us",
-                        (long long)took_ns / 1000,
-                        (long long)in->limits.plan_budget / 1000);
+    strike(in, "plan took %lld us, the budget is %lld us", (long long)took_ns / 1000,
+           (long long)in->limits.plan_budget / 1000);
   }
   struct tally tally = {0};
   if (rc < 0)
@@ -321,8 +321,8 @@ static void watch_empty_plans(struct lls_instance *in)
     return;
   }
   if (++in->empty_plans % 1000 == 0)
-    lls_instance_strike(in, "%u empty plans in a row with %u requests to run",
-                        in->empty_plans, in->waiting.n + in->running.n + in->preempted.n);
+    strike(in, "%u empty plans in a row with %u requests to run", in->empty_plans,
+           in->waiting.n + in->running.n + in->preempted.n);
 }
 
 void lls_instance_plan(struct lls_instance *in)

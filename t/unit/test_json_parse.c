@@ -150,20 +150,6 @@ static void test_a_value_before_other_text(void **state)
   json_decref(json);
 }
 
-static void test_wide_numbers_are_found(void **state)
-{
-  const char *text = "{\"1e999\": [1, 9223372036854775807, -1e4000, 2]}";
-  struct lls_json_number found;
-  (void)state;
-  assert_true(lls_json_find_wide(text, strlen(text), &found));
-  assert_int_equal(found.length, strlen("-1e4000"));
-  assert_ptr_equal(found.text, strstr(text, "-1e4000"));
-  assert_false(found.integer);
-  assert_false(lls_json_find_wide("[1, 1e308]", 10, &found));
-  assert_true(lls_json_find_wide("99999999999999999999", 20, &found));
-  assert_true(found.integer);
-}
-
 static void test_files(void **state)
 {
   json_error_t why;
@@ -198,7 +184,6 @@ int main(void)
       cmocka_unit_test(test_strings_and_all_else_stay),
       cmocka_unit_test(test_what_is_no_json_stays_none),
       cmocka_unit_test(test_a_value_before_other_text),
-      cmocka_unit_test(test_wide_numbers_are_found),
       cmocka_unit_test(test_files),
       cmocka_unit_test(test_memory_that_is_short_is_counted),
   };

@@ -153,7 +153,8 @@ static int open_bytes(const struct file *f, size_t size, struct lls_error *err)
   struct lls_plugin_module *module;
   write_bytes(f, size);
   *err = (struct lls_error){0};
-  int rc = lls_plugin_open_tried(LLS_KIND_SCHEDULER, f->path, &module, err);
+  int rc = lls_plugin_open_pinned(LLS_KIND_SCHEDULER, f->path, LLS_IMAGE_TRIED, "",
+                                  &module, err);
   if (rc == 0)
     lls_plugin_close(module);
   else
@@ -232,7 +233,8 @@ static enum outcome open_in_child(const struct file *f)
   if (child == 0) {
     die_of_signals();
     alarm(OPENED_WITHIN);
-    if (lls_plugin_open_tried(LLS_KIND_SCHEDULER, f->path, &module, &err) < 0)
+    if (lls_plugin_open_pinned(LLS_KIND_SCHEDULER, f->path, LLS_IMAGE_TRIED, "", &module,
+                               &err) < 0)
       _exit(strstr(err.text, f->path) != NULL ? REFUSED : UNNAMED);
     lls_plugin_close(module);
     _exit(LOADED);
@@ -331,7 +333,8 @@ static void test_plugins_that_end_the_process_are_refused(void **state)
     struct lls_error err = {0};
     char path[PATH_MAX + 64];
     snprintf(path, sizeof path, "%s/%s.so", fixture_folder(), all[i].fixture);
-    assert_int_equal(lls_plugin_open_tried(LLS_KIND_SCHEDULER, path, &module, &err),
+    assert_int_equal(lls_plugin_open_pinned(LLS_KIND_SCHEDULER, path, LLS_IMAGE_TRIED, "",
+                                            &module, &err),
                      -ENOEXEC);
     assert_non_null(strstr(err.text, all[i].sentence));
   }

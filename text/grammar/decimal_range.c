@@ -87,7 +87,8 @@ static int compare_whole(const char *a, const char *b)
   return n != m ? (n < m ? -1 : 1) : strcmp(a, b);
 }
 
-int lls_decimal_compare(const struct lls_decimal *a, const struct lls_decimal *b)
+/* Returns a number < 0, 0 or > 0, as memcmp. */
+static int compare(const struct lls_decimal *a, const struct lls_decimal *b)
 {
   int whole = compare_whole(a->whole, b->whole);
   return whole != 0 ? whole : strcmp(a->fraction, b->fraction);
@@ -266,7 +267,7 @@ uint32_t lls_decimal_numbers(struct lls_json_syntax *json, const struct lls_deci
   if (high->set && compare_whole(from->whole, high->whole) > 0)
     return json->nothing;
   if (high->set && strcmp(from->whole, high->whole) == 0) {
-    if (lls_decimal_compare(from, high) > 0)
+    if (compare(from, high) > 0)
       return json->nothing;
     return LLS_JSON_ROW(json, lls_json_bytes(json, from->whole),
                         fraction(json, from, high));

@@ -27,8 +27,6 @@ void lls_decimal_read(struct lls_decimal *decimal, double value, int64_t integer
 /* Rounds a bound up or down to the next whole number inside the range, and makes it
  * inclusive. Returns false if rounding down gives a number below 0. */
 bool lls_decimal_round(struct lls_decimal *decimal, bool up);
-/* Returns a number < 0, 0 or > 0, as memcmp. */
-int lls_decimal_compare(const struct lls_decimal *a, const struct lls_decimal *b);
 
 /* Whole numbers from low to high; both bounds must be whole and inclusive, and high may
  * be unset. */

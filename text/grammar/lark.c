@@ -95,7 +95,9 @@ static bool at_next(const struct lls_ebnf *g)
   return at_line_start(g) && (at_definition(g) || at_directive(g));
 }
 
-bool lls_lark_is_likely(const char *text, size_t n)
+/* Returns true if the text begins, after comments, with a rule or directive in Lark's
+ * syntax. */
+static bool is_likely(const char *text, size_t n)
 {
   struct lls_ebnf g = {.text = text, .at = text, .end = text + n};
   skip_space(&g);
@@ -526,6 +528,6 @@ uint32_t lls_grammar_lark(struct lls_grammar_tree *tree, const char *text, size_
 
 uint32_t lls_grammar_text(struct lls_grammar_tree *tree, const char *text, size_t n)
 {
-  return lls_lark_is_likely(text, n) ? lls_grammar_lark(tree, text, n)
-                                     : lls_grammar_gbnf(tree, text, n);
+  return is_likely(text, n) ? lls_grammar_lark(tree, text, n)
+                            : lls_grammar_gbnf(tree, text, n);
 }

@@ -20,16 +20,12 @@
 
 #include <stdbool.h>
 
-/* Returns true if the text begins, after comments, with a rule or directive in Lark's
- * syntax. */
-bool lls_lark_is_likely(const char *text, size_t n);
-
 /* Returns the rule `start`; or LLS_GRAMMAR_NONE with the tree failed, whose error names
  * the fault and its line. */
 uint32_t lls_grammar_lark(struct lls_grammar_tree *tree, const char *text, size_t n);
 
-/* The same for a text in Lark's syntax or in GBNF's (gbnf.h), whichever
- * lls_lark_is_likely says. */
+/* The same for a text in Lark's syntax, if it begins, after comments, with a rule or
+ * directive of Lark's; else for one in GBNF's (gbnf.h). */
 uint32_t lls_grammar_text(struct lls_grammar_tree *tree, const char *text, size_t n);
 
 #endif

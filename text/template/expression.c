@@ -455,7 +455,8 @@ static struct lls_node *parse_and(struct lls_parser *parser)
   return left;
 }
 
-struct lls_node *lls_parse_simple_expression(struct lls_parser *parser)
+/* An expression without "a if b else c", as after "in". */
+static struct lls_node *parse_simple(struct lls_parser *parser)
 {
   struct lls_node *left = parse_and(parser);
   while (lls_parser_accept_word(parser, "or"))
@@ -465,13 +466,13 @@ struct lls_node *lls_parse_simple_expression(struct lls_parser *parser)
 
 struct lls_node *lls_parse_expression(struct lls_parser *parser)
 {
-  struct lls_node *value = lls_parse_simple_expression(parser);
+  struct lls_node *value = parse_simple(parser);
   while (lls_parser_accept_word(parser, "if")) {
     struct lls_node *choice = lls_parser_node(parser, LLS_NODE_CHOICE);
     if (choice == NULL || !lls_parser_enter(parser))
       return NULL;
     choice->right = value;
-    choice->left = lls_parse_simple_expression(parser);
+    choice->left = parse_simple(parser);
     if (lls_parser_accept_word(parser, "else"))
       choice->third = lls_parse_expression(parser);
     value = choice;
@@ -523,7 +524,7 @@ struct lls_node *lls_parse_tuple(struct lls_parser *parser)
 
 struct lls_node *lls_parse_simple_tuple(struct lls_parser *parser)
 {
-  return parse_items(parser, lls_parse_simple_expression);
+  return parse_items(parser, parse_simple);
 }
 
 static struct lls_node *parse_targets(struct lls_parser *parser);

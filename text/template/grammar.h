@@ -68,8 +68,6 @@ struct lls_node *lls_parse_constant(struct lls_parser *parser);
 /* ---- expression.c ------------------------------------------------------------------ */
 
 struct lls_node *lls_parse_expression(struct lls_parser *parser);
-/* An expression without "a if b else c", as after "in". */
-struct lls_node *lls_parse_simple_expression(struct lls_parser *parser);
 /* The same two, allowing "a, b", which makes a tuple. */
 struct lls_node *lls_parse_tuple(struct lls_parser *parser);
 struct lls_node *lls_parse_simple_tuple(struct lls_parser *parser);

@@ -12,7 +12,6 @@ struct lls_issuer {
   uint32_t next_timed; /* index of the next timed item to hand out */
   uint32_t next_batch; /* index of the next item of a batch */
   uint32_t live_timed, live_batch; /* handed out and not yet ended */
-  uint32_t issued;
 };
 
 int lls_issuer_create(const struct lls_workload *workload, uint32_t max_concurrency,
@@ -71,7 +70,6 @@ const struct lls_item *lls_issuer_next(struct lls_issuer *issuer, int64_t now_ns
     return NULL;
   if (batch_due(issuer)) {
     issuer->live_batch++;
-    issuer->issued++;
     return &items[issuer->next_batch++];
   }
   if (!timed_left(issuer))
@@ -81,7 +79,6 @@ const struct lls_item *lls_issuer_next(struct lls_issuer *issuer, int64_t now_ns
     return NULL;
   }
   issuer->live_timed++;
-  issuer->issued++;
   return &items[issuer->next_timed++];
 }
 
@@ -97,11 +94,6 @@ bool lls_issuer_done(const struct lls_issuer *issuer)
 {
   return issuer->live_timed + issuer->live_batch == 0 && !timed_left(issuer) &&
          !batch_due(issuer);
-}
-
-uint32_t lls_issuer_issued(const struct lls_issuer *issuer)
-{
-  return issuer->issued;
 }
 
 uint32_t lls_issuer_total(const struct lls_issuer *issuer)

@@ -36,8 +36,7 @@ void lls_issuer_ended(struct lls_issuer *, const struct lls_item *);
 
 /* Returns true if all items were handed out and have ended. */
 bool lls_issuer_done(const struct lls_issuer *);
-/* The number of items handed out so far, and the total as far as is known. */
-uint32_t lls_issuer_issued(const struct lls_issuer *);
+/* Returns the number of all items as far as is known. */
 uint32_t lls_issuer_total(const struct lls_issuer *);
 
 #endif

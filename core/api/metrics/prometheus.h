@@ -41,6 +41,5 @@ void lls_page_legacy(struct lls_page *page, const struct lls_api *api,
                      const struct lls_loop_status *status);
 void lls_page_llamacpp(struct lls_page *page, const struct lls_api *api,
                        const struct lls_loop_status *status);
-void lls_page_process(struct lls_page *page, const struct lls_api *api);
 
 #endif
