@@ -100,7 +100,8 @@ static uint32_t move_block(struct lls_pol_slabs *s, uint32_t x, uint32_t i)
   slabs_set(s, holders, LLS_POL_NIL);
   slabs_set(s, &slab->n_used, slab->n_used - 1);
   slabs_set(s, &c->n_used, c->n_used - 1);
-  slabs_set(s, &c->n_held, c->n_held - 1); /* slabs_try has counted it once more */
+  /* slabs_try has counted the moved block once more */
+  slabs_set(s, &c->n_held, c->n_held - 1);
   if (was_held)
     slabs_set(s, &slab->n_held, slab->n_held - 1);
   else

@@ -97,8 +97,8 @@ static void audit_children(struct lls_pol_tree *t, struct lls_pol_report *a)
                          "children are counted wrong", n);
 }
 
-/* On the device, where sequences let go their last block first, a parent's block was let
- * go after its child's. */
+/* Checks the order in which blocks on the device lost their last holder: a sequence
+ * releases its last block first, so a parent loses its holder after its child. */
 static void audit_order(struct lls_pol_tree *t, struct lls_pol_report *a, uint32_t tier,
                         uint32_t place)
 {

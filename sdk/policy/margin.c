@@ -11,7 +11,7 @@ static const double move = 0.01;
 static const double first = 1.05;           /* the ratio at the start */
 static const double least = 0.25, most = 4; /* range of the ratio */
 static const double healthy = 1.2;          /* most ratio / worst measured */
-enum { WORST_OF = 64 };                     /* steps in a window of `worst` */
+enum { WORST_OF = 64 };                     /* steps over which `worst` is the maximum */
 /* The least estimate * ratio / deadline of a step that moves the ratio. */
 static const double filled = 0.5;
 

@@ -138,7 +138,8 @@ bool lls_pol_step_grow(struct lls_pol_step *s, uint32_t i, uint32_t tokens)
       rc = lls_pol_step_reserve(s, r, tokens);
     if (rc == LLS_RESERVE_OK)
       return true;
-    if (rc != LLS_RESERVE_LATER) { /* it could not grow even if alone in memory */
+    /* the request could not grow even if alone in memory */
+    if (rc != LLS_RESERVE_LATER) {
       lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
       return false;
     }

@@ -224,7 +224,7 @@ static void audit_host(struct lls_pol_report *a)
   lls_pol_report_end_line(a);
 }
 
-/* In which order host blocks will be taken. */
+/* Prints the order in which free host blocks will be taken. */
 static void say_stack(struct lls_pol_report *a)
 {
   const struct bidirectional *m = a->m;

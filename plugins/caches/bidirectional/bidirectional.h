@@ -59,7 +59,7 @@ struct sequence { /* one for each slot */
   uint32_t slots;   /* sum over its parts */
   uint32_t parts;
   uint32_t sharing;     /* parts whose block's other part has an owner too */
-  uint32_t host_blocks; /* with copies of its tokens */
+  uint32_t host_blocks; /* host blocks with copies of the sequence's tokens */
   uint32_t first, last; /* parts; LLS_POL_NIL */
   uint32_t row;         /* row of its block table, or LLS_POL_NIL */
   uint32_t moving;      /* enum moving */
@@ -71,7 +71,7 @@ struct host_block {
   uint32_t owner;   /* slot of a sequence; LLS_POL_NIL = free */
   uint32_t group;   /* has the owner's tokens [group S, (group + 1) S) */
   uint32_t missing; /* how many of these tokens are not on the device */
-  uint32_t next;    /* in the stack of free host blocks */
+  uint32_t next;    /* next block in the stack of free host blocks */
 };
 
 struct row {
@@ -116,8 +116,9 @@ struct bidirectional {
   struct lls_copy *copies; /* (max_copies) of this step */
   uint32_t n_copies, max_copies;
   uint32_t free_at_begin;
-  uint32_t displaced, checkpointed, restored; /* tokens, in this transaction ... */
-  uint32_t ahead; /* ... of those checkpointed, copied during the step */
+  /* tokens in this transaction; `checkpointed` includes `ahead` */
+  uint32_t displaced, checkpointed, restored;
+  uint32_t ahead; /* checkpointed tokens that are copied during the step */
   uint32_t
       kept_by_host; /* reservations that displaced no token: no host block was free */
   bool said_full;
@@ -262,7 +263,8 @@ void bidi_free_row(struct bidirectional *, struct sequence *);
 
 /* ---- state.c: handing the state over to another generation */
 int bidi_export(struct bidirectional *, struct lls_blob *);
-/* On failure the manager is inconsistent: the caller must make it empty again. */
+/* Replaces the state by an exported one. On failure the manager is inconsistent: the
+ * caller must make it empty again. */
 int bidi_import(struct bidirectional *, const struct lls_blob *);
 
 /* ---- audit.c */

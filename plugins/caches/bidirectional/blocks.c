@@ -87,7 +87,7 @@ static struct sequence *owner_of(const struct bidirectional *m, uint32_t part)
   return owner != LLS_POL_NIL ? &m->sequences[owner] : NULL;
 }
 
-/* Both owners of a block have one shared part more, or less. */
+/* Counts one shared part more, or less, for both owners of a block. */
 static void count_sharing(struct bidirectional *m, struct sequence *s, uint32_t other,
                           uint32_t n)
 {

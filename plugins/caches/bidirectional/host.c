@@ -114,7 +114,8 @@ static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t 
 
 /* ---- copies ------------------------------------------------------------------------ */
 
-/* The lower slot of tokens [from, until), of which `first` is at one end of a block. */
+/* Returns the lowest slot of tokens [from, until) in a block filled from its end `end`,
+ * in whose outermost slot token `first` is. */
 static uint32_t slot_of(const struct bidirectional *m, uint32_t end, uint32_t first,
                         uint32_t from, uint32_t until)
 {

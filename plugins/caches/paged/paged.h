@@ -158,7 +158,8 @@ int paged_swap_out(struct paged *, struct sequence *);
 
 /* ---- state.c: handing the state over to another generation */
 int paged_export(struct paged *, struct lls_blob *);
-/* On failure the manager is inconsistent: the caller must make it empty again. */
+/* Replaces the state by an exported one. On failure the manager is inconsistent: the
+ * caller must make it empty again. */
 int paged_import(struct paged *, const struct lls_blob *);
 
 /* ---- audit.c */

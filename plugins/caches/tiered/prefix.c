@@ -20,7 +20,8 @@ static void take_blocks(struct tiered *m, struct sequence *s, const struct lls_r
     lls_pol_prefixes_hold(&m->index, parent);
     tiered_put_known(m, s->row, i, parent);
   }
-  for (uint32_t i = gone; i-- > 0;) /* before the window: indexed, not held */
+  /* blocks before the window stay indexed, but are not held */
+  for (uint32_t i = gone; i-- > 0;)
     lls_pol_prefixes_let_go(&m->index, known_block(m, s->row, i));
   set(m, &s->place, ON_DEVICE);
   set(m, &s->gone, gone);

@@ -92,8 +92,9 @@ struct tiered {
   struct lls_block_entry *entries; /* (n_rows, 2, row_blocks) a row's K list, then V */
   uint32_t *marks;                 /* (most units of a tier) for audit */
   uint32_t *row_marks;             /* (n_rows) for audit */
-  uint32_t *touched, n_touched;    /* (n_slots) slots, in this transaction */
-  uint32_t *moving, n_moving;      /* (n_slots) slots, oldest transfer first */
+  /* (n_slots) slots of the sequences changed in this transaction */
+  uint32_t *touched, n_touched;
+  uint32_t *moving, n_moving; /* (n_slots) slots, oldest transfer first */
 
   struct copy_list pending; /* for the next step: full blocks to int8 */
   struct copy_list now;     /* copies of this step */
@@ -230,7 +231,8 @@ void tiered_transferred(struct tiered *, uint32_t transfer);
 
 /* ---- state.c: handing the state over to another generation */
 int tiered_export(struct tiered *, struct lls_blob *);
-/* On failure the manager is inconsistent: the caller must make it empty again. */
+/* Replaces the state by an exported one. On failure the manager is inconsistent: the
+ * caller must make it empty again. */
 int tiered_import(struct tiered *, const struct lls_blob *);
 
 /* ---- audit.c */

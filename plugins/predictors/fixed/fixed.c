@@ -19,7 +19,7 @@ struct fixed {
   const struct lls_host *host;
   uint32_t length; /* 0 = max_new_tokens of the request */
   bool oracle;
-  struct lengths lengths; /* by label, if oracle */
+  struct lengths lengths; /* true lengths by label, if oracle */
 };
 
 static int read_length(struct fixed *f, const char *text)

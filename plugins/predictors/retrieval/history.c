@@ -13,7 +13,7 @@
 
 struct entry {
   uint32_t length;
-  int64_t row; /* in the store */
+  int64_t row; /* row of the entry in the store */
 };
 
 struct generation {

@@ -13,7 +13,7 @@
 struct regressor {
   uint32_t inputs, hidden;
   double deviation;
-  float numbers[]; /* as in the file */
+  float numbers[]; /* coefficients in the order of the file */
 };
 
 static size_t count(uint32_t inputs, uint32_t hidden)

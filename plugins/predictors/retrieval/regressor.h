@@ -20,6 +20,7 @@ int regressor_read(const char *path, uint32_t inputs, const struct lls_host *,
 void regressor_free(struct regressor *);
 /* The estimated mean of the logarithm of the length. */
 double regressor_log_length(const struct regressor *, const float *vector);
-double regressor_deviation(const struct regressor *); /* on validation data */
+/* Returns the deviation on validation data. */
+double regressor_deviation(const struct regressor *);
 
 #endif

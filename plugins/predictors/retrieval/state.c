@@ -98,7 +98,8 @@ int state_import(struct retrieval *r, const struct lls_blob *blob)
   r->judge = head.judge;
   r->median = head.judge.median;
   int rc = 0;
-  if (head.space == r->space && head.dims == r->dims) /* else another encoder's */
+  /* vectors of another encoder are not comparable */
+  if (head.space == r->space && head.dims == r->dims)
     rc = import_entries(r, &head, (const char *)blob->data + sizeof head);
   if (rc == 0)
     rc = retrieval_load(r);

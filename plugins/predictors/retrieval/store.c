@@ -228,7 +228,7 @@ int store_load(struct store *s, int64_t after, uint32_t most,
     const void *vector = sqlite3_column_blob(s->load, 2);
     if (vector == NULL || length < 1 || length > UINT32_MAX ||
         (size_t)sqlite3_column_bytes(s->load, 2) != s->dims * sizeof(float))
-      continue; /* it has no owner */
+      continue; /* the row is not valid */
     row(context, sqlite3_column_int64(s->load, 0), (uint32_t)length, vector);
   }
   if (rc != SQLITE_DONE && is_corrupt(s))

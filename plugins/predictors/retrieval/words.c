@@ -46,7 +46,7 @@ static void normalise(float *vector, uint32_t dims)
       vector[i] = (float)(vector[i] / sqrt(squares));
 }
 
-/* In small letters; 0: not part of a word. */
+/* Returns the letter in lower case; 0: the character is not part of a word. */
 static unsigned char letter(char c)
 {
   unsigned char u = (unsigned char)c;

@@ -152,8 +152,8 @@ struct accelgen_member {
   uint32_t memory;    /* D_m, units */
   uint32_t held;      /* units it gives back if it is preempted */
   uint32_t candidate; /* index in `candidates` */
-  bool out;           /* not in the batch */
-  bool preempted;     /* and off the device */
+  bool out;           /* was taken out of the batch */
+  bool preempted;     /* was taken out of the batch and off the device */
 };
 
 /* Takes members with the largest slack out until tokens and free_units suffice for the
@@ -167,13 +167,13 @@ struct accelgen_candidate {
   uint64_t id;     /* for dump: the request may have ended */
   int64_t slack;   /* T_r */
   int64_t key;     /* rank of the candidate: (late, T_r), or arrival */
-  uint32_t tokens; /* to compute until its next output token */
+  uint32_t tokens; /* tokens to compute until its next output token */
   bool decode;     /* only its newest token is to be computed */
   bool started;    /* a prompt that is partly on the device */
   bool fresh;      /* no token of it is cached */
   bool is_long;
   bool late, urgent;
-  bool done; /* in the plan, off the device, or rejected */
+  bool done; /* handled: planned, taken off the device, or rejected */
 };
 
 struct accelgen_job { /* the state of the request in a slot */
@@ -194,16 +194,17 @@ struct accelgen {
   struct accelgen_candidate *candidates; /* decodes first, then the queue Q */
   struct accelgen_option *options;
   struct accelgen_member *members;
-  const struct lls_request **order;      /* on the device, victims last */
+  const struct lls_request **order;      /* requests on the device, victims last */
   struct accelgen_candidate **on_device; /* their candidates */
   uint32_t *contexts;                    /* (n_decodes) context lengths */
   uint32_t n_order;
 
   /* state of the current plan */
   uint32_t n_decodes, n_all; /* candidates; the queue is n_decodes..n_all */
-  uint32_t head;            /* queue index with the smallest key; n_all: queue is empty */
-  uint32_t first;           /* the same among neither urgent nor late ones */
-  uint32_t first_late;      /* the same among late ones; UINT32_MAX: none */
+  uint32_t head;  /* queue index with the smallest key; n_all: queue is empty */
+  uint32_t first; /* queue index with the smallest key of those neither urgent nor late */
+  uint32_t
+      first_late; /* queue index with the smallest key of late ones; UINT32_MAX: none */
   int64_t longest_step;     /* T_max */
   int64_t least_step;       /* shortest step of the device; 0: unknown, or no fence */
   int64_t slo_min;          /* least TBT limit of a decode; LLS_NEVER: no decodes */

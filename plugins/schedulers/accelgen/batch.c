@@ -17,8 +17,8 @@ enum { PROGRESS = 64 }; /* tokens of a prompt that runs at the cost of all other
 
 /* ---- common to all ----------------------------------------------------------------- */
 
-/* Tokens that there is time for. Once there is none for a prompt that may be cut the step
- * is full. */
+/* Returns the tokens for which the step has time. If there are none for a prompt that
+ * may be cut, the step is full. */
 static uint32_t in_time(struct accelgen *a, struct lls_pol_step *s,
                         const struct accelgen_candidate *c, uint32_t tokens, bool cut)
 {
@@ -142,9 +142,10 @@ void accelgen_grow(struct accelgen *a, struct lls_pol_step *s)
 
 /* ---- urgent requests --------------------------------------------------------------- */
 
-/* An urgent request's share of the free tokens: even a short prompt is cut, but no second
- * one is begun while another is cut. Else the rest of every step would begin one more,
- * and hundreds would hold memory for a first piece. */
+/* Returns the tokens of an urgent request to run, out of the free ones. A short prompt
+ * is cut, too, but no second prompt is begun while another one is cut: otherwise the
+ * rest of every step would begin another prompt, and hundreds would hold memory for a
+ * first chunk. */
 static uint32_t urgent_tokens(const struct accelgen *a, const struct lls_pol_step *s,
                               const struct accelgen_candidate *c)
 {

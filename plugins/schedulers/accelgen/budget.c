@@ -9,8 +9,8 @@
 
 #define MOST_PIVOTS 4 /* the largest budget, in pivots */
 
-/* In proportion to the pivot, of which the time is known. 1e-9: 0.1875 s / 0.16 s of 768
- * is 900, not 899. */
+/* The budget is proportional to the pivot, whose time is known. 1e-9: 0.1875 s / 0.16 s
+ * of 768 is 900, not 899. */
 uint32_t accelgen_budget(const struct accelgen_pace *p,
                          const struct accelgen_params *params, int64_t slo_min_ns)
 {
@@ -40,9 +40,9 @@ static bool is_hopeless(const struct accelgen *a, const struct accelgen_candidat
   return alone_ns != LLS_NEVER && slo_ns < alone_ns;
 }
 
-/* The time that the head of the queue leaves the step: its deadline, or, if it takes
- * several steps or is part of a longer deadline, an equal share of the time it has. One
- * that is late already, and demoted for it, asks for nothing. */
+/* Returns the step time that the deadline of the head of the queue allows: the whole
+ * time left, or, if the request takes several steps or is part of a longer deadline, an
+ * equal share of it. A late request does not limit the step. */
 static int64_t slo_of_head(const struct accelgen *a)
 {
   const struct accelgen_candidate *c = &a->candidates[a->head];
@@ -70,10 +70,10 @@ static int64_t slo_min(const struct accelgen *a)
 
 /* ---- tokens ------------------------------------------------------------------------ */
 
-/* Below the pivot a step's time does not shrink with its tokens, and above it contexts
- * count too: fewer than the formula says, where the cost model says that they would take
- * longer. The budget is of a chunk without a context; each is priced behind its own when
- * it is planned. */
+/* Lowers the budget where the cost model estimates a longer time than the formula:
+ * below the pivot a step's time does not shrink with its tokens, and above it contexts
+ * count too. The budget is for a chunk without context; a chunk is priced with its
+ * context when it is planned. */
 static uint32_t within(struct accelgen *a, uint32_t tokens, int64_t slo_ns)
 {
   uint32_t least = (uint32_t)a->params.s_min;

@@ -58,7 +58,8 @@ struct accelgen_option accelgen_option(const struct accelgen *a,
   return o;
 }
 
-/* Without `chunk`: a prompt longer than any budget takes all of it, and more. */
+/* Without `chunk`: an uncut prompt longer than the budget takes all tokens left; the
+ * memory of its other tokens is added to o->before. */
 static void fit_uncut(const struct accelgen *a, const struct lls_pol_step *s,
                       const struct accelgen_candidate *c, struct accelgen_option *o)
 {
@@ -162,7 +163,7 @@ static void take_similar(struct accelgen *a, struct lls_pol_step *s, bool late,
   lls_pol_scheduler_count(&a->base, "selected", n);
 }
 
-/* Late requests come after all others and leave a reserve of the cache free for new
+/* Plans late requests, after all others. They leave a part of the cache free for new
  * requests, since they keep their memory until they end. */
 static void select_from_pool(struct accelgen *a, struct lls_pol_step *s, uint32_t memory)
 {
@@ -212,7 +213,7 @@ static void take_in_order(struct accelgen *a, struct lls_pol_step *s, uint32_t m
     one.options[0] = accelgen_option(a, s, c);
     one.n = 1;
     if (one.options[0].exclusive && one.under_way > 0)
-      continue; /* it waits for begun prompts; later requests need not wait for it */
+      continue; /* the request waits for begun prompts; later ones need not wait for it */
     if (!a->params.chunk)
       fit_uncut(a, s, c, &one.options[0]);
     if (!accelgen_hopeless(a, s, c) && take(a, s, &one) == 0)

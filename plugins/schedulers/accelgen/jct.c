@@ -19,8 +19,8 @@ int64_t accelgen_jct_work(uint32_t n_chunks, uint32_t n_tokens, int64_t longest_
          (int64_t)(n_tokens * ((double)longest_step + pause_ns));
 }
 
-/* One whose deadline can't be met any more has no wait to spread: its slack says how late
- * it is. */
+/* A request that can't meet its deadline any more has no wait to distribute: its slack
+ * says how late it is. */
 void accelgen_jct_wait(struct accelgen_jct *j, int64_t now_ns, int64_t left_ns,
                        int64_t work_ns, uint32_t iterations)
 {

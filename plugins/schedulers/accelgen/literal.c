@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Algorithm 1 as it is printed, for comparison (victims = literal): all urgent requests
- * and all decodes are the batch, and while that is too much the one with the largest
- * slack leaves. Decodes leave for prompts, come back urgent and make others leave: beyond
- * a certain load it does little else.
+ * Algorithm 1 as it is printed, for comparison (victims = literal): the batch is all
+ * urgent requests and all decodes; while it is too large, the request with the largest
+ * slack leaves. Decodes leave for prompts, return as urgent requests and make others
+ * leave: beyond a certain load the scheduler does little else.
  */
 #include "accelgen.h"
 

@@ -79,7 +79,8 @@ bool accelgen_pace_measure(struct accelgen_pace *p, const struct accelgen_params
 
 /* ---- steps ------------------------------------------------------------------------- */
 
-/* Places of durations that no later one exceeds, the oldest and longest first. */
+/* Returns the i-th candidate for T_max: the place of a duration that no later one
+ * exceeds. The oldest, and longest, is first. */
 static uint32_t *candidate(struct accelgen_pace *p, uint32_t i)
 {
   return &p->candidates[(p->first + i) % p->window];
@@ -115,8 +116,8 @@ int64_t accelgen_longest_step(const struct accelgen_pace *p)
 
 /* ---- preemption -------------------------------------------------------------------- */
 
-/* Until they are observed P is 0.01 and P_max 1 s; the first counts as a hundred tokens.
- */
+/* P and P_max are estimated with prior values of 0.01 and 1 s, which weigh as much as a
+ * hundred tokens. */
 double accelgen_pause(const struct accelgen_pace *p, const struct accelgen_params *params)
 {
   double often = isnan(params->p_preempt)

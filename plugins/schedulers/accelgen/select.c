@@ -42,7 +42,8 @@ static bool before(const struct accelgen_option *a, const struct accelgen_option
   return a->slack < b->slack || (a->slack == b->slack && a->id < b->id);
 }
 
-/* Part of it would run now, and the rest of it be under way. */
+/* True if only a part of the option would run now, so that it would become a begun
+ * prompt. */
 static bool begins(const struct accelgen_pool *p, const struct accelgen_option *o,
                    uint32_t tokens)
 {
@@ -61,7 +62,7 @@ bool accelgen_select(struct accelgen_pool *p, struct accelgen_pick *out)
       continue;
     }
     if (p->under_way > 0 && begins(p, &p->options[i], pick.tokens)) {
-      i++; /* until the one under way has had its last chunk */
+      i++; /* no prompt is begun before the begun one has its last chunk */
       continue;
     }
     double d = distance(p, &pick);

@@ -34,8 +34,8 @@ int64_t accelgen_tbt_slo(const struct accelgen *a, const struct lls_request *r)
   return r->slo.tpot_ns != LLS_NEVER ? r->slo.tpot_ns : a->params.tbt_slo;
 }
 
-/* The TTFT of a request that names none: ttft_scale times what a prompt of its length
- * group takes at the pivot's pace. */
+/* Returns the TTFT deadline of a request that names none: ttft_scale times the time of
+ * a prompt of its length group at the pivot's pace. */
 int64_t accelgen_ttft_slo(const struct accelgen *a, const struct lls_request *r)
 {
   if (r->slo.ttft_ns != LLS_NEVER)
@@ -70,8 +70,8 @@ static void wait_from(struct accelgen *a, const struct lls_request *r, int64_t n
   accelgen_jct_wait(j, now_ns, r->arrival_ns + jct_slo(a, r) - now_ns, work, n_ck + s_g);
 }
 
-/* The latest time at which the request must begin, by current estimates: its T_r is 0
- * then. */
+/* Returns the latest time at which the request must begin, by current estimates: then
+ * its T_r is 0. */
 static int64_t last_start_ns(const struct accelgen *a, const struct lls_request *r)
 {
   const struct accelgen_job *job = &a->jobs[r->slot];
@@ -151,9 +151,9 @@ static void rank(const struct accelgen *a, struct accelgen_candidate *c, int64_t
   c->key = c->late ? c->slack + behind_all : c->slack;
 }
 
-/* The prefix that others have of a prompt is asked for once: a look at all prompts in
- * every plan would take longer than the rest. What it is by then is asked again when the
- * prompt is picked. */
+/* Returns the tokens still to compute. The cached prefix of a waiting prompt is looked
+ * up only once: looking up all prompts in every plan would take longer than the rest.
+ * It is looked up again when the prompt is picked. */
 static uint32_t pending_of(const struct accelgen *a, const struct lls_step_view *v,
                            const struct lls_request *r)
 {
@@ -236,10 +236,10 @@ static void add_decode(struct accelgen *a, const struct lls_step_view *v,
 }
 
 /*
- * A deadline that is shorter than the device's shortest step (a stream's gap), or
- * shorter than the prompt takes alone (a first token), is missed whatever the step
- * contains: it is ignored. With 5 clients in 100 that requested 1 ms, all steps had the
- * least budget, and half of the other requests were late.
+ * Sets least_step to the time of the shortest step of this device. A TBT limit shorter
+ * than this, or a TTFT limit shorter than the prompt takes alone, is missed whatever the
+ * step contains, and is ignored. With 5 clients in 100 that requested 1 ms, all steps had
+ * the least budget, and half of the other requests were late.
  */
 static void find_least_step(struct accelgen *a, const struct lls_step_view *v)
 {

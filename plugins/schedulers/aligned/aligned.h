@@ -43,13 +43,14 @@ struct aligned_params {
 
 enum place { QUEUE, POOL, NEXT, SPARE, RUNNING };
 
-struct member {                      /* one for each slot */
-  const struct lls_request *request; /* or NULL; if offered, valid within a plan only */
+struct member { /* one for each slot */
+  /* NULL: the slot is not in use; if offered, valid within a plan only */
+  const struct lls_request *request;
   uint64_t id;
   uint8_t place;
   bool offered;     /* the request's cache is still on the instance that offers it */
   bool partial;     /* QUEUE, with some tokens cached */
-  bool fresh;       /* in the list `fresh`, to be checked */
+  bool fresh;       /* the slot is in the list `fresh`, to be checked */
   bool leaves;      /* the request's offload was planned */
   uint32_t at;      /* RUNNING: index in `running` */
   uint32_t tag;     /* RUNNING: its batch */
@@ -77,23 +78,24 @@ struct aligned {
   struct member *members; /* (max_requests) */
   struct tree tree;       /* POOL */
   struct buffer next, spare;
-  uint32_t *running, n_running;    /* slots */
-  uint32_t *fresh, n_fresh;        /* slots to check when the next plan begins */
-  uint32_t *offers, n_offers;      /* slots */
-  uint32_t *found;                 /* slots that a search returned */
-  uint32_t n_prefilled, n_partial; /* on this instance, without offered ones */
+  uint32_t *running, n_running; /* slots */
+  uint32_t *fresh, n_fresh;     /* slots to check when the next plan begins */
+  uint32_t *offers, n_offers;   /* slots */
+  uint32_t *found;              /* slots that a search returned */
+  /* prefilled, and partly prefilled, requests on this instance, without offered ones */
+  uint32_t n_prefilled, n_partial;
   uint32_t block_tokens, window_tokens;
   uint64_t plans;
 
   /* the newest batch */
   uint32_t tag;
   struct tree_range lengths; /* range of lengths when it was formed */
-  bool joined;               /* it has all lengths, or the remainder was as large */
-  bool closed;               /* other lengths starve: only its own lengths may join */
-  uint64_t steps;            /* since it was formed */
-  uint64_t peak_blocks;      /* most blocks that ran since then */
-  int64_t since_ns;          /* time it was formed */
-  double batch_ns;           /* mean time between two batch switches */
+  bool joined; /* the batch has all lengths, or the old batch's remainder was as large */
+  bool closed; /* other lengths starve: only its own lengths may join */
+  uint64_t steps;       /* steps since the batch was formed */
+  uint64_t peak_blocks; /* most blocks that ran since then */
+  int64_t since_ns;     /* time it was formed */
+  double batch_ns;      /* mean time between two batch switches */
   struct tree_range next_lengths;
   bool next_is_all;
   uint64_t class_blocks;
@@ -106,9 +108,9 @@ struct aligned {
   uint64_t leaving_units;
   struct lls_pol_place prefillers; /* chooses the instance that takes one back */
   uint32_t n_leaving;              /* requests handed over */
-  uint32_t idle_plans;             /* plans in a row in which none ran or moved */
+  uint32_t idle_plans;             /* plans in a row in which no request ran or moved */
   bool gives_way;                  /* returns come before taking over offers */
-  bool prompts_ran;                /* in the last plan */
+  bool prompts_ran;                /* the last plan ran prompts */
   int64_t debt_ns;                 /* time of decodes until the next prompts */
 };
 

@@ -94,7 +94,8 @@ static const char *const case_names[] = {
 
 /* ---- the next one ------------------------------------------------------------------ */
 
-/* True if a batch may have few requests: nothing else is to run, or they have waited. */
+/* True if a batch may have few requests: no other request can run, or one in the pool
+ * has waited for max_wait. */
 static bool may_be_small(const struct aligned *a, int64_t now_ns)
 {
   int64_t since_ns = now_ns;

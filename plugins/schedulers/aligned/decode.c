@@ -170,7 +170,7 @@ static void put_back_absent(struct aligned *a, int64_t now_ns)
 }
 
 /* Reserves the next tokens of the only running request, if need be by preempting all
- * others. The caller sees to it that the request is not its own victim. */
+ * others. The caller makes sure that the request is not its own victim. */
 static int reserve_alone(struct aligned *a, struct lls_pol_step *s,
                          const struct lls_request *r)
 {
@@ -192,7 +192,8 @@ static bool run_one(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
   int rc = alone ? reserve_alone(a, s, r) : lls_pol_step_reserve(s, r, tokens);
   if (rc == LLS_RESERVE_OK)
     lls_pol_step_run(s, r, tokens);
-  else if (rc != LLS_RESERVE_LATER) /* it could not grow even if alone in memory */
+  else if (rc !=
+           LLS_RESERVE_LATER) /* the request could not grow even if alone in memory */
     members_reject(a, s, slot);
   else
     return !alone && take_off(a, s, slot, SPARE);
@@ -261,7 +262,7 @@ static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
   uint32_t tokens = lls_pol_step_decode_tokens(s, r);
   int rc = lls_pol_step_reserve(s, r, tokens);
   if (rc == LLS_RESERVE_LATER && a->n_running == 0) {
-    members_set(a, slot, QUEUE, 0); /* so that it is not its own victim */
+    members_set(a, slot, QUEUE, 0); /* otherwise the request could be its own victim */
     rc = reserve_alone(a, s, r);
     members_set(a, slot, SPARE, 0);
   }

@@ -7,7 +7,8 @@
  */
 #include "aligned.h"
 
-/* Estimates the units of requests not taken over yet, as if all that leave were equal. */
+/* Estimates the units of requests not taken over yet, as if all returning requests were
+ * equally large. */
 void home_begin(struct aligned *a, const struct lls_step_view *view)
 {
   lls_pol_place_begin(&a->prefillers);
@@ -16,7 +17,7 @@ void home_begin(struct aligned *a, const struct lls_step_view *view)
   a->n_leaving = view->n_leaving;
 }
 
-/* A request that was refused once can't be copied, and stays. */
+/* A request whose hand-over was refused once can't be copied, and stays. */
 bool home_send(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
 {
   struct member *m = &a->members[slot];

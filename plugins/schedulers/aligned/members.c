@@ -110,7 +110,7 @@ static void put_in(struct aligned *a, uint32_t slot, int64_t now_ns)
   }
 }
 
-/* True if the request is prefilled and on this instance, as the view counts it. */
+/* 1 if the view counts the request as prefilled: it is, and on this instance. */
 static uint32_t counts(const struct member *m)
 {
   return m->place != QUEUE && !m->offered;

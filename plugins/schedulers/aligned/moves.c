@@ -12,7 +12,7 @@ struct moves { /* the moves of one plan */
   struct lls_pol_step *s;
   int64_t free_units; /* less the units promised in this plan */
   int64_t floor;      /* units for the running batch to grow into */
-  int64_t lacking;    /* units that the next batch needs but has not on the device */
+  int64_t lacking;    /* units of the next batch's requests that are not on the device */
 };
 
 /* ---- here -------------------------------------------------------------------------- */

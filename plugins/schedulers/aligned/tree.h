@@ -48,7 +48,7 @@ struct tree {
   struct tree_entry *entries; /* (max_requests) */
   struct tree_ends *lengths;  /* (len_max + 1) */
   uint64_t *any;              /* (len_max / 64 + 1) bit of a length: it has entries */
-  uint32_t oldest, newest;    /* by arrival */
+  uint32_t oldest, newest;    /* first and last entry in order of arrival */
   int64_t since_ns;
 };
 

@@ -70,8 +70,8 @@ static uint32_t level_of(const struct alise *a, const struct job *j, double rema
   return level > j->least ? level : j->least;
 }
 
-/* The remaining length, corrected by the errors of past predictions; from Lh alone while
- * too few are known. */
+/* Returns the remaining length, corrected by the errors of past predictions; while too
+ * few errors are known, it follows from Lh alone. */
 static double remaining_of(const struct alise *a, const struct lls_request *r)
 {
   const struct job *j = job_of(a, r);
@@ -92,8 +92,9 @@ static int64_t place_of(const struct job *j, uint32_t level, double remaining)
   return ((int64_t)level << LEVEL_BITS) + (int64_t)(remaining < most ? remaining : most);
 }
 
-/* The key of a request. On the device it is the one computed when the request was
- * counted; a request that lost its memory since then must compute its tokens again. */
+/* Returns the key of a request. On the device it is the key computed when the request
+ * was counted; a request that lost its memory since then must compute its tokens
+ * again. */
 static int64_t key_of(void *scheduler, const struct lls_request *r)
 {
   const struct alise *a = scheduler;
@@ -135,8 +136,8 @@ static void count_list(struct alise *a, const struct lls_request *const *list, u
 }
 
 /* Counts all jobs again, so that any two are compared by the same estimates. If jobs on
- * the device kept old places until they run, of two jobs each would rank before the other
- * as soon as it is off the device, and they would swap for ever. */
+ * the device kept old places until they run, each of two jobs would rank before the
+ * other as soon as it is off the device, and they would swap again and again. */
 static void count_all(struct alise *a, const struct lls_step_view *view)
 {
   count_list(a, view->waiting, view->n_waiting);
@@ -207,7 +208,8 @@ static void ran(struct alise *a, const struct lls_request *r,
   struct job *j = job_of(a, r);
   j->ran_ns = report->ended_ns;
   j->boost_ns -= report->ended_ns - report->started_ns;
-  if (j->boost_ns <= 0 && !a->drops) /* else it might lose its memory at once */
+  /* not if its preemption drops the cache: it might lose it at once */
+  if (j->boost_ns <= 0 && !a->drops)
     put_down(a, j);
   if (j->boosted_ns == 0)
     alise_ages_set(&a->ages, r, j->ran_ns);
@@ -392,7 +394,8 @@ static int create(const struct lls_host *host, const void *params, void **self)
   struct alise *a = LLS_POL_SCHEDULER_NEW(struct alise, host, parameters, params);
   if (a == NULL)
     return -ENOMEM;
-  /* until the cost model knows: a token of the prompt 0.2 ms, one of the answer 20 ms */
+  /* as long as the cost model has no estimates: 0.2 ms for a token of the prompt, 20 ms
+   * for one of the answer */
   a->times = (struct alise_times){.t0 = 2e5, .alpha = 0, .beta = 2e7};
   a->jobs = calloc(host->engine->max_requests, sizeof *a->jobs);
   int rc = lls_pol_priority_init(&a->priority, &a->base, key_of);

@@ -45,7 +45,8 @@ struct alise_waits {
   uint32_t jobs[ALISE_MOST_LEVELS + 1];
 };
 
-/* EWT = min(sum of T over the jobs of lower levels, time until its promotion). */
+/* Returns EWT: min(sum of T over the jobs of lower levels, time until its
+ * promotion). */
 int64_t alise_ewt(const struct alise_waits *, uint32_t level, int64_t until_promotion);
 
 /* ---- worth.c ---- */
@@ -59,9 +60,10 @@ struct alise_line {
 };
 
 struct alise_worth {
-  double n[ALISE_RATIOS], sum[ALISE_RATIOS]; /* by bin: answers, sum of their ratios */
-  struct alise_line left[ALISE_RATIOS];      /* by bin of g / Lh */
-  uint32_t seen, next;                       /* answers so far; recompute `left` at */
+  /* for each bin: number of answers, sum of their ratios */
+  double n[ALISE_RATIOS], sum[ALISE_RATIOS];
+  struct alise_line left[ALISE_RATIOS]; /* for each bin of g / Lh */
+  uint32_t seen, next;                  /* answers so far; recompute `left` at */
 };
 
 /* Counts a finished answer; returns true if `left` was recomputed. */

@@ -33,8 +33,10 @@ static uint32_t bin_of(double ratio)
   return bin < ALISE_RATIOS - 1 ? (uint32_t)bin : ALISE_RATIOS - 1;
 }
 
-/* With x = g / Lh and answers of bins from `first` on alive, each a_j times as long as
- * predicted: ending within a_k is worth (sum of min(a_j, a_k) - x) / number of j <= k. */
+/* Returns the line of the best time to stop. x = g / Lh; answers of bins from `first`
+ * on remain, each a_j times as long as predicted. Running until a_k costs (sum of
+ * min(a_j, a_k) - x) / number of j <= k: the expected time divided by the probability
+ * to end. */
 static struct alise_line best_line(const struct alise_worth *w, uint32_t first, double x)
 {
   struct alise_line best = {0, 0};

@@ -36,7 +36,7 @@ enum apt_clip { APT_CLIP_NONE, APT_CLIP_SLO };
 enum apt_standing {
   APT_IN_TIME, /* one more late token, and the request counts as late */
   APT_SPARE,   /* one more pause is within late_share, or it is in one now */
-  APT_LOST     /* it counts as late already */
+  APT_LOST     /* the request counts as late already */
 };
 
 struct apt_params {
@@ -60,7 +60,7 @@ struct candidate {
   double pending;    /* p, decayed with violated = decay */
   uint32_t kv;       /* m */
   uint32_t hidden;   /* units in hidden form; 0: not allowed */
-  uint32_t tokens;   /* to compute if it is admitted */
+  uint32_t tokens;   /* tokens to compute if the request is admitted */
   uint32_t held;     /* enum lls_form it must keep; NONE: any */
   uint32_t form;     /* out: enum lls_form, NONE = not chosen */
   uint32_t standing; /* enum apt_standing */
@@ -135,7 +135,7 @@ enum {
 /* The standing of a request that has generated a token. */
 uint32_t apt_standing_later(const struct apt *, const struct lls_request *,
                             int64_t waited_ns, bool on_device);
-/* Inline for requests without a token: nearly all of the thousands that wait. */
+/* Inline, because nearly all of the thousands of waiting requests have no token yet. */
 static inline uint32_t apt_standing(const struct apt *a, const struct lls_request *r,
                                     int64_t waited_ns, bool on_device)
 {
@@ -145,7 +145,7 @@ static inline uint32_t apt_standing(const struct apt *a, const struct lls_reques
     return waited_ns > apt_first_limit_ns(a, r) ? APT_LOST : APT_IN_TIME;
   return apt_standing_later(a, r, waited_ns, on_device);
 }
-/* Units of running requests whose standing is APT_SPARE or APT_LOST. */
+/* Returns the units of running requests whose standing is APT_SPARE or APT_LOST. */
 uint64_t apt_spare_units(const struct apt *);
 /* Preempts such requests until `units` are free; none if all of them would not free
  * enough. */

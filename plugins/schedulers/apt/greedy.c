@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choice of the requests to cache, and of their forms: increments of memory in order of
+ * Chooses the requests to cache, and their forms: takes increments of memory in order of
  * value per unit (section 5.2 and appendix of the paper). V >= OPT / 2 for all requests,
  * forms and M; t/plugin/test_apt_greedy measures it against brute force.
  *
- * A request has up to two increments, its form in half the memory and the rest of K and
- * V. The second is pushed when the first is taken, so the heap holds one a request, and
- * building it is linear: what costs n log n is only taking them out, and most plans take
- * a few dozen of thousands.
+ * A request has up to two increments: its form in half the memory, then the rest of K and
+ * V. The second is pushed when the first is taken, so the heap holds one entry a request
+ * and is built in linear time. Only taking entries out costs n log n, and most plans take
+ * a few dozen entries out of thousands.
  */
 #include "apt.h"
 

@@ -6,8 +6,9 @@
  */
 #include "apt.h"
 
-/* A step without mixed batches is one of prompts or of decodes: one that comes back from
- * the host with one token to go is a decode. */
+/* True if the request may run in one step with the planned ones. Without mixed batches
+ * a step has only prompts or only decodes; a request that returns from the host with
+ * one token to compute counts as a decode. */
 static bool mixes(const struct apt *a, const struct lls_pol_step *s,
                   const struct candidate *c)
 {
@@ -111,7 +112,7 @@ void apt_prefill(struct apt *a, struct lls_pol_step *s)
 
 /* ---- when nothing else is possible ------------------------------------------------- */
 
-/* A request that holds nothing may be cached in the forms that this is true for. */
+/* True if a request that holds nothing may be cached in this form. */
 static bool may_take(const struct apt *a, const struct candidate *c, uint32_t form)
 {
   if (c->held != LLS_FORM_NONE)
@@ -119,7 +120,8 @@ static bool may_take(const struct apt *a, const struct candidate *c, uint32_t fo
   return form == LLS_FORM_HIDDEN ? c->hidden > 0 : !a->hidden_pays;
 }
 
-/* The smaller form last: it is tried where K and V don't fit. */
+/* Runs the request in the first form that it can have; hidden form is tried where K and
+ * V do not fit. */
 static void alone(struct apt *a, struct lls_pol_step *s, struct candidate *c)
 {
   uint32_t budget = lls_pol_min((uint32_t)a->params.max_tokens, s->view->max_tokens);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cost of hidden form: the slope of a step's extra time against the tokens in it, by
- * least squares. What the first of them costs, as reading the weights of K and V once
- * more, is no part of it: one more request does not pay that again. The paper times it
- * for half a minute before serving (5.1); here the cost model is asked, which for a
- * device that was profiled is the same measurement. One that knows nothing yet is asked
- * again in every plan, through the cache's forms().
+ * The cost of hidden form: the slope of a step's extra time against the number of its
+ * hidden tokens, by least squares. The fixed cost, such as reading the weights of K and V
+ * again, is left out: a further request does not pay it again. The paper measures the
+ * slope for half a minute before serving (5.1); here it follows from the cost model,
+ * which for a profiled device is the same measurement. A cost model without estimates is
+ * asked again in every plan, through the cache's forms().
  *
- * Two other questions for it. Does hidden form pay for all? A cache full of it holds
- * 1 / eta times the requests of one full of K and V, and is worth it as long as a step is
- * not as many times longer (apt_hidden_pays). If not, is turning hidden form into KV
- * worth the room?
+ * Two decisions follow from it. Does hidden form pay for all requests? A cache full of it
+ * holds 1 / eta times as many requests as one full of K and V, so it pays as long as a
+ * step is at most 1 / eta times as long (apt_hidden_pays). If it does not: is converting
+ * hidden form to KV worth the memory?
  */
 #include "apt.h"
 
@@ -74,9 +74,9 @@ static double saved(const struct apt *a, uint64_t hidden_tokens)
   return (double)(with - without) * 1e-9;
 }
 
-/* theta2 of those in hidden form, with what they cost in this step: all N wait for it in
- * each of the steps that hidden form is charged for, and what they take more as KV is
- * what it buys. */
+/* Returns theta2 of all running requests in hidden form together, for an upgrade to KV:
+ * the time that all N requests save in each step, for each unit of memory that the
+ * upgrade takes. */
 static double upgrade_density(const struct apt *a)
 {
   uint64_t tokens = 0, units = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which requests a further pause would make late. The limit is on the 99th percentile of
- * a request's gaps, so with more than a hundred gaps one may have any length. A request
+ * a request's gaps, so of more than a hundred gaps one may have any length. A request
  * with such a gap to spare is paused for one without, and returns when there is memory
- * for it to stay. A request whose first token was late can't be in time any more and is
+ * for it to stay. A request whose first token was late can't meet its SLO any more and is
  * preempted before all others.
  */
 #include "apt.h"
@@ -21,7 +21,7 @@ static uint32_t overlooked(const struct apt *a, const struct lls_request *r)
   return (uint32_t)(a->params.late_share * (r->generated_tokens - 2) + 1e-9);
 }
 
-/* Counts the gap that its newest token has ended. */
+/* Counts the gap that ended with the request's newest token. */
 static void look(const struct apt *a, const struct lls_request *r)
 {
   int64_t before_ns = (int64_t)r->user[LOOKED_AT_NS];
@@ -81,7 +81,7 @@ static struct candidate *next_to_pause(const struct apt *a)
   return best;
 }
 
-/* s->order without those that are gone. */
+/* Sets s->order to the running requests that are still on the device. */
 static void close_ranks(struct apt *a, struct lls_pol_step *s)
 {
   s->order = a->order;

@@ -37,8 +37,8 @@ static bool is_stalled(const struct apt *a, const struct lls_request *r,
          waited_ns > apt_gap_limit_ns(a, r);
 }
 
-/* violated_i = p_i > SLO; unless sticky, only until the next token, which resets p. With
- * late_share, requests that waiting costs nothing. */
+/* violated_i = p_i > SLO; unless sticky, only until the next token, which resets p.
+ * With late_share, also requests that lose nothing by waiting. */
 static bool is_violated(const struct apt *a, const struct lls_request *r,
                         int64_t waited_ns, bool on_device, uint32_t standing)
 {
@@ -139,7 +139,8 @@ static double value_list(struct apt *a, const struct lls_request *const *list, u
       __builtin_prefetch(&list[i + 4]->last_token_ns);
     double pending = value(a, list[i], held, on_device, &out[i]);
     if (on_device && list[i]->state == LLS_PREFILLING)
-      a->urgency_waiting += pending; /* it has no token yet, and waits for one */
+      /* the request has no token yet, and waits for its first */
+      a->urgency_waiting += pending;
     else
       urgency += pending;
     census->counted += !out[i].violated || !a->params.n_excludes_violated;

@@ -107,8 +107,10 @@ struct bros {
   uint64_t be_missing; /* blocks to restore for best-effort requests */
   uint32_t oldest;     /* candidate that missed its deadline and waits longest;
                           UINT32_MAX: none */
-  uint32_t n_deferred; /* in rt_ready after its n items: replaced, still reserved */
-  /* indices in the view's lists from which no best-effort request is left to drop */
+  uint32_t n_deferred; /* entries of rt_ready after its n items: replaced requests whose
+                          memory is still reserved */
+  /* indices in the lists `running` and `preempted` of the view, from which on no
+   * best-effort request is left to drop */
   uint32_t be_running, be_preempted;
   bool guaranteed; /* the first best-effort request need not meet t_res */
   bool cost_exit;

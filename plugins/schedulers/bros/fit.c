@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Coefficients of the estimate. The paper profiles the device with sequences of 2^i
- * tokens and fits a line for prompts and one for decodes; here the cost service is asked
- * about the same shapes. Least squares of relative errors, so that the steps of a few
- * milliseconds count as much as the longest; no coefficient is negative.
- *
- * A service that knows a profile knows it at calibrate. One that learns while serving is
- * asked again after 16, 32, ... steps, at last after every 4,096th.
+ * tokens and fits a line for prompts and one for decodes; here the cost service estimates
+ * the same shapes. The fit is by least squares of relative errors, so that steps of a few
+ * milliseconds count as much as the longest; no coefficient is negative. A service with a
+ * profile has estimates at calibrate. For one that learns while serving the fit is
+ * repeated after 16, 32, ... steps, at last after every 4,096th.
  */
 #include "bros.h"
 

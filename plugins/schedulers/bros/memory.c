@@ -57,7 +57,7 @@ static struct bros_candidate *best_effort_victim(struct bros *b,
   return x->request->id > y->request->id ? x : y;
 }
 
-/* The real-time request to drop next: of those still in the heap. */
+/* Returns the real-time request to drop next, out of those still in the heap. */
 static struct bros_candidate *realtime_victim(const struct bros *b)
 {
   const struct lls_pol_heap_entry *last = NULL;
@@ -102,8 +102,9 @@ static void undo(struct bros *b, struct lls_pol_step *s, const struct bros_candi
   b->be_preempted = b->view->n_preempted;
 }
 
-/* By Mcpu, prompts come before requests that were displaced. If a prompt took the memory
- * that those need, they would hold the rest of theirs, and none would end. */
+/* True if a prompt leaves enough memory for displaced requests, which come later in the
+ * order (by Mcpu). Otherwise these would keep their remaining memory without being able
+ * to run, and no request would end. */
 static bool leaves_room_for_displaced(const struct bros *b, const struct lls_pol_step *s,
                                       const struct bros_candidate *c)
 {

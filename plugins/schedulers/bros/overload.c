@@ -2,20 +2,20 @@
 /*
  * Overload: more requests than can meet their deadlines, whichever are chosen.
  *
- * T_res is the least slack of all requests that can still be in time (section 4.1), so
- * a request with little time left keeps every step short. If there is time for all
- * requests that is right. If not, a short step pays its fixed cost for a few tokens,
- * and all other requests become late because of the one: soon no deadline is met at
- * all. Then the tightest requests are left out of the minimum, and count as missed;
- * their number is the one that maximises the tokens per second that are in time:
+ * T_res is the least slack of all requests that can still be in time (section 4.1), so a
+ * request with little time left keeps every step short. That is right if there is time
+ * for all requests. Under overload a short step pays its fixed cost for a few tokens, and
+ * one request makes all others late: soon no deadline is met at all. So the tightest
+ * requests are left out of the minimum and count as missed. Their number maximises the
+ * tokens per second that are in time:
  *
  *   rate(T) = n(T) / C(n(T))    n: requests with slack >= T, in order of it, while C <= T
  *
  * over T of BINS classes of slack. This is done only if rate(T_res) is less than the
  * required rate: a token of each request in each of its periods.
  *
- * It is off by default: since all requests that begin are kept in time, new prompts
- * wait longer. Gains and losses: experiments/papers/bros, part memory.
+ * It is off by default: since all begun requests are kept in time, new prompts wait
+ * longer. Gains and losses: experiments/papers/bros, part memory.
  */
 #include "bros.h"
 

@@ -8,9 +8,9 @@
 #define NEWEST_WEIGHT 0.1 /* w */
 
 /*
- * Adaptive batch sizing (section 4.2), as TCP does with its window: twice as large after
- * each plan in which time did not keep a real-time request out, b_base after one in which
- * it did.
+ * Adaptive batch sizing (section 4.2), like TCP's window: the limit doubles after each
+ * plan in which the time did not keep a real-time request out, and returns to b_base
+ * after one in which it did.
  */
 void bros_adapt(struct bros *b)
 {
@@ -26,7 +26,7 @@ void bros_step_took(struct bros *b, double seconds)
       b->t_avg < 0 ? seconds : (1 - NEWEST_WEIGHT) * b->t_avg + NEWEST_WEIGHT * seconds;
 }
 
-/* Every ceil(1 / be_min_share) plans in which there is a best-effort request. */
+/* True in every ceil(1 / be_min_share)-th plan of those with a best-effort request. */
 bool bros_is_guaranteed(struct bros *b)
 {
   double share = b->params.be_min_share;

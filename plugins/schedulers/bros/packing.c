@@ -20,8 +20,8 @@ static uint32_t batch_size(const struct bros *b)
   return b->rt_ready.n + b->be_ready.n;
 }
 
-/* Tokens of it that fit into the step: 0 if none do, or if it can never run, which ends
- * it. */
+/* Returns the tokens of a candidate that fit into the step: 0 if none do, or if the
+ * prompt is too long ever to run; then the request has been ended. */
 static uint32_t room_for(const struct bros *b, struct lls_pol_step *s,
                          struct bros_candidate *c)
 {
@@ -79,9 +79,9 @@ static bool would_come(const struct bros_candidate *like, const struct bros_cand
   return !bros_is_there(c);
 }
 
-/* The time does not suffice for a missed request. If it does not suffice for one token
- * without context either, or has not for MISFITS requests of the phase, leaves out all
- * missed requests of the phase. */
+/* Called when the time does not suffice for a request that has missed its deadline.
+ * Leaves out all missed requests of its phase if the time does not suffice for one
+ * token without context either, or if this was the MISFITS-th such request. */
 static void skip_missed(struct bros *b, const struct bros_candidate *c)
 {
   const struct bros_candidate least = {.tokens = 1, .prompt = c->prompt};
@@ -89,7 +89,8 @@ static void skip_missed(struct bros *b, const struct bros_candidate *c)
     leave_out(&b->realtime, c, has_missed);
 }
 
-/* The head runs whatever it takes if none is attainable, or if it starves. */
+/* True if c runs however long it takes: it is the first of the batch, and either no
+ * request can meet its deadline or c starves. */
 static bool is_forced(const struct bros *b, const struct bros_candidate *c)
 {
   return b->rt_ready.n == 0 && !b->cost_exit && (b->n_attainable == 0 || c->starved);
@@ -199,9 +200,9 @@ static bool try_arriving(struct bros *b, struct lls_pol_step *s, struct bros_can
   return true;
 }
 
-/* A prompt that the host could not take with the others could not be displaced by
- * real-time requests: these would be dropped instead. It waits, unless nothing else
- * runs. */
+/* True if a prompt waits because the host has no room for it: real-time requests could
+ * not displace it to the host and would have to drop it. It does not wait if nothing
+ * else runs. */
 static bool waits_for_host(const struct bros *b, const struct lls_pol_step *s,
                            const struct bros_candidate *c)
 {
@@ -215,9 +216,9 @@ static bool is_prompt(const struct bros_candidate *like, const struct bros_candi
   return c->context == 0;
 }
 
-/* A prompt that has to wait keeps other prompts out, but not those that were displaced:
- * they come later in the order, and no memory becomes free before they end. True if
- * there are such. */
+/* Called when a prompt has to wait: removes all prompts from the heap, but no displaced
+ * requests, which come later in the order and free no memory before they end. Returns
+ * false if none is displaced. */
 static bool wait_for_displaced(struct bros *b, const struct bros_candidate *c)
 {
   if (c->context > 0 || b->be_missing == 0)
@@ -253,8 +254,9 @@ static bool try_best_effort(struct bros *b, struct lls_pol_step *s,
   return true;
 }
 
-/* The next by Mcpu. Real-time requests may have displaced slots since the plan began, so
- * what is missing of it is asked again, and it goes back if that is more. */
+/* Returns the next best-effort request by Mcpu. Real-time requests may have displaced
+ * slots since the plan began, so its missing tokens are read again; if there are more,
+ * it is pushed back. */
 static struct bros_candidate *next_best_effort(struct bros *b, struct lls_pol_step *s)
 {
   while (b->best_effort.n > 0) {
@@ -282,7 +284,8 @@ static void pack_best_effort(struct bros *b, struct lls_pol_step *s)
       break;
   if (batch_size(b) > 0 || c == NULL)
     return;
-  /* none runs: the head of those that wait, at the cost of the others (step 7) */
+  /* no request runs: runs the head of the waiting ones, dropping others for it (step
+   * 7) */
   if (bros_reserve(b, s, c, true) == LLS_RESERVE_OK)
     bros_accept(b, &b->be_ready, c);
 }

@@ -20,8 +20,9 @@ struct distserve {
   struct lls_pol_scheduler base;
   struct distserve_params params;
   struct lls_pol_prefiller prefiller;
-  uint32_t waiting_units; /* last plan: units of requests taken over, not run yet */
-  uint32_t leaving;       /* last plan: requests being handed over */
+  /* units of requests taken over that had not run yet in the last plan */
+  uint32_t waiting_units;
+  uint32_t leaving; /* last plan: requests being handed over */
 };
 
 /* Index of a request's user word that says if it has run on this instance; the word

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DeepSpeed-FastGen's dynamic SplitFuse: every step has the same size. Generation goes
- * first, then prompts are cut or put together until the budget is used up exactly.
- *
- * Nothing is preempted to make room: one that can't grow is passed over. Only if nothing
- * at all can run is the last one that holds memory flushed: it goes to the back of the
- * queue and is computed again. The queue is in order of entry, not of arrival.
+ * DeepSpeed-FastGen's dynamic SplitFuse: every step has the same size. Decodes are
+ * planned first, then prompts, cut or combined until the budget is used up exactly. No
+ * request is preempted for another: a request that can't grow is passed over. Only if
+ * nothing at all can run, the last request that holds memory is flushed: it goes to the
+ * back of the queue and is computed again. The queue is in order of entry, not of
+ * arrival.
  */
 #include <llmserve/policy/lists.h>
 #include <llmserve/policy/step.h>
@@ -34,7 +34,7 @@ static void reject(struct lls_pol_step *s, const struct lls_request *r)
   lls_plan_reject(s->plan, r, LLS_FINISH_CAPACITY);
 }
 
-/* Generation first; one that can't grow is passed over. */
+/* Plans decodes; a request that can't grow is passed over. */
 static void generate(struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
@@ -50,8 +50,8 @@ static void generate(struct lls_pol_step *s)
   }
 }
 
-/* As much of a prompt as the budget has left, if all that remains of it fits the free
- * memory at this moment. */
+/* Runs as many tokens of a prompt as the budget has left, if all its remaining tokens
+ * fit the free memory now. */
 static enum lls_pol_step_answer take_prompt(struct lls_pol_step *s,
                                             const struct lls_engine_caps *engine,
                                             const struct lls_request *r)
@@ -77,7 +77,8 @@ static enum lls_pol_step_answer take_prompt(struct lls_pol_step *s,
   return LLS_POL_STEP_YES;
 }
 
-/* Then prompts: the rest of a cut prompt is the head of the queue; none overtakes. */
+/* Plans prompts after the decodes. The rest of a cut prompt is at the head of the
+ * queue; no prompt overtakes another. */
 static void prefill(struct fastgen *f, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail; i++)
@@ -94,7 +95,7 @@ static void prefill(struct fastgen *f, struct lls_pol_step *s)
     }
 }
 
-/* Nothing can run: the last that holds memory gives it back. */
+/* Preempts the last request that holds memory, if nothing can run. */
 static bool flush_last(const struct fastgen *f, struct lls_pol_step *s)
 {
   if (s->runs > 0 || s->tail == 0 || s->plan->n_items > s->preempted)
@@ -108,7 +109,8 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
   struct fastgen *f = self;
   struct lls_pol_step s;
   lls_pol_step_begin(&s, view, out, 0);
-  if (f->base.host->engine->chunked_prefill) /* else the budget might be too small */
+  /* without chunked prefill a prompt longer than the budget could never run */
+  if (f->base.host->engine->chunked_prefill)
     s.tokens = lls_pol_min(s.tokens, (uint32_t)f->params.budget);
   s.sequences = lls_pol_min(s.sequences, (uint32_t)f->params.max_seqs);
   lls_pol_backlog_begin(&f->waiting.backlog, view);

@@ -32,8 +32,9 @@ struct mlfq {
   struct lls_pol_dropped dropped;
   int64_t front, back; /* the next places at the front and the back */
   int64_t steps;
-  uint32_t requests[FIGURES]; /* on each level, on the last those deeper too: counted as
-                                 they move, since a server asks every second */
+  /* requests on each level, the last one includes deeper levels; counted when requests
+   * move, since statistics are read every second */
+  uint32_t requests[FIGURES];
 };
 
 /* User words: the place in the queues, time attained since the level changed, when it ran
@@ -97,8 +98,8 @@ static void move(struct mlfq *m, const struct lls_request *r, uint32_t level, bo
   place(m, r, level, front);
 }
 
-/* The smallest level whose quantum the prefill fits; the first as long as it is unknown
- * how long a prefill takes. */
+/* Returns the first level whose quantum the prefill fits; level 0 as long as the time
+ * of a prefill is unknown. */
 static uint32_t join_level(const struct mlfq *m, const struct lls_request *r)
 {
   const struct lls_cost *cost = m->base.host->cost;
@@ -117,7 +118,8 @@ static void on_arrival(void *self, const struct lls_request *r)
   lls_pol_backlog_add(&m->priority.waiting.backlog, r);
 }
 
-/* attained > quantum: to the front of the next level; on the lowest, to its back. */
+/* Adds the step to the request's attained time. If that exceeds the quantum, the
+ * request moves to the front of the next level, or to the back of the lowest. */
 static void serve(struct mlfq *m, const struct lls_request *r,
                   const struct lls_step_report *report)
 {
@@ -135,7 +137,8 @@ static void serve(struct mlfq *m, const struct lls_request *r,
   lls_pol_backlog_changed(&m->priority.waiting.backlog, r);
 }
 
-/* From the last to the first, so that they keep their order at the front of a level. */
+/* In reverse, so that requests that move to the front of the same level keep their
+ * order. */
 static void on_step(void *self, const struct lls_step_report *report)
 {
   for (uint32_t i = report->n_results; i-- > 0;)
@@ -169,8 +172,8 @@ static void lift(struct mlfq *m, const struct lls_request *const *list, uint32_t
     }
 }
 
-/* Every `period` plans: one that was not served for `starve` goes to the front of level
- * 0. */
+/* In every `period`-th plan, moves requests that did not run for `starve` to the front
+ * of level 0. */
 static void lift_starving(struct mlfq *m, const struct lls_step_view *v)
 {
   if (++m->steps < m->params.period)
@@ -184,7 +187,8 @@ static void lift_starving(struct mlfq *m, const struct lls_step_view *v)
   lift(m, v->running, v->n_running, v->now_ns);
 }
 
-/* Less than host_reserve of the host is left for those that are preempted. */
+/* True if less than host_reserve of the host is free, so that preempted requests might
+ * not fit. */
 static bool host_is_short(const struct mlfq *m, const struct lls_step_view *v)
 {
   struct lls_capacity host = {.size = sizeof host};

@@ -51,7 +51,8 @@ static uint32_t reservation(const struct orca *o, const struct lls_pol_step *s,
                         lls_pol_min(most, context));
 }
 
-/* n_rsrv; a request that has outgrown what was set aside gets more. */
+/* Returns n_rsrv, the units set aside for all resident requests. A request that has
+ * outgrown its reservation gets a larger one. */
 static uint64_t reserved_units(const struct orca *o, const struct lls_pol_step *s)
 {
   uint64_t n = 0;
@@ -77,8 +78,8 @@ static void run_running(const struct orca *o, struct lls_pol_step *s)
   }
 }
 
-/* Starts a request. Returns true if it runs or was rejected: the next one may be tried.
- */
+/* Starts a request. Returns true if it runs or was rejected, so that the next one may
+ * be tried. */
 static bool start(struct orca *o, struct lls_pol_step *s, const struct lls_request *r)
 {
   uint32_t pending = lls_pol_step_pending(s, r);

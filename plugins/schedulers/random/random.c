@@ -19,7 +19,8 @@ struct params {
 struct chance {
   struct lls_pol_scheduler base;
   struct params params;
-  uint32_t *left; /* (max_requests) of a walk: places in the view not yet drawn */
+  uint32_t *left; /* (max_requests) places in the view that the current walk has not drawn
+                     yet */
 };
 
 struct walk {
@@ -28,8 +29,8 @@ struct walk {
   uint32_t n; /* places left */
 };
 
-/* One step of Fisher and Yates' shuffle at a time: a step draws as many as it
- * asks for. */
+/* Draws the next request: one step of Fisher and Yates' shuffle, so that a plan pays
+ * only for the requests it draws. */
 static const struct lls_request *draw(void *context)
 {
   struct walk *w = context;

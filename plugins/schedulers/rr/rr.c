@@ -22,11 +22,11 @@ struct rr {
   struct params params;
   struct lls_pol_lists waiting;     /* by side */
   const struct lls_request **order; /* (max_requests) on the device, by turn */
-  uint32_t side;                    /* whose turn it was */
-  int64_t iterations;               /* it had */
+  uint32_t side;                    /* side that ran last */
+  int64_t iterations;               /* iterations of that side in its turn */
 };
 
-/* A request without a class has a client that waits for the answer. */
+/* A request without a class counts as real-time: its client waits for the answer. */
 static uint32_t side_of(void *scheduler, const struct lls_request *r)
 {
   (void)scheduler;

@@ -36,16 +36,17 @@ static bool is_hopeless(const struct budget *b, const struct lls_cost *cost,
   return decodes > 0 && lls_pol_room_ns(&one, 0, 0) > b->params->slo;
 }
 
-/* Decodes that are late by themselves leave nothing to prompts, which wait until some
- * have ended; a step without decodes has GRAIN at least, or nothing would ever run. */
+/* Returns the least budget for prompts: 0 with decodes, which may be late on their own,
+ * so that prompts wait until some of them have ended; GRAIN without decodes, or nothing
+ * would ever run. */
 static uint32_t least_of(const struct budget *b)
 {
   return b->room.n_decodes > 0 || b->used > GRAIN ? 0 : GRAIN - b->used;
 }
 
 /*
- * The largest C whose modelled step is within the deadline, if its prompt has no context:
- * each piece is priced behind its own.
+ * Returns the largest C whose estimated step is within the deadline, if its prompt tokens
+ * have no context: each chunk is priced with its own context when it is planned.
  */
 static uint32_t within_slo(struct budget *b, const struct lls_step_view *view)
 {

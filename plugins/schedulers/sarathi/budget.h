@@ -23,7 +23,7 @@ struct params {
 struct budget {
   const struct params *params;
   uint32_t most;     /* tokens in the step; with slo, for a prompt without context */
-  uint32_t used;     /* by decodes and planned chunks */
+  uint32_t used;     /* tokens used up by decodes and planned chunks */
   uint32_t *decodes; /* (max_requests) contexts of decodes */
   struct lls_pol_room room;     /* within_ns LLS_NEVER: `most` is the limit */
   struct lls_pol_margin margin; /* for steps limited by slo */

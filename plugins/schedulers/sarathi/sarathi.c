@@ -28,8 +28,8 @@ static uint32_t piece(struct sarathi *sarathi, const struct lls_pol_step *s,
                             false);
 }
 
-/* Decodes, and prompts that were begun, in one walk. Each may preempt only those that
- * came after it, so a victim is never one that is in the plan already. */
+/* Plans decodes and begun prompts in one pass. Each may preempt only requests that came
+ * after it, so a victim is never in the plan already. */
 static void run_running(struct sarathi *sarathi, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {
@@ -48,8 +48,8 @@ static void run_running(struct sarathi *sarathi, struct lls_pol_step *s)
   }
 }
 
-/* New prompts, and the same for those that come back from the host: room for all of the
- * prompt, work on as much of it as the budget has left. */
+/* Plans new prompts, and requests that return from the host: reserves memory for the
+ * whole prompt, and computes as many of its tokens as the budget has left. */
 static void let_in(struct sarathi *sarathi, struct lls_pol_step *s,
                    const struct lls_request *const *list, uint32_t n, uint32_t seats,
                    enum lls_pol_step_answer (*make_room)(struct lls_pol_step *,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shortest remaining processing time: in every step those run whose answers are predicted
- * to end soonest, and a shorter one takes the place and the memory of a longer one. With
- * a perfect predictor it is the Oracle of comparisons of mean latency.
+ * Shortest remaining processing time: every step runs the requests whose answers are
+ * predicted to end soonest, and a shorter one takes the place and the memory of a longer
+ * one. With a perfect predictor it is the Oracle of comparisons of mean latency.
  */
 #include <llmserve/policy/ahead.h>
 #include <llmserve/policy/length.h>
@@ -70,7 +70,7 @@ static void on_step(void *self, const struct lls_step_report *report)
   }
 }
 
-/* A request waits for all that precede it, so this order is that of waiting times too. */
+/* Waiting times are in this order as well: a request waits for all that precede it. */
 static void rank(void *scheduler, int64_t now_ns, struct lls_pol_ahead_candidate *c)
 {
   (void)now_ns;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Virtual token counter: vLLM's scheduling, fair by tenant. Each tenant has a counter of
- * the service it got; the next is the oldest request of the tenant with the
- * least. A tenant that was away is lifted to the least of those waiting, so that none
- * saves up service, and none that was always there is ever served less than another by
- * more than a constant. What a tenant is charged is divided by its weight, so that one of
- * weight 3 gets three times as much.
+ * the service it received, divided by the tenant's weight. The next request is the oldest
+ * one of the waiting tenant with the least counter. When a tenant without requests sends
+ * one again, its counter is raised to the least counter of the waiting tenants, so that
+ * no tenant saves up service. A tenant that always has requests waiting falls behind
+ * another one by at most a constant. A tenant of weight 3 gets three times as much as one
+ * of weight 1.
  */
 #include <llmserve/policy/check.h>
 #include <llmserve/policy/heap.h>
@@ -28,13 +29,13 @@ struct params {
 
 struct tenant {
   int64_t counter; /* thousandths of weighted tokens */
-  uint64_t place;  /* in the heap of tenants that wait, see heap.h */
+  uint64_t place;  /* place in the heap of tenants that wait, see heap.h */
 };
 
 struct vtc {
   struct lls_pol_scheduler base;
   struct params params;
-  struct lls_pol_lists waiting; /* by tenant */
+  struct lls_pol_lists waiting; /* waiting requests, one list for each tenant */
   struct tenant *tenants;       /* (max_tenants) */
   struct lls_pol_heap active;   /* tenants with a waiting request, by counter */
   uint32_t last_left;           /* the tenant whose queue became empty last */
@@ -95,8 +96,9 @@ static void charge(struct vtc *v, const struct lls_request *r, double price,
   }
 }
 
-/* Algorithm 2, the monitoring stream: c_u <- max(c_u, least counter of those that wait),
- * or, if none waits, max(c_u, counter of the last that left). */
+/* Raises the counter of a tenant that has begun to wait (Algorithm 2, the monitoring
+ * stream): c_u <- max(c_u, least counter of the waiting tenants), or, if none waits,
+ * max(c_u, counter of the tenant that left last). */
 static void lift(struct vtc *v, uint32_t tenant)
 {
   struct tenant *t = &v->tenants[tenant];
@@ -131,7 +133,7 @@ struct walk {
   const struct lls_request *asked; /* given out, not let in (yet) */
 };
 
-/* k <- argmin of the counters of those that wait; the earliest request of k. */
+/* k <- argmin of the waiting tenants' counters; returns the earliest request of k. */
 static const struct lls_request *next(void *context)
 {
   struct walk *w = context;
@@ -142,7 +144,8 @@ static const struct lls_request *next(void *context)
   return w->asked;
 }
 
-/* c_k <- c_k + w_in * input length; once, however often it is preempted. */
+/* c_k <- c_k + w_in * input length; only once, however often the request is
+ * preempted. */
 static void let_in(void *context, const struct lls_request *r)
 {
   struct walk *w = context;
@@ -161,7 +164,7 @@ static int plan(void *self, const struct lls_step_view *view, struct lls_plan *o
       .context = &walk, .next = next, .let_in = let_in};
   lls_pol_backlog_begin(&v->waiting.backlog, view);
   lls_pol_prefill_first_plan(v->base.host, &v->params.batch, &admission, view, out);
-  if (walk.asked != NULL) /* it still waits, and so does its tenant */
+  if (walk.asked != NULL) /* the request still waits, and so does its tenant */
     lls_pol_backlog_add(&v->waiting.backlog, walk.asked);
   lls_pol_backlog_end(&v->waiting.backlog, out);
   return 0;
@@ -227,8 +230,8 @@ static int export_state(void *self, struct lls_blob *out)
   return 0;
 }
 
-/* Takes a state of as many tenants: with another number of them requests share other
- * counters. */
+/* Imports a state with as many tenants; with another max_tenants requests would share
+ * other counters. */
 static int import_state(void *self, const struct lls_blob *in)
 {
   struct vtc *v = self;

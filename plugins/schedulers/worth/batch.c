@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The batch: all streams on the device, then prompts in the order of worth_next while
- * there is time and memory, then the streams of best effort, which give their memory to
- * prompts that are in time. A stream leaves only for others that grow, and the last to
- * come leaves first; it comes back before anything new is let in that would take the
+ * there is time and memory, then best-effort streams, which give their memory to prompts
+ * that are in time. A stream is preempted only for the growth of other streams, the last
+ * to arrive first. It returns before any new request is admitted that would take the
  * memory it waits for.
  */
 #include "worth.h"
@@ -70,7 +70,7 @@ static uint32_t spare_units(const struct worth *w, const struct lls_pol_step *s,
   double streams = w->n_growing + w->n_owed;
   double blocks = streams * w->learned.headroom / s->cache->block_tokens;
   double spare = blocks * w->block_units;
-  if (c->stream) /* it was preempted, and may use all free memory */
+  if (c->stream) /* a preempted stream may use all free memory */
     return w->block_units;
   if (!c->kept)
     spare += w->params.reserve * w->learned.deadlines * s->total_units;
@@ -88,8 +88,9 @@ static bool has_room(const struct worth *w, struct lls_pol_step *s,
   return takes <= lls_pol_step_free_units(s);
 }
 
-/* The last of the best effort leaves, if it does not run in this plan; for another one of
- * best effort only one that has no gap or end to lose. */
+/* Preempts the last running request for candidate c, if that request is best effort and
+ * does not run in this plan. For a best-effort candidate it must also have neither a
+ * gap nor an end to lose. */
 static bool make_way(struct worth *w, struct lls_pol_step *s,
                      const struct worth_candidate *c)
 {
@@ -134,8 +135,8 @@ static enum lls_pol_step_answer reserve(struct worth *w, struct lls_pol_step *s,
                                    : lls_pol_step_admit(s, r, pending);
 }
 
-/* The context of a candidate's next chunk, on which its time depends. Looks the prefix up
- * again, since the index may have changed. */
+/* Returns the context of a candidate's next chunk, on which its time depends. Looks the
+ * prefix up again, since the index may have changed. */
 static uint32_t context_of(struct worth *w, const struct lls_pol_step *s,
                            struct worth_candidate *c)
 {
@@ -175,9 +176,10 @@ static bool take(struct worth *w, struct lls_pol_step *s, struct worth_candidate
   return true;
 }
 
-/* A stream that has stood still for most of max_stall comes back before all others and at
- * the cost of the last to come, one in a plan: under overload no memory comes free by
- * itself in time. Not one under way, which the growth of others could still cut off. */
+/* Returns the stream that has stood still longest, if that is most of max_stall, or
+ * NULL. It is readmitted before all others, one in a plan, by preempting the last to
+ * arrive: under overload no memory becomes free in time by itself. A stream that has
+ * begun to return is left out: the growth of others could still preempt it. */
 static struct worth_candidate *overdue(const struct worth *w, int64_t now_ns)
 {
   int64_t first_ns = now_ns - w->params.max_stall * 3 / 4;

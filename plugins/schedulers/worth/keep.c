@@ -47,7 +47,7 @@ static int64_t longest(int64_t a, int64_t b, int64_t c)
   return ab > c ? ab : c;
 }
 
-/* When the last kept candidate can be done, given time, memory and seats. */
+/* Returns when the last kept candidate can be done, given time, memory and seats. */
 static int64_t end_of(const struct worth_order *o, const struct demand *d)
 {
   return longest(d->time, wait_for(d->memory - o->free, o->freed_per_ns),
@@ -133,8 +133,8 @@ static int64_t passing(const struct worth_order *o, const struct worth_candidate
                  o->seated ? wait_for(c->seats, o->seats_per_ns) : 0);
 }
 
-/* The densest kept candidate that makes no passed one late; *least_slack is the least
- * slack of all kept ones. */
+/* Returns the densest kept candidate that makes no passed one late; *least_slack is the
+ * least slack of all kept ones. */
 static uint32_t densest(const struct worth_order *o, int64_t *least_slack)
 {
   uint32_t best = UINT32_MAX;
@@ -169,7 +169,8 @@ struct worth_candidate *worth_next(struct worth_order *o)
   }
   if (next == NULL)
     return NULL;
-  for (uint32_t i = 0; i < k && i < o->n_kept; i++) /* those it passes */
+  /* the kept candidates that `next` passes */
+  for (uint32_t i = 0; i < k && i < o->n_kept; i++)
     o->all[o->kept[i]].slack -= passing(o, next);
   next->done = true;
   return next;

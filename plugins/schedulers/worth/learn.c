@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A policy without settings for a workload has to find out how long answers are,
- * whether memory is what is short, how much room streams need to grow into, what each
- * tenant has had. All are moving averages, but the headroom: it moves up fast when a
- * stream has lost its memory and down slowly, which is dual ascent with two step sizes.
+ * Learns the workload, for which the policy has no settings: how long answers are,
+ * whether memory is short, how much memory streams need to grow into, how much each
+ * tenant has used. All are moving averages except the headroom, which is raised fast when
+ * a stream has lost its memory and lowered slowly: dual ascent with two step sizes.
  */
 #include "worth.h"
 
@@ -99,7 +99,8 @@ double worth_expected(const struct worth_learned *l, const struct lls_request *r
   return told ? p->length : l->output;
 }
 
-/* The longer an answer has become, the longer it will go on: lengths have heavy tails. */
+/* Returns the expected tokens left. The longer an answer has become, the more are
+ * expected: lengths have heavy tails. */
 double worth_left(const struct worth_learned *l, const struct lls_request *r)
 {
   double done = r->generated_tokens, length = worth_expected(l, r);

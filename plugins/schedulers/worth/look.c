@@ -55,9 +55,9 @@ static bool owed_stream(const struct lls_request *r)
   return worth_owed(r) && !worth_best_effort(r);
 }
 
-/* When its next token is due. A stream that was cut off is due before it has stood still
- * for max_stall, if it named a gap or an end; else it waits with all others until batch.c
- * brings it back. */
+/* Returns when the request's next token is due. A preempted stream with a TBT limit or
+ * an end is due before it has stood still for max_stall; other ones wait with all
+ * requests until batch.c readmits them. */
 static int64_t due_of(const struct worth *w, const struct lls_request *r, double left)
 {
   int64_t due = INT64_MAX;
@@ -82,15 +82,17 @@ static int32_t level_of(const struct lls_request *r)
   return level < 33 ? level : LLS_POL_URGENT_ORDINARY;
 }
 
-/* Uses the deadline itself: the time at which the prompt must begin is estimated again
- * in each plan, and a deadline that seems lost now may be met by the next estimate. */
+/* Notes an arrival with its deadline itself, not with the time at which its prompt must
+ * begin: that is estimated again in each plan, and a deadline that seems lost now may
+ * be met by the next estimate. */
 void worth_arrived(struct worth *w, const struct lls_request *r)
 {
   lls_pol_urgent_arrived(&w->urgent, r, due_of(w, r, 0), level_of(r));
 }
 
-/* An answer may be longer than it was expected to be: three times the mean error, as far
- * as it may go at all; and its steps longer than those so far, by a half. */
+/* Returns the time by which a request is planned early. Its answer may be longer than
+ * expected, by three times the mean error but within max_new_tokens, and its steps may
+ * take half as long again as they have so far. */
 static int64_t caution_of(const struct worth *w, const struct lls_request *r, double left)
 {
   double most = (double)r->max_new_tokens - r->generated_tokens - left;
@@ -101,7 +103,8 @@ static int64_t caution_of(const struct worth *w, const struct lls_request *r, do
 
 /* ---- sizes ------------------------------------------------------------------------- */
 
-/* Step time, and the share of the memory times the time it is held, at their prices. */
+/* Returns the step time of the prompt, plus its fraction of the memory times the time
+ * it holds it, times the memory price. */
 static double cost_of(const struct worth *w, const struct lls_request *r,
                       uint32_t pending, double left, uint32_t total_tokens)
 {
@@ -126,9 +129,9 @@ static double size_of(const struct worth *w, const struct lls_request *r, double
   return own > 0 && !worth_best_effort(r) ? cost * own / (cost + own) : cost;
 }
 
-/* The prefix that others have is asked for once: a look at all prompts in every plan
- * would take longer than the rest. It is asked for again when its turn comes
- * (batch.c). */
+/* Returns the tokens still to compute. The cached prefix of a waiting prompt is looked
+ * up only once: looking up all prompts in every plan would take longer than the rest.
+ * It is looked up again when the prompt's turn comes (batch.c). */
 static uint32_t pending_of(struct worth *w, const struct lls_step_view *v,
                            const struct lls_request *r)
 {
@@ -161,7 +164,8 @@ static void add(struct worth *w, const struct lls_step_view *v,
   if (due != INT64_MAX && due >= soonest)
     c->due = due;
   if (c->stream && owed_stream(r) && c->due == LLS_NEVER)
-    c->due = soonest + c->time; /* it has stood still too long: at once */
+    /* the stream has stood still too long: it is due at once */
+    c->due = soonest + c->time;
   if (c->due != LLS_NEVER && r->slo.completion_ns != LLS_NEVER)
     c->caution = caution_of(w, r, left);
   double dear = 1 + w->params.fairness * worth_excess(&w->learned, r->tenant);
@@ -192,8 +196,8 @@ static double held_by_best_effort(const struct lls_step_view *v)
   return tokens;
 }
 
-/* Seats in the batch that are free, and come free, as for memory below. Best effort has
- * what the others leave. */
+/* Sets the free seats of the batch, and the rate at which seats become free; see
+ * set_memory. Seats of best-effort requests count as free. */
 static void set_seats(struct worth *w, const struct lls_step_view *v)
 {
   const struct worth_learned *l = &w->learned;
@@ -208,8 +212,8 @@ static void set_seats(struct worth *w, const struct lls_step_view *v)
     w->order.seats_per_ns = usual / 10;
 }
 
-/* Memory that is free, and comes free: as it did lately, at first as it will if all of it
- * is held by answers of the usual length. */
+/* Sets the free memory, and the rate at which memory becomes free: the recent rate, or,
+ * at first, the rate if answers of the usual length held all of it. */
 static void set_memory(struct worth *w, const struct lls_step_view *v,
                        uint32_t total_tokens)
 {

@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many tokens of prompts a step has time for: no stream waits longer for its next
- * token than it has asked for, nor than `gap`, as long as the decodes alone leave time
- * for it (llmserve/policy/room.h). What a token of a prompt costs follows from the step
- * filled with one.
+ * How many prompt tokens a step has time for. No stream waits longer for its next token
+ * than its TBT limit or `gap`, unless the decodes alone take longer
+ * (llmserve/policy/room.h). The cost of a prompt token is the time of a step filled with
+ * one prompt, divided by its tokens.
  */
 #include "worth.h"
 
 enum {
-  UNKNOWN = 512,    /* tokens of a step as long as there is no model */
-  LEAST = 32,       /* tokens of any step */
-  PROMPTS = 16,     /* most in a step */
-  SHORT_STEPS = 10, /* that prompts may take before steps become longer */
+  UNKNOWN = 512, /* tokens of a step as long as there is no model */
+  LEAST = 32,    /* tokens of any step */
+  PROMPTS = 16,  /* most prompts in a step */
+  SHORT_STEPS =
+      10, /* with fewer waiting prompts than this many steps take, steps are short */
 };
 
-#define AIM   0.96 /* part of a gap that a step is filled to */
-#define SHORT 0.4  /* part of that as long as there is time for it */
+#define AIM   0.96 /* fraction of a gap that a step may take */
+#define SHORT 0.4  /* fraction of that for short steps, while few tokens wait */
 
-/* Contexts of the streams that have a seat in the step: best effort after the others.
- * There may be more on the device than run: all of them priced in, a step of 64 seats had
- * room for 30 tokens of prompts where it had time for 1,500. */
+/* Adds the contexts of the streams that have a seat in the step, either best effort or
+ * others. The device may hold more streams than a step runs. When all of them were
+ * counted, a step of 64 seats had room for 30 prompt tokens where it had time for
+ * 1,500. */
 static void add_streams(struct worth *w, const struct lls_step_view *v, bool best)
 {
   for (uint32_t i = 0; i < v->n_running && w->n_decodes < v->max_sequences; i++) {
@@ -40,7 +42,8 @@ static void count_streams(struct worth *w, const struct lls_step_view *v)
 
 /* ---- gaps -------------------------------------------------------------------------- */
 
-/* The time of a step of one stream, the shortest: the device has no shorter one. */
+/* Returns the time of the shortest step of this device: one stream, the one with the
+ * least context. */
 static int64_t least_step_ns(struct worth *w)
 {
   uint32_t least = UINT32_MAX;
@@ -95,10 +98,11 @@ void worth_has_chunk(struct worth *w, uint32_t context, uint32_t tokens)
   w->unknown -= lls_pol_min(w->unknown, tokens);
 }
 
-/* True if `tokens` is not 0 and suffices for all requests that wait. */
+/* True if `tokens` is not 0 and suffices for all tokens that requests still have to
+ * compute. */
 static bool waits_less(const struct lls_step_view *v, uint64_t tokens)
 {
-  uint64_t pending = v->n_preempted; /* each has one at least */
+  uint64_t pending = v->n_preempted; /* each preempted request has at least one token */
   for (uint32_t i = 0; i < v->n_running; i++)
     if (v->running[i]->state != LLS_DECODING)
       pending += lls_request_pending(v->running[i]);
@@ -107,10 +111,11 @@ static bool waits_less(const struct lls_step_view *v, uint64_t tokens)
   return pending <= tokens && tokens > 0;
 }
 
-/* Tokens that prompts may have in this step. If no stream has a shorter gap than the
- * usual one and few tokens wait, the step gets only a fraction of the gap: streams then
- * end sooner and free memory, for first tokens that come a step later. Without a stream
- * this gains nothing (1.0 of AccelGen's load kept .9 points less). */
+/* Sets the time of the step and returns the tokens that prompts may have in it. If no
+ * stream has a shorter gap than the usual one and few tokens wait, the step gets only a
+ * fraction of the gap: streams then end sooner and free memory, and first tokens come a
+ * step later. Without streams this gains nothing (of AccelGen's load at rate 1.0 it
+ * kept 0.9 points fewer deadlines). */
 static uint32_t set_time(struct worth *w, const struct lls_step_view *v, int64_t gap,
                          uint32_t most)
 {
@@ -125,12 +130,13 @@ static uint32_t set_time(struct worth *w, const struct lls_step_view *v, int64_t
   return worth_room(w, 0, most);
 }
 
-/* No gap can be kept: as much time for prompts as for the decodes, whatever the margin
- * says of the estimates, which has nothing to protect. */
+/* Sets the time of the step if no gap can be kept: prompts get as much time as the
+ * decodes. The margin is ignored, since there is no gap to protect. */
 static uint32_t set_time_of_none(struct worth *w, uint32_t most)
 {
   w->room.within_ns = 2 * lls_pol_room_ns(&w->room, 0, 0);
-  lls_pol_margin_within(&w->margin, w->room.within_ns); /* it learns from this step too */
+  /* the margin learns from this step as well */
+  lls_pol_margin_within(&w->margin, w->room.within_ns);
   return worth_room(w, 0, most);
 }
 

@@ -18,7 +18,8 @@ enum { TRIES = 30 }; /* filled steps from which the margin is set */
 #define UNTRIED 1.25 /* the margin before */
 #define WORST   2.0  /* the largest margin set from them */
 
-/* Units of a block of KV: what one more of them adds to a request's need. */
+/* Returns the units of a KV block: the need of a prompt of two blocks less that of
+ * one. */
 static void measure_block(struct worth *w, const struct lls_pol_step *s)
 {
   const struct lls_step_view *v = s->view;
@@ -60,17 +61,19 @@ static void on_arrival(void *self, const struct lls_request *r)
   worth_arrived(w, r);
 }
 
-/* Both deadlines or none: a stream that began too late has no gap to lose. */
+/* Notes a late first token: the stream has lost its deadlines, and no gap counts any
+ * more. */
 static void note_first(struct worth *w, const struct lls_request *r, int64_t now_ns)
 {
   if (r->slo.ttft_ns != LLS_NEVER && now_ns - r->arrival_ns > r->slo.ttft_ns)
     w->jobs[r->slot].lost = true;
 }
 
-/* As long as few filled steps have shown how far the estimates are off, they are taken to
- * be a quarter too low; then as low as the worst in the latter half of those was, since a
- * model that is fitted meanwhile is worse in the first. From there on the margin moves by
- * itself: from the beginning it would make a dozen steps late, each with all streams. */
+/* Learns how far the estimates of the first TRIES filled steps are off. Until then they
+ * are taken to be a quarter too low; then as low as the worst of the latter half, since
+ * a model that is fitted meanwhile is worse in the first half. Only from there on the
+ * margin adapts: adapting from the first step would make a dozen steps late, each with
+ * all its streams. */
 static void try_estimates(struct worth *w, const struct lls_step_report *report)
 {
   struct lls_pol_margin *m = &w->margin;

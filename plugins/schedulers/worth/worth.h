@@ -74,7 +74,7 @@ struct worth_candidate {
   int64_t caution;  /* subtracted from due: its answer may be longer */
   int64_t slack;    /* kept: time that others may take before it */
   double memory;    /* tokens of memory it will hold */
-  double seats;     /* in the batch: 1, or 0 if it has one */
+  double seats;     /* seats in the batch that it takes: 1, or 0 if it has one */
   double dear;      /* size, raised for a request that others precede */
   double density;   /* worth / size: the largest is next */
   uint32_t pending; /* tokens */
@@ -86,14 +86,17 @@ struct worth_order {
   uint32_t n;
   uint32_t *kept; /* (n_kept) in order of due times */
   uint32_t n_kept;
-  double free, freed_per_ns;  /* tokens of memory: now; as requests end */
-  double seats, seats_per_ns; /* in the batch: now; as requests end */
-  int64_t steps_ns;           /* this step and the next, when a passed one runs */
-  bool more;                  /* more than WORTH_KEPT deadlines: rank by due time */
-  bool crowded;               /* kept candidates wait for memory */
-  bool seated;                /* kept candidates wait for seats */
-  bool closed;                /* no seat is free: best effort begins only if kept */
-  struct lls_pol_heap others; /* by density; also used to sort due times */
+  /* free memory in tokens, and the rate at which it becomes free */
+  double free, freed_per_ns;
+  /* free seats in the batch, and the rate at which seats become free */
+  double seats, seats_per_ns;
+  int64_t steps_ns; /* time of this step and the next, in which a passed candidate runs */
+  bool more;        /* more than WORTH_KEPT deadlines: rank by due time */
+  bool crowded;     /* kept candidates wait for memory */
+  bool seated;      /* kept candidates wait for seats */
+  bool closed;      /* no seat is free: best effort begins only if kept */
+  /* candidates that are not kept, by density; also used to sort due times */
+  struct lls_pol_heap others;
   struct lls_pol_heap sizes;
 };
 
@@ -124,7 +127,7 @@ struct worth {
   struct worth_order order;
   struct lls_pol_dropped dropped;
   struct lls_pol_urgent urgent;
-  const struct lls_request **running; /* on the device, victims last */
+  const struct lls_request **running; /* requests on the device, victims last */
   struct lls_pol_heap victims;
   uint32_t *contexts;
   uint64_t plans;
