@@ -19,7 +19,7 @@
 
 struct lls_access_log {
   int64_t second;       /* second of the monotonic clock in which `lines` counts */
-  uint32_t lines;       /* lines written in that second */
+  uint32_t lines;       /* lines written so far in `second` */
   uint64_t unsaid;      /* lines left out since the last one */
   uint64_t turned_away; /* refused connections that were already logged */
   int64_t crowded_s;    /* monotonic time of the last line about refused connections */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See offline.h. reading.c reads the request itself. */
+/* Reads, runs and cancels offline requests; see offline.h. */
 #include "core/api/offline.h"
 
 #include <stdlib.h>

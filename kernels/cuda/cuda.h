@@ -51,8 +51,8 @@ struct lls_pool {
    * type. */
   /* (LLS_CUDA_RESTORE_ROWS, kv columns); restored has twice as many columns */
   void *restored_x, *restored;
-  /* (LLS_CUDA_RESTORE_ROWS, hidden) each, of all ranks; whole_x of a single rank is
-   * restored_x */
+  /* (LLS_CUDA_RESTORE_ROWS, hidden) each: X of each rank's columns, and X of all ranks
+   * together; without other ranks whole_x is restored_x */
   void *parts_of_x, *whole_x;
   float *angles;                   /* (max_context, head_dim) by position */
   struct lls_rope_shape angles_of; /* the rope of the angles; all 0: not computed yet */

@@ -25,7 +25,7 @@
 #define BINS    256
 
 #define COPIES    8
-#define LIMBS     3 /* limbs of a mass, which is 2^40 at most */
+#define LIMBS     3 /* a mass, which is 2^40 at most, is summed in this many limbs */
 #define LIMB_BITS 14
 /* up to this size no limb's sum overflows */
 #define MOST_VOCAB (COPIES << (32 - LIMB_BITS))

@@ -190,7 +190,8 @@ static struct lls_byte_set bytes_after(const struct lls_nfa_rule *rule)
 {
   struct lls_byte_set set = rule->follow;
   for (int i = 0; i < 4 && rule->counted; i++)
-    set.words[i] |= rule->first.words[i]; /* it may repeat */
+    /* a counted rule may also begin its next repetition */
+    set.words[i] |= rule->first.words[i];
   return set;
 }
 
@@ -207,7 +208,8 @@ static void find_place(struct rule_walk *r, const struct lls_trie_node *n)
     *found = lls_loan_next(loan, r->f->dfa, place, n->byte);
 }
 
-/* Borrows the node's subtree. Returns true if it continues like the repetition. */
+/* Copies the subtree of a node from the lending repetition's fragment
+ * (fragment_loan.h). Returns false if the rule continues differently there. */
 static bool borrow(struct rule_walk *r, uint32_t node)
 {
   const struct lls_trie_node *n = &r->f->vocabulary->nodes[node];

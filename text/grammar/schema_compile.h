@@ -30,8 +30,8 @@ bool lls_schema_complete(struct lls_schema *s, struct lls_schema_set *set);
 /* Returns the node of the values that satisfy all members of a set. */
 uint32_t lls_schema_compile(struct lls_schema *s, const struct lls_schema_set *set);
 
-/* Return the nodes of one type's values that satisfy a complete set without branches or
- * constants. */
+/* Each returns the node of all values of one type that satisfy the set, which is
+ * complete and has neither branches nor constants. */
 uint32_t lls_schema_object(struct lls_schema *s, const struct lls_schema_set *set);
 uint32_t lls_schema_array(struct lls_schema *s, const struct lls_schema_set *set);
 uint32_t lls_schema_string(struct lls_schema *s, const struct lls_schema_set *set);

@@ -27,8 +27,10 @@
 /* Properties; a text is in every block at once, and in at most 256 blocks. */
 #define MOST 4096
 
-#define MOST_COUNTED 128  /* properties, if they have to be counted */
-#define MOST_COUNTS  1024 /* properties times counts, if they have to be counted */
+/* most named properties of an object that limits their number */
+#define MOST_COUNTED 128
+/* most products of named properties and counts for such an object */
+#define MOST_COUNTS 1024
 
 struct object {
   struct lls_schema *s;

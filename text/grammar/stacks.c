@@ -18,7 +18,7 @@
 #define MOST_AT_ONCE 2048 /* threads of one configuration while it is built */
 #define SLOTS        8192 /* for these threads; edges have twice as many */
 #define EDGE_SLOTS   16384
-#define FEW          8 /* that many are compared one by one */
+#define FEW          8 /* up to this many threads or edges are compared one by one */
 
 int lls_stacks_create(struct lls_stacks *s, struct lls_dfa *dfa)
 {

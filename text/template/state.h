@@ -126,7 +126,8 @@ bool lls_compare_values(struct lls_render *render, const struct lls_node *node,
 /* object.name: a method of that name, or else an item. */
 struct lls_value lls_member(struct lls_render *render, const struct lls_node *node,
                             struct lls_value object, struct lls_value name);
-/* object[index]: an item, or else a member of that name. */
+/* object[index]: the item with this index or key; if there is none, the member of that
+ * name. */
 struct lls_value lls_index(struct lls_render *render, const struct lls_node *node,
                            struct lls_value object, struct lls_value index);
 struct lls_value lls_slice(struct lls_render *render, const struct lls_node *node,

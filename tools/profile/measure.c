@@ -44,7 +44,8 @@ void lls_bench_engine_free(struct lls_bench_engine *b)
   *b = (struct lls_bench_engine){0};
 }
 
-/* A list of whole blocks from unit *unit on, using every other unit. */
+/* Writes a list of whole blocks that takes every other unit from first_unit on. Returns
+ * the number of its entries. */
 static uint32_t lay_list(const struct lls_bench_engine *b, struct lls_block_entry *list,
                          uint32_t tokens, uint32_t first_unit)
 {
