@@ -30,22 +30,22 @@ static const struct lls_param server_params[] = {
                      "address and port to serve HTTP on, [v6]:port for IPv6; port 0 "
                      "takes any free one"),
     LLS_PARAM_DURATION(server, drain_timeout, "30s", 0, 3600e9,
-                       "how long running requests may go on after SIGTERM",
+                       "how long running requests may continue after SIGTERM",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(http, max_connections, "16384", 1, 1 << 20, "connections",
                   "most connections open at once", .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(api, max_choices, "128", 1, 4096, "answers",
-                  "most answers one request may ask for: its prompts times n",
+                  "most answers to one request: its prompts times n",
                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BYTES(http, max_header, "32KiB", 1024, 1 << 24,
                     "largest request line and headers", .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BYTES(http, max_body, "16MiB", 1024, 1 << 30, "largest body of a request",
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BYTES(http, max_bodies, "256MiB", 65536, 1ll << 40,
-                    "most bytes of requests held at once, each from its first byte until "
-                    "it is read whole, and as many of answers that clients have not yet "
-                    "taken: beyond it requests are answered with 503, clients that do "
-                    "not read disconnected; a fifth more is for bodies up to 64 KiB",
+                    "most bytes of unfinished requests in memory, and as many of answers "
+                    "that clients have not yet taken; beyond it requests are answered "
+                    "with 503, and clients that do not read are disconnected; a fifth "
+                    "more is reserved for bodies up to 64 KiB",
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BYTES(http, max_unsent, "1MiB", 4096, 1 << 30,
                     "unread output buffered for a slow client before it is disconnected",
@@ -63,21 +63,21 @@ static const struct lls_param server_params[] = {
         api, request_timeout, "0", 0, 86400e9,
         "longest time from a request's arrival to the end of its answer; 0 is no limit",
         .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_DURATION(api, keep_alive, "15s", 0, 3600e9,
-                       "a stream silent for so long gets a comment, so that proxies keep "
-                       "it open; 0 is never (vllm bench cannot read comments)",
-                       .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_DURATION(
+        api, keep_alive, "15s", 0, 3600e9,
+        "a stream that was silent for this long gets a comment, so that proxies keep it "
+        "open; 0 is never (vllm bench cannot read comments)",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, api_keys, "",
-                   "file of the API keys that may ask, one a line, each with its tenant "
-                   "after a space; a key without one is a tenant of its own; empty: "
-                   "every client may ask, and read "
-                   "/metrics, which otherwise wants a key from other machines",
+                   "file of the API keys of clients, one a line, each with its tenant "
+                   "after a space; a key without one is a tenant of its own; empty: no "
+                   "client needs a key, except to read /metrics from another machine",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(
         api, allowed_origins, "",
-        "origins whose web pages may ask, such as https://chat.example.org or "
-        "http://localhost:* (every port), with spaces between, * for any (CORS); "
-        "empty: none, so that no web page can use the API through a visitor's browser",
+        "origins whose web pages may use the API, such as https://chat.example.org or "
+        "http://localhost:* (every port), separated by spaces, * for any (CORS); empty: "
+        "none, so that no web page can use the API through a visitor's browser",
         .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(api, any_model, "auto", "auto|false|true",
                      "accept requests that name a different model, as llama.cpp does, "
@@ -89,19 +89,19 @@ static const struct lls_param server_params[] = {
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(api, escape_special_tokens, "true",
                    "names of special tokens, such as <|im_end|>, in the content of users "
-                   "and tools are plain text; false: they are these tokens, so that "
-                   "what a user writes can end its message and begin another one",
+                   "and tools are plain text; false: they are these tokens, so that a "
+                   "user's text can end the message and begin another one",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(api, metrics_legacy, "false",
-                   "/metrics also has series under the names that vLLM gave up and old "
-                   "dashboards still read",
+                   "/metrics also has the series under names that vLLM no longer uses, "
+                   "for old dashboards",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(api, metrics_llamacpp, "false",
                    "/metrics also has the series of llama.cpp's server",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BOOL(api, console, "true",
-                   "/console is a page for browsers that shows what the server does; "
-                   "it asks for what it shows as any client",
+                   "/console is a page for browsers that shows what the server does; it "
+                   "fetches its data like any other client",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(server, log_level, "info", "error|warning|info|debug",
                      "least important lines that are logged",
@@ -110,122 +110,120 @@ static const struct lls_param server_params[] = {
                      "log lines for people, or JSON objects for programs",
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, decisions, "",
-                   "file that all arrivals and plans are written to, for llmserve-sim "
-                   "--replay; those of the last 9 starts are kept as FILE.1 to "
-                   "FILE.9; empty: nothing is recorded"),
-    LLS_PARAM_DURATION(server, history, "10min", 0, 86400e9,
-                       "how far back it is kept, for llmserve-whatif, when requests came "
-                       "and how long they were: no texts, and no more than 16384 "
-                       "requests; 0 is never"),
+                   "file to which all arrivals and plans are written, for llmserve-sim "
+                   "--replay; those of the last 9 starts are kept as FILE.1 to FILE.9; "
+                   "empty: nothing is recorded"),
+    LLS_PARAM_DURATION(
+        server, history, "10min", 0, 86400e9,
+        "time span of the kept traffic, for llmserve-whatif: arrival times and lengths "
+        "of requests, no texts, at most 16384 requests; 0 is never"),
     LLS_PARAM_BOOL(server, autopilot, "false",
-                   "each time [server] history has passed, llmserve-whatif simulates it "
-                   "with autopilot_policies, and one that was best three times in a row "
-                   "takes over, or goes again if it serves worse; the file is not "
-                   "touched, and SIGHUP makes it count again",
+                   "llmserve-whatif simulates the traffic of [server] history with "
+                   "autopilot_policies, each time this span has passed; a configuration "
+                   "that was best three times in a row is installed, and removed if it "
+                   "serves worse; the file stays as it is, and SIGHUP returns to it",
                    .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_STRING(server, autopilot_policies, "",
-                     "the configurations it may choose from, with commas between, as "
-                     "--policies of llmserve-whatif has them: apt+hybrid, "
-                     "sarathi:chunk=256",
-                     .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_STRING(server, autopilot_objective, "auto",
-                     "what the best is best in, as --objective of llmserve-whatif",
-                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(
+        server, autopilot_policies, "",
+        "the configurations that the autopilot may choose from, separated by commas, in "
+        "the syntax of llmserve-whatif --policies: apt+hybrid, sarathi:chunk=256",
+        .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(
+        server, autopilot_objective, "auto",
+        "the metric by which the autopilot compares, as --objective of llmserve-whatif",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(server, served_model_name, "",
                      "name of the model for clients; the name of its folder if empty"),
     LLS_PARAM_DURATION(server, watchdog, "30s", 0, 86400e9,
-                       "a plugin's callback that has not returned for so long is logged, "
-                       "and until it returns /live and /health answer 503; a reload "
-                       "that waits for one is refused; 0 is never",
+                       "time after which a plugin's callback that has not returned is "
+                       "logged, and /live and /health answer 503 until it returns; a "
+                       "reload that waits for one is refused; 0 is never",
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, admin_keys, "",
-                   "file of the API keys that may use /admin, as api_keys; empty: "
-                   "clients on this machine may, with one of api_keys if there are such, "
-                   "where listen is a loopback address and this is no pod; else nobody "
-                   "but through admin_socket",
+                   "file of the API keys for /admin, in the format of api_keys; empty: "
+                   "if listen is a loopback address and this is not a pod, clients on "
+                   "this machine may use /admin, with a key of api_keys if there are "
+                   "any; otherwise only admin_socket gives access",
                    .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_PATH(server, admin_socket, "",
-                   "Unix socket for llmserve-ctl, such as /run/llmserve/admin.sock, made "
-                   "for its owner alone (0600): who can open it is an admin without a "
-                   "key; empty: there is none"),
+                   "Unix socket for llmserve-ctl, such as /run/llmserve/admin.sock, "
+                   "accessible to its owner only (0600): every program that can open it "
+                   "is an admin without a key; empty: no socket"),
     LLS_PARAM_STRING(api, allowed_hosts, "",
-                     "names of this server that requests may be for, such as "
-                     "llm.example.org, with spaces between, * for any; empty: all from "
-                     "other machines, and from this one localhost, addresses and names "
-                     "without a dot, so that no page of the web passes for ours",
+                     "host names under which this server accepts requests, such as "
+                     "llm.example.org, separated by spaces, * for any; empty: any name "
+                     "from other machines; from this one localhost, addresses and names "
+                     "without a dot, so that no web page can pose as this server's own",
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(api, access_log, "refused", "off|refused|all",
-                     "requests that have a line in the log: those that are refused "
-                     "before a model is asked, and POSTs to /admin; all: others too",
+                     "requests that are logged with a line: refused ones that reached no "
+                     "model, and POSTs to /admin; all: the others too",
                      .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_PATH(server, state, "",
-                   "folder of what outlives the server: files and batches (/v1/files, "
-                   "/v1/batches), which go on at the next start, and responses "
-                   "(/v1/responses); of one server alone; "
-                   "empty: there are none"),
+    LLS_PARAM_PATH(
+        server, state, "",
+        "folder of all that outlives the server: files and batches (/v1/files, "
+        "/v1/batches), which continue at the next start, and responses (/v1/responses); "
+        "only one server may use it; empty: these are not available"),
     LLS_PARAM_STRING(server, replica, "",
-                     "this server's name among replicas: letters and digits, 16 at most. "
-                     "The ids of its responses, files and batches begin with it "
-                     "(resp_NAME-...), so that a proxy finds who has them, and each "
-                     "answer names it (x-llmserve-replica); empty: neither"),
+                     "name of this server among replicas: letters and digits, 16 at "
+                     "most. The ids of its responses, files and batches begin with it "
+                     "(resp_NAME-...), so that a proxy can route requests for them, and "
+                     "each answer names it (x-llmserve-replica); empty: neither"),
     LLS_PARAM_CHOICE(
         server, sandbox, "auto", "auto|off|on",
-        "give up what serving does not need: writing anywhere but where "
-        "this file says, other programs, new sockets (Landlock), and system "
-        "calls that no server makes (seccomp); auto: what the kernel has of "
-        "it, not beside a GPU; on: all of it, or no start, no program at all "
-        "(so no /admin/whatif), and nothing is read but the folders of what "
-        "is named here, where a reload finds its files too"),
+        "give up rights that serving does not need: writing outside of the paths in this "
+        "file, other programs, new sockets (Landlock), and unused system calls "
+        "(seccomp); auto: as far as the kernel can, and not with a GPU; on: all of it, "
+        "or the server does not start; no program can run (so no /admin/whatif), and "
+        "only the folders of the paths in this file can be read, so a reload must find "
+        "its files there"),
     LLS_PARAM_BYTES(api, max_upload, "512MiB", 1024, 1099511627776,
                     "largest file that can be uploaded", .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(
-        api, batch_requests, "auto", 1, 1 << 20, "requests",
-        "most lines of batches that run at once, as best_effort requests; auto "
-        "is half of [engine] max_sequences, so that the other half is there for "
-        "clients under any scheduler",
-        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
+    LLS_PARAM_INT(api, batch_requests, "auto", 1, 1 << 20, "requests",
+                  "most lines of batches that run at once, as best_effort requests; auto "
+                  "is half of [engine] max_sequences, so that the other half remains for "
+                  "clients under any scheduler",
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_AUTO),
     LLS_PARAM_INT(api, max_inputs, "2048", 1, 1 << 16, "texts",
                   "most texts of one request to /v1/embeddings, /v1/rerank or /v1/score",
                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BYTES(api, stored_responses, "1GiB", 0, 1099511627776,
-                    "room in [server] state for answers of /v1/responses and what was "
-                    "asked, which are kept for 30 days so that others can go on from "
-                    "them; the oldest give way; 0: none is stored",
+                    "space in [server] state for answers of /v1/responses and their "
+                    "inputs, kept for 30 days so that later requests can continue from "
+                    "them; the oldest are deleted first; 0: none is stored",
                     .flags = LLS_PARAM_RELOADABLE),
 };
 
 typedef struct lls_model_section model;
 static const struct lls_param model_params[] = {
-    LLS_PARAM_PATH(
-        model, path, NULL,
-        "folder of the model as Hugging Face lays it out, with config.json, or a "
-        ".gguf file; of a split set the first",
-        .flags = LLS_PARAM_REQUIRED),
+    LLS_PARAM_PATH(model, path, NULL,
+                   "folder of the model as Hugging Face lays it out, with config.json, "
+                   "or a .gguf file; of a split set the first",
+                   .flags = LLS_PARAM_REQUIRED),
     LLS_PARAM_CHOICE(model, load_format, "auto", "auto|dummy",
                      "auto reads the weights; dummy makes random ones of the shape in "
                      "config.json, for benchmarks"),
     LLS_PARAM_CHOICE(
         model, weights, "auto", "auto|f32|bf16|int8|int4",
-        "numbers the weights are kept in; auto is the model's own where the "
-        "device multiplies it well; int8 and int4 have a scale for 32 numbers, "
-        "and the CPU rounds activations to 8 bits: for models in 16 bits or more"),
+        "data type of the weights; auto is the model's own where the device multiplies "
+        "it well; int8 and int4 have a scale for 32 values, and the CPU rounds "
+        "activations to 8 bits: for models in 16 bits or more"),
     LLS_PARAM_PATH(model, chat_template, "",
                    "file of a Jinja template that turns the messages of a chat into the "
                    "prompt, in place of the model's own; empty: the model's own"),
     LLS_PARAM_STRING(
         model, tool_format, "auto",
-        "how the model writes calls of tools: hermes, llama3_json, mistral, harmony and "
-        "others (a wrong name lists them); auto is as its chat template shows"),
-    LLS_PARAM_STRING(
-        model, reasoning_format, "auto",
-        "marks around what the model thinks before it answers, which is reported as "
-        "reasoning_content: think, mistral, command or seed; auto is as its chat "
-        "template shows, none leaves it in the content"),
+        "syntax of the model's tool calls: hermes, llama3_json, mistral, harmony and "
+        "others (a wrong name lists them); auto follows the chat template"),
+    LLS_PARAM_STRING(model, reasoning_format, "auto",
+                     "marks around the model's reasoning, which is reported as "
+                     "reasoning_content: think, mistral, command or seed; auto follows "
+                     "the chat template, none leaves it in the content"),
     LLS_PARAM_CHOICE(model, pooling, "auto", "auto|none|last|mean|cls",
-                     "what makes one vector of a text's tokens, for /v1/embeddings: the "
-                     "last token's, the mean of all, or, of an encoder, the first "
-                     "one's; auto is what 1_Pooling in the model's folder says, else "
-                     "last, of an encoder mean; none refuses such requests"),
+                     "pooling of a text's tokens into one vector, for /v1/embeddings: "
+                     "the last token's, the mean of all, or, of an encoder, the first "
+                     "one's; auto follows 1_Pooling in the model's folder, else it is "
+                     "last, or mean for an encoder; none refuses such requests"),
 };
 
 typedef struct lls_engine_config engine;
@@ -234,40 +232,39 @@ static const struct lls_param engine_params[] = {
                      "device that computes; auto is a GPU where there is one"),
     LLS_PARAM_INT(
         engine, tensor_parallel_size, "auto", 1, LLS_MAX_RANKS, "ranks",
-        "ranks that share the model, each with a device, a shard of the weights "
-        "and one of the cache; auto is as many as mpirun has started, else 1",
+        "ranks that share the model, each with a device, a shard of the weights and one "
+        "of the cache; auto is the number of processes that mpirun has started, else 1",
         .flags = LLS_PARAM_AUTO),
     LLS_PARAM_CHOICE(engine, ranks, "auto", "auto|threads|mpi",
                      "how ranks run: threads of this process, or processes that mpirun "
-                     "or srun has started; auto is processes where there are any"),
-    LLS_PARAM_DURATION(engine, rank_timeout, "1min", 1e6, 86400e9,
-                       "longest wait for another rank in the middle of a step; then all "
-                       "end"),
+                     "or srun has started; auto is processes if there are any"),
+    LLS_PARAM_DURATION(
+        engine, rank_timeout, "1min", 1e6, 86400e9,
+        "longest wait for another rank in the middle of a step; after it all ranks end"),
     LLS_PARAM_CHOICE(
         engine, blocks_by, "auto", "auto|nccl|gpu_mpi|host",
-        "how blocks of requests go from a GPU to instances in other processes: nccl, "
-        "from GPU to GPU, between any two that are not the same one, else as host; "
-        "gpu_mpi, by an MPI that takes the GPU's memory; host, by MPI in pinned host "
-        "memory; auto is nccl where two can, else gpu_mpi where the MPI says that it "
-        "takes it (MPIX_Query_cuda_support), else host"),
+        "how blocks of requests travel from a GPU to instances in other processes: nccl, "
+        "from GPU to GPU, for any two different GPUs, else as host; gpu_mpi, by an MPI "
+        "that accepts GPU memory; host, by MPI in pinned host memory; auto is nccl where "
+        "possible, else gpu_mpi if the MPI says that it accepts GPU memory "
+        "(MPIX_Query_cuda_support), else host"),
     LLS_PARAM_INT(engine, instances, "auto", 1, LLS_MAX_INSTANCES, "instances",
-                  "engines that serve the model side by side, each with a step loop, "
-                  "policies and a cache of its own, on a GPU of its own where there is "
-                  "one; auto is one for each of the roles, else 1",
+                  "independent engines that serve the same model, each with its own step "
+                  "loop, policies and cache, on its own GPU if there are enough; auto is "
+                  "one for each of the roles, else 1",
                   .flags = LLS_PARAM_AUTO),
     LLS_PARAM_STRING(engine, roles, "",
-                     "what each instance does, as in 'prefill, decode, decode': mixed, "
+                     "role of each instance, as in 'prefill, decode, decode': mixed, "
                      "prefill (takes requests, which a scheduler like distserve hands "
                      "over) or decode (gets them); empty: all are mixed"),
-    LLS_PARAM_STRING(engine, gpus, "",
-                     "which GPU each instance has, counted from 0, as in '0, 1'; empty: "
-                     "each the next"),
-    LLS_PARAM_INT(
-        engine, threads, "0", 0, 1024, "threads",
-        "threads that compute, of each rank or instance; 0 is one per core this "
-        "process may use, and no more than its control group has the time of (a "
-        "container's CPU limit), shared out to these"),
-    LLS_PARAM_BOOL(engine, pin, "true", "keep each thread on a core of its own"),
+    LLS_PARAM_STRING(
+        engine, gpus, "",
+        "GPU of each instance, counted from 0, as in '0, 1'; empty: one after the other"),
+    LLS_PARAM_INT(engine, threads, "0", 0, 1024, "threads",
+                  "compute threads of each rank or instance; 0 is one per core that this "
+                  "process may use, within the CPU limit of its control group (a "
+                  "container's), divided among ranks and instances"),
+    LLS_PARAM_BOOL(engine, pin, "true", "pin each thread to a core"),
     LLS_PARAM_CHOICE(
         engine, isa, "auto", LLS_ISA_CHOICES,
         "instruction set of the CPU kernels; auto is the best that the CPU has",
@@ -279,16 +276,17 @@ static const struct lls_param engine_params[] = {
     LLS_PARAM_INT(engine, max_context, "0", 0, 1 << 24, "tokens",
                   "longest prompt and answer together; 0 is the model's own limit"),
     LLS_PARAM_INT(engine, max_requests, "16384", 1, 1 << 20, "requests",
-                  "most requests alive at once, as many as max_connections: those that "
-                  "can't run yet wait; further ones are answered with 429"),
+                  "most requests that run or wait, by default as many as "
+                  "max_connections; further ones are answered with 429"),
     LLS_PARAM_INT(engine, seed, "0", 0, 9e15, "",
-                  "seed of everything random for which a request sets none"),
-    LLS_PARAM_STRING(engine, profile, "",
-                     "for llmserve-whatif: what the device can do, as a file of "
-                     "llmserve-profile or the name of one that ships; empty: measured "
-                     "for 20 seconds when somebody asks and the server is idle, and kept "
-                     "while the steps that it runs are like it; else learnt from these",
-                     .flags = LLS_PARAM_RELOADABLE),
+                  "seed of all random choices of a request that sets none"),
+    LLS_PARAM_STRING(
+        engine, profile, "",
+        "for llmserve-whatif: the speed of the device, as a file of llmserve-profile or "
+        "the name of a profile that ships; empty: measured for 20 seconds when a "
+        "simulation is requested and the server is idle, and kept while it agrees with "
+        "served steps; else learnt from these",
+        .flags = LLS_PARAM_RELOADABLE),
 };
 
 typedef struct lls_cache_config cache;
@@ -296,48 +294,45 @@ typedef struct lls_pool_limits pool;
 BEGINS_WITH(cache, pool);
 static const struct lls_param cache_params[] = {
     LLS_PARAM_INT(cache, block_tokens, "16", 1, 256, "tokens", "tokens of one block"),
-    LLS_PARAM_BYTES(
-        cache, device_memory, "auto", 1 << 16, 1125899906842624,
-        "memory for cached tokens, of each rank and instance; auto is what max_sequences "
-        "sequences may hold (the context, or where every layer has a sliding window and "
-        "the cache gives back what is before it, that window and a step's tokens), at "
-        "most half of what is left after the weights; a GPU has gpu_memory_utilization",
-        .flags = LLS_PARAM_AUTO),
+    LLS_PARAM_BYTES(cache, device_memory, "auto", 1 << 16, 1125899906842624,
+                    "memory for cached tokens, of each rank and instance; auto is what "
+                    "max_sequences sequences may hold (the whole context, or, if every "
+                    "layer has a sliding window and the cache frees the blocks before "
+                    "it, that window and a step's tokens), at most half of the memory "
+                    "left beside the weights; for a GPU see gpu_memory_utilization",
+                    .flags = LLS_PARAM_AUTO),
     LLS_PARAM_FLOAT(pool, gpu_memory_utilization, "0.9", 0.05, 1, "",
-                    "how much of a GPU's memory is used, weights and working space "
-                    "included; what they leave of it is the cache, where "
-                    "device_memory is auto"),
+                    "fraction of a GPU's memory to use, weights and working space "
+                    "included; the cache gets the rest of it, if device_memory is auto"),
     LLS_PARAM_BYTES(
         pool, host_memory, "0", 0, 1125899906842624,
         "memory for sequences swapped out, of each rank and instance; auto is a quarter "
-        "of what the machine (or its control group) has left beside the weights and the "
-        "caches in it, at most as much as device_memory; 0 is none",
+        "of the memory that the machine (or its control group) has left beside the "
+        "weights and the caches, at most device_memory; 0 is none",
         .flags = LLS_PARAM_AUTO),
     LLS_PARAM_CHOICE(cache, element, "auto", "auto|f32|bf16",
-                     "numbers the cache is kept in; auto is the device's choice"),
+                     "data type of cached keys and values; auto is the device's choice"),
     LLS_PARAM_CHOICE(pool, int8, "off", "off|swapped|all",
-                     "which full blocks a cache manager that can (tiered) keeps in int8, "
-                     "half of bf16: none, those on the host, or all"),
-    LLS_PARAM_PATH(cache, measurements, "",
-                   "folder that keeps the measured cost of hidden form for the next "
-                   "start (measuring takes 30 s at most, where a cache offers it); "
-                   "empty: the state folder "
-                   "that systemd gives to a service, else nothing is kept"),
+                     "full blocks that are stored in int8, half of bf16, if the cache "
+                     "manager can (tiered): none, those on the host, or all"),
+    LLS_PARAM_PATH(
+        cache, measurements, "",
+        "folder that keeps the measured cost of hidden form for the next start "
+        "(measuring takes 30 s at most, if the cache offers this form); empty: the state "
+        "folder that systemd gives to a service, else nothing is kept"),
     LLS_PARAM_CHOICE(cache, measure, "once", "once|always",
                      "when that cost is measured: once for each device, model and "
                      "settings of the engine, or at every start"),
     LLS_PARAM_BYTES(
         cache, kept_prompts, "0", 0, 1125899906842624,
-        "room in [server] state for the beginnings of prompts that are in the "
-        "cache when the server ends, so that the next one of the same model "
-        "and settings need not compute them; of each instance; 0: nothing is "
-        "kept"),
+        "space in [server] state, for each instance, for prompt prefixes that are in the "
+        "cache when the server ends, so that the next start with the same model and "
+        "settings need not compute them; 0: nothing is kept"),
     LLS_PARAM_CHOICE(
         cache, isolate, "auto", "auto|tenant|none",
-        "between whom prefixes are never shared: tenant: a prompt is found in the cache "
-        "by "
-        "its own tenant alone, so that nobody can guess another's prompts by what is "
-        "cached; none: by all; auto: tenant where there are api_keys. A request's "
+        "isolation of cached prefixes: tenant: a prompt is found in the cache by its own "
+        "tenant alone, so that no tenant can guess another's prompts by their speed; "
+        "none: all tenants share; auto: tenant if there are api_keys. A request's "
         "cache_salt divides further"),
 };
 
@@ -345,25 +340,25 @@ typedef struct lls_plugins_config plugins;
 typedef struct lls_loop_limits loop;
 BEGINS_WITH(plugins, loop);
 static const struct lls_param plugins_params[] = {
-    LLS_PARAM_STRING(
-        plugins, scheduler, "fcfs",
-        "which requests run next: a name that --list-plugins shows, or the path of a .so",
-        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_STRING(plugins, cache, "paged", "where cached tokens lie: name or path",
+    LLS_PARAM_STRING(plugins, scheduler, "fcfs",
+                     "chooses the requests of the next step: a name that --list-plugins "
+                     "shows, or the path of a .so",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(plugins, cache, "paged",
+                     "decides where cached tokens are stored: name or path",
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_STRING(plugins, predictor, "none",
                      "predicts the length of answers: name or path",
                      .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_STRING(
-        plugins, scheduler_sha256, "",
-        "what sha256sum prints of the scheduler's file: any other is refused "
-        "before anything in it runs, at the start and by a reload; sections of "
-        "other schedulers are then not checked, which would open them; empty: "
-        "any file",
-        .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_STRING(plugins, cache_sha256, "", "likewise of the cache manager's file",
+    LLS_PARAM_STRING(plugins, scheduler_sha256, "",
+                     "SHA-256 of the scheduler's file, as sha256sum prints it: any other "
+                     "file is refused before its code runs, at the start and by a "
+                     "reload; sections of other schedulers are then not checked, since "
+                     "this would open their files; empty: any file",
                      .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_STRING(plugins, predictor_sha256, "", "likewise of the predictor's file",
+    LLS_PARAM_STRING(plugins, cache_sha256, "", "the same for the cache manager's file",
+                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_STRING(plugins, predictor_sha256, "", "the same for the predictor's file",
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_DURATION(loop, plan_budget, "0", 0, 60e9,
                        "longest time the scheduler may take for a plan; 0 is no limit",
@@ -371,14 +366,13 @@ static const struct lls_param plugins_params[] = {
     LLS_PARAM_INT(loop, strikes, "10", 1, 1000000, "plans",
                   "number of bad or late plans after which the built-in order takes over",
                   .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_INT(
-        loop, mask_work, "30000", 0, 1000000000, "units",
-        "most work that a step does for answers that keep to grammars, all together, a "
-        "unit being some 10 ns, and beside others no more than a fourth of a step's "
-        "time; who needs more draws in a later step; 0 is no limit",
-        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_INT(loop, mask_work, "30000", 0, 1000000000, "units",
+                  "most work of a step for the grammars of all answers, in units of some "
+                  "10 ns, and at most a fourth of the step's time if other requests run; "
+                  "an answer that needs more is continued in a later step; 0 is no limit",
+                  .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(loop, jump_ahead, "true",
-                   "tokens that alone can follow in an answer's grammar are computed as "
+                   "tokens that an answer's grammar leaves no choice for are computed as "
                    "one chunk, not drawn one by one",
                    .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
 };
@@ -386,13 +380,13 @@ static const struct lls_param plugins_params[] = {
 typedef struct lls_tenant_limits tenants;
 static const struct lls_param tenants_params[] = {
     LLS_PARAM_INT(tenants, requests_per_minute, "0", 0, 1000000000, "requests",
-                  "most requests that one tenant may begin in a minute, 0 is no limit; "
+                  "most requests that a tenant may begin in a minute, 0 is no limit; "
                   "further ones are answered with 429 and Retry-After",
                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(
         tenants, tokens_per_minute, "0", 0, 1000000000000, "tokens",
-        "most tokens of prompts and answers in a minute, 0 is no limit; counted "
-        "as they are computed, lines of batches too, which wait",
+        "most tokens of a tenant's prompts and answers in a minute, 0 is no limit; "
+        "counted when they are computed; lines of batches count too, and wait",
         .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(tenants, requests_at_once, "0", 0, 1000000000, "requests",
                   "most requests of one tenant that are not yet answered, 0 is no limit",
@@ -403,8 +397,8 @@ static const struct lls_param tenants_params[] = {
         "answered with 413",
         .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_BYTES(tenants, response_bytes, "0", 0, 1ll << 50,
-                    "most bytes of one tenant's stored responses, whose oldest go first; "
-                    "0 is no limit but [server] stored_responses",
+                    "most bytes of one tenant's stored responses, of which the oldest "
+                    "are deleted first; 0: only [server] stored_responses limits them",
                     .flags = LLS_PARAM_RELOADABLE),
 };
 
@@ -413,7 +407,7 @@ const struct lls_section lls_sections[] = {
      offsetof(struct lls_config, server)},
     {"model", "what is served", TABLE(model_params, model),
      offsetof(struct lls_config, model)},
-    {"engine", "what computes, and its limits", TABLE(engine_params, engine),
+    {"engine", "the device, and limits of its steps", TABLE(engine_params, engine),
      offsetof(struct lls_config, engine)},
     {"cache", "the memory of running sequences", TABLE(cache_params, cache),
      offsetof(struct lls_config, cache)},
@@ -422,8 +416,8 @@ const struct lls_section lls_sections[] = {
      "[predictor.NAME]",
      TABLE(plugins_params, plugins), offsetof(struct lls_config, plugins)},
     {"tenants",
-     "limits of each tenant, which an API key names; what is different for one of them "
-     "stands in a section [tenant.NAME] with the same keys",
+     "limits of each tenant, which an API key names; a section [tenant.NAME] has the "
+     "same keys, for values that differ for one tenant",
      TABLE(tenants_params, tenants), offsetof(struct lls_config, tenants)},
     {.name = NULL},
 };
