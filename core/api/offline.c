@@ -13,8 +13,9 @@ int lls_offline_set_params(const struct lls_offline *offline,
 {
   LLS_ON_MAIN_THREAD();
   if (params->stream)
-    return lls_api_fail(error, 400, NULL, "stream",
-                        "'stream' must be false: nobody reads along");
+    return lls_api_fail(
+        error, 400, NULL, "stream",
+        "'stream' must be false: no client reads the answer as it is generated");
   params->request_class = LLS_CLASS_BEST_EFFORT;
   params->slo = (struct lls_slo){.ttft_ns = LLS_NEVER,
                                  .tbt_ns = LLS_NEVER,

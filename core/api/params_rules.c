@@ -65,10 +65,10 @@ static int check_ending(const json_t *body, const struct lls_params_context *con
   if (!out->continue_final_message ||
       !json_is_true(json_object_get(body, "add_generation_prompt")))
     return 0;
-  return lls_api_fail(error, 400, NULL, "continue_final_message",
-                      "'continue_final_message' goes on with the last message and "
-                      "'add_generation_prompt' begins another one: only one of them can "
-                      "be true");
+  return lls_api_fail(
+      error, 400, NULL, "continue_final_message",
+      "'continue_final_message' continues the last message and 'add_generation_prompt' "
+      "begins another one: only one of them can be true");
 }
 
 static int check_completion(const json_t *body, const struct lls_params_context *context,

@@ -126,7 +126,7 @@ static int check_body(const json_t *body, const char *model, struct lls_line_err
   if (json_is_string(named) && strcmp(json_string_value(named), model) == 0)
     return 0;
   return wrong(error, "model_not_found", "body.model",
-               "'body.model' must be \"%.80s\", which is what is served", model);
+               "'body.model' must be \"%.80s\", the model that this server has", model);
 }
 
 static int check_line(const struct lls_input_line *line, const char *endpoint,

@@ -180,7 +180,7 @@ static int take_link(void *context, sqlite3_stmt *row)
     return none(chain->id, chain->err);
   if (!sqlite3_column_int(row, 0))
     return lls_fail(chain->err, -ENOENT,
-                    "'%.80s' goes on from '%.80s', which was deleted or has expired: "
+                    "'%.80s' continues from '%.80s', which was deleted or has expired: "
                     "send all items as 'input'",
                     chain->id, (const char *)sqlite3_column_text(row, 4));
   chain->bytes += (size_t)(sqlite3_column_bytes(row, 1) + sqlite3_column_bytes(row, 2));

@@ -34,7 +34,7 @@ int lls_store_block(struct lls_store *store, int status, const struct lls_error 
 void lls_store_unblock(struct lls_store *store)
 {
   if (store->blocked_ns != 0)
-    lls_log(store->log, LLS_LOG_INFO, "batch", "%s can be written again: batches go on",
-            store->folder);
+    lls_log(store->log, LLS_LOG_INFO, "batch",
+            "%s can be written again: batches continue", store->folder);
   store->blocked_ns = 0;
 }

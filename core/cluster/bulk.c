@@ -97,7 +97,7 @@ int lls_bulk_open(struct lls_bulk *b, const struct lls_fetches_options *o,
   };
   int rc = open_channel(b, on_gpu);
   if (rc < 0)
-    return lls_fail(err, rc, "out of memory for what is on its way between processes");
+    return lls_fail(err, rc, "out of memory for data in transfer between processes");
   return open_links(b, o, err);
 }
 

@@ -235,8 +235,9 @@ static void look_at_silence(struct lls_remote *remote, uint32_t i, int64_t now_n
     show_life(remote, i, LLS_INSTANCE_SILENT, "nothing was heard of its process for 2 s");
     lls_log(remote->log, LLS_LOG_WARNING, "instances", "%s: %s",
             remote->lives[i].why.text,
-            can_do_without(remote, i) ? "what it had goes on elsewhere"
-                                      : "it is the last of its kind, and waited for");
+            can_do_without(remote, i)
+                ? "other instances continue its requests"
+                : "no other instance can replace it, so it is waited for");
   }
   other->silent = true;
   if (!other->given_up && can_do_without(remote, i))
@@ -268,7 +269,7 @@ static void come_back(struct lls_remote *remote, uint32_t index)
   other->silent = false;
   show_life(remote, index, LLS_INSTANCE_UP, NULL);
   lls_log(remote->log, LLS_LOG_WARNING, "instances",
-          "instance %u (%s): it is heard again", index,
+          "instance %u (%s): its process sends messages again", index,
           lls_role_name(remote->threads[index].instance.info.role));
   remote->wake(remote->wake_context);
 }

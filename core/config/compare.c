@@ -43,8 +43,9 @@ static int needs_restart(const struct lls_config *running,
   if (follows != (reason == FOLLOWS))
     return 0;
   if (follows)
-    return lls_config_fail(wanted, err, -EPERM, s->name, p->name,
-                           "its default is another by now, which needs a restart");
+    return lls_config_fail(
+        wanted, err, -EPERM, s->name, p->name,
+        "its default has changed with another key; changing it needs a restart");
   return lls_config_fail(wanted, err, -EPERM, s->name, p->name,
                          "'%s' instead of '%s' needs a restart", then, now);
 }

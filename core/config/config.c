@@ -163,7 +163,7 @@ static void apply_changes(struct lls_loading *l, const struct lls_changes *chang
     else
       lls_loading_error(l, LLS_INI_CHANGED,
                         "'%s': a request may set [plugins] and the sections of plugins; "
-                        "the file has the others",
+                        "set other keys in the file",
                         changes->list[i]);
 }
 

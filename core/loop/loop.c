@@ -326,7 +326,8 @@ static int check_submission(const struct lls_loop *l, const struct lls_submissio
   bool pooled = s->pooling != LLS_POOLING_NONE;
   if (pooled != (s->max_new_tokens == 0) ||
       (!pooled && lls_engine_config(l->threads[l->mine].instance.engine)->encoder))
-    return lls_fail(err, -EINVAL, "tokens, or a vector instead, must be asked for");
+    return lls_fail(err, -EINVAL,
+                    "set max_new_tokens or pooling: a request needs tokens or a vector");
   for (uint32_t i = 0; i < s->n_tokens; i++)
     if (s->tokens[i] < 0 || (uint32_t)s->tokens[i] >= l->vocabulary)
       return lls_fail(err, -EINVAL, "prompt token %d is outside the vocabulary of %u",

@@ -39,7 +39,7 @@ static int open_file(const char *path, int *out, struct stat *st, struct lls_err
     return lls_fail(err, -errno, "%s: cannot open: %s", path, strerror(errno));
   int rc = fstat(fd, st) < 0 ? -errno : 0;
   if (rc < 0)
-    lls_fail(err, rc, "%s: cannot look at it: %s", path, strerror(-rc));
+    lls_fail(err, rc, "%s: cannot read its properties: %s", path, strerror(-rc));
   else if (!S_ISREG(st->st_mode))
     rc = lls_fail(err, -EINVAL, "%s: expected a shared object, found no regular file",
                   path);
@@ -169,11 +169,10 @@ static int check_digest(const char *path, int copy, const char *wanted,
   lls_sha256_end(&h, found);
   return strcasecmp(found, wanted) == 0
              ? 0
-             : lls_fail(
-                   err, -EACCES,
-                   "%s: its SHA-256 is %s, but [plugins] pins another: it is not the "
-                   "file that was meant, or has been built anew",
-                   path, found);
+             : lls_fail(err, -EACCES,
+                        "%s: its SHA-256 is %s, but [plugins] pins another: it is a "
+                        "different file, or was rebuilt",
+                        path, found);
 }
 
 int lls_image_open(const char *path, enum lls_image_care care, const char *sha256,

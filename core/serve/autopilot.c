@@ -152,7 +152,7 @@ static void on_answer(struct server *s)
   warn_of_failed(s, results);
   warn_of_profile(s, answer);
   lls_log(&s->log, LLS_LOG_INFO, "autopilot", "best: %s",
-          round.best != NULL ? round.best : "no difference that can be told");
+          round.best != NULL ? round.best : "no significant difference");
   switch (lls_autopilot_tell(&a->rule, &round)) {
   case LLS_AUTOPILOT_CHANGE:
     change(s, round.best);

@@ -81,8 +81,8 @@ static void log_windows(struct server *s)
                                     : "keeps the blocks before it all the same");
   else if (n > 0)
     lls_log(&s->log, LLS_LOG_INFO, "engine",
-            "%u of %u layers have a window and the others see everything: no block is "
-            "given back before its sequence ends, for each has all layers",
+            "%u of %u layers have a window and the others attend to all tokens: no block "
+            "is freed before its sequence ends, since each block has all layers",
             n, s->model.layers);
 }
 

@@ -231,7 +231,8 @@ void server_forget_reloads(struct server *s)
     if (r == s->reload || !r->done)
       continue;
     lls_log(&s->log, LLS_LOG_WARNING, "reload",
-            "what was given up has returned, and is gone (%s)", r->hangs.text);
+            "the call that hung has returned, and its plugins were freed (%s)",
+            r->hangs.text);
     server_free_reload(s, r);
   }
 }

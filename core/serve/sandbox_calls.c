@@ -295,7 +295,7 @@ int sandbox_calls(const struct lls_config *config, char *done, size_t size,
   (void)config, (void)done, (void)size;
   return lls_fail(
       err, -ENOSYS,
-      "llmserve was built without seccomp: install libseccomp-dev and build it anew");
+      "llmserve was built without seccomp: install libseccomp-dev and rebuild it");
 }
 
 #endif

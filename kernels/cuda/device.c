@@ -110,7 +110,7 @@ static int find_gpu(struct lls_cuda_device *d, struct lls_error *err)
   int gpu = ranks != NULL ? (n > 1 ? (int)ranks->local_rank : 0) : (int)d->options.index;
   if (gpu >= n && ranks == NULL)
     return lls_fail(err, -ENODEV,
-                    "GPU %d is asked for, counted from 0: this machine has %d", gpu, n);
+                    "GPU %d is configured, counted from 0: this machine has %d", gpu, n);
   if (gpu >= n)
     return lls_fail(err, -ENODEV, "rank %u is the %u. on this machine, which has %d GPUs",
                     ranks->rank, ranks->local_rank + 1, n);

@@ -137,7 +137,7 @@ int lls_sim_pool_create(struct lls_device *device, const struct lls_pool_shape *
       shape->device_units * unit + shape->scratch_units * unit / shape->layers;
   uint64_t left = d->options.memory - d->totals.memory_used;
   if (bytes > left)
-    return lls_fail(err, -ENOMEM, "%zu MiB are asked for, %zu MiB are left on %s",
+    return lls_fail(err, -ENOMEM, "%zu MiB are requested, %zu MiB are left on %s",
                     MIB(bytes), MIB(left), d->name);
   struct lls_pool *pool = malloc(sizeof *pool);
   if (pool == NULL)

@@ -24,7 +24,7 @@ static const struct lls_param params[] = {
     TEXT(model, "auto", "its name in requests; auto: the first of /v1/models"),
     TEXT(served_model_name, "", "the name in requests where --model is for the results"),
     INT(ready_check_timeout_sec, "0", 0, 86400, "s",
-        "wait so long for a server that is not there yet", APART),
+        "wait this long for a server that does not answer yet", APART),
 
     INT(max_concurrency, "auto", 1, 1000000, "requests",
         "at most so many at a time; with --request-rate inf this is a closed loop of so "
@@ -34,13 +34,14 @@ static const struct lls_param params[] = {
         "sent before, one after the other, and not counted"),
     TIME(timeout, "6h", "a request that takes longer has failed"),
     TIME(stop_after, "auto",
-         "stop after so long: what is still running is hung up and not counted", AUTO),
+         "stop after this time: requests still running are disconnected and not counted",
+         AUTO),
     CHOICE(max_tokens, "exact", "exact|bound",
            "exact: ask for the answer's true length, as vLLM's tool does; bound: ask for "
            "--max-new-tokens and hang up after the true length, so that no scheduler is "
            "told"),
     FLAG(ignore_eos, "false",
-         "ask the server to go on past the end of the text; random prompts always do"),
+         "ask the server to continue past the end of the text; random prompts always do"),
     INT(vocab_size, "auto", 2, 16777216, "tokens",
         "random prompts are of ids below; auto: --tokenizer's, else 256", AUTO),
     FLAG(
@@ -91,7 +92,8 @@ static const struct lls_param params[] = {
     LIST(metadata, "more members of the JSON, KEY=VALUE"),
     FLAG(json, "false",
          "print the JSON of the result in place of the table, and no progress"),
-    FLAG(quiet, "false", "print no table and no progress: errors, and what is saved"),
+    FLAG(quiet, "false",
+         "print no table and no progress: only errors, and what is saved"),
     FLAG(disable_tqdm, "false", "no progress bar, or lines where there is no terminal",
          APART),
     FLAG(dry_run, "false", "show the workload and the first request; send nothing",

@@ -239,7 +239,7 @@ static int run_whatif(char **arguments)
     execv(path, arguments);
   }
   execvp(name, arguments);
-  fprintf(stderr, "llmserve-ctl: %s is not there: %s\n", name, strerror(errno));
+  fprintf(stderr, "llmserve-ctl: %s does not exist: %s\n", name, strerror(errno));
   return EXIT_USAGE;
 }
 

@@ -121,7 +121,7 @@ static int load_config(struct lls_machine *m, const struct lls_sim_tool_options 
   if (m->configured)
     m->ranks = choose_ranks(o, &m->config);
   if (errors.n > 0 && o->config[0] == '\0' && o->model[0] == '\0' && o->set[0] == '\0')
-    lls_fail(err, rc, "expected --model NAME or -c FILE: what is to be simulated?");
+    lls_fail(err, rc, "expected --model NAME or -c FILE: no model to simulate");
   else if (errors.n > 0)
     lls_fail(err, rc, "%s", errors.list[0].error.text);
   for (size_t i = 1; i < errors.n; i++)

@@ -7,8 +7,7 @@ typedef struct lls_sim_tool_options options;
 static const struct lls_param params[] = {
     LLS_PARAM_STRING(
         options, config, "",
-        "policies and engine as llmserve.ini has them (also -c); [server] is "
-        "not looked at",
+        "policies and engine as in llmserve.ini (also -c); [server] is ignored",
         .flags = LLS_OPTION_FILE),
     LLS_PARAM_STRING(options, policies, "",
                      "several configurations A.ini,B.ini: a run with each; the same as "
@@ -19,19 +18,19 @@ static const struct lls_param params[] = {
                      "scheduler.sarathi.chunk=256",
                      .flags = LLS_OPTION_LIST),
     LLS_PARAM_STRING(options, profile, "a100-80g",
-                     "what is simulated: a profile that ships (a100-80g, h100-80g, "
+                     "the simulated device: a profile that ships (a100-80g, h100-80g, "
                      "rtx4090, ...) or a file",
                      .flags = LLS_OPTION_FILE),
     LLS_PARAM_FLOAT(options, profile_error, "0", -0.9, 9, "",
                     "a part by which steps take longer than the profile says, or, below "
                     "0, less long"),
     LLS_PARAM_STRING(options, estimate, "same",
-                     "what policies estimate from: same as --profile, another profile, "
-                     "or none: what they measure while they run",
+                     "basis of the policies' estimates: same as --profile, another "
+                     "profile, or none: measured while they run",
                      .flags = LLS_OPTION_FILE),
     LLS_PARAM_FLOAT(options, estimate_error, "0", -0.9, 9, "",
-                    "a part by which what they estimate of a step is too long, or, below "
-                    "0, too short"),
+                    "relative error of the policies' estimates of a step: above 0 too "
+                    "long, below 0 too short"),
     LLS_PARAM_STRING(options, model, "",
                      "a model that ships (opt-13b, llama-3-8b, ...) or a folder with "
                      "config.json; the configuration's by default",
@@ -45,7 +44,7 @@ static const struct lls_param params[] = {
                   "parallel)"),
     LLS_PARAM_CHOICE(options, device, "sim", "sim|cpu|cuda",
                      "cpu, cuda: the real engine with random weights, in real time, for "
-                     "comparison; on a GPU nobody sleeps until the next arrival"),
+                     "comparison; on a GPU it does not sleep until the next arrival"),
     LLS_PARAM_BOOL(
         options, cpu_time, "false",
         "--device cpu with one thread: its time is processor time, and nobody "

@@ -21,7 +21,8 @@ static const struct lls_param params[] = {
         "so many at a time; auto: as many as there are cores where they are simulated, "
         "else 1, since real ones would disturb each other",
         AUTO),
-    TEXT(result_dir, ".", "of the results; made if it is not there", FOLDER_OPTION),
+    TEXT(result_dir, ".", "folder of the results; created if it does not exist",
+         FOLDER_OPTION),
     LLS_PARAM_FLOAT(struct lls_sweep_options, find_rate, "auto", 0.01, 1, "",
                     "find the highest --request-rate at which this share of all requests "
                     "meets its SLOs, by bisection; with --sweep (of other options) or "

@@ -144,7 +144,7 @@ static int measure(const struct lls_workload *w, const struct answers *all,
   *out = rc == 0 ? lls_report_json(report, &header, false) : NULL;
   lls_report_destroy(report);
   forget_unknown(*out);
-  return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for what was served");
+  return *out != NULL ? 0 : lls_fail(err, -ENOMEM, "no memory for the served requests");
 }
 
 static void look_at_slos(const struct lls_workload *w, const char *goodput,

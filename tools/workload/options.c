@@ -99,7 +99,7 @@ static const struct lls_param params[] = {
     REAL(realtime_share, "0", 0, 1, "share of requests of class realtime"),
     REAL(best_effort_share, "0", 0, 1, "share of requests of class best_effort"),
     INT(best_effort_priority, "0", -2147483648.0, 2147483647.0, "",
-        "their priority, lower is served first; 0 is the others'"),
+        "their priority, lower is served first; 0 is that of all other requests"),
     TIME(slo_ttft, "auto",
          "deadline of the first token; auto: none. SLOs are for every class "
          "but best_effort",
@@ -125,7 +125,8 @@ static const struct lls_param params[] = {
          "tenant k sends in proportion to 1/k^SKEW; 0: all the same"),
 
     INT(batch_size, "0", 0, MANY, "requests",
-        "best-effort requests that are sent together, beside the others; 0: none (BROS)"),
+        "best-effort requests that are sent together, besides the others; 0: none "
+        "(BROS)"),
     INT(batch_count, "1000", 1, MANY, "", "at most so many batches"),
     TIME(batch_period, "auto",
          "one batch so often; auto: as soon as the one before has ended, while others "

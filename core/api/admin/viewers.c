@@ -154,7 +154,8 @@ void lls_handle_admin_events(void *context, struct lls_http_exchange *exchange)
     lls_api_fail(&error, 503, "draining", NULL, "the server is shutting down");
   else if (api->viewers.n >= LLS_VIEWERS_MAX)
     lls_api_fail(&error, 503, "too_many_viewers", NULL,
-                 "%d look already, which is as many as may: close one", LLS_VIEWERS_MAX);
+                 "%d clients watch already, which is the limit: close one",
+                 LLS_VIEWERS_MAX);
   else if ((viewer = calloc(1, sizeof *viewer)) == NULL)
     lls_api_fail(&error, 503, "out_of_memory", NULL, "out of memory");
   if (viewer == NULL) {

@@ -25,7 +25,7 @@ void lls_page_legacy(struct lls_page *page, const struct lls_api *api,
                  "Share of the tokens of prompts that were found in the cache.",
                  ratio((double)status->shared_tokens, (double)status->prompt_tokens));
   lls_page_gauge(page, "vllm:num_requests_swapped",
-                 "Requests that were preempted and wait to go on.", status->preempted);
+                 "Requests that were preempted and wait to continue.", status->preempted);
   lls_page_histogram(page, "vllm:time_per_output_token_seconds",
                      "Old name of vllm:inter_token_latency_seconds.",
                      &api->stats.inter_token);

@@ -70,8 +70,8 @@ static void estimates(struct lls_page *page, const struct lls_cost_accuracy *a)
   if (a->steps == 0)
     return;
   lls_page_gauge(page, "llmserve_step_estimate_error_ratio",
-                 "How far the estimates of the last 1000 steps' time were off, in the "
-                 "mean, as a part of the time measured.",
+                 "Mean error of the estimated times of the last 1000 steps, as a "
+                 "fraction of the measured time.",
                  a->error);
   lls_page_gauge(page, "llmserve_step_estimate_bias_ratio",
                  "The same with its sign: above 0 they were too long.", a->bias);
@@ -112,7 +112,7 @@ static void http_numbers(struct lls_page *page, const struct lls_api *api)
                    "Connections cut off because the answer was not read.",
                    http->slow_readers);
   lls_page_gauge(page, "llmserve_http_held_bytes",
-                 "Bytes of requests that are held: heads, bodies, what was sent ahead.",
+                 "Bytes held of requests: heads, bodies, and requests sent ahead.",
                  (double)lls_http_server_held(api->http));
   lls_page_gauge(page, "llmserve_http_unread_bytes",
                  "Bytes of answers that clients have not taken.",
@@ -325,7 +325,8 @@ static void reload_numbers(struct lls_page *page, const struct lls_api *api)
   lls_page_counter(page, "llmserve_reloads_total", "Reloads that worked.",
                    state->reloads);
   lls_page_counter(page, "llmserve_reloads_refused_total",
-                   "Reloads that left everything as it was.", state->reloads_refused);
+                   "Reloads that were refused and changed nothing.",
+                   state->reloads_refused);
 }
 
 static void batch_numbers(struct lls_page *page, const struct lls_api *api)

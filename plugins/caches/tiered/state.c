@@ -117,8 +117,8 @@ int tiered_import(struct tiered *m, const struct lls_blob *in)
   const struct lls_host *h = m->host;
   if (in->version == LLS_STATE_HOLDINGS)
     return h->fail(h->context, -ENOTSUP,
-                   "it is another cache manager's, and tiered reads "
-                   "only its own: what it held is prefilled again");
+                   "the state is another cache manager's, and tiered reads only its own: "
+                   "its requests are prefilled again");
   if (in->version != STATE_VERSION)
     return h->fail(h->context, -ENOTSUP, "state of version %u, expected %u", in->version,
                    STATE_VERSION);

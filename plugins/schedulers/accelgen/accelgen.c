@@ -181,8 +181,8 @@ static const struct lls_param parameters[] = {
         "within it, as far as the cost model was off so far; 0: as it says",
         RELOADABLE),
     LLS_PARAM_DURATION(struct accelgen_params, gamma, "750ms", 0, 6e10,
-                       "requests with a slack so much larger than the first one's are "
-                       "looked at together",
+                       "requests whose slack exceeds the first one's by at most this are "
+                       "considered together",
                        RELOADABLE),
     LLS_PARAM_FLOAT(struct accelgen_params, urgent_eps, "0.1", 0, 10, "",
                     "urgent: a slack up to 1 + this many longest steps",
@@ -212,7 +212,7 @@ static const struct lls_param parameters[] = {
                    "distances are measured in parts of the token budget and of the cache",
                    RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(struct accelgen_params, extend, "true",
-                   "if nothing within gamma fits, all are looked at",
+                   "if nothing within gamma fits, all requests are considered",
                    RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(struct accelgen_params, chunk_short, "true",
                    "short prompts are cut too", RELOADABLE | LLS_PARAM_EXPERIMENTAL),
@@ -222,7 +222,7 @@ static const struct lls_param parameters[] = {
                    RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(struct accelgen_params, fence, "true",
                    "a deadline that the device could not keep for the request alone does "
-                   "not bind the steps of the others",
+                   "not limit steps",
                    RELOADABLE),
     LLS_PARAM_INT(struct accelgen_params, t_max_window, "100", 1, 10000, "steps",
                   "T_max is the longest of so many steps",
@@ -254,7 +254,7 @@ static const struct lls_param parameters[] = {
                    "requests are ordered by time left; off: first come, first served",
                    RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_BOOL(struct accelgen_params, batch, "on",
-                   "requests that fit best into what is left; off: the first",
+                   "requests that fit the remainder best; off: the first",
                    RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_POL_STEP_MAX_SEQS(struct accelgen_params, "256"),
     LLS_POL_ENDS_LOOK(struct accelgen_params),

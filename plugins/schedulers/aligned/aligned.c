@@ -197,10 +197,11 @@ static const struct lls_param parameters[] = {
         "when no request of the pool is as long as the batch, those join that "
         "are off by no more than this part",
         .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_CHOICE(struct aligned_params, rest, "evict", "evict|stay",
-                     "what is left of a batch when the next one is due: goes to the pool "
-                     "for others as long, or is decoded beside it",
-                     .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_CHOICE(
+        struct aligned_params, rest, "evict", "evict|stay",
+        "the remainder of a batch when the next one is due: returns to the pool, for "
+        "requests of its length, or is decoded with the next batch",
+        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_INT(struct aligned_params, headroom_iters, "16", 0, 4096, "steps",
                   "a request that joins leaves room for so many steps of all that run",
                   .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
@@ -222,12 +223,12 @@ static const struct lls_param parameters[] = {
                     "part of the time that prompts get while others decode",
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct aligned_params, pool, "prefill", "prefill|decode",
-                     "whose host memory is the pool where instances have roles: of those "
-                     "that prefill, through whose devices the next batch and victims go, "
-                     "or of those that decode"),
+                     "instances whose host memory is the pool, if instances have roles: "
+                     "prefill instances, through whose devices the next batch and "
+                     "victims travel, or decode instances"),
     LLS_PARAM_FLOAT(struct aligned_params, crb_frac, "0.2", 0, 0.9, "",
-                    "pool = prefill: part of the cache of those that prefill that "
-                    "prompts leave to the next batch and to victims",
+                    "pool = prefill: fraction of a prefill instance's cache that prompts "
+                    "leave to the next batch and to victims",
                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(struct aligned_params, offers_frac, "0.6", 0, 1, "",
                     "prefilled requests wait in the memory of their prefill instance "

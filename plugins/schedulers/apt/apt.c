@@ -128,7 +128,7 @@ static const struct lls_param parameters[] = {
                        .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct apt_params, violated, "demote", "demote|decay|off",
                      "value of a request beyond its limit: next to nothing, decay times "
-                     "what it has waited, or all of it",
+                     "its waiting time, or all of it",
                      .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_FLOAT(struct apt_params, decay, "0.4", 0, 1, "",
                     "factor of a violated request's value; see violated",
@@ -158,18 +158,18 @@ static const struct lls_param parameters[] = {
         .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct apt_params, hidden, "auto", "auto|on|off",
                      "hidden form: where the cache offers it, required, or never"),
-    LLS_PARAM_CHOICE(struct apt_params, fill, "break", "break|skip",
-                     "at the first increment that does not fit: stop, or try the others",
-                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
-    LLS_PARAM_CHOICE(struct apt_params, decode_mode, "incumbent", "incumbent|literal",
-                     "forms of running requests: kept, or decided anew in every step",
-                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(
-        struct apt_params, upgrade, "cost", "cost|room|idle|never",
-        "hidden form is turned into KV in place: where that is worth more "
-        "than the room to those that wait, wherever there is room, only while "
-        "none waits, or never",
+        struct apt_params, fill, "break", "break|skip",
+        "at the first increment that does not fit: stop, or try the next ones",
         .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_CHOICE(struct apt_params, decode_mode, "incumbent", "incumbent|literal",
+                     "forms of running requests: kept, or chosen again in every step",
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_CHOICE(struct apt_params, upgrade, "cost", "cost|room|idle|never",
+                     "hidden form is converted to KV in place: if that is worth more "
+                     "than the memory is to waiting requests, whenever there is memory, "
+                     "only while no request waits, or never",
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(struct apt_params, urgency_clip, "none", "none|slo",
                      "most that one request adds to its side's urgency",
                      .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
@@ -232,4 +232,4 @@ static const struct lls_scheduler_vtable vtable = {
 
 LLS_POL_SCHEDULER_PLUGIN(
     "apt", struct apt_params,
-    "Apt-Serve: what is worth most for its memory, in KV or hidden form");
+    "Apt-Serve: the requests of most value for their memory, in KV or hidden form");

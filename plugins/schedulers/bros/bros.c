@@ -134,10 +134,10 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_INT(struct bros_params, b_max, "1024", 1, 65536, "sequences",
                   "most that b_base grows to, twice as large with each step",
                   .flags = LLS_PARAM_RELOADABLE),
-    LLS_PARAM_CHOICE(struct bros_params, missed, "last", "last|first",
-                     "requests that can't meet their deadline come after those that "
-                     "can, or before",
-                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_CHOICE(
+        struct bros_params, missed, "last", "last|first",
+        "requests that can't meet their deadline come after those that can, or before",
+        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_DURATION(
         struct bros_params, starve, "10s", 0, 3.6e12,
         "a request that has missed its deadline and not run for so long comes first; "
@@ -159,11 +159,10 @@ static const struct lls_param parameters[] = {
     LLS_PARAM_CHOICE(struct bros_params, preempt, "swap", "recompute|swap",
                      "how requests are dropped where memory is short: prefilled again "
                      "later, or moved to the host"),
-    LLS_PARAM_CHOICE(
-        struct bros_params, drop, "growth", "growth|any",
-        "for which requests real-time ones are dropped: for those that are there "
-        "already, or new ones as well, as in the paper",
-        .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
+    LLS_PARAM_CHOICE(struct bros_params, drop, "growth", "growth|any",
+                     "for which real-time requests others are dropped: only those on the "
+                     "device, or new ones as well, as in the paper",
+                     .flags = LLS_PARAM_RELOADABLE | LLS_PARAM_EXPERIMENTAL),
     LLS_PARAM_CHOICE(
         struct bros_params, prefill_attn, "product", "product|sum",
         "attention of prompts: sum(tokens) sum(context), as in the paper, or "
@@ -267,4 +266,4 @@ static const struct lls_scheduler_vtable vtable = {
 
 LLS_POL_SCHEDULER_PLUGIN(
     "bros", struct bros_params,
-    "BROS: real-time requests by deadline, best-effort ones beside them");
+    "BROS: real-time requests by deadline, best-effort ones in the remaining time");

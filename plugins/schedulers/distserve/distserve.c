@@ -73,16 +73,16 @@ static const struct lls_param parameters[] = {
                   "most sequences that run at once on a decode instance",
                   .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_FLOAT(struct distserve_params, accept_frac, "0.05", 0.001, 1, "",
-                    "a decode instance takes over more as long as those that have not "
-                    "run there yet hold less than this part of its cache",
+                    "a decode instance takes over more requests while those that have "
+                    "not run there yet hold less than this fraction of its cache",
                     .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(struct distserve_params, preempt, "swap", "recompute|swap",
                      "how a decode instance makes room: sequences are moved to the host, "
                      "or dropped and prefilled again there"),
     LLS_PARAM_CHOICE(struct distserve_params, migration, "overlapped",
                      "overlapped|blocking",
-                     "whether decodes go on while blocks of others are copied from a "
-                     "prefill instance, or wait",
+                     "whether decodes continue while blocks of other requests are copied "
+                     "from a prefill instance, or wait",
                      .flags = LLS_PARAM_RELOADABLE),
     LLS_PARAM_CHOICE(
         struct distserve_params, placement, "load", "load|turn",

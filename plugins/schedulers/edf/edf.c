@@ -96,9 +96,10 @@ static void dump(void *self, const struct lls_sink *sink)
 
 static const struct lls_param parameters[] = {
     LLS_POL_PRIORITY_PARAMETERS(struct lls_pol_priority_params, "256"),
-    LLS_PARAM_BOOL(struct params, evict, "off",
-                   "one that waits takes the memory of those that run and are due later",
-                   .flags = LLS_PARAM_RELOADABLE),
+    LLS_PARAM_BOOL(
+        struct params, evict, "off",
+        "a waiting request takes the memory of running ones that are due later",
+        .flags = LLS_PARAM_RELOADABLE),
 };
 
 static void destroy(void *self)

@@ -161,8 +161,8 @@ static const struct lls_param parameters[] = {
                     "at all",
                     RELOADABLE),
     LLS_PARAM_FLOAT(struct worth_params, reserve, "0", 0, 0.9, "",
-                    "part of the cache that requests which have missed their deadline, "
-                    "or have none, leave to those that have one",
+                    "fraction of the cache that requests without a deadline, or with a "
+                    "missed one, leave to those with one",
                     RELOADABLE),
     LLS_PARAM_FLOAT(struct worth_params, margin, "0.99", 0, 0.9999, "",
                     "part of the filled steps that shall end in time, as far as the cost "
@@ -256,5 +256,5 @@ static const struct lls_scheduler_vtable vtable = {
 };
 
 LLS_POL_SCHEDULER_PLUGIN("worth", struct worth_params,
-                         "most worth for what it costs: deadlines kept where they can "
-                         "be, else the largest slowdown, at learned prices");
+                         "most worth for the cost: deadlines kept where possible, else "
+                         "the largest slowdown, at learned prices");
