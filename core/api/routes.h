@@ -21,7 +21,7 @@ struct lls_dialect;
   ROUTE(METHOD, "/v1" PATH, HANDLER)                                                     \
   ROUTE(METHOD, PATH, HANDLER)
 
-/* The same for a dialect. */
+/* Like LLS_ROUTE_V1, for a dialect. */
 #define LLS_DIALECT_V1(DIALECT, PATH, NAME)                                              \
   DIALECT("/v1" PATH, NAME)                                                              \
   DIALECT(PATH, NAME)

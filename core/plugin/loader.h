@@ -62,7 +62,8 @@ int lls_plugin_find(uint32_t kind, const char *name, char path[PATH_MAX],
 /* Finds, opens and checks a plugin; `name` as in llmserve.ini. */
 int lls_plugin_open(uint32_t kind, const char *name, struct lls_plugin_module **out,
                     struct lls_error *err);
-/* The same with the given care, for a file with this SHA-256 in hexadecimal; "": any. */
+/* Like lls_plugin_open, with the given care, for a file with this SHA-256 in
+ * hexadecimal; "": any. */
 int lls_plugin_open_pinned(uint32_t kind, const char *name, enum lls_image_care,
                            const char *sha256, struct lls_plugin_module **out,
                            struct lls_error *err);

@@ -135,8 +135,9 @@ uint32_t lls_ranks_launched(void);
 /* [main] Joins the group that the launcher started, once per process. Returns -ENOENT
  * if this build has no MPI. */
 int lls_ranks_mpi(int64_t timeout_ns, struct lls_ranks **out, struct lls_error *err);
-/* [main] The same if processes form instances of `ranks` consecutive processes each
- * (core/channel/channel.h). Returns -ECANCELED if process 0 reports the reason. */
+/* [main] Like lls_ranks_mpi, if processes form instances of `ranks` consecutive
+ * processes each (core/channel/channel.h). Returns -ECANCELED if process 0 reports the
+ * reason. */
 int lls_ranks_mpi_instance(uint32_t ranks, int64_t timeout_ns,
                            struct lls_ranks_instance *out, struct lls_error *err);
 

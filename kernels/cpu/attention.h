@@ -22,7 +22,8 @@
 struct lls_kv_list {
   const char *base; /* block 0's slot 0 of this layer and head */
   size_t unit_bytes, slot_bytes;
-  /* The same for INT8 blocks, whose slots have head_dim bytes; NULL: none exist. */
+  /* slot 0 of block 0 for INT8 blocks, whose slots have head_dim bytes; NULL: none
+   * exist */
   const char *int8;
   size_t int8_bytes;      /* half a unit */
   const uint16_t *scales; /* scales of half 0: (2, head_dim) steps, then least values */
@@ -36,10 +37,10 @@ struct lls_kv_list {
 struct lls_attention_task {
   /* queries; row r, head g of the group: q + r * q_stride + g * head_dim */
   const float *q;
-  size_t q_stride;   /* in floats */
+  size_t q_stride;   /* floats from row to row of q */
   uint32_t n_rows;   /* row r has position first_position + r */
   uint32_t group;    /* q heads of this KV head; n_rows * group <= QUERIES */
-  uint32_t head_dim; /* at most LLS_HEAD_DIM_MAX */
+  uint32_t head_dim; /* head size, at most LLS_HEAD_DIM_MAX */
   uint32_t first_position;
   float scale;
   float soft_cap;  /* 0 = none */
@@ -70,10 +71,10 @@ struct lls_cpu_attention_kernels {
    * is 64-byte aligned. */
   void (*attend)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
                  const struct lls_attention_state *out, void *scratch);
-  /* The same for a cache of bf16. */
+  /* Like attend, but for a cache of bf16. */
   void (*attend_bf16)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
                       const struct lls_attention_state *out, void *scratch);
-  /* The same for any head_dim; every level has the generic version. */
+  /* Like attend, but for any head_dim; every level has the generic version. */
   void (*attend_any)(const struct lls_attention_task *, uint32_t begin, uint32_t end,
                      const struct lls_attention_state *out, void *scratch);
 };

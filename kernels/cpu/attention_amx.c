@@ -47,7 +47,7 @@ struct work {
   int32_t position[GROUPS][GROUP];
   uint16_t zeros[DIMS];           /* stands in for a missing token */
   uint16_t wide[2 * TILE * DIMS]; /* (2 tokens, dims): INT8 tokens, widened to bf16 */
-  struct tokens tokens[2];        /* this tile's and the next one's */
+  struct tokens tokens[2];        /* tokens of this tile and of the next one */
 };
 _Static_assert(sizeof(struct work) <= LLS_ATTENTION_SCRATCH, "scratch is too small");
 

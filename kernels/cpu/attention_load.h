@@ -26,7 +26,7 @@ struct work {
   /* (2, HEAD_DIM_MAX) widened scales of the block `scales_of`, padded with zeros */
   float scale[2 * LLS_HEAD_DIM_MAX];
   const uint16_t *scales_of;
-  struct tokens tokens[2]; /* this tile's and the next one's */
+  struct tokens tokens[2]; /* tokens of this tile and of the next one */
 };
 _Static_assert(sizeof(struct work) <= LLS_ATTENTION_SCRATCH, "scratch is too small");
 

@@ -78,7 +78,7 @@ void lls_cpu_int8_quantise(const struct lls_int8_head *h, uint32_t first, uint32
     float step = lls_f16_to_f32(h->scales[dim]), per_step = step > 0 ? 1 / step : 0;
     for (uint32_t slot = 0; slot < h->n_slots; slot++) {
       float q = (number_at(h, slot, dim) - base) * per_step + 0.5f;
-      q = q > 0 ? q : 0; /* also replaces NaN */
+      q = q > 0 ? q : 0; /* replaces NaN, too */
       h->codes[(size_t)slot * h->dims + dim] = (uint8_t)(q < STEPS ? q : STEPS);
     }
   }

@@ -35,7 +35,7 @@ struct product {
   const float *x; /* (n_rows, columns) */
   float *y;       /* (n_rows, rows of the weight) */
   size_t y_stride;
-  size_t n_rows; /* at most row_block */
+  size_t n_rows; /* rows of this pass, at most row_block */
   bool many;     /* more than one group: groups share a panel while it is cached */
   size_t row_units, groups;
   size_t sum_stride; /* floats from one panel's sums to the next */

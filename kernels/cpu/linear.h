@@ -93,7 +93,7 @@ struct lls_ahead {
  */
 struct lls_tile {
   const char *weight; /* (inputs, 16) of the first panel */
-  size_t panel_bytes; /* from one panel to the next */
+  size_t panel_bytes; /* bytes from one panel to the next */
   size_t panels;
   const void *x;        /* the packed group, from the first of the tile's inputs on */
   size_t inputs;        /* a multiple of LLS_INPUT_ALIGN */

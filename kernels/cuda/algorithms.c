@@ -67,7 +67,7 @@ struct timing {
   bool runs[ALGORITHMS];
   float least[ALGORITHMS]; /* ms a product; INFINITY: not known */
   int n;
-  uint32_t products; /* in a round */
+  uint32_t products; /* products timed in a round */
   float spent_ms;    /* GPU time of the rounds */
   cudaEvent_t begin, end;
 };

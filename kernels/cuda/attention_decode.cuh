@@ -93,8 +93,8 @@ load_queries(const task &w, const lls_cuda_attention &a, uint32_t (&q)[HD / 16][
     load_fragment<HD, T>(w, a, j, q[j]);
 }
 
-/* The same in f16, for dims 4t to 4t + 3, scaled by a power of two; returns its
- * inverse. */
+/* Like load_queries, but in f16, for dims 4t to 4t + 3, scaled by a power of two;
+ * returns its inverse. */
 template <int HD, int T>
 static __device__ __forceinline__ void
 load_half_queries(const task &w, const lls_cuda_attention &a,
@@ -322,8 +322,8 @@ static __device__ __forceinline__ void add_values(const float (&s)[2][4], shared
   }
 }
 
-/* The same with rows 2 g and 2 g + 1 of 16 dims in place of g and g + 8, as INT8 bytes
- * come. */
+/* Like add_values, but with rows 2 g and 2 g + 1 of 16 dims in place of g and g + 8,
+ * the order of INT8 bytes. */
 template <int HD, int T>
 static __device__ __forceinline__ void
 add_values_in_pairs(const float (&s)[2][4], shared<bf16> v, answer<HD, T> &an)

@@ -36,7 +36,7 @@ template <int HD> struct slab_layout {
 /* A token to copy: the lane's token of a tile, of K (lanes 0 to 15) or V (the other
  * lanes). */
 struct found {
-  uint32_t block, first_token, kind; /* from its block table entry */
+  uint32_t block, first_token, kind; /* fields of the token's block table entry */
   uint32_t token;
   bool there; /* false: past the end of the piece or of all pieces */
   bool scratch;

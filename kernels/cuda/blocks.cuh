@@ -106,7 +106,7 @@ static __device__ __forceinline__ uint64_t find_token(const kv_list &list, uint3
 #define NOT_INT8 UINT32_MAX
 
 struct token_place {
-  uint64_t at;   /* as from token_at; in bytes if the token is in an int8 block */
+  uint64_t at;   /* place as from token_at; in bytes if the token is in an int8 block */
   uint32_t half; /* the half's number, or NOT_INT8 */
 };
 

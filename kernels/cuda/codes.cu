@@ -266,7 +266,8 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
   ring<F, WIDTH> codes(dynamic_shared<uint8_t>(), w, a.first_output, first);
   for (uint32_t stage = 0; stage < AHEAD; stage++)
     codes.bring(stage);
-  if (a.experts == nullptr) { /* with experts, the rows were read after a wait already */
+  /* with experts the block has waited before it read the rows */
+  if (a.experts == nullptr) {
     let_next_begin();
     wait_for_earlier();
   }
@@ -286,7 +287,7 @@ static __device__ __forceinline__ void multiply_rows(const lls_cuda_codes_produc
 #pragma unroll
       for (int q = 0; q < Q; q++) {
         multiply_columns<F, N>(sum[i], c, q, of_x[q]);
-        if (X_AHEAD<F> && i == WIDTH - 1) /* as soon as registers are free */
+        if (X_AHEAD<F> && i == WIDTH - 1) /* loaded now, since registers are free */
           load_columns<F>(of_x[q], x, (p + WARPS) * COLUMNS + 32 * q, w.inputs, n_rows);
       }
     }
@@ -400,7 +401,7 @@ static int multiply_form(cudaStream_t s, const lls_cuda_codes_product &a)
       return multiply<F, 2, 2, 2>(s, a);
   if constexpr (WIDE_FEWEST<F>)
     if (a.w.outputs >
-        a.processors * (ONE_TILE<F> * OUTPUTS)) /* not all blocks fit at once */
+        a.processors * (ONE_TILE<F> * OUTPUTS)) /* more blocks than run at once */
       return multiply<F, 1, 2, 2>(s, a);
   return multiply<F, 1, 1, ONE_TILE<F>>(s, a);
 }

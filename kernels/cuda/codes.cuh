@@ -78,7 +78,7 @@ static __device__ __forceinline__ void load_piece(piece<F> &to, const lls_cuda_c
   load_words<SCALES / 2>(to.scales, w.scales + at * SCALES);
 }
 
-/* The same from shared memory. */
+/* Like load_words, but from shared memory. */
 template <int N>
 static __device__ __forceinline__ void read_words(uint32_t *to, shared<uint8_t> from)
 {

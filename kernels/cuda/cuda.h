@@ -79,7 +79,7 @@ struct lls_weight {
 
 struct lls_cuda_table {
   size_t rows, columns;
-  void *data; /* in the activations' type */
+  void *data; /* values in the activations' type */
 };
 
 /* How the step's attention is divided among blocks; plan.c. */
@@ -187,12 +187,14 @@ static inline enum lls_dtype lls_cuda_numbers(const struct lls_cuda_device *d)
 /* errors.c: records an error for step_end; only the step's first one is kept. */
 void lls_cuda_step_fail(struct lls_cuda_device *, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same with CUDA's message if rc is an error. Returns true if it is not. */
+/* Like lls_cuda_step_fail, with CUDA's message if rc is an error. Returns true if it is
+ * not. */
 bool lls_cuda_step_check(struct lls_cuda_device *, int rc, const char *what);
 /* Returns 0, or a negative errno with the message in err; for everything outside a
  * step. */
 int lls_cuda_check(int rc, struct lls_error *err, const char *what);
-/* The same with the message kept for lls_cuda_refusal; rc 0 clears the last message. */
+/* Like lls_cuda_check, with the message kept for lls_cuda_refusal; rc 0 clears the last
+ * message. */
 int lls_cuda_refuse(struct lls_cuda_device *, int rc, const char *what);
 const char *lls_cuda_refusal(const struct lls_device *);
 /* With LLS_CUDA_DEBUG, waits for the last operation on the stream and reports `what` if
@@ -342,7 +344,7 @@ struct lls_cuda_product {
   const float *w_scales, *x_scales; /* (outputs), (n_rows) for e4m3; or both NULL */
   void *y;
   uint32_t outputs, inputs, n_rows, stride;
-  uint32_t add, relu, f32; /* as in lls_cuda_linear */
+  uint32_t add, relu, f32; /* flags of lls_cuda_linear */
   uint32_t e4m3, int8;
 };
 int lls_cuda_products_create(struct lls_cuda_products **, struct lls_error *err);

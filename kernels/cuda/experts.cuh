@@ -25,7 +25,7 @@ struct shares {
   shared<busy_expert> list;
   uint32_t n;      /* number of busy experts */
   uint32_t groups; /* groups of outputs */
-  uint32_t tiles;  /* in all: tiles of rows times groups */
+  uint32_t tiles;  /* number of tiles: tiles of rows times groups */
 };
 
 struct tile {

@@ -58,7 +58,7 @@ struct source {
 /* The block's shared memory. */
 struct places {
   shares of;
-  shared<bf16> ring;  /* this thread's part */
+  shared<bf16> ring;  /* the thread's part of the ring */
   shared<float> sums; /* (2) of a tile, used alternately */
 };
 
@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(THREADS, 2) multiply_few(lls_cuda_linear_exper
   uint32_t from = (uint32_t)((uint64_t)p.of.tiles * blockIdx.x / gridDim.x);
   uint32_t end = (uint32_t)((uint64_t)p.of.tiles * (blockIdx.x + 1) / gridDim.x);
   source s = {from, end, threadIdx.x / WARP, 0, {}};
-  if (s.piece * PIECE >= a.inputs) /* this warp has no inputs */
+  if (s.piece * PIECE >= a.inputs) /* the warp has no inputs */
     s.at = s.end;
   if (s.at < s.end)
     point<WIDTH>(a, p, s);

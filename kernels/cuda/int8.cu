@@ -92,7 +92,7 @@ template <class E> __global__ void quantise(lls_cuda_pool pool, lls_cuda_convers
       float x = to_float(from[slot * hd + d]);
       float q =
           __fadd_rn(__fmul_rn(x - base, per_step), 0.5f); /* rounded as on the CPU */
-      q = q > 0 ? q : 0;                                  /* also replaces NaN */
+      q = q > 0 ? q : 0;                                  /* replaces NaN, too */
       to[slot * hd + d] = (uint8_t)(q < STEPS ? q : STEPS);
     }
   }

@@ -156,7 +156,7 @@ template <class... P> int load(void (*kernel)(P...))
   return cudaFuncGetAttributes(&found, reinterpret_cast<const void *>(kernel));
 }
 
-/* The same; sets *there if the code was compiled for exactly this sm version and has a
+/* Like load; sets *there if the code was compiled for exactly this sm version and has a
  * body in it, which is recognised by its static shared memory. */
 template <class... P> int load_body(void (*kernel)(P...), int version, bool *there)
 {
@@ -263,7 +263,7 @@ static __device__ __forceinline__ float block_sum_once(float x, shared<float> ro
   return sum;
 }
 
-/* The same, if earlier calls may still be reading this room. */
+/* Like block_sum_once, if earlier calls may still be reading this room. */
 static __device__ __forceinline__ float block_sum(float x, shared<float> room)
 {
   __syncthreads();

@@ -56,8 +56,8 @@ struct lls_cuda_item {
 
 enum { LLS_CUDA_K_WHOLE = 1, LLS_CUDA_V_WHOLE = 2, LLS_CUDA_SCRATCH = 4 };
 
-/* The same for up to 16 queries, with everything that a block needs to know of the
- * sequence, so that it reads only this before the block table entries. */
+/* The work of a thread block: up to 16 queries, with everything that it needs to know
+ * of the sequence, so that it reads only this before the block table entries. */
 struct lls_cuda_piece {
   uint32_t row, n_rows; /* rows of the step */
   uint32_t position;    /* position of the first row */
@@ -134,7 +134,7 @@ struct lls_cuda_embed {
   uint32_t by_position; /* x += table[position + offset], else x = table[token] */
   int32_t offset;
   float scale;       /* for x = table[token] */
-  const void *table; /* in the activations' type */
+  const void *table; /* values in the activations' type */
   void *x;
 };
 
@@ -229,7 +229,7 @@ struct lls_cuda_codes_product {
   /* the first output computed; w.outputs is their number */
   uint32_t first_output;
   uint32_t stride;         /* elements from row to row of y */
-  uint32_t add, relu, f32; /* as in lls_cuda_linear */
+  uint32_t add, relu, f32; /* flags of lls_cuda_linear */
   /* multiprocessors of the GPU; without experts only */
   uint32_t processors;
   const void *x; /* (n_rows, inputs), inputs a multiple of 8 */
@@ -256,8 +256,8 @@ int lls_cuda_run_widen(cudaStream_t, const struct lls_cuda_codes *, uint32_t fir
 
 struct lls_cuda_few_product {
   struct lls_cuda_codes w; /* NO_CODES: bf16 (outputs, inputs) without factors */
-  uint32_t first_output;   /* as in lls_cuda_codes_product */
-  uint32_t n_rows;         /* at most FEW_ROWS */
+  uint32_t first_output;   /* first output, as in lls_cuda_codes_product */
+  uint32_t n_rows;         /* rows, at most FEW_ROWS */
   uint32_t stride, add, relu, f32;
   const void *x;
   void *y;
@@ -313,7 +313,7 @@ struct lls_cuda_rope_write {
   uint32_t pairs; /* 0: no rotation */
   uint32_t layer;
   uint32_t write;      /* 0: K and V are not written */
-  const float *angles; /* from lls_cuda_angles */
+  const float *angles; /* angles that lls_cuda_angles computed */
   void *qkv;
 };
 
@@ -433,12 +433,12 @@ struct lls_cuda_states {
   /* (max_states / STATE_FLOATS(64)) how many parts are written, at the index of the
    * first part; all 0 between launches */
   uint32_t *finished;
-  size_t max_states; /* in floats */
+  size_t max_states; /* capacity of states, in floats */
 };
 
 #define LLS_CUDA_SMALL 16
 #define LLS_CUDA_LARGE 128
-#define LLS_CUDA_TILE  64 /* tokens processed at a time */
+#define LLS_CUDA_TILE  64 /* tokens of a tile of K and V */
 
 /* A state of 16 queries: values (16, head_dim), largest scores (16), sums (16), as in
  * kernels/cpu/attention.h. */
@@ -455,7 +455,7 @@ int lls_cuda_run_attention(cudaStream_t, const struct lls_cuda_step *,
                            const struct lls_cuda_attention *);
 /* Blocks of the kernel for pieces that a multiprocessor runs at once. */
 int lls_cuda_attention_at_once(const struct lls_cuda_pool *);
-/* The same three for pools with int8 blocks. */
+/* Like the three functions above, but for pools with int8 blocks. */
 int lls_cuda_attention_int8_setup(void);
 int lls_cuda_attention_int8_at_once(const struct lls_cuda_pool *);
 int lls_cuda_run_attention_int8(cudaStream_t, const struct lls_cuda_step *,

@@ -78,7 +78,7 @@ static void run_fewest(struct lls_cuda_device *d, const struct lls_cuda_linear *
                       "a product of few rows");
 }
 
-/* The same for more rows, some at a time. */
+/* Like run_fewest, but for more rows, some at a time. */
 static void run_few(struct lls_cuda_device *d, const struct lls_cuda_linear *a,
                     const struct part *part, const struct lls_cuda_codes *w)
 {

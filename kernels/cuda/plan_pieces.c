@@ -16,7 +16,7 @@ struct cutting {
   uint32_t *lanes;
   const struct lls_cuda_sequence *sequences;
   uint32_t n_pieces, units;
-  uint64_t tiles, done; /* in all; of the sequences already cut */
+  uint64_t tiles, done; /* tiles of all sequences; of the sequences already cut */
 };
 
 /* The first tile of a lane. */

@@ -37,7 +37,7 @@ struct e4m3 {
     float magnitude = __uint_as_float(size);
     if (!(magnitude < 480))
       return 0x7f;
-    /* in steps of 2^-9; eight steps are the least normal value */
+    /* a subnormal in steps of 2^-9; eight steps are the least normal value */
     if (magnitude < 0x1p-6f)
       return sign | (uint32_t)rintf(magnitude * 512);
     return sign | (((size + 0x7ffff + (size >> 20 & 1)) >> 20) - (120 << 3));

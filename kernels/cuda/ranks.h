@@ -42,7 +42,7 @@ void lls_cuda_run_all_gather(struct lls_cuda_device *,
 /* Like cudaEventSynchronize, but returns if the group fails meanwhile; the step has
  * then failed. */
 int lls_cuda_ranks_wait(struct lls_cuda_device *, cudaEvent_t);
-/* The same for all work on the step's stream. */
+/* Like lls_cuda_ranks_wait, for all work on the step's stream. */
 int lls_cuda_ranks_reach(struct lls_cuda_device *);
 
 static inline uint32_t lls_cuda_n_ranks(const struct lls_cuda_device *d)

@@ -20,7 +20,7 @@ struct rows {
   struct lls_cuda_adjustment *adjustments;
   uint32_t n_adjustments;
   uint32_t *masks;          /* (masked rows, mask_words) on the host */
-  const uint32_t *masks_at; /* the same on the device */
+  const uint32_t *masks_at; /* the masks on the device */
   uint32_t n_masks;
 };
 

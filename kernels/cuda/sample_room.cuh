@@ -67,7 +67,7 @@ struct listed {
 
 struct chunk_part {  /* a chunk's contribution to its row */
   u64 best;          /* key of the likeliest allowed token */
-  u64 raw_best;      /* the same for the unmodified logits */
+  u64 raw_best;      /* key of the likeliest token by the unmodified logits */
   u64 kept;          /* mass that is kept wherever the boundary is */
   float raw_sum;     /* sum of exp(logit - that of raw_best) */
   uint32_t likelier; /* number of tokens likelier than the target */

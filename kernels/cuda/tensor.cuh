@@ -31,7 +31,7 @@ static __device__ __forceinline__ void ldmatrix(uint32_t (&r)[4], shared<bf16> r
                : "memory");
 }
 
-/* The same with each matrix transposed. */
+/* Like ldmatrix, but with each matrix transposed. */
 static __device__ __forceinline__ void ldmatrix_trans(uint32_t (&r)[4], shared<bf16> row)
 {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -50,7 +50,7 @@ static __device__ __forceinline__ void mma(float (&d)[4], const uint32_t (&a)[4]
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/* The same for f16. */
+/* Like mma, but for f16. */
 static __device__ __forceinline__ void mma_half(float (&d)[4], const uint32_t (&a)[4],
                                                 uint32_t b0, uint32_t b1)
 {
@@ -71,8 +71,8 @@ static __device__ __forceinline__ void copy_async(T *to, const void *from, bool 
                : "memory");
 }
 
-/* The same for data read once and in order: the L2 also prefetches the following
- * data. */
+/* Like copy_async, for data read once and in order: the L2 also prefetches the
+ * following data. */
 template <class T>
 static __device__ __forceinline__ void copy_async_stream(T *to, const void *from,
                                                          bool there)
@@ -122,7 +122,7 @@ template <int N> static __device__ __forceinline__ void copy_async_wait_but()
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/* The same for a variable n (0 to 3, or more). */
+/* Like copy_async_wait_but<N>, for a variable n (0 to 3, or more). */
 static __device__ __forceinline__ void copy_async_wait_but(uint32_t n)
 {
   if (n == 0)

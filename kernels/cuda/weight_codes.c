@@ -249,7 +249,7 @@ static int load(struct rows *r, const struct lls_tensor_view *parts, size_t n_pa
   return lls_cuda_check(rc, err, "loading weights");
 }
 
-/* The same, into memory of its own. */
+/* Like load, but allocates the scratch memory. */
 static int load_all(struct rows *r, struct lls_weight *w,
                     const struct lls_tensor_view *parts, size_t n_parts,
                     struct lls_error *err)

@@ -43,7 +43,8 @@ struct lls_sim_totals {
   int64_t busy_ns; /* time of all steps */
   /* time of all copies; the part of it by which they lengthened steps */
   int64_t copy_ns, waited_ns;
-  uint64_t copied_bytes[LLS_COPY_DEVICE_TO_DEVICE + 1]; /* by enum lls_copy_kind */
+  /* bytes copied by enum lls_copy_kind */
+  uint64_t copied_bytes[LLS_COPY_DEVICE_TO_DEVICE + 1];
   /* copies from other devices, and their bytes */
   uint64_t pulls, pulled_bytes;
   /* All pulls: time from the step's begin to their arrival, and the link's time for

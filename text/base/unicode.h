@@ -17,7 +17,8 @@ int lls_unicode_normalize(enum lls_unicode_form form, const char *text, size_t l
                           struct lls_bytes *out);
 /* Appends text with every character in lower case, independent of its neighbours. */
 void lls_unicode_lowercase(const char *text, size_t length, struct lls_bytes *out);
-/* The same in upper case, except characters whose upper case has several characters. */
+/* Like lls_unicode_lowercase, but in upper case, except characters whose upper case has
+ * several characters. */
 void lls_unicode_uppercase(const char *text, size_t length, struct lls_bytes *out);
 /* Appends text as BERT cleans it: without control characters, and with ' ' for white
  * space. */

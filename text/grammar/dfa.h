@@ -11,7 +11,7 @@
 
 #include "text/grammar/nfa.h"
 
-#define LLS_DFA_UNKNOWN 0 /* not built yet */
+#define LLS_DFA_UNKNOWN 0 /* a transition that is not computed yet */
 #define LLS_DFA_DEAD    1
 
 #define LLS_DFA_NO_BYTE (-1)
@@ -23,12 +23,12 @@ struct lls_dfa_call {
 };
 
 struct lls_dfa_state {
-  uint32_t set, n_set;     /* in sets, ascending */
-  uint32_t calls, n_calls; /* in calls */
+  uint32_t set, n_set;     /* NFA states: place and number in `sets`, ascending */
+  uint32_t calls, n_calls; /* called rules: place and number in `calls` */
   uint32_t rule;
   int16_t only; /* the only byte that continues the rule; or LLS_DFA_NO_BYTE, _BYTES */
   bool accepts; /* the rule may end here */
-  bool closed;  /* ... and it cannot continue */
+  bool closed;  /* the rule must end here: no byte continues it */
 };
 
 struct lls_dfa {

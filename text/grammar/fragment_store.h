@@ -23,8 +23,8 @@ struct lls_fragment_key {
 bool lls_fragment_key_of(const struct lls_dfa *dfa, uint32_t state,
                          struct lls_fragment_key *key);
 
-/* Both functions return NULL: find, if there is no such fragment; the other, if there
- * is no room. [any] */
+/* [any] Finds a fragment; NULL: there is none with this key. Adds a fragment; NULL: no
+ * memory. */
 const struct lls_fragment *lls_fragment_store_find(struct lls_fragment_store *store,
                                                    const struct lls_fragment_key *key);
 const struct lls_fragment *lls_fragment_store_add(struct lls_fragment_store *store,

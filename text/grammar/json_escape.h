@@ -24,8 +24,8 @@ bool lls_json_needs_escape(const struct lls_grammar_range *ranges, uint32_t n);
 /* One of these code points, as it is spelt inside a string. */
 uint32_t lls_json_class(struct lls_grammar_tree *tree,
                         const struct lls_grammar_range *ranges, uint32_t n);
-/* The same for a class that is an alternative to `other`: if `other` allows a
- * backslash, so does this one. */
+/* Like lls_json_class, for a class that is an alternative to `other`: if `other` allows
+ * a backslash, so does this one. */
 uint32_t lls_json_class_beside(struct lls_grammar_tree *tree,
                                const struct lls_grammar_range *ranges, uint32_t n,
                                bool backslash);

@@ -38,10 +38,10 @@ uint32_t lls_grammar_json_schema(struct lls_grammar_tree *tree, const json_t *sc
                                  bool strict);
 
 /*
- * [any] The same for a function's parameters, whose texts are objects. An object schema
- * that names properties and does not mention additional ones allows none, also in
- * nested schemas: a model that may invent names does so until it is cut off. An object
- * without any keyword about properties is empty.
+ * [any] Like lls_grammar_json_schema, for a function's parameters, whose texts are
+ * objects. An object schema that names properties and does not mention additional ones
+ * allows none, also in nested schemas: a model that may invent names does so until it is
+ * cut off. An object without any keyword about properties is empty.
  */
 uint32_t lls_grammar_json_arguments(struct lls_grammar_tree *tree, const json_t *schema,
                                     bool strict);

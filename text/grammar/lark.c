@@ -24,8 +24,8 @@ struct lark {
   uint32_t skipped;             /* a rule: the text that %ignore allows between
                                  * terminals */
   struct lls_ebnf_list ignored; /* the alternatives of `skipped` */
-  bool in_terminal;             /* in a terminal nothing is ignored, and no rule may be
-                                 * named */
+  bool in_terminal; /* the parser is in a terminal: nothing is ignored, and no rule may be
+                       named */
 };
 
 static uint32_t fail(struct lark *l, const char *what)

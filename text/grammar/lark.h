@@ -24,8 +24,8 @@
  * the fault and its line. */
 uint32_t lls_grammar_lark(struct lls_grammar_tree *tree, const char *text, size_t n);
 
-/* The same for a text in Lark's syntax, if it begins, after comments, with a rule or
- * directive of Lark's; else for one in GBNF's (gbnf.h). */
+/* Like lls_grammar_lark, for a text in Lark's syntax, if it begins, after comments,
+ * with a rule or directive of Lark's; else for one in GBNF's (gbnf.h). */
 uint32_t lls_grammar_text(struct lls_grammar_tree *tree, const char *text, size_t n);
 
 #endif

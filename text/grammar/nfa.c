@@ -14,9 +14,10 @@
 #include <string.h>
 #include <time.h>
 
-#define NONE                UINT32_MAX
-#define CALLED_FROM         16  /* states: smaller nodes are written out at each use */
-#define CALLED_FROM_COUNTED 512 /* ... except in a counted repetition: see fragment.h */
+#define NONE        UINT32_MAX
+#define CALLED_FROM 16 /* states: smaller nodes are written out at each use */
+/* states: in a counted repetition smaller nodes are written out (fragment.h) */
+#define CALLED_FROM_COUNTED 512
 /* Repetitions of a class of many characters from which on they are counted, too. */
 #define WIDE_FROM      8
 #define WRITTEN_OUT    64  /* states: a repetition that would take more is counted */

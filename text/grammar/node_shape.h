@@ -11,8 +11,8 @@ struct lls_node_shape {
   uint32_t size;   /* approximate number of states it takes; bounded */
   uint32_t uses;   /* number of nodes that refer to it */
   bool nullable;   /* may be empty */
-  bool productive; /* some text matches it */
-  bool wide;       /* it matches characters from a class of very many */
+  bool productive; /* there is a text that it matches */
+  bool wide;       /* it has a class of very many characters */
 };
 
 /* shapes: (nodes), zeroed. Returns 0 or -ENOMEM. */

@@ -21,8 +21,8 @@
 
 struct lls_product_term {
   const char *pattern;
-  bool search;  /* it may match anywhere in the text */
-  bool outside; /* selects the texts that it does not match */
+  bool search;  /* the pattern may match anywhere in the text */
+  bool outside; /* selects the texts that the pattern does not match */
 };
 
 struct lls_product {

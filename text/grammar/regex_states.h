@@ -30,7 +30,7 @@ struct lls_regex_states {
  * were needed. The states refer to the expression's tree. */
 uint32_t lls_regex_states_add(struct lls_regex_states *s, const struct lls_regex *regex,
                               uint32_t root, uint32_t end);
-/* The same for a plain text. */
+/* Like lls_regex_states_add, for a plain text. */
 uint32_t lls_regex_states_text(struct lls_regex_states *s, const char *text, size_t n,
                                uint32_t end);
 

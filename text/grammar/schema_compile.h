@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From sets of schemas to nodes of a grammar.
+ * Compiles sets of schemas into nodes of a grammar.
  *
  *   json_schema.c       a set: constants, branches, types; sets already compiled
  *   schema_rewrite.c    `not`, `if` and dependencies expressed by other keywords

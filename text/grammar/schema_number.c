@@ -14,9 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_LISTED     1024   /* multiples listed one by one */
-#define WIDE            0x1p63 /* from here on core/base/json_parse.h rounds integers */
-#define STATES_PER_STEP 16     /* states of an automaton that count as one step of work */
+#define MOST_LISTED 1024 /* multiples listed one by one */
+/* from this value on core/base/json_parse.h rounds integers */
+#define WIDE            0x1p63
+#define STATES_PER_STEP 16 /* states of an automaton that count as one step of work */
 
 struct bound {
   const json_t *value; /* NULL: no bound */

@@ -165,7 +165,7 @@ static bool same_edge(const struct lls_stacks *s, uint32_t edge, uint32_t state,
   return s->edges[edge].state == state && s->edges[edge].frame == to;
 }
 
-/* The same for an edge of the frame. */
+/* Like find_or_note, for an edge of the frame. */
 static bool find_or_note_edge(struct lls_stacks *s, uint32_t frame, uint32_t index)
 {
   uint32_t state = s->edges[index].state, to = s->edges[index].frame;

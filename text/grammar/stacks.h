@@ -68,10 +68,10 @@ struct lls_stacks {
   uint32_t old_frames;                  /* number of frames that existed before the
                                          * last byte */
   uint32_t noted_edges;                 /* edges since then, in the slots */
-  bool is_open;      /* the callers of the root frame are unknown: where its rule ends
-                      * ... */
-  bool root_reached; /* ... after the last byte, this is set, and the user of the
-                      * stacks continues */
+  bool is_open; /* the callers of the root frame are unknown, so the end of its rule is
+                   reported */
+  bool root_reached; /* the rule of the open root frame ended at the last byte: the user
+                        of the stacks continues */
   uint64_t work;     /* threads and edges visited since creation */
   uint64_t most;     /* limit on work: beyond it `full` is set */
   bool full;
@@ -83,8 +83,8 @@ void lls_stacks_free(struct lls_stacks *stacks);
 /* Empties the stacks and returns one thread at the beginning of the rule, in the root
  * frame. */
 struct lls_configuration lls_stacks_begin(struct lls_stacks *stacks, uint32_t rule);
-/* The same, but in the given state alone, without the calls that it may make; and
- * open. */
+/* Like lls_stacks_begin, but in the given state alone, without the calls that it may
+ * make; and open. */
 struct lls_configuration lls_stacks_begin_in(struct lls_stacks *stacks, uint32_t state);
 /* Returns the configuration after a byte, appended after all others. */
 struct lls_configuration lls_stacks_step(struct lls_stacks *stacks,

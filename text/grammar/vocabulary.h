@@ -24,7 +24,7 @@ struct lls_trie_node {
   uint32_t
       first_token; /* the node's own tokens: [first_token, next node's first_token) */
   uint16_t depth;  /* bytes from the root to it */
-  uint8_t byte;    /* the last of them */
+  uint8_t byte;    /* last byte of the path from the root */
 };
 
 /* The bytes of a token; empty for a token that may not be sampled. */
@@ -74,7 +74,7 @@ struct lls_vocabulary {
 int lls_vocabulary_create(const struct lls_tokenizer *tokenizer, uint32_t size,
                           const int32_t *ends, uint32_t n_ends,
                           struct lls_vocabulary **out, struct lls_error *err);
-/* The same from the bytes of tokens (size). */
+/* Like lls_vocabulary_create, from the bytes of tokens (size). */
 int lls_vocabulary_of(const struct lls_token_bytes *tokens, uint32_t size,
                       const int32_t *ends, uint32_t n_ends, struct lls_vocabulary **out,
                       struct lls_error *err);

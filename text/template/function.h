@@ -14,11 +14,12 @@
 struct lls_call {
   const struct lls_node *node; /* for messages */
   const struct lls_function *function;
-  struct lls_value subject;                   /* the value before | or `is` or the dot */
-  struct lls_value arguments[LLS_PARAMETERS]; /* by parameter; undefined if not given */
-  unsigned given;                             /* one bit per argument */
-  const struct lls_list *positional;          /* all positional arguments, or NULL */
-  const struct lls_dict *keywords;            /* all keyword arguments, or NULL */
+  struct lls_value subject; /* the value before | or `is` or the dot */
+  /* arguments by parameter; undefined if not given */
+  struct lls_value arguments[LLS_PARAMETERS];
+  unsigned given;                    /* one bit per argument */
+  const struct lls_list *positional; /* all positional arguments, or NULL */
+  const struct lls_dict *keywords;   /* all keyword arguments, or NULL */
 };
 
 typedef struct lls_value (*lls_function_body)(struct lls_render *render,

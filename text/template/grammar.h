@@ -57,7 +57,7 @@ struct lls_node *lls_parser_node(struct lls_parser *parser, enum lls_node_kind k
 /* Takes the current word as a name and advances. Returns false, and fails, if it is not
  * a name. */
 bool lls_parser_name(struct lls_parser *parser, struct lls_value *name);
-/* The same for names of filters and tests, which may be dotted: "a.b". */
+/* Like lls_parser_name, for names of filters and tests, which may be dotted: "a.b". */
 bool lls_parser_dotted_name(struct lls_parser *parser, struct lls_value *name);
 
 /* ---- constant.c -------------------------------------------------------------------- */
@@ -68,7 +68,8 @@ struct lls_node *lls_parse_constant(struct lls_parser *parser);
 /* ---- expression.c ------------------------------------------------------------------ */
 
 struct lls_node *lls_parse_expression(struct lls_parser *parser);
-/* The same two, allowing "a, b", which makes a tuple. */
+/* Parse an expression, or several separated by commas, which make a tuple; the second
+ * one without a condition (a if b). */
 struct lls_node *lls_parse_tuple(struct lls_parser *parser);
 struct lls_node *lls_parse_simple_tuple(struct lls_parser *parser);
 /* The target of an assignment: a name, ns.name (where allowed), or several of them. */

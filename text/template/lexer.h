@@ -21,7 +21,7 @@ enum lls_token_kind {
   LLS_TOKEN_STATEMENT,     /* {% */
   LLS_TOKEN_STATEMENT_END, /* %} */
   LLS_TOKEN_NAME,
-  LLS_TOKEN_STRING, /* with its quotes */
+  LLS_TOKEN_STRING, /* a string with its quotes */
   LLS_TOKEN_INTEGER,
   LLS_TOKEN_FLOAT,
   LLS_TOKEN_OPERATOR,

@@ -61,8 +61,8 @@ struct lls_render {
 struct lls_value lls_render_fail(struct lls_render *render, const struct lls_node *node,
                                  const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same for a construct that this interpreter does not support: the code is
- * -ENOTSUP. */
+/* Like lls_render_fail, for a construct that this interpreter does not support: the
+ * code is -ENOTSUP. */
 struct lls_value lls_render_unknown(struct lls_render *render,
                                     const struct lls_node *node, const char *what,
                                     const char *name);

@@ -48,7 +48,8 @@ struct lls_chat_template;
  */
 int lls_chat_template_load(const char *model_folder, const char *file,
                            struct lls_chat_template **out, struct lls_error *err);
-/* The same for a model in a GGUF file, whose metadata replaces tokenizer_config.json. */
+/* Like lls_chat_template_load, for a model in a GGUF file, whose metadata replaces
+ * tokenizer_config.json. */
 int lls_chat_template_load_gguf(const struct lls_gguf_metadata *, const char *file,
                                 struct lls_chat_template **out, struct lls_error *err);
 

@@ -44,7 +44,7 @@ enum lls_node_kind {
   LLS_NODE_COMPARE,  /* left, body: ARGUMENT with operation, left */
   LLS_NODE_BINARY,   /* operation, left, right */
   LLS_NODE_FILTER,   /* value: name, function or NULL, left: value, body: arguments */
-  LLS_NODE_TEST,     /* the same */
+  LLS_NODE_TEST,     /* members as of FILTER */
   LLS_NODE_CALL,     /* left: the callee, body: arguments */
   LLS_NODE_SUBJECT,  /* the text of a filter statement */
   LLS_NODE_ARGUMENT, /* an element of other nodes; in calls: value: name if any, left,

@@ -26,7 +26,8 @@ struct lls_matcher;
 /* Compiles a regular expression, or a literal string. */
 int lls_pattern_compile(const char *text, bool literal, struct lls_pattern **out,
                         struct lls_error *err);
-/* The same for {"Regex": "..."} or {"String": "..."} in the member "pattern" of node. */
+/* Like lls_pattern_compile, for {"Regex": "..."} or {"String": "..."} in the member
+ * "pattern" of node. */
 int lls_pattern_load(const json_t *node, struct lls_pattern **out, struct lls_error *err);
 void lls_pattern_free(struct lls_pattern *pattern);
 

@@ -20,8 +20,8 @@ struct lls_unigram {
   size_t n;
   double unknown_score;
   int32_t unknown;
-  bool by_bytes;      /* unknown characters become their bytes, */
-  int32_t bytes[256]; /* with these tokens */
+  bool by_bytes;      /* an unknown character becomes its bytes' tokens */
+  int32_t bytes[256]; /* tokens of the 256 bytes */
 };
 
 /* The best split up to a position of the text; its last token has `length` bytes. */

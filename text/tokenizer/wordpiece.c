@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_CHARS  1000 /* in a word, whatever the file says */
+/* longest word in characters; longer ones are unknown, whatever the file says */
+#define MAX_CHARS  1000
 #define MAX_PREFIX 32
 
 struct lls_wordpiece {

@@ -31,7 +31,7 @@ static void put_letter(char byte, struct lls_text *out)
 {
   if ((unsigned char)byte < ' ')
     put_control(byte, out);
-  else if (byte == '"') /* in a string with single quotes */
+  else if (byte == '"') /* an unescaped quote in a string with single quotes */
     lls_text_puts(out, "\\\"");
   else
     lls_text_append(out, &byte, 1);

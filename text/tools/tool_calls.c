@@ -110,7 +110,7 @@ static bool step_keyed(struct lls_tool_parser *parser)
   if (read == 0)
     return false;
   if (read < 0 || !lls_tool_begin_call(parser, text + name, length)) {
-    parser->at += parser->bare; /* otherwise the same mark would be found again */
+    parser->at += parser->bare; /* skips the mark, which would be found again */
     return lls_tool_give_up(parser);
   }
   parser->at += end;

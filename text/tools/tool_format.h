@@ -63,7 +63,7 @@ struct lls_tool_format {
 
 /* The marks around the reasoning of an answer. */
 struct lls_reasoning_format {
-  const char *name; /* in [model] reasoning_format */
+  const char *name; /* value of [model] reasoning_format */
   const char *open, *close;
 };
 

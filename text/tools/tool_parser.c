@@ -85,7 +85,7 @@ static bool try_bare(struct lls_tool_parser *parser)
   while (at < held->length && lls_tool_is_space(held->data[at]))
     at++;
   if (at == held->length && at <= MAX_HELD_SPACE)
-    return true; /* not known yet */
+    return true; /* the text to come decides */
   parser->begun = true;
   bool named = parser->options.format->shape == LLS_TOOL_NAMED;
   bool call =

@@ -20,9 +20,9 @@ enum lls_tool_mode {
   LLS_TOOL_IN_CONTENT,
   LLS_TOOL_AT_CALL,      /* after a mark: a call, or an array of calls, follows */
   LLS_TOOL_IN_OBJECT,    /* {"name": ..., "arguments": ...} */
-  LLS_TOOL_IN_NAME,      /* in the name of a call that is not written as an object */
-  LLS_TOOL_IN_ARGUMENTS, /* after such a name: JSON arguments */
-  LLS_TOOL_IN_KEYS,      /* after such a name: arguments with keys */
+  LLS_TOOL_IN_NAME,      /* reads the name of a call that is not written as an object */
+  LLS_TOOL_IN_ARGUMENTS, /* after the name: JSON arguments */
+  LLS_TOOL_IN_KEYS,      /* after the name: arguments with keys */
   LLS_TOOL_AFTER_CALL,
   LLS_TOOL_AT_MESSAGE, /* gpt-oss: before a header */
   LLS_TOOL_IN_HEADER,
@@ -30,7 +30,7 @@ enum lls_tool_mode {
   LLS_TOOL_OVER /* remaining text is left out */
 };
 
-enum lls_tool_place { /* in an object */
+enum lls_tool_place { /* position in an object */
                       LLS_TOOL_BEFORE_OBJECT,
                       LLS_TOOL_BEFORE_KEY,
                       LLS_TOOL_IN_KEY,
@@ -55,8 +55,8 @@ struct lls_tool_object {
   size_t begin;                    /* offset of the key or value in held */
   size_t arguments, arguments_end; /* offsets in held of arguments that precede the
                                     * name */
-  size_t name,
-      name_end; /* with a form: the name in held, a call once arguments follow; 0: none */
+  size_t name, name_end; /* format with a form: place of the name in held, complete once
+                            arguments follow; 0: none */
 };
 
 struct lls_tool_parser {
@@ -69,7 +69,7 @@ struct lls_tool_parser {
   bool begun;                 /* content or a call has begun */
   bool has_content;           /* content has begun */
   bool bare;                  /* the call has no mark, so it must name one of the tools */
-  bool in_list;               /* in an array of calls */
+  bool in_list;               /* the parser is in an array of calls */
   bool calling;               /* a call was reported and is not complete */
   bool trimming;              /* skip the white space that comes next */
   bool has_arguments;         /* a part of the call's arguments was reported */

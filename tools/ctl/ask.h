@@ -19,11 +19,11 @@ struct ctl_server {
 int ctl_ask(const struct ctl_server *server, const char *method, const char *path,
             json_t **answer, struct lls_error *err);
 
-/* The same with a JSON body, which may be NULL and remains the caller's. */
+/* Like ctl_ask, with a JSON body, which may be NULL and remains the caller's. */
 int ctl_ask_with(const struct ctl_server *server, const char *method, const char *path,
                  const json_t *body, json_t **answer, struct lls_error *err);
 
-/* The same for a GET whose answer is text and whose errors are JSON: `text` holds
+/* Like ctl_ask, for a GET whose answer is text and whose errors are JSON: `text` holds
  * either. */
 int ctl_ask_text(const struct ctl_server *server, const char *path, struct lls_text *text,
                  struct lls_error *err);

@@ -106,7 +106,7 @@ static void try_value(const struct subject *s, struct findings *f, const char *n
   for (int i = 0; s->parameters[i] != NULL && i < 60; i++)
     parameters[i + 2] = s->parameters[i];
   if (strcmp(name, parameters[2] != NULL ? parameters[2] : "") == 0)
-    return; /* it was set on the command line */
+    return; /* the user set this parameter */
   with.parameters = parameters;
   if (scene_open(&scene, &with, &plain, &quiet) == 0)
     scene_close(&scene);

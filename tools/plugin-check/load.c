@@ -42,7 +42,7 @@ static void make_client(struct load *l, uint32_t i)
       .cancel_after = UINT32_MAX,
   };
   c->max_new_tokens = dice(&l->dice, 1, 2 * o->max_length);
-  if (i % 8 == 5) /* this request wants a vector of its prompt, and no token */
+  if (i % 8 == 5) /* the request wants a vector of its prompt, and no token */
     c->max_new_tokens = 0;
   if (o->alike > 0)
     compose(l, i);
@@ -160,9 +160,10 @@ static void submit_due(struct load *l)
 /* Steps of an instance without a token or an end, after which the load counts as stuck:
  * far more than any working request needs, and more than the core waits before it
  * reports misbehaviour. */
-#define PATIENCE 1500 /* in steps of each instance */
+#define PATIENCE 1500 /* steps of each instance */
 
-#define LOOK_EVERY 8 /* in steps: a scheduler may be asked for its queues at any time */
+/* steps between two queue snapshots; a server may take one at any time */
+#define LOOK_EVERY 8
 
 static bool is_over(const struct load *l)
 {

@@ -10,7 +10,7 @@
 #include "tools/plugin-check/scene.h"
 
 struct client {
-  /* in tokens; length: the true length of the answer */
+  /* tokens; length: the true length of the answer */
   uint32_t prompt, length, max_new_tokens;
   uint64_t text;    /* seed of its tokens */
   uint64_t arrival; /* the step in which it arrives */

@@ -249,7 +249,7 @@ int scene_reload(struct scene *s, const char *name)
   int rc = 0;
   if (s->n_generations == MAX_GENERATIONS)
     return 0;
-  if (name != NULL && s->subject->needs_roles) { /* not every scheduler supports roles */
+  if (name != NULL && s->subject->needs_roles) { /* a scheduler may not support roles */
     *policy = (struct lls_loop_policy){&mover_module, NULL};
   } else {
     rc =

@@ -16,8 +16,9 @@ struct subject { /* the plugin to check, and how */
   const char *const *parameters; /* "key", "value", ..., NULL */
   uint32_t kind;                 /* enum lls_plugin_kind */
   const char *id;
-  const char *companions[LLS_KIND_PREDICTOR + 1][2]; /* by kind; NULL: the defaults */
-  const char *model;                                 /* a folder with a config.json */
+  /* names and parameters of the other policies, by kind; NULL: the defaults */
+  const char *companions[LLS_KIND_PREDICTOR + 1][2];
+  const char *model; /* a folder with a config.json */
   uint64_t seed;
   bool needs_roles; /* a scheduler that needs at least two instances */
   bool fail_fast;

@@ -17,12 +17,12 @@
 #include <llmserve/cache.h>
 
 struct shadow {
-  uint32_t block_tokens, units[2]; /* by enum lls_tier */
+  uint32_t block_tokens, units[2]; /* tokens of a block; units by enum lls_tier */
   uint64_t *tiers[2];              /* (units, 2 halves, block_tokens) by enum lls_tier */
   /* For the device's tier: 1 + the index of the ASYNC copy of this step that reads or
    * writes the slot; 0: none. */
   uint32_t *read_by, *written_by;
-  bool has_async; /* this step has ASYNC copies */
+  bool has_async; /* the current step has ASYNC copies */
 };
 
 /* A tenant with a number beyond any table indexed by tenant. Its requests have a salt,

@@ -37,7 +37,8 @@ struct transfer { /* a transfer of a sequence to the host or back */
 struct memory { /* the memory of one instance, shared by all generations of the plugin */
   const void *instance;
   struct shadow shadow;
-  struct transfer *transfers; /* by slot; an import continues them */
+  /* transfers in flight by slot; an import continues them */
+  struct transfer *transfers;
 };
 
 struct watch { /* shared by all generations of a plugin in one scene */
@@ -106,7 +107,7 @@ struct witness { /* a created instance of a plugin; `self` of our callbacks */
   /* cache managers */
   struct lls_cache_geometry geometry;
   struct memory *memory; /* memory of the plugin's instance */
-  struct witness *next;  /* in watch->caches */
+  struct witness *next;  /* next witness in watch->caches */
   struct placed *placed; /* (n_slots) */
   uint32_t n_slots;
   bool audited;

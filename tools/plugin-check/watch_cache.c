@@ -288,7 +288,8 @@ static int info(void *self, const struct lls_request *r, struct lls_cache_info *
     found(w->watch->findings,
           "info: %u tokens missing of %u cached, %u units owned of %u held",
           out->missing_tokens, out->cached_tokens, out->owned_units, out->device_units);
-  w->placed[r->slot].request = r; /* also for requests taken over in a reload */
+  /* a request taken over in a reload was not placed before */
+  w->placed[r->slot].request = r;
   return rc;
 }
 

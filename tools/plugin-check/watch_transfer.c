@@ -184,7 +184,7 @@ static void on_transfer(void *self, uint64_t transfer)
   struct call call = watch_enter(w, "on_transfer", TAG_STEP);
   w->real->cache.on_transfer(w->self, transfer);
   watch_leave(w, call);
-  /* otherwise it is of a manager whose state was not taken over */
+  /* a transfer that is not known here is of a manager whose state was not taken over */
   if (t != NULL && !w->watch->light)
     judge_step(w, t);
 }

@@ -17,7 +17,7 @@ struct fitting {
   const struct lls_profile *like; /* profile of the kind of device, or NULL */
   /* the rows of its points are set, their times are unknown */
   struct lls_profile_curve curve;
-  /* from the last round; they decide the sides of chunks */
+  /* values of the last round; they decide which side of each max counts */
   double pair_ns, cached_ns;
   struct lls_fit fit;
 };
@@ -130,7 +130,7 @@ static void fill_rates(const struct fitting *f, struct lls_profile *p)
   const struct lls_cost_shape *s = f->shape;
   double read = 1e6 * s->weight_bytes / c->ns[0]; /* in GB/s */
   double cache = f->cached_ns > 0 ? s->token_bytes / f->cached_ns : 0;
-  double multiply = 0; /* in GFLOP/s */
+  double multiply = 0; /* GFLOP/s of products */
   for (uint32_t i = 0; i < c->n; i++)
     multiply = fmax(multiply, 2 * c->rows[i] * 1e6 / c->ns[i]);
   double pairs = f->pair_ns > 0 ? s->pair_flops / f->pair_ns : 0;

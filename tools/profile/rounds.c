@@ -147,7 +147,7 @@ static int choose_times(struct rounds *r, uint32_t rounds, struct lls_error *err
     return lls_fail(err, -ENOMEM, "no memory for times");
   for (size_t i = 0; i < n_steps; i++) {
     double *times = r->times[i] + 1;
-    double median = lls_median(times, n); /* also sorts them */
+    double median = lls_median(times, n); /* sorts the times, too */
     r->steps->points[i].ns = mean_of(times, kept);
     raised[i] = mean_of(times, most) / r->steps->points[i].ns;
     above[i] = median / times[0];

@@ -29,11 +29,13 @@ struct lls_timeline {
 struct lls_engine_totals {
   uint64_t steps, requests, decodes, prefill_tokens;
   uint32_t max_requests;
-  /* value times duration, or duration */
+  /* busy_ns: sum of step times; the others: sums of a value times the step's time */
   double busy_ns, requests_ns, units_ns, filled_ns;
   uint64_t max_units;
-  uint64_t preemptions[LLS_PREEMPT_DEFER + 1];   /* by enum lls_preempt_mode */
-  uint64_t bytes[LLS_COPY_DEVICE_TO_DEVICE + 1]; /* by enum lls_copy_kind */
+  /* preemptions by enum lls_preempt_mode */
+  uint64_t preemptions[LLS_PREEMPT_DEFER + 1];
+  /* bytes copied by enum lls_copy_kind */
+  uint64_t bytes[LLS_COPY_DEVICE_TO_DEVICE + 1];
   /* time spent on planning; duration of the steps for which it is known */
   double plan_ns, planned_ns;
   struct lls_report_histogram plan;

@@ -13,7 +13,7 @@
 struct lls_spread {
   uint64_t n;
   double mean, std, median, max;
-  double percentiles[LLS_PERCENTILES_MAX]; /* at the percents in lls_metrics */
+  double percentiles[LLS_PERCENTILES_MAX]; /* values at the percents in lls_metrics */
   double quantiles[LLS_QUANTILES];
 };
 
@@ -42,7 +42,7 @@ struct lls_steady {
 
 /* Metrics of the requests of one class. */
 struct lls_class_metrics {
-  struct lls_spread ttft, tpot, normalised; /* as in lls_metrics */
+  struct lls_spread ttft, tpot, normalised; /* like the members of lls_metrics */
   /* throughput of completions up to the last request's arrival; closed-loop batches
    * continue until then */
   double request_throughput, output_throughput;
@@ -52,24 +52,24 @@ struct lls_metrics {
   uint32_t n_percentiles;
   double percentiles[LLS_PERCENTILES_MAX]; /* 50, 90, 99, then the requested ones */
   uint32_t issued, completed, failed, cancelled;
-  double duration_s;                     /* from the first start to the last end */
+  double duration_s;                     /* time from the first start to the last end */
   uint64_t prompt_tokens, output_tokens; /* tokens of completed requests */
   /* most tokens in one second, counted by whole seconds of the run */
   uint64_t max_tokens_per_s;
   uint32_t max_concurrent;
-  struct lls_spread ttft, tpot, itl, e2el; /* in ms; vLLM's metrics */
+  struct lls_spread ttft, tpot, itl, e2el; /* ms; vLLM's metrics */
   struct lls_spread normalised;            /* ms per token */
-  struct lls_spread queueing;              /* in ms, from start to first scheduled */
-  struct lls_spread lateness;              /* in ms, from arrival to start */
+  struct lls_spread queueing;              /* ms from start to first scheduled */
+  struct lls_spread lateness;              /* ms from arrival to start */
   struct lls_spread first_content;         /* ms */
-  struct lls_spread itl_per_token;         /* in ms; empty if unknown */
+  struct lls_spread itl_per_token;         /* ms; empty if unknown */
   struct lls_steady steady;
   struct lls_spread prediction_error; /* |predicted - true| in tokens */
   /* share of queueing in the sum of latencies; NaN: unknown */
   double queueing_share;
   struct lls_attainment by_class[LLS_CLASSES], all;
   struct lls_class_metrics classes[LLS_CLASSES];
-  uint64_t preemptions; /* as counted by requests */
+  uint64_t preemptions; /* preemptions as requests counted them */
   double
       /* over the tenants' service while requests were arriving; NaN: no tenants */
       jain_fairness;

@@ -42,7 +42,7 @@ enum lls_outcome_status {
   LLS_OUTCOME_RUNNING,
   LLS_OUTCOME_COMPLETED,
   LLS_OUTCOME_FAILED, /* refused by the server or broken off: a miss */
-  /* or read slowly, as the load demanded; not counted in attainment */
+  /* cancelled, or read slowly, as the load demanded; not counted in attainment */
   LLS_OUTCOME_CANCELLED,
 };
 

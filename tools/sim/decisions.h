@@ -48,7 +48,7 @@ bool lls_decisions_compare(struct lls_decisions *, int64_t now_ns,
 
 /* Prints one paragraph on where the two diverged. */
 void lls_decisions_print(const struct lls_decisions *, FILE *out);
-/* The same for the report; NULL if nothing was compared. */
+/* Returns the same as JSON, for the report; NULL if nothing was compared. */
 json_t *lls_decisions_json(const struct lls_decisions *);
 
 #endif

@@ -37,9 +37,9 @@ struct lls_sim_tool_options {
   const char *label;
   int64_t warm_up;
   bool help, version;
-  /* not an option: a trace that may contain served steps; NULL: none */
+  /* no option: a trace that may contain served steps; NULL: none */
   const char *history;
-  /* not an option: the parent process shows the progress of all runs */
+  /* no option: the parent process shows the progress of all runs */
   bool one_of_many;
 };
 

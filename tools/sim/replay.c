@@ -197,7 +197,7 @@ static void forget(void *context, const struct lls_event *event)
 static int plan(struct replay *r, struct lls_decision_line *line, struct lls_error *err)
 {
   struct lls_text before = r->decisions.expected.items;
-  r->decisions.expected = *line; /* not owned */
+  r->decisions.expected = *line; /* borrowed from the line */
   lls_sim_advance(r->machine.devices[0], line->time_ns);
   lls_sim_next_step(r->machine.devices[0], line->duration_ns);
   r->planned = 0;

@@ -21,7 +21,7 @@ int lls_grid_check(const struct lls_grid *, const struct lls_runner *,
 /* The name of a point, such as "request-rate=2_seed=1": its file name without folder
  * and extension. */
 void lls_grid_name(const struct lls_grid *, size_t point, char *out, size_t size);
-/* The same without the axis `but`. */
+/* Like lls_grid_name, without the axis `but`. */
 void lls_grid_name_but(const struct lls_grid *, size_t point, size_t but, char *out,
                        size_t size);
 

@@ -39,7 +39,8 @@ static void fit(struct simulation *s, const struct lls_objective *tpot, double s
   double share = 1;
   for (int i = 0; i < TRIES; i++) {
     double missing_ms = served - metric_of(*report, tpot);
-    if (!(fabs(missing_ms) > ENOUGH * served)) /* also if one of them is unknown */
+    /* true also if a metric is unknown (NaN) */
+    if (!(fabs(missing_ms) > ENOUGH * served))
       return;
     int64_t beside_ns = s->beside_ns + (int64_t)(missing_ms * share * 1e6);
     if (beside_ns < 0)

@@ -22,7 +22,7 @@ struct simulation {
   struct profile *profile;
   /* time that each step takes in addition to the device's, see calibrate.h */
   int64_t beside_ns;
-  double fitted; /* this time's share in a token's time */
+  double fitted; /* share of beside_ns in a token's time */
   double slower; /* share by which steps are made longer than in the profile */
 };
 

@@ -18,7 +18,7 @@
 
 struct answer {
   uint64_t number;
-  int64_t arrival_ns, first_ns, last_ns; /* by the server's clock */
+  int64_t arrival_ns, first_ns, last_ns; /* times by the server's clock */
   uint32_t tokens;
 };
 

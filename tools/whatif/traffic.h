@@ -10,10 +10,10 @@
 
 struct traffic {
   uint32_t requests;
-  double seconds;  /* from the first to the last arrival */
+  double seconds;  /* time from the first to the last arrival */
   bool has_slos;   /* some request has an SLO, or --goodput sets one */
   bool gaps;       /* an SLO concerns gaps within an answer, which the history lacks */
-  json_t *metrics; /* as llmserve-sim reports them; NULL: the log has no times */
+  json_t *metrics; /* metrics as llmserve-sim reports them; NULL: the log has no times */
 };
 
 /* goodput: lines of KEY:MS, or "". */

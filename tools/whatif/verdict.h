@@ -14,7 +14,7 @@
 struct result {
   /* name of the candidate; the first one is the running configuration */
   const char *name;
-  const char *settings; /* as lines */
+  const char *settings; /* the candidate's settings, one a line */
   json_t *report;       /* NULL: refused, with the reason in why */
   struct lls_error why;
   double gain; /* improvement over the running configuration, as a share; NaN: unknown */
@@ -28,7 +28,7 @@ struct verdict {
   const struct result *best; /* NULL: no significant difference */
   /* a step's time in addition to the device's, see calibrate.h */
   int64_t beside_ns;
-  double fitted; /* this time's share in a token's time */
+  double fitted; /* share of beside_ns in a token's time */
   double gain;   /* improvement of the best simulated candidate, as a share; NaN: none */
 };
 

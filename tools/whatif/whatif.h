@@ -29,9 +29,9 @@ struct whatif_options {
   const char *address, *key_file;
   const char *config;
   const char *history, *running;
-  const char *policies; /* as lines */
+  const char *policies; /* policies, one candidate a line */
   const char *objective;
-  const char *goodput; /* as lines of KEY:MS */
+  const char *goodput; /* goodput deadlines, a line KEY:MS each */
   const char *profile, *model;
   int64_t most_time, most_memory; /* limits of one simulation: ns, bytes */
   const char *json;

@@ -173,7 +173,7 @@ static int parse_class(const char *line, size_t length, struct lls_slo *by_class
 
 struct rules {
   const struct lls_workload_options *o;
-  struct lls_slo by_class[3]; /* by enum lls_class */
+  struct lls_slo by_class[3]; /* SLOs by enum lls_class */
   struct scale ttft, tbt, completion;
   double *group_mean; /* (n_groups) mean prompt tokens of each group */
   uint32_t n_groups;

@@ -23,7 +23,7 @@ void lls_table_close(struct lls_table *);
 
 /* Reads the next line. Returns 1: a line; 0: the end; or an error. */
 int lls_table_next(struct lls_table *, struct lls_error *err);
-/* The same, but the line must have as many fields as the header. */
+/* Like lls_table_next, but the line must have as many fields as the header. */
 int lls_table_row(struct lls_table *, unsigned n_fields, struct lls_error *err);
 /* Returns the index of the field with this text; -1 if there is none. */
 int lls_table_find(const struct lls_table *, const char *text);

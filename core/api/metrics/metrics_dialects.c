@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same metrics for dashboards of other servers: under names that vLLM no longer
- * uses ([server] metrics_legacy), and under llama.cpp's, which have no labels ([server]
- * metrics_llamacpp).
+ * The server's metrics under other names: those that vLLM no longer uses ([server]
+ * metrics_legacy), for old dashboards, and those of llama.cpp's server, which have no
+ * labels ([server] metrics_llamacpp).
  */
 #include "core/api/metrics/prometheus.h"
 

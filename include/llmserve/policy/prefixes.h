@@ -69,7 +69,7 @@ void lls_pol_prefixes_make_empty(struct lls_pol_prefixes *);
 /* Returns the block that follows `parent` with this key, or LLS_POL_NIL. */
 uint32_t lls_pol_prefixes_find(const struct lls_pol_prefixes *, uint32_t parent,
                                const struct lls_key *);
-/* The same for a request's i-th block. */
+/* Like lls_pol_prefixes_find, for a request's i-th block. */
 uint32_t lls_pol_prefixes_next(const struct lls_pol_prefixes *,
                                const struct lls_request *, uint32_t i, uint32_t parent);
 /* Returns how many leading blocks of the request are in the index, at most `most`. */

@@ -135,7 +135,7 @@ struct worth {
   /* state of the current plan */
   uint32_t n_decodes;       /* running decodes */
   uint32_t n_owed;          /* running streams with a TBT limit or an end time */
-  uint32_t n_growing;       /* the same, of all requests in the plan */
+  uint32_t n_growing;       /* requests in the plan with a TBT limit or an end time */
   struct lls_pol_room room; /* within_ns LLS_NEVER: no model yet */
   uint32_t unknown;         /* without a model: prompt tokens still allowed */
   uint32_t block_units;     /* units of a KV block */
