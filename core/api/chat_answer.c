@@ -49,9 +49,9 @@ static bool is_framed(const struct lls_tool_dialect *dialect,
 }
 
 /*
- * The grammar of the answer is one of three, each after the reasoning (tool_grammar.h):
- * calls, if tool_choice requires them, whatever format is requested; calls or the
- * format, if the model may choose; the format alone.
+ * Builds the grammar of the answer, one of three, each after the reasoning
+ * (tool_grammar.h): calls, if tool_choice requires them, whatever format is requested;
+ * calls or the format, if the model may choose; or the format alone.
  */
 int lls_chat_answer_require(const struct lls_api_config *config,
                             const struct lls_api_prompt_list *prompts,

@@ -176,7 +176,7 @@ void lls_generation_cancel(struct lls_generation *generation)
       lls_loop_cancel(generation->api->config.loop, generation->choices[i].request);
 }
 
-/* The client has disconnected: cancels the rest of the answer. */
+/* Called when the client has disconnected: cancels the rest of the answer. */
 static void on_gone(void *owner)
 {
   struct lls_generation *generation = owner;

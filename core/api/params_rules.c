@@ -142,7 +142,7 @@ static int check_embeddings(const json_t *body, const struct lls_params_context 
                             "(Matryoshka)");
 }
 
-/* top_n 0 means all, as in vLLM. */
+/* Sets top_n to all texts if it is 0, as in vLLM. */
 static int check_comparison(const json_t *body, const struct lls_params_context *context,
                             struct lls_api_params *out, struct lls_api_error *error)
 {

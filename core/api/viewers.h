@@ -28,7 +28,7 @@ struct lls_viewers {
 /* [main] Once a second: requests a queue snapshot. Events are sent when it arrives; if
  * it takes longer than a second, without the event "queues". */
 void lls_viewers_tick(struct lls_api *api, int64_t now_ns);
-/* [main] The queue snapshot has arrived: sends the events. */
+/* [main] Called when the queue snapshot has arrived: sends the events. */
 void lls_viewers_show(struct lls_api *api);
 /* [main] Ends the streams, which never end by themselves, at shutdown. */
 void lls_viewers_end(struct lls_api *api);

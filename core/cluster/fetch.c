@@ -283,8 +283,8 @@ bool lls_fetches_next_order(struct lls_fetches *f, struct lls_fetch_order *out)
   return found;
 }
 
-/* The lock is held while contents are written, so that nothing is written after a
- * drop. */
+/* Writes a piece that has arrived. The lock is held meanwhile, so that nothing is
+ * written after a drop. */
 static void take_piece(struct lls_fetches *f, const struct lls_arrived *a)
 {
   const struct lls_piece *piece = &a->piece;

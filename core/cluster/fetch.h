@@ -103,7 +103,8 @@ void lls_fetches_fail(struct lls_fetches *, uint64_t ticket);
 /* Gets a sentence on how blocks are sent to another instance from now on. Returns false
  * if nothing has changed. */
 bool lls_fetches_news(struct lls_fetches *, uint32_t *to, struct lls_error *text);
-/* An instance has ended or was given up; has come back. */
+/* lose: an instance has ended or was given up, so its fetches fail; find: it has come
+ * back. */
 void lls_fetches_lose(struct lls_fetches *, uint32_t index);
 void lls_fetches_find(struct lls_fetches *, uint32_t index);
 

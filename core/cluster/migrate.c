@@ -183,7 +183,7 @@ void lls_migrate_offer_late(struct lls_instance *in)
   in->migration.late = NULL;
 }
 
-/* The offered request was taken or has ended: no request owns its blocks now. The cache
+/* Releases the blocks of an offered request that was taken or has ended. The cache
  * manager may keep them as a prefix. */
 static void settle(struct lls_instance *in, uint32_t slot)
 {
@@ -231,7 +231,7 @@ void lls_migrate_settle_in(struct lls_instance *in, struct lls_live *live)
     LLS_CALL(p, scheduler, on_arrival, v);
 }
 
-/* An offer was returned: the request continues here as if it had not been offered, except
+/* Continues a request whose offer was returned, as if it had not been offered, except
  * that its blocks may be on the host now. */
 static void come_back(struct lls_instance *in, struct lls_live *live)
 {

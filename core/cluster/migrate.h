@@ -19,8 +19,9 @@ void lls_migrate_settle(struct lls_instance *);
 void lls_migrate_receive(struct lls_instance *, struct lls_live *);
 /* Ends incoming requests whose source has failed, since their blocks cannot be copied. */
 void lls_migrate_drop_broken(struct lls_instance *);
-void lls_migrate_offer(struct lls_instance *);      /* after the plan is committed */
-void lls_migrate_offer_late(struct lls_instance *); /* after the step */
+/* called after the plan is committed */
+void lls_migrate_offer(struct lls_instance *);
+void lls_migrate_offer_late(struct lls_instance *); /* called after the step */
 void lls_migrate_return_all(struct lls_instance *);
 /* Drops all requests and offers without an event: other instances have taken them over,
  * because this one was given up. */
@@ -38,7 +39,8 @@ void lls_migrate_end_fetch(struct lls_instance *, struct lls_live *);
 void lls_migrate_take(struct lls_instance *); /* reserves memory, in the transaction */
 void lls_migrate_pull(struct lls_instance *); /* lists the copies, once committed */
 uint64_t lls_migrate_bytes(const struct lls_instance *); /* bytes that the step copies */
-void lls_migrate_arrived(struct lls_instance *);         /* after the engine's step */
+/* called after the engine's step */
+void lls_migrate_arrived(struct lls_instance *);
 /* Handles the inbox's completed fetches, after the settled requests. */
 void lls_migrate_fetched(struct lls_instance *);
 

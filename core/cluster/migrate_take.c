@@ -115,7 +115,7 @@ static bool pull(struct lls_instance *in, struct lls_live *live)
   return true;
 }
 
-/* The blocks cannot be copied: releases the reserved memory. */
+/* Releases the reserved memory of a request whose blocks cannot be copied. */
 static void untake(struct lls_instance *in, struct lls_live *live)
 {
   lls_migrate_refuse(in, live, LLS_REFUSED_UNSUPPORTED);

@@ -140,7 +140,8 @@ static void send_place(struct lls_instance *in, const struct lls_offered_blocks 
     lls_pack_put(&p, t->v, t->v_count * sizeof *t->v);
     lls_pack_put(&p, t->x, t->x_count * sizeof *t->x);
   }
-  if (p.failed) { /* no memory: the target sees it MOVING until the request ends */
+  if (p.failed) { /* out of memory: the target finds the blocks in motion until the
+                     request ends */
     free(p.data);
     return;
   }

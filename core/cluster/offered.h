@@ -23,9 +23,10 @@ void lls_offered_fini(struct lls_instance *);
 
 /* ---- at the source */
 
-/* The request has just been offered to the instance `target`. */
+/* Notes that the request was just offered to the instance `target`. */
 void lls_offered_put(struct lls_instance *, uint32_t slot, uint32_t target);
-/* The request has ended or was returned. Returns true if its transfer has begun. */
+/* Forgets an offer whose request has ended or was returned. Returns true if its
+ * transfer has begun. */
 bool lls_offered_drop(struct lls_instance *, uint32_t slot);
 /* Handles the inbox's messages which ask for blocks to be moved. */
 void lls_offered_receive_shifts(struct lls_instance *);

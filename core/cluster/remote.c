@@ -297,7 +297,8 @@ static void send_text(struct lls_remote *remote, uint32_t kind, const char *text
   lls_remote_send(remote, &p);
 }
 
-/* Fails: the instance's requests have ended with errors, whose events are sent first. */
+/* Ends this process's part after a failure: sends the events of its requests, which
+ * have ended with errors, then the reason. */
 static int fail(struct lls_remote *remote, struct lls_error *err)
 {
   for (int i = 0; i < 3; i++)

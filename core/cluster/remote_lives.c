@@ -360,8 +360,8 @@ void lls_remote_clear(struct lls_remote *remote, const struct lls_remote_head *h
   lls_inbox_clear(&remote->mine->inbox, remote->clearing);
 }
 
-/* When the step thread has cleared the instance, its events and messages must be sent
- * before CLEARED: this takes two rounds (remote_mail.c). */
+/* Continues a CLEAR. When the step thread has cleared the instance, its events and
+ * messages must be sent before CLEARED: this takes two rounds (remote_mail.c). */
 void lls_remote_go_on_clearing(struct lls_remote *remote)
 {
   struct lls_loop_status status;

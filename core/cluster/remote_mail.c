@@ -157,8 +157,8 @@ static void send_held(struct lls_remote *remote)
   remote->held_end[1] = &remote->held[1];
 }
 
-/* The status is sent before an end, so that a client which sees the end finds it
- * counted. */
+/* Sends events. The status is sent before an end, so that a client which sees the end
+ * finds it counted. */
 static bool send_events(struct lls_remote *remote, const struct lls_event_buffer *events)
 {
   struct lls_pack p = lls_remote_message(remote, LLS_REMOTE_EVENTS, 0);

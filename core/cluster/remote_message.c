@@ -31,8 +31,9 @@ struct lls_remote_head lls_remote_head(const struct lls_remote *remote, uint32_t
       .kind = kind, .target = target, .from = remote->self, .slot = slot};
 }
 
-/* Without memory a message is lost, and with it perhaps an end or a settlement: this is
- * worse than ending the process, which every other process notices. */
+/* Ends the process if a message could not be allocated: with it an end or a settlement
+ * may be lost, which is worse than a process that ends, since every other process
+ * notices that. */
 static void check(const struct lls_remote *remote, const struct lls_pack *p)
 {
   if (!p->failed)

@@ -42,8 +42,8 @@ static void receive_ready(struct lls_remote *remote, uint32_t from, struct lls_u
   pthread_mutex_unlock(&remote->lock);
 }
 
-/* The failed process exits only after it has received END, so that is flushed before
- * the process is dropped. */
+/* Handles FAILED. The failed process exits only after it has received END, so that is
+ * flushed before the process is dropped. */
 static void receive_failed(struct lls_remote *remote, uint32_t from, struct lls_unpack *u)
 {
   struct lls_error why = {0};

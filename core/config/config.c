@@ -107,7 +107,8 @@ static char *folder_of(const char *path)
   return folder;
 }
 
-/* "scheduler.sarathi.chunk=256": the section ends at the last dot before the sign. */
+/* Applies a setting such as "scheduler.sarathi.chunk=256": the section ends at the last
+ * dot before the '='. */
 static void apply_setting(struct lls_loading *l, unsigned line, const char *setting)
 {
   size_t name = strcspn(setting, "="), dot = name;

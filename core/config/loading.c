@@ -15,7 +15,7 @@
 
 /* ---- errors ------------------------------------------------------------------------ */
 
-/* Line 0 sorts last; equal lines stay in the order they came. */
+/* Orders errors by line. Line 0 sorts last; equal lines stay in the order they came. */
 static bool comes_before(unsigned a, unsigned b)
 {
   return a != 0 && (b == 0 || a < b);

@@ -9,7 +9,7 @@ struct lls_loading {
   struct lls_config *config;
   struct lls_config_errors *errors;
   const char *path; /* the file's path */
-  /* read by another process, instead of the file; NULL: read the file */
+  /* the file as another process has read and packed it; NULL: read the file */
   struct lls_unpack *packed;
   char *folder; /* the file's folder, which its paths are relative to */
   bool failed;  /* there was an error */

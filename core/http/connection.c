@@ -280,8 +280,9 @@ static bool may_still_read(struct lls_http_connection *connection)
   return exchange->status != 0 || send_continue(connection) == 0;
 }
 
-/* Before the answer the interim response is the probe, and the sweep sees its result.
- * During an answer the handler may write something (on_ended). */
+/* Finds out whether the client still reads. Before the answer the interim response is
+ * the probe, and the next sweep sees its result; during an answer the handler may write
+ * something (on_ended). */
 static void ask_whether_it_reads(struct lls_http_connection *connection)
 {
   struct lls_http_exchange *exchange = &connection->exchange;

@@ -24,7 +24,8 @@ int lls_lists_check(const struct lls_live *live, uint32_t vocabulary,
                     struct lls_error *err);
 
 /* ---- [step] the tokens that the next draw of a request may take */
-/* Before each draw. Without a grammar: sets `exhausted` if no token is allowed. */
+/* Sets which tokens the next draw may take. Without a grammar: sets `exhausted` if no
+ * token is allowed. */
 void lls_lists_set(struct lls_instance *, struct lls_live *);
 /* Clears the tokens that the lists forbid in a grammar's mask. Returns false if none is
  * left. */

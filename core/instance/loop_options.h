@@ -93,7 +93,8 @@ struct lls_loop_remote {
 };
 
 struct lls_loop_options {
-  const struct lls_devices *builtin; /* outlives the loop: encoders run on its CPU */
+  /* the built-in devices, which must outlive the loop: encoders run on the CPU device */
+  const struct lls_devices *builtin;
   struct lls_engine *engine; /* (without a list) of the only instance, which is mixed */
   const struct lls_loop_instance *instances; /* (n_instances) with engines alike */
   uint32_t n_instances;

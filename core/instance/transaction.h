@@ -22,7 +22,7 @@ uint32_t lls_transaction_prefix(struct lls_instance *, struct lls_live *, bool t
 void lls_transaction_note(struct lls_instance *, struct lls_live *, uint32_t mark_before);
 /* Undoes all changes since the manager's mark; 0: all changes. */
 int lls_transaction_rollback(struct lls_instance *, uint32_t mark);
-/* After the manager's commit: sets every request to LLS_PLACED_NOT. */
+/* Called after the manager's commit: sets every request to LLS_PLACED_NOT. */
 void lls_transaction_close(struct lls_instance *);
 
 #endif

@@ -12,7 +12,8 @@ struct lls_instance;
  * first lls_instance_init. */
 void lls_instance_describe(struct lls_instance *, const struct lls_loop_options *,
                            const struct lls_loop_instance *, uint32_t index);
-/* The caller has set inbox, outbox, table, peers, topology and clocks. */
+/* Creates an instance; the caller has set inbox, outbox, table, peers, topology and
+ * clocks. */
 int lls_instance_init(struct lls_instance *, const struct lls_loop_options *,
                       struct lls_error *err);
 /* May be called after a failed init, too. */

@@ -66,8 +66,9 @@ void lls_loop_install_all(struct lls_loop *);
 int lls_loop_take_phase(void *loop, uint32_t phase, const char *data, size_t n,
                         struct lls_error *err);
 
-/* Main is the first thread that asks. It need not have created the loop: another thread
- * may do so while main answers that the model is loading. */
+/* Returns true on main, which is the first thread that calls this function. It need not
+ * have created the loop: another thread may do so while main answers that the model is
+ * loading. */
 static inline bool lls_loop_is_on_main(struct lls_loop *l)
 {
   l->main = l->main != NULL ? l->main : &lls_trail;

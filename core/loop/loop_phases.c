@@ -24,7 +24,7 @@
 #include "core/base/error.h"
 #include "core/instance/instance.h"
 
-/* After SETTLE no request should be on its way. If one is, the change is refused. */
+/* Refuses the change if a request is between two instances after SETTLE. */
 static int check_settled(const struct lls_loop *l, struct lls_error *err)
 {
   const struct lls_migration *h = &l->threads[l->mine].instance.migration;

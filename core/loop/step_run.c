@@ -85,8 +85,8 @@ bool lls_step_thread_step(struct lls_step_thread *r)
   return go_on;
 }
 
-/* After a failure: only handles the inbox, and ends requests that still arrive with
- * ERROR. */
+/* Serves a failed instance: only handles the inbox, and ends requests that still arrive
+ * with ERROR. */
 static void serve_failed(struct lls_step_thread *r)
 {
   struct lls_instance *in = &r->instance;

@@ -16,7 +16,8 @@ struct lls_step_thread_shared {
   size_t events_per_step;
 };
 
-/* [main] After lls_instance_describe. On failure too the thread is to be freed. */
+/* [main] Called after lls_instance_describe. The thread must be freed even if this
+ * fails. */
 int lls_step_thread_init(struct lls_step_thread *, const struct lls_step_thread_shared *,
                          const struct lls_loop_instance *, struct lls_error *err);
 /* [main] Makes the local part of an instance in another process. `here`: an instance of

@@ -23,7 +23,7 @@ void lls_crash_forked(void);
  * also work after a stack overflow. The main thread gets one from lls_crash_install. */
 void lls_crash_stack(void);
 
-/* The loader calls these for every open plugin. */
+/* Called by the loader for every open plugin. */
 void lls_crash_add(struct lls_plugin_module *);
 void lls_crash_remove(const struct lls_plugin_module *);
 

@@ -23,7 +23,7 @@ int lls_policies_prepare(struct lls_instance *, const struct lls_loop_policies *
 /* Calls the create callbacks. On failure err names the plugin, and the caller destroys
  * the set. Meanwhile nothing is read that a change of the running set would write. */
 int lls_policies_create(struct lls_policies *, struct lls_error *err);
-/* Fills the set's gaps with the running policies. */
+/* Sets the kinds that the set lacks to the running policies. */
 void lls_policies_fill(struct lls_policies *, const struct lls_policies *running);
 /* Destroys the policies of the set that `kept` (NULL: an empty set) does not share. */
 void lls_policies_destroy(struct lls_policies *, const struct lls_policies *kept);

@@ -196,7 +196,7 @@ static bool are_kept(struct lls_instance *in, const struct lls_kept_block *block
   return i == n;
 }
 
-/* Without blocks to write the previous file stays. */
+/* Writes the file; if there are no blocks to write, the previous file stays. */
 void lls_persistent_prompts_write(struct lls_instance *in)
 {
   char path[PATH_MAX];

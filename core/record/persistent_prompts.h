@@ -14,10 +14,10 @@
 struct lls_error;
 struct lls_instance;
 
-/* At the start, after the policies are created. Fails only if the cache manager names
- * units that the pool does not have. */
+/* Called at the start, after the policies are created. Fails only if the cache manager
+ * names units that the pool does not have. */
 int lls_persistent_prompts_read(struct lls_instance *, struct lls_error *err);
-/* At the end, when no request is alive. */
+/* Called at the end, when no request is alive. */
 void lls_persistent_prompts_write(struct lls_instance *);
 
 #endif

@@ -91,7 +91,7 @@ static void wake_nobody(void *context)
 
 #define DECISIONS_KEPT 9 /* logs of earlier starts, FILE.1 to FILE.9 */
 
-/* [server] decisions: records arrivals and plans in a file. */
+/* Records arrivals and plans in the file of [server] decisions. */
 static int open_decisions(struct server *s, struct lls_loop_options *options,
                           struct lls_error *err)
 {
@@ -119,7 +119,7 @@ static int open_decisions(struct server *s, struct lls_loop_options *options,
   return 0;
 }
 
-/* [server] history: keeps the traffic of the last minutes in memory. */
+/* Keeps the traffic of the last minutes ([server] history) in memory. */
 static int open_history(struct server *s, struct lls_loop_options *options,
                         struct lls_error *err)
 {

@@ -56,7 +56,8 @@ uint64_t lls_masks_begin(struct lls_instance *, bool beside_others);
  * request is held: its last token, from which the next one would be drawn, is not
  * computed in this step. Returns true if no token is left to compute. */
 bool lls_masks_hold(struct lls_instance *, struct lls_live *);
-void lls_masks_forget(struct lls_instance *, const struct lls_live *); /* request ends */
+/* called when the request ends */
+void lls_masks_forget(struct lls_instance *, const struct lls_live *);
 /* After the step: reports to the cache manager and the scheduler that held requests
  * without a row computed no token. */
 void lls_masks_release(struct lls_instance *);

@@ -22,15 +22,17 @@ void lls_instance_plan(struct lls_instance *);
 void lls_instance_place(struct lls_instance *);
 
 /* ---- transfer.c: sequences moved between the tiers while other requests compute */
-void lls_transfer_place(struct lls_instance *); /* within the transaction */
-void lls_transfer_start(struct lls_instance *, struct lls_live *); /* after the commit */
-void lls_transfer_ended(struct lls_instance *); /* the engine's step has ended */
+void lls_transfer_place(struct lls_instance *); /* called within the transaction */
+/* called after the commit */
+void lls_transfer_start(struct lls_instance *, struct lls_live *);
+void lls_transfer_ended(struct lls_instance *); /* called after the engine's step */
 
 /* ---- commit.c */
 void lls_instance_commit(struct lls_instance *, const struct lls_engine_result *,
                          int64_t started_ns);
 
 /* ---- invariants.c: does nothing without --enable-checks */
-void lls_instance_check(const struct lls_instance *); /* [step] between two steps */
+/* [step] called between two steps */
+void lls_instance_check(const struct lls_instance *);
 
 #endif

@@ -214,8 +214,8 @@ static void drop_row(struct lls_instance *in, uint32_t row, const struct lls_err
   lls_lifecycle_finish(in, live, LLS_FINISH_ERROR);
 }
 
-/* The engine refuses the copies. Blocks may not be where the cache manager says, and no
- * request's cache can be relied on: all requests end. */
+/* Called when the engine refuses the cache manager's copies: ends all requests, since
+ * blocks may not be where the manager says. */
 static void drop_all(struct lls_instance *in, const struct lls_error *why)
 {
   lls_cache_breach(in, "all requests of this instance end: %s", why->text);

@@ -251,7 +251,8 @@ static bool leave(struct product *p, uint32_t number)
   const struct subset *from = p->subsets[number];
   uint32_t count = from->key[0];
   p->subsets[number]->first_edge = p->n_edges;
-  if (count == p->wanted->max) /* longer texts are too long */
+  /* a longer text would have more than `max` code points */
+  if (count == p->wanted->max)
     return true;
   if (!find_bounds(p, from))
     return false;

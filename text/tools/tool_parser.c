@@ -279,7 +279,8 @@ void lls_tool_parser_push(struct lls_tool_parser *parser, const char *bytes, siz
 {
   if (n == 0 || parser->mode == LLS_TOOL_OVER)
     return;
-  uint64_t shortages = lls_json_shortages(); /* a name cut for lack of memory */
+  /* counts names that were cut because memory ran out */
+  uint64_t shortages = lls_json_shortages();
   lls_text_append(&parser->held, bytes, n);
   while (parser->held.length > 0 && step(parser))
     ;

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stddef.h>
 
-/* Welford's update: subtracting squared sums would lose the small differences between
- * two close models. */
+/* Adds a value by Welford's update: subtracting squared sums would lose the small
+ * differences between two close models. */
 void lls_mean_add(struct lls_mean *m, double x)
 {
   double off = x - m->mean;

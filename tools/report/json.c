@@ -10,7 +10,7 @@
 
 #define TENANTS_MAX 256
 
-/* null if the value is unknown. */
+/* Adds a number; null if it is unknown. */
 static void put(json_t *object, const char *key, double value)
 {
   json_object_set_new(object, key, isfinite(value) ? json_real(value) : json_null());
@@ -191,7 +191,7 @@ static json_t *tenants_json(const struct lls_report *report)
   return object;
 }
 
-/* null if the run has no steady part. */
+/* Returns the metrics of the steady part, or null if there is none. */
 static json_t *steady_json(const struct lls_steady *s)
 {
   if (s->to_s == 0)

@@ -55,7 +55,7 @@ static json_t *row_json(const struct lls_life *life, const struct lls_report_out
                    seconds(o->ended_ns), "phases", phases);
 }
 
-/* In order of arrival. */
+/* Lists requests in order of arrival. */
 json_t *lls_report_lives(const struct lls_report *report)
 {
   const struct lls_report_outcome *by_item[LLS_REPORT_LIVES] = {NULL};

@@ -153,7 +153,8 @@ static int sweep_policies(struct tool *t, struct lls_error *err)
   return 0;
 }
 
-/* Prints the text to stdout, and writes the JSON as --json says. */
+/* Replays a decision log: prints where the schedulers diverge, and writes this as JSON
+ * to the file of --json. */
 static int replay(const struct tool *t, struct lls_error *err)
 {
   json_t *json = NULL;

@@ -40,7 +40,7 @@ double gain_over(const json_t *report, const json_t *base, const struct lls_obje
 struct verdict judge(struct result *results, size_t n, const struct simulation *,
                      const struct traffic *, const struct lls_objective *objective);
 
-/* Chooses the best of the significant ones. */
+/* Sets the verdict's best: the candidate with the largest significant gain. */
 void choose(struct verdict *, const struct result *results, size_t n);
 
 void verdict_print(const struct verdict *, const struct result *, size_t n,

@@ -249,7 +249,8 @@ uint32_t bidi_tail(const struct bidirectional *, const struct sequence *);
 uint32_t bidi_restore_units(const struct bidirectional *, const struct sequence *);
 
 /* ---- transfer.c: copies made during the step */
-/* Called at the end of a transaction. */
+/* Called at the end of a transaction: plans the copies of best-effort tokens to the
+ * host. */
 void bidi_checkpoint_ahead(struct bidirectional *);
 int bidi_start_moving(struct bidirectional *, struct sequence *, enum moving);
 void bidi_stop_moving(struct bidirectional *, struct sequence *);

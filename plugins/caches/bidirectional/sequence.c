@@ -123,8 +123,8 @@ static int place(struct request *q, uint32_t *at, uint32_t first, uint32_t n, bo
 
 /* ---- room -------------------------------------------------------------------------- */
 
-/* Missing tokens go to the slots where they were, if these are free, else into new parts
- * right behind: the order of parts is the order of tokens. */
+/* Gives the missing tokens slots: those that they had, if these are free, else new
+ * parts right after these, since the order of parts is the order of tokens. */
 static int restore(struct request *q)
 {
   struct bidirectional *m = q->m;

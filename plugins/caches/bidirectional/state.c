@@ -93,7 +93,8 @@ static void pass_arrays(struct bidirectional *m, struct lls_pol_state_walk *w)
   memcpy(name, own, sizeof own);
   lls_pol_state_pass(w, name, sizeof name);
   lls_pol_state_pass(w, &pool, sizeof pool);
-  /* the head of the stack and what is counted lie together */
+  /* one piece: the members from host_head up to `copies`, the free stack's head and all
+   * counts */
   lls_pol_state_pass(w, &m->host_head,
                      offsetof(struct bidirectional, copies) -
                          offsetof(struct bidirectional, host_head));

@@ -39,7 +39,7 @@ static void size_up(struct hybrid *m, const struct lls_cache_geometry *g)
   m->journal.max = changes < UINT32_MAX ? (uint32_t)changes : UINT32_MAX;
 }
 
-/* Hidden form is worth it only where it saves enough. */
+/* Offers hidden form only if it saves enough memory. */
 static void decide_offer(struct hybrid *m)
 {
   double eta = m->host->engine->hidden_ratio;
@@ -351,7 +351,7 @@ static int import_state(void *self, const struct lls_blob *in)
   return rc;
 }
 
-/* Nothing that is cached depends on a parameter. */
+/* Accepts all reloadable parameters: nothing cached depends on one. */
 static int reconfigure(void *self, const void *params)
 {
   struct hybrid *m = self;

@@ -59,7 +59,8 @@ static bool can_hold(const struct hybrid *m, const struct lls_holding *h)
          covering >= blocks_of(m, h->cached_tokens);
 }
 
-/* Units inside the pool that no other has; marked then. */
+/* Marks a list's units as used. Returns false if one is outside the pool or used
+ * already. */
 static bool claim(struct hybrid *m, const char *units, uint32_t n)
 {
   uint32_t i = 0;

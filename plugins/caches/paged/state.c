@@ -84,7 +84,7 @@ static void pass_arrays(struct paged *m, struct lls_pol_state_walk *w)
   lls_pol_state_pass(w, m->sequences, m->n_slots * sizeof *m->sequences);
 }
 
-/* The block numbers of all lists. */
+/* Reads or writes the block numbers of all lists. */
 static int pass_lists(struct paged *m, struct lls_pol_state_walk *w)
 {
   for (uint32_t i = 0; i < m->n_slots; i++) {
@@ -159,7 +159,7 @@ static void take_over(struct paged *m, const struct lls_holding *h, const char *
     paged_put(m, s, i, lls_pol_holding_unit(units, i) / 2);
 }
 
-/* The manager is empty: its free stack holds all blocks. */
+/* Sets the free stack to all blocks without a holder. */
 static void free_the_others(struct paged *m)
 {
   m->free_head = LLS_POL_NIL;

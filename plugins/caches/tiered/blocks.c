@@ -45,7 +45,7 @@ void tiered_free_unit(struct tiered *m, bool on_host, uint32_t unit)
   set(m, &t->n_free, t->n_free + 1);
 }
 
-/* First token and count depend on the place in the row alone. */
+/* Writes entry i of a row's lists. Its first token and count depend on i alone. */
 static void put(struct tiered *m, uint32_t row, uint32_t i, uint32_t k, uint32_t v)
 {
   struct lls_block_entry *list = k_list(m, row);

@@ -12,7 +12,7 @@
 #define FIRST_MEDIAN   256    /* tokens, before the first observation */
 #define MODEL_WEIGHT   2      /* neighbours of cosine 1 that the length model counts as */
 
-/* Half up, 1..most. */
+/* Rounds half up, to 1..most. */
 static uint32_t to_length(double x, uint32_t most)
 {
   if (!(x >= 1.5))
@@ -21,9 +21,9 @@ static uint32_t to_length(double x, uint32_t most)
 }
 
 /*
- * Lh = sum(sim L) / sum(sim). The listing in the paper leaves the divisor out, its text
- * says weighted average. Confidence: the mean similarity, less the more the neighbours
- * disagree.
+ * Sets Lh = sum(sim L) / sum(sim). The listing in the paper leaves the divisor out, but
+ * its text says weighted average. The confidence is the mean similarity, reduced by the
+ * neighbours' deviation.
  */
 bool estimate_from_neighbours(const struct neighbour *near, uint32_t n, double s0,
                               uint32_t max_new_tokens, struct lls_prediction *out)
@@ -61,7 +61,8 @@ bool estimate_from_itself(const struct neighbour *near, uint32_t n,
   return true;
 }
 
-/* The exponential of a normal; trust is the confidence if it had no deviation. */
+/* Sets the prediction whose logarithm has this mean and deviation. trust: the
+ * confidence without deviation. */
 static void set_from_log(double mean, double deviation, double trust,
                          uint32_t max_new_tokens, struct lls_prediction *out)
 {
@@ -72,10 +73,11 @@ static void set_from_log(double mean, double deviation, double trust,
 }
 
 /*
- * The mean of the logarithms, weighted by similarity: neighbours are few and off by a
- * factor, not by a number of tokens, and so is the length model, whose errors are others.
- * Five neighbours alone are off by 5 to 7 % more than with it, and it alone by 1 to 4 %
- * (deviation of the logarithm, experiments/results/predictor-*.md).
+ * Estimates by the mean of the logarithms, weighted by similarity: neighbours are few and
+ * off by a factor, not by a number of tokens, and so is the length model, whose errors
+ * are independent. Five neighbours alone are off by 5 to 7 % more than both together, the
+ * model alone by 1 to 4 % (deviation of the logarithm,
+ * experiments/results/predictor-*.md).
  */
 bool estimate_from_both(const struct neighbour *near, uint32_t n, double s0, double mean,
                         double deviation, uint32_t max_new_tokens,

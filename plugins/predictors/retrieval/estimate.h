@@ -50,8 +50,10 @@ struct judge {
 };
 
 void judge_init(struct judge *);
-void judge_prediction(struct judge *, uint32_t source); /* one was made */
+/* counts a prediction that was made */
+void judge_prediction(struct judge *, uint32_t source);
 void judge_answer(struct judge *, uint32_t predicted, uint32_t actual, uint32_t bin);
-void judge_length(struct judge *, uint32_t actual); /* for the median */
+/* counts an answer's length, for the median */
+void judge_length(struct judge *, uint32_t actual);
 
 #endif

@@ -86,8 +86,8 @@ static bool has_model(const struct retrieval *r)
   return r->params.fallback == FALLBACK_MLP && r->regressor != NULL;
 }
 
-/* The least similarity of a neighbour. s0 = auto: any, if there is no length model to use
- * instead. */
+/* Returns the least similarity of a neighbour that counts. s0 = auto: any, unless there
+ * is a length model to use instead. */
 static double threshold(const struct retrieval *r)
 {
   if (!isnan(r->params.s0))
@@ -95,8 +95,8 @@ static double threshold(const struct retrieval *r)
   return has_model(r) ? NEAR : 0;
 }
 
-/* The prompt itself, neighbours with the length model or without, that alone, the prior.
- */
+/* Predicts from the first of these that exists: an earlier answer to the same prompt;
+ * neighbours, with the length model if there is one; the model alone; the prior. */
 static struct lls_prediction predict(const struct retrieval *r, const struct flight *f)
 {
   struct neighbour near[HISTORY_MOST_NEIGHBOURS];

@@ -135,7 +135,7 @@ static int64_t first_row(const struct generation *g)
   return first;
 }
 
-/* The young generation is full: it becomes the old one. */
+/* Makes the full young generation the old one. */
 static int age(struct history *h)
 {
   struct generation fresh;

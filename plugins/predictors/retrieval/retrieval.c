@@ -90,7 +90,7 @@ static int choose_encoder(struct retrieval *r)
   return rc;
 }
 
-/* mlp_file, or length.mlp beside the encoder. */
+/* Reads mlp_file, or length.mlp in the encoder's folder. */
 static int read_regressor(struct retrieval *r)
 {
   char beside[PATH_MAX];
@@ -187,7 +187,7 @@ static uint32_t flags(void *self)
 
 /* ---- what the core calls ----------------------------------------------------------- */
 
-/* The prompt as its text, or as its tokens where there is none. */
+/* Makes a job of the prompt's text, or of its tokens if there is no text. */
 static struct job *job_of(enum job_kind kind, const struct lls_prompt *prompt)
 {
   bool is_text = prompt->text != NULL;

@@ -24,7 +24,7 @@ struct store_options {
 /* Returns 0; -EBUSY if another process has the file open; another -errno. Each failure is
  * reported with host->fail. */
 int store_open(const struct store_options *, const struct lls_host *, struct store **out);
-void store_close(struct store *); /* commits; NULL is fine */
+void store_close(struct store *); /* commits first; NULL is allowed */
 
 /* Calls `row` for the newest `most` rows with an id above `after`, newest first. */
 int store_load(struct store *, int64_t after, uint32_t most,

@@ -12,7 +12,7 @@
 void words_of_text(const char *text, size_t bytes, float *vector, uint32_t dims);
 void words_of_tokens(const int32_t *tokens, size_t n, float *vector, uint32_t dims);
 
-/* FNV-1a: what a prompt is found again by. */
+/* FNV-1a, the hash by which a prompt is recognised. */
 uint64_t words_hash(const void *data, size_t bytes, uint64_t seed);
 
 #endif

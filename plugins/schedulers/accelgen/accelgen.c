@@ -123,7 +123,7 @@ static void stats(void *self, const struct lls_sink *sink)
     sink->number(sink->context, figures[i].name, figures[i].value);
 }
 
-/* The queue as the last plan saw it, in order: T_r of each. */
+/* Writes the queue in the order of the last plan, with T_r of each request. */
 static void dump(void *self, const struct lls_sink *sink)
 {
   struct accelgen *a = self;

@@ -122,8 +122,9 @@ static bool reject_oversize(struct aligned *a, struct lls_pol_step *s,
   return true;
 }
 
-/* Rmin of the paper is the number that saturates its device. If Bmax can't hold as many
- * requests of the waiting lengths, a fraction of the number it can hold. */
+/* Returns Rmin, in the paper the number that saturates its device. If Bmax can't hold
+ * as many requests of the waiting lengths, it is a fraction of the number that Bmax can
+ * hold. */
 static uint32_t least_requests(const struct aligned *a, uint64_t bmax)
 {
   const struct tree_node *root = &a->tree.nodes[0];
@@ -142,9 +143,9 @@ static uint64_t class_blocks(const struct aligned *a, uint64_t bmax)
   return blocks > (double)bmax ? (uint64_t)blocks : bmax;
 }
 
-/* In a deep pool every request waits for as long as the pool takes to be served. A
- * request starves after several times this wait, since otherwise all would starve at all
- * times. */
+/* Returns the time after which a request starves: several times the time in which the
+ * pool is served. In a deep pool every request waits about that long, and would starve
+ * otherwise. */
 static int64_t starving_after(const struct aligned *a, uint64_t most)
 {
   double batches = 1 + (double)a->tree.nodes[0].blocks / (double)(most + 1);

@@ -261,7 +261,7 @@ static void note(struct aligned *a, const struct lls_request *r)
   m->fresh = true;
 }
 
-/* An offered request that was taken over keeps the place it had. */
+/* Admits an arrival. An offered request that was taken over keeps the place it had. */
 void members_on_arrival(void *self, const struct lls_request *r)
 {
   struct aligned *a = self;

@@ -180,8 +180,8 @@ static uint32_t densest_child(const struct tree *t, uint32_t node)
   return best;
 }
 
-/* No request was added, since the oldest alone has more than bmax blocks: takes this one.
- */
+/* Takes the oldest request alone, since it has more than bmax blocks by itself and no
+ * other was added. */
 static void take_oversize(const struct tree *t, struct search_batch *b)
 {
   uint32_t node = b->node;

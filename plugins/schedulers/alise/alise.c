@@ -257,7 +257,8 @@ static bool lifted_waits(const struct alise *a, const struct lls_step_view *view
          lifted_on_device(a, view) < a->n_lifted;
 }
 
-/* An answer that was cut off by its client says nothing about predictions. */
+/* Ends a job, and counts its answer unless the client cut it off: such a length says
+ * nothing about predictions. */
 static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
 {
   struct alise *a = self;

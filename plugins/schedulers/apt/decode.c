@@ -92,7 +92,8 @@ static uint32_t held_units(const struct lls_pol_step *s, const struct lls_reques
   return info.device_units;
 }
 
-/* cur: units the request holds after this step. A begun prompt has all of its memory. */
+/* Returns cur, the units that the request holds after this step. A begun prompt has all
+ * of its memory. */
 static uint32_t current_units(const struct apt *a, const struct lls_pol_step *s,
                               const struct candidate *c)
 {

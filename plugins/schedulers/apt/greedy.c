@@ -66,13 +66,14 @@ static uint32_t size_of(const struct candidate *c, uint32_t form)
   return form == LLS_FORM_HIDDEN ? c->hidden : c->kv;
 }
 
-/* The density of a violated request; half of eps if it can no longer be in time. */
+/* Returns the density of a violated request: eps; half of it if the request can no
+ * longer meet its SLO. */
 static double next_to_nothing(const struct greedy_problem *p, const struct candidate *c)
 {
   return c->standing == APT_LOST ? p->eps / 2 : p->eps;
 }
 
-/* g of the request in that form. */
+/* Returns g, the gain of the request in that form. */
 static double gain(const struct greedy_problem *p, const struct candidate *c,
                    uint32_t form)
 {

@@ -65,8 +65,8 @@ uint64_t apt_spare_units(const struct apt *a)
   return units;
 }
 
-/* Lost requests first, then the largest, so that the fewest requests must be prefilled
- * again. */
+/* Returns the next request to pause: lost ones first, then the largest, so that the
+ * fewest requests must be prefilled again. */
 static struct candidate *next_to_pause(const struct apt *a)
 {
   struct candidate *best = NULL;

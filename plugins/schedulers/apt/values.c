@@ -86,8 +86,8 @@ static double value(const struct apt *a, const struct lls_request *r, uint32_t h
   return pending < clip ? pending : clip;
 }
 
-/* rho is what a unit adds to a step, scaled: m units are m * block_tokens / 2 tokens.
- * Where hidden form pays for itself its price is 0. */
+/* Returns rho, the time that a unit of hidden form adds to a step, scaled: m units are
+ * m * block_tokens / 2 tokens. If hidden form pays for all requests, it is 0. */
 static double price_of_hidden(struct apt *a, const struct lls_form_info *hidden,
                               uint32_t total_units)
 {
@@ -101,7 +101,8 @@ static double price_of_hidden(struct apt *a, const struct lls_form_info *hidden,
   return a->hidden_pays ? 0 : rho;
 }
 
-/* eta and rho: hidden form is offered by the cache, wanted, and smaller. */
+/* Sets eta and returns rho, if hidden form is offered by the cache, enabled, and
+ * smaller than KV. */
 static double look_at_forms(struct apt *a, const struct lls_cache_service *cache,
                             uint32_t total_units)
 {

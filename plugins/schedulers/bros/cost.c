@@ -33,7 +33,8 @@ double bros_time(const struct bros_cost *c, const struct bros_load *l)
   return (compute > beside ? compute : beside) + swap(c, l->missing);
 }
 
-/* Context of a prompt includes itself, of a decode what is cached. */
+/* Adds a candidate's tokens and context to a load: the context of a prompt includes its
+ * own tokens, that of a decode is what is cached. */
 static void add(struct bros_load *l, const struct bros_candidate *c, double sign)
 {
   struct bros_phase *p = c->prompt ? &l->prefill : &l->decode;

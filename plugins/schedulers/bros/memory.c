@@ -33,7 +33,8 @@ static bool frees_blocks(const struct lls_cache_service *cache,
   return cache->info(cache->context, c->request, &info) == 0 && info.owned_units > 0;
 }
 
-/* The last of the first *left candidates that may be dropped; sets *left to its index. */
+/* Returns the last of the first *left candidates that may be dropped; sets *left to its
+ * index. */
 static struct bros_candidate *latest(const struct bros *b, struct bros_candidate *from,
                                      uint32_t *left, const struct bros_candidate *keeper)
 {

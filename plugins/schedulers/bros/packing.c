@@ -142,7 +142,8 @@ static void pack_realtime(struct bros *b, struct lls_pol_step *s)
 
 /* ---- best-effort requests ---------------------------------------------------------- */
 
-/* The longest batch that keeps v in time if v is not in it: (6) with x = 0. */
+/* Returns the time of the longest batch that keeps v in time if v is not in it: (6)
+ * with x = 0. */
 static double latest_end(const struct bros *b, const struct bros_candidate *v)
 {
   return v->slack - (b->t_avg > 0 ? b->t_avg : 0);

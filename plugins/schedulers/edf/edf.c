@@ -71,8 +71,8 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   lls_pol_step_preferences(out, ((const struct edf *)self)->params.batch.preempt);
 }
 
-/* Waiting requests that are due already; time until the first deadline, if there is one.
- */
+/* Writes the number of waiting requests that are due already, and the time until the
+ * first deadline if there is one. */
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct edf *e = self;

@@ -151,7 +151,7 @@ static void on_finish(void *self, const struct lls_request *r, uint32_t reason)
   lls_pol_backlog_on_finish(self, r, reason);
 }
 
-/* An offload has ended: the request waits on the host, in its queue. */
+/* Called when an offload has ended: the request waits on the host, in its queue. */
 static void on_transfer(void *self, uint64_t transfer, const struct lls_request *r)
 {
   (void)transfer;

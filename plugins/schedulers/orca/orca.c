@@ -65,7 +65,7 @@ static uint64_t reserved_units(const struct orca *o, const struct lls_pol_step *
   return n;
 }
 
-/* Algorithm 1: all that run, prefills and decodes alike. */
+/* Plans all resident requests, prefills and decodes alike (Algorithm 1). */
 static void run_running(const struct orca *o, struct lls_pol_step *s)
 {
   for (uint32_t i = 0; i < s->tail && s->tokens > 0 && s->sequences > 0; i++) {

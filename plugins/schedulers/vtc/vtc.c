@@ -175,7 +175,8 @@ static void caps(void *self, struct lls_scheduler_caps *out)
   lls_pol_step_preferences(out, ((const struct vtc *)self)->params.batch.preempt);
 }
 
-/* The number of waiting tenants, and the least and the most service that any had. */
+/* Writes the number of waiting tenants, and the least and the most service that any
+ * had. */
 static void stats(void *self, const struct lls_sink *sink)
 {
   const struct lls_pol_heap *active = &((const struct vtc *)self)->active;

@@ -51,7 +51,7 @@ struct worth_learned {
 };
 
 void worth_learn_begin(struct worth_learned *);
-/* weight: of the request's tenant */
+/* weight: the weight of the request's tenant */
 void worth_learn_arrival(struct worth_learned *, const struct lls_request *,
                          double weight);
 void worth_learn_step(struct worth_learned *, const struct lls_step_report *);
