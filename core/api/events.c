@@ -55,8 +55,8 @@ static void remember_token(struct lls_choice *choice, const struct lls_sampled *
   choice->tokens[choice->n_unreported++] = *token;
 }
 
-/* The finish reason of an answer that was not cut by its length; "tool_calls" only if
- * the answer's calls are complete. */
+/* Returns the finish reason of an answer that was not cut by its length; "tool_calls"
+ * only if the answer's calls are complete. */
 static const char *stopped_reason(const struct lls_choice *choice)
 {
   return lls_tool_answer_calls(&choice->answer) ? "tool_calls" : "stop";

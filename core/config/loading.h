@@ -28,7 +28,7 @@ void lls_loading_add(struct lls_loading *, unsigned line, const struct lls_error
 /* Adds how many errors were left out, if any were. */
 void lls_loading_end(struct lls_loading *);
 
-/* The line to blame for a key: its own, else its section's, else 0. */
+/* Returns the line to blame for a key: its own, else its section's, else 0. */
 unsigned lls_loading_line(const struct lls_loading *, const char *section,
                           const char *key);
 

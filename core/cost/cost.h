@@ -39,7 +39,7 @@ int lls_cost_model_create(const struct lls_cost_rates *rates,
                           struct lls_cost_model **out);
 void lls_cost_model_destroy(struct lls_cost_model *);
 
-/* The service handed to policies; lives as long as the model. */
+/* Returns the service handed to policies; lives as long as the model. */
 const struct lls_cost *lls_cost_model_service(struct lls_cost_model *);
 
 /* Records a measured step. */

@@ -18,9 +18,9 @@ struct lls_control_groups {
 };
 extern const struct lls_control_groups lls_control_groups;
 
-/* The processor time that the process may use in a period, in cores; infinity without a
- * limit. A process with more computing threads is stopped for the rest of the period as
- * soon as they have used it up. */
+/* Returns the processor time that the process may use in a period, in cores; infinity
+ * without a limit. A process with more computing threads is stopped for the rest of the
+ * period as soon as they have used it up. */
 double lls_control_group_cores(const struct lls_control_groups *);
 
 /* The least memory limit, and the least remainder below a limit, in bytes; SIZE_MAX

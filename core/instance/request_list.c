@@ -21,7 +21,7 @@ void lls_request_list_free(struct lls_request_list *l)
   *l = (struct lls_request_list){0};
 }
 
-/* Index of the first item whose id is not below `id`. */
+/* Returns the index of the first item whose id is not below `id`. */
 static uint32_t lower_bound(const struct lls_request_list *l, uint64_t id)
 {
   uint32_t low = 0, high = l->n;

@@ -16,7 +16,8 @@
 #include "core/instance/request.h"
 #include "core/instance/running_policy.h"
 
-/* The live request that arrived first of those not yet visited; NULL at the end. */
+/* Returns the live request that arrived first of those not yet visited; NULL at the
+ * end. */
 static struct lls_live *next_arrived(struct lls_request_list *const lists[4],
                                      uint32_t at[4])
 {

@@ -146,7 +146,7 @@ static void put_load(struct filter *f, size_t offset)
   put(f, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
 }
 
-/* The low or (1) high half of an argument. */
+/* Returns the low or (1) high half of an argument. */
 static size_t half(uint32_t argument, unsigned high)
 {
   const uint32_t little = 1;

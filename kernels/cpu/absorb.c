@@ -87,7 +87,7 @@ static float *own_sum(const struct absorbing *a, uint32_t row, uint32_t head)
   return a->device->pool->absorbed_part + ((size_t)row * a->all_heads + head) * a->share;
 }
 
-/* A head's scores of the tokens, and later their weights. */
+/* Returns a head's scores of the tokens, and later their weights. */
 static float *scores_of(const struct absorbing *a, uint32_t row, uint32_t head)
 {
   const struct absorbed_row *r = &a->at[row];
@@ -117,8 +117,8 @@ static void read_panel(const struct absorbing *a, size_t panel, uint32_t first,
   }
 }
 
-/* The panel where a head's K (part 1) or V (2) begins; K and V have as many heads as
- * q. */
+/* Returns the panel where a head's K (part 1) or V (2) begins; K and V have as many
+ * heads as q. */
 static size_t first_panel(const struct absorbing *a, uint32_t part, uint32_t head)
 {
   return ((size_t)part * a->heads + head) * a->head_dim / LLS_PANEL;
@@ -199,8 +199,8 @@ static void soften(const struct absorbing *a, uint32_t row, uint32_t head)
     scores[i] *= part;
 }
 
-/* The number of tokens whose X stays in L1 while all heads use it: 32 KiB, but at least
- * 8 tokens. */
+/* Returns the number of tokens whose X stays in L1 while all heads use it: 32 KiB, but
+ * at least 8 tokens. */
 static uint32_t tile_tokens(uint32_t columns)
 {
   uint32_t most = TILE_FLOATS / columns, near = TILE_FLOATS / 8 / columns;

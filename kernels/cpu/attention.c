@@ -240,7 +240,7 @@ static void merge_parts(const struct run *r)
 
 /* ---- sharing out ----------------------------------------------------------------- */
 
-/* The rows, from `first` on, that together make the queries of one item. */
+/* Returns the rows, from `first` on, that together make the queries of one item. */
 static struct rows rows_from(const struct run *r, const struct lls_step_sequence *s,
                              uint32_t first)
 {

@@ -26,7 +26,7 @@ struct run {
   atomic_uint next; /* the next (sequence, KV head) to take */
 };
 
-/* A head's K or V vectors as a list of one block that begins at `first`. */
+/* Returns a head's K or V vectors as a list of one block that begins at `first`. */
 static struct lls_kv_list rows_as_list(const struct run *r, const float *first,
                                        const struct lls_block_entry *entry)
 {

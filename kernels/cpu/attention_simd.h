@@ -72,7 +72,8 @@ INLINE void product(unsigned R, unsigned C, const float *a, size_t a_stride,
   }
 }
 
-/* The width of a panel of columns, in vectors; with few rows it can be larger. */
+/* Returns the width of a panel of columns, in vectors; with few rows it can be
+ * larger. */
 INLINE unsigned panel_vectors(unsigned rows, size_t columns)
 {
   unsigned widest = rows == 1 ? 64 / LANES : rows == 2 ? 4 : 2;
@@ -81,8 +82,8 @@ INLINE unsigned panel_vectors(unsigned rows, size_t columns)
   return widest;
 }
 
-/* The number of panels in `multiply`; each prefetches one burst for each block of
- * rows. */
+/* Returns the number of panels in `multiply`; each prefetches one burst for each block
+ * of rows. */
 INLINE unsigned panels_of(unsigned rows, size_t columns)
 {
   unsigned n = 0;

@@ -119,7 +119,8 @@ struct ahead {
   size_t bytes;           /* prefetched of each vector */
 };
 
-/* Bytes to prefetch for a token; where INT8 blocks exist, nearly all are INT8. */
+/* Returns the bytes to prefetch for a token; where INT8 blocks exist, nearly all are
+ * INT8. */
 static inline size_t usual_bytes(const struct lls_kv_list *l)
 {
   return l->int8 != NULL ? l->head_dim : l->slot_bytes;

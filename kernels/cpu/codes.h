@@ -140,7 +140,7 @@ static inline size_t lls_codes_tail(enum lls_packed p)
 {
   return lls_codes_layout(p).scales == LLS_SCALES_BLOCK ? LLS_CODES_BLOCK_SCALES : 0;
 }
-/* Bytes of a panel before input k, a multiple of LLS_CODES_STEP. */
+/* Returns the bytes of a panel before input k, a multiple of LLS_CODES_STEP. */
 static inline size_t lls_codes_at(enum lls_packed p, size_t k)
 {
   size_t records = k / LLS_CODES_STEP;
@@ -169,7 +169,7 @@ static inline struct lls_codes_place lls_codes_place(unsigned bits, size_t k, si
   };
 }
 
-/* The code of input k (of 64) of output o. */
+/* Returns the code of input k (of 64) of output o. */
 static inline unsigned lls_codes_get(const uint8_t *record, unsigned bits, size_t k,
                                      size_t o)
 {

@@ -27,7 +27,7 @@
 #define EVEN_ZERO  8  /* the zero of codes 0 to 15 for -8 to 7 */
 #define TABLE_ZERO 16 /* added to a table's values, -16 to 16 (codes.c) */
 
-/* The number of quads whose products fit in 16 bits. */
+/* Returns the number of quads whose products fit in 16 bits. */
 INLINE int quads_that_fit(enum lls_packed packed, const bool even)
 {
   switch (packed) {
@@ -79,9 +79,9 @@ INLINE void multiply_small(const char *record, const int half, const int first,
   }
 }
 
-/* The start value of a row's 32-bit sums, which accounts for the codes' zero. For
- * CODES4 x->start is computed for a zero of 128, so it is adapted to the codes' real
- * zero. */
+/* Returns the start value of a row's 32-bit sums, which accounts for the codes' zero.
+ * For CODES4 x->start is computed for a zero of 128, so it is adapted to the codes'
+ * real zero. */
 INLINE __m256i start_of(const struct lls_codes_x *x, const int part,
                         enum lls_packed packed, const bool even)
 {

@@ -16,14 +16,14 @@ INLINE __m512i load(const char *p)
   return _mm512_loadu_si512(p);
 }
 
-/* The low four bits of each byte of v, after a shift down by `by`. */
+/* Returns the low four bits of each byte of v, after a shift down by `by`. */
 INLINE __m512i nibble(__m512i v, const int by)
 {
   return _mm512_and_si512(_mm512_srli_epi16(v, by), _mm512_set1_epi8(15));
 }
 
-/* The `wide` high bits of quad i, from bytes that several quads share, moved above the
- * low four bits. */
+/* Returns the `wide` high bits of quad i, from bytes that several quads share, moved
+ * above the low four bits. */
 INLINE __m512i high_bits(__m512i v, const int i, const int wide)
 {
   const int shift = i * wide; /* moves the bits to bit 4 */
@@ -60,7 +60,7 @@ INLINE __m512 load_halves(const char *p)
   return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
 
-/* A group's scales or offsets; BLOCK formats store multiples of `block`. */
+/* Returns a group's scales or offsets; BLOCK formats store multiples of `block`. */
 INLINE __m512 load_scales(const char *p, enum lls_packed packed, __m512 block)
 {
   if (lls_codes_layout(packed).scales == LLS_SCALES_HALF)
@@ -140,8 +140,8 @@ INLINE __m512i codes_of(__m512 x, __m512 inverse)
   return _mm512_cvtps_epi32(_mm512_mul_ps(x, inverse));
 }
 
-/* The largest magnitude; infinite or NaN if any value is: as integers their bits are
- * the largest. */
+/* Returns the largest magnitude; infinite or NaN if any value is: as integers their
+ * bits are the largest. */
 INLINE float largest_of(__m512 a, __m512 b)
 {
   const __m512i positive = _mm512_set1_epi32(0x7fffffff);

@@ -52,7 +52,8 @@ static size_t skip(size_t n_rows, size_t k)
   return k / LLS_CODES_GROUP * n_rows * sizeof(struct lls_codes_x);
 }
 
-/* The product of `n` inputs from the record's k-th on, with the zero subtracted. */
+/* Returns the product of `n` inputs from the record's k-th on, with the zero
+ * subtracted. */
 static int32_t product(const uint8_t *record, enum lls_packed packed,
                        const uint8_t *table, size_t k, size_t n, size_t o,
                        const struct lls_codes_x *x)
@@ -67,7 +68,7 @@ static int32_t product(const uint8_t *record, enum lls_packed packed,
   return sum;
 }
 
-/* The i-th scale or offset; BLOCK formats store multiples of `block`. */
+/* Returns the i-th scale or offset; BLOCK formats store multiples of `block`. */
 static double scale_at(const uint8_t *scales, enum lls_packed packed, size_t i,
                        uint16_t block)
 {

@@ -12,7 +12,7 @@ enum lls_packed lls_codes_packed(const struct lls_tensor_view *);
 /* Sets CODES4's table for weights of a type; all but MXFP4 have -8..7. */
 void lls_codes_table(enum lls_dtype, uint8_t table[16]);
 
-/* Bytes of scratch that lls_codes_pack needs for a row of `columns`. */
+/* Returns the bytes of scratch that lls_codes_pack needs for a row of `columns`. */
 size_t lls_codes_scratch(size_t columns);
 /* Packs row `row` of the view as output `output`, and sets the output's scale. Its
  * place in the panel must be zero. Unquantised values are quantised to CODES8 or

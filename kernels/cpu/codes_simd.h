@@ -57,7 +57,7 @@ INLINE __m256 load_halves(const char *p)
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
 
-/* A group's scales or offsets, outputs 8 v on; BLOCK formats store multiples of
+/* Returns a group's scales or offsets, outputs 8 v on; BLOCK formats store multiples of
  * `block`. */
 INLINE __m256 load_scales(const char *p, const int v, enum lls_packed packed,
                           __m256 block)
@@ -71,7 +71,7 @@ INLINE __m256 load_scales(const char *p, const int v, enum lls_packed packed,
   return _mm256_mul_ps(_mm256_cvtepi32_ps(whole), block);
 }
 
-/* A block's scale (i = 0) or offset, of formats that have them. */
+/* Returns a block's scale (i = 0) or offset, of formats that have them. */
 INLINE __m256 load_block(const char *tail, const int i, const int v,
                          enum lls_packed packed)
 {
@@ -194,8 +194,8 @@ INLINE int32_t sum_of(__m256i v)
   return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0xb1)));
 }
 
-/* The largest of 32 magnitudes; infinite or NaN if any value is: as integers their bits
- * are the largest. */
+/* Returns the largest of 32 magnitudes; infinite or NaN if any value is: as integers
+ * their bits are the largest. */
 INLINE float largest_of(const __m256 x[4])
 {
   const __m256i positive = _mm256_set1_epi32(0x7fffffff);

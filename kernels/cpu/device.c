@@ -181,8 +181,8 @@ static int allocate_scratch(struct lls_cpu_device *d)
   return rc != 0 ? rc : lls_cpu_memory_alloc(d->shared_bytes, &d->shared);
 }
 
-/* The number of devices that share the control group's processor time: those of all
- * instances and ranks on this machine. */
+/* Returns the number of devices that share the control group's processor time: those of
+ * all instances and ranks on this machine. */
 static unsigned shares_of(const struct lls_device_options *o)
 {
   return (o->shares > 0 ? o->shares : 1) * (o->ranks != NULL ? o->ranks->local_size : 1);

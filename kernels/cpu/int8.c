@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-/* The slots of one head in the wide and the INT8 block. */
+/* Returns the slots of one head in the wide and the INT8 block. */
 static struct lls_int8_head head_of(const struct lls_pool_shape *s, size_t head,
                                     struct lls_pool_block wide, uint32_t wide_slot,
                                     struct lls_pool_block int8, uint32_t slot,

@@ -31,7 +31,8 @@ struct lls_cpu_level {
 
 /* Returns level i in the order of core/device/isa.h, or NULL if i is past the last. */
 const struct lls_cpu_level *lls_cpu_level_at(size_t i);
-/* The last level that this CPU can run. Asks Linux for AMX if the CPU has it. */
+/* Returns the last level that this CPU can run. Asks Linux for AMX if the CPU has
+ * it. */
 const struct lls_cpu_level *lls_cpu_level_best(void);
 /* Sets *out to the level of that name; NULL: to the best one. Returns -EINVAL if no level
  * has the name, -ENOTSUP if this CPU can't run the level. */

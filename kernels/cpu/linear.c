@@ -44,20 +44,21 @@ struct product {
   size_t group_bytes;
 };
 
-/* Bytes of a panel of `inputs` inputs; so also the offset of an input in it. */
+/* Returns the bytes of a panel of `inputs` inputs; so also the offset of an input in
+ * it. */
 static size_t panel_bytes(enum lls_packed packed, size_t inputs)
 {
   return lls_packed_codes(packed) ? lls_codes_at(packed, inputs)
                                   : inputs * LLS_PANEL * lls_packed_bytes(packed);
 }
 
-/* The first row of group g; for g = groups: the number of rows. */
+/* Returns the first row of group g; for g = groups: the number of rows. */
 static size_t group_row(const struct product *p, size_t g)
 {
   return lls_least_size(p->row_units * g / p->groups * p->kernel->row_unit, p->n_rows);
 }
 
-/* The number of pack_task's items for one group: pieces of LLS_DEPTH inputs. */
+/* Returns the number of pack_task's items for one group: pieces of LLS_DEPTH inputs. */
 static size_t pieces_of(const struct lls_weight *w)
 {
   return (w->inputs + LLS_DEPTH - 1) / LLS_DEPTH;
@@ -268,8 +269,8 @@ static void product_task(void *arg, unsigned thread, unsigned n_threads)
     p->kernel->end();
 }
 
-/* The number of panels that a thread takes at a time: whole tiles, and TURNS such parts
- * in a thread's share. */
+/* Returns the number of panels that a thread takes at a time: whole tiles, and TURNS
+ * such parts in a thread's share. */
 static size_t grain_of(size_t panels, unsigned n_threads)
 {
   size_t grain = panels / (n_threads * TURNS) / TILE_PANELS * TILE_PANELS;

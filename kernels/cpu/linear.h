@@ -55,7 +55,7 @@ enum lls_packed {
   LLS_N_PACKED
 };
 
-/* Bytes of an element. Not for codes, which are stored in whole records
+/* Returns the bytes of an element. Not for codes, which are stored in whole records
  * (lls_codes_at). */
 static inline size_t lls_packed_bytes(enum lls_packed p)
 {

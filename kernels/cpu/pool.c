@@ -125,7 +125,8 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
 
 /* ---- copies ---------------------------------------------------------------------- */
 
-/* The block that a copy reads or writes: a unit of one of the tiers, or half of one. */
+/* Returns the block that a copy reads or writes: a unit of one of the tiers, or half of
+ * one. */
 static struct lls_pool_block block_at(const struct lls_pool *p, bool host,
                                       uint32_t element, uint32_t index)
 {
@@ -238,8 +239,8 @@ static char *pack_heads(const struct lls_pool *p, char *at, char *packed,
   return packed;
 }
 
-/* The packed form of an INT8 block: its bytes, then its scales, which are aligned,
- * since heads have an even number of channels. */
+/* Returns the packed form of an INT8 block: its bytes, then its scales, which are
+ * aligned, since heads have an even number of channels. */
 static struct lls_pool_block packed_block(const struct lls_pool *p, char *packed)
 {
   size_t bytes = lls_block_bytes(&p->shape, LLS_ELEMENT_INT8);

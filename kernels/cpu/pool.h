@@ -54,7 +54,7 @@ struct lls_pool_units {
   size_t unit_bytes;
 };
 
-/* Offset of a head of a layer inside every unit block. */
+/* Returns the offset of a head of a layer inside every unit block. */
 static inline size_t lls_pool_head_offset(const struct lls_pool *p, uint32_t layer,
                                           uint32_t kv_head)
 {
@@ -72,7 +72,8 @@ static inline struct lls_pool_units lls_pool_units(const struct lls_pool *p,
                                  p->unit_bytes};
 }
 
-/* Offset of a token's slot in the unit of entry e, from the head's slot 0. */
+/* Returns the offset of a token's slot in the unit of entry e, from the head's slot
+ * 0. */
 static inline size_t lls_pool_slot_offset(const struct lls_pool *p,
                                           const struct lls_block_entry *e, uint32_t token)
 {
@@ -111,7 +112,8 @@ void lls_pool_write_slot(const struct lls_cpu_device *, struct lls_pool_units,
 void lls_pool_read_x(const struct lls_pool *, uint32_t layer,
                      const struct lls_block_table *, uint32_t token, float *to);
 
-/* Index of the entry of a list that holds a token; the list must cover it. */
+/* Returns the index of the entry of a list that holds a token; the list must cover
+ * it. */
 uint32_t lls_pool_find(const struct lls_block_entry *list, uint32_t n, uint32_t token);
 
 #endif

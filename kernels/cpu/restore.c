@@ -36,7 +36,7 @@ struct restoring {
   struct walk rows[LLS_RESTORE_ROWS];
 };
 
-/* The entry of a list that contains a token. */
+/* Returns the entry of a list that contains a token. */
 static const struct lls_block_entry *entry_of(const struct lls_block_entry *list,
                                               uint32_t n, uint32_t token)
 {

@@ -23,7 +23,7 @@ struct turning {
   bool fresh; /* the cosines and sines are already computed */
 };
 
-/* The angles of a row: (2, rotary_dims / 2) cosines, then sines. */
+/* Returns the angles of a row: (2, rotary_dims / 2) cosines, then sines. */
 static float *row_angles(const struct turning *w, size_t row)
 {
   return w->angles + row * w->rope->rotary_dims;
@@ -67,7 +67,8 @@ static bool same_rope(const struct lls_rope_shape *a, const struct lls_rope_shap
          a->rotary_dims == b->rotary_dims && a->attention_factor == b->attention_factor;
 }
 
-/* The index of this rope's angles; if no entry is free, the last one is replaced. */
+/* Returns the index of this rope's angles; if no entry is free, the last one is
+ * replaced. */
 static int place_of(const struct lls_cpu_device *d, const struct lls_rope_shape *rope)
 {
   int i = 0;

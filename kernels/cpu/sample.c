@@ -45,7 +45,7 @@ struct row {
 
 #define SEEN (UINT32_C(1) << 31)
 
-/* The history's token i; -1 if it is outside the vocabulary. */
+/* Returns the history's token i; -1 if it is outside the vocabulary. */
 static int64_t history_at(const struct row *r, uint32_t i)
 {
   int32_t token = r->params->history[i];
@@ -285,8 +285,8 @@ static bool is_banned(const struct row *r, size_t token)
   return false;
 }
 
-/* The first of the tokens with the largest logit; if all are NaN, the first allowed
- * one. */
+/* Returns the first of the tokens with the largest logit; if all are NaN, the first
+ * allowed one. */
 static int32_t greedy(const struct row *r, float top)
 {
   size_t first = 0;

@@ -161,7 +161,7 @@ bool lls_cpu_take(struct lls_cpu_threads *t, unsigned thread, size_t *begin, siz
   return false;
 }
 
-/* The index-th core in `allowed`, modulo their number. */
+/* Returns the index-th core in `allowed`, modulo their number. */
 static unsigned nth_core(const cpu_set_t *allowed, unsigned index)
 {
   unsigned left = index % (unsigned)CPU_COUNT(allowed);

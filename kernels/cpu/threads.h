@@ -17,9 +17,9 @@ struct lls_cpu_threads;
 
 typedef void (*lls_cpu_task)(void *arg, unsigned thread, unsigned n_threads);
 
-/* The number of cores that the calling thread may run on. If the control group grants
- * less processor time: its whole cores divided by `shares`, the number of devices that
- * share them; at least 1. */
+/* Returns the number of cores that the calling thread may run on. If the control group
+ * grants less processor time: its whole cores divided by `shares`, the number of
+ * devices that share them; at least 1. */
 unsigned lls_cpu_cores(unsigned shares);
 
 /* n = 0: lls_cpu_cores(1) threads. pin: each on its own core, the caller too. */

@@ -68,7 +68,7 @@ static void pack_task(void *arg, unsigned thread, unsigned n_threads)
   }
 }
 
-/* The format that one part is packed in. */
+/* Returns the format that one part is packed in. */
 static enum lls_packed packed_as(const struct lls_tensor_view *part,
                                  enum lls_weight_format format)
 {

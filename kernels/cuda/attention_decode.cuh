@@ -34,7 +34,8 @@ constexpr int DECODE_THREADS = 4 * WARP;
 /* thread blocks that a multiprocessor should run at once */
 constexpr int DECODE_AT_ONCE = 3;
 
-/* Bytes of the warps' slabs and of the space where warps combine their answers. */
+/* Returns the bytes of the warps' slabs and of the space where warps combine their
+ * answers. */
 template <int HD> constexpr size_t decode_bytes()
 {
   return 4 * SLABS * slab_layout<HD>::size * sizeof(bf16) +

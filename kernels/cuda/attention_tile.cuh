@@ -58,7 +58,7 @@ struct tile_places {
   shared<uint32_t> half; /* with int8 blocks: the block's number, or NOT_INT8 */
 };
 
-/* Bytes of shared memory: two stages, then the places. */
+/* Returns the bytes of shared memory: two stages, then the places. */
 template <int HD, bool INT8> constexpr size_t shared_bytes()
 {
   return 2 * tile_layout<HD>::stage * sizeof(bf16) +

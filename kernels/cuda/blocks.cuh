@@ -49,8 +49,8 @@ static __device__ __forceinline__ kv_list v_list(const lls_cuda_step *step,
                    s.scratch != 0, layer, kv_head);
 }
 
-/* The list of X, which is split like K: KV head h has columns [h head_dim, (h + 1)
- * head_dim). */
+/* Returns the list of X, which is split like K: KV head h has columns [h head_dim, (h +
+ * 1) head_dim). */
 static __device__ __forceinline__ kv_list x_list(const lls_cuda_step *step,
                                                  const lls_cuda_sequence &s,
                                                  const lls_cuda_pool &pool,

@@ -103,7 +103,7 @@ static __device__ __forceinline__ uint32_t put(uint32_t x, uint32_t mask, uint32
 #endif
 }
 
-/* The bits above the low four of pair p, at bits 4 and 20 on. */
+/* Returns the bits above the low four of pair p, at bits 4 and 20 on. */
 template <enum lls_codes_form F>
 static __device__ __forceinline__ uint32_t high_bits(const piece<F> &c, int p)
 {

@@ -306,10 +306,10 @@ bool lls_cuda_in_pieces(const struct lls_cuda_attention *,
                         const struct lls_step_sequence *);
 uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *,
                              uint32_t kv_heads); /* most */
-/* The number of extra large items worth making, beyond one for each row. */
+/* Returns the number of extra large items worth making, beyond one for each row. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *, uint32_t kv_heads);
-/* The plan's grid, or one that fits every step of the same number of rows that are all
- * decodes. */
+/* Returns the plan's grid, or one that fits every step of the same number of rows that
+ * are all decodes. */
 struct lls_cuda_grid lls_cuda_plan_grid(const struct lls_cuda_device *,
                                         const struct lls_cuda_attention *, bool any_step);
 /* upper bound */

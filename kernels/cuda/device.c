@@ -146,20 +146,23 @@ static int create_streams(struct lls_cuda_device *d, struct lls_error *err)
   return lls_cuda_check(rc, err, "making streams");
 }
 
-/* Bytes for the states of split contexts, for 128 dims a head: see plan.c. */
+/* Returns the bytes for the states of split contexts, for 128 dims a head: see
+ * plan.c. */
 static size_t state_bytes(const struct lls_cuda_device *d)
 {
   return 32 * (size_t)d->properties.multiProcessorCount * LLS_CUDA_STATE_FLOATS(128) *
          sizeof(float);
 }
 
-/* Bytes of the counters: one for each state, if states have the smallest size. */
+/* Returns the bytes of the counters: one for each state, if states have the smallest
+ * size. */
 static size_t finished_bytes(const struct lls_cuda_device *d)
 {
   return state_bytes(d) / LLS_CUDA_STATE_FLOATS(64);
 }
 
-/* Bytes of the sums of the two tiles that a block may share with other blocks. */
+/* Returns the bytes of the sums of the two tiles that a block may share with other
+ * blocks. */
 static size_t few_bytes(const struct lls_cuda_device *d)
 {
   return (size_t)d->few.blocks * 2 * LLS_CUDA_FEW_OUTPUTS * LLS_CUDA_FEW_ROWS *

@@ -102,7 +102,8 @@ static __device__ __forceinline__ tile find_tile(const shares &s, uint32_t t)
   return found;
 }
 
-/* Bytes of the list and of share_out's room, which precede other shared memory. */
+/* Returns the bytes of the list and of share_out's room, which precede other shared
+ * memory. */
 static __host__ __device__ __forceinline__ size_t shares_bytes(uint32_t experts,
                                                                uint32_t warps)
 {

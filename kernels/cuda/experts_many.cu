@@ -283,7 +283,7 @@ __global__ void __launch_bounds__(THREADS, 1)
 /* With this many rows most experts have more than a tile of 128. */
 #define LARGE 96
 
-/* The number of stages for which shared memory has space. */
+/* Returns the number of stages for which shared memory has space. */
 static uint32_t stages_of(const lls_cuda_linear_experts *a)
 {
   size_t n = (most_shared() - shares_bytes(a->experts, WARPS)) / (STAGE * sizeof(bf16));

@@ -128,7 +128,7 @@ int allow_shared(void (*kernel)(P...), size_t bytes,
                                     percent);
 }
 
-/* Bytes of shared memory that a block can have. */
+/* Returns the bytes of shared memory that a block can have. */
 static inline size_t most_shared()
 {
   int gpu = 0, bytes = 0;
@@ -137,8 +137,8 @@ static inline size_t most_shared()
   return (size_t)bytes;
 }
 
-/* Blocks of a kernel that a multiprocessor runs at once; `wanted` if that is
- * unknown. */
+/* Returns the blocks of a kernel that a multiprocessor runs at once; `wanted` if that
+ * is unknown. */
 template <class... P>
 int blocks_at_once(void (*kernel)(P...), int threads, size_t bytes, int wanted)
 {

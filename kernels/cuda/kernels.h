@@ -241,7 +241,8 @@ struct lls_cuda_codes_product {
 #define LLS_CUDA_FEW 256
 
 int lls_cuda_codes_setup(void); /* called once for a GPU, before the first run */
-/* The most rows for which codes_product is faster than few_product with that form. */
+/* Returns the most rows for which codes_product is faster than few_product with that
+ * form. */
 uint32_t lls_cuda_codes_rows(enum lls_codes_form);
 int lls_cuda_run_codes_product(cudaStream_t, const struct lls_cuda_codes_product *);
 /* Widens outputs [first, first + n): to (n, inputs) bf16. */
@@ -453,7 +454,7 @@ int lls_cuda_run_attention(cudaStream_t, const struct lls_cuda_step *,
                            const struct lls_cuda_plan *, const struct lls_cuda_pool *,
                            const struct lls_cuda_grid *, const struct lls_cuda_states *,
                            const struct lls_cuda_attention *);
-/* Blocks of the kernel for pieces that a multiprocessor runs at once. */
+/* Returns the blocks of the kernel for pieces that a multiprocessor runs at once. */
 int lls_cuda_attention_at_once(const struct lls_cuda_pool *);
 /* Like the three functions above, but for pools with int8 blocks. */
 int lls_cuda_attention_int8_setup(void);
@@ -533,7 +534,7 @@ struct lls_cuda_sample {
   void *room;              /* lls_cuda_sample_room bytes, all 0 before the first use */
 };
 
-/* Bytes of working memory for up to n_rows and vocab. */
+/* Returns the bytes of working memory for up to n_rows and vocab. */
 size_t lls_cuda_sample_room(uint32_t n_rows, uint32_t vocab);
 int lls_cuda_run_sample(cudaStream_t, const struct lls_cuda_sample *);
 /* Draws for up to SAMPLE_ROWS rows whose largest logits are known. */

@@ -98,7 +98,7 @@ static void share_out(struct planning *p)
   }
 }
 
-/* The most queries of a piece. */
+/* Returns the most queries of a piece. */
 static uint32_t most_queries(const struct planning *p)
 {
   const struct lls_device_step *step = p->device->step;

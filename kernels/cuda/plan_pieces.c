@@ -19,13 +19,13 @@ struct cutting {
   uint64_t tiles, done; /* tiles of all sequences; of the sequences already cut */
 };
 
-/* The first tile of a lane. */
+/* Returns the first tile of a lane. */
 static uint64_t begin_of(const struct cutting *c, uint32_t lane)
 {
   return c->tiles * lane / c->plan->n_lanes;
 }
 
-/* The fields that all pieces of a sequence have in common. */
+/* Returns the fields that all pieces of a sequence have in common. */
 static struct lls_cuda_piece piece_of(const struct cutting *c, uint32_t sequence)
 {
   const struct lls_step_sequence *s = &c->device->step->sequences[sequence];

@@ -29,7 +29,7 @@ uint32_t lls_cuda_plan_lanes(const struct lls_cuda_device *d, uint32_t kv_heads)
   return lanes > 0 ? lanes : 1;
 }
 
-/* The most parts of large items, less the first of each: see choose_parts. */
+/* Returns the most parts of large items, less the first of each: see choose_parts. */
 uint32_t lls_cuda_plan_spare(const struct lls_cuda_device *d, uint32_t kv_heads)
 {
   return 2 * (uint32_t)d->properties.multiProcessorCount / kv_heads + 1;

@@ -246,8 +246,8 @@ lls_cuda_product_find(struct lls_cuda_device *d, const struct lls_cuda_product_k
 
 /* ---- running ----------------------------------------------------------------------- */
 
-/* The largest power of two, up to a limit, that the addresses of all three matrices are
- * a multiple of. */
+/* Returns the largest power of two, up to a limit, that the addresses of all three
+ * matrices are a multiple of. */
 static uint32_t alignment_of(const struct lls_cuda_product *a)
 {
   uintptr_t all = (uintptr_t)a->w | (uintptr_t)a->x | (uintptr_t)a->y;

@@ -10,7 +10,7 @@
 
 #define THREADS 256
 
-/* The number of threads worth using for n pieces of work of a row. */
+/* Returns the number of threads worth using for n pieces of work of a row. */
 static unsigned threads_for(uint32_t n, uint32_t most = THREADS)
 {
   uint32_t threads = (n + WARP - 1) / WARP * WARP;
@@ -82,7 +82,8 @@ static __device__ __forceinline__ several<T, N> normed(const several<T, N> &g, f
   return round_all<T>(value);
 }
 
-/* The sum over a block of the row's values, or of their squares around a mean. */
+/* Returns the sum over a block of the row's values, or of their squares around a
+ * mean. */
 template <class T, int N>
 static __device__ __forceinline__ float row_sum(const norm_row<T, N> &r, bool squares,
                                                 float mean, shared<float> room)
@@ -234,7 +235,7 @@ template <class T, int N, int PER> __global__ void activate_rows(lls_cuda_activa
       y[i] = activated(a, g[k], up[k]);
 }
 
-/* The grid: rows along x, pieces of a row along y. */
+/* Returns the grid: rows along x, pieces of a row along y. */
 static dim3 row_pieces(uint32_t n_rows, uint32_t n, unsigned threads)
 {
   return dim3(n_rows, (n + threads - 1) / threads);

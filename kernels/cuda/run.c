@@ -41,7 +41,7 @@ static int attention(struct lls_cuda_device *d, const struct lls_cuda_op *op,
                                 &op->pool->view, &grid, &d->states, a);
 }
 
-/* The name of an operation in messages. */
+/* Returns the name of an operation in messages. */
 static const char *name_of(enum lls_cuda_op_kind kind)
 {
   static const char *const names[] = {

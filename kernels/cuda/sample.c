@@ -93,8 +93,8 @@ static uint64_t uniform_bits(const struct lls_sampling *s)
   return (uint64_t)(lls_sampling_uniform(s->seed, s->index) * 0x1p53) << 11;
 }
 
-/* The draw of a prompt's token, which is only scored: penalties and biases do not
- * apply. */
+/* Returns the draw of a prompt's token, which is only scored: penalties and biases do
+ * not apply. */
 static struct lls_cuda_draw scored_row(const struct lls_sampling *s)
 {
   return (struct lls_cuda_draw){

@@ -13,8 +13,8 @@
 
 /* ---- order of logits --------------------------------------------------------------- */
 
-/* A key that is larger for a larger logit, and for the lower id of equal logits; 0 for
- * NaN. */
+/* Returns a key that is larger for a larger logit, and for the lower id of equal
+ * logits; 0 for NaN. */
 static __device__ __forceinline__ u64 order_key(float x, uint32_t id)
 {
   if (x != x)
@@ -50,7 +50,7 @@ static __device__ __forceinline__ bool is_banned(const lls_cuda_draw &d, uint32_
   return false;
 }
 
-/* The largest of the chunk's keys below `below`; 0 if there is none. */
+/* Returns the largest of the chunk's keys below `below`; 0 if there is none. */
 static __device__ __forceinline__ u64 best_below(const chunk &c, u64 below,
                                                  shared<u64> room)
 {
@@ -62,9 +62,9 @@ static __device__ __forceinline__ u64 best_below(const chunk &c, u64 below,
   return block_largest(best, room);
 }
 
-/* The largest key that d does not ban. Banned logits have become -infinity or NaN, so a
- * banned token can come first only if the chunk has nothing better, and only then the
- * ban is looked up. */
+/* Returns the largest key that d does not ban. Banned logits have become -infinity or
+ * NaN, so a banned token can come first only if the chunk has nothing better, and only
+ * then the ban is looked up. */
 static __device__ __forceinline__ u64 best_allowed(const chunk &c, const lls_cuda_draw &d,
                                                    shared<u64> room)
 {
@@ -220,7 +220,7 @@ static __device__ void score(const row &r, const chunk_part *parts, uint32_t tar
   }
 }
 
-/* The lowest allowed token, or the last token. */
+/* Returns the lowest allowed token, or the last token. */
 static __device__ uint32_t first_allowed(const row &r, const lls_cuda_draw &d)
 {
   uint32_t token = 0;

@@ -91,7 +91,7 @@ static __device__ before add_up_above(u64 n, u64 mass, shared<u64> n_room,
   return b;
 }
 
-/* The state of a walk at one of the thread's bins, with the sums above it. */
+/* Returns the state of a walk at one of the thread's bins, with the sums above it. */
 static __device__ __forceinline__ walk walk_to(const row_room *row, uint32_t found,
                                                before b)
 {

@@ -54,7 +54,7 @@ static __device__ __forceinline__ uint32_t bin_of(uint32_t bits)
   return r.bin + ((bits - r.bits) >> r.shift);
 }
 
-/* The least bits of a weight in the bin. */
+/* Returns the least bits of a weight in the bin. */
 static __device__ __forceinline__ uint32_t least_bits(uint32_t bin)
 {
   fine_range r = range_of_bin(bin);
@@ -98,7 +98,7 @@ static inline __device__ __host__ uint32_t chunks_of(uint32_t vocab)
   return (vocab + CHUNK - 1) / CHUNK;
 }
 
-/* The row's state; rows come first, then parts (rows, chunks). */
+/* Returns the row's state; rows come first, then parts (rows, chunks). */
 static __device__ __forceinline__ row_room *room_of(const lls_cuda_sample &a)
 {
   return (row_room *)a.room + blockIdx.y;
@@ -158,7 +158,7 @@ template <class F> static __device__ __forceinline__ void each(const chunk &c, F
 
 /* ---- the end of a draw ------------------------------------------------------------- */
 
-/* The unmodified logit of a token. */
+/* Returns the unmodified logit of a token. */
 static __device__ float raw_logit(const row &r, const lls_cuda_draw &d,
                                   const lls_cuda_adjustment *list, uint32_t token,
                                   shared<u64> room)

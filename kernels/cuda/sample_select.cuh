@@ -109,7 +109,7 @@ static __device__ __forceinline__ u64 block_largest(u64 x, shared<u64> room)
 
 /* ---- weights ----------------------------------------------------------------------- */
 
-/* The weight of a logit: 1 for the likeliest token, 0 for NaN. */
+/* Returns the weight of a logit: 1 for the likeliest token, 0 for NaN. */
 static __device__ __forceinline__ float weight(const row &r, float logit)
 {
   float p = expf((logit - r.top) * r.scale);

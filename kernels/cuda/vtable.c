@@ -242,7 +242,8 @@ static void check_frequencies(struct lls_cuda_device *d, int place,
   memcpy(known, r->inverse_frequency, bytes);
 }
 
-/* The index of this rope's angles; if no entry is free, the last one is replaced. */
+/* Returns the index of this rope's angles; if no entry is free, the last one is
+ * replaced. */
 static int rope_place(const struct lls_cuda_device *d, const struct lls_rope_shape *r)
 {
   int i = 0;

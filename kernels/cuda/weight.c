@@ -191,8 +191,8 @@ static int create_bias(struct lls_cuda_device *d, struct lls_weight *w,
   return rc < 0 ? rc : load_bias(d, LLS_F32, f32, parts, biases, n, err);
 }
 
-/* The form of codes that a part is stored in: none unless rows of x can be read 16
- * bytes at a time. */
+/* Returns the form of codes that a part is stored in: none unless rows of x can be read
+ * 16 bytes at a time. */
 static enum lls_codes_form form_of(const struct lls_cuda_device *d,
                                    const struct lls_tensor_view *part,
                                    enum lls_weight_format format)

@@ -31,7 +31,7 @@ static struct row_bytes row_bytes(enum lls_codes_form form, size_t columns)
 
 /* ---- a piece ----------------------------------------------------------------------- */
 
-/* The column of a lane's code i, of 32 columns. */
+/* Returns the column of a lane's code i, of 32 columns. */
 static size_t column_of(enum lls_codes_form form, unsigned lane, unsigned i)
 {
   unsigned q = i / 8, of = i % 8;
@@ -179,7 +179,7 @@ static void pack(struct rows *r, const struct lls_row_codes *row)
   r->n++;
 }
 
-/* The scale that all groups of the row share; 0 if they differ. */
+/* Returns the scale that all groups of the row share; 0 if they differ. */
 static float one_scale(const struct lls_row_codes *row)
 {
   for (size_t g = 1; g < row->groups; g++)

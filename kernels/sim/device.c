@@ -113,7 +113,7 @@ static void logits(struct lls_device *device, const struct lls_weight *weight,
   lls_sim(device)->drawn += n_rows;
 }
 
-/* The first allowed token of the mask, from `token` on, wrapping around. */
+/* Returns the first allowed token of the mask, from `token` on, wrapping around. */
 static int32_t allowed_token(const struct lls_sampling *s, uint32_t vocab, int32_t token)
 {
   for (uint32_t i = 0; i < vocab; i++) {
@@ -124,7 +124,7 @@ static int32_t allowed_token(const struct lls_sampling *s, uint32_t vocab, int32
   return token;
 }
 
-/* A token other than eos: splitmix64 of the output's length and index. */
+/* Returns a token other than eos: splitmix64 of the output's length and index. */
 static int32_t other_token(const struct lls_sampling *s, uint32_t vocab, int32_t eos)
 {
   double uniform = lls_sampling_uniform(s->seed, s->index);

@@ -190,8 +190,8 @@ int lls_sim_pool_copy(struct lls_device *device, struct lls_pool *pool,
   return 0;
 }
 
-/* The time over the link between the devices; if the profile has none, to the host and
- * from there. */
+/* Returns the time over the link between the devices; if the profile has none, to the
+ * host and from there. */
 static double pull_ns(const struct lls_cost_rates *r, double bytes)
 {
   double peer_ns = lls_cost_copy_ns(r, LLS_LINK_PEER, bytes, 1);

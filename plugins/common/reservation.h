@@ -21,8 +21,8 @@ enum reservation { RESERVE_MAX, RESERVE_POW2, RESERVE_ORACLE };
           "longest sequence, for reserve = max; a request that may get longer "          \
           "has its own longest reserved")
 
-/* Tokens of prompt and answer: the predicted number, or prompt and max_new_tokens if
- * there is no prediction or the request has outgrown it. */
+/* Returns the tokens of prompt and answer: the predicted number, or prompt and
+ * max_new_tokens if there is no prediction or the request has outgrown it. */
 static inline uint32_t reservation_length(const struct lls_request *r)
 {
   uint32_t most = r->prompt_tokens + r->max_new_tokens;
@@ -32,8 +32,8 @@ static inline uint32_t reservation_length(const struct lls_request *r)
   return usable ? predicted : most;
 }
 
-/* Tokens to reserve for the whole of r by rule `how`: at most `limit`, the size of the
- * cache, unless the request itself is longer. */
+/* Returns the tokens to reserve for the whole of r by rule `how`: at most `limit`, the
+ * size of the cache, unless the request itself is longer. */
 static inline uint32_t reservation_of(const struct lls_request *r, int64_t how,
                                       uint32_t max_len, uint32_t limit)
 {

@@ -15,7 +15,7 @@
 
 /* ---- life ------------------------------------------------------------------------- */
 
-/* Units of a slab that are of no use to the class that loses most. */
+/* Returns the units of a slab that are of no use to the class that loses most. */
 static uint32_t loss_of(uint32_t slab_units, const uint32_t *block_units, uint32_t n)
 {
   uint32_t loss = 0;
@@ -24,7 +24,8 @@ static uint32_t loss_of(uint32_t slab_units, const uint32_t *block_units, uint32
   return loss;
 }
 
-/* The smallest multiple of the largest block that loses little, or else least. */
+/* Returns the smallest multiple of the largest block that loses little, or else
+ * least. */
 static uint32_t slab_units_for(uint32_t n_units, const uint32_t *block_units, uint32_t n)
 {
   uint32_t largest = 0;
@@ -172,7 +173,8 @@ static void list(struct lls_pol_slabs *s, uint32_t x)
   slabs_set(s, head, x);
 }
 
-/* The slab of the class with fewest free blocks, at least one; or LLS_POL_NIL. */
+/* Returns the slab of the class with fewest free blocks, at least one; or
+ * LLS_POL_NIL. */
 static uint32_t fullest(const struct lls_pol_slabs *s, uint32_t kind)
 {
   const struct lls_pol_slab_class *c = &s->classes[kind];

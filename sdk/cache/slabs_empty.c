@@ -16,7 +16,7 @@ static uint32_t victim_of(const struct lls_pol_slabs *s, uint32_t kind, uint32_t
                                : LLS_POL_NIL;
 }
 
-/* The slab of the class with fewest holders, then with fewest blocks. */
+/* Returns the slab of the class with fewest holders, then with fewest blocks. */
 static uint32_t emptiest(const struct lls_pol_slabs *s, uint32_t kind)
 {
   uint32_t best = LLS_POL_NIL;
@@ -42,8 +42,9 @@ static bool has_spare(const struct lls_pol_slabs *s, uint32_t kind)
              : s->slabs[emptiest(s, kind)].n_held == 0;
 }
 
-/* The class that gives room: the one whose victim was kept longest; its own before
- * others, and before one that has no victim but holes; LLS_POL_NIL if there is none. */
+/* Returns the class that gives room: the one whose victim was kept longest; its own
+ * before others, and before one that has no victim but holes; LLS_POL_NIL if there is
+ * none. */
 static uint32_t giver(const struct lls_pol_slabs *s, uint32_t kind)
 {
   uint32_t since = 0, oldest = 0, best = LLS_POL_NIL;
@@ -65,7 +66,7 @@ static uint32_t giver(const struct lls_pol_slabs *s, uint32_t kind)
   return best;
 }
 
-/* Blocks of the slab's class that are free in other slabs. */
+/* Returns the blocks of the slab's class that are free in other slabs. */
 static uint32_t free_elsewhere(const struct lls_pol_slabs *s, uint32_t x)
 {
   const struct lls_pol_slab *slab = &s->slabs[x];
@@ -85,7 +86,8 @@ static bool can_note_moves(const struct lls_pol_slabs *s, uint32_t x)
   return lls_pol_journal_has_room(s->journal, changes);
 }
 
-/* The block in another slab that the i-th one of slab x becomes; its holders go along. */
+/* Returns the block in another slab that the i-th one of slab x becomes; its holders go
+ * along. */
 static uint32_t move_block(struct lls_pol_slabs *s, uint32_t x, uint32_t i)
 {
   struct lls_pol_slab *slab = &s->slabs[x];

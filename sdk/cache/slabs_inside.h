@@ -15,7 +15,7 @@ static inline void slabs_set(struct lls_pol_slabs *s, uint32_t *where, uint32_t 
   lls_pol_journal_set(s->journal, where, value);
 }
 
-/* A block of a slab of the class or of a free slab, or LLS_POL_NIL. */
+/* Returns a block of a slab of the class or of a free slab, or LLS_POL_NIL. */
 uint32_t slabs_try(struct lls_pol_slabs *, uint32_t kind);
 /* Takes a slab that has taken blocks off its list; it is listed by none. */
 void slabs_unlist(struct lls_pol_slabs *, uint32_t slab);

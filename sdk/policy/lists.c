@@ -27,9 +27,9 @@ static bool before(const struct lls_pol_lists *l, const struct lls_request *a,
   return a->id < b->id;
 }
 
-/* The slot of the request after which r belongs, NIL if r becomes the first. An arrival
- * belongs at the end, which is checked first. A preempted request is older than nearly
- * all others, so the search for its place starts at the head. */
+/* Returns the slot of the request after which r belongs, NIL if r becomes the first. An
+ * arrival belongs at the end, which is checked first. A preempted request is older than
+ * nearly all others, so the search for its place starts at the head. */
 static uint32_t place_of(const struct lls_pol_lists *l, const struct lls_pol_lists_end *e,
                          const struct lls_request *r)
 {

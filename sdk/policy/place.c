@@ -9,8 +9,8 @@ void lls_pol_place_begin(struct lls_pol_place *p)
   memset(p->units, 0, sizeof p->units);
 }
 
-/* The fraction of an instance's cache that `units` more would fill, counting memory in
- * use, offered to it, or placed in this plan. */
+/* Returns the fraction of an instance's cache that `units` more would fill, counting
+ * memory in use, offered to it, or placed in this plan. */
 static double fill(const struct lls_pol_place *p, const struct lls_instance_load *load,
                    uint32_t index, uint32_t units)
 {
@@ -26,8 +26,8 @@ static bool is_lighter(const struct lls_instance_load *a,
   return a->requests != b->requests ? a->requests < b->requests : a->step_ns < b->step_ns;
 }
 
-/* The index of the instance of `role` that would be filled least, or with in_turn of the
- * next one. The search begins at p->next and wraps around. */
+/* Returns the index of the instance of `role` that would be filled least, or with
+ * in_turn of the next one. The search begins at p->next and wraps around. */
 static uint32_t find(const struct lls_pol_place *p, const struct lls_topology *t,
                      const struct lls_step_view *view, uint32_t role, uint32_t units)
 {

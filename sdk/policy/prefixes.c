@@ -54,7 +54,7 @@ static uint32_t *bucket_of(const struct lls_pol_prefixes *p, const struct lls_ke
   return &p->buckets[(uint32_t)key->word[0] & p->bucket_mask];
 }
 
-/* The generation of a block; 0 for the root, which is never evicted. */
+/* Returns the generation of a block; 0 for the root, which is never evicted. */
 static uint32_t generation_of(const struct lls_pol_prefixes *p, uint32_t block)
 {
   return block == LLS_POL_ROOT ? 0 : p->blocks[block].generation;

@@ -159,8 +159,8 @@ static void begin_one(struct pass *p, const struct lls_pol_heap_entry *e)
   p->seats--;
 }
 
-/* The first candidate of both heaps; one that runs is taken out of its heap. Returns
- * false if none is left. */
+/* Takes the first candidate of both heaps; one that runs is removed from its heap.
+ * Returns false if none is left. */
 static bool next(struct pass *p, struct lls_pol_heap_entry *out)
 {
   struct lls_pol_heap *running = &p->priority->running;

@@ -32,9 +32,9 @@ int64_t lls_pol_room_ns(struct lls_pol_room *r, uint32_t context, uint32_t token
   return r->cost->iteration_ns(r->cost->context, &shape);
 }
 
-/* The most tokens between low and high whose step fits into within_ns. The time of a step
- * is nearly linear in its tokens, so interpolation evaluates the model six times at most;
- * bisection took thirteen evaluations, most of the time of a plan. */
+/* Returns the most tokens between low and high whose step fits into within_ns. The time
+ * of a step is nearly linear in its tokens, so interpolation evaluates the model six
+ * times at most; bisection took thirteen evaluations, most of the time of a plan. */
 static uint32_t interpolate(struct lls_pol_room *r, uint32_t context, uint32_t low,
                             uint32_t high, int64_t high_ns)
 {

@@ -38,7 +38,7 @@ static bool is_before(int64_t key, uint64_t id, const struct lls_pol_urgent_entr
   return key < e->key || (key == e->key && id < e->request->id);
 }
 
-/* The index in `near` of the entry (key, id), or where it would be inserted. */
+/* Returns the index in `near` of the entry (key, id), or where it would be inserted. */
 static uint32_t place_of(const struct lls_pol_urgent_list *l, int64_t key, uint64_t id)
 {
   uint32_t low = 0, high = l->n_near;

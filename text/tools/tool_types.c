@@ -65,7 +65,7 @@ static unsigned by_values(const json_t *schema)
   return types != 0 ? types : LLS_TOOL_TYPE_ANY;
 }
 
-/* The types of all branches together. */
+/* Returns the types of all branches together. */
 static unsigned by_branches(const json_t *root, const json_t *branches, unsigned depth)
 {
   unsigned types = 0;

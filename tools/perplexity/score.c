@@ -49,7 +49,7 @@ static double log_probability(const struct row *r, uint32_t token)
   return r->logits[token] - r->log_sum;
 }
 
-/* The sum of p ln(p / q), p being the reference's. */
+/* Returns the sum of p ln(p / q), p being the reference's. */
 static double divergence(const struct row *p, const struct row *q, uint32_t vocab)
 {
   double sum = 0;

@@ -17,7 +17,7 @@ struct lls_mean {
 };
 
 void lls_mean_add(struct lls_mean *, double x);
-/* The standard error of the mean; NAN for fewer than two values. */
+/* Returns the standard error of the mean; NAN for fewer than two values. */
 double lls_mean_error(const struct lls_mean *);
 
 struct lls_score {

@@ -9,13 +9,13 @@
 #define CONTEXT 512
 #define SHAPES  12 /* number of random workloads */
 
-/* Units that hold `tokens` tokens of one sequence. */
+/* Returns the units that hold `tokens` tokens of one sequence. */
 static uint32_t units_of(uint32_t tokens, uint32_t block_tokens)
 {
   return 2 * ((tokens + block_tokens - 1) / block_tokens);
 }
 
-/* An instance with random options: small or large blocks, steps and memory. */
+/* Returns an instance with random options: small or large blocks, steps and memory. */
 static struct scene_options any_scene(struct dice *d, uint64_t seed)
 {
   static const uint32_t blocks[] = {8, 16, 32}, tokens[] = {64, 256, 2048},

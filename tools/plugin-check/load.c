@@ -82,8 +82,8 @@ static void fill_prompt(struct load *l, uint32_t i, int32_t tokens[MAX_PROMPT])
     tokens[l->clients[i].prompt - 1] = (int32_t)(3 + i % 900);
 }
 
-/* A few tenants that send much, and one with a number beyond any table indexed by
- * tenant. */
+/* Returns a tenant: one of a few that send much, or one with a number beyond any table
+ * indexed by tenant. */
 static uint32_t tenant_of(uint32_t i)
 {
   return i % 16 == 15 ? FAR_TENANT : i % 4;

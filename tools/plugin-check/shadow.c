@@ -155,14 +155,15 @@ static uint64_t *slot_of(const struct shadow *s, const struct lls_block_entry *e
   return slot_at(s, LLS_TIER_DEVICE, e->block, e->element, slot);
 }
 
-/* The first hash of a request. Blocks of the salted tenant differ from all others, even
- * for the same tokens. */
+/* Returns the first hash of a request. Blocks of the salted tenant differ from all
+ * others, even for the same tokens. */
 static uint64_t first_hash(const struct lls_request *r)
 {
   return r->tenant == FAR_TENANT ? UINT64_C(0xA0761D6478BD642F) : 0;
 }
 
-/* The hash of a token and all tokens before it, from the hash of those before. */
+/* Returns the hash of a token and all tokens before it, from the hash of those
+ * before. */
 static uint64_t next_hash(uint64_t before, int32_t token)
 {
   return (before ^ (uint64_t)(uint32_t)token ^ UINT64_C(0x9E3779B97F4A7C15)) *

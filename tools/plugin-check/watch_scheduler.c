@@ -24,8 +24,8 @@ static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
   return hash;
 }
 
-/* A checksum of everything in the view that no service changes. (A reserve during plan
- * may take a prefix, which the view shows only in the next step.) */
+/* Returns a checksum of everything in the view that no service changes. (A reserve
+ * during plan may take a prefix, which the view shows only in the next step.) */
 static uint64_t checksum(const struct lls_step_view *v)
 {
   const struct lls_request *const *const lists[] = {v->waiting, v->running, v->preempted,

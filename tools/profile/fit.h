@@ -40,7 +40,7 @@ int lls_profile_fit(const struct lls_profile_point *, size_t n,
                     const struct lls_profile *like, struct lls_profile *out,
                     struct lls_error *err);
 
-/* The time of a step of this shape by the rates. */
+/* Returns the time of a step of this shape by the rates. */
 double lls_shape_ns(const struct lls_cost_rates *, const struct lls_shape *);
 
 #endif

@@ -21,7 +21,7 @@ static uint32_t between(struct dice *d, uint32_t least, uint32_t most)
   return least + (uint32_t)(uniform(d) * (most - least + 1.0));
 }
 
-/* A log-uniform draw: as often between 1 and 2 as between 512 and 1024. */
+/* Returns a log-uniform draw: as often between 1 and 2 as between 512 and 1024. */
 static uint32_t by_magnitude(struct dice *d, uint32_t least, uint32_t most)
 {
   if (most <= least)

@@ -98,10 +98,10 @@ struct lls_steady lls_report_steady(const struct lls_report *);
 /* SLOs of the requests, or --goodput's: slos.c. */
 json_t *lls_report_slos(const struct lls_report *);
 
-/* The lives of a few requests, for a plot of them: lives.c. */
+/* Returns the lives of a few requests, for a plot of them: lives.c. */
 json_t *lls_report_lives(const struct lls_report *);
 
-/* The number of failures of each kind; NULL if out of memory. */
+/* Returns the number of failures of each kind; NULL if out of memory. */
 json_t *lls_report_failures(const struct lls_report *);
 
 struct lls_bin *lls_timeline_at(struct lls_timeline *, int64_t now_ns);

@@ -263,7 +263,8 @@ static void append_looks(json_t *object, const struct lls_bin *bin, struct lls_b
     append(object, "cache_used", last->look_cache / n);
 }
 
-/* The timeline for plots: a list for each quantity, with a value for each bin. */
+/* Returns the timeline for plots: a list for each quantity, with a value for each
+ * bin. */
 static json_t *timeline_json(const struct lls_report *report)
 {
   const struct lls_timeline *t = &report->timeline;

@@ -76,7 +76,7 @@ struct lls_metrics {
   double service_difference; /* largest minus smallest service, in weighted tokens */
 };
 
-/* The attainment of one tenant's requests. */
+/* Returns the attainment of one tenant's requests. */
 struct lls_attainment lls_report_tenant(const struct lls_report *, uint32_t tenant);
 
 /* Returns 0 or -ENOMEM. */

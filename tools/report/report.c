@@ -197,9 +197,9 @@ static int add_gap(struct lls_report *report, struct lls_track *track, int64_t g
 }
 
 /*
- * The 99th percentile, linear between ranks as numpy does it. Only the largest n/100 +
- * 2 gaps matter, so they are kept sorted during one pass over the gaps: sorting every
- * answer would cost more than simulating it.
+ * Returns the 99th percentile, linear between ranks as numpy does it. Only the largest
+ * n/100 + 2 gaps matter, so they are kept sorted during one pass over the gaps: sorting
+ * every answer would cost more than simulating it.
  */
 static int64_t percentile_99(const int64_t *gaps, uint32_t n)
 {

@@ -50,7 +50,7 @@ static int64_t last_start(const struct lls_report *report)
   return last;
 }
 
-/* The average number of active requests until `end_ns`. */
+/* Returns the average number of active requests until `end_ns`. */
 static double mean_level(const struct change *changes, size_t n, int64_t end_ns)
 {
   double area = 0;
@@ -105,7 +105,7 @@ static bool find(const struct lls_report *report, int64_t *from_ns, int64_t *to_
   return found;
 }
 
-/* Tokens a second over the whole seconds between the two times. */
+/* Returns the tokens a second over the whole seconds between the two times. */
 static double token_rate(const struct lls_report *report, int64_t from_ns, int64_t to_ns)
 {
   int64_t first = (from_ns + LLS_NS_PER_S - 1) / LLS_NS_PER_S;

@@ -70,7 +70,7 @@ static int model_settings(struct settings *s, const struct lls_sim_tool_options 
   return rc;
 }
 
-/* A simulation accepts any number of waiting requests: only memory limits the queue. */
+/* Sets max_requests so high that only memory limits the queue. */
 static int queue_settings(struct settings *s, uint32_t max_requests,
                           struct lls_error *err)
 {

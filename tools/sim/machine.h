@@ -55,7 +55,8 @@ void lls_machine_begin_log(const struct lls_machine *, struct lls_decision_log *
 
 /* Nanoseconds from 0, by the clock of the instance whose turn it is. */
 int64_t lls_machine_now(struct lls_machine *);
-/* The time of the instance that is furthest behind; no event can happen before it. */
+/* Returns the time of the instance that is furthest behind; no event can happen before
+ * it. */
 int64_t lls_machine_least(struct lls_machine *);
 /* Lets time pass until until_ns: in the simulation at once, in real time by sleeping,
  * unless idle time is skipped. Instances already beyond it stay there. */

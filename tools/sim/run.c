@@ -96,8 +96,8 @@ static void on_event(void *context, const struct lls_event *event)
     on_finished(r, event->owner, event);
 }
 
-/* The start of a request's latency: if it had to wait for the concurrency limit, the
- * time at which it was admitted. */
+/* Returns the start of a request's latency: if it had to wait for the concurrency
+ * limit, the time at which it was admitted. */
 static int64_t start_of(const struct run *r, const struct lls_item *item, int64_t now_ns)
 {
   bool by_the_clock = r->options->max_concurrency == 0 && item->arrival_ns != LLS_NEVER;
@@ -365,7 +365,7 @@ static json_t *describe_memory(const struct lls_machine *m)
                    "block_tokens", (json_int_t)pool->block_tokens);
 }
 
-/* The time of the instance that is furthest ahead. */
+/* Returns the time of the instance that is furthest ahead. */
 static int64_t latest(struct lls_machine *m)
 {
   int64_t now_ns = lls_machine_now(m);

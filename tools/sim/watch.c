@@ -4,17 +4,17 @@
 
 #include <llmserve/scheduler.h>
 
-/* The K and V units that `tokens` would need if all blocks were full. Tokens shared by
- * several requests are counted for each, but stored once, so the result is at most
- * `used`. */
+/* Returns the K and V units that `tokens` would need if all blocks were full. Tokens
+ * shared by several requests are counted for each, but stored once, so the result is at
+ * most `used`. */
 static uint64_t filled_units(const struct lls_watch *w, uint64_t tokens, uint64_t used)
 {
   uint64_t units = w->block_tokens > 0 ? 2 * tokens / w->block_tokens : 0;
   return units < used ? units : used;
 }
 
-/* The number of active requests that were not in the step. The census was taken after
- * the step, so requests that ended in it are not in the census. */
+/* Returns the number of active requests that were not in the step. The census was taken
+ * after the step, so requests that ended in it are not in the census. */
 static uint32_t waiting(const struct lls_step_report *r,
                         const struct lls_loop_census *census)
 {

@@ -27,7 +27,7 @@ void lls_grid_name_but(const struct lls_grid *, size_t point, size_t but, char *
 
 #define LLS_SEED_AXIS "seed"
 #define LLS_RATE_AXIS "request-rate"
-/* The value of --seed, the first of repeated runs. */
+/* Returns the value of --seed, the first of repeated runs. */
 int64_t lls_first_seed(const struct lls_runner *);
 /* Searches the highest rate for each point of --sweep (find.c). */
 int lls_find_rates(const struct lls_sweep_options *, const struct lls_runner *, FILE *out,

@@ -24,7 +24,7 @@ static void add_word(char out[LLS_PLOT_LABEL], const char *word, size_t length)
            word);
 }
 
-/* The length of a name without ".ini": "apt.ini" is "apt". */
+/* Returns the length of a name without ".ini": "apt.ini" is "apt". */
 static size_t without_ini(const char *name, size_t length)
 {
   bool ini = length > 4 && strncmp(name + length - 4, ".ini", 4) == 0;

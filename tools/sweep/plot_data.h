@@ -37,9 +37,9 @@ void lls_plot_free(struct lls_plot_runs *);
 struct lls_plot_part lls_plot_series(const struct lls_plot_runs *, size_t from);
 struct lls_plot_part lls_plot_repeats(const struct lls_plot_runs *, size_t from);
 
-/* The highest rate that all series have; NaN if there is none. */
+/* Returns the highest rate that all series have; NaN if there is none. */
 double lls_plot_common_rate(const struct lls_plot_runs *);
-/* The repeats of a series at a rate; rate NaN: at its highest rate. */
+/* Returns the repeats of a series at a rate; rate NaN: at its highest rate. */
 struct lls_plot_part lls_plot_at(const struct lls_plot_runs *,
                                  struct lls_plot_part series, double rate);
 
@@ -49,8 +49,8 @@ struct lls_plot_part lls_plot_at(const struct lls_plot_runs *,
 size_t lls_plot_values(const struct lls_plot_runs *, struct lls_plot_part repeats,
                        const char *key, double **values);
 
-/* The mean of a number over the repeats, with its interval; for a single repeat the
- * bounds equal the mean. */
+/* Returns the mean of a number over the repeats, with its interval; for a single repeat
+ * the bounds equal the mean. */
 struct lls_interval lls_plot_interval(const struct lls_plot_runs *,
                                       struct lls_plot_part repeats, const char *key);
 

@@ -167,8 +167,8 @@ struct lls_interval lls_bootstrap(const double *values, size_t n)
   return out;
 }
 
-/* The 97.5th percentile of Student's t. Beyond the table it uses the expansion in 1 /
- * freedom, whose error is below 0.1 % from 30 on. */
+/* Returns the 97.5th percentile of Student's t. Beyond the table it uses the expansion
+ * in 1 / freedom, whose error is below 0.1 % from 30 on. */
 static double student_t(size_t freedom)
 {
   static const double table[] = {12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,

@@ -9,7 +9,7 @@
 
 #include "core/base/error.h"
 
-/* The number at "a.b.c"; NaN if there is none; "inf" is infinity. */
+/* Returns the number at "a.b.c"; NaN if there is none; "inf" is infinity. */
 double lls_result_number(const json_t *result, const char *path);
 json_t *lls_result_read(const char *path, struct lls_error *err);
 
@@ -45,11 +45,11 @@ struct lls_interval {
   double mean, cv, low, high;
 };
 
-/* The 95 % interval of a mean (n >= 2) by Student's t; NaN for fewer values. */
+/* Returns the 95 % interval of a mean (n >= 2) by Student's t; NaN for fewer values. */
 struct lls_interval lls_student(const double *values, size_t n);
 
-/* The 95 % interval of a mean by the percentile bootstrap, with 2,000 resamples of a
- * fixed seed. NaNs are ignored. */
+/* Returns the 95 % interval of a mean by the percentile bootstrap, with 2,000 resamples
+ * of a fixed seed. NaNs are ignored. */
 struct lls_interval lls_bootstrap(const double *values, size_t n);
 
 #endif

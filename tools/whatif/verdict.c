@@ -31,8 +31,8 @@ static double error_of(const json_t *simulated, const struct traffic *t,
   return fabs(metric_apart(metric_of(simulated, m), metric_of(t->metrics, m)));
 }
 
-/* The simulation's error in the objective; if the history cannot give it, the largest
- * of the errors that it can give. */
+/* Returns the simulation's error in the objective; if the history cannot give it, the
+ * largest of the errors that it can give. */
 static double margin_of(const json_t *simulated, const struct traffic *t,
                         const struct lls_objective *objective)
 {
@@ -187,8 +187,8 @@ static json_t *number_or_null(double value)
   return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* The metrics of a report, without the data of plots and origins, which are most of
- * it. */
+/* Returns the metrics of a report, without the data of plots and origins, which are
+ * most of it. */
 static json_t *numbers_of(const json_t *report)
 {
   static const char *const left_out[] = {"quantiles", "timeline", "lives", "machine",

@@ -32,7 +32,7 @@ struct verdict {
   double gain;   /* improvement of the best simulated candidate, as a share; NaN: none */
 };
 
-/* The improvement of a report over another, as a share; NaN: unknown. */
+/* Returns the improvement of a report over another, as a share; NaN: unknown. */
 double gain_over(const json_t *report, const json_t *base, const struct lls_objective *);
 
 /* Sets each candidate's gain, and whether it exceeds the margin. results: (n), with the

@@ -99,8 +99,8 @@ static int add_batch_rows(const struct lls_workload_options *o, int64_t n_batche
   return 0;
 }
 
-/* The number of timed batches: one at the beginning, the last one at until_ns or
- * before. */
+/* Returns the number of timed batches: one at the beginning, the last one at until_ns
+ * or before. */
 static int64_t count_batches(const struct lls_workload_options *o, int64_t until_ns)
 {
   if (o->batch_period == LLS_NEVER || o->batch_period == 0)

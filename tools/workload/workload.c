@@ -31,7 +31,8 @@ static bool named(const struct lls_workload_options *o, const char *name)
   return strcmp(o->dataset_name, name) == 0;
 }
 
-/* The number of rows: made by an endless source, or drawn from a file without times. */
+/* Returns the number of rows: made by an endless source, or drawn from a file without
+ * times. */
 static uint32_t wanted(const struct lls_workload_options *o)
 {
   double rate = NAN;
@@ -235,8 +236,8 @@ static int in_order(const void *a, const void *b)
   return x->index < y->index ? -1 : x->index > y->index;
 }
 
-/* The least power of two that holds every answer, so that it reveals nothing about a
- * single one. */
+/* Returns the least power of two that holds every answer, so that it reveals nothing
+ * about a single one. */
 static uint32_t bound_of(const struct lls_rows *rows)
 {
   uint32_t bound = 1;

@@ -42,7 +42,7 @@ json_t *lls_wire_prompt_logprobs(const struct lls_choice *choice);
 /* Returns how many characters the unreported tokens have in logprobs' text_offset. */
 size_t lls_wire_logprobs_characters(const struct lls_choice *choice);
 
-/* The events of an error in a stream; see struct lls_dialect. */
+/* Returns the events of an error in a stream; see struct lls_dialect. */
 json_t *lls_wire_failure(const struct lls_generation *generation,
                          const struct lls_api_error *error);
 

@@ -152,7 +152,7 @@ static inline struct block_set *set_of(const struct bidirectional *m, uint32_t e
   return &m->sets[end * (m->block_tokens + 1) + used];
 }
 
-/* Blocks with no owner at either end. */
+/* Returns the blocks with no owner at either end. */
 static inline uint32_t free_blocks(const struct bidirectional *m)
 {
   return set_of(m, LLS_LEFT_TO_RIGHT, 0)->n;
@@ -185,13 +185,13 @@ static inline uint32_t blocks_of(const struct bidirectional *m, uint64_t tokens)
   return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
 }
 
-/* The token after a part's last one; 0 for LLS_POL_NIL. */
+/* Returns the token after a part's last one; 0 for LLS_POL_NIL. */
 static inline uint32_t end_of(const struct bidirectional *m, uint32_t part)
 {
   return part != LLS_POL_NIL ? m->parts[part].first + m->parts[part].count : 0;
 }
 
-/* A part's entry in the K list; the entry in the V list has the next unit. */
+/* Returns a part's entry in the K list; the entry in the V list has the next unit. */
 static inline struct lls_block_entry bidi_entry(const struct bidirectional *m,
                                                 uint32_t part)
 {
@@ -211,7 +211,8 @@ void bidi_empty_sets(struct bidirectional *);
 /* Adds all parts without an owner to the sets, after `parts` was written directly. */
 void bidi_fill_sets(struct bidirectional *);
 bool bidi_set_has(const struct block_set *, uint32_t block);
-/* The lowest block of a set that is not below `from`; LLS_POL_NIL if there is none. */
+/* Returns the lowest block of a set that is not below `from`; LLS_POL_NIL if there is
+ * none. */
 uint32_t bidi_set_next(const struct block_set *, uint32_t n_blocks, uint32_t from);
 /* Gives the sequence a part of `count` slots for the tokens from `first` on, after its
  * part `after` (LLS_POL_NIL: as its first part). Returns the part. */
@@ -245,7 +246,7 @@ void bidi_drop(struct bidirectional *, struct sequence *);
 void bidi_computed(struct bidirectional *, struct sequence *, uint32_t cached);
 /* Slots by which the last part can grow without taking any from another sequence. */
 uint32_t bidi_tail(const struct bidirectional *, const struct sequence *);
-/* An estimate of the units needed to bring all missing tokens back. */
+/* Returns an estimate of the units needed to bring all missing tokens back. */
 uint32_t bidi_restore_units(const struct bidirectional *, const struct sequence *);
 
 /* ---- transfer.c: copies made during the step */

@@ -87,8 +87,8 @@ static void free_idle(struct bidirectional *m)
   set(m, &m->host_hand, block + 1 < m->n_host_blocks ? block + 1 : 0);
 }
 
-/* The host block of a group of the sequence's tokens, a new one if there is none;
- * LLS_POL_NIL if the host is full. */
+/* Returns the host block of a group of the sequence's tokens, a new one if there is
+ * none; LLS_POL_NIL if the host is full. */
 static uint32_t block_for(struct bidirectional *m, struct sequence *s, uint32_t group)
 {
   uint32_t *entry = &table_of(m, s)[group];
@@ -188,7 +188,7 @@ int bidi_checkpoint(struct bidirectional *m, uint32_t part, uint32_t from, uint3
   return 0;
 }
 
-/* Tokens of a part that have been computed. */
+/* Returns the tokens of a part that have been computed. */
 static uint32_t computed_end(const struct bidirectional *m, uint32_t part)
 {
   return lls_pol_min(end_of(m, part), m->sequences[m->parts[part].owner].cached);

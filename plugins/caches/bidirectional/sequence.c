@@ -24,14 +24,15 @@ static bool can_displace(const struct request *q, uint32_t other)
          !is_held(&m->sequences[m->parts[other].owner]);
 }
 
-/* The most slots that a part at this end of the block may have. */
+/* Returns the most slots that a part at this end of the block may have. */
 static uint32_t usable(const struct request *q, uint32_t part)
 {
   uint32_t other = part ^ 1;
   return q->m->block_tokens - (can_displace(q, other) ? 0 : q->m->parts[other].count);
 }
 
-/* The lowest block whose slots are all owned by a sequence that may be displaced. */
+/* Returns the lowest block whose slots are all owned by a sequence that may be
+ * displaced. */
 static uint32_t find_displaceable(const struct request *q)
 {
   const struct bidirectional *m = q->m;
@@ -44,8 +45,8 @@ static uint32_t find_displaceable(const struct request *q)
   return block;
 }
 
-/* A block whose part at this end has no owner: the one with most free slots, the lowest
- * of them; LLS_POL_NIL. With mode = off only blocks without an owner. */
+/* Returns a block whose part at this end has no owner: the one with most free slots,
+ * the lowest of them; LLS_POL_NIL. With mode = off only blocks without an owner. */
 static uint32_t find_block(const struct request *q)
 {
   const struct bidirectional *m = q->m;

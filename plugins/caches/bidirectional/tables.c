@@ -27,7 +27,8 @@ void bidi_free_row(struct bidirectional *m, struct sequence *s)
   s->listed = 0;
 }
 
-/* The next row, from row_hand on, not used in this step; LLS_POL_NIL if all are used. */
+/* Returns the next row, from row_hand on, not used in this step; LLS_POL_NIL if all are
+ * used. */
 static uint32_t next_row(struct bidirectional *m)
 {
   for (uint32_t i = 0; i < m->n_rows; i++) {

@@ -125,7 +125,8 @@ static int commit(void *self)
   return 0;
 }
 
-/* Blocks of the region for r, at least for `tokens`, at most those of the cache. */
+/* Returns the blocks of the region for r, at least for `tokens`, at most those of the
+ * cache. */
 static uint32_t region_of(const struct contiguous *m, const struct lls_request *r,
                           uint64_t tokens)
 {

@@ -71,7 +71,7 @@ static inline uint32_t blocks_of(const struct hybrid *m, uint64_t tokens)
   return (uint32_t)((tokens + m->block_tokens - 1) / m->block_tokens);
 }
 
-/* Units that `blocks` of a sequence take in a form. */
+/* Returns the units that `blocks` of a sequence take in a form. */
 static inline uint32_t units_of(uint32_t form, uint32_t blocks)
 {
   return form == LLS_FORM_HIDDEN ? blocks : 2 * blocks;
@@ -84,9 +84,8 @@ static inline struct lls_block_entry *list_of(const struct hybrid *m,
 }
 
 /* ---- sequence.c: operations on one sequence */
-/* The form in which reserve(asked) holds the sequence; asked = NONE: the manager's
- * choice.
- */
+/* Returns the form in which reserve(asked) holds the sequence; asked = NONE: the
+ * manager's choice. */
 uint32_t hybrid_form(const struct hybrid *, const struct sequence *, uint32_t asked);
 /* Units it would take to hold `tokens` more in that form. */
 uint32_t hybrid_units_needed(const struct hybrid *, const struct sequence *,

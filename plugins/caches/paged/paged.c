@@ -357,7 +357,8 @@ static int export_state(void *self, struct lls_blob *out)
   return paged_export(self, out);
 }
 
-/* A state that can't be taken over, or contradicts itself, leaves an empty manager. */
+/* Replaces the state by an exported one. If that can't be taken over, or contradicts
+ * itself, the manager is empty afterwards. */
 static int import_state(void *self, const struct lls_blob *in)
 {
   struct paged *m = self;

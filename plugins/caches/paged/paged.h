@@ -138,7 +138,7 @@ void paged_index(struct paged *, struct sequence *, const struct lls_request *);
 /* Frees blocks of a dropped sequence that no other sequence holds and that have no child
  * in the index; s is the sequence's state before the drop. */
 void paged_forget(struct paged *, const struct sequence *s);
-/* Number of the sequence's blocks that other sequences hold as well. */
+/* Returns the number of the sequence's blocks that other sequences hold as well. */
 uint32_t paged_shared_blocks(const struct paged *, const struct sequence *);
 /* Implement the vtable's `kept` and `adopt`. */
 size_t paged_kept(struct paged *, struct lls_kept_block *out, size_t max);

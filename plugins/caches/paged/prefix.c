@@ -8,7 +8,7 @@
  */
 #include "paged.h"
 
-/* How many of the request's indexed blocks [from, n) have no holder. */
+/* Returns how many of the request's indexed blocks [from, n) have no holder. */
 static uint32_t unheld(const struct paged *m, const struct lls_request *r, uint32_t from,
                        uint32_t n)
 {

@@ -28,7 +28,8 @@ static struct sequence *sequence_of(struct tiered *m, const struct lls_request *
 
 /* ---- life -------------------------------------------------------------------------- */
 
-/* The geometry's int8, or 0 from an older core whose struct ends before this member. */
+/* Returns the geometry's int8, or 0 from an older core whose struct ends before this
+ * member. */
 static uint32_t int8_of(const struct lls_cache_geometry *g)
 {
   return g->size >= offsetof(struct lls_cache_geometry, int8) + sizeof g->int8
@@ -427,7 +428,8 @@ static int export_state(void *self, struct lls_blob *out)
   return tiered_export(self, out);
 }
 
-/* A state that can't be taken over, or contradicts itself, leaves an empty manager. */
+/* Replaces the state by an exported one. If that can't be taken over, or contradicts
+ * itself, the manager is empty afterwards. */
 static int import_state(void *self, const struct lls_blob *in)
 {
   struct tiered *m = self;

@@ -124,7 +124,7 @@ static inline uint32_t int8_blocks(const struct tiered *m, const struct sequence
              : 0;
 }
 
-/* Units that blocks [gone, blocks) of the sequence take in a tier. */
+/* Returns the units that blocks [gone, blocks) of the sequence take in a tier. */
 static inline uint32_t units_of(const struct tiered *m, const struct sequence *s,
                                 bool on_host, uint32_t blocks)
 {
@@ -139,13 +139,14 @@ static inline uint32_t spare_units(const struct tiered *m)
   return m->int8 == LLS_INT8_ALL ? 1 : 0;
 }
 
-/* Units of a full block on the device. */
+/* Returns the units of a full block on the device. */
 static inline uint32_t full_units(const struct tiered *m)
 {
   return m->int8 == LLS_INT8_ALL ? 1 : 2;
 }
 
-/* Units that can be taken: free ones, and those of indexed blocks without a holder. */
+/* Returns the units that can be taken: free ones, and those of indexed blocks without a
+ * holder. */
 static inline uint32_t units_to_be_had(const struct tiered *m, bool on_host)
 {
   uint32_t n = m->tiers[on_host].n_free;
@@ -163,14 +164,14 @@ static inline struct lls_block_entry *k_list(const struct tiered *m, uint32_t ro
   return m->entries + (size_t)row * 2 * m->row_blocks;
 }
 
-/* The index's number of the i-th block of a row, a full block on the device. */
+/* Returns the index's number of the i-th block of a row, a full block on the device. */
 static inline uint32_t known_block(const struct tiered *m, uint32_t row, uint32_t i)
 {
   uint32_t k = k_list(m, row)[i].block;
   return m->int8 == LLS_INT8_ALL ? k / 2 : k;
 }
 
-/* Blocks on the list in the tier that the sequence is in or moves from. */
+/* Returns the blocks on the list in the tier that the sequence is in or moves from. */
 static inline uint32_t blocks_there(const struct sequence *s)
 {
   return s->transfer != 0 ? s->left : s->held;
@@ -205,7 +206,7 @@ void tiered_computed(struct tiered *, struct sequence *, const struct lls_reques
 /* Frees blocks of a dropped sequence that no other sequence holds and that have no child
  * in the index; s is the sequence's state before the drop. */
 void tiered_forget(struct tiered *, const struct sequence *s);
-/* Number of the sequence's blocks that other sequences hold as well. */
+/* Returns the number of the sequence's blocks that other sequences hold as well. */
 uint32_t tiered_shared_blocks(const struct tiered *, const struct sequence *);
 
 /* ---- sequence.c: operations on one sequence */

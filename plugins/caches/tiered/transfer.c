@@ -72,7 +72,8 @@ int tiered_start(struct tiered *m, struct sequence *s, bool to_host)
   return 0;
 }
 
-/* Units that the link carries during a step; all if its speed is unknown. */
+/* Returns the units that the link carries during a step; all if its speed is
+ * unknown. */
 static uint64_t budget(const struct tiered *m)
 {
   const struct lls_cost *cost = m->host->cost;

@@ -117,7 +117,7 @@ void judge_init(struct judge *j)
   *j = (struct judge){.median = FIRST_MEDIAN};
 }
 
-/* A mean that forgets: of all at first, later of about the last MEMORY. */
+/* Returns a mean that forgets: of all at first, later of about the last MEMORY. */
 static double blend(double mean, double value, uint64_t n)
 {
   return mean + (value - mean) / (double)(n < MEMORY ? n : MEMORY);

@@ -94,7 +94,7 @@ struct place {
   struct found found;
 };
 
-/* The k best of both generations, the best first. */
+/* Returns the k best of both generations, the best first. */
 static uint32_t search(const struct history *h, const float *vector, uint32_t k,
                        struct place *out)
 {
@@ -159,10 +159,10 @@ static int put(struct history *h, const float *vector, struct entry e)
   return rc < 0 ? rc : generation_add(&h->young, vector, e);
 }
 
-/* The geometric mean of an answer's length and the earlier estimate for the same prompt.
- * Sampled answers differ, so two predict better than one (by arithmetic: if their
- * logarithms are normal with a deviation of .42, the error is .59 from the last one and
- * .49 from this mean); equal answers keep their length. */
+/* Returns the geometric mean of an answer's length and the earlier estimate for the
+ * same prompt. Sampled answers differ, so two predict better than one (by arithmetic:
+ * if their logarithms are normal with a deviation of .42, the error is .59 from the
+ * last one and .49 from this mean); equal answers keep their length. */
 static uint32_t blend_lengths(uint32_t before, uint32_t now)
 {
   return (uint32_t)lround(sqrt((double)before * now));

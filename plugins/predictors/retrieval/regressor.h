@@ -18,7 +18,7 @@ struct regressor;
 int regressor_read(const char *path, uint32_t inputs, const struct lls_host *,
                    struct regressor **out);
 void regressor_free(struct regressor *);
-/* The estimated mean of the logarithm of the length. */
+/* Returns the estimated mean of the logarithm of the length. */
 double regressor_log_length(const struct regressor *, const float *vector);
 /* Returns the deviation on validation data. */
 double regressor_deviation(const struct regressor *);

@@ -114,7 +114,7 @@ static void close_database(struct store *s)
   s->db = NULL;
 }
 
-/* A file that holds something else, or that was damaged. */
+/* True if the file holds something else, or was damaged. */
 static bool is_corrupt(const struct store *s)
 {
   int code = s->db != NULL ? sqlite3_errcode(s->db) & 0xff : SQLITE_OK;

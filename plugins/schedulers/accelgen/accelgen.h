@@ -219,7 +219,7 @@ struct accelgen {
 
 /* slack.c: computes T_r of all requests of a view, marks urgent ones and sorts them. */
 void accelgen_look(struct accelgen *, const struct lls_step_view *);
-/* A request's limits, or those of the configuration if it has none. */
+/* Return a limit of the request, or the configured one if it has none. */
 int64_t accelgen_tbt_slo(const struct accelgen *, const struct lls_request *);
 int64_t accelgen_ttft_slo(const struct accelgen *, const struct lls_request *);
 void accelgen_arrived(struct accelgen *, const struct lls_request *);
@@ -247,8 +247,8 @@ uint32_t accelgen_run(struct accelgen *, struct lls_pol_step *,
 /* Rejects a prompt that would leave no block free in an empty cache. */
 bool accelgen_hopeless(struct accelgen *, struct lls_pol_step *,
                        struct accelgen_candidate *);
-/* Tokens of a prompt to run without the method `chunk`: all of it or 0. A prompt longer
- * than any budget runs in a step of its own. */
+/* Returns the tokens of a prompt to run without the method `chunk`: all of it or 0. A
+ * prompt longer than any budget runs in a step of its own. */
 uint32_t accelgen_uncut(const struct accelgen *, const struct lls_pol_step *,
                         const struct accelgen_candidate *);
 

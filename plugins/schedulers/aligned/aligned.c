@@ -20,9 +20,9 @@ static bool is_remote(const struct aligned *a, const struct lls_step_view *view)
          view->preempt_mode == LLS_PREEMPT_SWAP && a->base.host->engine->async_transfers;
 }
 
-/* The fraction of the cache that prompts may not use. It is kept for victims and
- * transfers under way, and, once the pool is full, for the next batch: the device would
- * otherwise fill up with requests that find no room on the host. */
+/* Returns the fraction of the cache that prompts may not use. It is kept for victims
+ * and transfers under way, and, once the pool is full, for the next batch: the device
+ * would otherwise fill up with requests that find no room on the host. */
 static double keep_free(const struct aligned *a, const struct lls_step_view *view)
 {
   struct lls_capacity host = {.size = sizeof host}, device = {.size = sizeof device};

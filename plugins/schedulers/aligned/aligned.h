@@ -155,7 +155,7 @@ void members_begin(struct aligned *, const struct lls_step_view *);
 void members_on_arrival(void *self, const struct lls_request *);
 void members_on_finish(void *self, const struct lls_request *, uint32_t reason);
 void members_on_step(struct aligned *, const struct lls_step_report *);
-/* Index of a buffer's first request of at least `length` tokens. */
+/* Returns the index of a buffer's first request of at least `length` tokens. */
 uint32_t buffer_find(const struct aligned *, const struct buffer *, uint32_t length);
 
 /* ---- batch.c: forming the next batch and switching to it */
@@ -173,9 +173,9 @@ uint32_t batch_median(const struct aligned *);
 
 /* ---- decode.c: the running batch */
 void decode_plan(struct aligned *, struct lls_pol_step *);
-/* Units that n running requests must leave free to grow into. */
+/* Returns the units that n running requests must leave free to grow into. */
 uint32_t decode_headroom(const struct aligned *, const struct lls_pol_step *, uint32_t n);
-/* Units needed to decode the request on this instance. */
+/* Returns the units needed to decode the request on this instance. */
 uint32_t decode_units(struct aligned *, const struct lls_pol_step *,
                       const struct lls_request *);
 uint32_t decode_need(const struct aligned *);

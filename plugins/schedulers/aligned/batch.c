@@ -10,7 +10,7 @@
 
 /* ---- the running batch ------------------------------------------------------------- */
 
-/* Blocks of all running requests. */
+/* Returns the blocks of all running requests. */
 uint64_t batch_blocks(const struct aligned *a)
 {
   uint64_t blocks = 0;
@@ -19,9 +19,9 @@ uint64_t batch_blocks(const struct aligned *a)
   return blocks;
 }
 
-/* Units by which requests that join may still enlarge the running batch: fill_frac of the
- * cache, less the batch's units. With fill_frac = 1 only free memory limits it, since
- * requests may share blocks. */
+/* Returns the units by which requests that join may still enlarge the running batch:
+ * fill_frac of the cache, less the batch's units. With fill_frac = 1 only free memory
+ * limits it, since requests may share blocks. */
 int64_t batch_room(const struct aligned *a, const struct lls_pol_step *s)
 {
   if (a->params.fill_frac >= 1)
@@ -66,7 +66,7 @@ static uint32_t partition(uint32_t *v, uint32_t n)
   return kept;
 }
 
-/* The median length of running requests, or of spare ones if none runs. */
+/* Returns the median length of running requests, or of spare ones if none runs. */
 uint32_t batch_median(const struct aligned *a)
 {
   uint32_t *v = a->found, n = a->n_running, middle = n / 2;
@@ -134,7 +134,8 @@ static uint32_t least_requests(const struct aligned *a, uint64_t bmax)
   return a->params.rmin_frac > 0 && part < rmin ? (uint32_t)(part + 1) : rmin;
 }
 
-/* Blocks of a class of lengths: Bmax, or a fraction of the pool if it holds more. */
+/* Returns the blocks of a class of lengths: Bmax, or a fraction of the pool if it holds
+ * more. */
 static uint64_t class_blocks(const struct aligned *a, uint64_t bmax)
 {
   double blocks = a->params.class_frac * (double)a->tree.nodes[0].blocks;

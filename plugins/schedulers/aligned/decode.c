@@ -105,7 +105,8 @@ static bool at_block_end(const struct aligned *a, uint32_t slot)
   return length_of(a, slot) % a->block_tokens == 0;
 }
 
-/* Blocks for the next token of each running request (the condition in Algorithm 2). */
+/* Returns the blocks for the next token of each running request (the condition in
+ * Algorithm 2). */
 uint32_t decode_need(const struct aligned *a)
 {
   uint32_t blocks = 0;
@@ -278,7 +279,7 @@ static bool let_in(struct aligned *a, struct lls_pol_step *s, struct door *d,
   return true;
 }
 
-/* The spare request with the least id above `id`; TREE_NIL if there is none. */
+/* Returns the spare request with the least id above `id`; TREE_NIL if there is none. */
 static uint32_t spare_after(const struct aligned *a, uint64_t id)
 {
   uint32_t best = TREE_NIL;
@@ -352,7 +353,7 @@ static void let_others_in(struct aligned *a, struct lls_pol_step *s, uint32_t se
 
 /* ---- when nothing moves ------------------------------------------------------------ */
 
-/* The oldest request on the device, or else on the host. */
+/* Returns the oldest request on the device, or else on the host. */
 static uint32_t find_oldest(const struct aligned *a, const struct lls_step_view *view)
 {
   for (uint32_t i = 0; i < view->n_running; i++)

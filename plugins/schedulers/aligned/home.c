@@ -17,7 +17,8 @@ void home_begin(struct aligned *a, const struct lls_step_view *view)
   a->n_leaving = view->n_leaving;
 }
 
-/* A request whose hand-over was refused once can't be copied, and stays. */
+/* Sends a request back to a prefill instance. One whose hand-over was refused once
+ * can't be copied, and stays. */
 bool home_send(struct aligned *a, struct lls_pol_step *s, uint32_t slot)
 {
   struct member *m = &a->members[slot];

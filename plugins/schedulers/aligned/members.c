@@ -160,7 +160,8 @@ static void forget(struct aligned *a, uint32_t slot)
       .fresh = m->fresh, .spare_id = m->spare_id, .spare_tag = m->spare_tag};
 }
 
-/* The request's member; initializes it if the slot belonged to another request. */
+/* Returns the request's member; initializes it if the slot belonged to another
+ * request. */
 static struct member *know(struct aligned *a, const struct lls_request *r)
 {
   struct member *m = member_of(a, r);

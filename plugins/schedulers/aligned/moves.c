@@ -136,7 +136,7 @@ static void relieve(struct aligned *a, struct moves *m)
 
 /* ---- away -------------------------------------------------------------------------- */
 
-/* Units that transfers under way will free. */
+/* Returns the units that transfers under way will free. */
 static int64_t leaving_units(const struct aligned *a, const struct lls_step_view *view)
 {
   int64_t units = 0;
@@ -148,7 +148,7 @@ static int64_t leaving_units(const struct aligned *a, const struct lls_step_view
   return units;
 }
 
-/* Units of the prompts in the next step of prompts. */
+/* Returns the units of the prompts in the next step of prompts. */
 static int64_t prompt_units(const struct aligned *a, const struct lls_step_view *view)
 {
   if (view->n_waiting == 0)

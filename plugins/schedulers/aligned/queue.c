@@ -8,8 +8,8 @@
 
 #include <llmserve/policy/prompts.h>
 
-/* Units kept free for growth. Without host memory the pool stays on the device, and all
- * of its requests will grow. */
+/* Returns the units kept free for growth. Without host memory the pool stays on the
+ * device, and all of its requests will grow. */
 static uint32_t reserve(const struct aligned *a, const struct lls_pol_step *s)
 {
   uint32_t n = a->n_running + a->spare.n + 1;

@@ -86,7 +86,7 @@ static void widen(const struct tree *t, struct search_batch *b, struct tree_rang
   }
 }
 
-/* The range of lengths in a batch of a node's entries. */
+/* Returns the range of lengths in a batch of a node's entries. */
 static struct tree_range span_of(const struct tree *t, uint32_t node)
 {
   struct tree_range r = tree_range_of(t, node);
@@ -110,8 +110,8 @@ static bool starves(const struct tree *t, const struct search_limits *l, int64_t
   return v->requests > 0 && now_ns - v->since_ns > l->starve_ns;
 }
 
-/* The deepest starving node; of several, the one that has starved longest. The array has
- * the levels in order, the deepest last. */
+/* Returns the deepest starving node; of several, the one that has starved longest. The
+ * array has the levels in order, the deepest last. */
 static uint32_t most_starving(const struct tree *t, const struct search_limits *l,
                               int64_t now_ns)
 {

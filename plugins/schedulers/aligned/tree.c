@@ -73,8 +73,8 @@ static void count(struct tree *t, const struct tree_entry *e, bool in, int64_t n
   }
 }
 
-/* The entry that arrived last before `id`. Prefilled requests come in about that order;
- * an evicted one is older than nearly all. */
+/* Returns the entry that arrived last before `id`. Prefilled requests come in about
+ * that order; an evicted one is older than nearly all. */
 static uint32_t older_than(const struct tree *t, uint64_t id)
 {
   const struct tree_entry *e = t->entries;

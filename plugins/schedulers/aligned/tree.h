@@ -85,7 +85,8 @@ struct tree_range {
 
 struct tree_range tree_range_of(const struct tree *, uint32_t node);
 
-/* The smallest and the largest length in the range with entries; 0 if there are none. */
+/* Return the smallest and the largest length in the range with entries; 0 if there are
+ * none. */
 uint32_t tree_lowest(const struct tree *, struct tree_range);
 uint32_t tree_highest(const struct tree *, struct tree_range);
 

@@ -82,8 +82,8 @@ static double remaining_of(const struct alise *a, const struct lls_request *r)
   return alise_remaining(&a->times, r, left);
 }
 
-/* A place as one number: lifted jobs first, in the order they were lifted; then by level
- * and T. */
+/* Returns a place as one number: lifted jobs first, in the order they were lifted; then
+ * by level and T. */
 static int64_t place_of(const struct job *j, uint32_t level, double remaining)
 {
   const double most = (double)(INT64_C(1) << LEVEL_BITS) - 1;

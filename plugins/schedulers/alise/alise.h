@@ -86,7 +86,8 @@ void alise_ages_free(struct alise_ages *);
 /* Sets the time at which the request last ran, or arrived. */
 void alise_ages_set(struct alise_ages *, const struct lls_request *, int64_t ran_ns);
 void alise_ages_remove(struct alise_ages *, const struct lls_request *);
-/* The request that ran longest ago, or NULL; *ran_ns is the time at which it ran. */
+/* Returns the request that ran longest ago, or NULL; *ran_ns is the time at which it
+ * ran. */
 const struct lls_request *alise_ages_oldest(const struct alise_ages *, int64_t *ran_ns);
 
 #endif

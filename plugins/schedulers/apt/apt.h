@@ -111,14 +111,14 @@ struct apt {
 
 /* ---- values.c: computes p, m, eta, rho, N, eps for all requests of a view */
 void apt_value_all(struct apt *, const struct lls_step_view *, uint32_t total_units);
-/* Units that `tokens` take in a form. */
+/* Returns the units that `tokens` take in a form. */
 uint32_t apt_units(const struct apt *, uint32_t tokens, uint32_t form);
-/* The time that a request may wait for its first token. */
+/* Returns the time that a request may wait for its first token. */
 static inline int64_t apt_first_limit_ns(const struct apt *a, const struct lls_request *r)
 {
   return r->slo.ttft_ns != LLS_NEVER ? r->slo.ttft_ns : a->params.ttft_slo;
 }
-/* The time that a request may wait for each later token. */
+/* Returns the time that a request may wait for each later token. */
 static inline int64_t apt_gap_limit_ns(const struct apt *a, const struct lls_request *r)
 {
   return r->slo.tbt_ns != LLS_NEVER ? r->slo.tbt_ns : a->params.tbt_slo;
@@ -132,7 +132,7 @@ enum {
 };
 
 /* ---- standing.c: which requests a further pause would make late */
-/* The standing of a request that has generated a token. */
+/* Returns the standing of a request that has generated a token. */
 uint32_t apt_standing_later(const struct apt *, const struct lls_request *,
                             int64_t waited_ns, bool on_device);
 /* Inline, because nearly all of the thousands of waiting requests have no token yet. */
@@ -163,7 +163,8 @@ int apt_calibrate(void *self, const struct lls_cost *);
 /* True if a cache full of hidden vectors gives more tokens a second than one full of K
  * and V, when each hidden token adds restore_ns to a step. */
 bool apt_hidden_pays(const struct apt *, double restore_ns, uint32_t total_units);
-/* Units that upgrades to KV in this step must leave free; UINT64_MAX: no upgrade pays. */
+/* Returns the units that upgrades to KV in this step must leave free; UINT64_MAX: no
+ * upgrade pays. */
 uint64_t apt_dearer_than_upgrades(const struct apt *);
 
 /* ---- greedy.c */
@@ -179,9 +180,9 @@ struct lls_pol_heap_entry apt_by_density(double density, bool upgrade, uint32_t 
 bool apt_admit(struct apt *, struct lls_pol_step *, struct candidate *, uint32_t budget,
                bool whole);
 void apt_prefill(struct apt *, struct lls_pol_step *);
-/* Units that must stay free when a violated request is admitted. Its value eps is that of
- * one step, but it holds its units until it ends, and requests that arrive before then
- * wait: experiments/papers/apt-serve-why, part held. */
+/* Returns the units that must stay free when a violated request is admitted. Its value
+ * eps is that of one step, but it holds its units until it ends, and requests that
+ * arrive before then wait: experiments/papers/apt-serve-why, part held. */
 uint64_t apt_kept_from_violated(const struct apt *, const struct lls_pol_step *);
 /* For an empty plan: admits the oldest waiting request, or rejects it. */
 void apt_last_resort(struct apt *, struct lls_pol_step *);

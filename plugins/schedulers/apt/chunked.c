@@ -37,7 +37,7 @@ static void begin_prompt(struct apt *a, struct lls_pol_step *s, struct candidate
     apt_admit(a, s, c, budget, false);
 }
 
-/* Units by which the decodes of this step grow. */
+/* Returns the units by which the decodes of this step grow. */
 static uint64_t growth(const struct apt *a)
 {
   uint64_t units = 0;

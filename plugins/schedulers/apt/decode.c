@@ -26,8 +26,8 @@ static void run_all(const struct apt *a, struct lls_pol_step *s)
 
 /* ---- all of them ------------------------------------------------------------------- */
 
-/* Units for upgrades from hidden to KV form in this step: those free after the growth of
- * all requests. */
+/* Returns the units for upgrades from hidden to KV form in this step: those free after
+ * the growth of all requests. */
 static uint64_t room_for_upgrades(const struct apt *a, const struct lls_pol_step *s)
 {
   uint64_t growth = s->watermark_units, as_kv = 0, free = lls_pol_step_free_units(s);
@@ -112,7 +112,8 @@ static void preempt(struct apt *a, struct lls_pol_step *s, const struct candidat
     c->request->user[1] |= APT_WANTS_HIDDEN;
 }
 
-/* The rank by which requests are kept: p / cur, if the request can still be in time. */
+/* Returns the rank by which requests are kept: p / cur, if the request can still be in
+ * time. */
 static double worth_keeping(const struct apt *a, const struct candidate *c,
                             uint32_t units)
 {

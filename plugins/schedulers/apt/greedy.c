@@ -82,7 +82,8 @@ static double gain(const struct greedy_problem *p, const struct candidate *c,
   return form == LLS_FORM_HIDDEN ? c->pending - penalty(p, c) : c->pending;
 }
 
-/* The form of a request's first increment; NONE if no form fits or has a value. */
+/* Returns the form of a request's first increment; NONE if no form fits or has a
+ * value. */
 static uint32_t first_form(const struct greedy_problem *p, const struct candidate *c)
 {
   if (c->held != LLS_FORM_NONE)
@@ -169,7 +170,7 @@ static bool upgrade(struct search *s, struct candidate *c)
   return true;
 }
 
-/* The best form of a blocked request alone that fits. */
+/* Returns the best form of a blocked request alone that fits. */
 static uint32_t single_form(const struct greedy_problem *p, const struct candidate *c)
 {
   if (c->held != LLS_FORM_NONE)

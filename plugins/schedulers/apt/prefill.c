@@ -50,8 +50,9 @@ bool apt_admit(struct apt *a, struct lls_pol_step *s, struct candidate *c,
   return true;
 }
 
-/* Units for upgrading all hidden form on the device to KV. An upgrade is worth theta2, a
- * violated request eps, so violated requests may not use this memory. */
+/* Returns the units for upgrading all hidden form on the device to KV. An upgrade is
+ * worth theta2, a violated request eps, so violated requests may not use this
+ * memory. */
 static uint64_t kept_for_upgrades(const struct apt *a)
 {
   uint64_t units = 0;

@@ -38,7 +38,7 @@ static struct candidate *next_to_give_way(const struct apt *a)
   return best;
 }
 
-/* Units of the running requests that may be preempted. */
+/* Returns the units of the running requests that may be preempted. */
 static uint64_t others_units(const struct apt *a)
 {
   uint64_t units = 0;
@@ -65,7 +65,8 @@ static bool find_room(struct apt *a, struct lls_pol_step *s, const struct lls_re
   return true;
 }
 
-/* The stalled request that has waited longest, of those not tried in this plan. */
+/* Returns the stalled request that has waited longest, of those not tried in this
+ * plan. */
 static struct candidate *longest_waiting(struct apt *a)
 {
   struct candidate *best = NULL;

@@ -23,7 +23,7 @@ uint32_t apt_units(const struct apt *a, uint32_t tokens, uint32_t form)
   return (uint32_t)ceil(a->eta * m - 1e-9);
 }
 
-/* The time that a request may wait for its next token. */
+/* Returns the time that a request may wait for its next token. */
 static int64_t limit_ns(const struct apt *a, const struct lls_request *r)
 {
   return r->generated_tokens == 0 ? apt_first_limit_ns(a, r) : apt_gap_limit_ns(a, r);

@@ -163,7 +163,7 @@ bool bros_is_guaranteed(struct bros *);
 void bros_pack(struct bros *, struct lls_pol_step *);
 void bros_emit(struct bros *, struct lls_pol_step *);
 
-/* The time limit of a request's first token, counted from its arrival. */
+/* Returns the time limit of a request's first token, counted from its arrival. */
 int64_t bros_first_slo(const struct bros *, const struct lls_request *);
 static inline bool bros_is_realtime(const struct lls_request *r)
 {

@@ -113,8 +113,9 @@ static bool leaves_room_for_displaced(const struct bros *b, const struct lls_pol
          lls_pol_step_free_units(s) / BLOCK_UNITS >= b->be_missing;
 }
 
-/* A new request leaves the watermark free, for the others to grow into, unless there
- * are best-effort requests that would leave for a real-time one. */
+/* True if enough memory stays free after this request. A new request leaves the
+ * watermark free, for the others to grow into, unless there are best-effort requests
+ * that would leave for a real-time one. */
 static bool leaves_room(struct bros *b, const struct lls_pol_step *s,
                         const struct bros_candidate *c)
 {

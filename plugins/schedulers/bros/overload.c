@@ -68,7 +68,8 @@ static void merge(struct bros_load *to, const struct bros_load *from)
   to->missing += from->missing;
 }
 
-/* Tokens a second that are in time if the step ends with the least slack of a bin. */
+/* Returns the tokens a second that are in time if the step ends with the least slack of
+ * a bin. */
 static double rate(const struct bros *b, const struct bins *bins, uint32_t bin)
 {
   struct bros_load load = {0};

@@ -14,7 +14,8 @@ static uint32_t units_of(const struct lls_step_view *view, const struct lls_requ
   return info.device_units;
 }
 
-/* Units of requests that were taken over and have not run on this instance. */
+/* Returns the units of requests that were taken over and have not run on this
+ * instance. */
 static uint32_t waiting_units(const struct lls_step_view *view)
 {
   uint32_t units = 0;

@@ -24,7 +24,7 @@ struct orca {
 /* User words: what is set aside for a request that runs. */
 enum { TOKENS, UNITS };
 
-/* Units for `tokens` of r in all, as the cache counts them. */
+/* Returns the units for `tokens` of r in all, as the cache counts them. */
 static uint32_t units_of(const struct lls_pol_step *s, const struct lls_request *r,
                          uint32_t tokens)
 {

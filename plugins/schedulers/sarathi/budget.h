@@ -35,9 +35,8 @@ void budget_free(struct budget *);
 /* Begins a step's budget and charges all its decodes. */
 void budget_begin(struct budget *, const struct params *, const struct lls_cost *,
                   const struct lls_step_view *);
-/* The budget left for a chunk of r's prompt, of which `pending` tokens are to be
- * computed.
- */
+/* Returns the budget left for a chunk of r's prompt, of which `pending` tokens are to
+ * be computed. */
 uint32_t budget_left(struct budget *, const struct lls_request *r, uint32_t pending);
 /* Charges `tokens` of r's pending ones. */
 void budget_take(struct budget *, const struct lls_request *r, uint32_t pending,

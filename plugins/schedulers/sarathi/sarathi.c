@@ -18,8 +18,8 @@ struct sarathi {
   struct budget budget;
 };
 
-/* Tokens of this prompt that the step's budget still allows. An engine without chunked
- * prefill runs all of them, if it is the step's first prompt. */
+/* Returns the tokens of this prompt that the step's budget still allows. An engine
+ * without chunked prefill runs all of them, if it is the step's first prompt. */
 static uint32_t piece(struct sarathi *sarathi, const struct lls_pol_step *s,
                       const struct lls_request *r, uint32_t pending)
 {

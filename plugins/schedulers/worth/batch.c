@@ -61,9 +61,9 @@ static void run_streams(struct worth *w, struct lls_pol_step *s, bool best)
 
 /* ---- prompts ----------------------------------------------------------------------- */
 
-/* Units that must stay free when a candidate is admitted: the growth of streams that a
- * pause makes late, twice for those on the device; and, if the candidate has no deadline
- * to meet, a fraction for requests that have one. */
+/* Returns the units that must stay free when a candidate is admitted: the growth of
+ * streams that a pause makes late, twice for those on the device; and, if the candidate
+ * has no deadline to meet, a fraction for requests that have one. */
 static uint32_t spare_units(const struct worth *w, const struct lls_pol_step *s,
                             const struct worth_candidate *c)
 {

@@ -126,7 +126,7 @@ void worth_keep(struct worth_order *o, int64_t now_ns)
 
 /* ---- the next request -------------------------------------------------------------- */
 
-/* The time by which c delays the candidates it passes. */
+/* Returns the time by which c delays the candidates it passes. */
 static int64_t passing(const struct worth_order *o, const struct worth_candidate *c)
 {
   return longest(c->time, o->crowded ? wait_for(c->memory, o->freed_per_ns) : 0,

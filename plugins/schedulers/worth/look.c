@@ -73,8 +73,8 @@ static int64_t due_of(const struct worth *w, const struct lls_request *r, double
   return due;
 }
 
-/* A request's level in tenths of a priority, the least first; best effort is 3.3
- * priorities after the other classes. */
+/* Returns a request's level in tenths of a priority, the least first; best effort is
+ * 3.3 priorities after the other classes. */
 static int32_t level_of(const struct lls_request *r)
 {
   int32_t p = r->priority < -16 ? -16 : r->priority > 16 ? 16 : r->priority;
@@ -187,7 +187,8 @@ static void add_list(struct worth *w, const struct lls_step_view *v,
   }
 }
 
-/* Tokens held by best effort, which gives its memory to requests that are in time. */
+/* Returns the tokens held by best effort, which gives its memory to requests that are
+ * in time. */
 static double held_by_best_effort(const struct lls_step_view *v)
 {
   double tokens = 0;

@@ -60,7 +60,7 @@ void worth_learn_end(struct worth_learned *, const struct lls_request *);
 void worth_learn_plan(struct worth_learned *, bool short_of_memory, uint32_t preempted);
 /* Answer tokens still to come: from the prediction, or from earlier answers' lengths. */
 double worth_left(const struct worth_learned *, const struct lls_request *);
-/* The expected length of the answer before its first token. */
+/* Returns the expected length of the answer before its first token. */
 double worth_expected(const struct worth_learned *, const struct lls_request *);
 /* How much a tenant used beyond its share; 0 if it did not. */
 double worth_excess(const struct worth_learned *, uint32_t tenant);
@@ -148,7 +148,7 @@ void worth_look(struct worth *, const struct lls_step_view *, uint32_t total_tok
 /* Adds a request to `urgent` if it has a deadline or weighs more than best effort: then
  * every plan considers it, however many requests wait. */
 void worth_arrived(struct worth *, const struct lls_request *);
-/* The TBT limit of a stream: the request's, or the configured gap. */
+/* Returns the TBT limit of a stream: the request's, or the configured gap. */
 int64_t worth_gap(const struct worth *, const struct lls_request *);
 bool worth_best_effort(const struct lls_request *);
 /* True if the request has a TBT limit or an end time, which a pause may make it miss. */
