@@ -45,7 +45,7 @@ struct lls_api {
   struct lls_api_config config;
   const void *thread; /* [main] */
   char *model_name;
-  char replica[LLS_REPLICA_MAX + 1]; /* "": the only replica */
+  char replica[LLS_REPLICA_MAX + 1]; /* name of this replica; "": it is the only one */
   char fingerprint[24]; /* changes with the model and with llmserve's version */
   int64_t created_s;    /* Unix time */
   struct lls_http_server *http;

@@ -51,7 +51,7 @@ struct lls_choice {
   struct lls_regex_scan **scans;             /* (params.n_stop_regex), or NULL */
   int32_t stop_token; /* the stop_token_ids token that ended it, or -1 */
   int64_t first_token_ns, last_token_ns; /* times by main's clock; 0: no token yet */
-  int64_t longest_gap_ns;                /* between two tokens */
+  int64_t longest_gap_ns;                /* longest time between two tokens */
 };
 
 struct lls_generation {

@@ -17,9 +17,9 @@
 #include "core/batch/validation.h"
 
 #define TRY_AGAIN_NS (2 * LLS_NS_PER_S)
-#define WAIT_MS      250 /* for pending answers, or a batch that may expire */
+#define WAIT_MS      250 /* wait while answers are pending, or a batch may expire */
 #define SWEEP_NS     (60 * LLS_NS_PER_S)
-#define IDLE_MS      60000 /* without batches; a posted job ends the wait */
+#define IDLE_MS      60000 /* wait while there are no batches; a posted job ends it */
 
 /* Does what step does. It writes the last answers before the status that says there are
  * no more; otherwise a crash between the two would lose them. */

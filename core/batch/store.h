@@ -57,7 +57,7 @@ struct lls_store_counts {
   uint32_t validating, in_progress, ending; /* numbers of batches */
   /* lines of these batches without an answer or error */
   uint64_t lines_queued;
-  uint64_t lines_completed, lines_failed; /* since the start of the process */
+  uint64_t lines_completed, lines_failed; /* lines since the start of the process */
   bool blocked;                           /* writing fails, as on a full disk */
 };
 

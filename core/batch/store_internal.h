@@ -21,7 +21,7 @@ struct lls_active;
 struct lls_store {
   char folder[PATH_MAX - 128];
   char *model_name;
-  char replica[LLS_REPLICA_MAX + 1]; /* "": there is only this one */
+  char replica[LLS_REPLICA_MAX + 1]; /* name of this replica; "": it is the only one */
   size_t max_line;
   const struct lls_log *log;
   void (*wake)(void *context);
@@ -36,13 +36,13 @@ struct lls_store {
   uint32_t n_active;
   uint32_t turn;  /* counts up; picks the batch of the next line */
   bool admitting; /* the database may have batches that are not active */
-  uint64_t lines_completed, lines_failed; /* since the start */
-  int64_t blocked_ns;                     /* since when writing fails; 0: it works */
-  struct lls_error why;                   /* why it fails */
-  int64_t swept_ns;                       /* time of the last sweep of expired data */
-  bool counted_responses;                 /* response_bytes is known */
-  int64_t response_bytes;                 /* sum over all stored responses */
-  struct lls_upload *uploads;             /* utlist: uploads in progress */
+  uint64_t lines_completed, lines_failed; /* lines since the start of the process */
+  int64_t blocked_ns;         /* time at which writing began to fail; 0: it works */
+  struct lls_error why;       /* why it fails */
+  int64_t swept_ns;           /* time of the last sweep of expired data */
+  bool counted_responses;     /* response_bytes is known */
+  int64_t response_bytes;     /* sum over all stored responses */
+  struct lls_upload *uploads; /* utlist: uploads in progress */
 
   atomic_bool has_lines;
 

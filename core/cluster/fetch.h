@@ -46,7 +46,7 @@ struct lls_fetches_options {
   enum lls_link_use links;
   bool gpu_aware;     /* the channel can send from GPU memory, and then does so if the
                        * engine has a GPU */
-  int64_t timeout_ns; /* for a piece on a link */
+  int64_t timeout_ns; /* longest time without progress of a piece on a link */
 };
 
 /* [main] */

@@ -20,7 +20,7 @@ struct lls_link_end {
   enum lls_link_state state;
   bool sends, has_news;
   enum lls_link_word owed; /* the message to send to the other process */
-  struct lls_error why;    /* for LLS_LINK_NEVER */
+  struct lls_error why;    /* reason for LLS_LINK_NEVER */
   struct lls_device_link *link;
   char *rooms[LLS_LINK_WINDOW];
   uint64_t n_given, n_done;
@@ -35,9 +35,10 @@ struct lls_link_expected {
 
 struct lls_link_other {
   struct lls_link_end out, in;
-  struct lls_link_name name;                 /* name of the link to the other process */
-  struct lls_link_expected *first;           /* list for `in`, ordered by sequence */
-  struct lls_linked coming[LLS_LINK_WINDOW]; /* pieces whose memory `in` has */
+  struct lls_link_name name;       /* name of the link to the other process */
+  struct lls_link_expected *first; /* list for `in`, ordered by sequence */
+  /* pieces for which `in` has provided memory */
+  struct lls_linked coming[LLS_LINK_WINDOW];
 };
 
 struct lls_links {

@@ -24,7 +24,7 @@
 struct lls_instance;
 struct lls_live;
 
-struct lls_offers { /* since the start */
+struct lls_offers { /* counts since the start */
   uint64_t requests, units;
 };
 

@@ -59,7 +59,7 @@ struct lls_remote_options {
                     struct lls_error *err);
   /* [channel] Returns the instance that takes an arrival now; LLS_NOBODY if none can. */
   uint32_t (*place)(void *context);
-  void *context; /* for both functions */
+  void *context; /* argument of both functions */
 };
 
 /* The phases of a change of policies in all processes, in order; loop_phases.c. */

@@ -138,7 +138,7 @@ struct lls_remote {
   uint32_t (*place)(void *context);
   int (*take_phase)(void *context, uint32_t phase, const char *data, size_t n,
                     struct lls_error *err);
-  void *context; /* for both functions */
+  void *context; /* argument of both functions */
   void (*wake)(void *context);
   void *wake_context;
 
@@ -149,9 +149,9 @@ struct lls_remote {
   /* snapshot of the local instance that process 0 asked for */
   struct lls_snapshot *snapshot;
   bool snapshot_asked;
-  struct lls_load_entry load;            /* the load as it was last sent */
-  bool loads_changed[LLS_MAX_INSTANCES]; /* since the last message to that instance;
-                                          * process 0 */
+  struct lls_load_entry load; /* the load as it was last sent */
+  /* process 0: the loads changed since the last message to that instance */
+  bool loads_changed[LLS_MAX_INSTANCES];
   uint64_t clearing;   /* number of process 0's CLEAR being carried out here; 0: none */
   uint32_t cleared_in; /* rounds since it was carried out */
   int64_t beat_ns, look_ns, shown_ns, loads_ns, status_ns, stats_ns, active_ns;

@@ -5,10 +5,11 @@
  */
 #include "core/cluster/remote_internal.h"
 
-#define LOAD_NS   1000000   /* least time between two loads of an instance, */
-#define LOADS_NS  2000000   /* between two messages with all loads, */
-#define STATUS_NS 50000000  /* between two statuses, except before an end, */
-#define STATS_NS  500000000 /* between two figures of its policies */
+#define LOAD_NS  1000000 /* least time between two loads of an instance */
+#define LOADS_NS 2000000 /* time between two messages with all loads */
+/* time between two statuses; before an end one is sent at once */
+#define STATUS_NS 50000000
+#define STATS_NS  500000000 /* time between two messages with the policies' figures */
 
 static bool is_due(int64_t now_ns, int64_t *last_ns, int64_t every_ns)
 {

@@ -137,7 +137,7 @@ struct lls_config {
     LLS_EACH_KIND_OF(struct lls_policy);
   } policies;
   struct lls_ini ini; /* the file as read, for messages that name a line */
-  /* (n_settings) of the command line; they override the file; borrowed */
+  /* (n_settings) settings of the command line; they override the file; borrowed */
   const char *const *settings;
   size_t n_settings;
   struct lls_changes changes; /* settings by requests; they override both */

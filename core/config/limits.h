@@ -24,7 +24,7 @@ struct lls_http_limits { /* keys of [server] for the HTTP server */
   int64_t max_body;     /* bytes, decoded */
   int64_t max_bodies;   /* bytes of all held requests and unread answers together */
   int64_t max_unsent;   /* unread bytes of a streamed answer, above which it is cut off */
-  int64_t idle_timeout; /* between two requests of a connection */
+  int64_t idle_timeout; /* longest time between two requests of a connection */
   int64_t read_timeout; /* from a request's first byte to its last */
   int64_t write_timeout; /* time in which a client reads no byte of the answer */
 };

@@ -17,7 +17,7 @@
 #include "core/base/error.h"
 
 struct lls_profile_device { /* [device]: the datasheet */
-  const char *name;         /* for messages */
+  const char *name;         /* the device's name in messages */
   int64_t memory;           /* bytes */
   double bandwidth;         /* bandwidth of the device's memory, GB/s */
   double matrix;            /* dense products in the model's type, TFLOP/s */
@@ -65,7 +65,7 @@ struct lls_profile_overhead { /* [overhead] */
 struct lls_profile_curve { /* [projection], if measured; else the roofline is used */
   uint32_t n;              /* points, rows increasing */
   double rows[LLS_PROFILE_POINTS];
-  double ns[LLS_PROFILE_POINTS]; /* for a million weights at that many rows */
+  double ns[LLS_PROFILE_POINTS]; /* time for a million weights at that many rows */
 };
 
 struct lls_profile {

@@ -287,7 +287,7 @@ enum lls_linear_store {
 
 struct lls_attention_shape {
   uint32_t heads, kv_heads, head_dim; /* heads is a multiple of kv_heads */
-  float scale;                        /* for q.k, normally 1/sqrt(head_dim) */
+  float scale;                        /* factor of q.k, normally 1/sqrt(head_dim) */
   uint32_t window;                    /* sliding window in tokens, 0 = none */
   /* (heads) device memory, NULL = none: for each head the score of an additional token
    * with value 0 */

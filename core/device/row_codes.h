@@ -42,7 +42,7 @@ struct lls_row_codes {
   uint8_t *code;         /* (columns) those beyond the view's columns are 0 */
   float *scale, *offset; /* (groups) */
   float *numbers;        /* (columns) elements to quantise */
-  size_t groups;         /* for the view's columns */
+  size_t groups;         /* groups of 32 for the view's columns */
 };
 
 /* Returns the bytes for a row of `columns`, a multiple of 32; and the row in that

@@ -96,7 +96,7 @@ struct lls_engine {
   void *pooled;          /* (max_logit_rows, vector columns) read back */
   uint32_t *first_logit; /* (max_sequences) row in logits, NO_LOGITS if not kept */
   int64_t started_ns;
-  bool running;  /* between submit and wait */
+  bool running;  /* a step is running: between submit and wait */
   bool copies;   /* the step in progress copies blocks */
   bool prepares; /* the step in progress computes nothing: lls_device_step.prepare */
   /* the thread that submitted the step, which must also wait for it */

@@ -18,7 +18,7 @@ struct lls_layer_weights {
   struct lls_norm_weights attention_output_norm, mlp_output_norm; /* LLS_NORM_BOTH */
   /* only with qk_norm */
   struct lls_norm_weights q_norm, k_norm;
-  float *sinks;              /* (heads) of this rank, or NULL */
+  float *sinks;              /* (heads) attention sinks of this rank's heads, or NULL */
   struct lls_weight *qkv;    /* ((heads + 2 kv_heads) head_dim, hidden); heads and ffn
                                 are this rank's */
   struct lls_weight *output; /* (hidden, heads head_dim) */

@@ -10,7 +10,7 @@
 
 #include "core/ranks/ranks.h"
 
-#define END_SECONDS 10 /* for a rank to end, beyond its longest wait */
+#define END_SECONDS 10 /* time for a rank to end, beyond its longest wait */
 
 static int create_device(const struct lls_worker_rank_options *o, struct lls_ranks *ranks,
                          struct lls_device **out, struct lls_error *err)

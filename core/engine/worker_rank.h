@@ -21,7 +21,7 @@ struct lls_worker_rank_side {
 
 struct lls_worker_rank_options {
   enum lls_device_choice choice;
-  const struct lls_devices *builtin; /* for `choice` */
+  const struct lls_devices *builtin; /* devices that `choice` chooses from */
   struct lls_device_options device;  /* lls_worker_rank_run sets device.ranks */
   /* lls_worker_rank_run sets engine.ranks; all that these options point to must outlive
    * the ranks */

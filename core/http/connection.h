@@ -73,7 +73,8 @@ struct lls_http_server {
   size_t held;   /* bytes of requests: in connections, and in bodies taken by handlers */
   size_t unread; /* bytes of answers that clients have not taken */
   struct lls_http_connection *connections; /* utlist */
-  struct lls_http_connection *spare; /* for a client without memory; NULL while in use */
+  /* connection for a client that comes when memory is short; NULL while in use */
+  struct lls_http_connection *spare;
   uv_tcp_t listeners[LLS_HTTP_MAX_LISTENERS];
   unsigned n_listeners;
   uv_pipe_t socket; /* the administrator's Unix socket, if has_socket */

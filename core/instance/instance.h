@@ -74,9 +74,10 @@ struct lls_instance {
   struct lls_adoption adoption; /* new policies, for the next step */
   uint64_t seed;                /* seeds the policies' random streams */
   const struct lls_devices *builtin;
-  char *model_name, *model_folder; /* for the embedding service, or NULL */
-  char *prompts_folder;            /* where prompts are kept, or NULL */
-  uint64_t prompts_bytes;          /* most bytes to keep; 0: none */
+  /* names of the served model, for the embedding service, or NULL */
+  char *model_name, *model_folder;
+  char *prompts_folder;   /* where prompts are kept, or NULL */
+  uint64_t prompts_bytes; /* most bytes to keep; 0: none */
 
   struct lls_request_table *table; /* by_slot is [step]'s, the rest is main's */
   struct lls_request_list waiting, running, preempted, moving;

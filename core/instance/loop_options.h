@@ -95,8 +95,10 @@ struct lls_loop_remote {
 struct lls_loop_options {
   /* the built-in devices, which must outlive the loop: encoders run on the CPU device */
   const struct lls_devices *builtin;
-  struct lls_engine *engine; /* (without a list) of the only instance, which is mixed */
-  const struct lls_loop_instance *instances; /* (n_instances) with engines alike */
+  /* the only instance's engine, if there is no list; its role is mixed */
+  struct lls_engine *engine;
+  /* (n_instances) the instances, whose engines are alike; NULL: see engine */
+  const struct lls_loop_instance *instances;
   uint32_t n_instances;
   struct lls_loop_remote remote; /* zeroed: no other processes */
   struct lls_loop_policies policies;

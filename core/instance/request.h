@@ -114,13 +114,14 @@ struct lls_live {
   bool announced;         /* the scheduler knows it, and must get on_finish */
 
   uint32_t placed;       /* enum lls_placed */
-  uint32_t preempt_mode; /* for LLS_PLACED_PREEMPTED */
+  uint32_t preempt_mode; /* enum lls_preempt_mode, for LLS_PLACED_PREEMPTED */
   /* LLS_PLACED_RESERVED: number of tokens that were cached before; to compute now;
    * reserved by the scheduler (more than run_tokens if a shared prefix has some of
    * them) */
   uint32_t context, run_tokens, asked_tokens;
-  uint64_t transfer;      /* LLS_MOVING: the cache manager's number of the transfer */
-  bool was_decoding;      /* before this step: then only its length changes */
+  uint64_t transfer; /* LLS_MOVING: the cache manager's number of the transfer */
+  bool was_decoding; /* the request was decoding before this step: only its length changes
+                      */
   uint64_t named_in_step; /* 1 + the last step whose plan named it: finds duplicates */
   bool doomed;            /* can never be placed: ends after this step's commit */
   struct lls_move move;

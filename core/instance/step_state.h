@@ -69,7 +69,7 @@ struct lls_plan_memory {
   const struct lls_request **lists;      /* (max_listed) all lists of the view */
   struct lls_instance_load *loads;       /* (n_loads) */
   const struct lls_instance_load **list; /* (n_loads) pointers to `loads` */
-  struct lls_step_result *results;       /* (max_results) of a step's report */
+  struct lls_step_result *results;       /* (max_results) results of a step's report */
   uint32_t max_listed, n_loads, max_results;
 };
 

@@ -17,7 +17,7 @@ struct lls_loop {
   const void *main; /* trail of the first thread that called as main; checks only */
   struct lls_step_thread *threads; /* (n) */
   struct lls_instance **peers;     /* (n) in threads */
-  struct lls_instance_info *infos; /* (n) of each instance */
+  struct lls_instance_info *infos; /* (n) data of each instance */
   struct lls_topology topology;
   uint32_t n;
   uint32_t mine;             /* index of the first instance of this process */

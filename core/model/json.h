@@ -13,7 +13,7 @@
 #include "core/base/error.h"
 
 struct lls_json {
-  char file[512]; /* for messages */
+  char file[512]; /* the file's name in messages */
   json_t *root;   /* an object */
   json_t *names;  /* names looked up after lls_json_watch; else NULL */
 };

@@ -117,7 +117,7 @@ struct lls_model_config {
   enum lls_qk_norm qk_norm;
   float norm_offset;     /* added to norms' weights in the file */
   float embedding_scale; /* 0 = 1 */
-  float attention_scale; /* for q.k; 0 = 1 / sqrt(head_dim) */
+  float attention_scale; /* factor of q.k; 0 = 1 / sqrt(head_dim) */
   float attention_cap, logit_cap;
   bool attention_sinks; /* each head has an attention sink */
 

@@ -44,7 +44,7 @@
 #define FAR_OUT 16384
 #define WINDOW  4  /* pieces under way to each process */
 #define POSTED  8  /* pieces for which receive memory is posted */
-#define ROUNDS  16 /* between two readings of the clock */
+#define ROUNDS  16 /* checks between two readings of the clock */
 
 struct sent {
   struct sent *next;
@@ -64,7 +64,7 @@ struct other {
   struct sent *first, **last; /* messages not yet received, oldest first */
   struct sent *waiting;       /* the first of these that is not begun, NULL: all are */
   uint32_t n_out;             /* begun */
-  uint64_t n_sent, n_taken;   /* since the start */
+  uint64_t n_sent, n_taken;   /* messages since the start */
   int pidfd;                  /* -1: on another machine, or the kernel has no pidfds */
   pid_t pid;                  /* 0: on another machine */
   bool receiving;

@@ -27,7 +27,7 @@
 
 #define SPINS      2000u
 #define CACHE_LINE 64
-#define LOOK_UP_NS 20000000 /* between two checks of a sleeping rank */
+#define LOOK_UP_NS 20000000 /* time between two checks of a sleeping rank */
 
 struct group;
 

@@ -16,7 +16,8 @@
 #include "core/instance/loop_options.h"
 
 #define LLS_HISTORY_REQUESTS (1u << 14)
-#define LLS_HISTORY_HASHES   (1u << 20) /* one for each 16 prompt tokens */
+/* capacity in hashes: one for each 16 prompt tokens */
+#define LLS_HISTORY_HASHES (1u << 20)
 
 struct lls_history;
 

@@ -15,7 +15,7 @@
 #include "core/config/autopilot_rule.h"
 #include "core/serve/daemon.h"
 
-#define SHORTEST_MS 1000 /* between rounds */
+#define SHORTEST_MS 1000 /* shortest time between rounds */
 
 /* ---- acting ------------------------------------------------------------------------ */
 

@@ -118,7 +118,7 @@ struct autopilot {
   bool measured;             /* the device was measured */
   char said[256];            /* the last warning about the profile */
   struct lls_changes before; /* settings of requests at the time of the last change */
-  /* "": the file's configuration */
+  /* names of the configurations; "": the one of the file */
   char runs[LLS_AUTOPILOT_NAME], ran_before[LLS_AUTOPILOT_NAME];
 };
 

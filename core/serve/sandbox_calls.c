@@ -76,7 +76,8 @@ static const char *const calls[] = {
     "getppid", "getpgrp", "getpgid", "getsid", "getuid", "geteuid", "getgid", "getegid",
     "getresuid", "getresgid", "getgroups", "uname", "sysinfo", "getrusage", "getrlimit",
     "setrlimit", "getrandom", "capget",
-    /* this: a process of a trial may restrict itself further */
+    /* the call that installs this filter: a trial's process may restrict itself
+     * further */
     "seccomp"};
 
 #define NEW_SPACES 0x7e020000u /* CLONE_NEWNS to CLONE_NEWNET */

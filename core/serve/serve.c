@@ -126,7 +126,7 @@ static void start_handles(struct server *s)
   uv_signal_start(&s->hangup, on_hangup, SIGHUP);
 }
 
-#define LOG_CLOSE_MS 1000 /* for the reader to take the last lines */
+#define LOG_CLOSE_MS 1000 /* time for the reader to take the last lines */
 
 static void open_log(struct server *s)
 {

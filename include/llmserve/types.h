@@ -110,7 +110,7 @@ enum lls_prediction_source {
  * the struct never grows. */
 struct lls_slo {
   int64_t ttft_ns;       /* first token after arrival */
-  int64_t tbt_ns;        /* between two tokens */
+  int64_t tbt_ns;        /* longest time between two tokens */
   int64_t tpot_ns;       /* mean of the times between tokens */
   int64_t completion_ns; /* last token after arrival */
 };

@@ -49,8 +49,9 @@ constexpr unsigned CONSUMERS_MEET = 1;
 /* A ring of matrices that producers fill and consumers read, one after the other. */
 template <int N> struct matrix_ring {
   shared<bf16> matrices;
-  shared<mbarrier> barriers; /* (N) for filling, (N) for reading */
-  uint32_t number;           /* number of the next matrix */
+  /* (2 N) one for filling each matrix, then one for reading each */
+  shared<mbarrier> barriers;
+  uint32_t number; /* number of the next matrix */
 };
 
 template <int HD> struct matrices {

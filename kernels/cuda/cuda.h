@@ -114,7 +114,7 @@ struct lls_cuda_device {
   /* stream of the thread that exchanges blocks with other processes; pack.c */
   cudaStream_t packs;
   cudaEvent_t step_done; /* end of the previous step: its blocks are written */
-  cudaEvent_t reached;   /* for waits within a step */
+  cudaEvent_t reached;   /* event for waits within a step */
   cudaEvent_t copies_before, copies_done, draws_sent;
   bool copies_given;
   uint64_t peers_asked, peers_reached; /* bit sets by the other GPU's number; pull.c */

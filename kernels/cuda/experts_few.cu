@@ -59,7 +59,7 @@ struct source {
 struct places {
   shares of;
   shared<bf16> ring;  /* the thread's part of the ring */
-  shared<float> sums; /* (2) of a tile, used alternately */
+  shared<float> sums; /* (2) sums of a tile, used alternately */
 };
 
 template <int WIDTH>

@@ -133,7 +133,7 @@ struct lls_cuda_embed {
   uint32_t n_rows, columns;
   uint32_t by_position; /* x += table[position + offset], else x = table[token] */
   int32_t offset;
-  float scale;       /* for x = table[token] */
+  float scale;       /* factor of the embedding: x = scale table[token] */
   const void *table; /* values in the activations' type */
   void *x;
 };

@@ -66,7 +66,7 @@ void lls_fragment_store_destroy(struct lls_fragment_store *store);
 struct lls_fragments {
   struct lls_dfa *dfa;
   const struct lls_vocabulary *vocabulary;
-  struct lls_stacks stacks; /* for walks in one rule */
+  struct lls_stacks stacks; /* stacks for walks in one rule */
   struct lls_fragment_memory memory;
   const struct lls_fragment **of_state; /* (dfa capacity) NULL: not built */
   struct lls_fragment_draft *draft;

@@ -26,7 +26,7 @@ struct lls_grammar {
   struct lls_dfa dfa;   /* grows in use */
   struct lls_stacks stacks;     /* used by the holder of the lock; empty between two
                                  * calls */
-  struct lls_walk_memory *walk; /* for masks */
+  struct lls_walk_memory *walk; /* memory for building masks */
   struct lls_fragments fragments;
 };
 

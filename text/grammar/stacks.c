@@ -16,7 +16,7 @@
 #define MOST_FRAMES  (1u << 16)
 #define MOST_EDGES   (1u << 17)
 #define MOST_AT_ONCE 2048 /* threads of one configuration while it is built */
-#define SLOTS        8192 /* for these threads; edges have twice as many */
+#define SLOTS        8192 /* table of these threads; edges have twice as many slots */
 #define EDGE_SLOTS   16384
 #define FEW          8 /* up to this many threads or edges are compared one by one */
 

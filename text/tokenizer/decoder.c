@@ -31,7 +31,7 @@ struct decode_step {
   size_t start; /* numbers of characters at the start and the end */
   size_t stop;
   bool drop_first;
-  bool clean_up; /* for WordPiece */
+  bool clean_up; /* WordPiece's option of this name */
 };
 
 static int run_bytelevel(const struct decode_step *step, struct passage *token,

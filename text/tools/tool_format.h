@@ -26,12 +26,12 @@ enum lls_tool_shape {
 
 /* How a required call is written: begin, before, name, middle, arguments, after, end. */
 struct lls_tool_syntax {
-  const char *begin;   /* before the first call */
-  const char *before;  /* before each call's name */
-  const char *middle;  /* between name and arguments */
-  const char *after;   /* after each call's arguments */
-  const char *between; /* between two calls; NULL: only one call is possible */
-  const char *end;     /* after the last call */
+  const char *begin;   /* text before the first call */
+  const char *before;  /* text before each call's name */
+  const char *middle;  /* text between name and arguments */
+  const char *after;   /* text after each call's arguments */
+  const char *between; /* text between two calls; NULL: only one call is possible */
+  const char *end;     /* text after the last call */
 };
 
 struct lls_tool_format {

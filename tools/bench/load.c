@@ -39,7 +39,7 @@ struct load {
   const struct lls_workload *workload;
   struct lls_issuer *issuer;
   struct lls_report *report;
-  uv_timer_t wake; /* for the next arrival */
+  uv_timer_t wake; /* timer for the next arrival */
   uv_timer_t tick; /* timeouts, the end by --stop-after, progress */
   struct request *live;
   uint64_t began_ns;

@@ -11,10 +11,11 @@
 #include "core/model/model_text.h"
 #include "tools/bench/bench.h"
 
-#define RETRY_MS        200
-#define ANSWER_MS       10000 /* for a GET; a server that takes longer is not ready */
-#define DEFAULT_VOCAB   256   /* ids that every vocabulary contains */
-#define FIRST_RANDOM_ID 4     /* above the usual ids of BOS, EOS and padding */
+#define RETRY_MS 200
+/* longest wait for a GET; a server that takes longer is not ready */
+#define ANSWER_MS       10000
+#define DEFAULT_VOCAB   256 /* ids that every vocabulary contains */
+#define FIRST_RANDOM_ID 4   /* above the usual ids of BOS, EOS and padding */
 
 /* ---- the address ------------------------------------------------------------------- */
 

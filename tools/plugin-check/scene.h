@@ -62,7 +62,7 @@ struct scene {
   uint32_t n_generations;
   bool with_mover; /* the scheduler is the test kit's own (mover.h) */
   int log;         /* descriptor of a file in memory */
-  void *context;   /* for the caller */
+  void *context;   /* the caller's, for its callbacks */
 };
 
 /* Returns the companions of the subject, NULL-terminated. Schedulers alternate by seed;

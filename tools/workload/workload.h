@@ -31,7 +31,7 @@
 
 /* A request to send. It and everything that it points to belongs to its workload. */
 struct lls_item {
-  int64_t arrival_ns; /* since the workload's beginning; LLS_NEVER: see batch */
+  int64_t arrival_ns; /* time since the workload's beginning; LLS_NEVER: see batch */
   /* 0: sent at its arrival; else the number of its batch, from 1, which is sent when
    * the previous batch has ended */
   uint32_t batch;

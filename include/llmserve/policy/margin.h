@@ -31,7 +31,7 @@ struct lls_pol_margin {
                          * margin */
   double ratio;         /* current margin: measured time over estimated time */
   int64_t deadline_ns;  /* latest end of the step; LLS_NEVER: the step is not filled */
-  int64_t estimated_ns; /* for the last plan; LLS_NEVER: unknown */
+  int64_t estimated_ns; /* time estimated for the last plan; LLS_NEVER: unknown */
   bool has_prompts;     /* the step has prompts, so it may be filled */
   double worst, worst_before;     /* worst ratio of the last steps, and of as many
                                    * steps before them */

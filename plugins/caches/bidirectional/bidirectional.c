@@ -444,7 +444,8 @@ static int import_state(void *self, const struct lls_blob *in)
 static int reconfigure(void *self, const void *params)
 {
   struct bidirectional *m = self;
-  int64_t mode = m->params.mode; /* fixed: existing sequences are laid out by it */
+  /* `mode` cannot change: existing sequences are laid out by it */
+  int64_t mode = m->params.mode;
   m->params = *(const struct params *)params;
   m->params.mode = mode;
   return 0;

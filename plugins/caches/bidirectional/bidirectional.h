@@ -113,7 +113,7 @@ struct bidirectional {
   uint32_t host_hand;   /* where the search for an idle host block continues */
   uint32_t used[2];     /* slots, by end */
 
-  struct lls_copy *copies; /* (max_copies) of this step */
+  struct lls_copy *copies; /* (max_copies) copies of this step */
   uint32_t n_copies, max_copies;
   uint32_t free_at_begin;
   /* tokens in this transaction; `checkpointed` includes `ahead` */

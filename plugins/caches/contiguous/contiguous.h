@@ -51,11 +51,11 @@ struct contiguous {
   uint32_t n_order, held;
   /* (2, n_blocks) K entries, then V entries; those of a sequence are at its base */
   struct lls_block_entry *entries;
-  struct lls_copy *copies; /* (max_copies) of this step */
+  struct lls_copy *copies; /* (max_copies) copies of this step */
   uint32_t n_copies, max_copies;
   bool open; /* a transaction is open */
   uint32_t held_at_begin;
-  struct change *journal; /* (max_changes) of the open transaction */
+  struct change *journal; /* (max_changes) undo log of the open transaction */
   uint32_t n_changes, max_changes;
 };
 

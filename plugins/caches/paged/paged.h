@@ -62,7 +62,7 @@ struct paged {
   uint32_t host_head, n_host_free;
   uint32_t row_head, n_rows_free;
 
-  struct lls_copy *copies; /* (max_copies) of this step */
+  struct lls_copy *copies; /* (max_copies) copies of this step */
   uint32_t n_copies, max_copies;
 
   uint32_t available_at_begin;

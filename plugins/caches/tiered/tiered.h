@@ -96,7 +96,7 @@ struct tiered {
   uint32_t *touched, n_touched;
   uint32_t *moving, n_moving; /* (n_slots) slots, oldest transfer first */
 
-  struct copy_list pending; /* for the next step: full blocks to int8 */
+  struct copy_list pending; /* copies for the next step: full blocks to int8 */
   struct copy_list now;     /* copies of this step */
   uint32_t last_transfer;
 

@@ -164,7 +164,7 @@ void accelgen_literal(struct accelgen_member *, uint32_t n, uint32_t tokens,
 /* ---- the plan */
 struct accelgen_candidate {
   const struct lls_request *request;
-  uint64_t id;     /* for dump: the request may have ended */
+  uint64_t id;     /* request id, for dump: the request may have ended */
   int64_t slack;   /* T_r */
   int64_t key;     /* rank of the candidate: (late, T_r), or arrival */
   uint32_t tokens; /* tokens to compute until its next output token */

@@ -20,7 +20,8 @@
 #include <stdlib.h>
 
 struct params {
-  struct lls_pol_priority_params batch; /* first: the table counts from here */
+  /* first member, since the shared parameter table has offsets from here */
+  struct lls_pol_priority_params batch;
   int64_t levels, first, age, boost, lifted;
   double ratio;
   bool evict, ahead, learn;

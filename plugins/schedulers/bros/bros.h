@@ -68,8 +68,8 @@ struct bros_candidate {
   uint32_t tokens;  /* Ln if it runs */
   uint32_t context; /* tokens cached before the step */
   uint32_t missing; /* cached slots not on the device */
-  /* before its reservation: mark of the transaction, counts of the plan and of `dropped`
-   */
+  /* state before its reservation: the transaction's mark, counts of the plan and of
+   * `dropped` */
   uint32_t mark;
   uint32_t n_items, n_dropped;
   bool prompt, attainable, starved, fresh;

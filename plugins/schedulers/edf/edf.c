@@ -11,7 +11,8 @@
 #include <stdlib.h>
 
 struct params {
-  struct lls_pol_priority_params batch; /* first: the table counts from here */
+  /* first member, since the shared parameter table has offsets from here */
+  struct lls_pol_priority_params batch;
   bool evict;
 };
 

@@ -26,7 +26,7 @@ struct budget {
   uint32_t used;     /* tokens used up by decodes and planned chunks */
   uint32_t *decodes; /* (max_requests) contexts of decodes */
   struct lls_pol_room room;     /* within_ns LLS_NEVER: `most` is the limit */
-  struct lls_pol_margin margin; /* for steps limited by slo */
+  struct lls_pol_margin margin; /* corrects estimates of steps limited by slo */
 };
 
 int budget_init(struct budget *, const struct lls_engine_caps *);

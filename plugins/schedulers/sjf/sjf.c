@@ -12,7 +12,8 @@
 #include <stdlib.h>
 
 struct params {
-  struct lls_pol_prefill_first_params batch; /* first: the table counts from here */
+  /* first member, since the shared parameter table has offsets from here */
+  struct lls_pol_prefill_first_params batch;
   double prompt_weight;
 };
 

@@ -21,7 +21,8 @@
 #include <string.h>
 
 struct params {
-  struct lls_pol_prefill_first_params batch; /* first: the table counts from here */
+  /* first member, since the shared parameter table has offsets from here */
+  struct lls_pol_prefill_first_params batch;
   double w_in, w_out;
   int64_t max_tenants;
   const char *weights;
