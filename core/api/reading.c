@@ -24,7 +24,7 @@ struct reading {
   bool large;                  /* the body is large */
   struct lls_past past;        /* what the request continues */
   json_t *body;                /* parsed, waits for the items of its past; or NULL */
-  void *state;                 /* the dialect's, until the generation owns it; or NULL */
+  void *state; /* state of the dialect, until the generation owns it; or NULL */
   /* hash of the prompt's beginning; "": not computed */
   char prefix_hash[LLS_PREFIX_HEX];
   struct lls_generation *generation; /* the result, or NULL and error is set */

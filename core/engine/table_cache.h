@@ -43,7 +43,8 @@ struct lls_table_cache {
   uint32_t next; /* index in `before` of the next candidate */
   /* kept sequences that searches may still visit in this step */
   uint32_t looks;
-  struct lls_block_table *tables; /* (max_sequences) the step's, in the arena */
+  /* (max_sequences) tables of the current step, in the arena */
+  struct lls_block_table *tables;
   /* offset of the step's lists of restored blocks, after `used` */
   size_t scratch_at;
 };

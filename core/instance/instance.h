@@ -100,7 +100,7 @@ struct lls_instance {
   int64_t idle_until_ns; /* set by an empty plan, else 0 */
   uint32_t empty_plans;  /* consecutive ones, with requests to run */
 
-  int32_t *eos_tokens; /* (n_eos_tokens) the model's */
+  int32_t *eos_tokens; /* (n_eos_tokens) EOS tokens of the model */
   uint32_t n_eos_tokens;
   uint32_t strikes; /* bad or late plans so far; limits.strikes of them switch the
                        scheduler off */

@@ -77,15 +77,15 @@ struct lls_constraint {
 struct lls_live {
   struct lls_request view; /* first, since policies' handles point to it */
   struct lls_live *next;   /* link in the inbox */
-  void *owner;             /* main's; copied to every event */
+  void *owner;             /* an object of main's, copied to every event */
   int32_t *tokens;         /* (max_length) prompt then output; in this allocation */
   struct lls_keys keys;    /* keys of the request's full blocks; in this allocation */
   uint32_t max_length;
   struct lls_sampling sampling;
   struct lls_constraint constraint;
   uint32_t min_new_tokens;
-  /* (n_stop_tokens) the client's and, unless it ignores them, the model's; in this
-   * allocation */
+  /* (n_stop_tokens) stop tokens of the client and, unless it ignores them, EOS tokens
+   * of the model; in this allocation */
   int32_t *stop_tokens;
   uint32_t n_stop_tokens;
   /* lists.c; in this allocation */

@@ -53,7 +53,8 @@ struct lls_snapshot {
   uint32_t n_counts;
   uint32_t lines_left_out;
   size_t length;
-  char lines[LLS_SNAPSHOT_LINES_BYTES]; /* (length) the scheduler's, each with its \n */
+  /* (length) lines that the scheduler dumped, each with its \n */
+  char lines[LLS_SNAPSHOT_LINES_BYTES];
 };
 
 struct lls_instance;

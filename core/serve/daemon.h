@@ -55,7 +55,7 @@ struct load {
   atomic_bool given_up;       /* set by main; the thread checks it at each weight */
   _Atomic size_t done, total; /* bytes of weights */
   uint64_t began_ns;
-  struct lls_progress progress; /* the thread's */
+  struct lls_progress progress; /* progress display, used by the loading thread only */
   int status;                   /* the thread's result, valid after its end */
   struct lls_error error;
 };

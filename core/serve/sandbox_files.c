@@ -171,7 +171,8 @@ static void allow_reads(struct rules *r, const struct lls_config *c)
   allow(r, lls_installed(LLS_DATA_DIR).path, READS);
 }
 
-/* A GPU's driver has devices of its own, and memory in /dev/shm. */
+/* Allows devices; with a GPU all of /dev, since its driver has devices of its own and
+ * memory in /dev/shm. */
 static void allow_devices(struct rules *r, bool gpu)
 {
   static const char *const read[] = {"/dev/random", "/dev/urandom", "/dev/zero"};

@@ -123,7 +123,7 @@ struct lls_cost {
 struct lls_host {
   uint32_t api_version;
   uint32_t size;
-  void *context; /* the core's; first argument of every function */
+  void *context; /* the core's context, the first argument of every function */
 
   int64_t (*now)(void *context); /* [any] nanoseconds of the instance's clock */
   /* [step] Returns 64 random bits of stream 0..15; the same seed gives the same bits. */

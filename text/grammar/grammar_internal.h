@@ -16,7 +16,7 @@
 
 struct lls_grammar {
   atomic_uint references;
-  char *key; /* (key_bytes) its key in the cache, or NULL */
+  char *key; /* (key_bytes) key of the grammar in the cache, or NULL */
   size_t key_bytes;
   const struct lls_vocabulary *vocabulary;
   uint64_t first_work; /* work of the first mask, when its fragments are already built */

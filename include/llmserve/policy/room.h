@@ -29,7 +29,7 @@ struct lls_pol_room {
   const struct lls_cost *cost;
   int64_t within_ns; /* LLS_NEVER: the cost model has no estimates */
   uint32_t n_decodes, n_chunks;
-  const uint32_t *decodes; /* (n_decodes) their contexts */
+  const uint32_t *decodes; /* (n_decodes) contexts of the decodes */
   struct lls_chunk_shape chunks[LLS_POL_ROOM_CHUNKS + 1];
 };
 

@@ -51,7 +51,8 @@ struct paged {
   uint32_t row_blocks;
   struct lls_pol_window window;
 
-  struct lls_pol_prefixes index;   /* index of full blocks; counts holders of all */
+  /* index of full blocks; also counts the holders of all blocks */
+  struct lls_pol_prefixes index;
   uint32_t *host_next;             /* (n_host_blocks) stack of free host blocks */
   uint32_t *row_next;              /* (n_rows) stack of free rows */
   struct sequence *sequences;      /* (n_slots) */

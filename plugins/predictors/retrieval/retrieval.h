@@ -45,8 +45,8 @@ struct params {
 /* A prompt whose prediction or answer is still to come. */
 struct flight {
   struct flight *prev, *next;
-  uint64_t ticket;    /* the request's; from LLS_OWN_TICKETS on made by the plugin */
-  uint64_t key;       /* hash of the prompt: observe passes no ticket */
+  uint64_t ticket; /* ticket of the request; from LLS_OWN_TICKETS on made by the plugin */
+  uint64_t key;    /* hash of the prompt: observe passes no ticket */
   uint32_t max_new;   /* tokens; bound of the prediction */
   uint32_t predicted; /* 0 = not yet */
   uint32_t answered;  /* 0 = not yet */
@@ -85,7 +85,8 @@ struct retrieval {
   _Atomic uint32_t median; /* the prediction without a neighbour; [step] reads it */
   _Atomic bool lost;       /* a job or a text was dropped for lack of room */
 
-  pthread_mutex_t work; /* worker's */
+  pthread_mutex_t
+      work; /* held while the members below are used, by the worker or an import */
   struct regressor *regressor;
   struct history *history;
   struct judge judge;
