@@ -231,7 +231,7 @@ void server_forget_reloads(struct server *s)
     if (r == s->reload || !r->done)
       continue;
     lls_log(&s->log, LLS_LOG_WARNING, "reload",
-            "the call that hung has returned, and its plugins were freed (%s)",
+            "the hung plugin call of a reload has returned, and is gone (%s)",
             r->hangs.text);
     server_free_reload(s, r);
   }

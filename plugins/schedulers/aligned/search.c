@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Density First Search. The paper's Algorithm 1, of which only the prose is left:
- *
- *   Start at the root. While the node has more than bmax blocks, go to the child with
- * most requests (case 2, line 5). If the node has at least rmin requests, they are the
- * batch (case 1, line 4). Else add requests of its parent, to the left from long to short
- * and to the right from short to long (case 3, lines 7 to 12), the nearer side first.
+ * Density First Search, by the prose of the paper's Algorithm 1, the only part of it that
+ * is left. Start at the root. While the node has more than bmax blocks, go to the child
+ * with most requests (case 2, line 5). If the node has at least rmin requests, they are
+ * the batch (case 1, line 4). Else add requests of its parent, to the left from long to
+ * short and to the right from short to long (case 3, lines 7 to 12), the nearer side
+ * first.
  *
  * Its weakness is kept: the densest child can be a small cluster whose sibling would have
  * been the better batch.
