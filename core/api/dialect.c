@@ -29,6 +29,13 @@ const struct lls_framing lls_framing_data = {
 };
 
 /* Clients take the last event as the end, so [DONE] is not sent. */
+const struct lls_framing lls_framing_unended = {
+    .begin = lls_sse_begin,
+    .send = send_data,
+    .keep_alive = lls_sse_comment,
+    .end = lls_http_stream_end,
+};
+
 const struct lls_framing lls_framing_named = {
     .begin = lls_sse_begin,
     .send = send_named,

@@ -31,9 +31,9 @@ struct lls_framing {
   void (*end)(struct lls_http_exchange *exchange);
 };
 
-/* Server-sent events: unnamed ones that end with [DONE]; or each with the name that its
- * member "type" has. */
-extern const struct lls_framing lls_framing_data, lls_framing_named;
+/* Server-sent events: unnamed ones that end with [DONE], or without it; or each with the
+ * name that its member "type" has. */
+extern const struct lls_framing lls_framing_data, lls_framing_unended, lls_framing_named;
 
 /* The conversation before a request, as earlier requests left it. */
 struct lls_past {
@@ -83,6 +83,9 @@ struct lls_dialect {
 
   /* ---- the request ---- */
 
+  /* [any] Optional: returns the dialect of this body, where requests of several dialects
+   * share a path. */
+  const struct lls_dialect *(*pick)(const json_t *body);
   /* [any] Optional: returns the body in the form of params_of, or NULL with *error set.
    * Sets *state to the dialect's own state of the answer. */
   json_t *(*translate)(json_t *body, const struct lls_past *past, void **state,

@@ -125,6 +125,8 @@ static json_t *take_body(struct reading *reading)
   reading->body = NULL;
   if (body == NULL)
     body = lls_api_body(&reading->work.body, &reading->error);
+  if (body != NULL && reading->dialect->pick != NULL)
+    reading->dialect = reading->dialect->pick(body);
   if (has_past(reading, body)) {
     reading->body = body;
     return NULL;

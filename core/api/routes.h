@@ -41,6 +41,11 @@ struct lls_dialect;
   LLS_DIALECT_V1(DIALECT, "/reranking", lls_rerank)                                      \
   DIALECT("/v2/rerank", lls_rerank)                                                      \
   LLS_DIALECT_V1(DIALECT, "/score", lls_score)                                           \
+  DIALECT("/completion", lls_llamacpp_completion)                                        \
+  DIALECT("/infill", lls_llamacpp_infill)                                                \
+  ROUTE("GET", "/props", lls_handle_props)                                               \
+  ROUTE("GET", "/slots", lls_handle_slots)                                               \
+  ROUTE("POST", "/apply-template", lls_handle_apply_template)                            \
   ROUTE("POST", "/tokenize", lls_handle_tokenize)                                        \
   ROUTE("POST", "/detokenize", lls_handle_detokenize)                                    \
   ROUTE("GET", "/tokenizer_info", lls_handle_tokenizer_info)                             \

@@ -42,6 +42,7 @@ static json_t *chunk_of(const struct lls_choice *choice, json_t *part, uint32_t 
   json_t *object =
       envelope(choice->generation, "chat.completion.chunk", json_pack("[o]", part));
   lls_wire_put_usage(&object, choice, n_tokens);
+  lls_wire_put_timings(&object, choice);
   return object;
 }
 
@@ -97,6 +98,7 @@ static json_t *whole(const struct lls_generation *generation)
   lls_json_put(&object, "prompt_token_ids", lls_wire_prompt_ids(&generation->choices[0]));
   lls_json_put(&object, "prompt_logprobs",
                lls_wire_prompt_logprobs(&generation->choices[0]));
+  lls_wire_put_timings(&object, &generation->choices[0]);
   return object;
 }
 

@@ -36,6 +36,7 @@ static json_t *chunk(struct lls_choice *choice)
   json_t *object = lls_wire_envelope(choice->generation, OBJECT,
                                      json_pack("[o]", choice_json(choice)));
   lls_wire_put_usage(&object, choice, choice->n_tokens);
+  lls_wire_put_timings(&object, choice);
   lls_json_add(&events, object);
   choice->text_offset += lls_wire_logprobs_characters(choice);
   return events;
@@ -59,6 +60,7 @@ static json_t *whole(const struct lls_generation *generation)
     lls_json_add(&choices, choice_json(&generation->choices[i]));
   json_t *object = lls_wire_envelope(generation, OBJECT, choices);
   lls_json_put(&object, "usage", lls_wire_usage(generation));
+  lls_wire_put_timings(&object, &generation->choices[0]);
   return object;
 }
 

@@ -242,6 +242,15 @@ static json_t *chat_token(const struct lls_choice *choice, const struct lls_samp
   return token;
 }
 
+json_t *lls_wire_chat_token(const struct lls_choice *choice,
+                            const struct lls_sampled *sampled)
+{
+  struct lls_bytes text = {0};
+  json_t *token = chat_token(choice, sampled, &text);
+  lls_bytes_free(&text);
+  return token;
+}
+
 json_t *lls_wire_chat_logprobs(const struct lls_choice *choice)
 {
   if (choice->generation->params.logprobs == LLS_UNSET)

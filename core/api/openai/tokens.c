@@ -2,7 +2,8 @@
 /*
  * POST /tokenize and /detokenize, with the members of vLLM (in: "prompt" or "messages",
  * out: "prompt") and of llama.cpp (in: "content", without BOS unless "add_special" is
- * true, out: "content"; "with_pieces"); GET /tokenizer_info, as in vLLM.
+ * true, out: "content"; "with_pieces"); POST /apply-template, as in llama.cpp; GET
+ * /tokenizer_info, as in vLLM.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -174,6 +175,26 @@ static json_t *detokenized(const struct lls_api_config *config, const json_t *bo
   return answer;
 }
 
+/* ---- /apply-template --------------------------------------------------------------- */
+
+/* Returns the prompt that a chat's template makes, or NULL and why. */
+static json_t *templated(const struct lls_api_config *config, const json_t *body,
+                         struct lls_unknown_names *unknown, struct lls_api_error *error)
+{
+  struct lls_api_params params;
+  char *text;
+  size_t length;
+  if (lls_api_read_params(config, body, LLS_CHAT, unknown, &params, error) != 0)
+    return NULL;
+  int status = lls_chat_render(config, body, &params, &text, &length, error);
+  lls_api_params_free(&params);
+  if (status != 0)
+    return NULL;
+  json_t *prompt = json_pack("{s:s%}", "prompt", text, lls_plain_strip(text, length));
+  free(text);
+  return prompt;
+}
+
 /* ---- work on a thread ------------------------------------------------------------ */
 
 typedef json_t *translate_fn(const struct lls_api_config *config, const json_t *body,
@@ -248,6 +269,11 @@ void lls_handle_tokenize(void *context, struct lls_http_exchange *exchange)
 void lls_handle_detokenize(void *context, struct lls_http_exchange *exchange)
 {
   begin(context, exchange, detokenized);
+}
+
+void lls_handle_apply_template(void *context, struct lls_http_exchange *exchange)
+{
+  begin(context, exchange, templated);
 }
 
 static json_t *token_json(const struct lls_tokenizer *tokenizer, int32_t id)

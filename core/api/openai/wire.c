@@ -2,6 +2,7 @@
 /* Builds the objects that completions and chats share member by member; see wire.h. */
 #include "core/api/openai/wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
 json_t *lls_wire_envelope(const struct lls_generation *generation, const char *object,
@@ -37,6 +38,48 @@ void lls_wire_put_usage(json_t **chunk, const struct lls_choice *choice,
     lls_json_put(chunk, "usage", counts((int64_t)choice->prompt->n_tokens, n_tokens));
   else if (params->include_usage)
     lls_json_put(chunk, "usage", json_null());
+}
+
+static double milliseconds(int64_t from_ns, int64_t to_ns)
+{
+  return from_ns > 0 && to_ns > from_ns ? (double)(to_ns - from_ns) / 1e6 : 0;
+}
+
+/* Puts a phase's tokens and time under names that begin with `prefix`. */
+static void put_phase(json_t **timings, const char *prefix, int64_t tokens, double ms)
+{
+  const struct {
+    const char *name;
+    double value;
+  } figures[] = {{"ms", ms},
+                 {"per_token_ms", tokens > 0 ? ms / (double)tokens : 0},
+                 {"per_second", ms > 0 ? (double)tokens * 1e3 / ms : 0}};
+  char name[48];
+  snprintf(name, sizeof name, "%s_n", prefix);
+  lls_json_put(timings, name, json_integer((json_int_t)tokens));
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+    snprintf(name, sizeof name, "%s_%s", prefix, figures[i].name);
+    lls_json_put(timings, name, json_real(figures[i].value));
+  }
+}
+
+json_t *lls_wire_timings(const struct lls_choice *choice)
+{
+  const struct lls_generation *generation = choice->generation;
+  bool known = choice->shared_tokens != UINT32_MAX;
+  int64_t cached = known ? choice->shared_tokens : 0;
+  json_t *timings = json_pack("{s:I}", "cache_n", (json_int_t)cached);
+  put_phase(&timings, "prompt", (int64_t)choice->prompt->n_tokens - cached,
+            milliseconds(generation->arrival_ns, choice->first_token_ns));
+  put_phase(&timings, "predicted", choice->n_tokens,
+            milliseconds(choice->first_token_ns, choice->last_token_ns));
+  return timings;
+}
+
+void lls_wire_put_timings(json_t **object, const struct lls_choice *choice)
+{
+  if (choice->generation->params.timings)
+    lls_json_put(object, "timings", lls_wire_timings(choice));
 }
 
 bool lls_wire_reports(const struct lls_generation *generation, bool wanted)

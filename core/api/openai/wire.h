@@ -16,6 +16,12 @@
 json_t *lls_wire_envelope(const struct lls_generation *generation, const char *object,
                           json_t *choices);
 
+/* Returns llama.cpp's "timings" of a choice: tokens and milliseconds of the prompt,
+ * without those found in the cache, and of the answer so far. */
+json_t *lls_wire_timings(const struct lls_choice *choice);
+/* Puts the timings into an answer or a chunk if the client wants them. */
+void lls_wire_put_timings(json_t **object, const struct lls_choice *choice);
+
 /* Returns the usage of the whole request. */
 json_t *lls_wire_usage(const struct lls_generation *generation);
 /* Puts a chunk's usage into it, if the client wants any. It counts the choice's tokens so
@@ -37,6 +43,9 @@ json_t *lls_wire_prompt_ids(const struct lls_choice *choice);
 /* "logprobs" of the unreported tokens: null where the client wants none. */
 json_t *lls_wire_completion_logprobs(const struct lls_choice *choice);
 json_t *lls_wire_chat_logprobs(const struct lls_choice *choice);
+/* A sampled token as the latter has it: with its alternatives as "top_logprobs". */
+json_t *lls_wire_chat_token(const struct lls_choice *choice,
+                            const struct lls_sampled *sampled);
 /* "prompt_logprobs": vLLM's list of one object a token, by id; null for the first. */
 json_t *lls_wire_prompt_logprobs(const struct lls_choice *choice);
 /* Returns how many characters the unreported tokens have in logprobs' text_offset. */

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the answers of /completion and /infill, whole and as events; see llamacpp.h. */
+#include "core/api/llamacpp/llamacpp.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/api/openai/wire.h"
+
+#define NO_SEED INT64_C(4294967295) /* llama.cpp's number for a random seed */
+
+/* ---- settings ---------------------------------------------------------------------- */
+
+static json_t *stops_json(const struct lls_stop_set *stops)
+{
+  json_t *list = json_array();
+  for (size_t i = 0; i < stops->count; i++)
+    lls_json_add(&list, json_stringn(stops->strings[i].text, stops->strings[i].length));
+  return list;
+}
+
+static json_int_t count_json(int64_t count)
+{
+  return count == LLS_ENDLESS || count == LLS_UNSET ? -1 : (json_int_t)count;
+}
+
+/* Samplers that llama.cpp has and this server lacks: their values are the neutral ones.
+ */
+static void put_neutral(json_t **settings)
+{
+  static const struct {
+    const char *name;
+    double value;
+  } neutral[] = {{"dynatemp_range", 0},   {"dynatemp_exponent", 1},
+                 {"xtc_probability", 0},  {"xtc_threshold", 0.1},
+                 {"typical_p", 1},        {"top_n_sigma", -1},
+                 {"mirostat", 0},         {"dry_multiplier", 0},
+                 {"adaptive_target", -1}, {"adaptive_decay", 0}};
+  for (size_t i = 0; i < sizeof neutral / sizeof *neutral; i++)
+    lls_json_put(settings, neutral[i].name, json_real(neutral[i].value));
+}
+
+json_t *lls_llamacpp_settings(const struct lls_api_params *params)
+{
+  json_int_t most = count_json(params->max_tokens);
+  json_t *settings = json_pack(
+      "{s:I, s:I, s:I, s:f, s:I, s:f, s:f, s:f, s:f, s:f, s:I, s:b, s:b, s:I, s:b}",
+      "n_predict", most, "max_tokens", most, "seed",
+      (json_int_t)(params->has_seed ? (int64_t)params->seed : NO_SEED), "temperature",
+      params->temperature, "top_k", (json_int_t)params->top_k, "top_p", params->top_p,
+      "min_p", params->min_p, "repeat_penalty", params->repetition_penalty,
+      "presence_penalty", params->presence_penalty, "frequency_penalty",
+      params->frequency_penalty, "repeat_last_n", (json_int_t)-1, "ignore_eos",
+      params->ignore_eos, "stream", params->stream, "n_probs",
+      (json_int_t)(params->logprobs > 0 ? params->logprobs : 0), "timings_per_token",
+      params->timings);
+  lls_json_put(&settings, "stop", stops_json(&params->stop));
+  put_neutral(&settings);
+  return settings;
+}
+
+/* ---- parts ------------------------------------------------------------------------- */
+
+static void put_id(json_t *object, int32_t token)
+{
+  json_object_set_new(object, "id", json_integer(token));
+}
+
+/* Returns the probabilities of the tokens not reported yet. */
+static json_t *probabilities(const struct lls_choice *choice)
+{
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < choice->n_unreported; i++) {
+    const struct lls_sampled *sampled = &choice->tokens[i];
+    json_t *token = lls_wire_chat_token(choice, sampled);
+    json_t *top = json_object_get(token, "top_logprobs");
+    put_id(token, sampled->token);
+    for (uint32_t k = 0; k < sampled->n_top; k++)
+      put_id(json_array_get(top, k), sampled->top_token[k]);
+    lls_json_add(&list, token);
+  }
+  return list;
+}
+
+static json_t *token_ids(const struct lls_choice *choice)
+{
+  json_t *ids = json_array();
+  bool wanted = choice->generation->params.return_token_ids;
+  for (uint32_t i = 0; wanted && i < choice->n_unreported; i++)
+    lls_json_add(&ids, json_integer(choice->tokens[i].token));
+  return ids;
+}
+
+/* Returns the members that an event and the last one share; takes over content and
+ * tokens. */
+static json_t *envelope(const struct lls_choice *choice, json_t *content, json_t *tokens,
+                        bool stop)
+{
+  return json_pack("{s:i, s:o, s:o, s:i, s:b, s:I, s:I}", "index", (int)choice->index,
+                   "content", content, "tokens", tokens, "id_slot", -1, "stop", stop,
+                   "tokens_predicted", (json_int_t)choice->n_tokens, "tokens_evaluated",
+                   (json_int_t)choice->prompt->n_tokens);
+}
+
+static const char *stop_type(const struct lls_choice *choice)
+{
+  if (choice->finish_reason != NULL && strcmp(choice->finish_reason, "length") == 0)
+    return "limit";
+  return choice->stop_string != NULL || choice->stop_regex != NULL ? "word" : "eos";
+}
+
+static json_t *stopping_word(const struct lls_choice *choice)
+{
+  const struct lls_stop_string *word = choice->stop_string;
+  return word != NULL ? json_stringn(word->text, word->length) : json_string("");
+}
+
+/* Puts the members of a finished answer. */
+static void put_end(json_t **object, const struct lls_choice *choice, bool new_line)
+{
+  const struct lls_generation *generation = choice->generation;
+  const struct lls_api_prompt *prompt = choice->prompt;
+  lls_json_put(object, "model", json_string(generation->api->model_name));
+  lls_json_put(object, "generation_settings", lls_llamacpp_settings(&generation->params));
+  lls_json_put(object, "prompt", json_stringn(prompt->text, prompt->text_bytes));
+  lls_json_put(object, "has_new_line", json_boolean(new_line));
+  lls_json_put(object, "truncated", json_false());
+  lls_json_put(object, "stop_type", json_string(stop_type(choice)));
+  lls_json_put(object, "stopping_word", stopping_word(choice));
+  lls_json_put(object, "tokens_cached",
+               json_integer((json_int_t)(prompt->n_tokens + choice->n_tokens)));
+  lls_json_put(object, "timings", lls_wire_timings(choice));
+}
+
+/* Returns the value of a path such as "generation_settings/seed", borrowed, or NULL. */
+static json_t *at_path(json_t *object, const char *path)
+{
+  char part[64];
+  for (; object != NULL && *path != '\0'; path += *path == '/') {
+    size_t length = strcspn(path, "/");
+    if (length == 0 || length >= sizeof part)
+      return NULL;
+    memcpy(part, path, length);
+    part[length] = '\0';
+    object = json_object_get(object, part);
+    path += length;
+  }
+  return object;
+}
+
+/* Leaves only the members that the client wants; takes over the object. */
+static json_t *wanted(const struct lls_choice *choice, json_t *object)
+{
+  size_t i;
+  const json_t *field;
+  const struct lls_llamacpp_answer *answer = choice->generation->state;
+  if (answer->fields == NULL || object == NULL)
+    return object;
+  json_t *some = json_object();
+  json_array_foreach(answer->fields, i, field)
+  {
+    json_t *value = at_path(object, json_string_value(field));
+    if (value != NULL)
+      lls_json_put(&some, json_string_value(field), json_incref(value));
+  }
+  json_decref(object);
+  return some;
+}
+
+/* ---- whole ------------------------------------------------------------------------- */
+
+static bool has_new_line(const struct lls_choice *choice)
+{
+  return choice->ready > 0 && memchr(choice->text.data, '\n', choice->ready) != NULL;
+}
+
+static json_t *choice_json(const struct lls_choice *choice)
+{
+  json_t *object = envelope(choice, lls_choice_text(choice), token_ids(choice), true);
+  put_end(&object, choice, has_new_line(choice));
+  if (choice->generation->params.logprobs != LLS_UNSET)
+    lls_json_put(&object, "completion_probabilities", probabilities(choice));
+  return wanted(choice, object);
+}
+
+json_t *lls_llamacpp_whole(const struct lls_generation *generation)
+{
+  if (generation->n_choices == 1)
+    return choice_json(&generation->choices[0]);
+  json_t *list = json_array();
+  for (uint32_t i = 0; i < generation->n_choices; i++)
+    lls_json_add(&list, choice_json(&generation->choices[i]));
+  return list;
+}
+
+/* ---- events ------------------------------------------------------------------------ */
+
+static json_t *piece(const struct lls_choice *choice)
+{
+  const struct lls_api_params *params = &choice->generation->params;
+  json_t *event = envelope(choice, lls_choice_text(choice), token_ids(choice), false);
+  if (params->logprobs != LLS_UNSET)
+    lls_json_put(&event, "completion_probabilities", probabilities(choice));
+  lls_wire_put_timings(&event, choice);
+  return event;
+}
+
+/* Returns the note of the choice's line ends, or NULL if out of memory. */
+static bool *new_line_of(const struct lls_choice *choice)
+{
+  struct lls_generation *generation = choice->generation;
+  struct lls_llamacpp_answer *answer = generation->state;
+  if (answer->new_lines == NULL)
+    answer->new_lines = calloc(generation->n_choices, sizeof *answer->new_lines);
+  generation->incomplete |= answer->new_lines == NULL;
+  return answer->new_lines != NULL ? &answer->new_lines[choice->index] : NULL;
+}
+
+json_t *lls_llamacpp_chunk(struct lls_choice *choice)
+{
+  json_t *events = json_array();
+  bool *new_line = new_line_of(choice);
+  if (new_line == NULL)
+    return events;
+  *new_line |= has_new_line(choice);
+  if (choice->ready > 0 || choice->n_unreported > 0)
+    lls_json_add(&events, piece(choice));
+  if (choice->finish_reason != NULL) {
+    json_t *last = envelope(choice, json_string(""), json_array(), true);
+    put_end(&last, choice, *new_line);
+    lls_json_add(&events, wanted(choice, last));
+  }
+  return events;
+}
+
+json_t *lls_llamacpp_end(const struct lls_generation *generation)
+{
+  (void)generation;
+  return json_array();
+}
+
+/* ---- errors ------------------------------------------------------------------------ */
+
+/* Adds the status, which llama.cpp has as the code. */
+json_t *lls_llamacpp_error(const struct lls_api_error *error)
+{
+  json_t *made = lls_api_error_json(error);
+  json_t *inner = json_object_get(made, "error");
+  if (inner != NULL)
+    json_object_set_new(inner, "code", json_integer((json_int_t)error->status));
+  return made;
+}
+
+json_t *lls_llamacpp_failure(const struct lls_generation *generation,
+                             const struct lls_api_error *error)
+{
+  (void)generation;
+  return json_pack("[o]", lls_llamacpp_error(error));
+}
+
+void lls_llamacpp_free(void *state)
+{
+  struct lls_llamacpp_answer *answer = state;
+  if (answer == NULL)
+    return;
+  json_decref(answer->fields);
+  free(answer->new_lines);
+  free(answer);
+}
