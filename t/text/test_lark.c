@@ -112,7 +112,7 @@ static void mistakes_are_named(void **state)
 {
   (void)state;
   static const struct grammar_mistake cases[] = {
-      {"%import common.X\nstart: X", "line 1: an %import of what"},
+      {"%import common.X\nstart: X", "line 1: an %import of a name"},
       {"a: \"b\"", "no rule called start"},
       {"start: a\n\nb: \"x", "line 3: a \" without"},
       {"start: missing", "the rule \"missing\" is used and not defined"},

@@ -87,7 +87,7 @@ static const struct refusal {
     {WITH("\"added_tokens\": [{\"id\": 0, \"content\": \"c\"}]"), "two tokens have id 0"},
     {WITH("\"added_tokens\": [{\"id\": 5, \"content\": \"a\"}]"), "two ids, 0 and 5"},
     {WITH("\"added_tokens\": [{\"content\": \"c\"}]"), "added_tokens: entry 0 has no"},
-    {DECODER("null"), "decoder: there is none"},
+    {DECODER("null"), "decoder: it is missing"},
     {DECODER("{\"type\": \"CTC\"}"), "decoder: type \"CTC\" is not supported"},
     {DECODER("{\"type\": \"Strip\", \"content\": \"ab\", \"start\": 1}"),
      "not one character"},
