@@ -9,8 +9,11 @@
 
 #include "t/tap.h"
 
+#include "core/device/numbers.h"
 #include "core/device/quantised.h"
 #include "core/model/safetensors.h"
+
+#include <string.h>
 
 #define VECTOR_ROWS    2
 #define VECTOR_COLUMNS 256
@@ -18,9 +21,11 @@
 #define MATRIX_ROWS    16
 #define MATRIX_COLUMNS 64
 
-static const enum lls_dtype vector_types[] = {LLS_Q4_0, LLS_Q4_1, LLS_Q5_0,
-                                              LLS_Q5_1, LLS_Q8_0, LLS_Q4_K,
-                                              LLS_Q5_K, LLS_Q6_K, LLS_MXFP4};
+static const enum lls_dtype vector_types[] = {
+    LLS_Q4_0,   LLS_Q4_1,    LLS_Q5_0,  LLS_Q5_1,    LLS_Q8_0,   LLS_Q4_K,
+    LLS_Q5_K,   LLS_Q6_K,    LLS_MXFP4, LLS_Q2_K,    LLS_Q3_K,   LLS_IQ4_NL,
+    LLS_IQ4_XS, LLS_IQ3_XXS, LLS_IQ3_S, LLS_IQ2_XXS, LLS_IQ2_XS, LLS_IQ2_S,
+    LLS_IQ1_S,  LLS_IQ1_M,   LLS_TQ1_0, LLS_TQ2_0};
 #define N_VECTOR_TYPES (sizeof vector_types / sizeof *vector_types)
 
 struct vectors {
@@ -46,6 +51,42 @@ static inline void read_vectors(enum lls_dtype type, struct vectors *v)
                                      .rows = VECTOR_ROWS,
                                      .columns = VECTOR_COLUMNS,
                                      .row_stride = VECTOR_COLUMNS};
+}
+
+/* Returns where a block has its scale in f16. */
+static inline size_t step_at(enum lls_dtype type)
+{
+  switch (type) {
+  case LLS_Q6_K:
+    return 208;
+  case LLS_Q3_K:
+    return 108;
+  case LLS_Q2_K:
+    return 80;
+  case LLS_TQ1_0:
+    return 52;
+  case LLS_TQ2_0:
+    return 64;
+  default:
+    return 0;
+  }
+}
+
+/* Sets a block's scale, and offset. */
+static inline void set_step(enum lls_dtype type, uint8_t *block, float step)
+{
+  uint16_t half = lls_f32_to_f16(step);
+  if (type == LLS_MXFP4) {
+    block[0] = (uint8_t)(118 + block[0] % 8);
+    return;
+  }
+  for (int i = 0; i < 4 && type == LLS_IQ1_M; i++)
+    block[49 + 2 * i] = (uint8_t)((block[49 + 2 * i] & 15) | (half >> 4 * i & 15) << 4);
+  if (type == LLS_IQ1_M)
+    return;
+  memcpy(block + step_at(type), &half, sizeof half);
+  if (lls_dtype_has_offset(type))
+    memcpy(block + step_at(type) + 2, &half, sizeof half);
 }
 
 static inline struct lls_safetensors *open_matrix(const char *name)

@@ -19,8 +19,18 @@ from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType as Type
 HALVES = {
     Type.Q4_0: [0], Type.Q4_1: [0, 2], Type.Q5_0: [0], Type.Q5_1: [0, 2], Type.Q8_0: [0],
     Type.Q4_K: [0, 2], Type.Q5_K: [0, 2], Type.Q6_K: [208], Type.MXFP4: [],
+    Type.Q2_K: [80, 82], Type.Q3_K: [108], Type.IQ4_NL: [0], Type.IQ4_XS: [0],
+    Type.IQ3_XXS: [0], Type.IQ3_S: [0], Type.IQ2_XXS: [0], Type.IQ2_XS: [0],
+    Type.IQ2_S: [0], Type.IQ1_S: [0], Type.IQ1_M: [], Type.TQ1_0: [52], Type.TQ2_0: [64],
 }
 ROWS, COLUMNS = 2, 256
+
+
+def spread(blocks, random):
+    """Puts a number in f16 into the upper four bits of an IQ1_M block's four words."""
+    half = random.normal(0, 0.01, len(blocks)).astype(numpy.float16).view(numpy.uint16)
+    for i in range(4):
+        blocks[:, 49 + 2 * i] = blocks[:, 49 + 2 * i] & 15 | (half >> 4 * i & 15) << 4
 
 
 def main():
@@ -33,6 +43,8 @@ def main():
         for at in halves:
             half = random.normal(0, 0.01, len(blocks)).astype(numpy.float16)
             blocks[:, at:at + 2] = half.view(numpy.uint8).reshape(-1, 2)
+        if kind == Type.IQ1_M:
+            spread(blocks, random)
         rows = blocks.reshape(ROWS, -1)
         (folder / kind.name).write_bytes(
             rows.tobytes() + quants.dequantize(rows, kind).astype("<f4").tobytes())

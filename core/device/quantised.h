@@ -10,6 +10,14 @@
  *   Q4_K Q5_K             256               32          144 176           yes
  *   Q6_K                  256               16          210               no
  *   MXFP4                  32               32           17               no
+ *   IQ4_NL                 32               32           18               no
+ *   IQ4_XS                256               32          136               no
+ *   Q2_K                  256               16           84               yes
+ *   Q3_K                  256               16          110               no
+ *   IQ3_XXS IQ3_S         256               32           98 110           no
+ *   IQ2_XXS IQ1_S         256               32           66  50           no
+ *   IQ2_XS IQ2_S IQ1_M    256               16           74  82 56        no
+ *   TQ1_0 TQ2_0           256               32           54  66           no
  *
  * A plain type has blocks of one element here.
  */
@@ -45,10 +53,13 @@ bool lls_dtype_has_offset(enum lls_dtype);
  */
 void lls_quantised_read_codes(enum lls_dtype, const void *data, size_t n, int8_t *codes,
                               float *scale, float *offset);
-/* In Q4_K, Q5_K and Q6_K, scales and offsets of a block's groups are 8-bit integers
- * times these two numbers, which are f16. */
+/* Returns the numbers that a type's codes are chosen from, 16 with unused places 0; NULL
+ * if its codes are all integers of some bits. */
+const int8_t *lls_dtype_values(enum lls_dtype);
+/* In blocks of 256 elements, scales and offsets of the groups are 8-bit integers times
+ * these two numbers, which are f16, times `part`, a power of two. */
 struct lls_block_scales {
-  float scale, offset;
+  float scale, offset, part;
 };
 bool lls_dtype_has_block_scales(enum lls_dtype);
 /* Returns them for block i from `data` on. */

@@ -48,11 +48,21 @@ enum lls_codes_form lls_codes_form_of(const struct lls_tensor_view *v)
   case LLS_Q5_1:
   case LLS_Q5_K:
     return LLS_CODES5_OFFSET;
-  case LLS_Q6_K:
-    return LLS_CODES6;
+  case LLS_Q2_K: /* 16 columns share an offset */
+  case LLS_IQ2_XS:
+  case LLS_IQ2_S: /* 16 share a scale, and -43 to 43 take more than 6 bits */
+    return LLS_NO_CODES;
   default:
-    return LLS_CODES8;
+    return lls_dtype_group(v->dtype) == 16 ? LLS_CODES6 : LLS_CODES8;
   }
+}
+
+enum lls_codes_form lls_codes_form_listed(const struct lls_tensor_view *v)
+{
+  if (v->data != NULL && lls_dtype_values(v->dtype) != NULL)
+    return LLS_CODES4_LIST;
+  return v->data != NULL && v->dtype == LLS_Q2_K ? LLS_CODES4_OFFSET
+                                                 : lls_codes_form_of(v);
 }
 
 size_t lls_row_codes_scratch(size_t columns)
@@ -89,6 +99,16 @@ static int bias_of(const struct lls_tensor_view *v, enum lls_codes_form form)
   return form == LLS_CODES4 ? 8 : form == LLS_CODES6 ? 32 : form == LLS_CODES8 ? 128 : 0;
 }
 
+/* Makes numbers of a list the codes that stand for them. */
+static void look_up(const int8_t *values, uint8_t *codes, size_t n)
+{
+  uint8_t code_of[256] = {0};
+  for (uint8_t i = 16; i-- > 0;)
+    code_of[(uint8_t)values[i]] = i;
+  for (size_t k = 0; k < n; k++)
+    codes[k] = code_of[codes[k]];
+}
+
 static void read_codes(struct lls_row_codes *out, const struct lls_tensor_view *v,
                        size_t row, enum lls_codes_form form)
 {
@@ -104,6 +124,8 @@ static void read_codes(struct lls_row_codes *out, const struct lls_tensor_view *
                              n, code, out->scale, out->offset);
   out->groups = n / lls_dtype_group(v->dtype);
   int bias = bias_of(v, form);
+  if (form == LLS_CODES4_LIST)
+    look_up(lls_dtype_values(v->dtype), out->code, n);
   for (size_t k = 0; k < n; k++)
     out->code[k] = form == LLS_CODES4_FLOAT ? e2m1(code[k]) : (uint8_t)(code[k] + bias);
   for (size_t g = 0; v->dtype == LLS_Q5_0 && g < out->groups; g++)
@@ -190,7 +212,8 @@ void lls_row_codes_read(struct lls_row_codes *out, const struct lls_tensor_view 
                         size_t row, enum lls_codes_form form)
 {
   memset(out->code, 0, out->columns);
-  if (v->data != NULL && lls_codes_form_of(v) == form)
+  bool own = lls_codes_form_of(v) == form || lls_codes_form_listed(v) == form;
+  if (v->data != NULL && own)
     read_codes(out, v, row, form);
   else
     quantise(out, v, row, form);

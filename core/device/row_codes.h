@@ -6,7 +6,8 @@
  *   form            code              value              columns per scale
  *   CODES4          0..15             code - 8           32
  *   CODES4_FLOAT    e2m1              twice the float    32
- *   CODES4_OFFSET   0..15             code               32
+ *   CODES4_LIST     0..15             the type's list    the type's
+ *   CODES4_OFFSET   0..15             code               32, 16 of Q2_K
  *   CODES5_OFFSET   0..31             code               32
  *   CODES6          0..63             code - 32          16
  *   CODES8          0..255            code - 128         32
@@ -28,13 +29,17 @@ enum lls_codes_form {
   LLS_CODES6,
   LLS_CODES8,
   LLS_CODES8_FLOAT,
+  LLS_CODES4_LIST,
 };
 
 #define LLS_CODES_GROUP 32 /* columns quantised with one scale */
 
-/* Returns the form that keeps the codes of a view's file, NO_CODES if it has none.
- * Random elements of a quantised type are quantised like plain ones. */
+/* Returns the form that keeps the codes of a view's file, for devices without lists,
+ * where codes take more bits than in the file; NO_CODES if none does. Random elements of
+ * a quantised type are quantised like plain ones. */
 enum lls_codes_form lls_codes_form_of(const struct lls_tensor_view *);
+/* The same, for devices with lists (lls_dtype_values) and groups of 16 with offsets. */
+enum lls_codes_form lls_codes_form_listed(const struct lls_tensor_view *);
 
 /* A row in the caller's scratch memory, which was sized for `columns`. */
 struct lls_row_codes {
@@ -50,7 +55,7 @@ struct lls_row_codes {
 size_t lls_row_codes_scratch(size_t columns);
 struct lls_row_codes lls_row_codes_in(void *scratch, size_t columns);
 
-/* Reads row `row` of the view in that form: the view's own, CODES4 or CODES8. */
+/* Reads row `row` of the view in that form: one of the two above, CODES4 or CODES8. */
 void lls_row_codes_read(struct lls_row_codes *, const struct lls_tensor_view *,
                         size_t row, enum lls_codes_form);
 

@@ -14,23 +14,40 @@ static const struct {
   bool is_known;
   enum lls_dtype dtype;
 } tensor_types[] = {
-    [0] = {"F32", true, LLS_F32},    [1] = {"F16", true, LLS_F16},
-    [2] = {"Q4_0", true, LLS_Q4_0},  [3] = {"Q4_1", true, LLS_Q4_1},
-    [6] = {"Q5_0", true, LLS_Q5_0},  [7] = {"Q5_1", true, LLS_Q5_1},
-    [8] = {"Q8_0", true, LLS_Q8_0},  [9] = {"Q8_1", false, 0},
-    [10] = {"Q2_K", false, 0},       [11] = {"Q3_K", false, 0},
-    [12] = {"Q4_K", true, LLS_Q4_K}, [13] = {"Q5_K", true, LLS_Q5_K},
-    [14] = {"Q6_K", true, LLS_Q6_K}, [15] = {"Q8_K", false, 0},
-    [16] = {"IQ2_XXS", false, 0},    [17] = {"IQ2_XS", false, 0},
-    [18] = {"IQ3_XXS", false, 0},    [19] = {"IQ1_S", false, 0},
-    [20] = {"IQ4_NL", false, 0},     [21] = {"IQ3_S", false, 0},
-    [22] = {"IQ2_S", false, 0},      [23] = {"IQ4_XS", false, 0},
-    [24] = {"I8", false, 0},         [25] = {"I16", false, 0},
-    [26] = {"I32", false, 0},        [27] = {"I64", false, 0},
-    [28] = {"F64", false, 0},        [29] = {"IQ1_M", false, 0},
-    [30] = {"BF16", true, LLS_BF16}, [34] = {"TQ1_0", false, 0},
-    [35] = {"TQ2_0", false, 0},      [39] = {"MXFP4", true, LLS_MXFP4},
+    [0] = {"F32", true, LLS_F32},
+    [1] = {"F16", true, LLS_F16},
+    [2] = {"Q4_0", true, LLS_Q4_0},
+    [3] = {"Q4_1", true, LLS_Q4_1},
+    [6] = {"Q5_0", true, LLS_Q5_0},
+    [7] = {"Q5_1", true, LLS_Q5_1},
+    [8] = {"Q8_0", true, LLS_Q8_0},
+    [9] = {"Q8_1", false, 0},
+    [10] = {"Q2_K", true, LLS_Q2_K},
+    [11] = {"Q3_K", true, LLS_Q3_K},
+    [12] = {"Q4_K", true, LLS_Q4_K},
+    [13] = {"Q5_K", true, LLS_Q5_K},
+    [14] = {"Q6_K", true, LLS_Q6_K},
+    [15] = {"Q8_K", false, 0},
+    [16] = {"IQ2_XXS", true, LLS_IQ2_XXS},
+    [17] = {"IQ2_XS", true, LLS_IQ2_XS},
+    [18] = {"IQ3_XXS", true, LLS_IQ3_XXS},
+    [19] = {"IQ1_S", true, LLS_IQ1_S},
+    [20] = {"IQ4_NL", true, LLS_IQ4_NL},
+    [21] = {"IQ3_S", true, LLS_IQ3_S},
+    [22] = {"IQ2_S", true, LLS_IQ2_S},
+    [23] = {"IQ4_XS", true, LLS_IQ4_XS},
+    [24] = {"I8", false, 0},
+    [25] = {"I16", false, 0},
+    [26] = {"I32", false, 0},
+    [27] = {"I64", false, 0},
+    [28] = {"F64", false, 0},
+    [29] = {"IQ1_M", true, LLS_IQ1_M},
+    [30] = {"BF16", true, LLS_BF16},
+    [34] = {"TQ1_0", true, LLS_TQ1_0},
+    [35] = {"TQ2_0", true, LLS_TQ2_0},
+    [39] = {"MXFP4", true, LLS_MXFP4},
     [40] = {"NVFP4", false, 0},
+    [41] = {"Q1_0", false, 0},
 };
 
 #define N_TENSOR_TYPES (sizeof tensor_types / sizeof tensor_types[0])
@@ -45,8 +62,8 @@ static int read_type(struct lls_gguf_cursor *c, struct lls_gguf_tensor *t)
   if (name == NULL || !tensor_types[type].is_known)
     return lls_fail(c->err, -ENOTSUP,
                     "%s: tensor %.128s is of type %s (%u), which cannot be used; F32, "
-                    "F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K, Q6_K and MXFP4 "
-                    "can",
+                    "F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ1 to IQ4, "
+                    "TQ1_0, TQ2_0 and MXFP4 can",
                     c->file->path, t->name, name != NULL ? name : "unknown", type);
   t->dtype = tensor_types[type].dtype;
   return 0;

@@ -74,7 +74,7 @@ static int find_architecture(const struct lls_json *json, bool encoder,
  * file. */
 static bool is_quantised(const char *name, enum lls_dtype *out)
 {
-  for (enum lls_dtype type = LLS_Q4_0; type <= LLS_MXFP4; type++)
+  for (enum lls_dtype type = LLS_Q4_0; type < LLS_CODED; type++)
     if (strcmp(lls_dtype_name(type), name) == 0) {
       *out = type;
       return true;
@@ -100,8 +100,8 @@ static int read_dtype(const struct lls_json *json, struct lls_model_config *out,
     return lls_fail(err, -ENOTSUP,
                     "%s: \"%s\" is \"%.32s\"; float32, float16 and bfloat16 can be read",
                     json->file, key, name);
-  else /* Q4_0, Q8_0, ..., MXFP4 */
-    out->code_bits = name[0] == 'Q' ? (uint32_t)(name[1] - '0') : 4;
+  else /* Q4_0, IQ2_XXS, ..., MXFP4 */
+    out->code_bits = (uint32_t)(name[strcspn(name, "0123456789")] - '0');
   return 0;
 }
 

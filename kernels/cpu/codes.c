@@ -19,11 +19,26 @@ static const enum lls_packed packed_as[] = {
     [LLS_CODES6] = LLS_PACKED_CODES6,
     [LLS_CODES8] = LLS_PACKED_CODES8,
     [LLS_CODES8_FLOAT] = LLS_PACKED_BF16,
+    [LLS_CODES4_LIST] = LLS_PACKED_CODES4,
 };
+
+/* The same for groups of 16, or scales of blocks, where that makes a difference. */
+static enum lls_packed packed_list(enum lls_dtype type)
+{
+  bool blocks = lls_dtype_has_block_scales(type);
+  if (lls_dtype_group(type) == 16)
+    return LLS_PACKED_LIST4_SHORT;
+  return blocks ? LLS_PACKED_LIST4_BLOCK : LLS_PACKED_CODES4;
+}
 
 enum lls_packed lls_codes_packed(const struct lls_tensor_view *v)
 {
-  enum lls_packed packed = packed_as[lls_codes_form_of(v)];
+  enum lls_codes_form form = lls_codes_form_listed(v);
+  enum lls_packed packed = packed_as[form];
+  if (form == LLS_CODES4_LIST)
+    return packed_list(v->dtype);
+  if (v->data != NULL && v->dtype == LLS_Q2_K)
+    return LLS_PACKED_CODES4_SHORT;
   if (!lls_dtype_has_block_scales(v->dtype))
     return packed;
   return packed == LLS_PACKED_CODES4_OFFSET   ? LLS_PACKED_CODES4_BLOCK
@@ -31,12 +46,14 @@ enum lls_packed lls_codes_packed(const struct lls_tensor_view *v)
                                               : packed;
 }
 
-void lls_codes_table(enum lls_dtype type, uint8_t table[16])
+void lls_codes_table(const struct lls_tensor_view *v, enum lls_packed packed,
+                     uint8_t table[16])
 {
-  static const int8_t mxfp4[16] = {0, 1,  2,  3,  4,  6,  8,  12,
-                                   0, -1, -2, -3, -4, -6, -8, -12};
+  const int8_t *values = v->data != NULL && lls_codes_packed(v) == packed
+                             ? lls_dtype_values(v->dtype)
+                             : NULL;
   for (int i = 0; i < 16; i++)
-    table[i] = (uint8_t)(128 + (type == LLS_MXFP4 ? mxfp4[i] : i - 8));
+    table[i] = (uint8_t)(128 + (values != NULL ? values[i] : i - 8));
 }
 
 size_t lls_codes_scratch(size_t columns)
@@ -106,7 +123,7 @@ static int8_t multiple(float x, float of)
 }
 
 /* Packs the scales of a row stored in blocks, as in Q4_K files; its blocks are at
- * `blocks`. */
+ * `blocks`. The output's own scale is the part of types that have one. */
 static void pack_blocks(struct lls_weight *w, size_t output,
                         const struct lls_row_codes *row, enum lls_dtype type,
                         const void *blocks)
@@ -115,7 +132,7 @@ static void pack_blocks(struct lls_weight *w, size_t output,
   const size_t groups = LLS_CODES_BLOCK_RECORDS * (size_t)layout.groups;
   char *panel = w->data + output / LLS_PANEL * w->panel_bytes;
   size_t o = output % LLS_PANEL;
-  w->scale[output] = 1;
+  w->scale[output] = lls_quantised_block_scales(type, blocks, 0).part;
   for (size_t i = 0; i < row->groups; i++) {
     const struct lls_block_scales of =
         lls_quantised_block_scales(type, blocks, i / groups);
@@ -123,7 +140,7 @@ static void pack_blocks(struct lls_weight *w, size_t output,
     int8_t *scale = (int8_t *)(panel + lls_codes_at(w->packed, record * LLS_CODES_STEP) +
                                lls_codes_bytes(w->packed));
     int8_t *offset = scale + layout.groups * LLS_PANEL;
-    scale[g * LLS_PANEL + o] = multiple(row->scale[i], of.scale);
+    scale[g * LLS_PANEL + o] = multiple(row->scale[i], of.scale * of.part);
     if (layout.offset)
       offset[g * LLS_PANEL + o] = multiple(row->offset[i], of.offset);
     size_t past = (block + 1) * LLS_CODES_BLOCK_RECORDS * LLS_CODES_STEP;
@@ -147,7 +164,7 @@ void lls_codes_pack(struct lls_weight *w, size_t output, const struct lls_tensor
                     size_t row, void *scratch)
 {
   struct lls_row_codes r = lls_row_codes_in(scratch, w->inputs);
-  enum lls_codes_form own = lls_codes_form_of(v);
+  enum lls_codes_form own = lls_codes_form_listed(v);
   bool as_it_is = lls_codes_packed(v) == w->packed;
   lls_row_codes_read(&r, v, row,
                      as_it_is                         ? own

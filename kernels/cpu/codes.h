@@ -3,11 +3,11 @@
  * The layout of panels (linear.h) of 4 to 8-bit weights, and of x for them.
  *
  * A weight is scale * (code - zero), or scale * code + offset, with one scale (and
- * offset) for 32 inputs of an output, 16 in CODES6. x is quantised as it is packed: 32
- * inputs of a row have one scale, their largest magnitude / 127. So a group's product
- * is an integer, exact in 32 bits, and only the groups' products are added in f32, in
- * order. Levels with the same kind of instruction give the same results, however rows
- * are grouped.
+ * offset) for 32 inputs of an output, 16 in CODES6 and SHORT formats. x is quantised as
+ * it is packed: 32 inputs of a row have one scale, their largest magnitude / 127. So a
+ * group's product is an integer, exact in 32 bits, and only the groups' products are
+ * added in f32, in order. Levels with the same kind of instruction give the same results,
+ * however rows are grouped.
  *
  * A panel is a sequence of *records*, 64 inputs of its 16 outputs:
  *
@@ -24,7 +24,7 @@
  *   HALF   f16, times a power of two of each output, which `finish` multiplies by: the
  *          largest of an output is in [2^14, 2^15), and what a file has in f16 or in
  *          powers of two stays exactly that
- *   BLOCK  whole numbers of 8 bits, those of Q4_K, Q5_K and Q6_K. What they multiply
+ *   BLOCK  whole numbers of 8 bits, those of Q4_K and its kind. What they multiply
  *          follows every fourth record, in 64 bytes: (scale, offset; 16) f16. Products of
  *          11 and 8 bits are exact in f32.
  *   FLOAT  f32: those products, for many rows, and HALF's that have offsets
@@ -43,7 +43,9 @@
 struct lls_codes_x {
   int8_t code[LLS_CODES_GROUP];
   float scale, sum; /* sum = sum of the codes * scale, for offsets */
-  int32_t start[2]; /* -zero * sum of the codes: of all, or of each half of 16 */
+  /* -zero * sum of the codes: of all, or of each half of 16; groups of 16 with offsets:
+   * the sums themselves */
+  int32_t start[2];
 };
 
 #define LLS_CODES_BLOCK_RECORDS 4
@@ -57,6 +59,7 @@ struct lls_codes_layout {
   uint8_t groups; /* scale groups of a record */
   bool offset;
   enum lls_codes_scales scales;
+  bool list; /* the table makes a code a CODES8 code */
 };
 
 static inline bool lls_packed_codes(enum lls_packed p)
@@ -68,30 +71,48 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
 {
   switch (p) {
   case LLS_PACKED_CODES4:
-    return (struct lls_codes_layout){4, 128, 2, false, LLS_SCALES_HALF};
+    return (struct lls_codes_layout){4, 128, 2, false, LLS_SCALES_HALF, true};
+  case LLS_PACKED_LIST4_BLOCK:
+    return (struct lls_codes_layout){4, 128, 2, false, LLS_SCALES_BLOCK, true};
+  case LLS_PACKED_LIST4_SHORT:
+    return (struct lls_codes_layout){4, 128, 4, false, LLS_SCALES_BLOCK, true};
+  case LLS_PACKED_CODES4_SHORT:
+    return (struct lls_codes_layout){4, 0, 4, true, LLS_SCALES_BLOCK, false};
+  case LLS_PACKED_WIDE8:
+    return (struct lls_codes_layout){8, 128, 2, false, LLS_SCALES_FLOAT, false};
+  case LLS_PACKED_WIDE8_SHORT:
+    return (struct lls_codes_layout){8, 128, 4, false, LLS_SCALES_FLOAT, false};
+  case LLS_PACKED_SIGNED8_WIDE:
+    return (struct lls_codes_layout){8, 0, 2, false, LLS_SCALES_FLOAT, false};
   case LLS_PACKED_CODES4_OFFSET:
-    return (struct lls_codes_layout){4, 0, 2, true, LLS_SCALES_HALF};
+    return (struct lls_codes_layout){4, 0, 2, true, LLS_SCALES_HALF, false};
   case LLS_PACKED_CODES5_OFFSET:
-    return (struct lls_codes_layout){5, 0, 2, true, LLS_SCALES_HALF};
+    return (struct lls_codes_layout){5, 0, 2, true, LLS_SCALES_HALF, false};
   case LLS_PACKED_CODES4_BLOCK:
-    return (struct lls_codes_layout){4, 0, 2, true, LLS_SCALES_BLOCK};
+    return (struct lls_codes_layout){4, 0, 2, true, LLS_SCALES_BLOCK, false};
   case LLS_PACKED_CODES5_BLOCK:
-    return (struct lls_codes_layout){5, 0, 2, true, LLS_SCALES_BLOCK};
+    return (struct lls_codes_layout){5, 0, 2, true, LLS_SCALES_BLOCK, false};
   case LLS_PACKED_CODES6:
-    return (struct lls_codes_layout){6, 32, 4, false, LLS_SCALES_BLOCK};
+    return (struct lls_codes_layout){6, 32, 4, false, LLS_SCALES_BLOCK, false};
   case LLS_PACKED_CODES8_OFFSET:
-    return (struct lls_codes_layout){8, 0, 2, true, LLS_SCALES_FLOAT};
+    return (struct lls_codes_layout){8, 0, 2, true, LLS_SCALES_FLOAT, false};
   case LLS_PACKED_CODES8_SHORT:
-    return (struct lls_codes_layout){8, 32, 4, false, LLS_SCALES_FLOAT};
+    return (struct lls_codes_layout){8, 32, 4, false, LLS_SCALES_FLOAT, false};
   case LLS_PACKED_SIGNED8:
-    return (struct lls_codes_layout){8, 0, 2, false, LLS_SCALES_HALF};
+    return (struct lls_codes_layout){8, 0, 2, false, LLS_SCALES_HALF, false};
   case LLS_PACKED_SIGNED8_OFFSET:
-    return (struct lls_codes_layout){8, 0, 2, true, LLS_SCALES_FLOAT};
+    return (struct lls_codes_layout){8, 0, 2, true, LLS_SCALES_FLOAT, false};
   case LLS_PACKED_SIGNED8_SHORT:
-    return (struct lls_codes_layout){8, 0, 4, false, LLS_SCALES_FLOAT};
+    return (struct lls_codes_layout){8, 0, 4, false, LLS_SCALES_FLOAT, false};
   default:
-    return (struct lls_codes_layout){8, 128, 2, false, LLS_SCALES_HALF};
+    return (struct lls_codes_layout){8, 128, 2, false, LLS_SCALES_HALF, false};
   }
+}
+
+/* Returns the factor, modulo 2^32, that makes a sum of codes its `start`. */
+static inline uint32_t lls_codes_start(struct lls_codes_layout layout)
+{
+  return layout.offset && layout.groups == 4 ? 1 : 0u - layout.zero;
 }
 
 /* Lists the formats: F(name, packed, the format it is expanded to for many rows). AMX
@@ -104,6 +125,11 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
   F(codes4_block, LLS_PACKED_CODES4_BLOCK, LLS_PACKED_CODES8_OFFSET)                     \
   F(codes5_block, LLS_PACKED_CODES5_BLOCK, LLS_PACKED_CODES8_OFFSET)                     \
   F(codes6, LLS_PACKED_CODES6, LLS_PACKED_CODES8_SHORT)                                  \
+  F(codes4_short, LLS_PACKED_CODES4_SHORT, LLS_PACKED_CODES4_SHORT)                      \
+  F(list4_block, LLS_PACKED_LIST4_BLOCK, LLS_PACKED_WIDE8)                               \
+  F(list4_short, LLS_PACKED_LIST4_SHORT, LLS_PACKED_WIDE8_SHORT)                         \
+  F(wide8, LLS_PACKED_WIDE8, LLS_PACKED_WIDE8)                                           \
+  F(wide8_short, LLS_PACKED_WIDE8_SHORT, LLS_PACKED_WIDE8_SHORT)                         \
   F(codes8_offset, LLS_PACKED_CODES8_OFFSET, LLS_PACKED_CODES8_OFFSET)                   \
   F(codes8_short, LLS_PACKED_CODES8_SHORT, LLS_PACKED_CODES8_SHORT)
 

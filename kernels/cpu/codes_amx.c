@@ -168,6 +168,7 @@ INLINE void begin(enum lls_packed packed)
 
 #define SIGNED_FORMATS(F)                                                                \
   F(signed8, LLS_PACKED_SIGNED8)                                                         \
+  F(signed8_wide, LLS_PACKED_SIGNED8_WIDE)                                               \
   F(signed8_offset, LLS_PACKED_SIGNED8_OFFSET)                                           \
   F(signed8_short, LLS_PACKED_SIGNED8_SHORT)
 
@@ -187,7 +188,9 @@ INLINE enum lls_packed signed_of(enum lls_packed packed)
   const struct lls_codes_layout layout = lls_codes_layout(packed);
   if (layout.offset)
     return LLS_PACKED_SIGNED8_OFFSET;
-  return layout.groups == 4 ? LLS_PACKED_SIGNED8_SHORT : LLS_PACKED_SIGNED8;
+  if (layout.groups == 4)
+    return LLS_PACKED_SIGNED8_SHORT;
+  return layout.scales == LLS_SCALES_HALF ? LLS_PACKED_SIGNED8 : LLS_PACKED_SIGNED8_WIDE;
 }
 
 #define EXPANSION(name, packed, many)                                                    \
@@ -204,8 +207,10 @@ void lls_cpu_codes_amx(struct lls_cpu_linear_kernels *k)
 {
 #define ENTER(name, packed, many)                                                        \
   k->of[packed].row_block = ROW_BLOCK;                                                   \
-  k->of[packed].expand = expand_##name;                                                  \
-  k->of[packed].expanded = signed_of(packed);
+  if ((packed) != LLS_PACKED_CODES4_SHORT) { /* AVX-512 multiplies these */              \
+    k->of[packed].expand = expand_##name;                                                \
+    k->of[packed].expanded = signed_of(packed);                                          \
+  }
   LLS_CODES_FORMATS(ENTER)
 #define ENTER_SIGNED(name, packed)                                                       \
   k->of[packed].tile = tile_##name;                                                      \

@@ -25,7 +25,7 @@
 
 /* Adds half a record times all rows to their sums. It takes one quad for all rows
  * before the next quad, so that no instruction waits for the one before it. */
-INLINE void add_rows(const __m512i w[8], const __m512 scale[2], __m512 offset,
+INLINE void add_rows(const __m512i w[8], const __m512 scale[2], const __m512 offset[2],
                      const struct lls_codes_x *x, const int rows, enum lls_packed packed,
                      __m512 *sum)
 {
@@ -56,8 +56,13 @@ INLINE void add_rows(const __m512i w[8], const __m512 scale[2], __m512 offset,
   if (!layout.offset)
     return;
   UNROLL
-  for (int r = 0; r < rows; r++)
-    sum[r] = _mm512_fmadd_ps(offset, _mm512_set1_ps(x[r].sum), sum[r]);
+  for (int part = 0; part < parts; part++) {
+    UNROLL
+    for (int r = 0; r < rows; r++) {
+      float of_part = parts == 1 ? x[r].sum : x[r].scale * (float)x[r].start[part];
+      sum[r] = _mm512_fmadd_ps(offset[part], _mm512_set1_ps(of_part), sum[r]);
+    }
+  }
 }
 
 /* The memory that a tile's panels prefetch while they are multiplied: each as many
@@ -122,13 +127,16 @@ INLINE void multiply(const struct lls_tile *t, const char *panel, struct wants *
       const char *scales =
           record + lls_codes_bytes(packed) + (size_t)(half * parts) * group;
       __m512i w[8];
-      __m512 scale[2], offset = _mm512_setzero_ps();
+      __m512 scale[2], offset[2];
       load_codes(record, half, packed, table, w);
       UNROLL
-      for (int i = 0; i < parts; i++)
+      for (int i = 0; i < parts; i++) {
         scale[i] = load_scales(scales + (size_t)i * group, packed, block[0]);
-      if (layout.offset)
-        offset = load_scales(scales + lls_codes_scale_bytes(packed), packed, block[1]);
+        if (layout.offset)
+          offset[i] =
+              load_scales(scales + (size_t)i * group + lls_codes_scale_bytes(packed),
+                          packed, block[1]);
+      }
       add_rows(w, scale, offset, x, rows, packed, sum);
       x += rows;
     }

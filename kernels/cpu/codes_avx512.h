@@ -43,7 +43,7 @@ INLINE void load_codes(const char *record, const int half, enum lls_packed packe
       continue;
     }
     out[i] = nibble(load(record + (half * 4 + i / 2) * LLS_CODES_QUAD), i % 2 * 4);
-    if (packed == LLS_PACKED_CODES4)
+    if (lls_codes_layout(packed).list)
       out[i] = _mm512_shuffle_epi8(table, out[i]);
     if (lls_codes_layout(packed).bits == 5)
       out[i] = _mm512_or_si512(
@@ -166,9 +166,9 @@ INLINE void quantise(__m512 a, __m512 b, enum lls_packed packed, struct lls_code
   out->scale = largest - largest == 0 ? largest / 127 : largest - largest;
   out->sum = out->scale * (float)sum;
   /* Codes of non-finite values are arbitrary, and their sums may overflow: unsigned. */
-  out->start[0] = (int32_t)(0u - (unsigned)layout.zero * (unsigned)of_first);
+  out->start[0] = (int32_t)(lls_codes_start(layout) * (unsigned)of_first);
   out->start[1] =
-      (int32_t)(0u - (unsigned)layout.zero * ((unsigned)sum - (unsigned)of_first));
+      (int32_t)(lls_codes_start(layout) * ((unsigned)sum - (unsigned)of_first));
 }
 
 /* Quantises the first n_rows of each (inputs / 32, out_rows). */

@@ -36,9 +36,9 @@ INLINE void add_part(const char *record, const char *tail, const int half, const
 
 INLINE void add_half(const char *record, const char *tail, const int half,
                      const struct lls_codes_x *x, const int rows, enum lls_packed packed,
-                     const bool even, const uint8_t *table, __m256 *sum)
+                     const enum table_kind kind, const uint8_t *table, __m256 *sum)
 {
-  (void)even;
+  (void)kind;
   const struct lls_codes_layout layout = lls_codes_layout(packed);
   UNROLL
   for (int v = 0; v < 2; v++) {
@@ -47,18 +47,22 @@ INLINE void add_half(const char *record, const char *tail, const int half,
       add_part(record, tail, half, part, x, v, rows, packed, load_table(table), sum);
     if (!layout.offset)
       continue;
-    __m256 offset = load_offset(record, tail, half, v, packed);
     UNROLL
-    for (int r = 0; r < rows; r++)
-      sum[r * 2 + v] = _mm256_fmadd_ps(offset, _mm256_set1_ps(x[r].sum), sum[r * 2 + v]);
+    for (int part = 0; part < layout.groups / 2; part++) {
+      __m256 offset = load_offset(record, tail, half, part, v, packed);
+      UNROLL
+      for (int r = 0; r < rows; r++)
+        sum[r * 2 + v] =
+            _mm256_fmadd_ps(offset, sum_of_part(&x[r], part, packed), sum[r * 2 + v]);
+    }
   }
 }
 
 /* Tables need no distinction at this level. */
-INLINE bool is_even(const uint8_t *table)
+INLINE enum table_kind kind_of(const uint8_t *table)
 {
   (void)table;
-  return false;
+  return TABLE_SMALL;
 }
 
 /* ---- bytes for many rows --------------------------------------------------------- */

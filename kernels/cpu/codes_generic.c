@@ -30,8 +30,9 @@ static void quantise(const float *x, size_t n, const struct lls_codes_layout *la
   }
   out->scale = finite ? largest / 127 : (float)NAN;
   out->sum = out->scale * (float)(sum[0] + sum[1]);
-  out->start[0] = -layout->zero * (layout->groups == 2 ? sum[0] + sum[1] : sum[0]);
-  out->start[1] = -layout->zero * sum[1];
+  int32_t factor = (int32_t)lls_codes_start(*layout);
+  out->start[0] = factor * (layout->groups == 2 ? sum[0] + sum[1] : sum[0]);
+  out->start[1] = factor * sum[1];
 }
 
 static void pack(const float *x, size_t stride, size_t n_rows, size_t columns,
@@ -59,10 +60,11 @@ static int32_t product(const uint8_t *record, enum lls_packed packed,
                        const struct lls_codes_x *x)
 {
   unsigned bits = lls_codes_layout(packed).bits;
+  bool list = lls_codes_layout(packed).list;
   int32_t sum = 0;
   for (size_t i = k; i < k + n; i++) {
     unsigned code = lls_codes_get(record, bits, i, o);
-    code = packed == LLS_PACKED_CODES4 ? table[code] : code;
+    code = list ? table[code] : code;
     sum += (int32_t)code * x[0].code[i % LLS_CODES_GROUP];
   }
   return sum;
@@ -102,11 +104,13 @@ static double record_sum(const uint8_t *panel, size_t k, const struct lls_tile *
   for (size_t g = 0; g < layout.groups; g++) {
     const struct lls_codes_x *of = x + g * n / LLS_CODES_GROUP * t->rows;
     int32_t whole = product(record, packed, t->table, g * n, n, o, of);
-    whole += of->start[layout.groups == 4 ? g % 2 : 0];
+    int32_t start = of->start[layout.groups == 4 ? g % 2 : 0];
+    whole += layout.zero == 0 ? 0 : start;
     double step = scale_at(scales, packed, g * LLS_PANEL + o, block[0]);
     sum += step * (double)of->scale * whole;
+    double all = layout.groups == 4 ? (double)of->scale * start : (double)of->sum;
     if (layout.offset)
-      sum += scale_at(offsets, packed, g * LLS_PANEL + o, block[1]) * (double)of->sum;
+      sum += scale_at(offsets, packed, g * LLS_PANEL + o, block[1]) * all;
   }
   return sum;
 }

@@ -9,8 +9,9 @@
 /* How a view of a quantised type is packed: as codes if a panel format keeps its bits,
  * else as bf16. */
 enum lls_packed lls_codes_packed(const struct lls_tensor_view *);
-/* Sets CODES4's table for weights of a type; all but MXFP4 have -8..7. */
-void lls_codes_table(enum lls_dtype, uint8_t table[16]);
+/* Sets the table of a view's weights in that format: the numbers of its type's list, or
+ * -8..7 if they are quantised. */
+void lls_codes_table(const struct lls_tensor_view *, enum lls_packed, uint8_t table[16]);
 
 /* Returns the bytes of scratch that lls_codes_pack needs for a row of `columns`. */
 size_t lls_codes_scratch(size_t columns);

@@ -40,7 +40,7 @@ INLINE __m256i load_stored(const char *record, const int half, const int i, cons
   __m256i two = load(record + (half * 4 + i / 2) * LLS_CODES_QUAD + v * 32);
   __m256i code = _mm256_and_si256(i % 2 == 0 ? two : _mm256_srli_epi16(two, 4),
                                   _mm256_set1_epi8(15));
-  if (packed == LLS_PACKED_CODES4)
+  if (lls_codes_layout(packed).list)
     return _mm256_shuffle_epi8(table, code);
   if (lls_codes_layout(packed).bits == 5)
     return _mm256_or_si256(
@@ -92,11 +92,21 @@ INLINE __m256 load_scale(const char *record, const char *tail, const int half,
 }
 
 INLINE __m256 load_offset(const char *record, const char *tail, const int half,
-                          const int v, enum lls_packed packed)
+                          const int part, const int v, enum lls_packed packed)
 {
+  const int parts = lls_codes_layout(packed).groups / 2;
   const char *offsets = record + lls_codes_bytes(packed) + lls_codes_scale_bytes(packed);
-  return load_scales(offsets + (size_t)half * lls_codes_group_bytes(packed), v, packed,
-                     load_block(tail, 1, v, packed));
+  return load_scales(offsets +
+                         (size_t)(half * parts + part) * lls_codes_group_bytes(packed),
+                     v, packed, load_block(tail, 1, v, packed));
+}
+
+/* The sum of a row's inputs that share an offset. */
+INLINE __m256 sum_of_part(const struct lls_codes_x *x, const int part,
+                          enum lls_packed packed)
+{
+  return _mm256_set1_ps(
+      lls_codes_layout(packed).groups == 2 ? x->sum : x->scale * (float)x->start[part]);
 }
 
 INLINE __m256i load_table(const uint8_t *table)
@@ -114,16 +124,20 @@ INLINE __m256i quad_of(const struct lls_codes_x *x, const int i)
 
 /* ---- products -------------------------------------------------------------------- */
 
+/* The range of a table's numbers decides how they can be multiplied. */
+enum table_kind { TABLE_EVEN /* -8 to 7 */, TABLE_SMALL /* -16 to 16 */, TABLE_WIDE };
+
 /* Provided by the including file: adds half a record times the rows, scaled, to their
- * sums (rows, 2). `even`: the result of its is_even for CODES4's table. */
+ * sums (rows, 2). */
 INLINE void add_half(const char *record, const char *tail, int half,
                      const struct lls_codes_x *x, int rows, enum lls_packed packed,
-                     bool even, const uint8_t *table, __m256 *sum);
-INLINE bool is_even(const uint8_t *table);
+                     enum table_kind kind, const uint8_t *table, __m256 *sum);
+INLINE enum table_kind kind_of(const uint8_t *table);
 
 /* Multiplies one panel; prefetches as many bytes from `ahead` on. */
 INLINE void multiply(const struct lls_tile *t, const char *record, const char *ahead,
-                     float *sums, const int rows, enum lls_packed packed, const bool even)
+                     float *sums, const int rows, enum lls_packed packed,
+                     const enum table_kind kind)
 {
   const size_t bytes = lls_codes_record(packed), records = lls_codes_records(packed);
   const struct lls_codes_x *x = t->x;
@@ -139,8 +153,8 @@ INLINE void multiply(const struct lls_tile *t, const char *record, const char *a
       UNROLL
       for (size_t line = 0; ahead != NULL && line < bytes; line += 64)
         _mm_prefetch(ahead + (record - first) + line, _MM_HINT_T0);
-      add_half(record, tail, 0, x, rows, packed, even, t->table, sum);
-      add_half(record, tail, 1, x + rows, rows, packed, even, t->table, sum);
+      add_half(record, tail, 0, x, rows, packed, kind, t->table, sum);
+      add_half(record, tail, 1, x + rows, rows, packed, kind, t->table, sum);
     }
     record += lls_codes_tail(packed);
     ahead += ahead != NULL ? record - first : 0;
@@ -152,37 +166,41 @@ INLINE void multiply(const struct lls_tile *t, const char *record, const char *a
 
 /* Panels follow each other in memory, so a panel prefetches the next one. */
 INLINE void run(const struct lls_tile *t, const int rows, enum lls_packed packed,
-                const bool even)
+                const enum table_kind kind)
 {
   for (size_t p = 0; p < t->panels; p++) {
     const char *panel = t->weight + p * t->panel_bytes;
     const char *ahead = t->lead == 0          ? NULL
                         : t->lead < t->inputs ? panel + AHEAD
                                               : panel + t->panels * t->panel_bytes;
-    multiply(t, panel, ahead, t->sums + p * t->sum_stride, rows, packed, even);
+    multiply(t, panel, ahead, t->sums + p * t->sum_stride, rows, packed, kind);
   }
 }
 
-INLINE void run_rows(const struct lls_tile *t, enum lls_packed packed, const bool even)
+INLINE void run_rows(const struct lls_tile *t, enum lls_packed packed,
+                     const enum table_kind kind)
 {
   switch (t->rows) {
   case 1:
-    return run(t, 1, packed, even);
+    return run(t, 1, packed, kind);
   case 2:
-    return run(t, 2, packed, even);
+    return run(t, 2, packed, kind);
   case 3:
-    return run(t, 3, packed, even);
+    return run(t, 3, packed, kind);
   default:
-    return run(t, 4, packed, even);
+    return run(t, 4, packed, kind);
   }
 }
 
 INLINE void tile(const struct lls_tile *t, enum lls_packed packed)
 {
-  if (packed == LLS_PACKED_CODES4 && is_even(t->table))
-    run_rows(t, packed, true);
+  enum table_kind kind = lls_codes_layout(packed).list ? kind_of(t->table) : TABLE_SMALL;
+  if (kind == TABLE_EVEN && packed == LLS_PACKED_CODES4)
+    run_rows(t, packed, TABLE_EVEN);
+  else if (kind == TABLE_WIDE)
+    run_rows(t, packed, TABLE_WIDE);
   else
-    run_rows(t, packed, false);
+    run_rows(t, packed, TABLE_SMALL);
 }
 
 /* ---- x --------------------------------------------------------------------------- */
@@ -231,8 +249,8 @@ INLINE void quantise(const __m256 x[4], enum lls_packed packed, struct lls_codes
   out->scale = largest - largest == 0 ? largest / 127 : largest - largest;
   out->sum = out->scale * (float)(int32_t)(first + second);
   unsigned of_first = layout.groups == 2 ? first + second : first;
-  out->start[0] = (int32_t)(0u - layout.zero * of_first);
-  out->start[1] = (int32_t)(0u - layout.zero * second);
+  out->start[0] = (int32_t)(lls_codes_start(layout) * of_first);
+  out->start[1] = (int32_t)(lls_codes_start(layout) * second);
 }
 
 /* (inputs / 32, n_rows) */

@@ -44,12 +44,18 @@ enum lls_packed {
   LLS_PACKED_CODES4_BLOCK, /* like CODES*_OFFSET, with scales as in Q4_K and Q5_K */
   LLS_PACKED_CODES5_BLOCK,
   LLS_PACKED_CODES6,
+  LLS_PACKED_CODES4_SHORT, /* like CODES4_BLOCK, but groups of 16: Q2_K */
+  LLS_PACKED_LIST4_BLOCK,  /* CODES4 with scales of blocks */
+  LLS_PACKED_LIST4_SHORT,  /* the same, groups of 16 */
   /* the format that those with an offset expand to for many rows */
   LLS_PACKED_CODES8_OFFSET,
   LLS_PACKED_CODES8_SHORT, /* the format that CODES6 expands to: groups of 16 */
+  LLS_PACKED_WIDE8,        /* LIST4_BLOCK expands to this, */
+  LLS_PACKED_WIDE8_SHORT,  /* LIST4_SHORT to this */
   /* The formats that codes expand to on AMX: codes minus their zero. No weight is
    * stored in them. */
   LLS_PACKED_SIGNED8,
+  LLS_PACKED_SIGNED8_WIDE, /* for scales that are no f16 */
   LLS_PACKED_SIGNED8_OFFSET,
   LLS_PACKED_SIGNED8_SHORT,
   LLS_N_PACKED
@@ -70,7 +76,7 @@ struct lls_weight {
   char *data;              /* (panels, panel_bytes) */
   float *scale;            /* (panels, 16), codes only */
   float *bias;             /* (panels, 16), NULL if none */
-  uint8_t table[16];       /* CODES4: the CODES8 code of each of its codes */
+  uint8_t table[16];       /* CODES4, LIST4: the CODES8 code of each of their codes */
   size_t bytes;            /* bytes of data, scale and bias together */
   struct lls_weight *next; /* the following rows, which have another format; NULL: none */
 };
@@ -98,7 +104,7 @@ struct lls_tile {
   const void *x;        /* the packed group, from the first of the tile's inputs on */
   size_t inputs;        /* a multiple of LLS_INPUT_ALIGN */
   size_t rows;          /* rows of the group */
-  const uint8_t *table; /* the weight's table, for CODES4 */
+  const uint8_t *table; /* the weight's table, for CODES4 and LIST4 */
   bool more;
   float *sums;         /* (panels, sum_stride), each (rows up to row_unit, 16) */
   size_t sum_stride;   /* floats from one panel's sums to the next */

@@ -161,7 +161,7 @@ static int create_alike(struct lls_cpu_device *d, const struct lls_tensor_view *
   w->inputs = (w->columns + align - 1) / align * align;
   w->panel_bytes = codes ? lls_codes_at(packed, w->inputs)
                          : w->inputs * LLS_PANEL * lls_packed_bytes(packed);
-  lls_codes_table(parts[0].dtype, w->table);
+  lls_codes_table(&parts[0], packed, w->table);
   int rc = allocate(w, biases != NULL);
   if (rc != 0) {
     lls_fail(err, rc, "no memory for a weight of %zu x %zu (%zu MB)", w->rows, w->columns,
@@ -177,14 +177,18 @@ static int create_alike(struct lls_cpu_device *d, const struct lls_tensor_view *
   return 0;
 }
 
-/* Can the second part be in the same matrix as the first? All CODES4 of a matrix share
+/* Can the second part be in the same matrix as the first? All outputs of a matrix share
  * one table. */
 static bool alike(const struct lls_tensor_view *a, const struct lls_tensor_view *b,
                   enum lls_weight_format format)
 {
-  bool same_table = (a->dtype == LLS_MXFP4) == (b->dtype == LLS_MXFP4);
-  return packed_as(a, format) == packed_as(b, format) &&
-         (same_table || packed_as(a, format) != LLS_PACKED_CODES4);
+  uint8_t tables[2][16];
+  enum lls_packed packed = packed_as(a, format);
+  lls_codes_table(a, packed, tables[0]);
+  lls_codes_table(b, packed, tables[1]);
+  bool listed = lls_packed_codes(packed) && lls_codes_layout(packed).list;
+  return packed == packed_as(b, format) &&
+         (!listed || memcmp(tables[0], tables[1], sizeof tables[0]) == 0);
 }
 
 int lls_cpu_weight_create(struct lls_device *device, const struct lls_tensor_view *parts,

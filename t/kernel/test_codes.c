@@ -9,6 +9,7 @@
  * the same in every batch.
  */
 #include "t/guarded.h"
+#include "t/quantised_data.h"
 #include "t/tap.h"
 
 #include "core/device/device.h"
@@ -30,12 +31,16 @@ struct format {
   enum lls_weight_format format;
 };
 
+/* One type at least for each format of panels, and each way to multiply it. */
 static const struct format formats[] = {
-    {LLS_Q8_0, LLS_WEIGHTS_AUTO},  {LLS_Q4_0, LLS_WEIGHTS_AUTO},
-    {LLS_Q4_1, LLS_WEIGHTS_AUTO},  {LLS_Q5_0, LLS_WEIGHTS_AUTO},
-    {LLS_Q5_1, LLS_WEIGHTS_AUTO},  {LLS_Q4_K, LLS_WEIGHTS_AUTO},
-    {LLS_Q5_K, LLS_WEIGHTS_AUTO},  {LLS_Q6_K, LLS_WEIGHTS_AUTO},
-    {LLS_MXFP4, LLS_WEIGHTS_AUTO},
+    {LLS_Q8_0, LLS_WEIGHTS_AUTO},   {LLS_Q4_0, LLS_WEIGHTS_AUTO},
+    {LLS_Q4_1, LLS_WEIGHTS_AUTO},   {LLS_Q5_0, LLS_WEIGHTS_AUTO},
+    {LLS_Q5_1, LLS_WEIGHTS_AUTO},   {LLS_Q4_K, LLS_WEIGHTS_AUTO},
+    {LLS_Q5_K, LLS_WEIGHTS_AUTO},   {LLS_Q6_K, LLS_WEIGHTS_AUTO},
+    {LLS_MXFP4, LLS_WEIGHTS_AUTO},  {LLS_IQ4_NL, LLS_WEIGHTS_AUTO},
+    {LLS_Q2_K, LLS_WEIGHTS_AUTO},   {LLS_Q3_K, LLS_WEIGHTS_AUTO},
+    {LLS_IQ2_S, LLS_WEIGHTS_AUTO},  {LLS_IQ3_S, LLS_WEIGHTS_AUTO},
+    {LLS_IQ4_XS, LLS_WEIGHTS_AUTO},
 };
 #define N_FORMATS (sizeof formats / sizeof *formats)
 
@@ -67,23 +72,6 @@ static struct lls_device *create_device(const char *isa, uint32_t threads)
 
 /* ---- weights --------------------------------------------------------------------- */
 
-/* Replaces f16 numbers of a random block that no model would have. */
-static void tame(enum lls_dtype type, uint8_t *block, size_t bytes)
-{
-  size_t at[2] = {type == LLS_Q6_K ? 208 : 0, 2}, n = 1;
-  if (type == LLS_MXFP4) {
-    block[0] = (uint8_t)(118 + block[0] % 8);
-    return;
-  }
-  if (lls_dtype_has_offset(type))
-    n = 2;
-  for (size_t i = 0; i < n; i++) {
-    uint16_t half = lls_f32_to_f16(0.01f * (random_float() + 1.5f));
-    assert_true(at[i] + 2 <= bytes);
-    memcpy(block + at[i], &half, sizeof half);
-  }
-}
-
 struct matrix {
   struct lls_tensor_view view;
   uint8_t *data;
@@ -99,7 +87,7 @@ static struct matrix create_matrix(size_t rows, size_t columns, enum lls_dtype t
   for (size_t i = 0; i < rows * row_bytes; i++)
     m.data[i] = (uint8_t)random_bits();
   for (size_t i = 0; i < rows * row_bytes; i += block)
-    tame(type, m.data + i, block);
+    set_step(type, m.data + i, 0.01f * (random_float() + 1.5f));
   m.view = (struct lls_tensor_view){.data = m.data,
                                     .dtype = type,
                                     .rows = rows,
@@ -296,6 +284,44 @@ static void test_parts_of_several_types(void **state)
   device->ops->destroy(device);
 }
 
+/* Products with the rows of a unit matrix are the numbers of each type's blocks, but for
+ * one rounding. Types of the same format but other lists are in matrices of their own. */
+static void test_each_type_s_numbers(void **state)
+{
+  const char *isa = *state;
+  struct lls_device *device = create_device(isa, 2);
+  struct lls_weight *w;
+  struct vectors v[N_VECTOR_TYPES];
+  struct lls_tensor_view views[N_VECTOR_TYPES];
+  enum { OUTPUTS = N_VECTOR_TYPES * VECTOR_ROWS };
+  static float x[VECTOR_COLUMNS * VECTOR_COLUMNS], y[VECTOR_COLUMNS * OUTPUTS];
+  if (device == NULL)
+    skip_because("this CPU has no %s", isa);
+  for (size_t i = 0; i < VECTOR_COLUMNS; i++)
+    x[i * VECTOR_COLUMNS + i] = 127;
+  for (size_t t = 0; t < N_VECTOR_TYPES; t++) {
+    read_vectors(vector_types[t], &v[t]);
+    views[t] = v[t].view;
+  }
+  assert_int_equal(device->ops->weight_create(device, views, NULL, N_VECTOR_TYPES,
+                                              LLS_WEIGHTS_AUTO, &w, NULL),
+                   0);
+  device->ops->linear(device, w, x, VECTOR_COLUMNS, LLS_STORE_SET, y);
+  for (size_t i = 0; i < OUTPUTS * VECTOR_COLUMNS; i++) {
+    if (views[i / VECTOR_NUMBERS].dtype == LLS_MXFP4)
+      continue; /* its scales here are from 2^-128 to 2^127 */
+    size_t o = i / VECTOR_COLUMNS, k = i % VECTOR_COLUMNS;
+    float got = y[k * OUTPUTS + o] / 127,
+          expected = v[o / VECTOR_ROWS].expected[i % VECTOR_NUMBERS];
+    if (!(fabsf(got - expected) <= 1e-6f * fabsf(expected) + 1e-8f))
+      fail_msg("%s on %s, output %zu, input %zu: %.9g, not %.9g",
+               lls_dtype_name(views[o / VECTOR_ROWS].dtype), isa, o % VECTOR_ROWS, k,
+               (double)got, (double)expected);
+  }
+  device->ops->weight_destroy(device, w);
+  device->ops->destroy(device);
+}
+
 /* A NaN or infinity stays one, and stays in its row. */
 static void test_infinity_is_not_hidden(void **state)
 {
@@ -326,19 +352,19 @@ static void test_infinity_is_not_hidden(void **state)
 static void test_an_infinite_block_is_not_hidden(void **state)
 {
   const char *isa = *state;
-  static const enum lls_dtype types[] = {LLS_Q4_K, LLS_Q5_K, LLS_Q6_K};
+  static const enum lls_dtype types[] = {LLS_Q4_K, LLS_Q5_K, LLS_Q6_K,
+                                         LLS_Q2_K, LLS_Q3_K, LLS_IQ4_XS};
   struct lls_device *device = create_device(isa, 1);
   if (device == NULL)
     skip_because("this CPU has no %s", isa);
-  for (size_t i = 0; i < 3; i++) {
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     struct matrix m = create_matrix(16, 512, types[i]);
     uint16_t infinite = lls_f32_to_f16(INFINITY);
     struct lls_weight *w;
     float x[512], y[16];
     for (size_t k = 0; k < 512; k++)
       x[k] = random_float();
-    memcpy(m.data + lls_dtype_row_bytes(types[i], 3 * 512 + 256) +
-               (types[i] == LLS_Q6_K ? 208 : 0),
+    memcpy(m.data + lls_dtype_row_bytes(types[i], 3 * 512 + 256) + step_at(types[i]),
            &infinite, sizeof infinite);
     assert_int_equal(
         device->ops->weight_create(device, &m.view, NULL, 1, LLS_WEIGHTS_AUTO, &w, NULL),
@@ -398,6 +424,7 @@ int main(void)
 {
 #define LEVEL(name)                                                                      \
   ON_LEVEL(test_products_are_those_of_the_codes, name)                                   \
+  ON_LEVEL(test_each_type_s_numbers, name)                                               \
   ON_LEVEL(test_infinity_is_not_hidden, name)                                            \
   ON_LEVEL(test_an_infinite_block_is_not_hidden, name)
 #define ON_LEVEL(test, name) {#test, test, NULL, NULL, (void *)#name},

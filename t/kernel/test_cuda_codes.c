@@ -185,16 +185,24 @@ static void check_layer(const struct pair *p, const struct layer *l)
 
 /* ---- what files have --------------------------------------------------------------- */
 
-/* Scales of the K types have more bits than f16, as do offsets, which are products. */
-static double rounding_of(enum lls_dtype type)
+/* Types whose codes the device does not have are kept as bf16. */
+static bool is_kept_as_bf16(enum lls_dtype type)
 {
-  bool k = type == LLS_Q4_K || type == LLS_Q5_K || type == LLS_Q6_K;
-  return k || type == LLS_Q5_0 ? 0x1p-10 : 0;
+  return type == LLS_Q2_K || type == LLS_IQ2_XS || type == LLS_IQ2_S;
 }
 
+/* Scales that are products have more bits than f16, as do such offsets. */
+static double rounding_of(enum lls_dtype type)
+{
+  if (is_kept_as_bf16(type))
+    return 0x1p-8;
+  return lls_dtype_has_block_scales(type) || type == LLS_Q5_0 ? 0x1p-10 : 0;
+}
+
+/* Types from IQ3_XXS on are kept like one of those before (test_cuda_quantised). */
 static void types(const struct pair *p)
 {
-  for (size_t i = 0; i < N_VECTOR_TYPES; i++) {
+  for (size_t i = 0; vector_types[i] != LLS_IQ3_XXS; i++) {
     struct vectors v;
     read_vectors(vector_types[i], &v);
     const struct layer l = {.name = lls_dtype_name(vector_types[i]),
@@ -578,11 +586,14 @@ static void unlike(const struct pair *p)
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-/* Bytes a weight on the device, with its scales; four more for each output. */
+/* Bytes a weight on the device, with its scales; four more for each output of codes. */
 static void sizes(const struct pair *p)
 {
   static const double wanted[] = {18.0 / 32, 20.0 / 32, 24.0 / 32, 24.0 / 32, 34.0 / 32,
-                                  20.0 / 32, 24.0 / 32, 14.0 / 16, 18.0 / 32};
+                                  20.0 / 32, 24.0 / 32, 14.0 / 16, 18.0 / 32, 2,
+                                  14.0 / 16, 34.0 / 32, 34.0 / 32, 34.0 / 32, 34.0 / 32,
+                                  34.0 / 32, 2,         2,         34.0 / 32, 14.0 / 16,
+                                  34.0 / 32, 34.0 / 32};
   struct lls_device *d = p->cuda;
   for (size_t i = 0; i < N_VECTOR_TYPES; i++) {
     struct vectors v;
@@ -590,7 +601,8 @@ static void sizes(const struct pair *p)
     read_vectors(vector_types[i], &v);
     assert_int_equal(
         d->ops->weight_create(d, &v.view, NULL, 1, LLS_WEIGHTS_AUTO, &w, NULL), 0);
-    double bytes = wanted[i] * VECTOR_NUMBERS + 4 * VECTOR_ROWS;
+    double bytes = wanted[i] * VECTOR_NUMBERS +
+                   (is_kept_as_bf16(vector_types[i]) ? 0 : 4 * VECTOR_ROWS);
     if ((double)d->ops->weight_bytes(w) != bytes)
       fail_msg("%s: %zu bytes, not %g", lls_dtype_name(vector_types[i]),
                d->ops->weight_bytes(w), bytes);

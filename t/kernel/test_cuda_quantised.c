@@ -110,8 +110,8 @@ static void check_all(const struct wanted *w, size_t cut)
 /* The scales of MXFP4's rows here span more than f16's range. */
 static bool is_rounded(enum lls_dtype type)
 {
-  return lls_dtype_has_offset(type) || type == LLS_Q5_0 || type == LLS_Q6_K ||
-         type == LLS_MXFP4;
+  return lls_dtype_has_offset(type) || lls_dtype_has_block_scales(type) ||
+         type == LLS_Q5_0 || type == LLS_MXFP4;
 }
 
 static void types(const struct pair *p)

@@ -331,7 +331,10 @@ static void test_lying_tensors_are_refused(void **state)
       {0, 2, UINT64_MAX / 2, -EINVAL, "no whole blocks"},
       {8, 2, 33, -EINVAL, "rows of 33 numbers, which are no whole blocks of Q8_0"},
       {12, 2, 32, -EINVAL, "no whole blocks of Q4_K"},
-      {10, 2, 256, -ENOTSUP, "tensor a is of type Q2_K (10), which cannot be used"},
+      {15, 2, 256, -ENOTSUP, "tensor a is of type Q8_K (15), which cannot be used"},
+      {10, 2, 320, -EINVAL, "rows of 320 numbers, which are no whole blocks of Q2_K"},
+      {20, 2, 48, -EINVAL, "rows of 48 numbers, which are no whole blocks of IQ4_NL"},
+      {16, 2, 32, -EINVAL, "rows of 32 numbers, which are no whole blocks of IQ2_XXS"},
       {4, 2, 32, -ENOTSUP, "of type unknown (4)"},
       {999, 2, 32, -ENOTSUP, "of type unknown (999)"},
   };
