@@ -130,6 +130,37 @@ is $events[-1]{response}{status}, 'failed', '  and so does the response';
 like $events[-1]{response}{error}{message}, qr/the engine failed/, '  with the reason';
 is ask({ input => 'Once', stream => $true }, { 'x-request-id' => 'failnow-1' })->{status}, 500, 'before it began: an error as others';
 
+# ---- tools of agents -------------------------------------------------------------------
+
+my @foreign = map { { type => $_ } } qw(web_search namespace image_generation file_search mcp local_shell);
+my $patch   = { type => 'custom', name => 'apply_patch', description => 'Edits files.', format => { type => 'grammar', syntax => 'lark', definition => 'start: "x"' } };
+my $left    = ask({ %calls, tools => [@foreign, @{ $calls{tools} }], tool_choice => 'auto' });
+is $left->{status}, 200, 'tools that run elsewhere are left out';
+is_deeply [sort split /, /, $left->{headers}{'x-llmserve-ignored'}], [sort map { "tools.$_->{type}" } @foreign], '  and named';
+is_deeply [map { $_->{name} } @{ $left->{json}{tools} }], ['weather'], '  the answer repeats the others';
+is scalar(grep { $_->{type} eq 'function_call' } @{ $left->{json}{output} }), 2, '  which are called';
+is ask({ input => 'a', tools => \@foreign, tool_choice => 'auto', max_output_tokens => 1 })->{status}, 200, 'none is left';
+
+my %custom = (%calls, tools => [$patch, @{ $calls{tools} }]);
+$custom{input} = qq(So. <tool_call>{"name": "apply_patch", "arguments": {"input": "*** Begin\\n\\"\\u00e9\\""}}</tool_call><stop>);
+my $edit = ask({%custom});
+is $edit->{headers}{'x-llmserve-ignored'}, 'tools.format', 'a grammar that is only shown is named';
+is_deeply [map { [@{$_}{qw(type name input arguments status)}] } $edit->{json}{output}[1]], [['custom_tool_call', 'apply_patch', qq(*** Begin\n"\x{e9}"), undef, 'completed']], 'a custom tool is called with a text';
+like $edit->{json}{output}[1]{id}, qr/\Actc_/, '  an item of its own kind';
+@events = stream({%custom});
+is_deeply [map { [@{$_}{qw(type delta input output_index)}] } grep { $_->{type} =~ /custom/ } @events],
+    [['response.custom_tool_call_input.delta', qq(*** Begin\n"\x{e9}"), undef, 1], ['response.custom_tool_call_input.done', undef, qq(*** Begin\n"\x{e9}"), 1]], '  streamed, too';
+my ($added) = grep { $_->{type} eq 'response.output_item.added' && $_->{output_index} == 1 } @events;
+is_deeply [@{ $added->{item} }{qw(type input)}], ['custom_tool_call', ''], '  from an item without text';
+is_deeply $events[-1]{response}{output}[1]{input}, $edit->{json}{output}[1]{input}, '  to one with it';
+is prompt_of(input => [
+        { role => 'user', content => 'e' },
+        { type => 'custom_tool_call', call_id => 'c1', name => 'weather', input => 'a "b"' },
+        { type => 'custom_tool_call_output', call_id => 'c1', output => 'sun' },
+    ]), "user: e\nassistant: \ntool: sunc1", 'such a call and what came of it';
+my $allowed = { type => 'allowed_tools', mode => 'auto', tools => [{ type => 'custom', name => 'apply_patch' }] };
+is ask({ %calls, tools => $custom{tools}, tool_choice => { %$allowed, tools => $calls{tools} } })->{json}{output}[1]{name}, 'weather', 'allowed_tools: an allowed one is called';
+
 # ---- refused ---------------------------------------------------------------------------
 
 for (
@@ -150,7 +181,13 @@ for (
     [{ input => 'a', conversation => 'conv-1' }, 'conversation', qr/send all items as 'input'/],
     [{ input => 'a', background => $true }, 'background', qr/is not supported/],
     [{ input => 'a', truncation => 'auto' }, 'truncation', qr/must be "disabled"/],
-    [{ input => 'a', tools => [{ type => 'web_search' }] }, 'tools', qr/one of type "web_search"; this server has functions only/],
+    [{ input => 'a', tools => [5] }, 'tools', qr/tools\[0\] must be an object with a "type"/],
+    [{ input => 'a', tools => [{ type => 'custom', name => 'x', format => { type => 'grammar', syntax => 'abnf', definition => 'x' } }] }, 'tools', qr/tools\[0\].format must be/],
+    [{ input => 'a', tools => [{ type => 'web_search' }], tool_choice => 'required' }, 'tool_choice', qr/only for requests with 'tools'/],
+    [{ input => 'a', tools => [{ type => 'web_search' }], tool_choice => { type => 'web_search' } }, 'tool_choice', qr/a tool of type "web_search"/],
+    [{ input => 'a', tools => [{ type => 'function', name => 'f' }], tool_choice => { type => 'allowed_tools', mode => 'any', tools => [] } }, 'tool_choice', qr/must have a "mode"/],
+    [{ input => [{ type => 'custom_tool_call', call_id => 'c', name => 'f' }] }, 'input', qr/a custom_tool_call without/],
+    [{ input => [{ type => 'custom_tool_call_output', output => 'f' }] }, 'input', qr/a custom_tool_call_output without a "call_id"/],
   ) {
     my ($body, $param, $message) = @$_;
     my $reply = ask($body);

@@ -37,6 +37,8 @@ static json_t *stored_item(const json_t *given)
   static const char *const prefixes[][2] = {{"message", "msg"},
                                             {"function_call", "fc"},
                                             {"function_call_output", "fco"},
+                                            {"custom_tool_call", "ctc"},
+                                            {"custom_tool_call_output", "ctco"},
                                             {"reasoning", "rs"}};
   json_t *item = json_copy((json_t *)given);
   if (json_object_get(item, "type") == NULL)

@@ -9,7 +9,7 @@
 #include "core/api/chat_answer.h"
 #include "core/base/json_memory.h"
 
-enum item_kind { NO_ITEM, REASONING, MESSAGE, CALL };
+enum item_kind { NO_ITEM, REASONING, MESSAGE, CALL, CUSTOM_CALL };
 
 struct lls_response {
   json_t *echo;
@@ -22,7 +22,7 @@ struct lls_response {
   enum item_kind open;
   char id[48];
   struct lls_text text;   /* text of the open item so far */
-  json_t *call_id, *name; /* only if the open item is a CALL */
+  json_t *call_id, *name; /* only if the open item is a call */
 };
 
 struct lls_response *lls_response_create(json_t *echo, char *input)
@@ -74,13 +74,18 @@ static void emit(struct lls_response *r, const char *type, json_t *members)
   lls_json_add(&r->events, members);
 }
 
+static bool is_call(const struct lls_response *r)
+{
+  return r->open == CALL || r->open == CUSTOM_CALL;
+}
+
 /* Emits an event about the open item. */
 static void emit_of_item(struct lls_response *r, const char *type, json_t *members)
 {
   lls_json_put(&members, "item_id", json_string(r->id));
   lls_json_put(&members, "output_index",
                json_integer((json_int_t)json_array_size(r->output)));
-  if (r->open != CALL)
+  if (!is_call(r))
     lls_json_put(&members, "content_index", json_integer(0));
   emit(r, type, members);
 }
@@ -118,15 +123,31 @@ static json_t *part_of(const struct lls_response *r)
                    "annotations", "logprobs");
 }
 
+/* Returns what a custom tool is called with; "" until the arguments are complete. */
+static json_t *custom_input(const struct lls_response *r, bool over)
+{
+  if (!over)
+    return json_string("");
+  return r->text.failed ? NULL : lls_response_custom_input(r->text.data, r->text.length);
+}
+
+/* Returns the open item, a call, as JSON. */
+static json_t *call_of(const struct lls_response *r, const char *status, bool over)
+{
+  bool custom = r->open == CUSTOM_CALL;
+  return json_pack("{s:s, s:s, s:s, s:O, s:O, s:o}", "id", r->id, "type",
+                   custom ? "custom_tool_call" : "function_call", "status", status,
+                   "call_id", r->call_id, "name", r->name, custom ? "input" : "arguments",
+                   custom ? custom_input(r, over) : text_of(r));
+}
+
 /* Returns the open item as JSON. A message or reasoning has its content only when it is
  * complete. */
 static json_t *item_of(const struct lls_response *r, const char *status)
 {
   bool over = strcmp(status, "in_progress") != 0;
-  if (r->open == CALL)
-    return json_pack("{s:s, s:s, s:s, s:O, s:O, s:o}", "id", r->id, "type",
-                     "function_call", "status", status, "call_id", r->call_id, "name",
-                     r->name, "arguments", text_of(r));
+  if (is_call(r))
+    return call_of(r, status, over);
   json_t *content = over ? json_pack("[o]", part_of(r)) : json_array();
   if (r->open == REASONING)
     return json_pack("{s:s, s:s, s:s, s:[], s:o}", "id", r->id, "type", "reasoning",
@@ -149,6 +170,8 @@ static void emit_text(struct lls_response *r, bool over, const char *member, jso
       [MESSAGE] = {"response.output_text.delta", "response.output_text.done"},
       [CALL] = {"response.function_call_arguments.delta",
                 "response.function_call_arguments.done"},
+      [CUSTOM_CALL] = {"response.custom_tool_call_input.delta",
+                       "response.custom_tool_call_input.done"},
   };
   json_t *members = json_pack("{s:o}", member, text);
   if (r->open == MESSAGE)
@@ -162,8 +185,14 @@ static void close_item(struct lls_response *r, const char *status)
 {
   if (r->open == NO_ITEM)
     return;
-  emit_text(r, true, r->open == CALL ? "arguments" : "text", text_of(r));
-  if (r->open != CALL)
+  if (r->open == CUSTOM_CALL) {
+    /* the text is known once its JSON is complete, so it is one delta */
+    emit_text(r, false, "delta", custom_input(r, true));
+    emit_text(r, true, "input", custom_input(r, true));
+  } else {
+    emit_text(r, true, r->open == CALL ? "arguments" : "text", text_of(r));
+  }
+  if (!is_call(r))
     emit_of_item(r, "response.content_part.done", json_pack("{s:o}", "part", part_of(r)));
   json_t *item = item_of(r, status);
   emit_item(r, "response.output_item.done", json_incref(item));
@@ -180,7 +209,7 @@ static void open_item(struct lls_response *r, enum item_kind kind, const char *p
   lls_text_clear(&r->text);
   r->open = kind;
   emit_item(r, "response.output_item.added", item_of(r, "in_progress"));
-  if (kind != CALL)
+  if (!is_call(r))
     emit_of_item(r, "response.content_part.added",
                  json_pack("{s:o}", "part", part_of(r)));
 }
@@ -190,7 +219,8 @@ static void add_text(struct lls_response *r, json_t *text)
   if (json_string_length(text) == 0)
     return;
   lls_text_append(&r->text, json_string_value(text), json_string_length(text));
-  emit_text(r, false, "delta", json_incref(text));
+  if (r->open != CUSTOM_CALL)
+    emit_text(r, false, "delta", json_incref(text));
 }
 
 /* ---- from a message, or its parts -------------------------------------------------- */
@@ -215,7 +245,10 @@ static void take_call(struct lls_response *r, json_t *part)
     json_decref(r->name);
     r->call_id = json_incref(id);
     r->name = json_incref(json_object_get(function, "name"));
-    open_item(r, CALL, "fc");
+    if (lls_response_is_custom(json_object_get(r->echo, "tools"), r->name))
+      open_item(r, CUSTOM_CALL, "ctc");
+    else
+      open_item(r, CALL, "fc");
   }
   add_text(r, json_object_get(function, "arguments"));
 }

@@ -84,18 +84,32 @@ static json_t *calls_of_turn(json_t *messages)
   return calls;
 }
 
-static int add_call(json_t *item, json_t *messages, struct lls_api_error *error)
+/* Adds a call, with `arguments` as JSON text, of an item that has its id and name. */
+static void put_call(const json_t *item, json_t *arguments, json_t *messages)
 {
-  json_t *id = json_object_get(item, "call_id"), *name = json_object_get(item, "name");
-  json_t *arguments = json_object_get(item, "arguments");
-  if (!json_is_string(id) || !json_is_string(name) || !json_is_string(arguments))
-    return bad(error, "input",
-               "has a function_call without the strings \"call_id\", \"name\" and "
-               "\"arguments\"");
   json_array_append_new(calls_of_turn(messages),
-                        json_pack("{s:O, s:s, s:{s:O, s:O}}", "id", id, "type",
-                                  "function", "function", "name", name, "arguments",
-                                  arguments));
+                        json_pack("{s:O, s:s, s:{s:O, s:O}}", "id",
+                                  json_object_get(item, "call_id"), "type", "function",
+                                  "function", "name", json_object_get(item, "name"),
+                                  "arguments", arguments));
+}
+
+/* Adds a function_call, or a custom_tool_call: a call of the function that stands for the
+ * tool. `member` names the member of the item that has the arguments. */
+static int add_call(json_t *item, const char *member, json_t *messages,
+                    struct lls_api_error *error)
+{
+  json_t *given = json_object_get(item, member);
+  if (!json_is_string(json_object_get(item, "call_id")) ||
+      !json_is_string(json_object_get(item, "name")) || !json_is_string(given))
+    return lls_api_fail(error, 400, NULL, "input",
+                        "'input' has a %s without the strings \"call_id\", \"name\" "
+                        "and \"%s\"",
+                        json_string_value(json_object_get(item, "type")), member);
+  json_t *arguments = has_type(item, "function_call") ? json_incref(given)
+                                                      : lls_response_arguments(given);
+  put_call(item, arguments, messages);
+  json_decref(arguments);
   return 0;
 }
 
@@ -103,7 +117,9 @@ static int add_output(json_t *item, json_t *messages, struct lls_api_error *erro
 {
   json_t *id = json_object_get(item, "call_id");
   if (!json_is_string(id))
-    return bad(error, "input", "has a function_call_output without a \"call_id\"");
+    return lls_api_fail(error, 400, NULL, "input",
+                        "'input' has a %s without a \"call_id\"",
+                        json_string_value(json_object_get(item, "type")));
   json_array_append_new(
       messages, json_pack("{s:s, s:O, s:o}", "role", "tool", "tool_call_id", id,
                           "content", chat_content(json_object_get(item, "output"))));
@@ -119,15 +135,17 @@ static int add_item(json_t *item, json_t *messages, struct lls_api_error *error)
   if (type == NULL || has_type(item, "message"))
     return add_message(item, messages);
   if (has_type(item, "function_call"))
-    return add_call(item, messages, error);
-  if (has_type(item, "function_call_output"))
+    return add_call(item, "arguments", messages, error);
+  if (has_type(item, "custom_tool_call"))
+    return add_call(item, "input", messages, error);
+  if (has_type(item, "function_call_output") || has_type(item, "custom_tool_call_output"))
     return add_output(item, messages, error);
   /* chat templates omit the reasoning of earlier turns */
   if (has_type(item, "reasoning"))
     return 0;
   return lls_api_fail(error, 400, "unsupported_content", "input",
                       "'input' has an item of type %s; message, function_call, "
-                      "function_call_output and reasoning are supported",
+                      "custom_tool_call, their outputs and reasoning are supported",
                       lls_json_excerpt(type, shown, sizeof shown));
 }
 
@@ -179,42 +197,14 @@ fail:
   return NULL;
 }
 
-/* ---- tools and formats ------------------------------------------------------------- */
+/* ---- the format -------------------------------------------------------------------- */
 
-/* Wraps a flat tool or format in an object under its type's name, as chats have it. */
+/* Wraps a flat format in an object under its type's name, as chats have it. */
 static json_t *wrapped(json_t *flat, const char *type)
 {
   json_t *inner = json_copy(flat);
   json_object_del(inner, "type");
   return json_pack("{s:s, s:o}", "type", type, type, inner);
-}
-
-static int add_tools(json_t *body, json_t *chat, struct lls_api_error *error)
-{
-  size_t i;
-  char shown[48];
-  json_t *tool, *tools = json_object_get(body, "tools");
-  json_t *choice = json_object_get(body, "tool_choice");
-  json_t *out = json_array();
-  json_array_foreach(tools, i, tool)
-  {
-    if (!has_type(tool, "function")) {
-      json_decref(out);
-      return lls_api_fail(
-          error, 400, "unsupported_parameter", "tools",
-          "'tools' has one of type %s; this server has functions only",
-          lls_json_excerpt(json_object_get(tool, "type"), shown, sizeof shown));
-    }
-    json_array_append_new(out, wrapped(tool, "function"));
-  }
-  if (i > 0)
-    json_object_set(chat, "tools", out);
-  json_decref(out);
-  if (has_type(choice, "function"))
-    json_object_set_new(chat, "tool_choice", wrapped(choice, "function"));
-  else if (i > 0 && choice != NULL)
-    json_object_set(chat, "tool_choice", choice);
-  return 0;
 }
 
 static void add_format(json_t *body, json_t *chat)
@@ -375,7 +365,7 @@ static int check_echo(const json_t *echo, struct lls_api_error *error)
 }
 
 static int fill_chat(json_t *body, const struct lls_past *past, json_t *chat,
-                     struct lls_api_error *error)
+                     struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
   json_t *effort = json_object_get(json_object_get(body, "reasoning"), "effort");
   json_t *messages = chat_messages(body, past, error);
@@ -387,7 +377,7 @@ static int fill_chat(json_t *body, const struct lls_past *past, json_t *chat,
   add_format(body, chat);
   if (add_limit(body, chat, error) != 0)
     return -1;
-  return add_tools(body, chat, error);
+  return lls_response_add_tools(body, chat, unknown, error);
 }
 
 /* Converts the body to that of a chat: returns a new reference and sets *state to the
@@ -397,8 +387,13 @@ static json_t *as_chat(json_t *body, const struct lls_past *past, void **state,
 {
   if (check_previous(body, past, error) != 0 || check_supported(body, error) != 0)
     return NULL;
-  json_t *chat = rest_of(body), *echo = echo_of(body, past);
-  if (check_echo(echo, error) != 0 || fill_chat(body, past, chat, error) != 0) {
+  json_t *chat = rest_of(body);
+  if (fill_chat(body, past, chat, unknown, error) != 0) {
+    json_decref(chat);
+    return NULL;
+  }
+  json_t *echo = echo_of(body, past);
+  if (check_echo(echo, error) != 0) {
     json_decref(echo);
     json_decref(chat);
     return NULL;

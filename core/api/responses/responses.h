@@ -5,6 +5,7 @@
  * support what chats support. response_memory.h keeps conversations between requests.
  *
  *   request   instructions, input items   --> messages            responses.c
+ *             tools, tool_choice          --> a chat's            response_tools.c
  *                                         --> items to be stored  response_input.c
  *   answer    reasoning, content, calls   --> items and events    response_items.c
  *
@@ -19,6 +20,19 @@
 #include "core/api/generation.h"
 
 struct lls_response;
+
+/* response_tools.c: adds the tools of a body, and its tool_choice, to a chat. Tools that
+ * this server can't have called are removed from the body and added to `unknown`.
+ * Returns 0, or -1 with *error set. */
+int lls_response_add_tools(json_t *body, json_t *chat, struct lls_unknown_names *unknown,
+                           struct lls_api_error *error);
+/* Returns true if `tools`, those of a response, has a custom one of this name. */
+bool lls_response_is_custom(const json_t *tools, const json_t *name);
+/* Returns the arguments of the function that stands for a custom tool, JSON text, from
+ * the tool's input; and the input from the arguments. New references, or NULL if out of
+ * memory. */
+json_t *lls_response_arguments(json_t *input);
+json_t *lls_response_custom_input(const char *text, size_t length);
 
 /* Returns the valid `input` of a body as JSON text to be stored, each item with its id;
  * the caller frees it. NULL if out of memory. */
