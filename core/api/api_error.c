@@ -48,12 +48,31 @@ static json_t *repaired(const char *text)
   return string;
 }
 
+json_t *lls_api_error_message(const struct lls_api_error *error)
+{
+  return repaired(error->message.text);
+}
+
 json_t *lls_api_error_json(const struct lls_api_error *error)
 {
   json_t *param = error->param[0] != '\0' ? repaired(error->param) : json_null();
   return json_pack("{s:{s:o, s:s, s:o, s:s?}}", "error", "message",
                    repaired(error->message.text), "type", error_type(error->status),
                    "param", param, "code", error->code);
+}
+
+/* Answers with the error as the dialect writes it; dialect may be NULL. */
+static void reply_in_shape(struct lls_http_exchange *exchange,
+                           const struct lls_dialect *dialect,
+                           const struct lls_api_error *error)
+{
+  unsigned status = error->status;
+  json_t *json = dialect != NULL ? dialect->error(error) : lls_api_error_json(error);
+  if (dialect != NULL && dialect->status != NULL)
+    status = dialect->status(error);
+  if (dialect != NULL && dialect->id_header != NULL)
+    lls_json_put(&json, "request_id", json_string(exchange->id));
+  lls_api_reply_json(exchange, status, json);
 }
 
 void lls_api_error_reply(struct lls_http_exchange *exchange,
@@ -70,9 +89,7 @@ void lls_api_error_reply(struct lls_http_exchange *exchange,
            error->message.text);
   if (error->hopeless)
     lls_http_add_header(exchange, "x-should-retry", "false");
-  const struct lls_dialect *dialect = lls_dialect_of(exchange);
-  lls_api_reply_json(exchange, error->status,
-                     dialect != NULL ? dialect->error(error) : lls_api_error_json(error));
+  reply_in_shape(exchange, lls_dialect_of(exchange), error);
 }
 
 void lls_api_reply_json(struct lls_http_exchange *exchange, unsigned status, json_t *json)

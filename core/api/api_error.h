@@ -24,6 +24,8 @@ int lls_api_fail(struct lls_api_error *error, unsigned status, const char *code,
 
 /* Returns {"error": {...}}, or NULL if out of memory. */
 json_t *lls_api_error_json(const struct lls_api_error *error);
+/* Returns its message as a JSON string, or NULL if out of memory. */
+json_t *lls_api_error_message(const struct lls_api_error *error);
 
 /* Answers the exchange with the error, in the shape of its dialect (dialect.h). */
 void lls_api_error_reply(struct lls_http_exchange *exchange,

@@ -76,7 +76,11 @@ struct lls_dialect {
   const char *id_prefix; /* prefix of answers' ids */
   /* The parameters of api_params.c that the body may have once it is translated. */
   enum lls_endpoint params_of;
-  bool is_chat;           /* the answer is a message: reasoning, content and tool calls */
+  bool is_chat; /* the answer is a message: reasoning, content and tool calls */
+  /* A whole answer is made of chunks, too: `chunk` is called as in a stream, and its
+   * events are dropped. */
+  bool gathers;
+  const char *id_header;  /* one more header with the request id; errors have it, too */
   const char *batch_path; /* the "endpoint" of batches; NULL: batches don't support it */
   const struct lls_framing *framing;       /* NULL: no streams */
   const struct lls_dialect_memory *memory; /* NULL: answers are not stored */
@@ -114,6 +118,8 @@ struct lls_dialect {
   /* An error before the answer has begun, in the shape that the dialect's clients
    * expect. */
   json_t *(*error)(const struct lls_api_error *error);
+  /* Optional: the HTTP status of an error, where clients expect another one. */
+  unsigned (*status)(const struct lls_api_error *error);
   /* Optional: frees the state that translate has set; NULL is allowed. */
   void (*free_state)(void *state);
 };

@@ -81,7 +81,8 @@ static bool is_requested_stop(const struct lls_api_params *params, int32_t token
 
 static void mark_unflushed(struct lls_choice *choice)
 {
-  if (choice->unflushed || !choice->generation->params.stream)
+  const struct lls_generation *generation = choice->generation;
+  if (choice->unflushed || !(generation->params.stream || generation->dialect->gathers))
     return;
   choice->unflushed = true;
   DL_APPEND(choice->generation->api->unflushed, choice);

@@ -71,13 +71,24 @@ static void send_events(struct lls_generation *generation, json_t *events)
   json_decref(events);
 }
 
+/* Lets the dialect gather the parts of a whole answer. */
+static void drop_events(struct lls_generation *generation, json_t *events)
+{
+  generation->incomplete |= events == NULL;
+  json_decref(events);
+}
+
 void lls_reply_chunk(struct lls_choice *choice)
 {
   struct lls_generation *generation = choice->generation;
   if (generation->exchange == NULL || choice->ended)
     return;
   LLS_CHECK(choice->ready <= choice->text.length);
-  send_events(generation, generation->dialect->chunk(choice));
+  json_t *events = generation->dialect->chunk(choice);
+  if (generation->params.stream)
+    send_events(generation, events);
+  else
+    drop_events(generation, events);
   choice->begun = true;
   choice->ended = choice->finish_reason != NULL;
   choice->n_unreported = 0;

@@ -26,7 +26,8 @@ struct lls_dialect;
   DIALECT("/v1" PATH, NAME)                                                              \
   DIALECT(PATH, NAME)
 
-#define LLS_ROUTES(ROUTE, DIALECT)                                                       \
+/* SHAPED: an endpoint that generates nothing and answers errors in a dialect's shape. */
+#define LLS_ROUTES(ROUTE, DIALECT, SHAPED)                                               \
   LLS_DIALECT_V1(DIALECT, "/completions", lls_completions)                               \
   LLS_DIALECT_V1(DIALECT, "/chat/completions", lls_chat_completions)                     \
   LLS_ROUTE_V1(ROUTE, "GET", "/models", lls_handle_models)                               \
@@ -36,6 +37,9 @@ struct lls_dialect;
   LLS_ROUTE_V1(ROUTE, "GET", "/responses/*", lls_handle_response)                        \
   LLS_ROUTE_V1(ROUTE, "DELETE", "/responses/*", lls_handle_response_delete)              \
   LLS_ROUTE_V1(ROUTE, "POST", "/responses/*", lls_handle_response_cancel)                \
+  LLS_DIALECT_V1(DIALECT, "/messages", lls_messages)                                     \
+  SHAPED("/v1/messages/count_tokens", lls_handle_count_tokens, lls_messages)             \
+  SHAPED("/messages/count_tokens", lls_handle_count_tokens, lls_messages)                \
   LLS_DIALECT_V1(DIALECT, "/embeddings", lls_embeddings)                                 \
   LLS_DIALECT_V1(DIALECT, "/rerank", lls_rerank)                                         \
   LLS_DIALECT_V1(DIALECT, "/reranking", lls_rerank)                                      \
@@ -81,8 +85,10 @@ struct lls_dialect;
 /* [main] Answers the exchange, now or later; context is the struct lls_api. */
 #define LLS_ROUTE_HANDLER(METHOD, PATH, HANDLER)                                         \
   void HANDLER(void *context, struct lls_http_exchange *exchange);
-#define LLS_ROUTE_DIALECT(PATH, NAME) extern const struct lls_dialect NAME;
-LLS_ROUTES(LLS_ROUTE_HANDLER, LLS_ROUTE_DIALECT)
+#define LLS_ROUTE_DIALECT(PATH, NAME)         extern const struct lls_dialect NAME;
+#define LLS_ROUTE_SHAPED(PATH, HANDLER, NAME) LLS_ROUTE_HANDLER("POST", PATH, HANDLER)
+LLS_ROUTES(LLS_ROUTE_HANDLER, LLS_ROUTE_DIALECT, LLS_ROUTE_SHAPED)
+#undef LLS_ROUTE_SHAPED
 #undef LLS_ROUTE_HANDLER
 #undef LLS_ROUTE_DIALECT
 

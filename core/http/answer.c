@@ -45,6 +45,8 @@ static const char *reason_phrase(unsigned status)
     return "Gateway Timeout";
   case 507:
     return "Insufficient Storage";
+  case 529:
+    return "Overloaded";
   default:
     return status < 400 ? "OK" : "Error";
   }

@@ -225,7 +225,7 @@ sub body {
     my $answer = $self->server->post($path, \%probe);
     return (undef, $answer) if !$answer->{success};
     my $usage = $answer->{json}{usage};
-    my $lacks = $self->start($k) - ($usage->{prompt_tokens} // $usage->{input_tokens});
+    my $lacks = $self->start($k) - ($usage->{prompt_tokens} // $usage->{input_tokens}) - ($usage->{cache_read_input_tokens} // 0);
     die "the prompt is longer than start($k): first => " . ($self->{first} - $lacks) . "\n" if $lacks < 0;
     pad($padded, $lacks);
     return ($padded, undef);
@@ -240,6 +240,7 @@ sub post {
 
 sub chat     { my ($self, @rest) = @_; return $self->post('/v1/chat/completions', @rest) }
 sub complete { my ($self, @rest) = @_; return $self->post('/v1/completions',      @rest) }
+sub say      { my ($self, @rest) = @_; return $self->post('/v1/messages',         @rest) }
 sub respond  { my ($self, @rest) = @_; return $self->post('/v1/responses',        @rest) }
 
 # The events of a chat's stream, the last of them with its usage.

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Every allocation that an answer takes fails once, in turn, for the forms of completions, chats and responses, of
+# Every allocation that an answer takes fails once, in turn, for the forms of completions, chats, responses and messages, of
 # tokens and of what is stored: what comes is the answer as ever, an error, or a stream that is cut. Never is it one that seems whole and has lost
 # something; and the next answer is as ever. The suite takes some of them, by the dice.
 use strict;
@@ -37,6 +37,9 @@ my $weather = { type => 'function', %$tool };
 my %said = (temperature => 0, max_output_tokens => 9, instructions => 'Be kind.', metadata => { a => 'b' });
 my @turns = ({ role => 'user', content => [{ type => 'input_text', text => 'Hi' }] }, { type => 'function_call', call_id => 'c1', name => 'f', arguments => '{"a": 1}' },
     { type => 'function_call_output', call_id => 'c1', output => '2' }, { role => 'user', content => 'And then?' });
+my %use   = (name => 'f', input_schema => $tool->{parameters});
+my %write = (temperature => 0, max_tokens => 9, system => 'Be kind.', metadata => { user_id => 'b' }, messages => [{ role => 'user', content => [{ type => 'text', text => 'Hi' }] },
+    { role => 'assistant', content => [{ type => 'tool_use', id => 'c1', name => 'f', input => { a => 1 } }] }, { role => 'user', content => [{ type => 'tool_result', tool_use_id => 'c1', content => '2' }] }]);
 my @forms = (
     ['completions, streamed', '/v1/completions', { %text, %usage }],
     ['completions, with stops', '/v1/completions', { %text, %live, stop => ['zzz'] }],
@@ -49,6 +52,11 @@ my @forms = (
     ['a response, whole', '/v1/responses', { %said, input => \@turns }],
     ['a call of a response, streamed', '/v1/responses', { %said, %live, max_output_tokens => 60, input => 'Hi', tools => [$weather], tool_choice => 'required' }],
     ['a call of a response, whole', '/v1/responses', { %said, max_output_tokens => 60, input => \@turns, tools => [$weather], tool_choice => 'required' }],
+    ['a message, streamed', '/v1/messages', { %write, %live }],
+    ['a message, whole', '/v1/messages', \%write],
+    ['a call of a message, streamed', '/v1/messages', { %write, %live, max_tokens => 60, tools => [\%use], tool_choice => { type => 'any' } }],
+    ['a call of a message, whole', '/v1/messages', { %write, max_tokens => 60, tools => [\%use], tool_choice => { type => 'any' } }],
+    ['tokens of a message', '/v1/messages/count_tokens', \%write],
     ['tokens', '/tokenize', { content => "Once upon a time \x{4eac}", with_pieces => $yes, return_token_strs => $yes }],
     ['text of tokens', '/detokenize', { tokens => [1, 403, 407, 261, 378] }],
     ['a refusal', '/v1/completions', { %text, temperature => -1 }, 400],
@@ -61,12 +69,12 @@ sub seen {
     my $text = $answer->{content};
     return "no end: $text" if $answer->{status} == 599 && $text =~ /timed out/i;
     return undef if $answer->{status} != ($status // 200);
-    return undef if $body->{stream} && ($text =~ /^data: \{"error"|^event: response.failed/m || $text !~ /^data: \[DONE\]$|^event: response\.(?:completed|incomplete)$/m);
+    return undef if $body->{stream} && ($text =~ /^data: \{"error"|^event: (?:response.failed|error)$/m || $text !~ /^data: \[DONE\]$|^event: (?:response\.(?:completed|incomplete)|message_stop)$/m);
     return undef if $stores && $path eq '/v1/responses' && $text =~ /"store":false/; # it says that it could not be stored
     $text =~ s/"(?:id|item_id|call_id)": ?"[^"]*"/ID/g;
     $text =~ s/"created(?:_at)?": ?\d+/CREATED/g;
     my %headers = %{ $answer->{headers} };
-    delete @headers{qw(date x-request-id)};
+    delete @headers{qw(date x-request-id request-id)};
     return join("\n", map { "$_: $headers{$_}" } grep { !ref $headers{$_} } sort keys %headers) . "\n\n$text";
 }
 

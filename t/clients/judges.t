@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Clients that people use with OpenAI's API, unchanged, each in a virtual environment of its own: they
+# Clients that people use with OpenAI's and Anthropic's APIs, unchanged, each in a virtual environment of its own: they
 # are large (100 MB and more): only `make check-clients` asks them. The official client, which
 # is small, is asked by t/api/clients.t.
 use strict;
@@ -13,6 +13,7 @@ use Venv;
 
 # The packages, and whom the client asks: the fake, whose answers repeat the prompt, or the demo model.
 my %clients = (
+    anthropic   => [fake => 'anthropic', 'langchain-anthropic'],
     instructor  => [demo => 'instructor'],
     langchain   => [fake => 'langchain-openai'],
     litellm     => [fake => 'litellm', 'mcp'],

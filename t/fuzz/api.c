@@ -120,16 +120,30 @@ static struct rig *the_rig(void)
 static void add_request(struct client *client, const uint8_t *data, size_t size)
 {
   static const char *const paths[] = {
-      "POST /v1/completions",      "POST /v1/completions", "POST /v1/chat/completions",
-      "POST /v1/chat/completions", "POST /tokenize",       "POST /detokenize",
-      "GET /v1/models/m",          "GET /metrics",         "POST /v1/embeddings",
-      "POST /v1/embeddings",       "POST /v1/rerank",      "POST /v1/score",
-      "POST /v1/responses",        "POST /v1/responses",   "POST /v1/responses",
+      "POST /v1/completions",
+      "POST /v1/completions",
+      "POST /v1/chat/completions",
+      "POST /v1/chat/completions",
+      "POST /tokenize",
+      "POST /detokenize",
+      "GET /v1/models/m",
+      "GET /metrics",
+      "POST /v1/embeddings",
+      "POST /v1/embeddings",
+      "POST /v1/rerank",
+      "POST /v1/score",
+      "POST /v1/responses",
+      "POST /v1/responses",
+      "POST /v1/responses",
       "POST /responses",
+      "POST /v1/messages",
+      "POST /v1/messages/count_tokens",
   };
   if (size == 0 || client->n_sent + size + 256 > MAX_BYTES)
     return;
-  const char *path = paths[(data[0] & 7) + (data[0] >> 1 & 8)];
+  unsigned which =
+      (data[0] & 128) != 0 ? 16 + (data[0] & 1u) : (data[0] & 7u) + (data[0] >> 1 & 8u);
+  const char *path = paths[which];
   const char *headers = (data[0] & 8) != 0 ? "x-slo-ttft-ms: 5\r\n" : "";
   client->n_sent += (size_t)sprintf(client->sent + client->n_sent,
                                     "%s HTTP/1.%d\r\nHost: x\r\n%sContent-Length: "

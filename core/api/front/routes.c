@@ -11,9 +11,11 @@
 #include "core/http/router.h"
 
 #define HANDLER_ROW(METHOD, PATH, HANDLER) {METHOD, PATH, HANDLER, NULL},
-#define DIALECT_ROW(PATH, NAME)            {"POST", PATH, lls_handle_dialect, &NAME},
+#define SHAPED_ROW(PATH, HANDLER, NAME)    {"POST", PATH, HANDLER, &NAME},
+#define DIALECT_ROW(PATH, NAME)            SHAPED_ROW(PATH, lls_handle_dialect, NAME)
 
-static const struct lls_http_route routes[] = {LLS_ROUTES(HANDLER_ROW, DIALECT_ROW)};
+static const struct lls_http_route routes[] = {
+    LLS_ROUTES(HANDLER_ROW, DIALECT_ROW, SHAPED_ROW)};
 
 #define N_ROUTES (sizeof routes / sizeof routes[0])
 _Static_assert(N_ROUTES < LLS_MAX_ROUTES, "a place for each, and for what has none");
@@ -91,6 +93,9 @@ void lls_api_on_request(void *context, struct lls_http_exchange *exchange)
   if (api->replica[0] != '\0')
     lls_http_add_header(exchange, "x-llmserve-replica", api->replica);
   find_route(exchange, allow);
+  const struct lls_dialect *dialect = lls_dialect_of(exchange);
+  if (dialect != NULL && dialect->id_header != NULL)
+    lls_http_add_header(exchange, dialect->id_header, exchange->id);
   bool admitted = admits(context, exchange, allow, &error);
   /* a web page may read the error, unless the request has a wrong host name (421) */
   if ((admitted || error.status != 421) && lls_access_cors(context, exchange, allow))

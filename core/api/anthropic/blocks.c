@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reads the types and cache hints of content blocks, and signs thinking blocks, which
+ * clients send back unchanged. A thinking block whose signature is another server's is no
+ * thought of this model and is left out; one that was changed is refused.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/api/anthropic/messages.h"
+
+#define PREFIX "llmserve-1-"
+
+_Static_assert(sizeof PREFIX - 1 + LLS_SHA256_HEX <= LLS_SIGNATURE_BYTES, "it fits");
+
+bool lls_messages_is(const json_t *object, const char *type)
+{
+  const char *found = json_string_value(json_object_get(object, "type"));
+  return found != NULL && strcmp(found, type) == 0;
+}
+
+void lls_messages_note_hint(const json_t *object, struct lls_unknown_names *unknown)
+{
+  const json_t *hint = json_object_get(object, "cache_control");
+  if (hint != NULL && !json_is_null(hint))
+    lls_unknown_add(unknown, "cache_control");
+}
+
+void lls_thinking_sign(struct lls_sha256 *sum, char signature[LLS_SIGNATURE_BYTES])
+{
+  char hex[LLS_SHA256_HEX];
+  lls_sha256_end(sum, hex);
+  snprintf(signature, LLS_SIGNATURE_BYTES, PREFIX "%s", hex);
+}
+
+enum lls_thinking lls_thinking_check(const json_t *text, const json_t *signature)
+{
+  char ours[LLS_SIGNATURE_BYTES];
+  struct lls_sha256 sum;
+  const char *given = json_string_value(signature);
+  if (given == NULL || strncmp(given, PREFIX, sizeof PREFIX - 1) != 0)
+    return LLS_THINKING_FOREIGN;
+  lls_sha256_begin(&sum);
+  lls_sha256_add(&sum, json_string_value(text), json_string_length(text));
+  lls_thinking_sign(&sum, ours);
+  return strcmp(given, ours) == 0 ? LLS_THINKING_OURS : LLS_THINKING_CHANGED;
+}
