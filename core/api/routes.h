@@ -45,6 +45,14 @@ struct lls_dialect;
   LLS_DIALECT_V1(DIALECT, "/reranking", lls_rerank)                                      \
   DIALECT("/v2/rerank", lls_rerank)                                                      \
   LLS_DIALECT_V1(DIALECT, "/score", lls_score)                                           \
+  DIALECT("/api/chat", lls_ollama_chat)                                                  \
+  DIALECT("/api/generate", lls_ollama_generate)                                          \
+  DIALECT("/api/embed", lls_ollama_embed)                                                \
+  DIALECT("/api/embeddings", lls_ollama_embedding)                                       \
+  ROUTE("GET", "/api/tags", lls_handle_ollama_tags)                                      \
+  ROUTE("POST", "/api/show", lls_handle_ollama_show)                                     \
+  ROUTE("GET", "/api/ps", lls_handle_ollama_ps)                                          \
+  ROUTE("GET", "/api/version", lls_handle_ollama_version)                                \
   DIALECT("/completion", lls_llamacpp_completion)                                        \
   DIALECT("/infill", lls_llamacpp_infill)                                                \
   ROUTE("GET", "/props", lls_handle_props)                                               \

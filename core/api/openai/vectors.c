@@ -234,3 +234,15 @@ char *lls_vectors_scores(const struct lls_generation *generation)
 {
   return text_of(generation, scores);
 }
+
+void lls_vectors_put(struct lls_text *text, const struct lls_generation *generation)
+{
+  if (!prepare(generation)) {
+    text->failed = true;
+    return;
+  }
+  for (uint32_t i = 0; i < generation->n_choices; i++) {
+    lls_text_puts(text, i > 0 ? "," : "");
+    put_numbers(text, generation->choices[i].vector, columns_of(generation));
+  }
+}

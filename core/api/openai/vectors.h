@@ -11,4 +11,8 @@ char *lls_vectors_list(const struct lls_generation *generation);
 char *lls_vectors_ranking(const struct lls_generation *generation);
 char *lls_vectors_scores(const struct lls_generation *generation);
 
+/* Appends the vectors, each an array of numbers, with commas between them; sets
+ * text->failed if one is missing. */
+void lls_vectors_put(struct lls_text *text, const struct lls_generation *generation);
+
 #endif
