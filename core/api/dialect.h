@@ -96,6 +96,11 @@ struct lls_dialect {
                        struct lls_unknown_names *unknown, struct lls_api_error *error);
   /* Optional: renames the parameter of an error to the one that the client sent. */
   void (*rename)(struct lls_api_error *error);
+  /* [any] Optional, called instead of read_prompts: may shorten what the body has, as the
+   * dialect's state says. */
+  int (*fit_prompts)(const struct lls_api_config *config, const json_t *body,
+                     const void *state, const struct lls_api_params *params,
+                     struct lls_api_prompt_list *prompts, struct lls_api_error *error);
   /* [any] Reads the prompts of a body. Returns 0; or -1 with *error set and nothing to
    * free. */
   int (*read_prompts)(const struct lls_api_config *config, const json_t *body,
@@ -104,6 +109,9 @@ struct lls_dialect {
 
   /* ---- the answer ---- */
 
+  /* Optional: returns the whole answer of a request that generates nothing, made from its
+   * prompts alone. */
+  json_t *(*count)(const struct lls_generation *generation);
   /* [any] One of the two: the whole answer as JSON; or as text, which the caller frees,
    * if a tree of JSON values would take too much memory. */
   json_t *(*whole)(const struct lls_generation *generation);

@@ -83,7 +83,11 @@ static int read_request(struct reading *reading, const json_t *body,
   if (lls_api_read_params(config, body, dialect->params_of, &reading->unknown, params,
                           error) != 0)
     return -1;
-  if (dialect->read_prompts(config, body, params, prompts, error) != 0)
+  int status =
+      dialect->fit_prompts != NULL
+          ? dialect->fit_prompts(config, body, reading->state, params, prompts, error)
+          : dialect->read_prompts(config, body, params, prompts, error);
+  if (status != 0)
     goto fail_prompts;
   hash_prefix(reading, body);
   if (check_choices(config, params, prompts, error) == 0 &&
@@ -281,6 +285,10 @@ static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
     if (reading->dialect->rename != NULL)
       reading->dialect->rename(&reading->error);
     refuse(api, exchange, &reading->error);
+    return;
+  }
+  if (reading->dialect->count != NULL) {
+    lls_api_reply_json(exchange, 200, reading->dialect->count(generation));
     return;
   }
   reading->generation = NULL;

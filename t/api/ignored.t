@@ -63,8 +63,8 @@ is ignored(chat(store => $true, verbosity => 'low', cache_prompt => $true, id_sl
 is ignored(chat(input => 'x', stream_options => { include_obfuscation => $true }, stream => $true)), 'input stream_options.include_obfuscation', '  names of other endpoints, and members; streamed';
 is ignored(ask('completions', prompt => 'x', max_tokens => 1, messages => [1], nonsense => 1)), 'messages nonsense', 'a completion';
 is ignored(ask('embeddings', input => 'x', input_type => 'query')), 'input_type', 'embeddings';
-is ignored(ask('responses', input => 'x', max_output_tokens => 16, include => ['message.output_text.logprobs'], top_logprobs => 3, max_tool_calls => 2, reasoning => { summary => 'auto' },
-    text => { verbosity => 'low' }, metadata => { a => 'b' }, store => $true)), 'include max_tool_calls reasoning.summary top_logprobs verbosity', 'a response';
+is ignored(ask('responses', input => 'x', max_output_tokens => 16, include => ['reasoning.encrypted_content'], top_logprobs => 3, max_tool_calls => 2, reasoning => { summary => 'auto' },
+    text => { verbosity => 'low' }, metadata => { a => 'b' }, store => $true)), 'include.reasoning.encrypted_content max_tool_calls reasoning.summary top_logprobs verbosity', 'a response';
 is ignored($server->post('/tokenize', { prompt => 'x', nonsense => 1 })), 'nonsense', 'tokenize';
 is ignored($server->post('/detokenize', { tokens => [1], nonsense => 1 })), 'nonsense', 'detokenize';
 is ignored(chat(structured_outputs => { json => {}, whitespace_pattern => ' ' })), 'structured_outputs.whitespace_pattern', 'a member of structured_outputs';

@@ -161,6 +161,27 @@ is prompt_of(input => [
 my $allowed = { type => 'allowed_tools', mode => 'auto', tools => [{ type => 'custom', name => 'apply_patch' }] };
 is ask({ %calls, tools => $custom{tools}, tool_choice => { %$allowed, tools => $calls{tools} } })->{json}{output}[1]{name}, 'weather', 'allowed_tools: an allowed one is called';
 
+# ---- long conversations ----------------------------------------------------------------
+
+my @turns = map { ({ role => 'user', content => "question $_" }, { type => 'function_call', call_id => 'c', name => 'f', arguments => '{}' },
+    { type => 'function_call_output', call_id => 'c', output => "found $_" }, { role => 'assistant', content => "answer $_ " . 'x ' x 15 }) } 1 .. 20;
+my %talk = (instructions => 'Be brief.', input => [@turns, { role => 'user', content => 'last' }], max_output_tokens => 4);
+is ask({%talk})->{json}{error}{code}, 'context_length_exceeded', 'a conversation that is too long';
+my $cut = ask({ %talk, truncation => 'auto' })->{json};
+is $cut->{truncation}, 'auto', 'truncation auto answers it';
+cmp_ok $cut->{usage}{input_tokens}, '>', 400, '  from as much as fits';
+cmp_ok $cut->{usage}{input_tokens}, '<=', 508, '  and leaves room for the answer';
+my $kept = prompt_of(input => [{ role => 'user', content => 'first ' . 'x ' x 420 }, @turns[1, 2], { role => 'user', content => 'y ' x 40 }, { role => 'user', content => 'last' }],
+    instructions => 'Be brief.', truncation => 'auto');
+like $kept, qr/\Asystem: Be brief.\n(?!tool)(?!.*first).*user: last\z/s, 'instructions and the last message stay, an output goes with its call';
+is prompt_of(input => 'a', truncation => 'auto'), 'user: a', 'nothing is dropped without need';
+
+my $count = sub { return $server->post('/v1/responses/input_tokens', $_[0])->{json} };
+is_deeply $count->({ input => 'Once upon', tools => $calls{tools} }),
+    { object => 'response.input_tokens', input_tokens => ask({ input => 'Once upon', tools => $calls{tools}, max_output_tokens => 1 })->{json}{usage}{input_tokens} }, 'input_tokens are counted';
+is $count->({ input => [5] })->{error}{param}, 'input', '  of what can be read';
+is $server->post('/responses/input_tokens', { input => 'x', stream => $true })->{json}{object}, 'response.input_tokens', '  at once';
+
 # ---- refused ---------------------------------------------------------------------------
 
 for (
@@ -180,7 +201,8 @@ for (
     [{ input => 'a', previous_response_id => 'resp_1' }, 'previous_response_id', qr/this server stores no responses .*; send all items as 'input'/],
     [{ input => 'a', conversation => 'conv-1' }, 'conversation', qr/send all items as 'input'/],
     [{ input => 'a', background => $true }, 'background', qr/is not supported/],
-    [{ input => 'a', truncation => 'auto' }, 'truncation', qr/must be "disabled"/],
+    [{ input => 'a', truncation => 'some' }, 'truncation', qr/must be "auto" or "disabled"/],
+    [{ input => [{ role => 'user', content => 'gone' }, { role => 'user', content => 'x ' x 600 }], truncation => 'auto' }, 'input', qr/maximum context length is 512/],
     [{ input => 'a', tools => [5] }, 'tools', qr/tools\[0\] must be an object with a "type"/],
     [{ input => 'a', tools => [{ type => 'custom', name => 'x', format => { type => 'grammar', syntax => 'abnf', definition => 'x' } }] }, 'tools', qr/tools\[0\].format must be/],
     [{ input => 'a', tools => [{ type => 'web_search' }], tool_choice => 'required' }, 'tool_choice', qr/only for requests with 'tools'/],

@@ -21,7 +21,8 @@ struct lls_response {
   /* The open item: the one that the answer's text is added to. */
   enum item_kind open;
   char id[48];
-  struct lls_text text;   /* text of the open item so far */
+  struct lls_text text; /* text of the open item so far */
+  struct lls_response_tokens tokens;
   json_t *call_id, *name; /* only if the open item is a call */
 };
 
@@ -52,6 +53,7 @@ void lls_response_free(void *response)
   json_decref(r->call_id);
   json_decref(r->name);
   lls_text_free(&r->text);
+  lls_response_tokens_free(&r->tokens);
   free(r);
 }
 
@@ -63,6 +65,12 @@ const char *lls_response_input(const struct lls_response *r)
 const char *lls_response_previous(const struct lls_response *r)
 {
   return json_string_value(json_object_get(r->echo, "previous_response_id"));
+}
+
+bool lls_response_truncates(const struct lls_response *r)
+{
+  const char *mode = json_string_value(json_object_get(r->echo, "truncation"));
+  return mode != NULL && strcmp(mode, "auto") == 0;
 }
 
 /* ---- events ------------------------------------------------------------------------ */
@@ -119,8 +127,8 @@ static json_t *part_of(const struct lls_response *r)
 {
   if (r->open == REASONING)
     return json_pack("{s:s, s:o}", "type", "reasoning_text", "text", text_of(r));
-  return json_pack("{s:s, s:o, s:[], s:[]}", "type", "output_text", "text", text_of(r),
-                   "annotations", "logprobs");
+  return json_pack("{s:s, s:o, s:[], s:o}", "type", "output_text", "text", text_of(r),
+                   "annotations", "logprobs", lls_response_tokens_given(&r->tokens));
 }
 
 /* Returns what a custom tool is called with; "" until the arguments are complete. */
@@ -173,9 +181,12 @@ static void emit_text(struct lls_response *r, bool over, const char *member, jso
       [CUSTOM_CALL] = {"response.custom_tool_call_input.delta",
                        "response.custom_tool_call_input.done"},
   };
+  size_t bytes = json_string_length(text);
   json_t *members = json_pack("{s:o}", member, text);
   if (r->open == MESSAGE)
-    lls_json_put(&members, "logprobs", json_array());
+    lls_json_put(&members, "logprobs",
+                 over ? lls_response_tokens_given(&r->tokens)
+                      : lls_response_tokens_give(&r->tokens, bytes));
   if (r->open == CALL && over)
     lls_json_put(&members, "name", json_incref(r->name));
   emit_of_item(r, types[r->open][over], members);
@@ -230,8 +241,11 @@ static void take_text(struct lls_response *r, json_t *text, enum item_kind kind,
 {
   if (json_string_length(text) == 0)
     return;
-  if (r->open != kind)
+  if (r->open != kind) {
+    close_item(r, "completed");
+    lls_response_tokens_begin(&r->tokens, json_string_value(text));
     open_item(r, kind, prefix);
+  }
   add_text(r, text);
 }
 
@@ -253,12 +267,13 @@ static void take_call(struct lls_response *r, json_t *part)
   add_text(r, json_object_get(function, "arguments"));
 }
 
-static void take(struct lls_response *r, json_t *message)
+static void take(struct lls_response *r, const struct lls_choice *choice, json_t *message)
 {
   size_t i;
   json_t *part, *calls = json_object_get(message, "tool_calls");
   if (message == NULL)
     lose(r);
+  lls_response_tokens_take(&r->tokens, choice);
   take_text(r, json_object_get(message, "reasoning"), REASONING, "rs");
   take_text(r, json_object_get(message, "content"), MESSAGE, "msg");
   json_array_foreach(calls, i, part)
@@ -332,7 +347,8 @@ static const char *end_status(const struct lls_generation *generation)
 json_t *lls_response_whole(const struct lls_generation *generation)
 {
   struct lls_response *r = generation->state;
-  take(r, lls_chat_answer_message(&generation->choices[0]));
+  const struct lls_choice *choice = &generation->choices[0];
+  take(r, choice, lls_chat_answer_message(choice));
   finish(r, generation);
   return response(generation, end_status(generation));
 }
@@ -356,7 +372,7 @@ json_t *lls_response_chunk(struct lls_choice *choice)
 {
   struct lls_response *r = choice->generation->state;
   begin(r, choice->generation);
-  take(r, lls_chat_answer_delta(choice));
+  take(r, choice, lls_chat_answer_delta(choice));
   return take_events(r);
 }
 

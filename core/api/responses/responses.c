@@ -262,11 +262,13 @@ static int check_supported(const json_t *body, struct lls_api_error *error)
                           "'previous_response_id' of a response that is stored, and wait "
                           "for the answer",
                           missing[i]);
-  const char *truncation = json_string_value(json_object_get(body, "truncation"));
-  if (truncation == NULL || strcmp(truncation, "disabled") == 0)
+  const json_t *truncation = json_object_get(body, "truncation");
+  const char *mode = json_string_value(truncation);
+  bool known =
+      mode != NULL && (strcmp(mode, "disabled") == 0 || strcmp(mode, "auto") == 0);
+  if (truncation == NULL || json_is_null(truncation) || known)
     return 0;
-  return lls_api_fail(error, 400, "unsupported_parameter", "truncation",
-                      "'truncation' must be \"disabled\": this server drops no items");
+  return bad(error, "truncation", "must be \"auto\" or \"disabled\"");
 }
 
 /* Returns the body without the members that chats lack or name differently. */
@@ -301,19 +303,66 @@ static json_t *rest_of(json_t *body)
   return chat;
 }
 
+#define LOGPROBS "message.output_text.logprobs"
+
+/* Returns true if `include` lists log probabilities. */
+static bool wants_logprobs(const json_t *body)
+{
+  size_t i;
+  const json_t *name;
+  json_array_foreach(json_object_get(body, "include"), i, name)
+  {
+    if (json_is_string(name) && strcmp(json_string_value(name), LOGPROBS) == 0)
+      return true;
+  }
+  return false;
+}
+
+static void add_logprobs(const json_t *body, json_t *chat)
+{
+  json_t *top = json_object_get(body, "top_logprobs");
+  if (!wants_logprobs(body))
+    return;
+  json_object_set_new(chat, "logprobs", json_true());
+  if (is_given(top))
+    json_object_set(chat, "top_logprobs", top);
+}
+
+/* Reports what `include` lists and a response never has. */
+static void note_include(const json_t *body, struct lls_unknown_names *unknown)
+{
+  size_t i;
+  const json_t *name;
+  char member[96];
+  json_array_foreach(json_object_get(body, "include"), i, name)
+  {
+    const char *word = json_string_value(name);
+    if (word == NULL || strcmp(word, LOGPROBS) == 0)
+      continue;
+    snprintf(member, sizeof member, "include.%.80s", word);
+    lls_unknown_add(unknown, member);
+  }
+}
+
 /* Reports members that have no effect in a response. */
 static void note_ignored(const json_t *body, struct lls_unknown_names *unknown)
 {
-  static const char *const names[] = {
-      "include",    "messages",       "n",
-      "logprobs",   "top_logprobs",   "max_tool_calls",
-      "max_tokens", "stream_options", "max_completion_tokens"};
+  static const char *const names[] = {"messages",
+                                      "n",
+                                      "logprobs",
+                                      "max_tool_calls",
+                                      "max_tokens",
+                                      "stream_options",
+                                      "max_completion_tokens"};
   const json_t *reasoning = json_object_get(body, "reasoning");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (is_given(json_object_get(body, names[i])))
       lls_unknown_add(unknown, names[i]);
+  if (is_given(json_object_get(body, "top_logprobs")) && !wants_logprobs(body))
+    lls_unknown_add(unknown, "top_logprobs");
   if (is_given(json_object_get(reasoning, "summary")))
     lls_unknown_add(unknown, "reasoning.summary");
+  note_include(body, unknown);
 }
 
 static json_t *or_default(const json_t *body, const char *name, json_t *otherwise)
@@ -336,13 +385,14 @@ static json_t *echo_of(const json_t *body, const struct lls_past *past)
   static const char *const nulls[] = {"instructions", "max_output_tokens", "top_logprobs",
                                       "max_tool_calls", "user"};
   json_t *echo = json_pack(
-      "{s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:s, s:o, s:o}", "background", 0, "metadata",
+      "{s:b, s:o, s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "background", 0, "metadata",
       or_default(body, "metadata", json_object()), "parallel_tool_calls",
       or_default(body, "parallel_tool_calls", json_true()), "reasoning",
       or_default(body, "reasoning", json_pack("{s:n, s:n}", "effort", "summary")), "text",
       or_default(body, "text", json_pack("{s:{s:s}}", "format", "type", "text")),
       "tool_choice", or_default(body, "tool_choice", json_string("auto")), "store",
-      is_to_be_stored(body, past), "truncation", "disabled", "previous_response_id",
+      is_to_be_stored(body, past), "truncation",
+      or_default(body, "truncation", json_string("disabled")), "previous_response_id",
       or_default(body, "previous_response_id", json_null()), "tools",
       or_default(body, "tools", json_array()));
   for (size_t i = 0; i < sizeof nulls / sizeof nulls[0]; i++)
@@ -375,6 +425,7 @@ static int fill_chat(json_t *body, const struct lls_past *past, json_t *chat,
   if (effort != NULL)
     json_object_set(chat, "reasoning_effort", effort);
   add_format(body, chat);
+  add_logprobs(body, chat);
   if (add_limit(body, chat, error) != 0)
     return -1;
   return lls_response_add_tools(body, chat, unknown, error);
@@ -465,11 +516,35 @@ const struct lls_dialect lls_responses = {
     .memory = &memory,
     .translate = as_chat,
     .rename = rename_param,
+    .fit_prompts = lls_response_fit,
     .read_prompts = lls_chat_read_prompts,
     .whole = lls_response_whole,
     .chunk = lls_response_chunk,
     .end = lls_response_end,
     .failure = lls_response_failure,
+    .error = lls_api_error_json,
+    .free_state = lls_response_free,
+};
+
+/* ---- counting ---------------------------------------------------------------------- */
+
+static json_t *count(const struct lls_generation *generation)
+{
+  return json_pack("{s:s, s:I}", "object", "response.input_tokens", "input_tokens",
+                   (json_int_t)lls_generation_usage(generation).prompt);
+}
+
+/* POST /v1/responses/input_tokens. */
+const struct lls_dialect lls_response_counts = {
+    .id_prefix = "resp_",
+    .params_of = LLS_CHAT,
+    .is_chat = true,
+    .memory = &memory,
+    .translate = as_chat,
+    .rename = rename_param,
+    .fit_prompts = lls_response_fit,
+    .read_prompts = lls_chat_read_prompts,
+    .count = count,
     .error = lls_api_error_json,
     .free_state = lls_response_free,
 };

@@ -7,7 +7,9 @@
  *   request   instructions, input items   --> messages            responses.c
  *             tools, tool_choice          --> a chat's            response_tools.c
  *                                         --> items to be stored  response_input.c
+ *             what is too long            --> shortened           response_fit.c
  *   answer    reasoning, content, calls   --> items and events    response_items.c
+ *             tokens                      --> "logprobs"          response_logprobs.c
  *
  * An item is open while its text is generated; the next item closes it. Events are
  * numbered from 0 in the order of their creation.
@@ -20,6 +22,32 @@
 #include "core/api/generation.h"
 
 struct lls_response;
+
+/* Tokens of an answer with their log probabilities: response_logprobs.c. */
+struct lls_response_tokens {
+  json_t *list;                   /* all but the reasoning's; NULL: none taken yet */
+  size_t n_taken;                 /* with those of the reasoning */
+  size_t first, next;             /* in the list: of the message, and not given yet */
+  size_t text_bytes, given_bytes; /* of the message, and of its tokens */
+};
+
+/* Takes the choice's unreported tokens, if the client wants log probabilities. */
+void lls_response_tokens_take(struct lls_response_tokens *tokens,
+                              const struct lls_choice *choice);
+/* Begins a message that begins with this text. */
+void lls_response_tokens_begin(struct lls_response_tokens *tokens, const char *text);
+/* Return new arrays, or NULL if out of memory: the tokens of the message's next bytes,
+ * and all tokens of the message so far. */
+json_t *lls_response_tokens_give(struct lls_response_tokens *tokens, size_t bytes);
+json_t *lls_response_tokens_given(const struct lls_response_tokens *tokens);
+void lls_response_tokens_free(struct lls_response_tokens *tokens);
+
+/* response_fit.c: see fit_prompts of struct lls_dialect. */
+int lls_response_fit(const struct lls_api_config *config, const json_t *body,
+                     const void *state, const struct lls_api_params *params,
+                     struct lls_api_prompt_list *prompts, struct lls_api_error *error);
+/* Returns true if the request allows that messages are dropped. */
+bool lls_response_truncates(const struct lls_response *response);
 
 /* response_tools.c: adds the tools of a body, and its tool_choice, to a chat. Tools that
  * this server can't have called are removed from the body and added to `unknown`.
