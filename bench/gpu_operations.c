@@ -61,7 +61,9 @@ static void measure_copies(struct gpu_bench *b, struct lls_device *d)
   struct lls_copy copies[COPIES];
   for (uint8_t kind = 0; kind < 3; kind++) {
     for (int i = 0; i < COPIES; i++)
-      copies[i] = (struct lls_copy){.kind = kind, .n_slots = 1024};
+      copies[i] = (struct lls_copy){.source_tier = kind == LLS_COPY_HOST_TO_DEVICE,
+                                    .target_tier = kind == LLS_COPY_DEVICE_TO_HOST,
+                                    .n_slots = 1024};
     for (int i = 0; kind == LLS_COPY_DEVICE_TO_DEVICE && i < COPIES; i++)
       copies[i].target = 1;
     rate[kind] = bytes / time_copies(d, pool, copies, COPIES);
@@ -206,9 +208,8 @@ static void quantise(struct lls_device *d, struct lls_pool *pool, struct batch *
     struct lls_block_entry *k = (struct lls_block_entry *)b->tables[i].k;
     struct lls_block_entry *v = (struct lls_block_entry *)b->tables[i].v;
     for (uint32_t j = 0; (j + 1) * BLOCK_TOKENS <= b->sequences[i].context; j++) {
-      const struct lls_copy copy = {.kind = LLS_COPY_DEVICE_TO_DEVICE,
-                                    .n_slots = BLOCK_TOKENS,
-                                    .target_element = LLS_ELEMENT_INT8};
+      const struct lls_copy copy = {.n_slots = BLOCK_TOKENS,
+                                    .target_form = LLS_FORM_INT8};
       struct lls_copy both[] = {copy, copy};
       both[0].source = k[j].block;
       both[1].source = v[j].block;
@@ -219,7 +220,7 @@ static void quantise(struct lls_device *d, struct lls_pool *pool, struct batch *
       spare = k[j].block;
       k[j].block = both[0].target;
       v[j].block = both[1].target;
-      k[j].element = v[j].element = LLS_ELEMENT_INT8;
+      k[j].form = v[j].form = LLS_FORM_INT8;
     }
   }
 }
@@ -230,7 +231,7 @@ static double cached_bytes(const struct batch *b)
   double bytes = 0;
   for (uint32_t i = 0; i < b->step.n_sequences; i++)
     for (uint32_t j = 0; j < b->tables[i].k_count; j++)
-      bytes += 2 * (double)lls_block_bytes(&b->pool, b->tables[i].k[j].element);
+      bytes += 2 * (double)lls_block_bytes(&b->pool, b->tables[i].k[j].form);
   return bytes / b->pool.layers;
 }
 
@@ -402,7 +403,8 @@ static void block_copies(struct gpu_bench *b, struct lls_device *d)
   struct lls_pool *pool = make_pool(d, &shape);
   for (uint8_t kind = LLS_COPY_DEVICE_TO_HOST; kind <= LLS_COPY_HOST_TO_DEVICE; kind++) {
     for (uint32_t i = 0; i < BLOCKS; i++)
-      copies[i] = (struct lls_copy){.kind = kind,
+      copies[i] = (struct lls_copy){.source_tier = kind == LLS_COPY_HOST_TO_DEVICE,
+                                    .target_tier = kind == LLS_COPY_DEVICE_TO_HOST,
                                     .n_slots = BLOCK_TOKENS,
                                     .source = i * 389 % BLOCKS,
                                     .target = i * 173 % BLOCKS};

@@ -136,14 +136,13 @@ static void quantise(const struct bench *b, struct machine *m, struct lls_block_
                      uint32_t half)
 {
   m->copies[m->n_copies++] = (struct lls_copy){
-      .kind = LLS_COPY_DEVICE_TO_DEVICE,
       .n_slots = (uint16_t)b->block_tokens,
       .source = e->block,
       .target = half,
-      .target_element = LLS_ELEMENT_INT8,
+      .target_form = LLS_FORM_INT8,
   };
   e->block = half;
-  e->element = LLS_ELEMENT_INT8;
+  e->form = LLS_FORM_INT8;
 }
 
 /* Computes n tokens. Writes the logits after the last one and returns the likeliest

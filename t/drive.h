@@ -190,17 +190,18 @@ static inline void drive_close(struct drive_model *m)
 
 /* ---- preemption ----------------------------------------------------------------- */
 
-/* Copies from one entry's block to another's. */
-static inline void drive_copy(struct drive *d, enum lls_copy_kind kind,
+/* From one entry's block to another's. */
+static inline void drive_copy(struct drive *d, enum lls_copy_way kind,
                               const struct lls_block_entry *source,
                               const struct lls_block_entry *target)
 {
   assert_true(d->n_copies < DRIVE_MAX_COPIES);
   d->copies[d->n_copies++] = (struct lls_copy){
-      .kind = (uint8_t)kind,
+      .source_tier = kind == LLS_COPY_HOST_TO_DEVICE ? LLS_TIER_HOST : LLS_TIER_DEVICE,
+      .target_tier = kind == LLS_COPY_DEVICE_TO_HOST ? LLS_TIER_HOST : LLS_TIER_DEVICE,
       .n_slots = (uint16_t)d->block_tokens,
-      .source_element = source->element,
-      .target_element = target->element,
+      .source_form = source->form,
+      .target_form = target->form,
       .source = source->block,
       .target = target->block,
   };
@@ -212,8 +213,9 @@ static inline void drive_place(const struct drive *d, struct lls_block_entry *e,
 {
   const struct lls_pool_shape *pool = lls_engine_pool_shape(d->model->engine);
   bool full = (index + 1) * d->block_tokens <= cached;
-  e->element = d->rule->int8 && full && lls_pool_has_scales(pool, host);
-  e->block = e->element == LLS_ELEMENT_INT8 ? 2 * unit + index % 2 : unit;
+  bool int8 = d->rule->int8 && full && lls_pool_has_scales(pool, host);
+  e->form = int8 ? LLS_FORM_INT8 : LLS_FORM_KV;
+  e->block = e->form == LLS_FORM_INT8 ? 2 * unit + index % 2 : unit;
 }
 
 /* Moves a sequence to its own host units, and overwrites the device units with one that
@@ -233,7 +235,7 @@ static inline void drive_swap_out(struct drive *d, uint32_t i)
     struct lls_block_entry *to = b % 2 ? &host->v[b / 2] : &host->k[b / 2];
     drive_place(d, to, b / 2, cached, unit + b, true);
     drive_copy(d, LLS_COPY_DEVICE_TO_HOST, from, to);
-    from->block >>= from->element, from->element = LLS_ELEMENT_MODEL;
+    from->block >>= from->form == LLS_FORM_INT8, from->form = LLS_FORM_KV;
     drive_copy(d, LLS_COPY_HOST_TO_DEVICE, &never, from);
   }
   sequence_release(s, &d->device_units);
@@ -262,7 +264,7 @@ static inline void drive_quantise(struct drive *d, struct sequence *s)
     return;
   for (uint32_t b = 0; b < 2 * (s->cached / d->block_tokens); b++) {
     struct lls_block_entry *e = b % 2 ? &s->v[b / 2] : &s->k[b / 2], before = *e;
-    if (e->element == LLS_ELEMENT_INT8)
+    if (e->form == LLS_FORM_INT8)
       continue;
     assert_true(d->device_units.n > 0);
     drive_place(d, e, b / 2, s->cached, d->device_units.free[--d->device_units.n], false);

@@ -69,8 +69,9 @@ static inline void list_release(struct lls_block_entry *list, uint32_t *n,
 {
   for (; *n > 0; --*n) {
     struct lls_block_entry *e = &list[*n - 1];
-    u->free[u->n++] = e->block >> e->element; /* an INT8 block is alone in its unit */
-    e->element = LLS_ELEMENT_MODEL;
+    u->free[u->n++] =
+        e->block >> (e->form == LLS_FORM_INT8); /* an INT8 block is alone in its unit */
+    e->form = LLS_FORM_KV;
   }
 }
 

@@ -95,7 +95,7 @@ static bool keep_entries(struct lls_move *m, uint32_t *used,
     if (i == m->max_entries - *used)
       return false;
     to[i] = (*list)[i];
-    m->late |= to[i].element == LLS_ELEMENT_INT8;
+    m->late |= to[i].form == LLS_FORM_INT8;
   }
   *list = to;
   *used += *n = i;

@@ -28,8 +28,8 @@ static uint32_t pull_of(const struct lls_block_entry *a, const struct lls_block_
   bool alike = a->direction == b->direction;
   n = alike ? lls_least_u32(n, end - token) : 1;
   uint32_t from = slot_in(a, token, block_tokens), to = slot_in(b, token, block_tokens);
-  *out = (struct lls_pull){
-      .source = a->block, .target = b->block, .source_element = a->element};
+  *out =
+      (struct lls_pull){.source = a->block, .target = b->block, .source_form = a->form};
   if (alike && a->direction == LLS_RIGHT_TO_LEFT)
     from -= n - 1, to -= n - 1;
   bool whole = alike && a->first_token == b->first_token && token == a->first_token &&
@@ -53,7 +53,7 @@ static bool append_list(struct lls_pulls *p, const struct lls_block_entry *a,
       i++;
     while (j < n_b && b[j].first_token + b[j].count <= token)
       j++;
-    if (i == n_a || j == n_b || b[j].element != LLS_ELEMENT_MODEL || p->n == p->max)
+    if (i == n_a || j == n_b || b[j].form == LLS_FORM_INT8 || p->n == p->max)
       return false;
     token += pull_of(&a[i], &b[j], token, end, block_tokens, &p->list[p->n++]);
   }

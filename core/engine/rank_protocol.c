@@ -109,7 +109,7 @@ static bool is_whole(const struct lls_block_entry *list, uint32_t n, uint32_t ro
   uint32_t bad = 0, first_token = lls_list_begin(list, n);
   for (uint32_t i = 0; i < n; i++, first_token += room)
     bad |= (list[i].first_token ^ first_token) | (list[i].count ^ room) |
-           list[i].direction | list[i].element | list[i].reserved;
+           list[i].direction | list[i].form | list[i].reserved;
   return bad == 0;
 }
 

@@ -35,7 +35,7 @@ static uint32_t whole_blocks(const struct lls_engine *e,
 static int check_int8(const struct lls_engine *e, const struct lls_block_entry *entry,
                       uint32_t context, struct lls_error *err)
 {
-  if (e->pool_shape.int8 != LLS_INT8_ALL || entry->element > LLS_ELEMENT_INT8)
+  if (e->pool_shape.int8 != LLS_INT8_ALL || entry->form != LLS_FORM_INT8)
     return lls_fail(err, -ENOTSUP, "blocks of int8 numbers: unsupported by this engine");
   if (entry->count != e->pool_shape.block_tokens || entry->first_token > context ||
       context - entry->first_token < entry->count)
@@ -68,7 +68,7 @@ int lls_engine_check_entries(const struct lls_engine *e,
       i > 0 ? list[i - 1].first_token + list[i - 1].count : lls_list_begin(list, n);
   for (; i < n; i++) {
     const struct lls_block_entry *entry = &list[i];
-    bool int8 = entry->element != LLS_ELEMENT_MODEL;
+    bool int8 = entry->form > LLS_FORM_HIDDEN;
     int rc = int8 ? check_int8(e, entry, context, err) : 0;
     if (rc < 0)
       return rc;

@@ -108,6 +108,8 @@ static bool check_run(const struct lls_instance *in, const struct lls_plan_item 
     return bad(t, live, "runs more tokens than a request has left, or none");
   if (item->tokens < lls_request_pending(&live->view) && !in->caps.chunked_prefill)
     return bad(t, live, "runs a piece of a prompt, unsupported by this engine");
+  if (item->drafts > 0)
+    return bad(t, live, "has drafts verified, unsupported by this engine");
   if (item->form > LLS_FORM_HIDDEN)
     return bad(t, live, "names an unknown cache form");
   if (item->form != LLS_FORM_NONE && (in->caps.forms & (1u << item->form)) == 0)

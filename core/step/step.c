@@ -130,7 +130,7 @@ static uint64_t bytes_of(const struct lls_instance *in, const struct lls_copy *c
 static bool any_swaps(const struct lls_copy *copies, uint32_t n)
 {
   for (uint32_t i = 0; i < n; i++)
-    if (copies[i].kind != LLS_COPY_DEVICE_TO_DEVICE)
+    if (lls_copy_way(&copies[i]) != LLS_COPY_DEVICE_TO_DEVICE)
       return true;
   return false;
 }

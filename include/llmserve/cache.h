@@ -72,8 +72,6 @@ struct lls_cache_geometry {
   /* version 1 ends here */
 };
 
-enum lls_tier { LLS_TIER_DEVICE, LLS_TIER_HOST };
-
 struct lls_capacity {
   uint32_t size;
   uint32_t total_units;

@@ -116,7 +116,10 @@ struct lls_step_view {
 struct lls_step_result { /* an array element: it never grows */
   const struct lls_request *request;
   uint32_t tokens;  /* computed */
-  uint32_t emitted; /* tokens emitted: 0, or 1 and the forced ones with it */
+  uint32_t emitted; /* tokens that came out: 0 or 1, and those that were forced with it */
+  /* Guessed tokens that the step verified, and those of them that came out; they are
+   * among the emitted ones. No engine of this version verifies any: 0. */
+  uint32_t drafted, accepted;
 };
 
 struct lls_step_report {

@@ -80,12 +80,23 @@ enum lls_residency {
   LLS_RESIDENT_MOVING,  /* a transfer is under way */
 };
 
-/* The vectors that are cached of a token. */
+/* Forms in which the state of a token is cached. */
 enum lls_form {
   LLS_FORM_NONE,
-  LLS_FORM_KV,     /* K and V vectors */
-  LLS_FORM_HIDDEN, /* X, the input of each layer's q, k, v products, from which K and V
-                    * are computed */
+  LLS_FORM_KV,     /* K and V, or the latent they are made of, in the cache's own type */
+  LLS_FORM_HIDDEN, /* X, the input of each layer's q, k, v, of which K and V are made */
+  /* K and V of a full block in 8 bits, with scales for each layer, head and channel: a
+   * byte q stands for least + step q */
+  LLS_FORM_INT8,
+  LLS_FORM_FP8,   /* K and V of a full block in 8 bits of floating point */
+  LLS_FORM_STATE, /* what a layer has made of all tokens before */
+};
+
+/* Where blocks are kept. */
+enum lls_tier {
+  LLS_TIER_DEVICE,
+  LLS_TIER_HOST,
+  LLS_TIER_DISK,
 };
 
 enum lls_finish_reason {
@@ -229,30 +240,18 @@ enum lls_direction {
 };
 
 /*
- * The type of a block's elements. An INT8 block is full, occupies half of a unit block
- * (2u and 2u + 1 are the halves of unit u) and is never written by a step, only by a
- * copy. A byte q represents least + step q, with separate least and step for each
- * layer, KV head and channel of the block, stored in f16 next to the pool.
- */
-enum lls_element {
-  LLS_ELEMENT_MODEL, /* the cache's own type */
-  LLS_ELEMENT_INT8,
-};
-
-/*
  * One entry of a block table: `count` consecutive tokens from `first_token` on, in one
- * unit block. Entries of a list are in token order, without gaps; the list may extend
- * beyond the stored tokens. It has 16 bytes, since kernels read one per block and
- * sequence: it never grows.
+ * block. Entries of a list are in token order and leave no gap; the list may reach
+ * beyond what is stored. 16 bytes, since the kernels read one per block and sequence: it
+ * never grows.
  */
 struct lls_block_entry {
-  uint32_t block;       /* unit block of the device pool; INT8: half of one, see enum
-                         * lls_element */
+  uint32_t block;       /* unit block of the device pool; INT8: half of one */
   uint32_t first_token; /* logical index of the entry's first token */
   uint16_t count;       /* tokens that it has slots for, 1..block_tokens */
   uint8_t direction;    /* enum lls_direction */
-  uint8_t element;      /* enum lls_element */
-  uint32_t reserved;    /* 0; an INT8 block's scales have the same number */
+  uint8_t form;         /* enum lls_form */
+  uint32_t reserved;    /* 0 */
 };
 
 /*
@@ -278,12 +277,6 @@ struct lls_block_table {
   const struct lls_block_entry *x; /* (x_count) hidden form; x_units units per entry */
 };
 
-enum lls_copy_kind {
-  LLS_COPY_DEVICE_TO_HOST,
-  LLS_COPY_HOST_TO_DEVICE,
-  LLS_COPY_DEVICE_TO_DEVICE,
-};
-
 enum lls_copy_order {
   LLS_COPY_BEFORE_STEP, /* ends before the forward pass reads or writes any block */
   LLS_COPY_ASYNC,       /* may run concurrently with the step; has ended when the step
@@ -291,24 +284,23 @@ enum lls_copy_order {
 };
 
 /*
- * Moves slots of one unit block in every layer. Copies are carried out in list order;
- * within a unit, slots keep their positions (shift 0). If the elements differ, the
- * vectors are quantised or widened on the way, to another unit; with INT8 on either
- * side the copy is of all slots, and that side's number is a half block's. In arrays:
- * it never grows.
+ * Moves slots of one block in every layer of a group. Copies are carried out in list
+ * order; within a block, slots stay where they are (shift 0). If the forms differ the
+ * numbers are quantised or made wide again on the way, to another block; with INT8 on
+ * either side it is all slots. In arrays: it never grows.
  */
 struct lls_copy {
-  uint8_t kind;                           /* enum lls_copy_kind */
-  uint8_t order;                          /* enum lls_copy_order */
-  uint16_t slot;                          /* first slot */
-  uint16_t n_slots;                       /* number of slots; their order is kept */
-  uint8_t source_element, target_element; /* enum lls_element */
-  uint32_t source;                        /* unit block in the source tier's pool */
-  uint32_t target;                        /* unit block in the target tier's pool */
-  uint32_t transfer;                      /* the transfer that an ASYNC copy belongs
-                                           * to, if any */
-  int16_t shift;                          /* the target's first slot is slot + shift */
-  uint16_t reserved;                      /* 0 */
+  uint8_t source_tier, target_tier; /* enum lls_tier */
+  uint8_t order;                    /* enum lls_copy_order */
+  uint8_t group;                    /* 0 */
+  uint8_t source_form, target_form; /* enum lls_form */
+  uint16_t slot;                    /* first slot */
+  uint16_t n_slots;                 /* how many, slot order kept */
+  int16_t shift;                    /* the target's first slot is slot + shift */
+  uint16_t reserved[2];             /* 0 */
+  uint32_t source;                  /* the block in the source tier's pool */
+  uint32_t target;                  /* the block in the target tier's pool */
+  uint32_t transfer;                /* that an ASYNC copy is of, if any */
 };
 
 /* ---- plan ----------------------------------------------------------------------- */
@@ -336,11 +328,16 @@ enum lls_preempt_mode {
 struct lls_plan_item { /* an array element: it never grows */
   uint32_t kind;       /* enum lls_plan_kind */
   uint32_t tokens;     /* RUN: 1..lls_request_pending */
+  /* RUN of all pending tokens: guesses of the next tokens, which the step verifies. This
+   * version's engine verifies none: 0. */
+  uint32_t drafts;
   uint32_t form;   /* RUN, nothing cached yet: enum lls_form, NONE = the cache's choice */
   uint32_t mode;   /* PREEMPT: enum lls_preempt_mode */
   uint32_t reason; /* REJECT: enum lls_finish_reason */
   uint32_t target; /* MIGRATE: instance */
-  uint64_t request; /* id */
+  uint32_t reserved; /* 0 */
+  int64_t until_ns;  /* of no kind of this version: 0 */
+  uint64_t request;  /* id */
 };
 
 /*

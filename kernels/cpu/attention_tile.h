@@ -39,7 +39,7 @@ struct tokens {
 static inline const char *block_of(const struct lls_kv_list *l,
                                    const struct lls_block_entry *e, size_t *slot_bytes)
 {
-  if (e->element == LLS_ELEMENT_MODEL) {
+  if (e->form != LLS_FORM_INT8) {
     *slot_bytes = l->slot_bytes;
     return l->base + e->block * l->unit_bytes;
   }
@@ -68,7 +68,7 @@ static inline void addresses(struct cursor *c, uint32_t first, uint32_t n,
     const char *p = block_of(l, e, &slot_bytes) + slot * slot_bytes;
     ptrdiff_t step = left ? (ptrdiff_t)slot_bytes : -(ptrdiff_t)slot_bytes;
     const uint16_t *scale =
-        e->element == LLS_ELEMENT_MODEL ? NULL : l->scales + e->block * l->scale_stride;
+        e->form != LLS_FORM_INT8 ? NULL : l->scales + e->block * l->scale_stride;
     for (uint32_t j = i; scales != NULL && j < i + run; j++)
       scales[j] = scale;
     for (uint32_t end = i + run; i < end; i++, p += step)

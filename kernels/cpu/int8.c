@@ -70,7 +70,7 @@ void lls_cpu_convert(const struct lls_cpu_int8_kernels *k, const struct lls_pool
     lls_cpu_widen(k, s, from, 0, to.numbers, 0, s->block_tokens);
   } else {
     memmove(to.numbers, from.numbers,
-            lls_block_bytes(s, LLS_ELEMENT_INT8) - lls_scale_bytes(s));
+            lls_block_bytes(s, LLS_FORM_INT8) - lls_scale_bytes(s));
     memmove(to.scales, from.scales, lls_scale_bytes(s));
   }
 }

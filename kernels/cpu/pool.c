@@ -127,12 +127,12 @@ void lls_cpu_pool_destroy(struct lls_device *device, struct lls_pool *pool)
 
 /* Returns the block that a copy reads or writes: a unit of one of the tiers, or half of
  * one. */
-static struct lls_pool_block block_at(const struct lls_pool *p, bool host,
-                                      uint32_t element, uint32_t index)
+static struct lls_pool_block block_at(const struct lls_pool *p, bool host, uint32_t form,
+                                      uint32_t index)
 {
   char *units = host ? p->host : p->device;
   uint16_t *scales = host ? p->host_scales : p->device_scales;
-  if (element == LLS_ELEMENT_MODEL)
+  if (form != LLS_FORM_INT8)
     return (struct lls_pool_block){.numbers = units + index * p->unit_bytes};
   size_t scale_numbers = lls_scale_bytes(&p->shape) / sizeof *scales;
   return (struct lls_pool_block){.numbers = units + index * (p->unit_bytes / 2),
@@ -154,9 +154,9 @@ static int copy_slots(const struct lls_cpu_int8_kernels *k, const struct lls_poo
   if (!lls_copy_fits(&p->shape, c))
     return -EINVAL;
   struct lls_pool_block from =
-      block_at(p, c->kind == LLS_COPY_HOST_TO_DEVICE, c->source_element, c->source);
+      block_at(p, lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE, c->source_form, c->source);
   struct lls_pool_block to =
-      block_at(p, c->kind == LLS_COPY_DEVICE_TO_HOST, c->target_element, c->target);
+      block_at(p, lls_copy_way(c) == LLS_COPY_DEVICE_TO_HOST, c->target_form, c->target);
   if (from.scales != NULL || to.scales != NULL) {
     lls_cpu_convert(k, &p->shape, from, to);
     return 0;
@@ -212,7 +212,7 @@ int lls_cpu_pool_pull(struct lls_device *device, struct lls_pool *pool,
         !lls_pull_target_fits(&pool->shape, c))
       return -EINVAL;
     struct lls_pool_block from_block =
-        block_at(from_pool, false, c->source_element, c->source);
+        block_at(from_pool, false, c->source_form, c->source);
     const char *source = from_block.numbers;
     char *target = pool->device + c->target * pool->unit_bytes;
     if (lls_pull_is_int8(c))
@@ -243,7 +243,7 @@ static char *pack_heads(const struct lls_pool *p, char *at, char *packed,
  * aligned, since heads have an even number of channels. */
 static struct lls_pool_block packed_block(const struct lls_pool *p, char *packed)
 {
-  size_t bytes = lls_block_bytes(&p->shape, LLS_ELEMENT_INT8);
+  size_t bytes = lls_block_bytes(&p->shape, LLS_FORM_INT8);
   return (struct lls_pool_block){
       .numbers = packed,
       .scales = (uint16_t *)(void *)(packed + bytes - lls_scale_bytes(&p->shape))};
@@ -259,7 +259,7 @@ int lls_cpu_pool_pack(struct lls_device *device, const struct lls_pool *pool,
       return -EINVAL;
     if (lls_pull_is_int8(c)) {
       lls_cpu_convert(&lls_cpu(device)->kernels.int8, &pool->shape,
-                      block_at(pool, false, LLS_ELEMENT_INT8, c->source),
+                      block_at(pool, false, LLS_FORM_INT8, c->source),
                       packed_block(pool, packed));
       packed += lls_pulled_bytes(&pool->shape, c);
       continue;

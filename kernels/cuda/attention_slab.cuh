@@ -42,10 +42,10 @@ struct found {
   bool scratch;
 };
 
-/* The third word of an entry: count, direction, element. */
+/* The third word of an entry: count, direction, form. */
 static_assert(sizeof(lls_block_entry) == 16 &&
                   offsetof(lls_block_entry, direction) == 10 &&
-                  offsetof(lls_block_entry, element) == 11,
+                  offsetof(lls_block_entry, form) == 11,
               "entries are read at once");
 
 static __device__ __forceinline__ bool from_left(const found &t)
@@ -55,7 +55,7 @@ static __device__ __forceinline__ bool from_left(const found &t)
 
 static __device__ __forceinline__ bool in_bytes(const found &t)
 {
-  return t.there && t.kind >> 24 != LLS_ELEMENT_MODEL;
+  return t.there && t.kind >> 24 == LLS_FORM_INT8;
 }
 
 /* The sequence of tiles that a warp reads: its tokens of each tile of each piece. */

@@ -117,7 +117,7 @@ static __device__ __forceinline__ token_place place_at(const lls_cuda_pool &pool
                                                        const lls_block_entry &e,
                                                        uint32_t token)
 {
-  bool int8 = e.element != LLS_ELEMENT_MODEL;
+  bool int8 = e.form == LLS_FORM_INT8;
   uint64_t block = (uint64_t)e.block << (int8 && pool.element == LLS_F32);
   return {block * list.unit + list.head + slot_at(list, e, token),
           int8 ? e.block : NOT_INT8};

@@ -22,9 +22,9 @@ struct blocks {
 };
 
 static struct blocks blocks_in(const struct lls_pool *p, void *numbers, uint16_t *scales,
-                               uint32_t element)
+                               uint32_t form)
 {
-  bool int8 = element == LLS_ELEMENT_INT8;
+  bool int8 = form == LLS_FORM_INT8;
   size_t number = lls_dtype_bytes(p->shape.element);
   return (struct blocks){
       .numbers = numbers,
@@ -36,23 +36,23 @@ static struct blocks blocks_in(const struct lls_pool *p, void *numbers, uint16_t
 
 static struct blocks source_of(const struct lls_pool *p, const struct lls_copy *c)
 {
-  bool host = c->kind == LLS_COPY_HOST_TO_DEVICE;
+  bool host = lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE;
   return blocks_in(p, host ? p->host : p->view.data,
-                   host ? p->host_scales : p->view.scales, c->source_element);
+                   host ? p->host_scales : p->view.scales, c->source_form);
 }
 
 static struct blocks target_of(const struct lls_pool *p, const struct lls_copy *c)
 {
-  bool host = c->kind == LLS_COPY_DEVICE_TO_HOST;
+  bool host = lls_copy_way(c) == LLS_COPY_DEVICE_TO_HOST;
   return blocks_in(p, host ? p->host : p->view.data,
-                   host ? p->host_scales : p->view.scales, c->target_element);
+                   host ? p->host_scales : p->view.scales, c->target_form);
 }
 
 static enum cudaMemcpyKind kind_of(const struct lls_copy *c)
 {
   static const enum cudaMemcpyKind kinds[] = {
       cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice, cudaMemcpyDeviceToDevice};
-  return kinds[c->kind];
+  return kinds[lls_copy_way(c)];
 }
 
 static bool is_whole(const struct lls_pool *p, const struct lls_copy *c)
@@ -62,15 +62,17 @@ static bool is_whole(const struct lls_pool *p, const struct lls_copy *c)
 
 static bool converts(const struct lls_copy *c)
 {
-  return c->source_element != c->target_element;
+  return (c->source_form == LLS_FORM_INT8) != (c->target_form == LLS_FORM_INT8);
 }
 
 /* Are both copies of whole blocks between the same tiers and element types? */
 static bool alike(const struct lls_pool *p, const struct lls_copy *a,
                   const struct lls_copy *b)
 {
-  return is_whole(p, a) && is_whole(p, b) && a->kind == b->kind && a->order == b->order &&
-         a->source_element == b->source_element && a->target_element == b->target_element;
+  return is_whole(p, a) && is_whole(p, b) && lls_copy_way(a) == lls_copy_way(b) &&
+         a->order == b->order &&
+         (a->source_form == LLS_FORM_INT8) == (b->source_form == LLS_FORM_INT8) &&
+         (a->target_form == LLS_FORM_INT8) == (b->target_form == LLS_FORM_INT8);
 }
 
 /* ---- as they are ------------------------------------------------------------------- */
@@ -125,10 +127,12 @@ static bool overlap(const struct lls_copy *a, const struct lls_copy *b)
 static size_t slots_together(const struct lls_pool *p, const struct lls_copy *c, size_t n)
 {
   size_t most = n < LLS_CUDA_SLOT_RUNS ? n : LLS_CUDA_SLOT_RUNS;
-  if (c->kind == LLS_COPY_DEVICE_TO_DEVICE || p->slot_bytes % sizeof(uint32_t) != 0)
+  if (lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE ||
+      p->slot_bytes % sizeof(uint32_t) != 0)
     return 1;
   for (size_t i = 1; i < most; i++) {
-    if (is_whole(p, &c[i]) || c[i].kind != c->kind || c[i].order != c->order)
+    if (is_whole(p, &c[i]) || lls_copy_way(&c[i]) != lls_copy_way(c) ||
+        c[i].order != c->order)
       return i;
     for (size_t j = 0; j < i; j++)
       if (overlap(&c[i], &c[j]))
@@ -161,36 +165,38 @@ static size_t neighbours(const struct lls_pool *p, const struct lls_copy *c, siz
 {
   size_t i = 1;
   while (i < n && alike(p, &c[0], &c[i]) && c[i].source == c[0].source + i &&
-         c[i].target == c[0].target + i && c[0].kind != LLS_COPY_DEVICE_TO_DEVICE)
+         c[i].target == c[0].target + i &&
+         lls_copy_way(&c[0]) != LLS_COPY_DEVICE_TO_DEVICE)
     i++;
   return i;
 }
 
 /* ---- to another element ------------------------------------------------------------ */
 
-static uint32_t unit_of(uint32_t element, uint32_t block)
+static uint32_t unit_of(uint32_t form, uint32_t block)
 {
-  return element == LLS_ELEMENT_INT8 ? block / 2 : block;
+  return form == LLS_FORM_INT8 ? block / 2 : block;
 }
 
 /* Would one of the two copies read or write what the other writes? */
 static bool must_wait(const struct lls_copy *c, const struct lls_copy *earlier)
 {
-  uint32_t from = unit_of(c->source_element, c->source);
-  uint32_t to = unit_of(c->target_element, c->target);
-  bool same_pool = c->kind == LLS_COPY_DEVICE_TO_DEVICE;
+  uint32_t from = unit_of(c->source_form, c->source);
+  uint32_t to = unit_of(c->target_form, c->target);
+  bool same_pool = lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE;
   return c->target == earlier->target ||
-         (same_pool && (from == unit_of(c->target_element, earlier->target) ||
-                        to == unit_of(c->source_element, earlier->source)));
+         (same_pool && (from == unit_of(c->target_form, earlier->target) ||
+                        to == unit_of(c->source_form, earlier->source)));
 }
 
 /* Returns how many of n copies one launch can make. */
 static size_t together(const struct lls_pool *p, const struct lls_copy *c, size_t n)
 {
   uint32_t over_link =
-      c->kind == LLS_COPY_HOST_TO_DEVICE ? c->source_element : c->target_element;
-  size_t staged = over_link == LLS_ELEMENT_INT8 ? LLS_CUDA_STAGED : LLS_CUDA_STAGED / 2;
-  size_t most = c->kind == LLS_COPY_DEVICE_TO_DEVICE ? LLS_CUDA_CONVERTED : staged;
+      lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE ? c->source_form : c->target_form;
+  size_t staged = over_link == LLS_FORM_INT8 ? LLS_CUDA_STAGED : LLS_CUDA_STAGED / 2;
+  size_t most =
+      lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE ? LLS_CUDA_CONVERTED : staged;
   for (size_t i = 1; i < n && i < most; i++) {
     if (!alike(p, &c[0], &c[i]))
       return i;
@@ -215,7 +221,7 @@ static struct lls_cuda_conversion conversion(struct blocks from, struct blocks t
 static int convert_to_host(const struct lls_cuda_device *d, const struct lls_pool *p,
                            const struct lls_copy *c, size_t n)
 {
-  struct blocks staged = blocks_in(p, p->staged, p->staged_scales, c->target_element);
+  struct blocks staged = blocks_in(p, p->staged, p->staged_scales, c->target_form);
   struct lls_cuda_conversion change = conversion(source_of(p, c), staged);
   for (; change.n < n; change.n++)
     change.blocks[change.n] = (struct lls_cuda_block_pair){c[change.n].source, change.n};
@@ -232,7 +238,7 @@ static int convert_to_host(const struct lls_cuda_device *d, const struct lls_poo
 static int convert_from_host(const struct lls_cuda_device *d, const struct lls_pool *p,
                              const struct lls_copy *c, size_t n)
 {
-  struct blocks staged = blocks_in(p, p->staged, p->staged_scales, c->source_element);
+  struct blocks staged = blocks_in(p, p->staged, p->staged_scales, c->source_form);
   struct lls_cuda_conversion change = conversion(staged, target_of(p, c));
   int rc = cudaSuccess;
   for (size_t i = 0, run; i < n && rc == cudaSuccess; i += run) {
@@ -248,9 +254,9 @@ static int convert_from_host(const struct lls_cuda_device *d, const struct lls_p
 static int convert(const struct lls_cuda_device *d, const struct lls_pool *p,
                    const struct lls_copy *c, size_t n)
 {
-  if (c->kind == LLS_COPY_DEVICE_TO_HOST)
+  if (lls_copy_way(c) == LLS_COPY_DEVICE_TO_HOST)
     return convert_to_host(d, p, c, n);
-  if (c->kind == LLS_COPY_HOST_TO_DEVICE)
+  if (lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE)
     return convert_from_host(d, p, c, n);
   struct lls_cuda_conversion change = conversion(source_of(p, c), target_of(p, c));
   for (; change.n < n; change.n++)

@@ -41,7 +41,7 @@ static int copy_int8(const struct lls_cuda_device *d, const struct lls_pool *p,
                      uint32_t block, char *packed)
 {
   size_t scales = lls_scale_bytes(&p->shape);
-  size_t numbers = lls_block_bytes(&p->shape, LLS_ELEMENT_INT8) - scales;
+  size_t numbers = lls_block_bytes(&p->shape, LLS_FORM_INT8) - scales;
   const char *from = (const char *)p->view.data + block * (p->unit_bytes / 2);
   int rc = cudaMemcpyAsync(packed, from, numbers, cudaMemcpyDefault, d->packs);
   if (rc == cudaSuccess)
@@ -55,7 +55,7 @@ static int widen(const struct lls_cuda_device *d, const struct lls_pool *p,
                  const struct lls_pull *c, const char *packed)
 {
   size_t scales = lls_scale_bytes(&p->shape);
-  size_t numbers = lls_block_bytes(&p->shape, LLS_ELEMENT_INT8) - scales;
+  size_t numbers = lls_block_bytes(&p->shape, LLS_FORM_INT8) - scales;
   const struct lls_cuda_widening w = {
       .from = (const uint8_t *)packed,
       .scales = (const uint16_t *)(const void *)(packed + numbers),

@@ -179,8 +179,8 @@ int lls_sim_pool_copy(struct lls_device *device, struct lls_pool *pool,
     if (!lls_copy_fits(&pool->shape, c))
       return -EINVAL;
     double bytes = (double)lls_copied_bytes(&pool->shape, c);
-    d->totals.copied_bytes[c->kind] += (uint64_t)bytes;
-    if (c->kind == LLS_COPY_DEVICE_TO_DEVICE)
+    d->totals.copied_bytes[lls_copy_way(c)] += (uint64_t)bytes;
+    if (lls_copy_way(c) == LLS_COPY_DEVICE_TO_DEVICE)
       traffic[c->order].device_bytes += bytes;
     else
       traffic[c->order].host_bytes += bytes;

@@ -43,7 +43,7 @@ struct lls_sim_totals {
   int64_t busy_ns; /* time of all steps */
   /* time of all copies; the part of it by which they lengthened steps */
   int64_t copy_ns, waited_ns;
-  /* bytes copied by enum lls_copy_kind */
+  /* bytes copied by enum lls_copy_way */
   uint64_t copied_bytes[LLS_COPY_DEVICE_TO_DEVICE + 1];
   /* copies from other devices, and their bytes */
   uint64_t pulls, pulled_bytes;

@@ -90,14 +90,13 @@ static inline struct lls_block_entry *pair_quantised(struct pair_batch *b,
     assert_true(b->n_copies < 1024);
     struct lls_copy *c = &b->copies[b->n_copies++];
     *c = (struct lls_copy){
-        .kind = LLS_COPY_DEVICE_TO_DEVICE,
         .n_slots = e->count,
         .source = e->block,
         .target = 2 * block_lists_take(&b->blocks) + random_bits() % 2,
-        .target_element = LLS_ELEMENT_INT8,
+        .target_form = LLS_FORM_INT8,
     };
     e->block = c->target;
-    e->element = LLS_ELEMENT_INT8;
+    e->form = LLS_FORM_INT8;
   }
   return out;
 }

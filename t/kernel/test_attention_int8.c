@@ -48,15 +48,14 @@ static void quantise_list(struct batch *b, struct sequence *s,
         random_bits() % 2 == 0)
       continue;
     const struct lls_copy copy = {
-        .kind = LLS_COPY_DEVICE_TO_DEVICE,
         .n_slots = e->count,
         .source = e->block,
         .target = 2 * block_lists_take(&b->blocks) + random_bits() % 2,
-        .target_element = LLS_ELEMENT_INT8,
+        .target_form = LLS_FORM_INT8,
     };
     assert_int_equal(b->device->ops->pool_copy(b->device, b->pool, &copy, 1), 0);
     e->block = copy.target;
-    e->element = LLS_ELEMENT_INT8;
+    e->form = LLS_FORM_INT8;
     memset(int8 + e->first_token, true, e->count);
     read_int8(b, s, e, column);
   }

@@ -72,7 +72,7 @@ static const struct lls_pool_shape pool_shape = {.layers = 1,
 
 static void pools(struct lls_device *d)
 {
-  const struct lls_copy copy = {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 16};
+  const struct lls_copy copy = {.target_tier = LLS_TIER_HOST, .n_slots = 16};
   struct lls_pool *pool;
   assert_int_equal(d->ops->pool_create(d, &pool_shape, &pool, NULL), 0);
   assert_int_equal(d->ops->pool_copy(d, pool, &copy, 1), 0);
@@ -225,7 +225,7 @@ static void test_debug_without_graphs(void **state)
 static void test_refusals(void **state)
 {
   (void)state;
-  static const struct lls_copy copy = {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 16},
+  static const struct lls_copy copy = {.target_tier = LLS_TIER_HOST, .n_slots = 16},
                                outside = {.source = 99, .n_slots = 16};
   const struct lls_device_step step = {.n_rows = 1};
   struct lls_error err = {""};

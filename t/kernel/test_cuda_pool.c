@@ -91,16 +91,17 @@ static void read_all(struct lls_device *d, struct lls_pool *pool, float *out)
 
 static struct lls_copy random_copy(void)
 {
-  struct lls_copy c = {.kind = (uint8_t)random_between(0, 2)};
+  uint32_t way = random_between(0, 2);
+  struct lls_copy c = {.source_tier = way == 1, .target_tier = way == 2};
   c.slot = (uint16_t)random_between(0, BLOCK_TOKENS);
   c.n_slots = (uint16_t)random_between(0, BLOCK_TOKENS - c.slot);
   if (random_bits() % 2)
     c.slot = 0, c.n_slots = BLOCK_TOKENS;
-  c.source =
-      random_bits() % (c.kind == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
-  c.target =
-      random_bits() % (c.kind == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
-  if (c.kind != LLS_COPY_DEVICE_TO_DEVICE || c.source != c.target)
+  c.source = random_bits() %
+             (lls_copy_way(&c) == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
+  c.target = random_bits() %
+             (lls_copy_way(&c) == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
+  if (lls_copy_way(&c) != LLS_COPY_DEVICE_TO_DEVICE || c.source != c.target)
     c.shift = (int16_t)(random_between(0, BLOCK_TOKENS - c.n_slots) - c.slot);
   return c;
 }
@@ -132,15 +133,14 @@ static void copies(const struct pair *p, bool one_way)
   struct lls_copy list[HOST_UNITS + N_COPIES] = {{0}};
   float *qkv = pair_random(p, SLOTS * COLUMNS, random_float), *result[2];
   for (uint32_t i = 0; i < HOST_UNITS; i++) /* the host tier has something in it */
-    list[i] = (struct lls_copy){.kind = LLS_COPY_DEVICE_TO_HOST,
-                                .n_slots = BLOCK_TOKENS,
-                                .source = i,
-                                .target = i};
+    list[i] = (struct lls_copy){
+        .target_tier = LLS_TIER_HOST, .n_slots = BLOCK_TOKENS, .source = i, .target = i};
   for (uint32_t i = 0; i < N_COPIES; i++) {
     struct lls_copy *c = &list[HOST_UNITS + i];
     do
       *c = random_copy();
-    while (one_way && (c->kind != LLS_COPY_HOST_TO_DEVICE || c->n_slots == BLOCK_TOKENS));
+    while (one_way &&
+           (lls_copy_way(c) != LLS_COPY_HOST_TO_DEVICE || c->n_slots == BLOCK_TOKENS));
     list[HOST_UNITS + i].order = i % 8 == 7 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP;
   }
   for (int i = 0; i < 2; i++) {
@@ -177,16 +177,20 @@ struct contents {
   enum content half[2][2 * (DEVICE_UNITS + HOST_UNITS)];
 };
 
-static bool holds(const enum content *half, uint32_t element, uint32_t block)
+static bool is_int8(uint32_t form)
 {
-  return element == LLS_ELEMENT_INT8
-             ? half[block] == INT8
-             : half[2 * block] == MODEL && half[2 * block + 1] == MODEL;
+  return form == LLS_FORM_INT8;
 }
 
-static void put(enum content *half, uint32_t element, uint32_t block)
+static bool holds(const enum content *half, uint32_t form, uint32_t block)
 {
-  if (element == LLS_ELEMENT_MODEL)
+  return is_int8(form) ? half[block] == INT8
+                       : half[2 * block] == MODEL && half[2 * block + 1] == MODEL;
+}
+
+static void put(enum content *half, uint32_t form, uint32_t block)
+{
+  if (!is_int8(form))
     half[2 * block] = half[2 * block + 1] = MODEL;
   else {
     half[block] = INT8;
@@ -198,22 +202,24 @@ static void put(enum content *half, uint32_t element, uint32_t block)
 static struct lls_copy random_int8_copy(struct contents *now)
 {
   for (;;) {
-    struct lls_copy c = {.kind = (uint8_t)random_between(0, 2),
+    uint32_t way = random_between(0, 2);
+    struct lls_copy c = {.source_tier = way == 1,
+                         .target_tier = way == 2,
                          .n_slots = BLOCK_TOKENS,
                          .order = random_bits() % 8 == 0,
-                         .source_element = random_bits() % 2,
-                         .target_element = random_bits() % 2};
-    bool from_host = c.kind == LLS_COPY_HOST_TO_DEVICE;
-    bool to_host = c.kind == LLS_COPY_DEVICE_TO_HOST;
-    c.source =
-        random_bits() % ((from_host ? HOST_UNITS : DEVICE_UNITS) << c.source_element);
+                         .source_form = random_bits() % 2 ? LLS_FORM_INT8 : LLS_FORM_KV,
+                         .target_form = random_bits() % 2 ? LLS_FORM_INT8 : LLS_FORM_KV};
+    bool from_host = lls_copy_way(&c) == LLS_COPY_HOST_TO_DEVICE;
+    bool to_host = lls_copy_way(&c) == LLS_COPY_DEVICE_TO_HOST;
+    c.source = random_bits() %
+               ((from_host ? HOST_UNITS : DEVICE_UNITS) << is_int8(c.source_form));
     c.target =
-        random_bits() % ((to_host ? HOST_UNITS : DEVICE_UNITS) << c.target_element);
-    bool same = c.kind == LLS_COPY_DEVICE_TO_DEVICE &&
-                c.source >> c.source_element == c.target >> c.target_element;
-    if (same || !holds(now->half[from_host], c.source_element, c.source))
+        random_bits() % ((to_host ? HOST_UNITS : DEVICE_UNITS) << is_int8(c.target_form));
+    bool same = lls_copy_way(&c) == LLS_COPY_DEVICE_TO_DEVICE &&
+                c.source >> is_int8(c.source_form) == c.target >> is_int8(c.target_form);
+    if (same || !holds(now->half[from_host], c.source_form, c.source))
       continue;
-    put(now->half[to_host], c.target_element, c.target);
+    put(now->half[to_host], c.target_form, c.target);
     return c;
   }
 }
@@ -235,7 +241,7 @@ static void read_int8(struct lls_device *d, struct lls_pool *pool,
       uint32_t block = 2 * a.entries[i].block + side;
       bool there = half[block] == INT8;
       a.entries[i].block = there ? block : 0;
-      a.entries[i].element = there ? LLS_ELEMENT_INT8 : LLS_ELEMENT_MODEL;
+      a.entries[i].form = there ? LLS_FORM_INT8 : LLS_FORM_KV;
       a.entries[i].direction = i % 3 == 0;
     }
     for (uint32_t layer = 0; layer < 2; layer++, out += SLOTS * N) {
@@ -244,7 +250,7 @@ static void read_int8(struct lls_device *d, struct lls_pool *pool,
       pair_get(d, to, SLOTS * N, out);
       pair_end(d);
       for (uint32_t i = 0; i < SLOTS; i++)
-        if (a.entries[i].element == LLS_ELEMENT_MODEL)
+        if (a.entries[i].form == LLS_FORM_KV)
           memset(out + i * N, 0, N * sizeof *out);
     }
   }
@@ -285,8 +291,7 @@ static void int8_copies(const struct pair *p)
     d->ops->pool_destroy(d, pool);
     /* only values of blocks in the cache's own element */
     for (uint32_t j = 0; j < 2 * N; j++)
-      if (!holds(now.half[0], LLS_ELEMENT_MODEL,
-                 j % N / (BLOCK_TOKENS * HEADS * HEAD_DIM)))
+      if (!holds(now.half[0], LLS_FORM_KV, j % N / (BLOCK_TOKENS * HEADS * HEAD_DIM)))
         result[i][j] = 0;
   }
   pair_compare(p, "blocks", result[1], result[0], 2 * N, 0, 0);
@@ -313,13 +318,13 @@ static void outside(const struct pair *p)
                                        .device_units = 2,
                                        .host_units = 1};
   const struct lls_copy bad[] = {
-      {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 4, .source = 2},
-      {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 4, .target = 1},
-      {.kind = LLS_COPY_HOST_TO_DEVICE, .n_slots = 4, .source = 1},
-      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .n_slots = 4, .target = 2},
-      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .slot = 1, .n_slots = 4},
-      {.kind = 3, .n_slots = 4},
-      {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 4, .target_element = LLS_ELEMENT_INT8},
+      {.target_tier = LLS_TIER_HOST, .n_slots = 4, .source = 2},
+      {.target_tier = LLS_TIER_HOST, .n_slots = 4, .target = 1},
+      {.source_tier = LLS_TIER_HOST, .n_slots = 4, .source = 1},
+      {.n_slots = 4, .target = 2},
+      {.slot = 1, .n_slots = 4},
+      {.source_tier = LLS_TIER_HOST, .target_tier = LLS_TIER_HOST, .n_slots = 4},
+      {.target_tier = LLS_TIER_HOST, .n_slots = 4, .target_form = LLS_FORM_INT8},
       {.order = 2, .n_slots = 4},
   };
   struct lls_pool *pool;
@@ -343,11 +348,10 @@ static void quantise_two(struct lls_device *d, struct lls_pool *pool)
 {
   struct lls_copy list[2];
   for (uint32_t i = 0; i < 2; i++)
-    list[i] = (struct lls_copy){.kind = LLS_COPY_DEVICE_TO_DEVICE,
-                                .n_slots = BLOCK_TOKENS,
+    list[i] = (struct lls_copy){.n_slots = BLOCK_TOKENS,
                                 .source = i,
                                 .target = FIRST_INT8 + i,
-                                .target_element = LLS_ELEMENT_INT8};
+                                .target_form = LLS_FORM_INT8};
   copy_all(d, pool, list, 2);
 }
 
@@ -375,7 +379,7 @@ static struct lls_pull random_pull(void)
   c.target_slot = (uint16_t)random_between(0, BLOCK_TOKENS - c.n_slots);
   if (random_bits() % 3 == 0) {
     c.source = FIRST_INT8 + random_bits() % 2;
-    c.source_element = LLS_ELEMENT_INT8;
+    c.source_form = LLS_FORM_INT8;
   }
   return c;
 }

@@ -51,8 +51,8 @@ static int teardown(void **state)
 static void copy_slowly(const struct lls_pool *p, char *device, char *host,
                         const struct lls_copy *c)
 {
-  const char *from = c->kind == LLS_COPY_HOST_TO_DEVICE ? host : device;
-  char *to = c->kind == LLS_COPY_DEVICE_TO_HOST ? host : device;
+  const char *from = lls_copy_way(c) == LLS_COPY_HOST_TO_DEVICE ? host : device;
+  char *to = lls_copy_way(c) == LLS_COPY_DEVICE_TO_HOST ? host : device;
   size_t vector = shape.head_dim * 2;
   for (size_t head = 0; head < shape.layers * shape.kv_heads; head++) {
     for (size_t slot = c->slot; slot < (size_t)c->slot + c->n_slots; slot++) {
@@ -66,16 +66,17 @@ static void copy_slowly(const struct lls_pool *p, char *device, char *host,
 
 static struct lls_copy random_copy(void)
 {
-  struct lls_copy c = {.kind = (uint8_t)random_between(0, 2)};
+  uint32_t way = random_between(0, 2);
+  struct lls_copy c = {.source_tier = way == 1, .target_tier = way == 2};
   c.slot = (uint16_t)random_between(0, BLOCK_TOKENS);
   c.n_slots = (uint16_t)random_between(0, BLOCK_TOKENS - c.slot);
   if (random_bits() % 2)
     c.slot = 0, c.n_slots = BLOCK_TOKENS;
-  c.source =
-      random_bits() % (c.kind == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
-  c.target =
-      random_bits() % (c.kind == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
-  if (c.kind != LLS_COPY_DEVICE_TO_DEVICE || c.source != c.target)
+  c.source = random_bits() %
+             (lls_copy_way(&c) == LLS_COPY_HOST_TO_DEVICE ? HOST_UNITS : DEVICE_UNITS);
+  c.target = random_bits() %
+             (lls_copy_way(&c) == LLS_COPY_DEVICE_TO_HOST ? HOST_UNITS : DEVICE_UNITS);
+  if (lls_copy_way(&c) != LLS_COPY_DEVICE_TO_DEVICE || c.source != c.target)
     c.shift = (int16_t)(random_between(0, BLOCK_TOKENS - c.n_slots) - c.slot);
   return c;
 }
@@ -107,19 +108,22 @@ static void test_copies_outside(void **state)
 {
   struct fixture *f = *state;
   static const struct lls_copy bad[] = {
-      {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 1, .source = DEVICE_UNITS},
-      {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 1, .target = HOST_UNITS},
-      {.kind = LLS_COPY_HOST_TO_DEVICE, .n_slots = 1, .source = HOST_UNITS},
-      {.kind = LLS_COPY_HOST_TO_DEVICE, .n_slots = 1, .target = DEVICE_UNITS},
-      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .n_slots = 1, .source = UINT32_MAX},
-      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .n_slots = 1, .target = DEVICE_UNITS},
-      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .n_slots = BLOCK_TOKENS + 1},
-      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .slot = BLOCK_TOKENS, .n_slots = 1},
-      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .slot = UINT16_MAX, .n_slots = UINT16_MAX},
-      {.kind = LLS_COPY_DEVICE_TO_HOST, .slot = 2, .n_slots = 1, .shift = -3},
-      {.kind = LLS_COPY_HOST_TO_DEVICE, .n_slots = 2, .shift = BLOCK_TOKENS - 1},
-      {.kind = LLS_COPY_DEVICE_TO_DEVICE, .n_slots = 1, .shift = 1},
-      {.kind = 3, .n_slots = 1},
+      {.target_tier = LLS_TIER_HOST, .n_slots = 1, .source = DEVICE_UNITS},
+      {.target_tier = LLS_TIER_HOST, .n_slots = 1, .target = HOST_UNITS},
+      {.source_tier = LLS_TIER_HOST, .n_slots = 1, .source = HOST_UNITS},
+      {.source_tier = LLS_TIER_HOST, .n_slots = 1, .target = DEVICE_UNITS},
+      {.n_slots = 1, .source = UINT32_MAX},
+      {.n_slots = 1, .target = DEVICE_UNITS},
+      {.n_slots = BLOCK_TOKENS + 1},
+      {.slot = BLOCK_TOKENS, .n_slots = 1},
+      {.slot = UINT16_MAX, .n_slots = UINT16_MAX},
+      {.target_tier = LLS_TIER_HOST, .slot = 2, .n_slots = 1, .shift = -3},
+      {.source_tier = LLS_TIER_HOST, .n_slots = 2, .shift = BLOCK_TOKENS - 1},
+      {.n_slots = 1, .shift = 1},
+      {.source_tier = LLS_TIER_DISK, .n_slots = 1},
+      {.source_tier = LLS_TIER_HOST, .target_tier = LLS_TIER_HOST, .n_slots = 1},
+      {.group = 1, .n_slots = 1},
+      {.source_form = LLS_FORM_FP8, .n_slots = 1},
   };
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
     assert_int_equal(f->device->ops->pool_copy(f->device, f->pool, &bad[i], 1), -EINVAL);
@@ -198,15 +202,8 @@ static struct lls_pool *quantised_pool(struct fixture *f)
   for (size_t i = 0; i < pool->unit_bytes / 2; i++)
     numbers[i] = lls_f32_to_bf16((float)random_between(-1000, 1000) / 100);
   const struct lls_copy there_and_back[] = {
-      {.kind = LLS_COPY_DEVICE_TO_DEVICE,
-       .n_slots = BLOCK_TOKENS,
-       .target = 3,
-       .target_element = LLS_ELEMENT_INT8},
-      {.kind = LLS_COPY_DEVICE_TO_DEVICE,
-       .n_slots = BLOCK_TOKENS,
-       .source = 3,
-       .source_element = LLS_ELEMENT_INT8,
-       .target = 2},
+      {.n_slots = BLOCK_TOKENS, .target = 3, .target_form = LLS_FORM_INT8},
+      {.n_slots = BLOCK_TOKENS, .source = 3, .source_form = LLS_FORM_INT8, .target = 2},
   };
   assert_int_equal(f->device->ops->pool_copy(f->device, pool, there_and_back, 2), 0);
   return pool;
@@ -224,7 +221,7 @@ static void test_int8_pulls(void **state)
   for (int round = 0; round < 200; round++) {
     struct lls_pull c = random_pull(), wide = c;
     c.source = 3;
-    c.source_element = LLS_ELEMENT_INT8;
+    c.source_form = LLS_FORM_INT8;
     wide.source = 2;
     memcpy(here, f->pool->device, bytes);
     pull_slowly(from, here, &wide);
@@ -232,7 +229,7 @@ static void test_int8_pulls(void **state)
       assert_int_equal(ops->pool_pull(f->device, f->pool, f->device, from, &c, 1), 0);
     } else {
       size_t packed_bytes = lls_pulled_bytes(&shape, &c);
-      assert_int_equal(packed_bytes, lls_block_bytes(&shape, LLS_ELEMENT_INT8));
+      assert_int_equal(packed_bytes, lls_block_bytes(&shape, LLS_FORM_INT8));
       char *packed = malloc(packed_bytes);
       assert_int_equal(ops->pool_pack(f->device, from, &c, 1, packed), 0);
       assert_int_equal(ops->pool_unpack(f->device, f->pool, &c, 1, packed), 0);
@@ -242,10 +239,10 @@ static void test_int8_pulls(void **state)
   }
   const struct lls_pull last = {.source = 2 * DEVICE_UNITS - 1,
                                 .n_slots = 1,
-                                .source_element = LLS_ELEMENT_INT8},
+                                .source_form = LLS_FORM_INT8},
                         outside = {.source = 2 * DEVICE_UNITS,
                                    .n_slots = 1,
-                                   .source_element = LLS_ELEMENT_INT8};
+                                   .source_form = LLS_FORM_INT8};
   assert_int_equal(ops->pool_pull(f->device, f->pool, f->device, from, &last, 1), 0);
   assert_int_equal(ops->pool_pull(f->device, f->pool, f->device, from, &outside, 1),
                    -EINVAL);
@@ -262,8 +259,8 @@ static void test_no_host_tier(void **state)
   struct lls_pool *pool;
   small.host_units = 0;
   assert_int_equal(f->device->ops->pool_create(f->device, &small, &pool, NULL), 0);
-  const struct lls_copy out = {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 1};
-  const struct lls_copy in = {.kind = LLS_COPY_HOST_TO_DEVICE, .n_slots = 1};
+  const struct lls_copy out = {.target_tier = LLS_TIER_HOST, .n_slots = 1};
+  const struct lls_copy in = {.source_tier = LLS_TIER_HOST, .n_slots = 1};
   assert_int_equal(f->device->ops->pool_copy(f->device, pool, &out, 1), -EINVAL);
   assert_int_equal(f->device->ops->pool_copy(f->device, pool, &in, 1), -EINVAL);
   assert_int_equal(f->device->ops->pool_copy(f->device, pool, NULL, 0), 0);
@@ -387,15 +384,13 @@ static void test_int8_is_within_half_a_step(void **state)
       put(p, 0, i, channel_number(i % 8 + i / (BLOCK_TOKENS * 8)));
       was[i] = get(p, 0, i);
     }
+    assert_int_equal(
+        convert(f, p, (struct lls_copy){.target = half, .target_form = LLS_FORM_INT8}),
+        0);
     assert_int_equal(convert(f, p,
-                             (struct lls_copy){.kind = LLS_COPY_DEVICE_TO_DEVICE,
-                                               .target = half,
-                                               .target_element = LLS_ELEMENT_INT8}),
-                     0);
-    assert_int_equal(convert(f, p,
-                             (struct lls_copy){.kind = LLS_COPY_DEVICE_TO_HOST,
+                             (struct lls_copy){.target_tier = LLS_TIER_HOST,
                                                .target = on_host,
-                                               .target_element = LLS_ELEMENT_INT8}),
+                                               .target_form = LLS_FORM_INT8}),
                      0);
     size_t scales = lls_scale_bytes(&p->shape) / 2;
     assert_memory_equal(p->host + on_host * (p->unit_bytes / 2),
@@ -403,9 +398,9 @@ static void test_int8_is_within_half_a_step(void **state)
     assert_memory_equal(p->host_scales + on_host * scales,
                         p->device_scales + half * scales, 2 * scales);
     assert_int_equal(convert(f, p,
-                             (struct lls_copy){.kind = LLS_COPY_HOST_TO_DEVICE,
+                             (struct lls_copy){.source_tier = LLS_TIER_HOST,
                                                .source = on_host,
-                                               .source_element = LLS_ELEMENT_INT8}),
+                                               .source_form = LLS_FORM_INT8}),
                      0);
     check_unit(p, was, p->host_scales + on_host * scales, 0);
     f->device->ops->pool_destroy(f->device, p);
@@ -425,13 +420,14 @@ static void test_int8_swaps_keep_bytes(void **state)
   for (size_t i = 0; i < DEVICE_UNITS * scales; i++)
     p->device_scales[i] = (uint16_t)random_bits();
   memcpy(expected, p->device, bytes);
-  struct lls_copy out = {.kind = LLS_COPY_DEVICE_TO_HOST,
+  struct lls_copy out = {.target_tier = LLS_TIER_HOST,
                          .source = 3,
                          .target = 4,
-                         .source_element = LLS_ELEMENT_INT8,
-                         .target_element = LLS_ELEMENT_INT8};
+                         .source_form = LLS_FORM_INT8,
+                         .target_form = LLS_FORM_INT8};
   struct lls_copy in = out;
-  in.kind = LLS_COPY_HOST_TO_DEVICE, in.source = 4, in.target = 8;
+  in.source_tier = LLS_TIER_HOST, in.target_tier = LLS_TIER_DEVICE, in.source = 4,
+  in.target = 8;
   assert_int_equal(convert(f, p, out), 0);
   assert_int_equal(convert(f, p, in), 0);
   memcpy(expected + 8 * half, expected + 3 * half, half);
@@ -450,8 +446,7 @@ static void test_int8_of_odd_numbers(void **state)
   static const float odd[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e-40f, 0, -0.0f};
   for (uint32_t i = 0; i < NUMBERS; i++)
     put(p, 0, i, odd[random_bits() % (sizeof odd / sizeof *odd)]);
-  const struct lls_copy c = {
-      .kind = LLS_COPY_DEVICE_TO_DEVICE, .target = 4, .target_element = LLS_ELEMENT_INT8};
+  const struct lls_copy c = {.target = 4, .target_form = LLS_FORM_INT8};
   assert_int_equal(convert(f, p, c), 0);
   for (size_t i = 0; i < lls_scale_bytes(&p->shape) / 2; i++)
     assert_true(isfinite(
@@ -464,9 +459,8 @@ static void test_int8_refused(void **state)
   const struct fixture *f = *state;
   struct lls_pool *all = int8_pool(f, LLS_BF16, LLS_INT8_ALL);
   struct lls_pool *swapped = int8_pool(f, LLS_BF16, LLS_INT8_SWAPPED);
-  struct lls_copy c = {.kind = LLS_COPY_DEVICE_TO_DEVICE,
-                       .target = 2 * DEVICE_UNITS - 1,
-                       .target_element = LLS_ELEMENT_INT8,
+  struct lls_copy c = {.target = 2 * DEVICE_UNITS - 1,
+                       .target_form = LLS_FORM_INT8,
                        .n_slots = BLOCK_TOKENS};
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), 0);
   assert_int_equal(f->device->ops->pool_copy(f->device, swapped, &c, 1), -EINVAL);
@@ -475,9 +469,9 @@ static void test_int8_refused(void **state)
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);
   c.n_slots = BLOCK_TOKENS, c.target = 2 * DEVICE_UNITS;
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);
-  c.target = 0, c.target_element = 2;
+  c.target = 0, c.target_form = LLS_FORM_FP8;
   assert_int_equal(f->device->ops->pool_copy(f->device, all, &c, 1), -EINVAL);
-  c.kind = LLS_COPY_DEVICE_TO_HOST, c.target_element = LLS_ELEMENT_INT8;
+  c.target_tier = LLS_TIER_HOST, c.target_form = LLS_FORM_INT8;
   assert_int_equal(f->device->ops->pool_copy(f->device, swapped, &c, 1), 0);
   f->device->ops->pool_destroy(f->device, swapped);
   f->device->ops->pool_destroy(f->device, all);

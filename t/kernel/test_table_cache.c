@@ -113,7 +113,6 @@ static void copy(struct run *r, uint32_t source, uint32_t target)
 {
   assert_true(r->n_copies < MAX_COPIES);
   r->copies[r->n_copies++] = (struct lls_copy){
-      .kind = LLS_COPY_DEVICE_TO_DEVICE,
       .n_slots = (uint16_t)r->block_tokens,
       .source = source,
       .target = target,
@@ -309,7 +308,7 @@ static void test_refusals(void **state)
       q->s.v[i].first_token++;
       expect(r, q, -EINVAL);
       q->s.v[i] = right;
-      q->s.v[i].element = LLS_ELEMENT_INT8;
+      q->s.v[i].form = LLS_FORM_INT8;
       expect(r, q, -ENOTSUP);
       q->s.v[i] = right;
       if (i % 4 == 0)

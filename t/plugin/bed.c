@@ -115,7 +115,7 @@ static size_t copies(void *self, const struct lls_copy **out)
   struct bed_policy *p = policy_of(self);
   size_t n = p->watched.module.cache.copies(self, out);
   for (size_t i = 0; i < n; i++)
-    p->bed->copies[(*out)[i].kind]++;
+    p->bed->copies[lls_copy_way(&(*out)[i])]++;
   return n;
 }
 

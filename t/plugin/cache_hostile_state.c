@@ -91,8 +91,9 @@ static uint32_t take(struct hostile *h, struct units *u)
   return unit;
 }
 
-static void add_copy(struct hostile *h, uint32_t kind, const struct lls_block_entry *e,
-                     uint32_t slots, uint32_t source, uint32_t target)
+static void add_copy(struct hostile *h, uint32_t from, uint32_t to,
+                     const struct lls_block_entry *e, uint32_t slots, uint32_t source,
+                     uint32_t target)
 {
   if (h->n_copies == h->copies_capacity) {
     h->copies_capacity = 2 * h->copies_capacity + 64;
@@ -100,7 +101,8 @@ static void add_copy(struct hostile *h, uint32_t kind, const struct lls_block_en
   }
   bool left = e->direction == LLS_LEFT_TO_RIGHT;
   h->copies[h->n_copies++] = (struct lls_copy){
-      .kind = (uint8_t)kind,
+      .source_tier = (uint8_t)from,
+      .target_tier = (uint8_t)to,
       .order = LLS_COPY_BEFORE_STEP,
       .slot = (uint16_t)(left ? 0 : h->block_tokens - slots),
       .n_slots = (uint16_t)slots,
@@ -159,7 +161,8 @@ static void move_entry(struct hostile *h, struct sequence *s, struct lls_block_e
 {
   uint32_t used = s->cached - e->first_token, source = e->block;
   e->block = take(h, to);
-  add_copy(h, s->on_host ? LLS_COPY_HOST_TO_DEVICE : LLS_COPY_DEVICE_TO_HOST, e,
+  add_copy(h, s->on_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
+           s->on_host ? LLS_TIER_DEVICE : LLS_TIER_HOST, e,
            used < e->count ? used : e->count, source, e->block);
   from->free[from->n++] = source;
 }

@@ -419,7 +419,7 @@ static void test_jct_of_a_request(void **state)
   s.view.now_ns += 100 * MS;
   accelgen_look(&s.a, &s.view);
   expect_near((double)looked_at(&s, 0)->slack, base - 100e6, 1);
-  struct lls_step_result result = {r, 100, 1};
+  struct lls_step_result result = {.request = r, .tokens = 100, .emitted = 1};
   struct lls_step_report report = {.size = sizeof report,
                                    .started_ns = s.view.now_ns,
                                    .ended_ns = s.view.now_ns + 150 * MS,

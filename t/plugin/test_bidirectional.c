@@ -217,7 +217,7 @@ static void expect_copies(struct bed *bed, size_t n, uint32_t kind, uint32_t ord
   const struct lls_copy *copies;
   assert_int_equal(bed->c->copies(bed->cache_self, &copies), n);
   for (size_t i = 0; i < n; i++) {
-    assert_int_equal(copies[i].kind, kind);
+    assert_int_equal(lls_copy_way(&copies[i]), kind);
     assert_int_equal(copies[i].order, order);
   }
 }

@@ -90,7 +90,7 @@ static void test_demoted(void **state)
   struct bed bed;
   open_with(&bed, "mlfq", "paged", 0);
   const struct lls_live *r = submit(&bed, 5, 20);
-  const struct lls_step_result result = {&r->view, 1, 1};
+  const struct lls_step_result result = {.request = &r->view, .tokens = 1, .emitted = 1};
   const struct lls_step_report report = {.size = sizeof report,
                                          .started_ns = bed.now_ns,
                                          .ended_ns = bed.now_ns + 30 * MS,
@@ -149,8 +149,8 @@ static void test_deadlines(void **state)
 
 /* ---- cache managers ---------------------------------------------------------------- */
 
-/* Without events nothing is counted. */
-static void expect_copies(struct bed *bed, const char *name, enum lls_copy_kind kind)
+/* Where nothing happened nothing is counted. */
+static void expect_copies(struct bed *bed, const char *name, enum lls_copy_way kind)
 {
   double counted = bed_figure(bed, name);
   assert_true(bed->copies[kind] > 0);

@@ -47,7 +47,7 @@ static void test_join_levels(void **state)
 /* Reports to the scheduler that the request ran for `ms`. */
 static void serve(struct bed *bed, const struct lls_live *r, int64_t ms)
 {
-  const struct lls_step_result result = {&r->view, 1, 1};
+  const struct lls_step_result result = {.request = &r->view, .tokens = 1, .emitted = 1};
   const struct lls_step_report report = {
       .size = sizeof report,
       .started_ns = bed->now_ns,

@@ -192,7 +192,8 @@ static void test_tenants(void **state)
   (void)state;
   struct worth_learned l;
   struct lls_request greedy = {.tenant = 1}, modest = {.tenant = 2};
-  struct lls_step_result results[] = {{&greedy, 300, 0}, {&modest, 100, 0}};
+  struct lls_step_result results[] = {{.request = &greedy, .tokens = 300},
+                                      {.request = &modest, .tokens = 100}};
   struct lls_step_report report = {.ended_ns = MS, .n_results = 1, .results = results};
   worth_learn_begin(&l);
   worth_learn_step(&l, &report);

@@ -111,7 +111,7 @@ kept 'a member appended' \
 kept 'a callback appended' \
   's|^  void (\*on_end)(void \*self, .*);|&\n  int (*more)(void *self);|'
 kept 'a struct added' 's|^struct lls_prompt {|struct lls_more {\n  int one;\n};\n\n&|'
-kept 'an enumerator appended' 's|^  LLS_REFUSED_UNSUPPORTED,|&\n  LLS_REFUSED_MORE,|'
+kept 'an enumerator appended' 's|^  LLS_REFUSED_POSTPONED,|& LLS_REFUSED_MORE,|'
 broken 'a member in the middle' 's|^  uint32_t n_waiting, n_running|  uint32_t more;\n&|'
 broken 'a member removed' '/^  uint32_t preemptions;/d'
 broken 'two members swapped' 's|^  int64_t started_ns, ended_ns;|  int64_t ended_ns, started_ns;|'
@@ -120,5 +120,5 @@ broken 'a callback in the middle' 's|^  void (\*on_step)(void \*self|  void (*mo
 broken 'other arguments' 's|^  uint32_t (\*mark)(void \*self);|  uint32_t (*mark)(void *self, int more);|'
 broken 'an enumerator moved' 's|^  LLS_REFUSED_NEVER_FITS,||'
 broken 'a struct removed' 's/^struct lls_sink {/struct lls_drain {/; s/struct lls_sink \*/struct lls_drain */g'
-broken 'an array element that grows' 's|^  uint8_t element;      /\* enum lls_element \*/|&\n  uint64_t more;|'
+broken 'an array element that grows' 's|^  uint8_t form;         /\* enum lls_form \*/|&\n  uint64_t more;|'
 echo "1..$n"

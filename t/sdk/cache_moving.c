@@ -112,7 +112,8 @@ static bool copy_block(struct moving *m, const uint32_t region[N_TIERS], uint32_
     return false;
   for (uint32_t list = 0; list < 2; list++)
     m->copies[n++] = (struct lls_copy){
-        .kind = to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE,
+        .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
+        .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
         .order = transfer != 0 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP,
         .n_slots = (uint16_t)m->block_tokens,
         .source = unit_of(m, from, i + list * m->region_blocks),

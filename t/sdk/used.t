@@ -39,6 +39,11 @@ one_sided('written by the fixtures that check the core (t/plugin/contract.h)',
 one_sided('the same tables describe sections and profiles of the core, which set and read it',
     'lls_param_flags.LLS_PARAM_REQUIRED');
 
+one_sided('laid out for what later versions do, in structs that never grow',
+    map({ "lls_form.$_" } qw(LLS_FORM_FP8 LLS_FORM_STATE)), 'lls_tier.LLS_TIER_DISK',
+    'lls_plan_item.until_ns', 'lls_plan_item.drafts',
+    'lls_step_result.drafted', 'lls_step_result.accepted', 'lls_plugin_kind.LLS_KIND_DRAFTER');
+
 sub text_of {
     my ($file) = @_;
     open my $handle, '<', $file or die "$file: $!";

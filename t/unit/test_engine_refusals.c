@@ -333,7 +333,7 @@ static void test_unsupported_forms(void **state)
   assert_true(caps->right_to_left);
   refuse(m, &s, -EINVAL, "fills its block in direction 2");
   make_step(&s);
-  s.sequence.v[0].element = LLS_ELEMENT_INT8;
+  s.sequence.v[0].form = LLS_FORM_INT8;
   refuse(m, &s, -ENOTSUP, "unsupported by this engine");
 }
 
@@ -344,7 +344,7 @@ static void test_bad_int8_blocks(void **state)
   struct step s;
   make_step(&s);
   s.part.context = 32;
-  s.sequence.k[0].element = s.sequence.k[1].element = LLS_ELEMENT_INT8;
+  s.sequence.k[0].form = s.sequence.k[1].form = LLS_FORM_INT8;
   s.sequence.k[1].block = 2 * DRIVE_DEVICE_UNITS - 1;
   accept(m, &s);
   s.sequence.k[1].block++;
@@ -353,9 +353,9 @@ static void test_bad_int8_blocks(void **state)
   s.part.context = 31;
   refuse(m, &s, -EINVAL, "an int8 block of 16 tokens from 16 on where 31 are cached");
   s.part.context = 32;
-  s.sequence.k[2].element = LLS_ELEMENT_INT8;
+  s.sequence.k[2].form = LLS_FORM_INT8;
   refuse(m, &s, -EINVAL, "an int8 block of 16 tokens from 32 on where 32 are cached");
-  s.sequence.k[2].element = LLS_ELEMENT_INT8 + 1;
+  s.sequence.k[2].form = LLS_FORM_INT8 + 1;
   refuse(m, &s, -ENOTSUP, "unsupported by this engine");
   make_step(&s);
   accept(m, &s);
@@ -366,7 +366,7 @@ static void test_bad_copies(void **state)
   struct drive_model *m = *state;
   struct step s;
   make_step(&s);
-  struct lls_copy copy = {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 16};
+  struct lls_copy copy = {.target_tier = LLS_TIER_HOST, .n_slots = 16};
   s.batch.copies = &copy;
   s.batch.n_copies = 1;
   accept(m, &s);

@@ -323,7 +323,7 @@ static void test_copies_take_time(void **state)
   assert_int_equal(lls_sim_device_create(&r.sim, &d, &err), 0);
   assert_int_equal(d->ops->pool_create(d, &shape, &pool, &err), 0);
   const struct lls_device_step none = {0};
-  struct lls_copy out = {.kind = LLS_COPY_DEVICE_TO_HOST, .n_slots = 16, .source = 7};
+  struct lls_copy out = {.target_tier = LLS_TIER_HOST, .n_slots = 16, .source = 7};
   int64_t ns = llround(
       lls_cost_copy_ns(&r.sim.rates, LLS_LINK_HOST, (double)lls_unit_bytes(&shape), 1));
   assert_int_equal(d->ops->pool_copy(d, pool, &out, 1), 0);

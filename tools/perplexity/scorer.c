@@ -119,14 +119,13 @@ void lls_scorer_close(struct lls_scorer *s)
 static struct lls_copy quantise(struct lls_block_entry *e, uint32_t half)
 {
   const struct lls_copy copy = {
-      .kind = LLS_COPY_DEVICE_TO_DEVICE,
       .n_slots = BLOCK_TOKENS,
       .source = e->block,
       .target = half,
-      .target_element = LLS_ELEMENT_INT8,
+      .target_form = LLS_FORM_INT8,
   };
   e->block = half;
-  e->element = LLS_ELEMENT_INT8;
+  e->form = LLS_FORM_INT8;
   return copy;
 }
 

@@ -52,10 +52,10 @@ void shadow_begin(struct shadow *s)
  * of a unit and is numbered in halves; a block of the model's element begins where its
  * unit does. */
 static uint64_t *slot_at(const struct shadow *s, uint32_t tier, uint32_t block,
-                         uint32_t element, uint32_t slot)
+                         uint32_t form, uint32_t slot)
 {
-  uint64_t half = element == LLS_ELEMENT_INT8 ? block : (uint64_t)2 * block;
-  if (element > LLS_ELEMENT_INT8 || half >= (uint64_t)2 * s->units[tier] ||
+  uint64_t half = form == LLS_FORM_INT8 ? block : (uint64_t)2 * block;
+  if (form > LLS_FORM_INT8 || half >= (uint64_t)2 * s->units[tier] ||
       slot >= s->block_tokens)
     return NULL;
   return &s->tiers[tier][half * s->block_tokens + slot];
@@ -63,50 +63,48 @@ static uint64_t *slot_at(const struct shadow *s, uint32_t tier, uint32_t block,
 
 /* A block of the model's element uses both halves of a unit, so the other half's
  * contents are lost. */
-static void clear_other_half(const struct shadow *s, uint64_t *at, uint32_t element,
+static void clear_other_half(const struct shadow *s, uint64_t *at, uint32_t form,
                              uint32_t n)
 {
-  if (element == LLS_ELEMENT_MODEL)
+  if (form != LLS_FORM_INT8)
     memset(at + s->block_tokens, 0, n * sizeof *at);
 }
 
 /* Marks n slots as busy from one slot of the device on; a block of the model's element
  * occupies both halves of the unit. */
 static void occupy(const struct shadow *s, uint32_t *by, const uint64_t *first,
-                   uint32_t element, uint32_t n, uint32_t index)
+                   uint32_t form, uint32_t n, uint32_t index)
 {
   size_t at = (size_t)(first - s->tiers[LLS_TIER_DEVICE]);
   for (uint32_t i = 0; i < n; i++) {
     by[at + i] = index + 1;
-    if (element == LLS_ELEMENT_MODEL)
+    if (form != LLS_FORM_INT8)
       by[at + s->block_tokens + i] = index + 1;
   }
 }
 
 bool shadow_copy(struct shadow *s, const struct lls_copy *c, uint32_t index)
 {
-  uint32_t from = c->kind == LLS_COPY_HOST_TO_DEVICE ? LLS_TIER_HOST : LLS_TIER_DEVICE;
-  uint32_t to = c->kind == LLS_COPY_DEVICE_TO_HOST ? LLS_TIER_HOST : LLS_TIER_DEVICE;
+  uint32_t from = c->source_tier, to = c->target_tier;
   int64_t target = (int64_t)c->slot + c->shift;
-  bool whole =
-      c->source_element == LLS_ELEMENT_MODEL && c->target_element == LLS_ELEMENT_MODEL;
-  if (c->kind > LLS_COPY_DEVICE_TO_DEVICE || c->n_slots == 0 || target < 0 ||
+  bool whole = c->source_form != LLS_FORM_INT8 && c->target_form != LLS_FORM_INT8;
+  if (from + to > LLS_TIER_HOST || c->group > 0 || c->n_slots == 0 || target < 0 ||
       c->slot + c->n_slots > s->block_tokens || target + c->n_slots > s->block_tokens ||
       (!whole && c->n_slots != s->block_tokens))
     return false;
-  const uint64_t *source = slot_at(s, from, c->source, c->source_element, c->slot);
-  uint64_t *place = slot_at(s, to, c->target, c->target_element, (uint32_t)target);
+  const uint64_t *source = slot_at(s, from, c->source, c->source_form, c->slot);
+  uint64_t *place = slot_at(s, to, c->target, c->target_form, (uint32_t)target);
   if (source == NULL || place == NULL)
     return false;
   memmove(place, source, c->n_slots * sizeof *place);
-  clear_other_half(s, place, c->target_element, c->n_slots);
+  clear_other_half(s, place, c->target_form, c->n_slots);
   if (c->order != LLS_COPY_ASYNC)
     return true;
   s->has_async = true;
   if (from == LLS_TIER_DEVICE)
-    occupy(s, s->read_by, source, c->source_element, c->n_slots, index);
+    occupy(s, s->read_by, source, c->source_form, c->n_slots, index);
   if (to == LLS_TIER_DEVICE)
-    occupy(s, s->written_by, place, c->target_element, c->n_slots, index);
+    occupy(s, s->written_by, place, c->target_form, c->n_slots, index);
   return true;
 }
 
@@ -152,7 +150,7 @@ static uint64_t *slot_of(const struct shadow *s, const struct lls_block_entry *e
   uint32_t slot = token - e->first_token;
   if (e->direction == LLS_RIGHT_TO_LEFT)
     slot = s->block_tokens - 1 - slot;
-  return slot_at(s, LLS_TIER_DEVICE, e->block, e->element, slot);
+  return slot_at(s, LLS_TIER_DEVICE, e->block, e->form, slot);
 }
 
 /* Returns the first hash of a request. Blocks of the salted tenant differ from all
@@ -183,10 +181,10 @@ static void write_token(const struct shadow *s, struct walk *w, uint32_t token,
 {
   const struct lls_block_entry *e = entry_of(w, token);
   uint64_t *slot = slot_of(s, e, token);
-  if (slot == NULL || e->element != LLS_ELEMENT_MODEL)
+  if (slot == NULL || e->form == LLS_FORM_INT8)
     return;
   *slot = mark_of(hash, w->kind);
-  clear_other_half(s, slot, e->element, 1);
+  clear_other_half(s, slot, e->form, 1);
 }
 
 void shadow_write(struct shadow *s, const struct lls_block_table *t,
@@ -231,8 +229,7 @@ static uint32_t user_of(const struct shadow *s, const uint32_t *by,
   if (slot == NULL)
     return 0;
   size_t at = (size_t)(slot - s->tiers[LLS_TIER_DEVICE]);
-  return by[at] == 0 && e->element == LLS_ELEMENT_MODEL ? by[at + s->block_tokens]
-                                                        : by[at];
+  return by[at] == 0 && e->form != LLS_FORM_INT8 ? by[at + s->block_tokens] : by[at];
 }
 
 /* Returns the first token of [from, until) whose slot a copy writes or, if the pass
@@ -271,8 +268,8 @@ uint32_t shadow_collide(const struct shadow *s, const struct lls_block_table *t,
 uint32_t shadow_token_in(const struct shadow *s, uint32_t k_block, uint32_t v_block,
                          uint32_t slot, const struct lls_request *r)
 {
-  const uint64_t *k = slot_at(s, LLS_TIER_DEVICE, k_block, LLS_ELEMENT_MODEL, slot);
-  const uint64_t *v = slot_at(s, LLS_TIER_DEVICE, v_block, LLS_ELEMENT_MODEL, slot);
+  const uint64_t *k = slot_at(s, LLS_TIER_DEVICE, k_block, LLS_FORM_KV, slot);
+  const uint64_t *v = slot_at(s, LLS_TIER_DEVICE, v_block, LLS_FORM_KV, slot);
   const struct lists l = lists_of(&(struct lls_block_table){0}, false);
   uint64_t hash = first_hash(r);
   for (uint32_t i = 0; k != NULL && v != NULL && i < lls_request_length(r); i++) {

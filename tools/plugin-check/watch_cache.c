@@ -207,9 +207,11 @@ static size_t copies(void *self, const struct lls_copy **out)
     watch_transfers_copy(w, c, i);
     if (!shadow_copy(&w->memory->shadow, c, (uint32_t)i))
       found(w->watch->findings,
-            "copies: number %zu reaches outside: kind %u, unit %u to %u, slots %u + %u, "
+            "copies: number %zu reaches outside: tier %u to %u, block %u to %u, slots %u "
+            "+ %u, "
             "shift %d",
-            i, c->kind, c->source, c->target, c->slot, c->n_slots, c->shift);
+            i, c->source_tier, c->target_tier, c->source, c->target, c->slot, c->n_slots,
+            c->shift);
   }
   return n;
 }

@@ -119,7 +119,7 @@ void watch_transfers_copy(struct witness *w, const struct lls_copy *c, size_t in
     return;
   }
   /* a checkpoint of blocks that stay where they are has ended with the step */
-  if (t == NULL && c->transfer == 0 && c->kind == LLS_COPY_DEVICE_TO_HOST)
+  if (t == NULL && c->transfer == 0 && c->target_tier == LLS_TIER_HOST)
     return;
   if (t == NULL) {
     found(f,
@@ -129,9 +129,11 @@ void watch_transfers_copy(struct witness *w, const struct lls_copy *c, size_t in
     return;
   }
   t->listed = true;
-  if (c->kind != (t->to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE))
-    found(f, "copies: number %zu is of kind %u, and transfer %u is on its way %s", index,
-          c->kind, c->transfer, t->to_host ? "to the host" : "to the device");
+  if (c->source_tier != (t->to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST) ||
+      c->target_tier != (t->to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE))
+    found(f, "copies: number %zu is from tier %u to %u, and transfer %u is on its way %s",
+          index, c->source_tier, c->target_tier, c->transfer,
+          t->to_host ? "to the host" : "to the device");
 }
 
 /* ---- the end ---------------------------------------------------------------------- */

@@ -149,7 +149,7 @@ int lls_bench_copy(struct lls_bench_engine *b, uint32_t n, double *ns,
     return lls_fail(err, -ENOMEM, "no memory for %u copies", n);
   for (uint32_t i = 0; i < n; i++)
     copies[i] = (struct lls_copy){
-        .kind = LLS_COPY_DEVICE_TO_HOST,
+        .target_tier = LLS_TIER_HOST,
         .n_slots = (uint16_t)lls_engine_pool_shape(b->engine)->block_tokens,
         .source = i,
         .target = i};

@@ -99,7 +99,7 @@ void lls_report_preemption(struct lls_report *report, enum lls_preempt_mode mode
   report->engine.preemptions[mode]++;
 }
 
-void lls_report_bytes(struct lls_report *report, enum lls_copy_kind kind, uint64_t bytes)
+void lls_report_bytes(struct lls_report *report, enum lls_copy_way kind, uint64_t bytes)
 {
   report->engine.bytes[kind] += bytes;
 }

@@ -34,7 +34,7 @@ struct lls_engine_totals {
   uint64_t max_units;
   /* preemptions by enum lls_preempt_mode */
   uint64_t preemptions[LLS_PREEMPT_DEFER + 1];
-  /* bytes copied by enum lls_copy_kind */
+  /* bytes copied by enum lls_copy_way */
   uint64_t bytes[LLS_COPY_DEVICE_TO_DEVICE + 1];
   /* time spent on planning; duration of the steps for which it is known */
   double plan_ns, planned_ns;

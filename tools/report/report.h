@@ -32,6 +32,8 @@
 
 #include <jansson.h>
 #include <llmserve/types.h>
+
+#include "core/device/device.h"
 #include <stdio.h>
 
 #include "core/base/error.h"
@@ -138,7 +140,7 @@ struct lls_report_step {
 
 void lls_report_step(struct lls_report *, const struct lls_report_step *);
 void lls_report_preemption(struct lls_report *, enum lls_preempt_mode);
-void lls_report_bytes(struct lls_report *, enum lls_copy_kind, uint64_t bytes);
+void lls_report_bytes(struct lls_report *, enum lls_copy_way, uint64_t bytes);
 
 /* The engine's state as polled from outside, for the timeline. */
 struct lls_report_look {

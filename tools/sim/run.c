@@ -287,7 +287,7 @@ static void report_totals(struct run *r)
     return;
   struct lls_sim_totals totals = totals_of(&r->machine);
   for (int kind = 0; kind <= LLS_COPY_DEVICE_TO_DEVICE; kind++)
-    lls_report_bytes(r->report, (enum lls_copy_kind)kind, totals.copied_bytes[kind]);
+    lls_report_bytes(r->report, (enum lls_copy_way)kind, totals.copied_bytes[kind]);
 }
 
 static int create_report(struct run *r)

@@ -18,21 +18,29 @@ static inline void lls_pol_count(const struct lls_host *host, const char *event,
     host->count(host->context, event, n);
 }
 
-/* Call it once a transaction is committed, since copies may be rolled back. */
+static inline int lls_pol_copy_way(const struct lls_copy *c)
+{
+  if (c->target_tier == LLS_TIER_HOST)
+    return 0;
+  return c->source_tier == LLS_TIER_HOST ? 1 : 2;
+}
+
+/* Once a transaction is committed: what is rolled back has not happened. */
 static inline void lls_pol_count_copies(const struct lls_host *host,
                                         const struct lls_copy *copies, uint32_t n)
 {
-  static const char *const events[LLS_COPY_ASYNC + 1][LLS_COPY_DEVICE_TO_DEVICE + 1] = {
+  /* by enum lls_copy_order: to the host, from the host, within the device */
+  static const char *const events[LLS_COPY_ASYNC + 1][3] = {
       {"units_swapped_out", "units_swapped_in", "units_copied"},
       {"units_offloaded", "units_uploaded", "units_copied"},
   };
-  uint32_t units[LLS_COPY_ASYNC + 1][LLS_COPY_DEVICE_TO_DEVICE + 1];
+  uint32_t units[LLS_COPY_ASYNC + 1][3];
   memset(units, 0, sizeof units);
   for (uint32_t i = 0; i < n; i++)
-    units[copies[i].order][copies[i].kind]++;
+    units[copies[i].order][lls_pol_copy_way(&copies[i])]++;
   for (int order = 0; order <= LLS_COPY_ASYNC; order++)
-    for (int kind = 0; kind <= LLS_COPY_DEVICE_TO_DEVICE; kind++)
-      lls_pol_count(host, events[order][kind], units[order][kind]);
+    for (int way = 0; way < 3; way++)
+      lls_pol_count(host, events[order][way], units[order][way]);
 }
 
 #ifdef __cplusplus

@@ -137,7 +137,8 @@ static void list_copies(struct bidirectional *m, uint32_t part, uint32_t block,
   for (uint32_t unit = 0; unit < 2; unit++) {
     uint32_t device = part / 2 * 2 + unit, host = 2 * block + unit;
     m->copies[m->n_copies + unit] = (struct lls_copy){
-        .kind = to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE,
+        .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
+        .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
         .order = (uint8_t)order,
         .slot = (uint16_t)(to_host ? here : there),
         .shift = (int16_t)(to_host ? (int)there - (int)here : (int)here - (int)there),

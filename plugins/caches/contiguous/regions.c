@@ -132,7 +132,6 @@ static void copy_blocks(struct contiguous *m, uint32_t from, uint32_t to, uint32
     uint32_t at = to < from ? i : n - 1 - i, left = cached - at * m->block_tokens;
     for (uint32_t unit = 0; unit < 2; unit++)
       m->copies[m->n_copies++] = (struct lls_copy){
-          .kind = LLS_COPY_DEVICE_TO_DEVICE,
           .order = LLS_COPY_BEFORE_STEP,
           .n_slots = (uint16_t)(left < m->block_tokens ? left : m->block_tokens),
           .source = 2 * (from + at) + unit,

@@ -17,14 +17,15 @@ static bool copies_have_room(const struct paged *m, uint32_t blocks)
 }
 
 /* Lists the copies of a block's first `slots` slots, K and V. */
-static void copy_block(struct paged *m, enum lls_copy_kind kind, uint32_t source,
-                       uint32_t target, uint32_t slots)
+static void copy_block(struct paged *m, enum lls_tier from, enum lls_tier to,
+                       uint32_t source, uint32_t target, uint32_t slots)
 {
   if (slots == 0) /* copy-on-write of a block of one token: it is computed again */
     return;
   for (uint32_t unit = 0; unit < 2; unit++)
     m->copies[m->n_copies + unit] = (struct lls_copy){
-        .kind = (uint8_t)kind,
+        .source_tier = (uint8_t)from,
+        .target_tier = (uint8_t)to,
         .order = LLS_COPY_BEFORE_STEP,
         .n_slots = (uint16_t)slots,
         .source = 2 * source + unit,
@@ -43,7 +44,7 @@ static void bring_back(struct paged *m, struct sequence *s)
 {
   for (uint32_t i = s->gone; i < s->past; i++) {
     uint32_t from = block_at(m, s, i), to = paged_take(m);
-    copy_block(m, LLS_COPY_HOST_TO_DEVICE, from, to, used_slots(m, s, i));
+    copy_block(m, LLS_TIER_HOST, LLS_TIER_DEVICE, from, to, used_slots(m, s, i));
     paged_put(m, s, i, to);
     paged_free_host(m, from);
   }
@@ -60,7 +61,7 @@ static void copy_on_write(struct paged *m, struct sequence *s)
 {
   uint32_t i = s->cached / m->block_tokens;
   uint32_t from = block_at(m, s, i), to = paged_take(m);
-  copy_block(m, LLS_COPY_DEVICE_TO_DEVICE, from, to, used_slots(m, s, i));
+  copy_block(m, LLS_TIER_DEVICE, LLS_TIER_DEVICE, from, to, used_slots(m, s, i));
   paged_put(m, s, i, to);
   paged_let_go(m, from);
   set(m, &s->indexed, i);
@@ -168,7 +169,7 @@ int paged_swap_out(struct paged *m, struct sequence *s)
     uint32_t from = block_at(m, s, i);
     if (i < n) {
       uint32_t to = paged_take_host(m);
-      copy_block(m, LLS_COPY_DEVICE_TO_HOST, from, to, used_slots(m, s, i));
+      copy_block(m, LLS_TIER_DEVICE, LLS_TIER_HOST, from, to, used_slots(m, s, i));
       paged_put(m, s, i, to);
     }
     paged_let_go(m, from);

@@ -127,7 +127,7 @@ static void name_row(struct tiered *m, const struct sequence *s, uint32_t row,
   struct lls_block_entry *k = k_list(m, row), *v = k + m->row_blocks;
   uint32_t int8 = int8_blocks(m, s, on_host);
   for (uint32_t i = 0; i < s->held; i++)
-    k[i].element = v[i].element = i < int8 ? LLS_ELEMENT_INT8 : LLS_ELEMENT_MODEL;
+    k[i].form = v[i].form = i < int8 ? LLS_FORM_INT8 : LLS_FORM_KV;
 }
 
 void tiered_name_elements(struct tiered *m, struct sequence *s)

@@ -56,12 +56,11 @@ static void quantise(struct tiered *m, uint32_t from, uint32_t to)
 {
   LLS_POL_CHECK(m->pending.n < m->pending.max);
   m->pending.copies[m->pending.n++] = (struct lls_copy){
-      .kind = LLS_COPY_DEVICE_TO_DEVICE,
       .order = LLS_COPY_BEFORE_STEP,
       .n_slots = (uint16_t)m->block_tokens,
       .source = from,
       .target = to,
-      .target_element = LLS_ELEMENT_INT8,
+      .target_form = LLS_FORM_INT8,
   };
 }
 
@@ -72,7 +71,7 @@ static void make_int8(struct tiered *m, const struct sequence *s, uint32_t i)
   quantise(m, units[0], 2 * unit);
   quantise(m, units[1], 2 * unit + 1);
   k->block = 2 * unit, v->block = 2 * unit + 1;
-  k->element = v->element = LLS_ELEMENT_INT8;
+  k->form = v->form = LLS_FORM_INT8;
   tiered_free_unit(m, false, units[0]);
   tiered_free_unit(m, false, units[1]);
   m->host->count(m->host->context, "blocks_quantised", 1);
@@ -92,7 +91,7 @@ static bool go_over(struct tiered *m, const struct sequence *s, const struct lls
     tiered_free_unit(m, false, v->block);
   tiered_free_unit(m, false, is_int8 ? k->block / 2 : k->block);
   tiered_put_known(m, s->row, i, known);
-  k->element = v->element = full_units(m) == 1 ? LLS_ELEMENT_INT8 : LLS_ELEMENT_MODEL;
+  k->form = v->form = full_units(m) == 1 ? LLS_FORM_INT8 : LLS_FORM_KV;
   return true;
 }
 

@@ -33,9 +33,7 @@ static void change_tier(struct tiered *m, struct sequence *s, bool to_host)
   LLS_POL_CHECK(s->transfer == 0 && s->to_row == LLS_POL_NIL);
   uint32_t row = tiered_take_row(m);
   tiered_take_list(m, s, row, to_host, s->gone, s->held);
-  tiered_copy_blocks(m, s, row,
-                     to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE, s->gone,
-                     s->held, 0);
+  tiered_copy_blocks(m, s, row, to_host, s->gone, s->held, 0);
   tiered_free_list(m, s, s->row, !to_host, s->gone, s->held);
   tiered_free_row(m, s->row);
   set(m, &s->row, row);

@@ -222,8 +222,7 @@ bool tiered_copies_have_room(const struct tiered *, uint32_t blocks);
 /* Lists copies of blocks [begin, end) from the sequence's row to one in the other tier.
  */
 void tiered_copy_blocks(struct tiered *, const struct sequence *, uint32_t to_row,
-                        enum lls_copy_kind, uint32_t begin, uint32_t end,
-                        uint32_t transfer);
+                        bool to_host, uint32_t begin, uint32_t end, uint32_t transfer);
 int tiered_start(struct tiered *, struct sequence *, bool to_host);
 /* Lists as many copies of transfers as the link carries in this step. */
 void tiered_list_transfers(struct tiered *);

@@ -24,23 +24,22 @@ static uint32_t used_slots(const struct tiered *m, const struct sequence *s, uin
 }
 
 void tiered_copy_blocks(struct tiered *m, const struct sequence *s, uint32_t to_row,
-                        enum lls_copy_kind kind, uint32_t begin, uint32_t end,
-                        uint32_t transfer)
+                        bool to_host, uint32_t begin, uint32_t end, uint32_t transfer)
 {
-  bool to_host = kind == LLS_COPY_DEVICE_TO_HOST;
   const struct lls_block_entry *from = k_list(m, s->row), *to = k_list(m, to_row);
   uint32_t n = m->now.n;
   LLS_POL_CHECK(end <= s->held && tiered_copies_have_room(m, end - begin));
   for (uint32_t list = 0; list < 2; list++, from += m->row_blocks, to += m->row_blocks)
     for (uint32_t i = begin; i < end; i++)
       m->now.copies[n++] = (struct lls_copy){
-          .kind = (uint8_t)kind,
+          .source_tier = to_host ? LLS_TIER_DEVICE : LLS_TIER_HOST,
+          .target_tier = to_host ? LLS_TIER_HOST : LLS_TIER_DEVICE,
           .order = transfer != 0 ? LLS_COPY_ASYNC : LLS_COPY_BEFORE_STEP,
           .n_slots = (uint16_t)used_slots(m, s, i),
           .source = from[i].block,
           .target = to[i].block,
-          .source_element = i < int8_blocks(m, s, !to_host),
-          .target_element = i < int8_blocks(m, s, to_host),
+          .source_form = i < int8_blocks(m, s, !to_host) ? LLS_FORM_INT8 : LLS_FORM_KV,
+          .target_form = i < int8_blocks(m, s, to_host) ? LLS_FORM_INT8 : LLS_FORM_KV,
           .transfer = transfer,
       };
   set(m, &m->now.n, n);
@@ -98,9 +97,7 @@ static void list_some(struct tiered *m, struct sequence *s, uint64_t *left)
     uint32_t units = begin < int8_blocks(m, s, to_host) ? 1 : 2;
     *left -= *left < units ? *left : units;
   }
-  tiered_copy_blocks(m, s, s->to_row,
-                     to_host ? LLS_COPY_DEVICE_TO_HOST : LLS_COPY_HOST_TO_DEVICE, begin,
-                     end, s->transfer);
+  tiered_copy_blocks(m, s, s->to_row, to_host, begin, end, s->transfer);
   s->listed = begin;
 }
 
