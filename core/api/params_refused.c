@@ -71,6 +71,7 @@ static const struct refused refused[] = {
 /* Names that clients send regardless of the server: accepted even with strict_params. */
 static const char *const harmless[] = {
     "audio",
+    "context_management",
     "function_call",
     "guided_decoding_backend",
     "guided_whitespace_pattern",

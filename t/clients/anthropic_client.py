@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The anthropic client and langchain-anthropic, unchanged, over /v1/messages of the fake server, whose answers
-repeat the prompt. With `call` as a third word the prompt is the last message alone, so that an answer calls what
-the message calls."""
+repeat the prompt. Two more servers, the second and the third word: one with the key "one" and two requests a
+minute, and one with a single place."""
+import sys
+
 import anthropic
 from langchain_anthropic import ChatAnthropic
 from tap import MODEL, URL, end, ok, raises, same
@@ -52,8 +54,9 @@ def tools():
     result = {"type": "tool_result", "tool_use_id": use.id, "content": [{"type": "text", "text": "sun"}]}
     turns = [*ask["messages"], {"role": "assistant", "content": message.content},
              {"role": "user", "content": [result]}]
-    after = client.messages.create(model=MODEL, max_tokens=160, tools=[TOOL], messages=turns)
-    ok("Bern" in after.content[0].text and "sun" in after.content[0].text, "  and its result goes back")
+    after = client.messages.create(model=MODEL, max_tokens=160, tools=[TOOL], messages=turns,
+                                   tool_choice={"type": "none"})
+    ok(f"Look.Bern\ntool: sun{use.id}" in after.content[0].text, "  and its result goes back")
 
     @anthropic.beta_tool
     def weather(city: str) -> str:
@@ -89,6 +92,21 @@ def errors():
     raises(anthropic.APIStatusError, middle, "one that fails in the middle of a stream")
 
 
+def refusals():
+    keyed = anthropic.Anthropic(base_url=sys.argv[2], api_key="none", max_retries=0)
+    raises(anthropic.AuthenticationError, lambda: keyed.messages.create(**ASK), "a wrong key")
+    keyed = anthropic.Anthropic(base_url=sys.argv[2], api_key="one", max_retries=0)
+    raises(anthropic.NotFoundError, lambda: keyed.messages.create(**{**ASK, "model": "none"}), "another model")
+    name = keyed.models.list().data[0].id
+    raises(anthropic.RateLimitError,
+           lambda: [keyed.messages.create(**{**ASK, "model": name}) for _ in range(3)], "too many requests")
+    full = anthropic.Anthropic(base_url=sys.argv[3], api_key="none", max_retries=0)
+    with full.messages.create(stream=True, **{**ASK, "max_tokens": 400}) as stream:
+        next(iter(stream))
+        error = raises(anthropic.OverloadedError, lambda: full.messages.create(**ASK), "a full queue")
+    ok(float(error.response.headers["retry-after"]) > 0, "  with the time to wait")
+
+
 def langchain():
     chat = ChatAnthropic(model=MODEL, base_url=BASE, api_key="none", max_tokens=12)
     made = chat.invoke("Once upon a time")
@@ -106,5 +124,6 @@ def langchain():
 messages()
 tools()
 errors()
+refusals()
 langchain()
 end()
