@@ -22,13 +22,14 @@ static const enum lls_packed packed_as[] = {
     [LLS_CODES4_LIST] = LLS_PACKED_CODES4,
 };
 
-/* The same for groups of 16, or scales of blocks, where that makes a difference. */
+/* Returns the same for types with lists; the last number of lists of up to 8 is 0. */
 static enum lls_packed packed_list(enum lls_dtype type)
 {
-  bool blocks = lls_dtype_has_block_scales(type);
-  if (lls_dtype_group(type) == 16)
-    return LLS_PACKED_LIST4_SHORT;
-  return blocks ? LLS_PACKED_LIST4_BLOCK : LLS_PACKED_CODES4;
+  if (!lls_dtype_has_block_scales(type))
+    return LLS_PACKED_CODES4;
+  if (lls_dtype_values(type)[15] != 0)
+    return LLS_PACKED_LIST4_BLOCK;
+  return lls_dtype_group(type) == 16 ? LLS_PACKED_LIST3_SHORT : LLS_PACKED_LIST3_BLOCK;
 }
 
 enum lls_packed lls_codes_packed(const struct lls_tensor_view *v)
@@ -38,7 +39,7 @@ enum lls_packed lls_codes_packed(const struct lls_tensor_view *v)
   if (form == LLS_CODES4_LIST)
     return packed_list(v->dtype);
   if (v->data != NULL && v->dtype == LLS_Q2_K)
-    return LLS_PACKED_CODES4_SHORT;
+    return LLS_PACKED_CODES2_SHORT;
   if (!lls_dtype_has_block_scales(v->dtype))
     return packed;
   return packed == LLS_PACKED_CODES4_OFFSET   ? LLS_PACKED_CODES4_BLOCK
@@ -74,23 +75,23 @@ static uint32_t quad_at(const uint8_t *code)
 /* Packs one output's 64 codes; each operation touches only the output's own bytes. */
 static void pack_codes(uint8_t *record, unsigned bits, size_t o, const uint8_t *code)
 {
-  unsigned wide = bits - 4, shared = wide == 1 ? 8 : 4;
-  uint32_t high = 0;
+  const unsigned low = lls_codes_low(bits), in = 8 / low, wide = bits - low;
+  const unsigned shared = wide == 1 ? 8 : 4;
+  const uint32_t each = 0x01010101, low_mask = each * ((1u << low) - 1),
+                 high_mask = each * ((1u << wide) - 1);
+  uint32_t lows = 0, highs = 0;
   for (size_t q = 0; q < LLS_CODES_STEP / 4; q++) {
     uint32_t quad = quad_at(code + 4 * q);
-    uint8_t *to = record + (bits == 8 ? q : q / 2) * LLS_CODES_QUAD + o * 4;
-    if (bits == 8) {
-      memcpy(to, &quad, sizeof quad);
-      continue;
+    lows |= (quad & low_mask) << q % in * low;
+    if (q % in == in - 1) {
+      memcpy(record + q / in * LLS_CODES_QUAD + o * 4, &lows, sizeof lows);
+      lows = 0;
     }
-    if (q % 2 == 0) {
-      uint32_t both = (quad & 0x0f0f0f0f) | (quad_at(code + 4 * q + 4) & 0x0f0f0f0f) << 4;
-      memcpy(to, &both, sizeof both);
-    }
-    high |= (quad >> 4 & (wide == 1 ? 0x01010101u : 0x03030303u)) << q % shared * wide;
+    highs |= (quad >> low & high_mask) << q % shared * wide;
     if (wide > 0 && q % shared == shared - 1) {
-      memcpy(record + 512 + q / shared * LLS_CODES_QUAD + o * 4, &high, sizeof high);
-      high = 0;
+      uint8_t *to = record + lls_codes_high(bits) + q / shared * LLS_CODES_QUAD;
+      memcpy(to + o * 4, &highs, sizeof highs);
+      highs = 0;
     }
   }
 }

@@ -13,10 +13,10 @@
  *
  *   codes    16 quads, each (16 outputs, 4 inputs) a byte: what one instruction of
  *            AVX512-VNNI multiplies. With less than 8 bits the low four of two quads
- *            share 64 bytes, the low halves are the even quad's.
- *   high     CODES5: the fifth bits of 8 quads in 64 bytes; CODES6: two bits of 4 quads
- *   scales   (groups, 16)
- *   offsets  the same, of formats that have them
+ *            share 64 bytes, the low halves are the even quad's; with less than 4
+ *            bits the low two of four quads do.
+ *   high     CODES5, LIST3: the last bits of 8 quads in 64 bytes; CODES6: two bits of 4
+ * quads scales   (groups, 16) offsets  the same, of formats that have them
  *
  * Next to the codes, scales and offsets are most of the bytes read, so each is stored
  * in the smallest form that is exact:
@@ -74,10 +74,12 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
     return (struct lls_codes_layout){4, 128, 2, false, LLS_SCALES_HALF, true};
   case LLS_PACKED_LIST4_BLOCK:
     return (struct lls_codes_layout){4, 128, 2, false, LLS_SCALES_BLOCK, true};
-  case LLS_PACKED_LIST4_SHORT:
-    return (struct lls_codes_layout){4, 128, 4, false, LLS_SCALES_BLOCK, true};
-  case LLS_PACKED_CODES4_SHORT:
-    return (struct lls_codes_layout){4, 0, 4, true, LLS_SCALES_BLOCK, false};
+  case LLS_PACKED_LIST3_BLOCK:
+    return (struct lls_codes_layout){3, 128, 2, false, LLS_SCALES_BLOCK, true};
+  case LLS_PACKED_LIST3_SHORT:
+    return (struct lls_codes_layout){3, 128, 4, false, LLS_SCALES_BLOCK, true};
+  case LLS_PACKED_CODES2_SHORT:
+    return (struct lls_codes_layout){2, 0, 4, true, LLS_SCALES_BLOCK, false};
   case LLS_PACKED_WIDE8:
     return (struct lls_codes_layout){8, 128, 2, false, LLS_SCALES_FLOAT, false};
   case LLS_PACKED_WIDE8_SHORT:
@@ -125,9 +127,10 @@ static inline uint32_t lls_codes_start(struct lls_codes_layout layout)
   F(codes4_block, LLS_PACKED_CODES4_BLOCK, LLS_PACKED_CODES8_OFFSET)                     \
   F(codes5_block, LLS_PACKED_CODES5_BLOCK, LLS_PACKED_CODES8_OFFSET)                     \
   F(codes6, LLS_PACKED_CODES6, LLS_PACKED_CODES8_SHORT)                                  \
-  F(codes4_short, LLS_PACKED_CODES4_SHORT, LLS_PACKED_CODES4_SHORT)                      \
+  F(codes2_short, LLS_PACKED_CODES2_SHORT, LLS_PACKED_CODES2_SHORT)                      \
   F(list4_block, LLS_PACKED_LIST4_BLOCK, LLS_PACKED_WIDE8)                               \
-  F(list4_short, LLS_PACKED_LIST4_SHORT, LLS_PACKED_WIDE8_SHORT)                         \
+  F(list3_block, LLS_PACKED_LIST3_BLOCK, LLS_PACKED_WIDE8)                               \
+  F(list3_short, LLS_PACKED_LIST3_SHORT, LLS_PACKED_WIDE8_SHORT)                         \
   F(wide8, LLS_PACKED_WIDE8, LLS_PACKED_WIDE8)                                           \
   F(wide8_short, LLS_PACKED_WIDE8_SHORT, LLS_PACKED_WIDE8_SHORT)                         \
   F(codes8_offset, LLS_PACKED_CODES8_OFFSET, LLS_PACKED_CODES8_OFFSET)                   \
@@ -174,6 +177,17 @@ static inline size_t lls_codes_at(enum lls_packed p, size_t k)
          records / lls_codes_records(p) * lls_codes_tail(p);
 }
 
+/* lls_codes_low returns how many bits of a code are not stored apart; lls_codes_high the
+ * byte of a record from which on the others are. */
+static inline unsigned lls_codes_low(unsigned bits)
+{
+  return bits < 4 ? 2 : bits == 8 ? 8 : 4;
+}
+static inline size_t lls_codes_high(unsigned bits)
+{
+  return (size_t)LLS_CODES_CODES / 8 * lls_codes_low(bits);
+}
+
 /* The place of the bits of input k of output o: the low ones in byte low[at], the high
  * ones in byte high[high_at], shifted left by `high_shift`. */
 struct lls_codes_place {
@@ -184,13 +198,12 @@ struct lls_codes_place {
 static inline struct lls_codes_place lls_codes_place(unsigned bits, size_t k, size_t o)
 {
   size_t quad = k / 4, byte = o * 4 + k % 4;
-  if (bits == 8)
-    return (struct lls_codes_place){.at = quad * LLS_CODES_QUAD + byte};
-  unsigned wide = bits - 4, shared = wide == 1 ? 8 : 4; /* quads in 64 bytes of `high` */
+  unsigned low = lls_codes_low(bits), in = 8 / low;       /* quads in 64 bytes */
+  unsigned wide = bits - low, shared = wide <= 1 ? 8 : 4; /* in 64 bytes of `high` */
   return (struct lls_codes_place){
-      .at = quad / 2 * LLS_CODES_QUAD + byte,
-      .shift = quad % 2 * 4,
-      .high_at = 512 + quad / shared * LLS_CODES_QUAD + byte,
+      .at = quad / in * LLS_CODES_QUAD + byte,
+      .shift = (unsigned)(quad % in) * low,
+      .high_at = lls_codes_high(bits) + quad / shared * LLS_CODES_QUAD + byte,
       .high_shift = (unsigned)(quad % shared) * wide,
   };
 }
@@ -202,9 +215,10 @@ static inline unsigned lls_codes_get(const uint8_t *record, unsigned bits, size_
   struct lls_codes_place p = lls_codes_place(bits, k, o);
   if (bits == 8)
     return record[p.at];
-  unsigned code = record[p.at] >> p.shift & 15;
-  if (bits > 4)
-    code |= (record[p.high_at] >> p.high_shift & ((1u << (bits - 4)) - 1)) << 4;
+  unsigned low = lls_codes_low(bits);
+  unsigned code = record[p.at] >> p.shift & ((1u << low) - 1);
+  if (bits > low)
+    code |= (record[p.high_at] >> p.high_shift & ((1u << (bits - low)) - 1)) << low;
   return code;
 }
 
@@ -217,9 +231,10 @@ static inline void lls_codes_set(uint8_t *record, unsigned bits, size_t k, size_
     record[p.at] = (uint8_t)code;
     return;
   }
-  record[p.at] |= (uint8_t)((code & 15) << p.shift);
-  if (bits > 4)
-    record[p.high_at] |= (uint8_t)(code >> 4 << p.high_shift);
+  unsigned low = lls_codes_low(bits);
+  record[p.at] |= (uint8_t)((code & ((1u << low) - 1)) << p.shift);
+  if (bits > low)
+    record[p.high_at] |= (uint8_t)(code >> low << p.high_shift);
 }
 
 #endif

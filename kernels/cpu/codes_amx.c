@@ -207,7 +207,7 @@ void lls_cpu_codes_amx(struct lls_cpu_linear_kernels *k)
 {
 #define ENTER(name, packed, many)                                                        \
   k->of[packed].row_block = ROW_BLOCK;                                                   \
-  if ((packed) != LLS_PACKED_CODES4_SHORT) { /* AVX-512 multiplies these */              \
+  if ((packed) != LLS_PACKED_CODES2_SHORT) { /* AVX-512 multiplies these */              \
     k->of[packed].expand = expand_##name;                                                \
     k->of[packed].expanded = signed_of(packed);                                          \
   }

@@ -32,6 +32,20 @@ INLINE __m512i high_bits(__m512i v, const int i, const int wide)
   return _mm512_and_si512(moved, _mm512_set1_epi8(wide == 1 ? 16 : 48));
 }
 
+/* Returns quad i of half a record of two or three bits. */
+INLINE __m512i load_few(const char *record, const int half, const int i, const bool three)
+{
+  __m512i four = load(record + (half * 2 + i / 4) * LLS_CODES_QUAD);
+  __m512i code =
+      _mm512_and_si512(_mm512_srli_epi16(four, i % 4 * 2), _mm512_set1_epi8(3));
+  if (!three)
+    return code;
+  __m512i third = load(record + lls_codes_high(3) + half * LLS_CODES_QUAD);
+  third = i <= 2 ? _mm512_slli_epi16(third, i <= 2 ? 2 - i : 0)
+                 : _mm512_srli_epi16(third, i > 2 ? i - 2 : 0);
+  return _mm512_or_si512(code, _mm512_and_si512(third, _mm512_set1_epi8(4)));
+}
+
 /* The eight quads of 32 inputs, `half` of the record, as bytes. */
 INLINE void load_codes(const char *record, const int half, enum lls_packed packed,
                        __m512i table, __m512i out[8])
@@ -42,7 +56,10 @@ INLINE void load_codes(const char *record, const int half, enum lls_packed packe
       out[i] = load(record + (half * 8 + i) * LLS_CODES_QUAD);
       continue;
     }
-    out[i] = nibble(load(record + (half * 4 + i / 2) * LLS_CODES_QUAD), i % 2 * 4);
+    if (lls_codes_layout(packed).bits < 4)
+      out[i] = load_few(record, half, i, lls_codes_layout(packed).bits == 3);
+    else
+      out[i] = nibble(load(record + (half * 4 + i / 2) * LLS_CODES_QUAD), i % 2 * 4);
     if (lls_codes_layout(packed).list)
       out[i] = _mm512_shuffle_epi8(table, out[i]);
     if (lls_codes_layout(packed).bits == 5)

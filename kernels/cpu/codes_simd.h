@@ -22,6 +22,21 @@ INLINE __m256i load(const char *p)
   return _mm256_loadu_si256((const __m256i *)p);
 }
 
+/* Returns quad i of half a record of two or three bits. */
+INLINE __m256i load_few(const char *record, const int half, const int i, const int v,
+                        const bool three)
+{
+  __m256i four = load(record + (half * 2 + i / 4) * LLS_CODES_QUAD + v * 32);
+  __m256i code =
+      _mm256_and_si256(_mm256_srli_epi16(four, i % 4 * 2), _mm256_set1_epi8(3));
+  if (!three)
+    return code;
+  __m256i third = load(record + lls_codes_high(3) + half * LLS_CODES_QUAD + v * 32);
+  third = i <= 2 ? _mm256_slli_epi16(third, i <= 2 ? 2 - i : 0)
+                 : _mm256_srli_epi16(third, i > 2 ? i - 2 : 0);
+  return _mm256_or_si256(code, _mm256_and_si256(third, _mm256_set1_epi8(4)));
+}
+
 INLINE __m256i high_bits(__m256i v, const int i, const int wide)
 {
   const int shift = i * wide; /* moves the bits to bit 4 */
@@ -37,6 +52,10 @@ INLINE __m256i load_stored(const char *record, const int half, const int i, cons
 {
   if (lls_codes_layout(packed).bits == 8)
     return load(record + (half * 8 + i) * LLS_CODES_QUAD + v * 32);
+  if (lls_codes_layout(packed).bits < 4) {
+    __m256i few = load_few(record, half, i, v, lls_codes_layout(packed).bits == 3);
+    return lls_codes_layout(packed).list ? _mm256_shuffle_epi8(table, few) : few;
+  }
   __m256i two = load(record + (half * 4 + i / 2) * LLS_CODES_QUAD + v * 32);
   __m256i code = _mm256_and_si256(i % 2 == 0 ? two : _mm256_srli_epi16(two, 4),
                                   _mm256_set1_epi8(15));

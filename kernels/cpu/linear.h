@@ -36,7 +36,7 @@ enum lls_packed {
   LLS_PACKED_F32,  /* (panels, inputs, 16) float */
   LLS_PACKED_F16,  /* (panels, inputs, 16) half */
   LLS_PACKED_BF16, /* (panels, inputs / 2, 16, 2) bf16 */
-  /* Codes of 8, 5 and 4 bits: codes.h. */
+  /* Codes of 2 to 8 bits: codes.h. */
   LLS_PACKED_CODES8,
   LLS_PACKED_CODES4, /* a table of 16 values maps them to codes of CODES8 */
   LLS_PACKED_CODES4_OFFSET,
@@ -44,14 +44,15 @@ enum lls_packed {
   LLS_PACKED_CODES4_BLOCK, /* like CODES*_OFFSET, with scales as in Q4_K and Q5_K */
   LLS_PACKED_CODES5_BLOCK,
   LLS_PACKED_CODES6,
-  LLS_PACKED_CODES4_SHORT, /* like CODES4_BLOCK, but groups of 16: Q2_K */
+  LLS_PACKED_CODES2_SHORT, /* like CODES4_BLOCK, but groups of 16: Q2_K */
   LLS_PACKED_LIST4_BLOCK,  /* CODES4 with scales of blocks */
-  LLS_PACKED_LIST4_SHORT,  /* the same, groups of 16 */
+  LLS_PACKED_LIST3_BLOCK,  /* the same with lists of at most 8 numbers */
+  LLS_PACKED_LIST3_SHORT,  /* LIST3_BLOCK with groups of 16 */
   /* the format that those with an offset expand to for many rows */
   LLS_PACKED_CODES8_OFFSET,
   LLS_PACKED_CODES8_SHORT, /* the format that CODES6 expands to: groups of 16 */
-  LLS_PACKED_WIDE8,        /* LIST4_BLOCK expands to this, */
-  LLS_PACKED_WIDE8_SHORT,  /* LIST4_SHORT to this */
+  LLS_PACKED_WIDE8,        /* LIST4_BLOCK and LIST3_BLOCK expand to this, */
+  LLS_PACKED_WIDE8_SHORT,  /* LIST3_SHORT to this */
   /* The formats that codes expand to on AMX: codes minus their zero. No weight is
    * stored in them. */
   LLS_PACKED_SIGNED8,
@@ -76,7 +77,7 @@ struct lls_weight {
   char *data;              /* (panels, panel_bytes) */
   float *scale;            /* (panels, 16), codes only */
   float *bias;             /* (panels, 16), NULL if none */
-  uint8_t table[16];       /* CODES4, LIST4: the CODES8 code of each of their codes */
+  uint8_t table[16];       /* CODES4, LISTs: the CODES8 code of each of their codes */
   size_t bytes;            /* bytes of data, scale and bias together */
   struct lls_weight *next; /* the following rows, which have another format; NULL: none */
 };
@@ -104,7 +105,7 @@ struct lls_tile {
   const void *x;        /* the packed group, from the first of the tile's inputs on */
   size_t inputs;        /* a multiple of LLS_INPUT_ALIGN */
   size_t rows;          /* rows of the group */
-  const uint8_t *table; /* the weight's table, for CODES4 and LIST4 */
+  const uint8_t *table; /* the weight's table, for CODES4 and LISTs */
   bool more;
   float *sums;         /* (panels, sum_stride), each (rows up to row_unit, 16) */
   size_t sum_stride;   /* floats from one panel's sums to the next */

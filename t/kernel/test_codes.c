@@ -40,7 +40,7 @@ static const struct format formats[] = {
     {LLS_MXFP4, LLS_WEIGHTS_AUTO},  {LLS_IQ4_NL, LLS_WEIGHTS_AUTO},
     {LLS_Q2_K, LLS_WEIGHTS_AUTO},   {LLS_Q3_K, LLS_WEIGHTS_AUTO},
     {LLS_IQ2_S, LLS_WEIGHTS_AUTO},  {LLS_IQ3_S, LLS_WEIGHTS_AUTO},
-    {LLS_IQ4_XS, LLS_WEIGHTS_AUTO},
+    {LLS_IQ4_XS, LLS_WEIGHTS_AUTO}, {LLS_IQ1_S, LLS_WEIGHTS_AUTO},
 };
 #define N_FORMATS (sizeof formats / sizeof *formats)
 
@@ -125,13 +125,13 @@ static void check_output(const struct matrix *m, const char *isa, const struct f
                          const float *x, const float *rounded, const float *off, size_t o,
                          double got)
 {
-  double sum = 0, whole = 0, size = 0, slack = 0;
+  double sum = 0, whole = 0, size = 0, slack = 0, most = 0;
   size_t group = lls_dtype_group(f->dtype);
   for (size_t k = 0; k < m->view.columns; k++) {
     double w = (double)m->exact[o * m->view.columns + k];
     /* a group's scale and offset are rounded separately */
-    double most = 0;
-    for (size_t i = k / group * group; i < (k / group + 1) * group; i++)
+    most = k % group == 0 ? 0 : most;
+    for (size_t i = k; k % group == 0 && i < k + group; i++)
       most = fmax(most, fabs((double)m->exact[o * m->view.columns + i]));
     sum += (double)rounded[k] * w;
     whole += (double)x[k] * w;
@@ -322,6 +322,37 @@ static void test_each_type_s_numbers(void **state)
   device->ops->destroy(device);
 }
 
+/* The bits of a weight in memory, with its scales: a float for each output is left out.
+ */
+static void test_bits_of_a_weight(void **state)
+{
+  (void)state;
+  static const struct {
+    enum lls_dtype dtype;
+    double bits;
+  } kept[] = {
+      {LLS_Q4_K, 4.625},  {LLS_Q2_K, 3.125},    {LLS_Q3_K, 3.625},  {LLS_IQ4_XS, 4.375},
+      {LLS_IQ3_S, 4.375}, {LLS_IQ2_XXS, 3.375}, {LLS_IQ2_S, 3.625}, {LLS_IQ1_S, 3.375},
+      {LLS_TQ2_0, 3.375}, {LLS_IQ4_NL, 4.5},
+  };
+  enum { ROWS = 16, K = 512 };
+  struct lls_device *device = create_device(NULL, 1);
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    struct matrix m = create_matrix(ROWS, K, kept[i].dtype);
+    struct lls_weight *w;
+    assert_int_equal(
+        device->ops->weight_create(device, &m.view, NULL, 1, LLS_WEIGHTS_AUTO, &w, NULL),
+        0);
+    double bytes = (double)device->ops->weight_bytes(w) - 4 * ROWS;
+    if (bytes * 8 != kept[i].bits * ROWS * K)
+      fail_msg("%s: %g bits, not %g", lls_dtype_name(kept[i].dtype),
+               bytes * 8 / (ROWS * K), kept[i].bits);
+    device->ops->weight_destroy(device, w);
+    destroy_matrix(&m);
+  }
+  device->ops->destroy(device);
+}
+
 /* A NaN or infinity stays one, and stays in its row. */
 static void test_infinity_is_not_hidden(void **state)
 {
@@ -432,6 +463,7 @@ int main(void)
       LLS_ISA_LEVELS(LEVEL, LEVEL)
           cmocka_unit_test(test_vector_levels_make_the_same_bits),
       cmocka_unit_test(test_parts_of_several_types),
+      cmocka_unit_test(test_bits_of_a_weight),
       cmocka_unit_test(test_what_quantising_loses),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
