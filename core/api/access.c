@@ -348,11 +348,20 @@ bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exch
 
 /* ---- type ------------------------------------------------------------------------ */
 
-static bool is_json(const char *type)
+static bool is_type(const char *given, const char *type)
 {
-  static const char json[] = "application/json";
-  size_t length = strcspn(type, "; \t");
-  return length == sizeof json - 1 && strncasecmp(type, json, length) == 0;
+  size_t length = strcspn(given, "; \t");
+  return length == strlen(type) && strncasecmp(given, type, length) == 0;
+}
+
+/* Returns true for a body that "curl -d" has called a form, as it does by default. A
+ * page's request that says so has an Origin, and one with a key was asked for before. */
+static bool is_from_curl(const struct lls_http_exchange *exchange, const char *type)
+{
+  bool no_page = header(exchange, "origin") == NULL ||
+                 header(exchange, "authorization") != NULL ||
+                 header(exchange, "x-api-key") != NULL;
+  return no_page && is_type(type, "application/x-www-form-urlencoded");
 }
 
 bool lls_access_body(const struct lls_http_exchange *exchange,
@@ -365,7 +374,8 @@ bool lls_access_body(const struct lls_http_exchange *exchange,
   if (coding != NULL && strcasecmp(coding, "identity") != 0)
     lls_api_fail(error, 415, "unsupported_encoding", NULL,
                  "the body's content-encoding is '%.40s': send it as it is", coding);
-  else if (type != NULL && !is_json(type))
+  else if (type != NULL && !is_type(type, "application/json") &&
+           !is_from_curl(exchange, type))
     lls_api_fail(error, 415, "unsupported_media_type", NULL,
                  "the body must be JSON and said to be: send the header 'content-type: "
                  "application/json', not '%.80s'",

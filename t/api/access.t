@@ -76,12 +76,17 @@ sub for_host {
 # ---- bodies ---------------------------------------------------------------------------
 {
     my $server = LlmServer->serve($model);
-    for my $type ('text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'application/jsonx', 'application/octet-stream') {
+    for my $type ('text/plain', 'application/x-www-form-urlencodedx', 'multipart/form-data; boundary=x', 'application/jsonx', 'application/octet-stream') {
         my $answer = $server->post($path, $body, { 'content-type' => $type });
         is_deeply code($answer), [415, 'unsupported_media_type'], "a body that is $type";
         like $answer->{json}{error}{message}, qr/send the header 'content-type: application\/json', not '\Q$type\E'/, '  says what to send';
     }
     is $server->post($path, $body, { 'content-type' => $_ })->{status}, 200, "a body that is $_" for 'application/json', 'Application/JSON;charset=utf-8', 'application/json ; charset=UTF-8';
+    my %curl = ('content-type' => 'application/x-www-form-urlencoded');
+    is $server->post($path, $body, {%curl})->{status}, 200, 'one that curl -d calls a form';
+    is_deeply code($server->post($path, $body, { %curl, origin => "http://$server->{address}" })), [415, 'unsupported_media_type'], '  but not from a page, even of ours';
+    is $server->post($path, $body, { %curl, origin => "http://$server->{address}", authorization => 'Bearer x' })->{status}, 200, '  unless it has a key, for which browsers ask first';
+    like $server->exchange("HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"), qr/\AHTTP\/1.1 200 OK\r\n/, 'HEAD / tells that a server is here';
     like $server->exchange(LlmServer::raw_post($path, '{"prompt":"Once","max_tokens":1}', 'Connection: close')), qr/ 200 OK/, 'one that does not say';
     my $packed = $server->post($path, "\x1f\x8b\x08\0\0\0\0\0", { 'content-encoding' => 'gzip' });
     is_deeply code($packed), [415, 'unsupported_encoding'], 'a packed one';

@@ -29,15 +29,15 @@ SKIP: {
     is $demo->stop, 0, 'the server ends well';
 }
 SKIP: {
-    skip 'curl is not installed', 6 if system('command -v curl >/dev/null 2>&1') != 0;
+    skip 'curl is not installed', 7 if system('command -v curl >/dev/null 2>&1') != 0;
     my $url  = "http://$server->{address}/v1/completions";
     my $text = `curl -sN $url -H 'content-type: application/json' -d '{"prompt": "Once upon a time", "max_tokens": 4, "stream": true}'`;
     my @data = $text =~ /^data: (.*)$/mg;
     is scalar @data, 5, 'curl: a stream';
     is $data[-1], '[DONE]', '  with its end';
     is `curl -s -o /dev/null -w '%{http_code}' $url -H 'content-type: application/json' -d '{'`, 400, 'curl: an error';
-    like `curl -s $url -d '{"prompt": "Once"}'`, qr/send the header 'content-type: application\/json', not 'application\/x-www-form-urlencoded'/, 'curl: a body that it says is a form';
-    for my $case (['application/json', 400], ['application/x-www-form-urlencoded', 415]) {
+    like `curl -s $url -d '{"prompt": "Once", "max_tokens": 1}'`, qr/"object":"text_completion"/, 'curl: a body that it says is a form';
+    for my $case (['application/json', 400], ['application/x-www-form-urlencoded', 400], ['text/plain', 415]) {
         my ($type, $status) = @$case;
         is `curl -s -o /dev/null -w '%{http_code}' --data-binary \@- -H 'transfer-encoding: chunked' -H 'content-type: $type' $url < /dev/null`, $status, "curl: an empty body in chunks, as $type";
     }

@@ -66,6 +66,10 @@ void lls_handle_root(void *context, struct lls_http_exchange *exchange)
 {
   const struct lls_api *api = context;
   const char *accept = lls_http_request_header(&exchange->request, "accept");
+  if (strcmp(exchange->request.method, "HEAD") == 0) { /* asks whether a server is here */
+    lls_http_reply(exchange, 200, NULL, NULL, 0);
+    return;
+  }
   if (!api->config.limits.console || accept == NULL ||
       strstr(accept, "text/html") == NULL) {
     not_found(exchange);
