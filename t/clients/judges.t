@@ -22,6 +22,7 @@ my %clients = (
     langchain   => [fake => 'langchain-openai'],
     litellm     => [fake => 'litellm', 'mcp'],
     lm_eval     => [demo => 'lm_eval[api]'],
+    openai_agents => [demo => 'openai-agents'],
     pydantic_ai => [fake => 'pydantic-ai-slim[openai]'],
 );
 
