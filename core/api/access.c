@@ -203,6 +203,8 @@ static bool holds(const struct lls_http_exchange *exchange,
 {
   const char *given = header(exchange, "authorization");
   const char *key = header(exchange, "x-api-key");
+  if (key == NULL)
+    key = header(exchange, "api-key"); /* Azure's */
   if (keys == NULL)
     return false;
   return given == NULL && key != NULL ? lls_api_keys_have(keys, key, tenant)
@@ -317,12 +319,14 @@ static bool check_reader(const struct lls_api *api, struct lls_http_exchange *ex
 
 /* Returns true for paths that need no key. The console's files contain no secrets; its
  * requests for data are checked like other requests. */
-static bool is_open(const char *path)
+static bool is_open(const struct lls_http_exchange *exchange)
 {
-  static const char *const open[] = {"/health",  "/live", "/ready",
-                                     "/version", "/load", "/console"};
+  const char *path = exchange->request.path;
+  static const char *const open[] = {"/health", "/live", "/ready",  "/version",
+                                     "/load",   "/ping", "/console"};
   static const char files[] = "/console/";
-  if (strcmp(path, "/") == 0 || strncmp(path, files, sizeof files - 1) == 0)
+  bool root = strcmp(path, "/") == 0 && strcmp(exchange->request.method, "POST") != 0;
+  if (root || strncmp(path, files, sizeof files - 1) == 0)
     return true;
   for (size_t i = 0; i < sizeof open / sizeof open[0]; i++)
     if (lls_route_is(path, open[i]))
@@ -337,7 +341,7 @@ bool lls_access_client(const struct lls_api *api, struct lls_http_exchange *exch
   const char *path = exchange->request.path;
   if (!check_origin(api, exchange, error))
     return false;
-  if (is_open(path))
+  if (is_open(exchange))
     return true;
   if (strcmp(path, "/metrics") == 0)
     return check_reader(api, exchange, error);

@@ -4,6 +4,7 @@
  * says, and makes the generation.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/api/access.h"
 #include "core/api/chat_answer.h"
@@ -329,13 +330,31 @@ static struct reading *make_reading(struct lls_api *api,
   return reading;
 }
 
+/* Checks the model in a path with a '*', which names one as Azure's paths do. */
+static int check_path(const struct lls_api *api, const struct lls_http_exchange *exchange,
+                      struct lls_api_error *error)
+{
+  const char *tail = exchange->request.tail;
+  size_t length = strlen(api->model_name);
+  if (tail == NULL || tail[0] == '\0' ||
+      api->config.limits.any_model == LLS_ANY_MODEL_TRUE ||
+      (strncmp(tail, api->model_name, length) == 0 && tail[length] == '/'))
+    return 0;
+  return lls_api_fail(error, 404, "model_not_found", "model",
+                      "the model of this path does not exist here; this server has "
+                      "\"%s\"",
+                      api->model_name);
+}
+
 void lls_handle_dialect(void *context, struct lls_http_exchange *exchange)
 {
   struct lls_api *api = context;
   struct lls_api_error error;
   LLS_API_ON_MAIN(api);
   const struct lls_text *body = &exchange->request.body;
-  struct reading *reading = make_reading(api, lls_dialect_of(exchange), &error);
+  struct reading *reading = check_path(api, exchange, &error) == 0
+                                ? make_reading(api, lls_dialect_of(exchange), &error)
+                                : NULL;
   if (reading == NULL) {
     refuse(api, exchange, &error);
     return;

@@ -46,6 +46,15 @@ struct lls_dialect;
   LLS_DIALECT_V1(DIALECT, "/reranking", lls_rerank)                                      \
   DIALECT("/v2/rerank", lls_rerank)                                                      \
   LLS_DIALECT_V1(DIALECT, "/score", lls_score)                                           \
+  DIALECT("/openai/deployments/*/chat/completions", lls_chat_completions)                \
+  DIALECT("/openai/deployments/*/completions", lls_completions)                          \
+  DIALECT("/openai/deployments/*/embeddings", lls_embeddings)                            \
+  DIALECT("/invocations", lls_invocations)                                               \
+  ROUTE("GET", "/ping", lls_handle_health)                                               \
+  ROUTE("POST", "/ping", lls_handle_health)                                              \
+  DIALECT("/generate", lls_tgi_generate)                                                 \
+  DIALECT("/generate_stream", lls_tgi_stream)                                            \
+  DIALECT("/", lls_tgi_root)                                                             \
   DIALECT("/api/chat", lls_ollama_chat)                                                  \
   DIALECT("/api/generate", lls_ollama_generate)                                          \
   DIALECT("/api/embed", lls_ollama_embed)                                                \

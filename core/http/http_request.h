@@ -35,7 +35,7 @@ struct lls_http_request {
   char *path;            /* percent-decoded, without the query; in head */
   const char *authority; /* host of a target that is a whole URL, or NULL; in head */
   const char *query;     /* the query as it was sent, "" if none; points into head */
-  const char *tail;      /* what a trailing '*' of the route matched; in path */
+  const char *tail;      /* the path from the '*' of the route on; in path */
   bool http10;           /* the client speaks 1.0: no chunked answers */
   bool keep_alive;       /* the client would send another request */
   bool has_body;         /* a body follows the head */

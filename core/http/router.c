@@ -5,15 +5,18 @@
 
 #include <string.h>
 
-/* Returns the part of the path that the pattern's '*' matches ("" if it has none), or
- * NULL if the path does not match. */
+/* Returns the path from the part on that the pattern's '*' matches ("" if it has none),
+ * or NULL if the path does not match. */
 static const char *match(const char *pattern, const char *path)
 {
-  size_t length = strlen(pattern);
-  if (pattern[length - 1] != '*')
+  const char *star = strchr(pattern, '*');
+  if (star == NULL)
     return strcmp(pattern, path) == 0 ? "" : NULL;
-  bool inside = strncmp(pattern, path, length - 1) == 0;
-  return inside && path[length - 1] != '\0' ? path + length - 1 : NULL;
+  size_t before = (size_t)(star - pattern), after = strlen(star + 1);
+  size_t length = strlen(path);
+  bool inside = length > before + after && strncmp(pattern, path, before) == 0 &&
+                strcmp(path + length - after, star + 1) == 0;
+  return inside ? path + before : NULL;
 }
 
 static void add_method(char allow[LLS_HTTP_ALLOW_MAX], const char *method)

@@ -7,7 +7,7 @@
 
 struct lls_http_route {
   const char *method;
-  const char *path; /* a trailing '*' matches the rest, at least one character of it */
+  const char *path; /* a '*' matches at least one character: the rest, at the end */
   void (*handler)(void *context, struct lls_http_exchange *exchange);
   const void *data; /* for the handler, or NULL */
 };

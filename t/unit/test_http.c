@@ -511,6 +511,7 @@ static void test_routes(void **state)
       {"GET", "/a", handler, NULL},
       {"POST", "/a", handler, NULL},
       {"GET", "/b/*", handler, NULL},
+      {"GET", "/c/*/d", handler, NULL},
   };
   const struct {
     const char *method, *path;
@@ -522,12 +523,15 @@ static void test_routes(void **state)
       {"GET", "/b/c/d", 2, "c/d", ""}, {"POST", "/b/c", -1, NULL, "GET, HEAD"},
       {"GET", "/b/", -1, NULL, ""},    {"GET", "/b", -1, NULL, ""},
       {"GET", "/a/", -1, NULL, ""},    {"GET", "/", -1, NULL, ""},
+      {"GET", "/c/x/d", 3, "x/d", ""}, {"GET", "/c/x/y/d", 3, "x/y/d", ""},
+      {"GET", "/c//d", -1, NULL, ""},  {"GET", "/c/d", -1, NULL, ""},
+      {"GET", "/c/x/", -1, NULL, ""},  {"GET", "/c/x/dd", -1, NULL, ""},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     char path[16], allow[LLS_HTTP_ALLOW_MAX];
     struct lls_http_request request = {.method = cases[i].method, .path = path};
     snprintf(path, sizeof path, "%s", cases[i].path);
-    const struct lls_http_route *found = lls_http_route_find(routes, 3, &request, allow);
+    const struct lls_http_route *found = lls_http_route_find(routes, 4, &request, allow);
     assert_ptr_equal(found, cases[i].route < 0 ? NULL : &routes[cases[i].route]);
     if (found != NULL)
       assert_string_equal(request.tail, cases[i].tail);

@@ -47,6 +47,8 @@ static bool is_counted(const struct lls_http_exchange *exchange)
 {
   static const char admin[] = "/admin";
   const struct lls_http_route *route = exchange->route;
+  if (route->data != NULL) /* a dialect */
+    return true;
   return strcmp(route->method, "POST") == 0 && strchr(route->path, '*') == NULL &&
          strncmp(route->path, admin, sizeof admin - 1) != 0;
 }

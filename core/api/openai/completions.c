@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /v1/completions: the model continues a text. */
+/* POST /v1/completions: the model continues a text. POST /invocations: one of three
+ * dialects. */
 #include "core/api/openai/wire.h"
 
 #define OBJECT "text_completion"
@@ -73,6 +74,27 @@ const struct lls_dialect lls_completions = {
     .whole = whole,
     .chunk = chunk,
     .end = end,
+    .failure = lls_wire_failure,
+    .error = lls_api_error_json,
+};
+
+/* ---- /invocations ------------------------------------------------------------------ */
+
+/* Returns the dialect of a body under the path by which SageMaker asks a server, as in
+ * vLLM. */
+static const struct lls_dialect *pick(const json_t *body)
+{
+  if (json_object_get(body, "messages") != NULL)
+    return &lls_chat_completions;
+  return json_object_get(body, "input") != NULL ? &lls_embeddings : &lls_completions;
+}
+
+/* Only pick and error are used: each request is one of the dialect that pick returns. */
+const struct lls_dialect lls_invocations = {
+    .id_prefix = "cmpl-",
+    .params_of = LLS_COMPLETIONS,
+    .framing = &lls_framing_data,
+    .pick = pick,
     .failure = lls_wire_failure,
     .error = lls_api_error_json,
 };
