@@ -73,7 +73,8 @@ static uint32_t quad_at(const uint8_t *code)
 }
 
 /* Packs one output's 64 codes; each operation touches only the output's own bytes. */
-static void pack_codes(uint8_t *record, unsigned bits, size_t o, const uint8_t *code)
+static inline __attribute__((always_inline)) void
+pack_bits(uint8_t *record, const unsigned bits, size_t o, const uint8_t *code)
 {
   const unsigned low = lls_codes_low(bits), in = 8 / low, wide = bits - low;
   const unsigned shared = wide == 1 ? 8 : 4;
@@ -82,6 +83,10 @@ static void pack_codes(uint8_t *record, unsigned bits, size_t o, const uint8_t *
   uint32_t lows = 0, highs = 0;
   for (size_t q = 0; q < LLS_CODES_STEP / 4; q++) {
     uint32_t quad = quad_at(code + 4 * q);
+    if (bits == 8) {
+      memcpy(record + q * LLS_CODES_QUAD + o * 4, &quad, sizeof quad);
+      continue;
+    }
     lows |= (quad & low_mask) << q % in * low;
     if (q % in == in - 1) {
       memcpy(record + q / in * LLS_CODES_QUAD + o * 4, &lows, sizeof lows);
@@ -93,6 +98,25 @@ static void pack_codes(uint8_t *record, unsigned bits, size_t o, const uint8_t *
       memcpy(to + o * 4, &highs, sizeof highs);
       highs = 0;
     }
+  }
+}
+
+/* Bits are constant in each case, so that no quad takes a division. */
+static void pack_codes(uint8_t *record, unsigned bits, size_t o, const uint8_t *code)
+{
+  switch (bits) {
+  case 2:
+    return pack_bits(record, 2, o, code);
+  case 3:
+    return pack_bits(record, 3, o, code);
+  case 4:
+    return pack_bits(record, 4, o, code);
+  case 5:
+    return pack_bits(record, 5, o, code);
+  case 6:
+    return pack_bits(record, 6, o, code);
+  default:
+    return pack_bits(record, 8, o, code);
   }
 }
 

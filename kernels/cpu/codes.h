@@ -59,7 +59,6 @@ struct lls_codes_layout {
   uint8_t groups; /* scale groups of a record */
   bool offset;
   enum lls_codes_scales scales;
-  bool list; /* the table makes a code a CODES8 code */
 };
 
 static inline bool lls_packed_codes(enum lls_packed p)
@@ -71,44 +70,53 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
 {
   switch (p) {
   case LLS_PACKED_CODES4:
-    return (struct lls_codes_layout){4, 128, 2, false, LLS_SCALES_HALF, true};
+    return (struct lls_codes_layout){4, 128, 2, false, LLS_SCALES_HALF};
   case LLS_PACKED_LIST4_BLOCK:
-    return (struct lls_codes_layout){4, 128, 2, false, LLS_SCALES_BLOCK, true};
+    return (struct lls_codes_layout){4, 128, 2, false, LLS_SCALES_BLOCK};
   case LLS_PACKED_LIST3_BLOCK:
-    return (struct lls_codes_layout){3, 128, 2, false, LLS_SCALES_BLOCK, true};
+    return (struct lls_codes_layout){3, 128, 2, false, LLS_SCALES_BLOCK};
   case LLS_PACKED_LIST3_SHORT:
-    return (struct lls_codes_layout){3, 128, 4, false, LLS_SCALES_BLOCK, true};
+    return (struct lls_codes_layout){3, 128, 4, false, LLS_SCALES_BLOCK};
   case LLS_PACKED_CODES2_SHORT:
-    return (struct lls_codes_layout){2, 0, 4, true, LLS_SCALES_BLOCK, false};
+    return (struct lls_codes_layout){2, 0, 4, true, LLS_SCALES_BLOCK};
   case LLS_PACKED_WIDE8:
-    return (struct lls_codes_layout){8, 128, 2, false, LLS_SCALES_FLOAT, false};
+    return (struct lls_codes_layout){8, 128, 2, false, LLS_SCALES_FLOAT};
   case LLS_PACKED_WIDE8_SHORT:
-    return (struct lls_codes_layout){8, 128, 4, false, LLS_SCALES_FLOAT, false};
+    return (struct lls_codes_layout){8, 128, 4, false, LLS_SCALES_FLOAT};
   case LLS_PACKED_SIGNED8_WIDE:
-    return (struct lls_codes_layout){8, 0, 2, false, LLS_SCALES_FLOAT, false};
+    return (struct lls_codes_layout){8, 0, 2, false, LLS_SCALES_FLOAT};
   case LLS_PACKED_CODES4_OFFSET:
-    return (struct lls_codes_layout){4, 0, 2, true, LLS_SCALES_HALF, false};
+    return (struct lls_codes_layout){4, 0, 2, true, LLS_SCALES_HALF};
   case LLS_PACKED_CODES5_OFFSET:
-    return (struct lls_codes_layout){5, 0, 2, true, LLS_SCALES_HALF, false};
+    return (struct lls_codes_layout){5, 0, 2, true, LLS_SCALES_HALF};
   case LLS_PACKED_CODES4_BLOCK:
-    return (struct lls_codes_layout){4, 0, 2, true, LLS_SCALES_BLOCK, false};
+    return (struct lls_codes_layout){4, 0, 2, true, LLS_SCALES_BLOCK};
   case LLS_PACKED_CODES5_BLOCK:
-    return (struct lls_codes_layout){5, 0, 2, true, LLS_SCALES_BLOCK, false};
+    return (struct lls_codes_layout){5, 0, 2, true, LLS_SCALES_BLOCK};
   case LLS_PACKED_CODES6:
-    return (struct lls_codes_layout){6, 32, 4, false, LLS_SCALES_BLOCK, false};
+    return (struct lls_codes_layout){6, 32, 4, false, LLS_SCALES_BLOCK};
   case LLS_PACKED_CODES8_OFFSET:
-    return (struct lls_codes_layout){8, 0, 2, true, LLS_SCALES_FLOAT, false};
+    return (struct lls_codes_layout){8, 0, 2, true, LLS_SCALES_FLOAT};
   case LLS_PACKED_CODES8_SHORT:
-    return (struct lls_codes_layout){8, 32, 4, false, LLS_SCALES_FLOAT, false};
+    return (struct lls_codes_layout){8, 32, 4, false, LLS_SCALES_FLOAT};
   case LLS_PACKED_SIGNED8:
-    return (struct lls_codes_layout){8, 0, 2, false, LLS_SCALES_HALF, false};
+    return (struct lls_codes_layout){8, 0, 2, false, LLS_SCALES_HALF};
   case LLS_PACKED_SIGNED8_OFFSET:
-    return (struct lls_codes_layout){8, 0, 2, true, LLS_SCALES_FLOAT, false};
+    return (struct lls_codes_layout){8, 0, 2, true, LLS_SCALES_FLOAT};
   case LLS_PACKED_SIGNED8_SHORT:
-    return (struct lls_codes_layout){8, 0, 4, false, LLS_SCALES_FLOAT, false};
+    return (struct lls_codes_layout){8, 0, 4, false, LLS_SCALES_FLOAT};
   default:
-    return (struct lls_codes_layout){8, 128, 2, false, LLS_SCALES_HALF, false};
+    return (struct lls_codes_layout){8, 128, 2, false, LLS_SCALES_HALF};
   }
+}
+
+/* Does the table make a code a CODES8 code? This is no member of the layout: with more
+ * than 8 bytes of it gcc unrolled loops before it knew their bounds, and products of many
+ * rows on AVX-512 took 8 times as long. */
+static inline bool lls_codes_listed(enum lls_packed p)
+{
+  return p == LLS_PACKED_CODES4 || p == LLS_PACKED_LIST4_BLOCK ||
+         p == LLS_PACKED_LIST3_BLOCK || p == LLS_PACKED_LIST3_SHORT;
 }
 
 /* Returns the factor, modulo 2^32, that makes a sum of codes its `start`. */

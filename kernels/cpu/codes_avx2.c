@@ -86,7 +86,7 @@ INLINE __m256i start_of(const struct lls_codes_x *x, const int part,
                         enum lls_packed packed, const enum table_kind kind)
 {
   int32_t start = x->start[part];
-  if (lls_codes_layout(packed).list)
+  if (lls_codes_listed(packed))
     start = start / 128 * (kind == TABLE_EVEN ? EVEN_ZERO : TABLE_ZERO);
   return _mm256_set1_epi32(start);
 }
@@ -116,7 +116,7 @@ INLINE void add_small(const char *record, const int half, const int part,
 INLINE bool takes_magnitudes(enum lls_packed packed, const enum table_kind kind)
 {
   const struct lls_codes_layout layout = lls_codes_layout(packed);
-  return layout.list ? kind == TABLE_WIDE : layout.zero == 128;
+  return lls_codes_listed(packed) ? kind == TABLE_WIDE : layout.zero == 128;
 }
 
 /* Adds the products of inputs that share a scale, as magnitudes with signs. The table, of
@@ -135,7 +135,9 @@ INLINE void add_signed(const char *record, const int half, const int part,
     UNROLL
     for (int v = 0; v < 2; v++) {
       __m256i stored = load_stored(record, half, i, v, packed, table);
-      __m256i w = layout.list ? stored : _mm256_sub_epi8(stored, _mm256_set1_epi8(-128));
+      __m256i w = lls_codes_listed(packed)
+                      ? stored
+                      : _mm256_sub_epi8(stored, _mm256_set1_epi8(-128));
       __m256i magnitude = _mm256_abs_epi8(w);
       UNROLL
       for (int r = 0; r < rows; r++) {

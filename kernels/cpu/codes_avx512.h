@@ -60,7 +60,7 @@ INLINE void load_codes(const char *record, const int half, enum lls_packed packe
       out[i] = load_few(record, half, i, lls_codes_layout(packed).bits == 3);
     else
       out[i] = nibble(load(record + (half * 4 + i / 2) * LLS_CODES_QUAD), i % 2 * 4);
-    if (lls_codes_layout(packed).list)
+    if (lls_codes_listed(packed))
       out[i] = _mm512_shuffle_epi8(table, out[i]);
     if (lls_codes_layout(packed).bits == 5)
       out[i] = _mm512_or_si512(

@@ -60,7 +60,7 @@ static int32_t product(const uint8_t *record, enum lls_packed packed,
                        const struct lls_codes_x *x)
 {
   unsigned bits = lls_codes_layout(packed).bits;
-  bool list = lls_codes_layout(packed).list;
+  bool list = lls_codes_listed(packed);
   int32_t sum = 0;
   for (size_t i = k; i < k + n; i++) {
     unsigned code = lls_codes_get(record, bits, i, o);

@@ -54,12 +54,12 @@ INLINE __m256i load_stored(const char *record, const int half, const int i, cons
     return load(record + (half * 8 + i) * LLS_CODES_QUAD + v * 32);
   if (lls_codes_layout(packed).bits < 4) {
     __m256i few = load_few(record, half, i, v, lls_codes_layout(packed).bits == 3);
-    return lls_codes_layout(packed).list ? _mm256_shuffle_epi8(table, few) : few;
+    return lls_codes_listed(packed) ? _mm256_shuffle_epi8(table, few) : few;
   }
   __m256i two = load(record + (half * 4 + i / 2) * LLS_CODES_QUAD + v * 32);
   __m256i code = _mm256_and_si256(i % 2 == 0 ? two : _mm256_srli_epi16(two, 4),
                                   _mm256_set1_epi8(15));
-  if (lls_codes_layout(packed).list)
+  if (lls_codes_listed(packed))
     return _mm256_shuffle_epi8(table, code);
   if (lls_codes_layout(packed).bits == 5)
     return _mm256_or_si256(
@@ -213,7 +213,7 @@ INLINE void run_rows(const struct lls_tile *t, enum lls_packed packed,
 
 INLINE void tile(const struct lls_tile *t, enum lls_packed packed)
 {
-  enum table_kind kind = lls_codes_layout(packed).list ? kind_of(t->table) : TABLE_SMALL;
+  enum table_kind kind = lls_codes_listed(packed) ? kind_of(t->table) : TABLE_SMALL;
   if (kind == TABLE_EVEN && packed == LLS_PACKED_CODES4)
     run_rows(t, packed, TABLE_EVEN);
   else if (kind == TABLE_WIDE)

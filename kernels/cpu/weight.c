@@ -186,7 +186,7 @@ static bool alike(const struct lls_tensor_view *a, const struct lls_tensor_view 
   enum lls_packed packed = packed_as(a, format);
   lls_codes_table(a, packed, tables[0]);
   lls_codes_table(b, packed, tables[1]);
-  bool listed = lls_packed_codes(packed) && lls_codes_layout(packed).list;
+  bool listed = lls_packed_codes(packed) && lls_codes_listed(packed);
   return packed == packed_as(b, format) &&
          (!listed || memcmp(tables[0], tables[1], sizeof tables[0]) == 0);
 }
