@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/json_memory.h"
 #include "core/base/text.h"
 
 static bool has_role(const json_t *message, const char *role)
@@ -39,9 +40,12 @@ static void put_json(struct lls_text *out, const json_t *value)
   free(text);
 }
 
-/* Returns a new JSON string of the text, which is freed; NULL if out of memory. */
+/* Returns a new JSON string of the text, which is freed; NULL if out of memory, which is
+ * noted: the messages then lack a part, so that the caller must not use them. */
 static json_t *string_of(struct lls_text *text)
 {
+  if (text->failed)
+    lls_json_note_shortage();
   json_t *string = text->failed
                        ? NULL
                        : json_stringn(text->length > 0 ? text->data : "", text->length);
