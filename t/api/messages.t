@@ -229,13 +229,15 @@ my $call   = '<tool_call>{"name": "find", "arguments": {"text": "a b", "count": 
 my @pieces = ($call, 'Some text. ', "\n", '<think>', 'A thought.', '</think>', '<tool_call>{"name": "find", "arguments": {"text": "c\"d", "count"',
     '<tool_call>{"name": "find", "arguments": {}}</tool_call>', "\x{e9}\x{4e16}", '{"a": 1}', '</tool_call>');
 my @random = map { join '', map { $pieces[rand @pieces] } 1 .. 1 + rand 5 } 1 .. 12;
+my $last   = '3}}</tool_call> So.';    # one token: the end of a call and a text
 my $script = Script->new(
     template => q({%- for t in tools or [] %}{{ t.function.name }} {% endfor %}{% for m in messages %}<|im_start|>{{ m.role }}
 {% if m.reasoning_content %}({{ m.reasoning_content }}){% endif %}{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}{% endfor %}<|im_end|>
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% if enable_thinking %}<think>{% endif %}{% endif %}),
-    special => ['<think>', '</think>'], model => "tool_format = hermes\n", sharp => 60,
-    answers => ["Well. $call$call", "Hm. So.</think>\n\nYes.", '<tool_call>{"name": "find", "arguments": {"text": "a", "list": [1, {"b": "c', '{"a": 7}', "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"count\": 3}}\n</tool_call>", @random]);
+    special => ['<think>', '</think>'], words => [$last], model => "tool_format = hermes\n", sharp => 60,
+    answers => ["Well. $call$call", "Hm. So.</think>\n\nYes.", '<tool_call>{"name": "find", "arguments": {"text": "a", "list": [1, {"b": "c', '{"a": 7}', "<tool_call>\n{\"name\": \"find\", \"arguments\": {\"count\": 3}}\n</tool_call>",
+        ['<tool_call>{"name": "find", "arguments": {"count": ', $last], @random]);
 my @tools = (tools => [{ name => 'find', description => 'finds', input_schema => { type => 'object', properties => { text => { type => 'string' }, count => { type => 'integer' } } } }]);
 my @on = (thinking => { type => 'enabled', budget_tokens => 1024 });
 
@@ -270,10 +272,14 @@ for my $choice ({ type => 'any' }, { type => 'tool', name => 'find' }) {
 }
 $told = told(2, {@tools}, 'a call that breaks off');
 is_deeply [$told->{content}[0]{input}, $told->{stop_reason}], [{ text => 'a', list => [1, {}] }, 'end_turn'], '  has the values that are complete';
+my $begun_call = length '<tool_call>{"name": "find", "arguments": {"text": "a"';
+is_deeply told(2, { @tools, max_tokens => $begun_call }, 'a call that is cut after a value')->{content}[0]{input}, { text => 'a' }, '  has it';
+is_deeply told(2, { @tools, max_tokens => $begun_call - 1 }, 'a call that is cut within a value')->{content}[0]{input}, {}, '  lacks it';
+is_deeply told(5, {@tools}, 'a token of two blocks')->{content}, [{ %find, input => { count => 3 } }, { type => 'text', text => 'So.' }], '  is divided in order';
 is told(2, { @tools, max_tokens => 60 }, 'a call that is cut')->{stop_reason}, 'max_tokens', '  says why';
 is_deeply told(3, { output_config => { format => { type => 'json_schema', schema => { type => 'object', properties => { a => { type => 'integer' } }, required => ['a'],
         additionalProperties => $false } } } }, 'a form')->{content}, [{ type => 'text', text => '{"a": 7}' }], '  is followed';
-told($_ + 5, { @tools, @on }, "random answer $_") for 0 .. $#random;
+told($_ + 6, { @tools, @on }, "random answer $_") for 0 .. $#random;
 
 # ---- thinking --------------------------------------------------------------------------
 my $thought = told(1, {@on}, 'thinking')->{content};
