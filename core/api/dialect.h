@@ -35,16 +35,16 @@ struct lls_framing {
  * name that its member "type" has. */
 extern const struct lls_framing lls_framing_data, lls_framing_unended, lls_framing_named;
 
-/* The conversation before a request, as earlier requests left it. */
+/* The stored answers that a request continues or refers to. */
 struct lls_past {
   const char *why_none; /* a clause with the reason if there is no store, else NULL */
-  json_t *items;        /* oldest first; or NULL */
+  json_t *found;        /* what the dialect's memory has loaded, in its form; or NULL */
 };
 
-/* Callback. items: a new reference, or NULL with *error set. exchange: NULL if the
+/* Callback. past: a new reference, or NULL with *error set. exchange: NULL if the
  * client has disconnected. */
 typedef void lls_past_found(struct lls_api *api, void *context,
-                            struct lls_http_exchange *exchange, json_t *items,
+                            struct lls_http_exchange *exchange, json_t *past,
                             const struct lls_api_error *error);
 
 /* Called when the store has finished; it destroys the generation. */
@@ -56,11 +56,11 @@ typedef void lls_answer_stored(struct lls_generation *generation, bool stored,
 struct lls_dialect_memory {
   /* Returns true if this server stores answers. */
   bool (*is_on)(const struct lls_api *api);
-  /* [any] Returns the id of the answer that the body continues, or NULL. */
-  const char *(*previous)(const json_t *body);
-  /* Loads what precedes a request, then calls `found`. */
-  void (*load)(struct lls_api *api, struct lls_http_exchange *exchange, const char *id,
-               lls_past_found *found, void *context);
+  /* [any] Returns true if the body continues a stored answer, or refers to a part. */
+  bool (*needs)(const json_t *body);
+  /* Loads what the body needs, then calls `found`; the body is borrowed until then. */
+  void (*load)(struct lls_api *api, struct lls_http_exchange *exchange,
+               const json_t *body, lls_past_found *found, void *context);
   /* [any] Returns true if the answer is to be stored before the client gets it. */
   bool (*wants)(const struct lls_generation *generation);
   /* Returns the part of a stream's last events that is stored; borrowed. */

@@ -119,7 +119,7 @@ static bool has_past(const struct reading *reading, const json_t *body)
 {
   const struct lls_dialect_memory *memory = reading->dialect->memory;
   return memory != NULL && reading->past.why_none == NULL &&
-         reading->past.items == NULL && memory->previous(body) != NULL;
+         reading->past.found == NULL && memory->needs(body);
 }
 
 /* Returns the parsed body. NULL: the items of its past must be loaded first
@@ -202,8 +202,8 @@ static void run(struct lls_work *work)
   struct reading *reading = (struct reading *)work;
   make_generation(reading);
   free_state(reading);
-  json_decref(reading->past.items);
-  reading->past.items = NULL;
+  json_decref(reading->past.found);
+  reading->past.found = NULL;
 }
 
 static void refuse(struct lls_api *api, struct lls_http_exchange *exchange,
@@ -231,12 +231,12 @@ static void start_offline(struct reading *reading)
 }
 
 static void go_on(struct lls_api *api, void *context, struct lls_http_exchange *exchange,
-                  json_t *items, const struct lls_api_error *error)
+                  json_t *past, const struct lls_api_error *error)
 {
   struct reading *reading = context;
-  reading->past.items = items;
+  reading->past.found = past;
   reading->large = true; /* the items of its past may be large, too */
-  if (exchange != NULL && items != NULL) {
+  if (exchange != NULL && past != NULL) {
     lls_work_begin(api, exchange, &reading->work, true);
     return;
   }
@@ -263,7 +263,7 @@ static void look_back(struct reading *reading, struct lls_http_exchange *exchang
   again->large = reading->large;
   again->body = reading->body;
   reading->body = NULL;
-  memory->load(api, exchange, memory->previous(again->body), go_on, again);
+  memory->load(api, exchange, again->body, go_on, again);
 }
 
 static void answer(struct lls_work *work, struct lls_http_exchange *exchange)
@@ -303,7 +303,7 @@ static void destroy(struct lls_work *work)
   if (reading->generation != NULL)
     lls_generation_drop(work->api, reading->generation);
   free_state(reading);
-  json_decref(reading->past.items);
+  json_decref(reading->past.found);
   json_decref(reading->body);
   lls_unknown_free(&reading->unknown);
   free(reading);

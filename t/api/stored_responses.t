@@ -68,6 +68,20 @@ my $batch = Batches::upload($server, encode_json({ custom_id => 'c', method => '
 my ($line) = Batches::results($server, Batches::wait_for($server, Batches::create($server, $batch->{id}, endpoint => '/v1/responses')->{id})->{error_file_id});
 like $line->{response}{body}{error}{message}, qr/lines of batches stand alone/, 'lines of batches have no past';
 
+# ---- items of earlier answers ----------------------------------------------------------------
+
+my $said = ask('Tell me', max_output_tokens => 12)->{json}{output}[0];
+my $next = [{ role => 'user', content => 'Tell me' }, { type => 'item_reference', id => $said->{id} }, { role => 'user', content => 'More' }];
+my $referring = ask($next, max_output_tokens => 40)->{json};
+(my $prompt = $referring->{output}[0]{content}[0]{text}) =~ s/\A //;
+like $prompt, qr/\Auser: Tell me\nassistant: \Q$said->{content}[0]{text}\E/, 'an item_reference is the item';
+is_deeply [map { $_->{id} } grep { $_->{role} eq 'assistant' } @{ Batches::get($server, "/v1/responses/$referring->{id}/input_items")->{data} }], [$said->{id}], '  and is stored as the item';
+(my $missing = $said->{id}) =~ s/00\z/01/;
+for my $id ($missing, 'msg_' . 'f' x 34, 'msg_x', 'x') {
+    my $answer = ask([{ type => 'item_reference', id => $id }]);
+    is_deeply [$answer->{status}, @{ $answer->{json}{error} }{qw(param message)}], [404, 'input', "there is no item '$id' in a stored response"], "no item: $id";
+}
+
 # ---- kills ------------------------------------------------------------------------------------
 
 my @told;
@@ -128,6 +142,7 @@ for my $path ("/v1/responses/$anns->{id}", "/v1/responses/$anns->{id}/input_item
 }
 is $server->request('DELETE', "/v1/responses/$anns->{id}", undef, as('key-bob'))->{status}, 404, '  nor may it delete them';
 is $server->post('/v1/responses', { input => 'a', previous_response_id => $anns->{id}, max_output_tokens => 4 }, as('key-bob'))->{status}, 404, '  nor go on from them';
+is_deeply [map { $server->post('/v1/responses', { input => [{ type => 'item_reference', id => $anns->{output}[0]{id} }, { role => 'user', content => 'x' }], max_output_tokens => 4 }, as($_))->{status} } qw(key-ann key-bob)], [200, 404], '  nor refer to their items';
 is $server->post('/v1/responses', { input => 'a', previous_response_id => $anns->{id}, max_output_tokens => 4 }, as('key-ann'))->{status}, 200, '  its own may';
 is $server->request('GET', "/v1/responses/$first->{id}", undef, as('key-ann'))->{status}, 404, 'those of a server without keys are nobody\'s';
 my @filled = map { $server->post('/v1/responses', { input => "$_ " . 'x' x 300, max_output_tokens => 2 }, as('key-ann'))->{json}{id} } 1 .. 80;

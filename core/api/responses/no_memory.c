@@ -23,11 +23,12 @@ bool lls_response_memory_is_on(const struct lls_api *api)
 
 /* Never called: a build without SQLite has no response memory. */
 void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exchange,
-                             const char *id, lls_past_found *found, void *context)
+                             const json_t *body, lls_past_found *found, void *context)
 {
   struct lls_api_error error;
   LLS_API_ON_MAIN(api);
-  lls_api_fail(&error, 404, "not_found", NULL, "there is no response '%.80s'", id);
+  (void)body;
+  lls_api_fail(&error, 404, "not_found", NULL, "this server stores no responses");
   found(api, context, exchange, NULL, &error);
 }
 

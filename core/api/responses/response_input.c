@@ -7,6 +7,36 @@
 #include "core/base/json_memory.h"
 #include "core/api/responses/responses.h"
 
+json_t *lls_response_reference(const json_t *item)
+{
+  const char *type = json_string_value(json_object_get(item, "type"));
+  json_t *id = json_object_get(item, "id");
+  bool refers = type != NULL && strcmp(type, "item_reference") == 0;
+  return refers && json_is_string(id) ? id : NULL;
+}
+
+json_t *lls_response_references(const json_t *body)
+{
+  size_t i;
+  json_t *item, *ids = json_array();
+  json_array_foreach(json_object_get(body, "input"), i, item)
+  {
+    json_t *id = lls_response_reference(item);
+    if (id != NULL)
+      json_array_append(ids, id);
+  }
+  return ids;
+}
+
+bool lls_response_needs(const json_t *body)
+{
+  json_t *ids = lls_response_references(body);
+  bool needs = json_is_string(json_object_get(body, "previous_response_id")) ||
+               json_array_size(ids) > 0;
+  json_decref(ids);
+  return needs;
+}
+
 static void set_id(json_t *item, const char *prefix)
 {
   char fresh[LLS_ID_BYTES], id[48];

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/api/chat_answer.h"
+#include "core/batch/response_item.h"
 #include "core/base/json_memory.h"
 
 enum item_kind { NO_ITEM, REASONING, MESSAGE, CALL, CUSTOM_CALL };
@@ -20,7 +21,8 @@ struct lls_response {
   bool begun;
   /* The open item: the one that the answer's text is added to. */
   enum item_kind open;
-  char id[48];
+  char id[LLS_RESPONSE_ITEM_BYTES];
+  const char *answer;   /* id of the response: the generation has it */
   struct lls_text text; /* text of the open item so far */
   struct lls_response_tokens tokens;
   json_t *call_id, *name; /* only if the open item is a call */
@@ -213,10 +215,8 @@ static void close_item(struct lls_response *r, const char *status)
 
 static void open_item(struct lls_response *r, enum item_kind kind, const char *prefix)
 {
-  char fresh[LLS_ID_BYTES];
   close_item(r, "completed");
-  lls_api_new_id(fresh);
-  snprintf(r->id, sizeof r->id, "%s_%s", prefix, fresh);
+  lls_response_item_id(r->id, prefix, r->answer, json_array_size(r->output));
   lls_text_clear(&r->text);
   r->open = kind;
   emit_item(r, "response.output_item.added", item_of(r, "in_progress"));
@@ -273,6 +273,7 @@ static void take(struct lls_response *r, const struct lls_choice *choice, json_t
   json_t *part, *calls = json_object_get(message, "tool_calls");
   if (message == NULL)
     lose(r);
+  r->answer = choice->generation->id;
   lls_response_tokens_take(&r->tokens, choice);
   take_text(r, json_object_get(message, "reasoning"), REASONING, "rs");
   take_text(r, json_object_get(message, "content"), MESSAGE, "msg");
@@ -292,6 +293,7 @@ static bool is_cut(const struct lls_generation *generation)
 /* Closes the open item. An answer without items gets one without text. */
 static void finish(struct lls_response *r, const struct lls_generation *generation)
 {
+  r->answer = generation->id;
   if (r->open == NO_ITEM && json_array_size(r->output) == 0)
     open_item(r, MESSAGE, "msg");
   close_item(r, is_cut(generation) ? "incomplete" : "completed");

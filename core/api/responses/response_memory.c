@@ -12,6 +12,7 @@
 #include "core/api/store/store_call.h"
 #include "core/api/store/store_front.h"
 #include "core/base/json_memory.h"
+#include "core/batch/response_item.h"
 #include "core/batch/response_table.h"
 
 bool lls_response_memory_is_on(const struct lls_api *api)
@@ -28,9 +29,11 @@ struct asking {
   struct lls_api *api;
   struct lls_http_exchange *exchange; /* [main] NULL: the client has left */
   char id[LLS_STORE_WORD], tenant[LLS_TENANT_BYTES];
+  json_t *references; /* ids of items */
+  const char *param;  /* the parameter that named what is being looked for */
   lls_past_found *found;
   void *context;
-  json_t *items; /* NULL on failure, described by: */
+  json_t *past; /* NULL on failure, described by: */
   int status;
   struct lls_error error;
 };
@@ -39,12 +42,26 @@ static void run_ask(struct lls_store_job *job, struct lls_store *store)
 {
   struct asking *asking = (struct asking *)job;
   uint64_t shortages = lls_json_shortages();
-  asking->items = lls_responses_items(store, asking->tenant, asking->id, true,
-                                      &asking->status, &asking->error);
+  json_t *items = json_array(), *named = NULL;
+  asking->param = "previous_response_id";
+  if (asking->id[0] != '\0') {
+    json_decref(items);
+    items = lls_responses_items(store, asking->tenant, asking->id, true, &asking->status,
+                                &asking->error);
+  }
+  if (items != NULL) {
+    asking->param = "input";
+    named = lls_response_items_named(store, asking->tenant, asking->references,
+                                     &asking->status, &asking->error);
+  }
+  if (items != NULL && named != NULL)
+    asking->past = json_pack("{s:O, s:O}", "items", items, "named", named);
+  json_decref(items);
+  json_decref(named);
   if (lls_json_shortages() == shortages)
     return;
-  json_decref(asking->items);
-  asking->items = NULL;
+  json_decref(asking->past);
+  asking->past = NULL;
   asking->status = -ENOMEM;
 }
 
@@ -60,15 +77,16 @@ static void asked(struct lls_store_job *job)
   struct lls_api_error error;
   if (asking->exchange != NULL)
     asking->exchange->on_gone = NULL;
-  if (asking->items == NULL)
-    lls_store_error(asking->status, &asking->error, "previous_response_id", &error);
-  asking->found(api, asking->context, asking->exchange, asking->items, &error);
+  if (asking->past == NULL)
+    lls_store_error(asking->status, &asking->error, asking->param, &error);
+  asking->found(api, asking->context, asking->exchange, asking->past, &error);
+  json_decref(asking->references);
   free(asking);
   lls_store_errand_over(api);
 }
 
 void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exchange,
-                             const char *id, lls_past_found *found, void *context)
+                             const json_t *body, lls_past_found *found, void *context)
 {
   LLS_API_ON_MAIN(api);
   const char *tenant = lls_access_tenant(api, exchange);
@@ -85,7 +103,9 @@ void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exch
   asking->exchange = exchange;
   asking->found = found;
   asking->context = context;
-  snprintf(asking->id, sizeof asking->id, "%s", id);
+  const char *id = json_string_value(json_object_get(body, "previous_response_id"));
+  snprintf(asking->id, sizeof asking->id, "%s", id != NULL ? id : "");
+  asking->references = lls_response_references(body);
   snprintf(asking->tenant, sizeof asking->tenant, "%s", tenant != NULL ? tenant : "");
   exchange->owner = asking;
   exchange->on_gone = on_asker_gone;

@@ -15,10 +15,11 @@
 /* Returns true if this server stores responses. */
 bool lls_response_memory_is_on(const struct lls_api *api);
 
-/* Loads the items of the conversation up to response `id`, if it belongs to the
- * client's tenant, then calls `found`. */
+/* Loads what the body needs of the client's tenant, then calls `found`, with "items", the
+ * items of the conversation so far, oldest first, and "named", the items that the input
+ * refers to, by their ids. */
 void lls_response_memory_ask(struct lls_api *api, struct lls_http_exchange *exchange,
-                             const char *id, lls_past_found *found, void *context);
+                             const json_t *body, lls_past_found *found, void *context);
 
 /* Stores the response of a finished generation, `text` as JSON; then calls `put`, which
  * destroys the generation and may free the text. The client may have disconnected

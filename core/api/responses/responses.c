@@ -166,13 +166,37 @@ static int add_input(json_t *body, json_t *messages, struct lls_api_error *error
   return 0;
 }
 
+/* Replaces the input's references to items of stored responses by the items. */
+static int resolve(json_t *body, const struct lls_past *past, struct lls_api_error *error)
+{
+  size_t i;
+  json_t *item, *whole = json_array(), *input = json_object_get(body, "input");
+  json_array_foreach(input, i, item)
+  {
+    json_t *id = lls_response_reference(item);
+    if (id != NULL && past->why_none != NULL) {
+      json_decref(whole);
+      return lls_api_fail(error, 400, "unsupported_content", "input",
+                          "'input' has an item_reference, but %s; send the item itself",
+                          past->why_none);
+    }
+    json_t *named = json_object_get(past->found, "named");
+    json_array_append(whole,
+                      id != NULL ? json_object_get(named, json_string_value(id)) : item);
+  }
+  if (json_is_array(input))
+    json_object_set(body, "input", whole);
+  json_decref(whole);
+  return 0;
+}
+
 /* Adds stored items, which were checked before they were stored. */
 static int add_past(const struct lls_past *past, json_t *messages,
                     struct lls_api_error *error)
 {
   size_t i;
   json_t *item;
-  json_array_foreach(past->items, i, item)
+  json_array_foreach(json_object_get(past->found, "items"), i, item)
   {
     if (add_item(item, messages, error) != 0)
       return -1;
@@ -436,7 +460,8 @@ static int fill_chat(json_t *body, const struct lls_past *past, json_t *chat,
 static json_t *as_chat(json_t *body, const struct lls_past *past, void **state,
                        struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
-  if (check_previous(body, past, error) != 0 || check_supported(body, error) != 0)
+  if (check_previous(body, past, error) != 0 || check_supported(body, error) != 0 ||
+      resolve(body, past, error) != 0)
     return NULL;
   json_t *chat = rest_of(body);
   if (fill_chat(body, past, chat, unknown, error) != 0) {
@@ -476,11 +501,6 @@ static void rename_param(struct lls_api_error *error)
 
 /* ---- the store --------------------------------------------------------------------- */
 
-static const char *previous(const json_t *body)
-{
-  return json_string_value(json_object_get(body, "previous_response_id"));
-}
-
 static bool is_to_be_kept(const struct lls_generation *generation)
 {
   return lls_response_input(generation->state) != NULL;
@@ -499,7 +519,7 @@ static void say_not_stored(json_t *response)
 
 static const struct lls_dialect_memory memory = {
     .is_on = lls_response_memory_is_on,
-    .previous = previous,
+    .needs = lls_response_needs,
     .load = lls_response_memory_ask,
     .wants = is_to_be_kept,
     .part = last_response,

@@ -62,6 +62,14 @@ bool lls_response_is_custom(const json_t *tools, const json_t *name);
 json_t *lls_response_arguments(json_t *input);
 json_t *lls_response_custom_input(const char *text, size_t length);
 
+/* Returns the id that an input item refers to, borrowed; or NULL for an item of another
+ * type. */
+json_t *lls_response_reference(const json_t *item);
+/* Returns the ids that a body's input refers to, a new reference. */
+json_t *lls_response_references(const json_t *body);
+/* Returns true if the body continues a stored response, or refers to items. */
+bool lls_response_needs(const json_t *body);
+
 /* Returns the valid `input` of a body as JSON text to be stored, each item with its id;
  * the caller frees it. NULL if out of memory. */
 char *lls_response_input_text(const json_t *input);
