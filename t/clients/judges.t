@@ -1,8 +1,8 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: Apache-2.0
-# Clients that people use with OpenAI's and Anthropic's APIs, unchanged, each in a virtual environment of its own: they
-# are large (100 MB and more): only `make check-clients` asks them. The official client, which
-# is small, is asked by t/api/clients.t.
+# Clients that people use with OpenAI's, Anthropic's, Ollama's and TGI's APIs, unchanged, each in a virtual environment
+# of its own: they are large (100 MB and more): only `make check-clients` asks them. The official client, which is
+# small, is asked by t/api/clients.t.
 use strict;
 use warnings;
 use FindBin;
@@ -18,10 +18,12 @@ use Venv;
 my %clients = (
     anthropic   => [fake => 'anthropic', 'langchain-anthropic'],
     claude_agent => [replay => 'claude-agent-sdk'],
+    huggingface => [fake => 'huggingface_hub', 'openai'],
     instructor  => [demo => 'instructor'],
     langchain   => [fake => 'langchain-openai'],
     litellm     => [fake => 'litellm', 'mcp'],
     lm_eval     => [demo => 'lm_eval[api]'],
+    ollama      => [fake => 'ollama'],
     openai_agents => [demo => 'openai-agents'],
     pydantic_ai => [fake => 'pydantic-ai-slim[openai]'],
 );
