@@ -60,6 +60,9 @@ struct lls_codes_layout {
   bool offset;
   enum lls_codes_scales scales;
 };
+/* With more than 8 bytes gcc unrolls loops before it knows their bounds, and products of
+ * many rows on AVX-512 take 8 times as long. */
+_Static_assert(sizeof(struct lls_codes_layout) <= 8, "the layout is returned in memory");
 
 static inline bool lls_packed_codes(enum lls_packed p)
 {
@@ -110,9 +113,7 @@ static inline struct lls_codes_layout lls_codes_layout(enum lls_packed p)
   }
 }
 
-/* Does the table make a code a CODES8 code? This is no member of the layout: with more
- * than 8 bytes of it gcc unrolled loops before it knew their bounds, and products of many
- * rows on AVX-512 took 8 times as long. */
+/* Does the table make a code a CODES8 code? It is no member, see the layout's size. */
 static inline bool lls_codes_listed(enum lls_packed p)
 {
   return p == LLS_PACKED_CODES4 || p == LLS_PACKED_LIST4_BLOCK ||
