@@ -32,6 +32,16 @@ bool lls_unknown_add(struct lls_unknown_names *names, const char *name)
   return true;
 }
 
+void lls_unknown_drop(struct lls_unknown_names *names, json_t *body,
+                      const char *const *dropped)
+{
+  for (; *dropped != NULL; dropped++)
+    if (json_object_get(body, *dropped) != NULL) {
+      lls_unknown_add(names, *dropped);
+      json_object_del(body, *dropped);
+    }
+}
+
 void lls_unknown_free(struct lls_unknown_names *names)
 {
   while (names->n > 0)

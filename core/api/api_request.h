@@ -19,6 +19,10 @@ struct lls_unknown_names {
 /* Copies a new name. Returns false if the list has the name already or is full, if the
  * name is too long, or if out of memory. */
 bool lls_unknown_add(struct lls_unknown_names *names, const char *name);
+/* Removes the members of these names (ended by NULL) from a body, and adds the names of
+ * those that it had. */
+void lls_unknown_drop(struct lls_unknown_names *names, json_t *body,
+                      const char *const *dropped);
 void lls_unknown_free(struct lls_unknown_names *names);
 
 /* [any] Returns a request's body as a JSON object, which the caller releases, or NULL

@@ -43,6 +43,7 @@ for my $case ([watermark => $true], [best_of => 2], [typical_p => 0.5], [decoder
     is_deeply [$refused->{status}, $refused->{json}{error_type}], [400, 'validation'], "$case->[0] is refused";
     like $refused->{json}{error}, qr/\A'$case->[0]'/, '  by name';
 }
+is generate('/generate', n => 2)->{headers}{'x-llmserve-ignored'}, 'n', 'what others have is listed';
 like $server->post('/generate', { text => 'x' })->{json}{error}, qr/\A'inputs'/, 'so is a body without inputs';
 
 # ---- paths ------------------------------------------------------------------------------

@@ -109,6 +109,9 @@ like ask('chat', messages => [{ role => 'user', content => 'x', images => ['AAAA
 is join(' ', sort split /, /, ask('generate', prompt => 'x', stream => $false, keep_alive => '5m', options => { num_ctx => 10, repeat_last_n => 64, num_predict => 1 })->{headers}{'x-llmserve-ignored'}),
     'keep_alive options.num_ctx options.repeat_last_n', 'what has no effect is listed';
 
+is ask('chat', messages => messages(0), stream => $false, n => 2)->{headers}{'x-llmserve-ignored'}, 'n', 'as are parameters of other dialects';
+is ask('generate', prompt => ['x', 'y'], raw => $true)->{status}, 400, 'a raw prompt is one text';
+
 # ---- vectors --------------------------------------------------------------------------
 my $vectors = $server->post('/api/embed', { model => 'm:latest', input => ['a', 'b'] })->{json};
 my $ours = $server->post('/v1/embeddings', { input => ['a', 'b'] })->{json};

@@ -136,15 +136,16 @@ static void set_salt(json_t *form)
 /* Removes members that completions have and /completion does not, and reports them. */
 static void drop_foreign(json_t *form, struct lls_unknown_names *unknown)
 {
-  static const char *const names[] = {"logprobs",         "echo",
-                                      "prompt_logprobs",  "stream_options",
-                                      "return_token_ids", "return_tokens_as_token_ids",
-                                      "messages",         "repetition_penalty"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (json_object_get(form, names[i]) != NULL) {
-      lls_unknown_add(unknown, names[i]);
-      json_object_del(form, names[i]);
-    }
+  static const char *const names[] = {"logprobs",
+                                      "echo",
+                                      "prompt_logprobs",
+                                      "stream_options",
+                                      "return_token_ids",
+                                      "return_tokens_as_token_ids",
+                                      "messages",
+                                      "repetition_penalty",
+                                      NULL};
+  lls_unknown_drop(unknown, form, names);
 }
 
 static void rename_members(json_t *form)

@@ -284,6 +284,18 @@ static void set_logprobs(json_t *form)
 static int fill(json_t *form, bool chat, bool raw, struct lls_unknown_names *unknown,
                 struct lls_api_error *error)
 {
+  static const char *const foreign[] = {"n",
+                                        "echo",
+                                        "max_tokens",
+                                        "max_completion_tokens",
+                                        "prompt_logprobs",
+                                        "response_format",
+                                        "return_token_ids",
+                                        "return_tokens_as_token_ids",
+                                        "stream_options",
+                                        "timings_per_token",
+                                        NULL};
+  lls_unknown_drop(unknown, form, foreign);
   if (json_object_get(form, "stream") == NULL)
     json_object_set_new(form, "stream", json_true());
   if (lls_ollama_common(form, unknown, error) != 0 || set_format(form, error) != 0 ||
@@ -293,6 +305,9 @@ static int fill(json_t *form, bool chat, bool raw, struct lls_unknown_names *unk
     json_object_set_new(form, "max_tokens", json_integer(-1));
   json_object_del(form, "raw");
   if (raw) {
+    const json_t *text = json_object_get(form, "prompt");
+    if (text != NULL && !json_is_string(text))
+      return lls_api_fail(error, 400, NULL, "prompt", "'prompt' must be a string");
     set_logprobs(form);
     return 0;
   }

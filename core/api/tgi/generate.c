@@ -89,11 +89,23 @@ static json_t *merged(json_t *body, struct lls_api_error *error)
 }
 
 static json_t *translate(json_t *body, bool stream, bool in_list, void **state,
-                         struct lls_api_error *error)
+                         struct lls_unknown_names *unknown, struct lls_api_error *error)
 {
+  static const char *const foreign[] = {"n",
+                                        "echo",
+                                        "logprobs",
+                                        "prompt_logprobs",
+                                        "response_format",
+                                        "return_token_ids",
+                                        "return_tokens_as_token_ids",
+                                        "stream",
+                                        "stream_options",
+                                        "timings_per_token",
+                                        NULL};
   json_t *form = merged(body, error);
   if (form == NULL)
     return NULL;
+  lls_unknown_drop(unknown, form, foreign);
   struct lls_tgi_answer *answer = calloc(1, sizeof *answer);
   if (answer == NULL) {
     lls_api_fail(error, 503, NULL, NULL, "out of memory");
@@ -116,8 +128,7 @@ static json_t *translate_whole(json_t *body, const struct lls_past *past, void *
                                struct lls_api_error *error)
 {
   (void)past;
-  (void)unknown;
-  return translate(body, false, false, state, error);
+  return translate(body, false, false, state, unknown, error);
 }
 
 static json_t *translate_stream(json_t *body, const struct lls_past *past, void **state,
@@ -125,8 +136,7 @@ static json_t *translate_stream(json_t *body, const struct lls_past *past, void 
                                 struct lls_api_error *error)
 {
   (void)past;
-  (void)unknown;
-  return translate(body, true, false, state, error);
+  return translate(body, true, false, state, unknown, error);
 }
 
 static json_t *translate_root(json_t *body, const struct lls_past *past, void **state,
@@ -134,9 +144,8 @@ static json_t *translate_root(json_t *body, const struct lls_past *past, void **
                               struct lls_api_error *error)
 {
   (void)past;
-  (void)unknown;
   bool stream = json_is_true(json_object_get(body, "stream"));
-  return translate(body, stream, true, state, error);
+  return translate(body, stream, true, state, unknown, error);
 }
 
 static int read_inputs(const struct lls_api_config *config, const json_t *body,
