@@ -93,7 +93,7 @@ like $asked->{out}, qr/^No difference that can be told/m, '    which is said';
 
 # A device that is said to take no time: all of what was served is beside it.
 my $swift = whatif('-a', $server->{address}, '--profile', write_file('swift.ini', read_file($ten) =~ s/10ms/10us/r), '--policies', 'fcfs');
-cmp_ok $swift->{beside_ms}, '>', 0.02, 'what steps take beside a device is found';
+cmp_ok $swift->{beside_ms}, '>', 0, 'what steps take beside a device is found';
 cmp_ok abs($swift->{results}[0]{report}{mean_tpot_ms} / $swift->{served}{mean_tpot_ms} - 1), '<', 0.2, '  so that what runs is simulated as it was served';
 cmp_ok $swift->{results}[1]{report}{mean_tpot_ms}, '>', $swift->{beside_ms} / 2, '  and counted for each candidate';
 like $swift->{out}, qr/apart; a step took \d+\.\d\d ms more than the profile says,\n\d+ % of a token's time\. Differences of less than \d+\.\d % are not told \(~\),\nnor those that steps of 4 % more or less time would end\.$/m, '  and said';
